@@ -1,0 +1,168 @@
+"""The types that cross the wall: what a method may ask of the curator, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from dpdistill.schema import Schema
+
+Params = Any
+State = Any
+Array = Any
+
+Progress = Callable[[str, int, int], None]
+"""progress(stage, done, total): counts rounds or steps of public loops, never records."""
+
+
+class Encoder(Protocol):
+    """A fixed map of records with no private inputs: frozen, hashable, X (n, ...) in [-1, 1] -> (n, d)."""
+
+    def __call__(self, X: Array) -> Array: ...
+
+
+@runtime_checkable
+class Query(Protocol):
+    """What is asked about every record. Frozen and hashable by value, so that it compiles once.
+
+    Attributes:
+        clip_norm: L2 bound of one record's contribution, > 0; enforced by the curator.
+        by_class: add each contribution into the block of the record's class.
+        encoder: fixed encoder whose per-record output the curator may keep, or None.
+    """
+
+    @property
+    def clip_norm(self) -> float: ...
+    @property
+    def by_class(self) -> bool: ...
+    @property
+    def encoder(self) -> Encoder | None: ...
+
+    def contribution(self, params: Params, x: Array, y: Array) -> Array:
+        """Contribution of ONE record: x of the schema's shape in [-1, 1] (or encoded), y its class index."""
+        ...
+
+
+@runtime_checkable
+class LinearQuery(Query, Protocol):
+    """A query whose per-record contributions are never formed; its norm bound carries a proof in the docstring."""
+
+    def norms(self, params: Params, X: Array, y: Array) -> Array:
+        """Proven upper bounds of the contributions' L2 norms, (n,), float64."""
+        ...
+
+    def weighted_sum(self, params: Params, X: Array, y: Array, w: Array) -> Array:
+        """sum_i w_i contribution_i, float64."""
+        ...
+
+    @property
+    def error_bound(self) -> float:
+        """E: worst-case L2 error of norms and weighted_sum in float64, in units of the contribution."""
+        ...
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Rounds of one kind, promised before any record is read.
+
+    Args:
+        rounds: number of releases, >= 1.
+        sampling_prob: Poisson sampling probability q in (0, 1]; 1 is the full batch.
+        weight: precision of a round relative to the other stages: noise multiplier = common multiplier / weight.
+    """
+
+    rounds: int
+    sampling_prob: float = 1.0
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.rounds < 1:
+            raise ValueError(f"Expected rounds={self.rounds} >= 1.")
+        if not 0.0 < self.sampling_prob <= 1.0:
+            raise ValueError(f"Expected 0 < sampling_prob={self.sampling_prob} <= 1.")
+        if not 0.0 < self.weight < float("inf"):
+            raise ValueError(f"Expected weight={self.weight} > 0.")
+
+
+@dataclass(frozen=True)
+class Event:
+    """What one round costs: a Gaussian of noise_multiplier on a Poisson sample of sampling_prob (1: all records)."""
+
+    noise_multiplier: float
+    sampling_prob: float = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """What came back from the curator: noised, paid for, and free to use.
+
+    Args:
+        round: number of the round, from 0.
+        value: noised sum over the (sampled) records, float64; (classes, d...) for a query by class, else (d...).
+        stddev: standard deviation of the noise in each coordinate, in the units of value; 0.0 if not private.
+        event: what was paid; None under the non-private curator.
+    """
+
+    round: int
+    value: np.ndarray
+    stddev: float
+    event: Event | None
+
+
+@dataclass(frozen=True, eq=False)
+class Distilled:
+    """A synthetic set.
+
+    Args:
+        X: stored records in [-1, 1] of the schema's shape, (m, ...), float32.
+        y: class indices, (m,), int32.
+        schema: public facts of the data set it stands for.
+        training: (X, y) to train on when it differs from what is stored (partition and expand), else None.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    schema: Schema
+    training: tuple[np.ndarray, np.ndarray] | None = None
+
+
+@runtime_checkable
+class Method(Protocol):
+    """A distiller: a frozen dataclass whose fields are the recipe. All of it is post-processing of releases."""
+
+    def plan(self) -> tuple[Stage, ...]:
+        """The rounds it promises, before any record is read."""
+        ...
+
+    def init(self, key: Array, schema: Schema, public: np.ndarray | None = None) -> State:
+        """The state before the first round: a pytree of arrays."""
+        ...
+
+    def ask(self, state: State) -> tuple[Query, Params]:
+        """The next query and its parameters (a pytree of arrays)."""
+        ...
+
+    def tell(self, state: State, release: Release) -> State:
+        """The state after a release."""
+        ...
+
+    def finish(self, state: State, schema: Schema, progress: Progress = ...) -> Distilled:
+        """The synthetic set from what was released; free, as often as wished."""
+        ...
+
+
+def no_progress(stage: str, done: int, total: int) -> None:
+    """A silent Progress."""
+
+
+def finish_field(default: Any, help: str) -> Any:
+    """A recipe field that only `finish` reads: it may change when paid releases are used again."""
+    return field(default=default, metadata={"help": help, "finish": True})
+
+
+def release_field(default: Any, help: str) -> Any:
+    """A recipe field that shapes the releases: it is fixed once they are paid."""
+    return field(default=default, metadata={"help": help, "finish": False})

@@ -1,0 +1,67 @@
+"""The public facts about a data set: everything that may be known without looking at a record."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+
+class DataError(ValueError):
+    """Input that cannot be used; its text is one sentence for the person at the door."""
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Shape, bounds and classes of a labelled image set, stated by the format or by the caller, never by the records.
+
+    Args:
+        shape: (height, width, channels) of one record.
+        bounds: (low, high) of one raw value, for example (0, 255).
+        classes: names of the classes, in the order of their indices.
+
+    Raises:
+        DataError: a shape, bound or class list that cannot describe a data set.
+    """
+
+    shape: tuple[int, ...]
+    bounds: tuple[float, float]
+    classes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.shape) != 3 or min(self.shape) < 1:
+            raise DataError(f"Expected shape (height, width, channels) of positive sizes; got {self.shape}.")
+        low, high = self.bounds
+        if not (np.isfinite(low) and np.isfinite(high) and low < high):
+            raise DataError(f"Expected bounds low < high, both finite; got {self.bounds}.")
+        if len(self.classes) < 2:
+            raise DataError(f"Expected at least 2 classes; got {len(self.classes)}.")
+        if len(set(self.classes)) != len(self.classes):
+            raise DataError("Expected distinct class names; at least one is named twice.")
+
+    @property
+    def dimension(self) -> int:
+        """Number of values of one record."""
+        return int(np.prod(self.shape))
+
+    def to_unit(self, X: np.ndarray) -> np.ndarray:
+        """Raw values to [-1, 1] by the bounds: u = 2 (x - low) / (high - low) - 1, float32; values outside are clamped.
+
+        NaN stays NaN: a record that is not finite contributes nothing.
+        """
+        low, high = self.bounds
+        scaled = (np.asarray(X, np.float32) - np.float32(low)) * np.float32(2.0 / (high - low)) - np.float32(1.0)
+        return np.clip(scaled, -1.0, 1.0)
+
+    def from_unit(self, U: np.ndarray) -> np.ndarray:
+        """[-1, 1] back to raw values: x = low + (u + 1) (high - low) / 2, float32, clamped to the bounds."""
+        low, high = self.bounds
+        U = np.clip(np.asarray(U, np.float32), -1.0, 1.0)
+        return (np.float32(low) + (U + np.float32(1.0)) * np.float32((high - low) / 2.0)).astype(np.float32)
+
+    def to_json(self) -> dict:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict) -> Schema:
+        return cls(tuple(data["shape"]), tuple(data["bounds"]), tuple(data["classes"]))
