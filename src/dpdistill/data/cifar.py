@@ -1,0 +1,93 @@
+"""The binary version of CIFAR: records of label bytes and 3,072 bytes of a planar 32x32 RGB image, plain or gzip."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+from dpdistill.data.files import Raw, head, is_gzip, list_files, require_file, show, unpack
+from dpdistill.schema import DataError
+
+IMAGE_BYTES = 3 * 32 * 32
+CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+_FINE = """
+    apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can castle
+    caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin elephant
+    flatfish forest fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion lizard lobster man maple_tree
+    motorcycle mountain mouse mushroom oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree plain plate
+    poppy porcupine possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk skyscraper snail snake spider
+    squirrel streetcar sunflower sweet_pepper table tank telephone television tiger tractor train trout tulip turtle
+    wardrobe whale willow_tree wolf woman worm
+"""
+CIFAR100 = tuple(_FINE.split())
+NOTE10 = f"Classes default to those of CIFAR-10 ({', '.join(CIFAR10)}): pass --classes to change."
+NOTE100 = "Classes default to the 100 fine classes of CIFAR-100: pass --classes to change."
+
+_PARTS = {
+    "train": re.compile(r"(data_batch_(\d+)|train)(\.bin)?(\.gz)?", re.IGNORECASE),
+    "test": re.compile(r"(test_batch|test)(\.bin)?(\.gz)?", re.IGNORECASE),
+}
+_FOLDER = re.compile(r"(data_batch_\d+|test_batch)(\.bin)?(\.gz)?|(train|test)\.bin(\.gz)?", re.IGNORECASE)
+
+
+def holds_cifar(names: list[str]) -> bool:
+    """Whether a folder with these names is one of CIFAR files."""
+    return any(_FOLDER.fullmatch(name) for name in names)
+
+
+def load_folder(folder: Path, part: str) -> Raw:
+    """The records of data_batch_* or train.bin (train), or of test_batch or test.bin (test), in numerical order.
+
+    Raises:
+        DataError: no file of that part, or a damaged or foreign one.
+    """
+    best: dict[str, str] = {}
+    for name in list_files(folder):
+        if _FOLDER.fullmatch(name) and (match := _PARTS[part].fullmatch(name)):
+            stem = match.group(1).lower()
+            best[stem] = min(best.get(stem, name), name, key=lambda n: (n.lower().endswith(".gz"), n))
+    if not best:
+        raise DataError(f"{show(folder)} has no CIFAR file of the {part} part (data_batch_*.bin, test_batch.bin).")
+    batches = [stem for stem in best if stem.startswith(("data_batch", "test_batch"))]
+    stems = sorted(batches or best, key=lambda stem: (len(stem), stem))
+    parts = [load_file(folder / best[stem]) for stem in stems]
+    if len(parts) == 1:
+        return parts[0]
+    if len({p.classes for p in parts}) > 1:
+        raise DataError(f"{show(folder)} mixes files of CIFAR-10 and CIFAR-100.")
+    X, y = np.concatenate([p.X for p in parts]), np.concatenate([p.y for p in parts])
+    return Raw(X, y, parts[0].classes, parts[0].bounds, parts[0].notes)
+
+
+def load_file(path: Path) -> Raw:
+    """One CIFAR file, memory-mapped when it is not gzip: X (n, 32, 32, 3) uint8, y (n,).
+
+    A file named train.bin or test.bin whose size is a multiple of 3,074 is of CIFAR-100: its fine labels are used.
+
+    Raises:
+        DataError: not a whole number of records.
+    """
+    content = unpack(path) if is_gzip(path) else None
+    size = require_file(path) if content is None else len(content)
+    fine = is_cifar100(path, size)
+    record = IMAGE_BYTES + (2 if fine else 1)
+    if content is None and size % record and head(path, 1) == b"\x80":
+        raise DataError(f"{show(path)} looks like a Python pickle, which is never loaded: take the binary version.")
+    if size == 0 or size % record:
+        raise DataError(
+            f"{show(path)} is not a CIFAR file: its {size} bytes are not a whole number of records of "
+            f"{IMAGE_BYTES + 1} bytes."
+        )
+    rows = np.memmap(path, np.uint8, mode="r") if content is None else content
+    rows = rows.reshape(-1, record)
+    X = rows[:, -IMAGE_BYTES:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+    classes, note = (CIFAR100, NOTE100) if fine else (CIFAR10, NOTE10)
+    return Raw(X, np.array(rows[:, record - IMAGE_BYTES - 1]), classes, (0.0, 255.0), (note,))
+
+
+def is_cifar100(path: Path, size: int) -> bool:
+    """Whether a file's name and size are those of the CIFAR-100 binary version."""
+    named = re.fullmatch(r"(train|test)\.bin(\.gz)?", path.name, re.IGNORECASE)
+    return named is not None and size > 0 and size % (IMAGE_BYTES + 2) == 0

@@ -1,0 +1,144 @@
+"""Reading of untrusted files: every failure is one sentence, gzip is found by content, nothing grows unlimited."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dpdistill.schema import DataError
+
+MAX_UNPACKED = 4 << 30
+GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_MAX_RATIO = 1_100
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Raw:
+    """What a format says, before the caller's word.
+
+    Args:
+        X: images, (n, h, w) or (n, h, w, c).
+        y: labels, (n,): whole numbers, or names.
+        classes: class names that the format states, or None.
+        bounds: bounds that the format states, or None.
+        notes: sentences to be said aloud: public facts only.
+        resized: X has the size that the caller asked for already.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    classes: tuple[str, ...] | None = None
+    bounds: tuple[float, float] | None = None
+    notes: tuple[str, ...] = ()
+    resized: bool = False
+
+
+def show(path: str | os.PathLike) -> str:
+    """A path on one line: what cannot be printed is escaped."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in os.fspath(path))
+
+
+@contextmanager
+def reading(path: str | os.PathLike) -> Iterator[None]:
+    """Turns every failure of the file system or of gzip into a DataError that names the path."""
+    try:
+        yield
+    except DataError:
+        raise
+    except FileNotFoundError:
+        raise DataError(f"{show(path)} does not exist.") from None
+    except gzip.BadGzipFile:
+        raise DataError(f"{show(path)} is damaged: its gzip checksum or header is wrong.") from None
+    except EOFError:
+        raise DataError(f"{show(path)} is truncated: its gzip stream ends early.") from None
+    except zlib.error:
+        raise DataError(f"{show(path)} is damaged: its gzip stream cannot be unpacked.") from None
+    except MemoryError:
+        raise DataError(f"{show(path)} does not fit into memory.") from None
+    except OSError as error:
+        raise DataError(f"{show(path)} cannot be read: {error.strerror or 'input/output error'}.") from None
+
+
+def require_file(path: Path) -> int:
+    """Size of a regular file in bytes.
+
+    Raises:
+        DataError: missing, empty, a folder, or a device.
+    """
+    with reading(path):
+        size = path.stat().st_size
+        if path.is_dir():
+            raise DataError(f"{show(path)} is a folder; expected a file.")
+        if not path.is_file():
+            raise DataError(f"{show(path)} is not a regular file.")
+    if size == 0:
+        raise DataError(f"{show(path)} is empty.")
+    return size
+
+
+def is_gzip(path: Path) -> bool:
+    """Whether the content of a regular file begins as gzip does."""
+    require_file(path)
+    with reading(path), path.open("rb") as file:
+        return file.read(2) == GZIP_MAGIC
+
+
+def head(path: Path, size: int) -> bytes:
+    """The first bytes of a file, unpacked when it is gzip."""
+    opener = gzip.open if is_gzip(path) else open
+    with reading(path), opener(path, "rb") as file:
+        return file.read(size)
+
+
+def unpack(path: Path, expected: int | None = None) -> np.ndarray:
+    """The content of a gzip file as bytes, read to its end so that its checksum is tested.
+
+    Args:
+        path: a gzip file.
+        expected: number of bytes that its header promises, or None.
+
+    Returns:
+        uint8 array, (size,); at most one byte more than expected.
+
+    Raises:
+        DataError: damaged, truncated, or larger than 4 GiB.
+    """
+    limit = MAX_UNPACKED if expected is None else expected
+    if limit > MAX_UNPACKED:
+        raise DataError(f"{show(path)} is too large to be unpacked in memory: gunzip it first.")
+    if expected is not None and expected > _GZIP_MAX_RATIO * (require_file(path) + 64):
+        raise DataError(f"{show(path)} is truncated: its header promises {expected} bytes.")
+    content = bytearray()
+    with reading(path), gzip.open(path, "rb") as file:
+        while len(content) <= limit and (chunk := file.read(min(_CHUNK, limit + 1 - len(content)))):
+            content += chunk
+    if expected is None and len(content) > limit:
+        raise DataError(f"{show(path)} is too large to be unpacked in memory: gunzip it first.")
+    return np.frombuffer(content, np.uint8)
+
+
+def list_files(folder: Path) -> list[str]:
+    """Sorted names of what lies in a folder and is not a folder; hidden names are left out."""
+    with reading(folder), os.scandir(folder) as entries:
+        return sorted(e.name for e in entries if not e.name.startswith(".") and not _is_dir(e))
+
+
+def list_folders(folder: Path) -> list[str]:
+    """Sorted names of the folders in a folder; hidden names are left out."""
+    with reading(folder), os.scandir(folder) as entries:
+        return sorted(e.name for e in entries if not e.name.startswith(".") and _is_dir(e))
+
+
+def _is_dir(entry: os.DirEntry) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False

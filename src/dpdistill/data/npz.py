@@ -1,0 +1,142 @@
+"""Arrays in a .npz file: X and y, or X_train, y_train, X_test, y_test. Pickled objects are never loaded."""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from dpdistill.data.files import MAX_UNPACKED, Raw, reading, require_file, show
+from dpdistill.schema import DataError
+
+_IMAGES = ("X", "x", "images")
+_LABELS = ("y", "Y", "labels")
+_READ = 1 << 20
+
+
+def load_file(path: Path, part: str) -> Raw:
+    """Images and labels of a .npz file, with the arrays `classes` and `bounds` if it has them.
+
+    Raises:
+        DataError: not a .npz file, a missing array, an array of objects, a damaged or truncated member.
+    """
+    with open_archive(path) as archive:
+        members = {name.removesuffix(".npy"): name for name in archive.namelist() if name.endswith(".npy")}
+        image_key, split = _key(members, _IMAGES, part)
+        label_key, label_split = _key(members, _LABELS, part)
+        if image_key is None or label_key is None or split != label_split:
+            found = ", ".join(sorted(show(name) for name in members)[:8]) or "none"
+            raise DataError(f"{show(path)} has no arrays X and y (or X_{part} and y_{part}); it has: {found}.")
+        X = read_member(path, archive, members[image_key])
+        y = read_member(path, archive, members[label_key])
+        classes = read_member(path, archive, members["classes"]) if "classes" in members else None
+        bounds = read_member(path, archive, members["bounds"]) if "bounds" in members else None
+    return Raw(X, y, _names(path, classes), _limits(path, bounds), () if split else _single_part(part))
+
+
+def _single_part(part: str) -> tuple[str, ...]:
+    return ("The file has a single part: all of it is read as the test part.",) if part == "test" else ()
+
+
+def _key(members: dict[str, str], names: tuple[str, ...], part: str) -> tuple[str | None, bool]:
+    for name in names:
+        if f"{name}_{part}" in members:
+            return f"{name}_{part}", True
+    return next((name for name in names if name in members), None), False
+
+
+def _names(path: Path, classes: np.ndarray | None) -> tuple[str, ...] | None:
+    if classes is None:
+        return None
+    if classes.ndim != 1 or classes.dtype.kind not in "USui":
+        raise DataError(f"{show(path)} has an array 'classes' that is not a list of names.")
+    return tuple(c.decode("utf-8", "replace") if isinstance(c, bytes) else str(c) for c in classes.tolist())
+
+
+def _limits(path: Path, bounds: np.ndarray | None) -> tuple[float, float] | None:
+    if bounds is None:
+        return None
+    if bounds.shape != (2,) or bounds.dtype.kind not in "uif":
+        raise DataError(f"{show(path)} has an array 'bounds' that is not two numbers.")
+    return float(bounds[0]), float(bounds[1])
+
+
+def open_archive(path: Path) -> zipfile.ZipFile:
+    """A .npz file opened as the zip archive that it is.
+
+    Raises:
+        DataError: not a zip archive, or a truncated one.
+    """
+    require_file(path)
+    with reading(path):
+        try:
+            return zipfile.ZipFile(path)
+        except OSError:
+            raise
+        except Exception:  # zipfile raises many types on damaged input
+            raise DataError(f"{show(path)} is not a .npz file, or is truncated.") from None
+
+
+def read_member(path: Path, archive: zipfile.ZipFile, member: str) -> np.ndarray:
+    """One array of a .npz file, memory-mapped when it is stored without compression.
+
+    Raises:
+        DataError: damaged, an array of objects, or larger than 4 GiB when compressed.
+    """
+    name = show(member.removesuffix(".npy"))
+    try:
+        info = archive.getinfo(member)
+        with archive.open(info) as file:
+            shape, fortran, dtype = _header(file)
+            offset = file.tell()
+            count = math.prod(shape)
+            if dtype.hasobject:
+                raise DataError(f"{show(path)} has an array {name!r} of Python objects, which are never loaded.")
+            if count * dtype.itemsize != info.file_size - offset or dtype.itemsize == 0:
+                raise DataError(f"{show(path)} has an array {name!r} of another size than its header promises.")
+            if info.compress_type == zipfile.ZIP_STORED and count and not info.flag_bits & 1:
+                return _mapped(path, info, offset, shape, fortran, dtype)
+            if count * dtype.itemsize > MAX_UNPACKED:
+                raise DataError(f"{show(path)} is too large to be unpacked in memory: save it without compression.")
+            flat = np.frombuffer(_read(file, count * dtype.itemsize), dtype)
+        return flat.reshape(shape[::-1]).transpose() if fortran else flat.reshape(shape)
+    except (DataError, MemoryError):
+        raise
+    except Exception:  # numpy and zipfile raise many types on damaged input
+        raise DataError(f"{show(path)} is damaged: its array {name!r} cannot be read.") from None
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
+    version = np.lib.format.read_magic(file)
+    if version == (1, 0):
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+    else:
+        shape, fortran, dtype = np.lib.format.read_array_header_2_0(file)
+    if any(side < 0 for side in shape):
+        raise ValueError("negative side")
+    return shape, fortran, dtype
+
+
+def _read(file: IO[bytes], size: int) -> bytearray:
+    content = bytearray()
+    while chunk := file.read(_READ):
+        content += chunk
+        if len(content) > size:
+            break
+    if len(content) != size:
+        raise ValueError("wrong size")
+    return content
+
+
+def _mapped(
+    path: Path, info: zipfile.ZipInfo, offset: int, shape: tuple[int, ...], fortran: bool, dtype: np.dtype
+) -> np.ndarray:
+    with path.open("rb") as file:
+        file.seek(info.header_offset)
+        local = file.read(30)
+    # local file header: lengths of the name and of the extra field at bytes 26 and 28, little-endian
+    begin = info.header_offset + 30 + int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
+    return np.memmap(path, dtype, mode="r", offset=begin + offset, shape=shape, order="F" if fortran else "C")

@@ -1,0 +1,78 @@
+"""What the caller states about a data set: classes, bounds, size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dpdistill.schema import DataError
+
+MAX_CLASSES = 65_536
+MAX_SIDE = 4_096
+
+Classes = int | str | Iterable[Any]
+Bounds = str | Sequence[float]
+
+
+def parse_classes(classes: Classes) -> tuple[str, ...]:
+    """Class names from a number, a text or a sequence of names.
+
+    Args:
+        classes: k or "k" for the names "0" to "k-1"; "cat,dog"; or a sequence of names; 2 to 65,536 classes.
+
+    Returns:
+        The names in the order of their indices.
+
+    Raises:
+        DataError: not a number of classes, or a name that is empty, repeated or not printable.
+    """
+    if isinstance(classes, str) and "," not in classes and classes.strip().isascii() and classes.strip().isdecimal():
+        classes = int(classes[:9])
+    if isinstance(classes, int) and not isinstance(classes, bool):
+        if not 2 <= classes <= MAX_CLASSES:
+            raise DataError(f"Expected 2 <= classes={classes} <= {MAX_CLASSES}.")
+        return tuple(str(k) for k in range(classes))
+    if isinstance(classes, str):
+        classes = [name.strip() for name in classes.split(",")]
+    elif not isinstance(classes, Iterable):
+        raise DataError(f"Expected classes as a number or as names (cat,dog); got {classes!r}.")
+    names = tuple(str(name) for name in classes)
+    if not 2 <= len(names) <= MAX_CLASSES:
+        raise DataError(f"Expected 2 to {MAX_CLASSES} classes; got {len(names)}.")
+    for name in names:
+        if not name or not name.isprintable():
+            raise DataError(f"Expected class names of printable characters; got {name!r}.")
+    if len(set(names)) != len(names):
+        raise DataError("Expected distinct class names; at least one is named twice.")
+    return names
+
+
+def parse_bounds(bounds: Bounds) -> tuple[float, float]:
+    """Bounds (low, high) of a raw value from "0,255" or a pair of numbers.
+
+    Raises:
+        DataError: not two finite numbers low < high.
+    """
+    parts = bounds.split(",") if isinstance(bounds, str) else bounds
+    try:
+        low, high = (float(part) for part in parts)
+    except (TypeError, ValueError):
+        raise DataError(f"Expected bounds as two numbers low,high; got {bounds!r}.") from None
+    if not -1e30 <= low < high <= 1e30:
+        raise DataError(f"Expected bounds -1e30 <= low < high <= 1e30; got {low:g},{high:g}.")
+    return low, high
+
+
+def parse_resize(resize: int | str) -> int:
+    """Side H of the resized square image, 1 to 4,096 pixels.
+
+    Raises:
+        DataError: not a whole number in that range.
+    """
+    try:
+        side = int(resize)
+    except (TypeError, ValueError, OverflowError):
+        side = 0
+    if isinstance(resize, bool | float) or not 1 <= side <= MAX_SIDE:
+        raise DataError(f"Expected resize={resize!r} as a whole number of pixels, 1 to {MAX_SIDE}.")
+    return side

@@ -1,0 +1,230 @@
+"""Private records: raw values, labels and the public schema, behind an interface of fixed-shape chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from PIL import Image
+
+from dpdistill.data.options import Bounds, Classes, parse_bounds, parse_classes, parse_resize
+from dpdistill.schema import DataError, Schema
+
+_CHUNK = 4_096
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Records:
+    """Labelled images and what is public about them. They are never shown and never pickled.
+
+    Args:
+        X: raw values of the schema's shape, (n, h, w, c), integers or floats; may be memory-mapped.
+        y: class indices, (n,), int64; -1 is an unknown label: such a record contributes nothing.
+        schema: the public facts.
+        notes: sentences to be said aloud about where the public facts come from.
+
+    Raises:
+        DataError: X, y and schema do not belong together.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    schema: Schema
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.X.ndim != 4 or self.X.shape[1:] != self.schema.shape or self.X.dtype.kind not in "uif":
+            h, w, c = self.schema.shape
+            raise DataError(f"Expected numbers X of shape (n, {h}, {w}, {c}); got {self.X.dtype} {self.X.shape}.")
+        if self.y.shape != self.X.shape[:1]:
+            raise DataError(f"Expected as many labels as images; got {self.y.shape} labels and {len(self.X)} images.")
+        if self.y.dtype != np.int64 or (self.y.size and not -1 <= self.y.min() <= self.y.max() < self.classes):
+            raise DataError(f"Expected class indices y, int64, from -1 to {self.classes - 1}.")
+        for name in ("X", "y"):
+            view = getattr(self, name).view()
+            view.flags.writeable = False
+            object.__setattr__(self, name, view)
+
+    @property
+    def classes(self) -> int:
+        """Number of classes of the schema."""
+        return len(self.schema.classes)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __repr__(self) -> str:
+        h, w, c = self.schema.shape
+        low, high = self.schema.bounds
+        return f"<Records of {h}x{w}x{c} values in [{low:g}, {high:g}], {self.classes} classes; nothing else is shown>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("Records are private: they cannot be pickled or copied.")
+
+    def chunks(self, indices: np.ndarray | None, size: int) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
+        """Records in chunks of one fixed shape, scaled to [-1, 1] by the bounds.
+
+        Args:
+            indices: which records, in this order, repeats allowed; None for all.
+            size: rows of every chunk, >= 1.
+
+        Returns:
+            An iterator of (X, y, valid): X (size, h, w, c) float32 in [-1, 1], y (size,) int64, and the number of
+            valid rows; the rows behind them are zeros with label -1. Values that are not finite may be NaN.
+
+        Raises:
+            ValueError: size < 1, or an index that is not that of a record.
+        """
+        if size < 1:
+            raise ValueError(f"Expected size={size} >= 1.")
+        if indices is not None:
+            indices = np.asarray(indices, np.int64)
+            if indices.ndim != 1 or (indices.size and not 0 <= indices.min() <= indices.max() < len(self)):
+                raise ValueError("Expected a list of record indices, each at least 0 and below the number of records.")
+        total = len(self) if indices is None else len(indices)
+        return self._chunks(indices, size, total)
+
+    def _chunks(
+        self, indices: np.ndarray | None, size: int, total: int
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
+        for start in range(0, total, size):
+            valid = min(size, total - start)
+            rows = slice(start, start + valid) if indices is None else indices[start : start + valid]
+            X = np.zeros((size, *self.schema.shape), np.float32)
+            y = np.full(size, -1, np.int64)
+            with np.errstate(over="ignore", invalid="ignore"):
+                X[:valid] = self.schema.to_unit(np.asarray(self.X[rows]))
+            y[:valid] = self.y[rows]
+            yield X, y, valid
+
+    @classmethod
+    def from_arrays(
+        cls,
+        X: Any,
+        y: Any,
+        classes: Classes,
+        bounds: Bounds | None = None,
+        *,
+        resize: int | str | None = None,
+        strict: bool = True,
+        notes: tuple[str, ...] = (),
+    ) -> Records:
+        """Records from arrays.
+
+        Args:
+            X: images, (n, h, w) or (n, h, w, c), whole numbers or floats.
+            y: labels, (n,): class indices, or names of classes. When every class name is a whole number
+                (classes="1,2,3"), whole-number labels are names, not indices.
+            classes: number of classes (named "0", "1", ...), "cat,dog", or a sequence of names; stated, never counted.
+            bounds: (low, high) of a raw value or "low,high"; 0,255 for uint8 when left out; values outside are clamped.
+            resize: side of the square to which images are resized (bilinear), or None.
+            strict: stop at a record that is not finite or has an unknown label; otherwise it gets the label -1.
+            notes: sentences to be said aloud.
+
+        Raises:
+            DataError: shapes, types, labels or options that cannot be used.
+
+        Example:
+            >>> Records.from_arrays(np.zeros((2, 8, 8), np.uint8), [0, 1], classes=2)
+            <Records of 8x8x1 values in [0, 255], 2 classes; nothing else is shown>
+        """
+        X, y = _image_array(X), _as_array(y, "y")
+        if y.shape != X.shape[:1]:
+            raise DataError(f"Expected as many labels as images; got labels of shape {y.shape} and {len(X)} images.")
+        names = parse_classes(classes)
+        if bounds is None and X.dtype != np.uint8:
+            raise DataError(f"Expected bounds for {X.dtype} values: state them (--bounds LOW,HIGH).")
+        limits = parse_bounds((0.0, 255.0) if bounds is None else bounds)
+        labels = label_indices(y, names, strict)
+        bad = not_finite(X)
+        if bad.any() and strict:
+            raise DataError(f"Record {int(np.argmax(bad))} has a value that is not finite (NaN or infinity).")
+        labels[bad] = -1
+        if resize is not None:
+            X = resize_images(X, parse_resize(resize))
+        h, w, c = (int(side) for side in X.shape[1:])
+        return cls(X, labels, Schema((h, w, c), limits, names), tuple(notes))
+
+
+def _as_array(values: Any, name: str) -> np.ndarray:
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise DataError(f"Expected {name} as one array; its rows have different lengths.") from None
+    if array.dtype.hasobject:
+        raise DataError(f"Expected numbers in {name}; got an array of Python objects.")
+    return array
+
+
+def _image_array(values: Any) -> np.ndarray:
+    X = _as_array(values, "X")
+    if X.ndim not in (3, 4) or min(X.shape[1:], default=0) < 1:
+        raise DataError(f"Expected X of shape (n, h, w) or (n, h, w, c); got {X.shape}.")
+    if X.dtype.kind not in "uif":
+        raise DataError(f"Expected X as whole numbers or floats; got {X.dtype}.")
+    return X[..., None] if X.ndim == 3 else X
+
+
+def label_indices(y: np.ndarray, classes: tuple[str, ...], strict: bool = True) -> np.ndarray:
+    """Class indices, (n,) int64, of labels (n,) given as whole numbers or as names; -1 where unknown if not strict.
+
+    Raises:
+        DataError: labels of another type, or an unknown label when strict.
+    """
+    if y.dtype.kind in "SU":
+        table = {name: k for k, name in enumerate(classes)}
+        texts = (t.decode("utf-8", "replace") if isinstance(t, bytes) else t for t in y.tolist())
+        indices = np.fromiter((table.get(text, -1) for text in texts), np.int64, len(y))
+    elif y.dtype.kind in "ui":
+        indices = _number_indices(y, classes)
+    else:
+        raise DataError(f"Expected labels as whole numbers or class names; got {y.dtype}.")
+    if strict and (indices < 0).any():
+        first = int(np.argmax(indices < 0))
+        label = str(y[first])[:80]
+        raise DataError(f"Record {first} has the label {label!r}, which is not one of the {len(classes)} classes.")
+    return indices
+
+
+def _number_indices(y: np.ndarray, classes: tuple[str, ...]) -> np.ndarray:
+    indices = y.astype(np.int64)
+    if not all(name.isascii() and name.isdecimal() and str(int(name)) == name for name in classes):
+        return np.where((indices >= 0) & (indices < len(classes)), indices, -1)
+    numbers = [int(name) for name in classes]
+    if numbers == list(range(len(classes))):
+        return np.where((indices >= 0) & (indices < len(classes)), indices, -1)
+    table = {number: k for k, number in enumerate(numbers)}
+    return np.fromiter((table.get(number, -1) for number in y.tolist()), np.int64, len(y))
+
+
+def not_finite(X: np.ndarray) -> np.ndarray:
+    """Which records hold NaN or infinity, (n,) bool, read in chunks."""
+    bad = np.zeros(len(X), bool)
+    if X.dtype.kind == "f":
+        for start in range(0, len(X), _CHUNK):
+            block = X[start : start + _CHUNK]
+            bad[start : start + _CHUNK] = ~np.isfinite(block).all(axis=(1, 2, 3))
+    return bad
+
+
+def resize_images(X: np.ndarray, side: int) -> np.ndarray:
+    """Images (n, h, w, c) resized to (n, side, side, c), bilinear, channel by channel; uint8 stays uint8, else float32.
+
+    Raises:
+        DataError: the result does not fit into memory.
+    """
+    if X.shape[1:3] == (side, side):
+        return X
+    dtype = np.uint8 if X.dtype == np.uint8 else np.float32
+    try:
+        resized = np.empty((len(X), side, side, X.shape[3]), dtype)
+    except MemoryError:
+        raise DataError(f"Images resized to {side}x{side} do not fit into memory: lower resize.") from None
+    with np.errstate(over="ignore"):
+        for i in range(len(X)):
+            for c in range(X.shape[3]):
+                plane = Image.fromarray(np.ascontiguousarray(X[i, :, :, c], dtype))
+                resized[i, :, :, c] = np.asarray(plane.resize((side, side), Image.Resampling.BILINEAR))
+    return resized

@@ -1,0 +1,216 @@
+"""The public folder's records: synthetic.npz, training.npz, synthetic.png and one PNG a record."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+from zipfile import ZIP_STORED, ZipFile, ZipInfo
+
+import numpy as np
+
+from dpdistill.data import npz
+from dpdistill.data.files import reading, require_file, show
+from dpdistill.data.pictures import draw_grid, to_picture
+from dpdistill.schema import DataError, Schema
+
+OWN_FILES = ("recipe.json", "certificate.json")
+Training = tuple[np.ndarray, np.ndarray]
+
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def check_output(folder: str | os.PathLike, overwrite: bool = False) -> Path:
+    """Tests, without writing, that a public folder can be written there.
+
+    Args:
+        folder: the folder; it need not exist.
+        overwrite: allow a folder with an earlier result of this program in it (recipe.json or certificate.json).
+
+    Returns:
+        Its absolute path, links resolved.
+
+    Raises:
+        DataError: not writable, not empty, not ours, or the root, home or working folder or one that holds them.
+    """
+    text = os.fspath(folder)
+    if not text or "\0" in text:
+        raise DataError("Expected a folder for the output; got an empty or impossible path.")
+    with reading(text):
+        path = _resolve(text)
+        for kept in (Path("/"), Path.home(), Path.cwd()):
+            if kept.resolve().is_relative_to(path):
+                raise DataError(f"{show(path)} is or holds your home or working folder: choose another output folder.")
+        existing = next(p for p in (path, *path.parents) if p.exists())
+        if not existing.is_dir():
+            raise DataError(f"{show(existing)} is a file; expected a folder for the output.")
+        if not os.access(existing, os.W_OK | os.X_OK):
+            raise DataError(f"{show(existing)} cannot be written to.")
+        names = os.listdir(path) if existing == path else []
+    if names and not overwrite:
+        raise DataError(f"{show(path)} is not empty: choose another folder, or pass --overwrite.")
+    if names and not any((path / name).is_file() for name in OWN_FILES):
+        raise DataError(f"{show(path)} holds files that are not an earlier result: --overwrite refuses to touch them.")
+    return path
+
+
+def _resolve(text: str) -> Path:
+    try:
+        return Path(text).resolve()
+    except RuntimeError:
+        raise DataError(f"{show(text)} is a loop of links.") from None
+
+
+def write_distilled(
+    folder: str | os.PathLike, X: np.ndarray, y: np.ndarray, schema: Schema, training: Training | None = None
+) -> None:
+    """Writes a synthetic set: arrays, a grid of pictures, and one picture a record in folders of their classes.
+
+    Pictures of earlier results (images/<class>/000.png) are removed; nothing else is. Files have the same bytes for
+    the same input, and appear whole or not at all. Call check_output first.
+
+    Args:
+        folder: the public folder; made if missing.
+        X: records in [-1, 1], (m, h, w, c), finite, m >= 1; stored in raw units, float32.
+        y: class indices, (m,).
+        schema: the public facts.
+        training: (X, y) to train on when it differs from what is stored.
+
+    Raises:
+        DataError: arrays that do not fit the schema, or a folder that cannot be written.
+    """
+    X, y = _checked(X, y, schema)
+    larger = None if training is None else _checked(*training, schema)
+    path = Path(folder)
+    with _writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+        _remove_pictures(path / "images")
+        _write_arrays(path / "synthetic.npz", X, y, schema)
+        if larger is not None:
+            _write_arrays(path / "training.npz", *larger, schema)
+        else:
+            (path / "training.npz").unlink(missing_ok=True)
+        grid = draw_grid(X, y, schema.classes)
+        write_atomically(path / "synthetic.png", lambda file: grid.save(file, "PNG"))
+        for k, name in enumerate(folder_names(schema.classes)):
+            rows = np.flatnonzero(y == k)
+            for i, row in enumerate(rows):
+                (path / "images" / name).mkdir(parents=True, exist_ok=True)
+                picture = to_picture(X[row])
+                write_atomically(path / "images" / name / f"{i:03d}.png", lambda file, p=picture: p.save(file, "PNG"))
+
+
+def read_distilled(folder: str | os.PathLike) -> tuple[np.ndarray, np.ndarray, Schema, Training | None]:
+    """The synthetic set of a public folder.
+
+    Returns:
+        (X, y, schema, training): X (m, h, w, c) float32 in [-1, 1], y (m,) int32, and training (X, y) or None.
+
+    Raises:
+        DataError: a missing or damaged file.
+    """
+    path = Path(folder)
+    with reading(path):
+        if not path.is_dir():
+            raise DataError(f"{show(path)} is not a folder with a synthetic set.")
+        X, y, schema = _read_arrays(path / "synthetic.npz")
+        if not (path / "training.npz").exists():
+            return X, y, schema, None
+        X_training, y_training, other = _read_arrays(path / "training.npz")
+    if other != schema:
+        raise DataError(f"{show(path)} has a training.npz that does not belong to its synthetic.npz.")
+    return X, y, schema, (X_training, y_training)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"{show(path)} cannot be written: {error.strerror or 'input/output error'}.") from None
+
+
+def _checked(X: np.ndarray, y: np.ndarray, schema: Schema) -> Training:
+    X, y = np.asarray(X, np.float32), np.asarray(y, np.int64)
+    if X.ndim != 4 or X.shape[1:] != schema.shape or len(X) == 0:
+        h, w, c = schema.shape
+        raise DataError(f"Expected synthetic X of shape (m, {h}, {w}, {c}), m >= 1; got {X.shape}.")
+    if not np.isfinite(X).all():
+        raise DataError("Expected a synthetic set of finite values; got NaN or infinity.")
+    if y.shape != X.shape[:1] or y.min() < 0 or y.max() >= len(schema.classes):
+        raise DataError(f"Expected one class index from 0 to {len(schema.classes) - 1} for each synthetic record.")
+    return X, y
+
+
+def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Writes a file under another name beside it, then renames it."""
+    unfinished = path.with_name(f".{path.name}.part")
+    try:
+        with unfinished.open("wb") as file:
+            write(file)
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _write_arrays(path: Path, X: np.ndarray, y: np.ndarray, schema: Schema) -> None:
+    arrays = {
+        "X": schema.from_unit(X),
+        "y": y.astype("<i8"),
+        "classes": np.array(schema.classes),
+        "bounds": np.array(schema.bounds, "<f8"),
+    }
+
+    def write(file: IO[bytes]) -> None:
+        with ZipFile(file, "w", ZIP_STORED) as archive:
+            for name, array in arrays.items():
+                info = ZipInfo(f"{name}.npy", _EPOCH)
+                info.create_system, info.external_attr = 3, 0o644 << 16
+                with archive.open(info, "w") as member:
+                    np.lib.format.write_array(member, np.ascontiguousarray(array), (1, 0), allow_pickle=False)
+
+    write_atomically(path, write)
+
+
+def _read_arrays(path: Path) -> tuple[np.ndarray, np.ndarray, Schema]:
+    require_file(path)
+    raw = npz.load_file(path, "train")
+    X, y = raw.X, raw.y
+    if raw.classes is None or raw.bounds is None or X.ndim != 4 or X.dtype.kind not in "uif":
+        raise DataError(f"{show(path)} is not a synthetic set of this program: it lacks X, y, classes or bounds.")
+    if y.shape != X.shape[:1] or y.dtype.kind not in "ui":
+        raise DataError(f"{show(path)} has labels that do not belong to its records.")
+    h, w, c = X.shape[1:]
+    schema = Schema((h, w, c), raw.bounds, raw.classes)
+    X, y = _checked(schema.to_unit(np.asarray(X)), y, schema)
+    return X, y.astype(np.int32), schema
+
+
+def _remove_pictures(images: Path) -> None:
+    if not images.is_dir() or images.is_symlink():
+        return
+    for folder in sorted(p for p in images.iterdir() if p.is_dir() and not p.is_symlink()):
+        for file in sorted(folder.iterdir()):
+            if re.fullmatch(r"\d{3,}\.png", file.name):
+                file.unlink()
+        if not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def folder_names(classes: tuple[str, ...]) -> list[str]:
+    """Names of classes made safe for every file system, and distinct whatever the case of letters."""
+    names: list[str] = []
+    taken: set[str] = set()
+    for name in classes:
+        safe = re.sub(r"[^\w.-]", "_", name)[:60].strip(".") or "class"
+        safe = f"{safe}_" if _RESERVED.fullmatch(safe) else safe
+        candidate, number = safe, 2
+        while candidate.casefold() in taken:
+            candidate, number = f"{safe}-{number}", number + 1
+        taken.add(candidate.casefold())
+        names.append(candidate)
+    return names
