@@ -1,0 +1,98 @@
+"""The grid of integers on which contributions are summed, so that the sensitivity is exactly clip_norm."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+MAX_K = 1 << 24
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Contributions as integers z = rint(v / step) with ||z|| <= K.
+
+    Args:
+        K: the clip norm in grid steps, a power of two <= 2**24.
+        step: length of a grid step, clip_norm / K.
+        clip_norm: L2 bound C of one record's contribution, > 0.
+        float_clip: C (1 - sqrt(d)/(2K) - 2**-12), the norm to clip to in floats so that rounding stays within K.
+
+    Guarantee:
+        With inadmissible records set to zero, one record moves the integer sum by at most K steps = clip_norm under
+        add-or-remove and by at most 2K under replace-one, whatever the float arithmetic before it did.
+    """
+
+    K: int
+    step: float
+    clip_norm: float
+    float_clip: float
+
+    def admissible(self, z: np.ndarray) -> np.ndarray:
+        """Which integer contributions may be summed: max|z| <= K and sum z^2 <= K^2, in int64.
+
+        Args:
+            z: integers, (m, d).
+
+        Returns:
+            bool, (m,).
+
+        Raises:
+            TypeError: z does not hold integers.
+            ValueError: d is so large that a sum of squares could overflow.
+        """
+        if not np.issubdtype(z.dtype, np.signedinteger):
+            raise TypeError(f"Expected signed integers; got {z.dtype}.")
+        if z.shape[1] * self.K**2 >= 1 << 63:
+            raise ValueError(f"Expected dimension={z.shape[1]} * K**2 < 2**63 with K={self.K}.")
+        small = np.all((z >= -self.K) & (z <= self.K), axis=1)
+        if not np.all(small):
+            z = np.where(small[:, None], z, 0)
+        squares = np.einsum("ij,ij->i", z, z, dtype=np.int64)
+        return small & (squares <= self.K**2)
+
+
+def make_grid(clip_norm: float, noise_multiplier: float, dimension: int, chunk: int, records: int) -> Grid:
+    """The grid of a round: fine enough for its noise and its dimension, coarse enough never to overflow.
+
+        K = 2^ceil(log2 max(2^20 / sigma, 500 sqrt(d)))
+
+    Args:
+        clip_norm: C, > 0 and finite.
+        noise_multiplier: sigma = stddev / C, > 0 and finite.
+        dimension: d, coordinates one record can touch (its class block), >= 1.
+        chunk: contributions summed in int32 at a time, >= 1.
+        records: contributions summed in all, >= 0; private, so no error speaks of it.
+
+    Returns:
+        The grid.
+
+    Raises:
+        ValueError: an argument out of its bounds, or integers that could overflow.
+    """
+    if not 0.0 < clip_norm < math.inf:
+        raise ValueError(f"Expected clip_norm={clip_norm} > 0 and finite.")
+    if not 0.0 < noise_multiplier < math.inf:
+        raise ValueError(f"Expected noise_multiplier={noise_multiplier} > 0 and finite.")
+    if dimension < 1:
+        raise ValueError(f"Expected dimension={dimension} >= 1.")
+    if chunk < 1:
+        raise ValueError(f"Expected chunk={chunk} >= 1.")
+    finest = max(2.0**20 / noise_multiplier, 500.0 * math.sqrt(dimension))
+    if finest > MAX_K:
+        raise ValueError(
+            f"Expected noise_multiplier={noise_multiplier} >= 2**-4 and dimension={dimension} <= 2**30: "
+            "the grid would need more than 2**24 steps."
+        )
+    mantissa, exponent = math.frexp(finest)
+    K = 1 << (exponent - 1 if mantissa == 0.5 else exponent)
+    if dimension * K**2 >= 1 << 63:
+        raise ValueError(f"Expected dimension={dimension} * K**2 < 2**63 with K={K}: lower the dimension.")
+    if chunk * K >= 1 << 31:
+        raise ValueError(f"Expected chunk={chunk} * K < 2**31 with K={K}: lower the chunk.")
+    if records * K >= 1 << 62:
+        raise ValueError(f"The integer sums could overflow 64 bits with K={K}: raise noise_multiplier.")
+    float_clip = clip_norm * (1.0 - math.sqrt(dimension) / (2 * K) - 2.0**-12)
+    return Grid(K=K, step=clip_norm / K, clip_norm=clip_norm, float_clip=float_clip)
