@@ -1,0 +1,601 @@
+"""The ledgers: what a run has released, and what the runs on one data set have spent together."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+import secrets
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import date as Date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpdistill.private.accounting import Budget, Group, Schedule, calibrate, compose
+from dpdistill.query import Event, Stage
+
+MEMORY = ":memory:"
+RUN_LEDGER = "ledger.sqlite"
+_RUN_FORMAT = 0x64700001
+_DATASET_FORMAT = 0x64700002
+
+_RUN_TABLES = (
+    "CREATE TABLE run (id INTEGER PRIMARY KEY CHECK (id = 1), run_id TEXT NOT NULL, recipe TEXT NOT NULL,"
+    " schedule TEXT NOT NULL, digest BLOB)",
+    "CREATE TABLE rounds (round INTEGER PRIMARY KEY, noise_multiplier REAL NOT NULL, sampling_prob REAL NOT NULL,"
+    " stddev REAL NOT NULL, dtype TEXT NOT NULL, shape TEXT NOT NULL, value BLOB, params BLOB)",
+)
+_DATASET_TABLES = (
+    "CREATE TABLE ledger (id INTEGER PRIMARY KEY CHECK (id = 1), cap REAL)",
+    "CREATE TABLE runs (number INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, label TEXT NOT NULL,"
+    " date TEXT NOT NULL, schedule TEXT)",
+)
+
+
+class LedgerError(ValueError):
+    """A ledger that cannot be used as asked; its text is one sentence for the person at the door."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRelease:
+    """A committed round, as read back from the ledger.
+
+    Args:
+        round: number of the round, from 0.
+        value: noised sum, with the dtype and shape it was committed with.
+        stddev: standard deviation of the noise, > 0, in the units of value.
+        event: what was paid.
+        params: the parameters or state that asked for it, as bytes.
+    """
+
+    round: int
+    value: np.ndarray
+    stddev: float
+    event: Event
+    params: bytes
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What a run's ledger says about it: the recipe, the schedule, and the events of the committed rounds."""
+
+    recipe: dict
+    schedule: Schedule
+    events: tuple[Event, ...]
+
+
+class RunLedger:
+    """The releases of one run: every round is committed once, before it is handed out.
+
+    Guarantee:
+        A round's event, value and parameters are committed in one synced transaction, so a run killed at any moment
+        has paid for every value anybody saw, and replays a committed round instead of drawing it again.
+    """
+
+    def __init__(self, db: sqlite3.Connection, lock: int | None, digest: bytes | None) -> None:
+        self._db, self._lock = db, lock
+        self.run_id: str = db.execute("SELECT run_id FROM run").fetchone()[0]
+        """A random name, fixed at creation: what a data set's ledger knows the run by."""
+        self._schedule = Schedule.from_json(db.execute("SELECT schedule FROM run").fetchone()[0])
+        self._bound = db.execute("SELECT digest FROM run").fetchone()[0] is None
+        if digest is not None:
+            self.bind(digest)
+
+    @classmethod
+    def open(
+        cls, folder: str | Path, recipe: dict, schedule: Schedule, digest: bytes | None = None, overwrite: bool = False
+    ) -> RunLedger:
+        """Start the ledger of a run, or resume it.
+
+        Args:
+            folder: the owner's folder of the run, made with mode 0700; ":memory:" keeps the ledger in memory.
+            recipe: the recipe, JSON-able.
+            schedule: what every round pays.
+            digest: digest of the records, keyed by `digest_key`; None to `bind` it later.
+            overwrite: archive a ledger that is there (ledger-001.sqlite, ...) and start anew.
+
+        Returns:
+            The ledger, locked for this process until it is closed.
+
+        Raises:
+            LedgerError: another process holds it, it belongs to another run, or it cannot be read.
+        """
+        texts = {"recipe": _canonical(recipe), "schedule": schedule.to_json()}
+        with ExitStack() as undo:
+            lock = None
+            if str(folder) == MEMORY:
+                db = sqlite3.connect(MEMORY, isolation_level=None)
+            else:
+                folder = _owner_folder(Path(folder))
+                lock = _lock(folder)
+                undo.callback(os.close, lock)
+                if overwrite:
+                    _archive(folder)
+                db = _connect(folder / RUN_LEDGER, "WAL")
+            undo.callback(db.close)
+            _start_run(db, texts, digest, folder)
+            ledger = cls(db, lock, digest)
+            undo.pop_all()
+            return ledger
+
+    @staticmethod
+    def digest_key(folder: str | Path) -> bytes:
+        """The random key of 32 bytes that the records' digest is keyed with; made once, kept in the owner's folder.
+
+        Args:
+            folder: the owner's folder of the run, or ":memory:" for a key that is not kept.
+
+        Returns:
+            The key.
+
+        Raises:
+            LedgerError: the file that holds it is damaged.
+        """
+        if str(folder) == MEMORY:
+            return secrets.token_bytes(32)
+        folder = _owner_folder(Path(folder))
+        path = folder / "key"
+        if not path.exists():
+            # Written aside and linked: a key is there in full or not at all, and the first of two processes wins.
+            handle, aside = tempfile.mkstemp(dir=folder, prefix="key-")
+            with os.fdopen(handle, "wb") as file:
+                file.write(secrets.token_bytes(32))
+                file.flush()
+                os.fsync(file.fileno())
+            try:
+                os.link(aside, path)
+            except FileExistsError:
+                pass
+            finally:
+                os.unlink(aside)
+            _sync(folder)
+        key = path.read_bytes()
+        if len(key) != 32:
+            raise LedgerError(f"Expected {path} to hold a key of 32 bytes; it is damaged.")
+        return key
+
+    @staticmethod
+    def read(folder: str | Path) -> RunRecord:
+        """Read a run's ledger without locking or changing it.
+
+        Args:
+            folder: the owner's folder of the run.
+
+        Returns:
+            Recipe, schedule and events.
+
+        Raises:
+            LedgerError: there is no ledger in it, or it cannot be read.
+        """
+        path = Path(folder) / RUN_LEDGER
+        with closing(_connect(path, create=False)) as db:
+            try:
+                _check_format(db, path, _RUN_FORMAT)
+                with _transaction(db, "BEGIN"):
+                    recipe, schedule = db.execute("SELECT recipe, schedule FROM run").fetchone()
+                    return RunRecord(json.loads(recipe), Schedule.from_json(schedule), _events(db))
+            except (sqlite3.Error, TypeError, KeyError, json.JSONDecodeError):
+                raise LedgerError(f"{path} is damaged.") from None
+
+    def bind(self, digest: bytes) -> None:
+        """State which records the run reads; a ledger bound to others is refused.
+
+        Args:
+            digest: digest of the records, keyed by `digest_key`.
+
+        Raises:
+            LedgerError: the ledger belongs to a run on other records.
+        """
+        with _transaction(self._db):
+            stored = self._db.execute("SELECT digest FROM run").fetchone()[0]
+            if stored is None and self.resume_at == 0:
+                self._db.execute("UPDATE run SET digest = ?", (digest,))
+            elif stored != digest:
+                raise _other_run("this ledger", ["records"])
+        self._bound = True
+
+    @property
+    def resume_at(self) -> int:
+        """Number of the first round that is not committed."""
+        return self._db.execute("SELECT COALESCE(MAX(round) + 1, 0) FROM rounds").fetchone()[0]
+
+    def lookup(self, round: int) -> StoredRelease | None:
+        """The release of a round, or None if it is not committed.
+
+        Args:
+            round: number of the round, >= 0.
+
+        Raises:
+            LedgerError: its value was dropped.
+        """
+        row = self._db.execute(
+            "SELECT noise_multiplier, sampling_prob, stddev, dtype, shape, value, params FROM rounds WHERE round = ?",
+            (round,),
+        ).fetchone()
+        if row is None:
+            return None
+        noise_multiplier, sampling_prob, stddev, dtype, shape, value, params = row
+        if value is None:
+            raise LedgerError(f"The value of round {round} was dropped after its checkpoint: resume from a checkpoint.")
+        array = np.frombuffer(value, np.dtype(dtype)).reshape(json.loads(shape)).copy()
+        return StoredRelease(round, array, stddev, Event(noise_multiplier, sampling_prob), params)
+
+    def commit(self, round: int, event: Event, value: np.ndarray, stddev: float, params: bytes = b"") -> StoredRelease:
+        """Pay for a round and store it, in one synced transaction.
+
+        Args:
+            round: number of the round: the first that is not committed.
+            event: what it costs, equal to the schedule's event of that round.
+            value: noised sum, a numeric array.
+            stddev: standard deviation of its noise, > 0, finite.
+            params: the parameters or state that asked for it.
+
+        Returns:
+            The release as read back: the only one to hand out.
+
+        Raises:
+            LedgerError: the round is committed, out of order or not in the schedule, its event deviates from the
+                schedule, the records are not stated, or the ledger cannot be written.
+
+        Guarantee:
+            A value is seen only after its event is on the disk: when this raises, nobody has seen it.
+        """
+        if not 0.0 < stddev < math.inf:
+            raise LedgerError(f"Expected 0 < stddev={stddev} < inf.")
+        value = np.ascontiguousarray(value) if np.ndim(value) else np.array(value)
+        if value.dtype.kind not in "fiu":
+            raise LedgerError(f"Expected value of numbers; got dtype {value.dtype}.")
+        if not self._bound:
+            raise LedgerError("Expected the records of this run to be stated before a round is committed.")
+        row = (event.noise_multiplier, event.sampling_prob, float(stddev), value.dtype.str)
+        blobs = (json.dumps(value.shape), value.tobytes(), params)
+        try:
+            with _transaction(self._db):
+                self._check_round(round, event)
+                self._db.execute("INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (round, *row, *blobs))
+        except sqlite3.Error as error:
+            raise LedgerError(f"Round {round} could not be written to the ledger: {error}.") from None
+        stored = self.lookup(round)
+        assert stored is not None
+        return stored
+
+    def _check_round(self, round: int, event: Event) -> None:
+        expected = self.resume_at
+        if round < expected:
+            raise LedgerError(f"Round {round} is committed already: it is replayed, never drawn again.")
+        if round >= self._schedule.rounds:
+            raise LedgerError(f"Round {round} is not in the schedule of {self._schedule.rounds} rounds.")
+        if round > expected:
+            raise LedgerError(f"Expected round {expected} next; got round {round}.")
+        if event != self._schedule.event(round):
+            raise LedgerError(f"The event of round {round} deviates from the schedule: {event}.")
+
+    def drop_values(self, before: int) -> None:
+        """Drop values and parameters of earlier rounds, once a synced checkpoint includes them; events stay.
+
+        Args:
+            before: the first round to keep, >= 0.
+        """
+        with _transaction(self._db):
+            self._db.execute("UPDATE rounds SET value = NULL, params = NULL WHERE round < ?", (before,))
+
+    def events(self) -> tuple[Event, ...]:
+        """The events of the committed rounds, in order."""
+        return _events(self._db)
+
+    def close(self) -> None:
+        """Close the ledger and let other processes open it; closing twice is allowed."""
+        self._db.close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def __enter__(self) -> RunLedger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@dataclass(frozen=True)
+class LedgerRun:
+    """One run in a data set's ledger: its schedule is None when it had no privacy guarantee."""
+
+    run_id: str
+    label: str
+    date: str
+    schedule: Schedule | None
+
+
+@dataclass(frozen=True)
+class LedgerSummary:
+    """What the runs on a data set have spent together.
+
+    Args:
+        runs: the runs, in order.
+        delta: the delta of the first private run, at which all are composed; None before it.
+        adjacency: the relation of all runs; None before the first private run.
+        cap: the epsilon they may spend together, or None.
+        spent: their composed epsilon; infinite when one of them had no guarantee.
+        left: the largest epsilon of one more full-batch run that still fits the cap, rounded down; None without a cap.
+            It is not cap - spent: epsilons do not add up.
+    """
+
+    runs: tuple[LedgerRun, ...]
+    delta: float | None
+    adjacency: str | None
+    cap: float | None
+    spent: float
+    left: float | None
+
+
+class DatasetLedger:
+    """The ledger kept for a data set across runs; its cap is fixed by the first run.
+
+    Args:
+        file: the ledger's file, made by the first `reserve`.
+        cap: the epsilon all runs may spend together, > 0; None states no cap at creation, and keeps it later.
+
+    Raises:
+        LedgerError: a cap that is not positive and finite.
+
+    Guarantee:
+        With a cap, all reserved runs together are (cap, delta)-DP at the first run's delta.
+    """
+
+    def __init__(self, file: str | Path, cap: float | None = None) -> None:
+        if cap is not None and not 0.0 < cap < math.inf:
+            raise LedgerError(f"Expected 0 < cap={cap} < inf.")
+        self._file, self._cap = Path(file), cap
+
+    def reserve(self, run_id: str, label: str, schedule: Schedule | None, date: str | None = None) -> float:
+        """Pay for all rounds of a run, before it reads any record; a run that is there already pays nothing again.
+
+        Args:
+            run_id: the run's random name, `RunLedger.run_id`.
+            label: what the owner calls it.
+            schedule: what it costs; None for a run without a privacy guarantee.
+            date: ISO date, today's by default.
+
+        Returns:
+            The composed epsilon of all runs, this one included.
+
+        Raises:
+            LedgerError: it would exceed the cap, states another cap, relation or schedule, or the file is no ledger.
+        """
+        text = None if schedule is None else schedule.to_json()
+        with self._open(create=True) as db, _transaction(db):
+            cap = self._read_cap(db)
+            runs = _runs(db)
+            known = {run.run_id: run.schedule for run in runs}
+            if run_id in known and known[run_id] != schedule:
+                raise LedgerError(f"Run {run_id} is in {self._file} with another schedule.")
+            if run_id not in known:
+                runs = (*runs, LedgerRun(run_id, label, date or Date.today().isoformat(), schedule))
+            spent = self._spent(runs)
+            if run_id not in known:
+                if cap is not None and spent > cap:
+                    raise LedgerError(self._over(runs, spent, cap))
+                row = (run_id, label, runs[-1].date, text)
+                db.execute("INSERT INTO runs (run_id, label, date, schedule) VALUES (?, ?, ?, ?)", row)
+        return spent
+
+    def summary(self) -> LedgerSummary:
+        """The runs, what they have spent together, and what still fits.
+
+        Raises:
+            LedgerError: there is no ledger in the file, or it has another cap.
+        """
+        with self._open(create=False) as db, _transaction(db, "BEGIN"):
+            cap, runs = self._read_cap(db), _runs(db)
+        delta, adjacency = _terms(runs)
+        spent = self._spent(runs)
+        left = None if cap is None else _left(runs, delta, adjacency, cap)
+        return LedgerSummary(runs, delta, adjacency, cap, spent, left)
+
+    def _spent(self, runs: tuple[LedgerRun, ...]) -> float:
+        delta, adjacency = _terms(runs)
+        relations = {run.schedule.budget.adjacency for run in runs if run.schedule}
+        if len(relations) > 1:
+            raise LedgerError(
+                f"The runs in {self._file} protect {adjacency}; one of another relation cannot join them."
+            )
+        if any(run.schedule is None for run in runs):
+            return math.inf
+        try:
+            return 0.0 if delta is None else compose(_groups(runs), delta, adjacency)
+        except ValueError as error:
+            raise LedgerError(f"What the runs in {self._file} spend cannot be composed: {error}") from None
+
+    def _over(self, runs: tuple[LedgerRun, ...], spent: float, cap: float) -> str:
+        if math.isinf(spent):
+            return f"A run without a privacy guarantee cannot join {self._file}: its cap is epsilon={cap}."
+        return (
+            f"With this run the data set would have spent epsilon={spent:.6g}, over the cap of {cap} in {self._file}."
+        )
+
+    def _read_cap(self, db: sqlite3.Connection) -> float | None:
+        if _is_new(db):
+            _create(db, _DATASET_TABLES, _DATASET_FORMAT)
+            db.execute("INSERT INTO ledger VALUES (1, ?)", (self._cap,))
+        _check_format(db, self._file, _DATASET_FORMAT)
+        cap = db.execute("SELECT cap FROM ledger").fetchone()[0]
+        if self._cap is not None and self._cap != cap:
+            raise LedgerError(f"Expected the cap that {self._file} was made with, {cap}; got cap={self._cap}.")
+        return cap
+
+    @contextmanager
+    def _open(self, create: bool) -> Iterator[sqlite3.Connection]:
+        db = _connect(self._file, "DELETE", "EXTRA", create)
+        try:
+            yield db
+        except sqlite3.Error as error:
+            raise LedgerError(f"{self._file} cannot be used as a ledger: {error}.") from None
+        finally:
+            db.close()
+
+
+def _runs(db: sqlite3.Connection) -> tuple[LedgerRun, ...]:
+    rows = db.execute("SELECT run_id, label, date, schedule FROM runs ORDER BY number").fetchall()
+    return tuple(
+        LedgerRun(run_id, label, date, Schedule.from_json(schedule) if schedule else None)
+        for run_id, label, date, schedule in rows
+    )
+
+
+def _terms(runs: tuple[LedgerRun, ...]) -> tuple[float | None, Any]:
+    first = next((run.schedule.budget for run in runs if run.schedule), None)
+    return (first.delta, first.adjacency) if first else (None, None)
+
+
+def _groups(runs: tuple[LedgerRun, ...]) -> list[Group]:
+    return [group for run in runs if run.schedule for group in run.schedule.groups]
+
+
+def _left(runs: tuple[LedgerRun, ...], delta: float | None, adjacency: Any, cap: float) -> float:
+    """Bisection to cap / 10,000 over the epsilon of one more full-batch run; the lower end fits."""
+    if delta is None:
+        return cap
+    groups, low, high = _groups(runs), 0.0, cap
+    while high - low > 1e-4 * cap:
+        middle = (low + high) / 2
+        (noise_multiplier,) = calibrate((Stage(1),), Budget(middle, delta, adjacency)).noise_multipliers
+        fits = compose([*groups, (1, Event(noise_multiplier))], delta, adjacency) <= cap
+        low, high = (middle, high) if fits else (low, middle)
+    return low
+
+
+def _events(db: sqlite3.Connection) -> tuple[Event, ...]:
+    rows = db.execute("SELECT noise_multiplier, sampling_prob FROM rounds ORDER BY round").fetchall()
+    return tuple(Event(*row) for row in rows)
+
+
+def _canonical(recipe: dict) -> str:
+    try:
+        return json.dumps(recipe, sort_keys=True)
+    except (TypeError, ValueError):
+        raise LedgerError("The recipe cannot be written as JSON.") from None
+
+
+def _other_run(name: object, differ: list[str]) -> LedgerError:
+    what = " and ".join(differ)
+    return LedgerError(f"Another run is kept in {name} (its {what} differ): --overwrite archives it and starts anew.")
+
+
+def _start_run(db: sqlite3.Connection, texts: dict[str, str], digest: bytes | None, name: object) -> None:
+    """Make the tables in one transaction with the run's row, or check that the row says the same."""
+    try:
+        with _transaction(db):
+            if _is_new(db):
+                _create(db, _RUN_TABLES, _RUN_FORMAT)
+                row = (secrets.token_hex(16), texts["recipe"], texts["schedule"])
+                db.execute("INSERT INTO run VALUES (1, ?, ?, ?, NULL)", row)
+            _check_format(db, name, _RUN_FORMAT)
+            recipe, schedule, stored = db.execute("SELECT recipe, schedule, digest FROM run").fetchone()
+            same = {"recipe": recipe == texts["recipe"], "schedule": schedule == texts["schedule"]}
+            same["records"] = None in (digest, stored) or digest == stored
+            if not all(same.values()):
+                raise _other_run(name, [what for what in same if not same[what]])
+    except sqlite3.Error as error:
+        raise LedgerError(f"The ledger in {name} cannot be used: {error}.") from None
+
+
+def _is_new(db: sqlite3.Connection) -> bool:
+    return db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0] == 0
+
+
+def _create(db: sqlite3.Connection, tables: tuple[str, ...], format: int) -> None:
+    for table in tables:
+        db.execute(table)
+    db.execute(f"PRAGMA user_version = {format}")
+
+
+def _check_format(db: sqlite3.Connection, name: object, format: int) -> None:
+    if db.execute("PRAGMA user_version").fetchone()[0] != format:
+        raise LedgerError(f"{name} holds another kind or version of ledger.")
+
+
+def _connect(path: Path, journal: str = "", synchronous: str = "FULL", create: bool = True) -> sqlite3.Connection:
+    if not create and not path.is_file():
+        raise LedgerError(f"There is no ledger at {path}.")
+    try:
+        if create and not path.exists():
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+            _sync(path.parent)
+        db = sqlite3.connect(path, timeout=60.0, isolation_level=None)
+    except (OSError, sqlite3.Error) as error:
+        raise LedgerError(f"{path} cannot be opened: {error}.") from None
+    try:
+        if journal:
+            db.execute(f"PRAGMA journal_mode = {journal}")
+        for pragma in (f"synchronous = {synchronous}", "fullfsync = 1", "checkpoint_fullfsync = 1"):
+            db.execute(f"PRAGMA {pragma}")
+    except sqlite3.Error as error:
+        db.close()
+        raise LedgerError(f"{path} is not a ledger: {error}.") from None
+    return db
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+    db.execute(begin)
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def _owner_folder(folder: Path) -> Path:
+    try:
+        if not folder.is_dir():
+            folder.mkdir(mode=0o700, parents=True)
+            _sync(folder.parent)
+        folder.chmod(0o700)
+    except OSError as error:
+        raise LedgerError(f"The run's folder cannot be made: {error}.") from None
+    return folder
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _lock(folder: Path) -> int:
+    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise LedgerError(f"Another process is using {folder}: wait until it ends.") from None
+    return handle
+
+
+def _archive(folder: Path) -> None:
+    path = folder / RUN_LEDGER
+    if not path.exists():
+        return
+    number = 1
+    while (archived := folder / f"ledger-{number:03d}.sqlite").exists():
+        number += 1
+    with suppress(LedgerError, sqlite3.Error), closing(_connect(path)) as db:  # a damaged one is archived as it is
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    # The main file last: until then the old ledger is whole, or was damaged before.
+    for suffix in ("-wal", "-shm", ""):
+        part = folder / (RUN_LEDGER + suffix)
+        if part.exists():
+            part.rename(f"{archived}{suffix}")
+    _sync(folder)
