@@ -1,0 +1,89 @@
+"""The certificate as the page shows it: which numbers it states, under whatever keys are there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dpdistill.report.folder import number
+
+Pairs = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Equal rounds: how many, their noise multiplier and sampling probability; None where not stated."""
+
+    rounds: float | None
+    noise_multiplier: float | None
+    sampling_prob: float | None
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What a certificate states.
+
+    Args:
+        private: False when ε is infinite or no ε is stated.
+        epsilon, delta: the headline; inf and 0 where nothing is guaranteed.
+        relation: the adjacency, in the certificate's word.
+        unit: what one record is, in the certificate's words.
+        noise: kind of the noise.
+        seeded: the noise came from a seed, so that nothing is guaranteed.
+        groups: the rounds.
+        table: (δ, ε) pairs.
+        rows: (k, ε) pairs: what a person with k rows has, at the headline's δ.
+    """
+
+    private: bool
+    epsilon: float
+    delta: float
+    relation: str
+    unit: str
+    noise: str
+    seeded: bool
+    groups: tuple[Group, ...]
+    table: Pairs
+    rows: Pairs
+
+
+def read_guarantee(certificate: Mapping[str, Any]) -> Guarantee:
+    """Reads what is stated; what is missing stays empty, and without a finite ε nothing is guaranteed."""
+    claim = _object(certificate.get("claim"))
+    epsilon, delta = number(claim.get("epsilon")), number(claim.get("delta"))
+    noise = str(certificate.get("noise") or "")
+    stated = epsilon is not None and delta is not None and 0 <= epsilon < math.inf and 0 <= delta < 1
+    private = stated and noise.lower() != "none"
+    return Guarantee(
+        private=private,
+        epsilon=epsilon if private and epsilon is not None else math.inf,
+        delta=delta if private and delta is not None else 0.0,
+        relation=str(certificate.get("relation") or ""),
+        # After the semicolon the certificate points to its own table.
+        unit=str(certificate.get("unit") or "").partition(";")[0],
+        noise=noise,
+        seeded=any(word in noise.lower() for word in ("seeded", "insecure")),
+        groups=_groups(certificate) if private else (),
+        table=_pairs(certificate.get("epsilons")) if private else (),
+        rows=_pairs(certificate.get("groups")) if private else (),
+    )
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _pairs(table: Any) -> Pairs:
+    """(key, ε) pairs from {"1e-05": 1.0}; what is not a number is left out."""
+    pairs = [(number(key), number(value)) for key, value in _object(table).items()]
+    return tuple(sorted((key, value) for key, value in pairs if key is not None and value is not None))
+
+
+def _groups(certificate: Mapping[str, Any]) -> tuple[Group, ...]:
+    composition = _object(certificate.get("events")).get("composition")
+    events = [_object(event) for event in composition] if isinstance(composition, list) else []
+    return tuple(
+        Group(*(number(event.get(key)) for key in ("rounds", "noise_multiplier", "sampling_prob"))) for event in events
+    )
