@@ -32,7 +32,10 @@ def certificate(**changes: Any) -> dict[str, Any]:
         "schema": {},
         "public_data": [],
         "versions": {"python": "3.11.2", "dpdistill": "0.1.0", "jax": "0.7.0", "numpy": "2.3.1"},
-        "files": {"synthetic.npz": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},
+        "files": {
+            "images/0-zero/000.png": "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752",
+            "synthetic.npz": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        },
         "date": "2026-11-20",
         "scope": "epsilon covers the releases listed in this certificate.",
     }

@@ -89,6 +89,8 @@ def test_the_numbers_of_the_certificate_are_on_the_page(tmp_path):
         "https://arxiv.org/abs/2110.04181",
     ):
         assert words in text
+    assert "Pictures, 1" in text
+    assert text.index("9f86d081884c7d65") < text.index("60303ae22b998861")
     assert "No privacy guarantee" not in text
     assert "insecure" not in text
 

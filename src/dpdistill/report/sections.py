@@ -119,10 +119,11 @@ def verify(certificate: Mapping[str, Any], private: bool) -> str:
     """How anybody can check the numbers, and the files they are about."""
     files = certificate.get("files")
     files = files if isinstance(files, Mapping) else {}
-    rows = (
-        (f"<code>{escape(str(name))}</code>", f'<span class="hash">{escape(words.plain(value))}</span>')
-        for name, value in files.items()
-    )
+    pictures = {name: value for name, value in files.items() if str(name).startswith("images/")}
+    others = {name: value for name, value in files.items() if name not in pictures}
+    hashes = _hashes(others) if others else ""
+    if pictures:
+        hashes += f"<details><summary>Pictures, {len(pictures)}</summary>{_hashes(pictures)}</details>"
     return section(
         "Check it yourself",
         "<p>The numbers above can be computed again from this folder alone, by another route than the one that"
@@ -132,8 +133,16 @@ def verify(certificate: Mapping[str, Any], private: bool) -> str:
         "<pre>dpdistill verify DIR</pre>",
         '<p class="soft small">The command checks arithmetic and files. That the run was as described rests on'
         " whoever ran it: nobody can prove from a synthetic set which noise went into it.</p>",
-        "<h3>Files (SHA-256)</h3>" + table(("File", "Hash"), rows) if files else "",
+        "<h3>Files (SHA-256)</h3>" + hashes if files else "",
     )
+
+
+def _hashes(files: Mapping[str, Any]) -> str:
+    rows = (
+        (f"<code>{escape(str(name))}</code>", f'<span class="hash">{escape(words.plain(value))}</span>')
+        for name, value in files.items()
+    )
+    return table(("File", "Hash"), rows)
 
 
 def references(data: Mapping[str, Any]) -> str:
