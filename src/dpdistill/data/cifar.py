@@ -58,7 +58,7 @@ def load_folder(folder: Path, part: str) -> Raw:
     if len({p.classes for p in parts}) > 1:
         raise DataError(f"{show(folder)} mixes files of CIFAR-10 and CIFAR-100.")
     X, y = np.concatenate([p.X for p in parts]), np.concatenate([p.y for p in parts])
-    return Raw(X, y, parts[0].classes, parts[0].bounds, parts[0].notes)
+    return Raw(X, y, parts[0].classes, parts[0].bounds, parts[0].notes, codes=True)
 
 
 def load_file(path: Path) -> Raw:
@@ -84,7 +84,7 @@ def load_file(path: Path) -> Raw:
     rows = rows.reshape(-1, record)
     X = rows[:, -IMAGE_BYTES:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
     classes, note = (CIFAR100, NOTE100) if fine else (CIFAR10, NOTE10)
-    return Raw(X, np.array(rows[:, record - IMAGE_BYTES - 1]), classes, (0.0, 255.0), (note,))
+    return Raw(X, np.array(rows[:, record - IMAGE_BYTES - 1]), classes, (0.0, 255.0), (note,), codes=True)
 
 
 def is_cifar100(path: Path, size: int) -> bool:

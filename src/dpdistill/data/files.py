@@ -30,6 +30,7 @@ class Raw:
         classes: class names that the format states, or None.
         bounds: bounds that the format states, or None.
         notes: sentences to be said aloud: public facts only.
+        codes: labels are the format's own codes: looked up when the caller's class names are whole numbers.
         resized: X has the size that the caller asked for already.
     """
 
@@ -38,6 +39,7 @@ class Raw:
     classes: tuple[str, ...] | None = None
     bounds: tuple[float, float] | None = None
     notes: tuple[str, ...] = ()
+    codes: bool = False
     resized: bool = False
 
 

@@ -42,6 +42,8 @@ def load_folder(
     if classes is None:
         classes = _class_names(folder, names)
         notes.append(f"Classes are the folder names ({', '.join(classes[:20])}{', ...' if len(classes) > 20 else ''}).")
+    elif strict and (unknown := [name for name in names if name not in classes]):
+        raise DataError(f"{show(root)} has the class folder '{unknown[0]}', which is not one of the stated classes.")
     if channels is None:
         notes.append("Images are read in colour (3 channels): pass --channels 1 for grey.")
     X, bad = _decode_all(files, side, channels or 3, strict)

@@ -52,7 +52,7 @@ def load_file(path: Path) -> Raw:
     y = read_array(labels, LABELS_MAGIC)
     if len(X) != len(y):
         raise DataError(f"{show(path)} has {len(X)} images but {show(labels)} has {len(y)} labels.")
-    return Raw(X, y, DIGITS, (0.0, 255.0), (NOTE,))
+    return Raw(X, y, DIGITS, (0.0, 255.0), (NOTE,), codes=True)
 
 
 def read_array(path: Path, magic: int) -> np.ndarray:

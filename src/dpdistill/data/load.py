@@ -37,7 +37,8 @@ def load(
         source: a folder of IDX files, of CIFAR binary files or of class folders; one IDX, CIFAR or .npz file;
             or "digits:train", "digits:test".
         part: "train" or "test"; a source with a single part is read whole.
-        classes: number of classes, "cat,dog" or names; None for what the format states.
+        classes: number of classes, "cat,dog" or names; None for what the format states. When all names are whole
+            numbers ("1,2,3"), the labels of IDX and CIFAR files are looked up among them; else they are indices.
         bounds: (low, high) or "low,high" of a raw value; None for what the format states.
         resize: side of the square to which images are resized (bilinear), or None.
         channels: 1 or 3, for class folders of images; 3 if None.
@@ -60,13 +61,18 @@ def load(
     stated = tuple(note for note in raw.notes if names is None or not note.startswith("Classes default"))
     X_side = None if raw.resized else side
     try:
+        y = raw.y.astype(str) if raw.codes and _are_numbers(names) else raw.y
         return Records.from_arrays(
-            raw.X, raw.y, names or raw.classes or (), limits or raw.bounds, resize=X_side, strict=strict, notes=stated
+            raw.X, y, names or raw.classes or (), limits or raw.bounds, resize=X_side, strict=strict, notes=stated
         )
     except DataError as error:
         raise DataError(f"{show(source)}: {error}") from None
     except MemoryError:
         raise DataError(f"{show(source)} does not fit into memory.") from None
+
+
+def _are_numbers(names: tuple[str, ...] | None) -> bool:
+    return names is not None and all(re.fullmatch("0|[1-9][0-9]*", name) for name in names)
 
 
 def _read(
@@ -139,7 +145,7 @@ def _recognise_file(path: Path) -> str:
     if _is_cifar(path, size, named_cifar):
         return "cifar"
     for magic, sentence in _FOREIGN.items():
-        if start.startswith(magic):
+        if start.startswith(magic[:4]):
             raise DataError(f"{show(path)} {sentence}.")
     raise DataError(f"{show(path)} is not a data set that is known: {_EXPECTED}.")
 

@@ -124,8 +124,6 @@ def _read(file: IO[bytes], size: int) -> bytearray:
     content = bytearray()
     while chunk := file.read(_READ):
         content += chunk
-        if len(content) > size:
-            break
     if len(content) != size:
         raise ValueError("wrong size")
     return content

@@ -27,7 +27,9 @@ def parse_classes(classes: Classes) -> tuple[str, ...]:
         DataError: not a number of classes, or a name that is empty, repeated or not printable.
     """
     if isinstance(classes, str) and "," not in classes and classes.strip().isascii() and classes.strip().isdecimal():
-        classes = int(classes[:9])
+        if len(classes) > 9:
+            raise DataError(f"Expected 2 to {MAX_CLASSES} classes; got a number of {len(classes)} digits.")
+        classes = int(classes)
     if isinstance(classes, int) and not isinstance(classes, bool):
         if not 2 <= classes <= MAX_CLASSES:
             raise DataError(f"Expected 2 <= classes={classes} <= {MAX_CLASSES}.")
@@ -41,7 +43,7 @@ def parse_classes(classes: Classes) -> tuple[str, ...]:
         raise DataError(f"Expected 2 to {MAX_CLASSES} classes; got {len(names)}.")
     for name in names:
         if not name or not name.isprintable():
-            raise DataError(f"Expected class names of printable characters; got {name!r}.")
+            raise DataError(f"Expected class names of printable characters; got {name[:80]!r}.")
     if len(set(names)) != len(names):
         raise DataError("Expected distinct class names; at least one is named twice.")
     return names

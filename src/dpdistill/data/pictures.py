@@ -7,7 +7,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 MAX_ROWS = 100
 MAX_COLUMNS = 50
-_TILE = 56
+_TILE = 96
 _WIDTH = 3_000
 _GAP = 2
 _WHITE = (255, 255, 255)

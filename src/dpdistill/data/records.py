@@ -115,8 +115,7 @@ class Records:
 
         Args:
             X: images, (n, h, w) or (n, h, w, c), whole numbers or floats.
-            y: labels, (n,): class indices, or names of classes. When every class name is a whole number
-                (classes="1,2,3"), whole-number labels are names, not indices.
+            y: labels, (n,): whole numbers are class indices, texts are names of classes.
             classes: number of classes (named "0", "1", ...), "cat,dog", or a sequence of names; stated, never counted.
             bounds: (low, high) of a raw value or "low,high"; 0,255 for uint8 when left out; values outside are clamped.
             resize: side of the square to which images are resized (bilinear), or None.
@@ -178,7 +177,8 @@ def label_indices(y: np.ndarray, classes: tuple[str, ...], strict: bool = True) 
         texts = (t.decode("utf-8", "replace") if isinstance(t, bytes) else t for t in y.tolist())
         indices = np.fromiter((table.get(text, -1) for text in texts), np.int64, len(y))
     elif y.dtype.kind in "ui":
-        indices = _number_indices(y, classes)
+        indices = y.astype(np.int64)
+        indices = np.where((indices >= 0) & (indices < len(classes)), indices, -1)
     else:
         raise DataError(f"Expected labels as whole numbers or class names; got {y.dtype}.")
     if strict and (indices < 0).any():
@@ -186,17 +186,6 @@ def label_indices(y: np.ndarray, classes: tuple[str, ...], strict: bool = True) 
         label = str(y[first])[:80]
         raise DataError(f"Record {first} has the label {label!r}, which is not one of the {len(classes)} classes.")
     return indices
-
-
-def _number_indices(y: np.ndarray, classes: tuple[str, ...]) -> np.ndarray:
-    indices = y.astype(np.int64)
-    if not all(name.isascii() and name.isdecimal() and str(int(name)) == name for name in classes):
-        return np.where((indices >= 0) & (indices < len(classes)), indices, -1)
-    numbers = [int(name) for name in classes]
-    if numbers == list(range(len(classes))):
-        return np.where((indices >= 0) & (indices < len(classes)), indices, -1)
-    table = {number: k for k, number in enumerate(numbers)}
-    return np.fromiter((table.get(number, -1) for number in y.tolist()), np.int64, len(y))
 
 
 def not_finite(X: np.ndarray) -> np.ndarray:

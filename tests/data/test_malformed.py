@@ -1,0 +1,28 @@
+"""Every malformed input is refused in one sentence, never with another exception."""
+
+from __future__ import annotations
+
+import malformed
+import pytest
+
+from dpdistill.data import load
+from dpdistill.schema import DataError
+
+CASES = list(malformed.cases())
+
+
+def test_there_are_many_and_their_names_differ():
+    names = [name for name, _ in CASES]
+    assert len(names) >= 200
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("builder", [b for _, b in CASES], ids=[repr(n)[1:-1] for n, _ in CASES])
+def test_refused_in_one_sentence(builder, tmp_path):
+    source, options = builder(tmp_path)
+    with pytest.raises(DataError) as refusal:
+        load(source, **options)
+    text = str(refusal.value)
+    assert text.isprintable()
+    assert 20 < len(text) < 1_000
+    assert text.endswith(".")

@@ -1,0 +1,253 @@
+"""The public folder's records: written, read back, never over somebody's files."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dpdistill.data import check_output, load, read_distilled, write_distilled
+from dpdistill.data.pictures import draw_grid, to_picture
+from dpdistill.data.save import folder_names, write_atomically
+from dpdistill.schema import DataError, Schema
+
+SCHEMA = Schema((4, 4, 1), (0.0, 255.0), ("cat", "dog"))
+X = np.linspace(-1, 1, 3 * 16, dtype=np.float32).reshape(3, 4, 4, 1)
+Y = np.array([0, 1, 1], np.int32)
+
+
+def test_round_trip(tmp_path):
+    write_distilled(tmp_path / "out", X, Y, SCHEMA, (X[:2] / 2, Y[:2]))
+    back, labels, schema, training = read_distilled(tmp_path / "out")
+    np.testing.assert_allclose(back, X, atol=1e-6)
+    assert (back.dtype, labels.dtype) == (np.float32, np.int32)
+    assert labels.tolist() == [0, 1, 1]
+    assert schema == SCHEMA
+    assert training is not None
+    np.testing.assert_allclose(training[0], X[:2] / 2, atol=1e-6)
+    assert training[1].tolist() == [0, 1]
+
+
+def test_synthetic_file_is_a_source(tmp_path):
+    write_distilled(tmp_path, X, Y, SCHEMA)
+    r = load(tmp_path / "synthetic.npz")
+    assert r.schema == SCHEMA
+    assert r.X.dtype == np.float32
+    np.testing.assert_allclose(r.X, (X + 1) * 127.5, atol=1e-4)
+    np.testing.assert_allclose(next(r.chunks(None, 3))[0], X, atol=1e-6)
+    with np.load(tmp_path / "synthetic.npz") as saved:
+        assert sorted(saved) == ["X", "bounds", "classes", "y"]
+        assert saved["y"].dtype == np.int64
+        assert saved["bounds"].tolist() == [0.0, 255.0]
+
+
+def test_classes_that_are_numbers_come_back_as_they_were(tmp_path):
+    schema = Schema((4, 4, 1), (0.0, 255.0), ("2", "1"))
+    write_distilled(tmp_path, X, Y, schema)
+    assert read_distilled(tmp_path)[1].tolist() == [0, 1, 1]
+    assert load(tmp_path / "synthetic.npz").y.tolist() == [0, 1, 1]
+    assert load(tmp_path / "synthetic.npz", classes="2,1").y.tolist() == [0, 1, 1]
+
+
+def test_class_folders_are_a_source(tmp_path):
+    write_distilled(tmp_path, X, Y, SCHEMA)
+    r = load(tmp_path / "images", channels=1)
+    assert r.schema == SCHEMA
+    assert r.y.tolist() == [0, 1, 1]
+    np.testing.assert_allclose(r.X, (X + 1) * 127.5, atol=0.5)
+
+
+def test_same_bytes_without_any_time(tmp_path):
+    write_distilled(tmp_path / "a", X, Y, SCHEMA, (X, Y))
+    write_distilled(tmp_path / "b", X, Y, SCHEMA, (X, Y))
+    written = sorted(p.relative_to(tmp_path / "a") for p in (tmp_path / "a").rglob("*") if p.is_file())
+    assert [str(p) for p in written] == [
+        "images/cat/000.png",
+        "images/dog/000.png",
+        "images/dog/001.png",
+        "synthetic.npz",
+        "synthetic.png",
+        "training.npz",
+    ]
+    for name in written:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    with zipfile.ZipFile(tmp_path / "a" / "synthetic.npz") as archive:
+        assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+
+
+def test_written_again_leaves_nothing_old_and_nothing_foreign(tmp_path):
+    write_distilled(tmp_path, X, Y, SCHEMA, (X, Y))
+    (tmp_path / "images" / "dog" / "holiday.png").write_bytes(b"mine")
+    (tmp_path / "notes.txt").write_bytes(b"mine")
+    write_distilled(tmp_path, X[:1], Y[:1], SCHEMA)
+    left = sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file())
+    expected = ["images/cat/000.png", "images/dog/holiday.png", "notes.txt", "synthetic.npz", "synthetic.png"]
+    assert left == expected
+    assert read_distilled(tmp_path)[3] is None
+
+
+def test_pictures(tmp_path):
+    assert np.asarray(to_picture(np.full((1, 2, 1), [[[-1], [1]]]))).tolist() == [[0, 255]]
+    colour = np.array([[[-1.0, 0.0, 1.0]]])
+    assert np.asarray(to_picture(colour)).tolist() == [[[0, 128, 255]]]
+    assert np.asarray(to_picture(np.array([[[-1.0, 1.0]]]))).tolist() == [[128]]
+    schema = Schema((2, 2, 3), (0.0, 1.0), ("a/b", "猫"))
+    write_distilled(tmp_path, np.ones((2, 2, 2, 3)), np.array([0, 1]), schema)
+    assert (np.asarray(Image.open(tmp_path / "images" / "a_b" / "000.png")) == 255).all()
+    assert (tmp_path / "images" / "猫" / "000.png").is_file()
+
+
+def test_grid_has_a_row_a_class_enlarged_without_smoothing():
+    blacks, mid = np.full((3, 4, 4, 1), -1.0), np.zeros((2, 4, 4, 1))
+    grid = np.asarray(draw_grid(np.concatenate([blacks, mid]), np.array([0, 0, 0, 1, 1]), ("a", "b")))
+    step, tile = 98, 96
+    assert grid.shape[0] == 2 * step + 2
+    right = grid[:, -(3 * step) :]
+    for row, level, count in ((0, 0, 3), (1, 128, 2)):
+        for column in range(count):
+            top, left = 2 + row * step, column * step
+            assert (right[top : top + tile, left : left + tile] == level).all()
+    assert (right[2 + step : 2 + step + tile, 2 * step :] == 255).all()
+    names = grid[:, : -(3 * step)]
+    assert names[:step].min() < 100
+    assert names[step:].min() < 100
+
+
+def test_grid_of_many_is_bounded():
+    grid = draw_grid(np.zeros((130, 2, 2, 1)), np.arange(130) % 2, tuple(f"class {k}" for k in range(300)))
+    assert grid.height < 10_000
+    assert grid.width < 3_300
+
+
+def test_folder_names():
+    names = ("cat", "Cat", "a/b", "a\\b", "..", "con", "x" * 90, ".hidden", "NUL.txt", "grün")
+    expected = ["cat", "Cat-2", "a_b", "a_b-2", "class", "con_", "x" * 60, "hidden", "NUL.txt_", "grün"]
+    assert folder_names(names) == expected
+
+
+def test_unfinished_file_leaves_the_old_one(tmp_path):
+    (tmp_path / "a").write_bytes(b"old")
+
+    def fail(file):
+        file.write(b"half")
+        raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        write_atomically(tmp_path / "a", fail)
+    assert (tmp_path / "a").read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "sentence"),
+    [
+        (X[:, :3], Y, "Expected synthetic X of shape (m, 4, 4, 1), m >= 1; got (3, 3, 4, 1)."),
+        (X[:0], Y[:0], "Expected synthetic X of shape (m, 4, 4, 1), m >= 1; got (0, 4, 4, 1)."),
+        (X * np.nan, Y, "Expected a synthetic set of finite values; got NaN or infinity."),
+        (X, Y[:2], "Expected one class index from 0 to 1 for each synthetic record."),
+        (X, Y - 1, "Expected one class index from 0 to 1 for each synthetic record."),
+        (X, Y + 1, "Expected one class index from 0 to 1 for each synthetic record."),
+    ],
+)
+def test_refuses_to_write(tmp_path, x, y, sentence):
+    for arguments in ((x, y, SCHEMA), (X, Y, SCHEMA, (x, y))):
+        with pytest.raises(DataError) as refusal:
+            write_distilled(tmp_path, *arguments)
+        assert str(refusal.value) == sentence
+    assert os.listdir(tmp_path) == []
+
+
+def test_refuses_to_write_into_a_file(tmp_path):
+    (tmp_path / "out").write_bytes(b"")
+    with pytest.raises(DataError, match=r"out cannot be written: File exists\.$"):
+        write_distilled(tmp_path / "out", X, Y, SCHEMA)
+
+
+def test_refuses_to_read(tmp_path):
+    with pytest.raises(DataError, match="missing is not a folder with a synthetic set"):
+        read_distilled(tmp_path / "missing")
+    with pytest.raises(DataError, match=r"synthetic\.npz does not exist"):
+        read_distilled(tmp_path)
+    (tmp_path / "synthetic.npz").mkdir()
+    with pytest.raises(DataError, match=r"synthetic\.npz is a folder; expected a file"):
+        read_distilled(tmp_path)
+    (tmp_path / "synthetic.npz").rmdir()
+    np.savez(tmp_path / "synthetic.npz", X=X, y=Y)
+    with pytest.raises(DataError, match="is not a synthetic set of this program: it lacks X, y, classes or bounds"):
+        read_distilled(tmp_path)
+    np.savez(tmp_path / "synthetic.npz", X=X, y=Y[:2], classes=["a", "b"], bounds=[0, 1])
+    with pytest.raises(DataError, match="has labels that do not belong to its records"):
+        read_distilled(tmp_path)
+    np.savez(tmp_path / "synthetic.npz", X=X, y=Y + 5, classes=["a", "b"], bounds=[0, 1])
+    with pytest.raises(DataError, match="Expected one class index from 0 to 1"):
+        read_distilled(tmp_path)
+    write_distilled(tmp_path, X, Y, SCHEMA)
+    np.savez(tmp_path / "training.npz", X=X, y=Y, classes=["a", "b"], bounds=[0, 1])
+    with pytest.raises(DataError, match=r"has a training\.npz that does not belong to its synthetic\.npz"):
+        read_distilled(tmp_path)
+
+
+def test_output_may_be_new_empty_or_an_earlier_result(tmp_path):
+    assert check_output(tmp_path / "new" / "deeper") == (tmp_path / "new" / "deeper").resolve()
+    assert not (tmp_path / "new").exists()
+    assert check_output(tmp_path) == tmp_path.resolve()
+    for name in ("recipe.json", "certificate.json"):
+        (tmp_path / name).write_text("{}")
+        assert check_output(tmp_path, overwrite=True) == tmp_path.resolve()
+        with pytest.raises(DataError, match="is not empty: choose another folder, or pass --overwrite"):
+            check_output(tmp_path)
+        (tmp_path / name).unlink()
+
+
+def test_output_is_never_somebody_elses(tmp_path):
+    (tmp_path / "holiday.png").write_bytes(b"mine")
+    with pytest.raises(DataError, match="is not empty"):
+        check_output(tmp_path)
+    with pytest.raises(DataError, match="holds files that are not an earlier result: --overwrite refuses"):
+        check_output(tmp_path, overwrite=True)
+
+
+def test_output_is_never_the_root_home_or_working_folder(tmp_path, monkeypatch):
+    home, work = tmp_path / "home" / "me", tmp_path / "work" / "here"
+    home.mkdir(parents=True)
+    work.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(work)
+    (tmp_path / "link").symlink_to(home)
+    (work / "recipe.json").write_text("{}")
+    for folder in ("/", home, home.parent, work, work.parent, ".", "..", tmp_path / "link"):
+        for overwrite in (False, True):
+            with pytest.raises(DataError, match="is or holds your home or working folder"):
+                check_output(folder, overwrite)
+    assert check_output("result") == work.resolve() / "result"
+    assert check_output(home / "result") == home.resolve() / "result"
+
+
+def test_output_that_cannot_be_written(tmp_path, monkeypatch):
+    (tmp_path / "file").write_bytes(b"")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(DataError, match="is a file; expected a folder for the output"):
+            check_output(folder)
+    for folder in ("", "a\0b"):
+        with pytest.raises(DataError, match="Expected a folder for the output; got an empty or impossible path"):
+            check_output(folder)
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(DataError, match=r"is a loop of links|Too many levels"):
+        check_output(tmp_path / "a")
+    monkeypatch.setattr("dpdistill.data.save.os.access", lambda *_: False)
+    with pytest.raises(DataError, match="cannot be written to"):
+        check_output(tmp_path / "new")
+
+
+def test_nothing_but_the_schema_is_imported():
+    folder = Path(load.__code__.co_filename).parent
+    for module in folder.glob("*.py"):
+        for line in module.read_text().splitlines():
+            if line.startswith(("from dpdistill", "import dpdistill")):
+                assert line.split()[1].startswith(("dpdistill.data", "dpdistill.schema"))
+            assert "import jax" not in line
