@@ -18,7 +18,7 @@ Group = tuple[int, Event]
 
 _REACH = 9.5
 _WINDOW_MASS = 1e-14
-_MAX_CELLS = 1 << 20
+_MAX_CELLS = 1 << 18
 # Integers only: the series of dp_accounting for fractional orders does not converge for small noise.
 _ORDERS = (*range(2, 65), 72, 80, 96, 128, 192, 256, 512, 1024)
 
@@ -72,9 +72,9 @@ def epsilon_lower_bound(
     Args:
         groups: (rounds, event) of everything released.
         delta: in (0, 1); the bound grows weak below 1e-10.
-        adjacency: "add-remove" (the larger of the two directions) or "replace-one".
+        adjacency: "add-remove" (the larger of its two directions) or "replace-one".
         interval: width of a cell of privacy loss, > 0; None is fine for the plan: at most 2e-5 and 1/300 of the
-            smallest spread of a round's loss, but wide enough for 2**20 cells a round.
+            smallest spread of a round's loss, but wide enough for 2**18 cells a round.
 
     Returns:
         epsilon >= 0.
@@ -91,7 +91,8 @@ def epsilon_lower_bound(
     if interval is not None and not interval > 0.0:
         raise ValueError(f"Expected interval={interval} > 0.")
     groups = tuple(groups)
-    sides = ("remove", "add") if adjacency == "add-remove" else ("replace",)
+    symmetric = all(event.sampling_prob == 1.0 for _, event in groups)
+    sides = ("replace",) if adjacency == "replace-one" else ("remove",) if symmetric else ("remove", "add")
     return max(_one_sided(groups, delta, side, interval) for side in sides)
 
 
@@ -123,7 +124,7 @@ def _interval(pairs) -> float:
         spreads.append(math.sqrt(np.average((middle - np.average(middle, weights=P)) ** 2, weights=P)))
     reach = max(loss[-1] - loss[0] for _, loss, _, _ in pairs)
     window = 20 * math.sqrt(sum(rounds * spread**2 for (rounds, *_), spread in zip(pairs, spreads, strict=True)))
-    return max(min(2e-5, min(spreads) / 300), reach / _MAX_CELLS, window / (4 * _MAX_CELLS))
+    return max(min(2e-5, min(spreads) / 300), reach / _MAX_CELLS, window / (8 * _MAX_CELLS))
 
 
 def _pair(event: Event, side: str):
