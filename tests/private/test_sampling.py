@@ -34,7 +34,7 @@ def test_frequencies_and_independence():
         assert coins.dtype == bool
         assert stats.binomtest(int(coins.sum()), n, q).pvalue > 1e-6
         assert stats.binomtest(int((coins[1:] & coins[:-1]).sum()), n - 1, q * q).pvalue > 1e-6
-        assert stats.binomtest(int(coins.sum()), n, 1.1 * q).pvalue < 1e-12
+        assert stats.binomtest(int(coins.sum()), n, 1.2 * q).pvalue < 1e-12
     assert stats.binomtest(int((first & second).sum()), n, q * q).pvalue > 1e-6
 
 
