@@ -263,6 +263,9 @@ class TestRead:
             ledger._db.execute("UPDATE run SET schedule = '{}'")
         with pytest.raises(LedgerError, match="is damaged"):
             RunLedger.read(tmp_path)
+        (tmp_path / "ledger.sqlite").write_text("no database at all" * 100)
+        with pytest.raises(LedgerError, match="is damaged"):
+            RunLedger.read(tmp_path)
 
 
 HOLDER = """
@@ -468,6 +471,15 @@ class TestDataset:
         db.execute("DROP TABLE runs")
         db.close()
         with pytest.raises(LedgerError, match="cannot be used as a ledger"):
+            DatasetLedger(tmp_path / "ledger").summary()
+
+    def test_a_damaged_run(self, tmp_path):
+        DatasetLedger(tmp_path / "ledger").reserve("a", "", full(1.0))
+        db = sqlite3.connect(tmp_path / "ledger")
+        with db:
+            db.execute("UPDATE runs SET schedule = '{}'")
+        db.close()
+        with pytest.raises(LedgerError, match="a run in it has no schedule"):
             DatasetLedger(tmp_path / "ledger").summary()
 
     def test_a_cost_that_cannot_be_composed(self, tmp_path):

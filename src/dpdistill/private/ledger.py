@@ -181,7 +181,9 @@ class RunLedger:
                 with _transaction(db, "BEGIN"):
                     recipe, schedule = db.execute("SELECT recipe, schedule FROM run").fetchone()
                     return RunRecord(json.loads(recipe), Schedule.from_json(schedule), _events(db))
-            except (sqlite3.Error, TypeError, KeyError, json.JSONDecodeError):
+            except LedgerError:
+                raise
+            except (sqlite3.Error, KeyError, TypeError, ValueError):
                 raise LedgerError(f"{path} is damaged.") from None
 
     def bind(self, digest: bytes) -> None:
@@ -444,10 +446,13 @@ class DatasetLedger:
 
 def _runs(db: sqlite3.Connection) -> tuple[LedgerRun, ...]:
     rows = db.execute("SELECT run_id, label, date, schedule FROM runs ORDER BY number").fetchall()
-    return tuple(
-        LedgerRun(run_id, label, date, Schedule.from_json(schedule) if schedule else None)
-        for run_id, label, date, schedule in rows
-    )
+    try:
+        return tuple(
+            LedgerRun(run_id, label, date, Schedule.from_json(schedule) if schedule else None)
+            for run_id, label, date, schedule in rows
+        )
+    except (KeyError, TypeError, ValueError):
+        raise LedgerError("The data set's ledger is damaged: a run in it has no schedule.") from None
 
 
 def _terms(runs: tuple[LedgerRun, ...]) -> tuple[float | None, Any]:
