@@ -1,1 +1,6 @@
+"""Train on synthetic records, score on held-out ones."""
 
+from dpdistill.evaluate.convnet import PAPER, QUICK, Training
+from dpdistill.evaluate.score import TRAININGS, Score, score_convnet
+
+__all__ = ["PAPER", "QUICK", "TRAININGS", "Score", "Training", "score_convnet"]

@@ -96,7 +96,9 @@ def group_epsilon(schedule: Schedule, rows: int, delta: float) -> float | None:
         return gaussian_epsilon(1.0 / (rows * mu), delta, adjacency)
     if adjacency != "add-remove":
         return None
-    accountant = PLDAccountant(value_discretization_interval=1e-3)
+    s = max(rows / event.noise_multiplier for _, event in schedule.groups)
+    # The loss of a round spans about 2 (10.6 s + s^2 / 2): at most 2^17 points, because a mixture costs a search each.
+    accountant = PLDAccountant(value_discretization_interval=max(1e-3, (21.2 * s + s * s) / 2**17))
     for rounds, event in schedule.groups:
         accountant.compose(_group_event(event, rows), rounds)
     return float(accountant.get_epsilon(delta))

@@ -1,0 +1,86 @@
+"""The ConvNet of the dataset-distillation literature: random embeddings, and the classifier that judges a set."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+LAYOUT = ("NHWC", "HWIO", "NHWC")
+
+
+def depth_for(shape: tuple[int, ...]) -> int:
+    """Number of blocks for (height, width, channels): max(1, min(3, floor(log2(side / 4))))."""
+    return max(1, min(3, int(math.log2(max(min(shape[:2]), 4) / 4))))
+
+
+def first_padding(shape: tuple[int, ...]) -> int:
+    """Padding of the first convolution: 3 brings 28 x 28 to 32 x 32; otherwise 1."""
+    return 3 if tuple(shape[:2]) == (28, 28) else 1
+
+
+def embedding_dimension(shape: tuple[int, ...], width: int) -> int:
+    """Number of features of one record after the last pooling."""
+    grow = 2 * (first_padding(shape) - 1)
+    depth = depth_for(shape)
+    return ((shape[0] + grow) >> depth) * ((shape[1] + grow) >> depth) * width
+
+
+def init_convnet(key: Array, shape: tuple[int, ...], width: int) -> list[dict[str, Array]]:
+    """Random parameters, uniform in +-1/sqrt(fan_in), one dictionary a block.
+
+    Args:
+        key: public random key.
+        shape: (height, width, channels) of one record.
+        width: filters a block, >= 1.
+    """
+    blocks = []
+    channels = shape[2]
+    for block_key in jax.random.split(key, depth_for(shape)):
+        kernel_key, bias_key = jax.random.split(block_key)
+        bound = 1.0 / math.sqrt(9 * channels)
+        blocks.append(
+            {
+                "kernel": jax.random.uniform(kernel_key, (3, 3, channels, width), minval=-bound, maxval=bound),
+                "bias": jax.random.uniform(bias_key, (width,), minval=-bound, maxval=bound),
+                "scale": jnp.ones(width),
+                "offset": jnp.zeros(width),
+            }
+        )
+        channels = width
+    return blocks
+
+
+def instance_norm(X: Array, scale: Array, offset: Array) -> Array:
+    """(x - mean) / sqrt(var + 1e-5) over each record's positions, one group a channel, then the affine map."""
+    centred = X - X.mean((1, 2), keepdims=True)
+    variance = jnp.square(centred).mean((1, 2), keepdims=True)
+    return centred * jax.lax.rsqrt(variance + 1e-5) * scale + offset
+
+
+def average_pool(X: Array) -> Array:
+    """2 x 2 average pool of (n, h, w, c); odd last rows and columns are dropped."""
+    n, h, w, c = X.shape
+    return X[:, : h // 2 * 2, : w // 2 * 2].reshape(n, h // 2, 2, w // 2, 2, c).mean((2, 4))
+
+
+def embed_convnet(blocks: list[dict[str, Array]], X: Array) -> Array:
+    """Features of records: blocks of conv 3 x 3, instance norm, ReLU, 2 x 2 average pool, then flattened.
+
+    Args:
+        blocks: parameters of `init_convnet`.
+        X: records in [-1, 1], (n, h, w, c).
+
+    Returns:
+        (n, d) float32.
+
+    Source: Zhao & Bilen, 2023 (Dataset condensation with distribution matching), ConvNet-3.
+    """
+    padding = first_padding(X.shape[1:])
+    for block in blocks:
+        X = jax.lax.conv_general_dilated(X, block["kernel"], (1, 1), [(padding, padding)] * 2, dimension_numbers=LAYOUT)
+        X = average_pool(jax.nn.relu(instance_norm(X + block["bias"], block["scale"], block["offset"])))
+        padding = 1
+    return X.reshape(X.shape[0], -1)

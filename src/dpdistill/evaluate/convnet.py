@@ -1,0 +1,110 @@
+"""Train the ConvNet on a synthetic set and score it on a test set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+
+from dpdistill.encode.augment import augment_each
+from dpdistill.encode.convnet import embed_convnet, embedding_dimension, init_convnet
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """A recipe for training the ConvNet on a small set: SGD with momentum and DSA; the final iterate is scored.
+
+    Args:
+        epochs: passes over the set.
+        learning_rate: of SGD; multiplied by 0.1 at half time ("step") or decayed by a cosine after a warm-up.
+        schedule: "step" or "cosine".
+        batch: records a step at most.
+        strategies: DSA strategies.
+        width: filters of the net.
+    """
+
+    epochs: int
+    learning_rate: float
+    schedule: str
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    batch: int = 256
+    width: int = 128
+    strategies: tuple[str, ...] = ("color", "crop", "cutout", "scale", "rotate")
+
+    def with_flip(self) -> Training:
+        """The same with mirror images."""
+        return replace(self, strategies=(*self.strategies, "flip"))
+
+
+PAPER = Training(epochs=1000, learning_rate=0.01, schedule="step")
+"""The field's recipe: a thousand epochs, SGD 0.01, a tenth of it from half time on."""
+
+QUICK = Training(epochs=150, learning_rate=0.05, schedule="cosine")
+"""A warm-up, a larger step and a cosine: the same score in a fraction of the epochs."""
+
+
+def init_classifier(key: Array, shape: tuple[int, ...], classes: int, width: int) -> dict:
+    """ConvNet blocks and a linear layer on top, uniform in +-1/sqrt(fan_in)."""
+    body, top, bias = jax.random.split(key, 3)
+    d = embedding_dimension(shape, width)
+    return {
+        "blocks": init_convnet(body, shape, width),
+        "kernel": jax.random.uniform(top, (d, classes), minval=-(d**-0.5), maxval=d**-0.5),
+        "bias": jax.random.uniform(bias, (classes,), minval=-(d**-0.5), maxval=d**-0.5),
+    }
+
+
+@jax.jit
+def logits(net: dict, X: Array) -> Array:
+    """Scores of (n, h, w, c) records, (n, classes)."""
+    return embed_convnet(net["blocks"], X) @ net["kernel"] + net["bias"]
+
+
+def optimiser(training: Training, steps: int) -> optax.GradientTransformation:
+    if training.schedule == "step":
+        rate = optax.piecewise_constant_schedule(training.learning_rate, {steps // 2: 0.1})
+    else:
+        rate = optax.warmup_cosine_decay_schedule(0.0, training.learning_rate, max(steps // 10, 1), steps)
+    return optax.chain(optax.add_decayed_weights(training.weight_decay), optax.sgd(rate, training.momentum))
+
+
+@partial(jax.jit, static_argnames=("training", "steps"), donate_argnums=(0,))
+def _step(carry: tuple, key: Array, t: Array, X: Array, Y: Array, training: Training, steps: int) -> tuple:
+    net, opt_state = carry
+    size = min(training.batch, X.shape[0])
+    per_epoch = -(-X.shape[0] // size)
+    epoch_key, batch_key = jax.random.fold_in(key, t // per_epoch), jax.random.fold_in(key, steps + t)
+    order = jax.random.permutation(epoch_key, X.shape[0])
+    rows = jnp.take(order, (jnp.arange(size) + (t % per_epoch) * size) % X.shape[0])
+    batch = augment_each(batch_key, X[rows], training.strategies)
+    grads = jax.grad(lambda net: optax.softmax_cross_entropy(logits(net, batch), Y[rows]).mean())(net)
+    updates, opt_state = optimiser(training, steps).update(grads, opt_state, net)
+    return optax.apply_updates(net, updates), opt_state
+
+
+def train_classifier(key: Array, X: np.ndarray, Y: np.ndarray, training: Training) -> dict:
+    """A ConvNet trained on records X (n, h, w, c) in [-1, 1] with label rows Y (n, classes)."""
+    init_key, train_key = jax.random.split(key)
+    net = init_classifier(init_key, X.shape[1:], Y.shape[1], training.width)
+    steps = training.epochs * -(-X.shape[0] // min(training.batch, X.shape[0]))
+    carry = (net, optimiser(training, steps).init(net))
+    # A Python loop, not lax.scan: XLA runs convolutions inside a loop on one thread of the CPU.
+    for t in range(steps):
+        carry = _step(carry, train_key, jnp.asarray(t), jnp.asarray(X), jnp.asarray(Y), training, steps)
+    return carry[0]
+
+
+def accuracy(net: dict, X: np.ndarray, y: np.ndarray, chunk: int = 64) -> float:
+    """Share of records whose largest logit is their class; X (n, h, w, c) in [-1, 1], y (n,)."""
+    hits = 0
+    for i in range(0, len(X), chunk):
+        rows = X[i : i + chunk]
+        padded = np.concatenate([rows, np.zeros((chunk - len(rows), *rows.shape[1:]), rows.dtype)])
+        hits += int((np.asarray(logits(net, padded)).argmax(1)[: len(rows)] == y[i : i + chunk]).sum())
+    return hits / len(X)

@@ -1,0 +1,97 @@
+"""Score a synthetic set on held-out records: mean and standard deviation over nets, all trained on the one set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from dpdistill.data.records import Records
+from dpdistill.evaluate.convnet import PAPER, QUICK, Training, accuracy, train_classifier
+from dpdistill.query import Progress, no_progress
+from dpdistill.schema import DataError, Schema
+
+TRAININGS = {"quick": QUICK, "paper": PAPER}
+
+
+@dataclass(frozen=True)
+class Score:
+    """Accuracies in percent, one a net; their spread is that of the nets alone, not of the noise."""
+
+    accuracies: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.accuracies))
+
+    @property
+    def std(self) -> float:
+        """Sample standard deviation; 0 for a single net."""
+        return float(np.std(self.accuracies, ddof=1)) if len(self.accuracies) > 1 else 0.0
+
+
+def score_convnet(
+    X: np.ndarray,
+    y: np.ndarray,
+    schema: Schema,
+    test: Records,
+    *,
+    nets: int = 3,
+    training: Training = QUICK,
+    flip: bool = False,
+    seed: int = 0,
+    progress: Progress = no_progress,
+) -> Score:
+    """Accuracy on test records of ConvNets trained on synthetic ones.
+
+    Args:
+        X: synthetic records in [-1, 1], (m, h, w, c): those to train on.
+        y: class indices, (m,).
+        schema: of the synthetic set.
+        test: records of the same shape and classes; at least one.
+        nets: independent nets, >= 1.
+        training: how they are trained.
+        flip: add mirror images to the augmentation: for photographs, never for digits.
+        seed: of the nets.
+        progress: told the number of nets done.
+
+    Raises:
+        DataError: a test set of another shape or other classes, or without records.
+        ValueError: nets < 1.
+    """
+    if nets < 1:
+        raise ValueError(f"Expected nets={nets} >= 1.")
+    check_test_set(schema, test)
+    if flip:
+        training = training.with_flip()
+    Y = np.eye(len(schema.classes), dtype=np.float32)[y]
+    X_test, y_test = scaled(test)
+    accuracies = []
+    for k in range(nets):
+        progress("training nets", k, nets)
+        net = train_classifier(jax.random.fold_in(jax.random.key(seed), k), X, Y, training)
+        accuracies.append(100.0 * accuracy(net, X_test, y_test))
+    progress("training nets", nets, nets)
+    return Score(tuple(accuracies))
+
+
+def check_test_set(schema: Schema, test: Records) -> None:
+    """Raise if the test records are not of the synthetic set's shape and classes."""
+    if test.schema.shape != schema.shape:
+        raise DataError(f"Expected test records of shape {schema.shape}; got {test.schema.shape}.")
+    if test.schema.classes != schema.classes:
+        raise DataError(f"Expected the test classes {_some(schema.classes)}; got {_some(test.schema.classes)}.")
+    if not (test.y >= 0).any():
+        raise DataError("Expected at least one test record with a known label; got none.")
+
+
+def _some(classes: tuple[str, ...]) -> str:
+    return ", ".join(classes[:10]) + (", ..." if len(classes) > 10 else "")
+
+
+def scaled(test: Records) -> tuple[np.ndarray, np.ndarray]:
+    """All test records with a known label, in [-1, 1]."""
+    known = np.flatnonzero(test.y >= 0)
+    parts = [(X[:valid], y[:valid]) for X, y, valid in test.chunks(known, 1024)]
+    return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts])

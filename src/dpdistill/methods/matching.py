@@ -1,0 +1,173 @@
+"""What the distribution-matching family shares: the queries, the counts that come with them, the loss of one signal."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from dpdistill.encode.augment import apply_augmentation, draw_augmentation, partition_expand
+from dpdistill.encode.convnet import embed_convnet, init_convnet
+from dpdistill.query import Release
+from dpdistill.schema import Schema
+
+
+def clip(v: Array, bound: float) -> Array:
+    """v min(1, bound / ||v||) over the last axis; the scale is differentiated through, and zero stays zero."""
+    norm = jnp.sqrt(jnp.maximum(jnp.sum(jnp.square(v), -1, keepdims=True), 1e-24))
+    return v * jnp.minimum(1.0, bound / norm)
+
+
+@dataclass(frozen=True)
+class PixelQuery:
+    """u = (a, x): the record itself beside a constant that counts it. Its norm is at most C for x in [-1, 1]^d.
+
+    Guarantee:
+        Sensitivity C = sqrt(d) / sqrt(1 - (a/C)^2) under add-or-remove, max(2 sqrt(d), sqrt(2) C) under replace-one.
+    """
+
+    dimension: int
+    count_coordinate: float
+    by_class: bool = True
+    encoder: None = None
+
+    @property
+    def clip_norm(self) -> float:
+        return math.sqrt(self.dimension / (1.0 - self.count_coordinate**2))
+
+    @property
+    def count(self) -> float:
+        """a, the constant coordinate in the units of the contribution."""
+        return self.count_coordinate * self.clip_norm
+
+    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+        return jnp.concatenate([jnp.full((1,), self.count), x.ravel()])
+
+
+@dataclass(frozen=True)
+class EmbeddingQuery:
+    """u = (a, clip of phi(x) - centre to sqrt(C^2 - a^2)), phi a random ConvNet.
+
+    Params: blocks of the network, draw of the augmentation or None, centre (d,) or None.
+
+    Guarantee:
+        Sensitivity C under add-or-remove, max(2 sqrt(C^2 - a^2), sqrt(2) C) under replace-one; the network is
+        public, the centre a function of earlier releases.
+
+    Source: Zheng & Li 2024 (NDPDC); Zheng et al. 2025 (DOSSER), who centre with public images.
+    """
+
+    clip_norm: float
+    count_coordinate: float
+    by_class: bool = True
+    encoder: None = None
+
+    @property
+    def count(self) -> float:
+        """a, the constant coordinate in the units of the contribution."""
+        return self.count_coordinate * self.clip_norm
+
+    @property
+    def bound(self) -> float:
+        """sqrt(C^2 - a^2), what is left of the clip norm for the features."""
+        return self.clip_norm * math.sqrt(1.0 - self.count_coordinate**2)
+
+    @property
+    def scale(self) -> float:
+        """What a loss is divided by, so that a step does not depend on the clip norm."""
+        return self.bound**2
+
+    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+        if params["draw"] is not None:
+            x = apply_augmentation(params["draw"], x)
+        v = clip(features(params, x[None])[0], self.bound)
+        return jnp.concatenate([jnp.full((1,), self.count), v])
+
+
+@dataclass(frozen=True)
+class PlainEmbeddingQuery:
+    """u = (1, phi(x)): no clip norm, so only the non-private curator answers it."""
+
+    by_class: bool = True
+    encoder: None = None
+    clip_norm: float = math.inf
+    count: float = 1.0
+    bound: float = math.inf
+    scale: float = 1.0
+
+    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+        if params["draw"] is not None:
+            x = apply_augmentation(params["draw"], x)
+        return jnp.concatenate([jnp.ones(1), features(params, x[None])[0]])
+
+
+def features(params: Any, X: Array) -> Array:
+    """phi(X) - centre, (n, d); the centre is the origin when there is none."""
+    phi = embed_convnet(params["blocks"], X)
+    return phi if params["centre"] is None else phi - params["centre"]
+
+
+def signal_of(query: Any, params: Any, X: Array, per_class: int) -> Array:
+    """Mean clipped features a class of synthetic images ordered by class, (classes, p): what a signal is compared to."""
+    if params["draw"] is not None:
+        X = jax.vmap(apply_augmentation, (None, 0))(params["draw"], X)
+    v = clip(features(params, X), query.bound)
+    return v.reshape(-1, per_class, v.shape[-1]).mean(1)
+
+
+def network(key: Array, t: Array | int, shape: tuple[int, ...], width: int, strategies: tuple[str, ...] = ()) -> Any:
+    """The public params of round t: a random network, one draw of the augmentation or None, no centre."""
+    blocks_key, draw_key = jax.random.split(jax.random.fold_in(key, t))
+    draw = draw_augmentation(draw_key, strategies) if strategies else None
+    return {"blocks": init_convnet(blocks_key, shape, width), "draw": draw, "centre": None}
+
+
+def expanded(X: Array, parts: int) -> Array:
+    """The images that are matched and trained on: the stored ones, or their tiles (PEA) of parts x parts."""
+    return partition_expand(X, parts)
+
+
+def counts_of(coordinates: np.ndarray, query: Any, sampling_prob: float, floor: float) -> np.ndarray:
+    """Released records a class: mean of the constant coordinates / (a q), at least floor.
+
+    Args:
+        coordinates: constant coordinates of all rounds, (rounds, classes).
+        query: with the constant coordinate `count`.
+        sampling_prob: q of these rounds.
+        floor: public minimum, > 0; noise can bring a count to zero or below.
+    """
+    return np.maximum(coordinates.astype(np.float64).mean(0) / (query.count * sampling_prob), floor)
+
+
+def put(stack: np.ndarray, t: int, release: Release) -> np.ndarray:
+    """A copy of the stack with the release of round t in its place."""
+    stack = stack.copy()
+    stack[t] = release.value
+    return stack
+
+
+def check_fields(**fields: float) -> None:
+    """Raise on a field that is not > 0.
+
+    Raises:
+        ValueError: with the name and the value.
+    """
+    for name, value in fields.items():
+        if not value > 0 or not math.isfinite(value):
+            raise ValueError(f"Expected {name}={value} > 0.")
+
+
+def check_share(name: str, value: float, low: float = 0.0) -> None:
+    """Raise on a share outside (low, 1)."""
+    if not low <= value < 1.0 or (value == 0.0 and low > 0.0):
+        raise ValueError(f"Expected {low} <= {name}={value} < 1.")
+
+
+def start_images(key: Array, m: int, schema: Schema) -> Array:
+    """m images from N(0, I): a start that no record has touched."""
+    return jax.random.normal(key, (m, *schema.shape))

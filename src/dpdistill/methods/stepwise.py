@@ -1,0 +1,90 @@
+"""Methods that ask one query of a fresh network and move the images one step: the shape DM and NDPDC share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+
+from dpdistill.methods.matching import network, signal_of, start_images
+from dpdistill.query import Distilled, Progress, Release, Stage, no_progress
+from dpdistill.schema import Schema
+
+
+class Stepwise(ABC):
+    """Ask a signal of network t, step on || signal / count - mean of the synthetic features ||^2, repeat."""
+
+    per_class: int
+    rounds: int
+    sampling_prob: float
+    width: int
+    count_floor: float
+    average: float
+    strategies: tuple[str, ...] = ()
+
+    @abstractmethod
+    def query(self) -> Any:
+        """The query of every round."""
+
+    @abstractmethod
+    def optimiser(self) -> optax.GradientTransformation:
+        """What turns a gradient into a step."""
+
+    def plan(self) -> tuple[Stage, ...]:
+        return (Stage(self.rounds, self.sampling_prob),)
+
+    def init(self, key: Array, schema: Schema, public: np.ndarray | None = None) -> Any:
+        network_key, image_key = jax.random.split(key)
+        images = start_images(image_key, len(schema.classes) * self.per_class, schema)
+        return {
+            "key": jax.random.key_data(network_key),
+            "round": jnp.zeros((), jnp.int32),
+            "coordinates": jnp.zeros(len(schema.classes)),
+            "images": images,
+            "average": images,
+            "optimiser": self.optimiser().init(images),
+        }
+
+    def ask(self, state: Any) -> tuple[Any, Any]:
+        return self.query(), _params(self, state)
+
+    def tell(self, state: Any, release: Release) -> Any:
+        return _step(self, state, _params(self, state), jnp.asarray(release.value, jnp.float32))
+
+    def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
+        X = np.clip(np.asarray(state["average"]), -1.0, 1.0)
+        return Distilled(X, np.repeat(np.arange(len(schema.classes), dtype=np.int32), self.per_class), schema)
+
+
+def _params(method: Stepwise, state: Any) -> Any:
+    return network(state["key"], state["round"], state["images"].shape[1:], method.width, method.strategies)
+
+
+@partial(jax.jit, static_argnums=0)
+def _step(method: Stepwise, state: Any, params: Any, value: Array) -> Any:
+    """One step of the images; the counts are the mean of all constant coordinates released so far."""
+    query, t = method.query(), state["round"]
+    coordinates = state["coordinates"] + (value[:, 0] - state["coordinates"]) / (t + 1)
+    weights = jnp.maximum(coordinates / query.count, method.sampling_prob * method.count_floor)
+    target = value[:, 1:] / weights[:, None]
+
+    def loss(images: Array) -> Array:
+        return jnp.sum(jnp.square(signal_of(query, params, images, method.per_class) - target)) / query.scale
+
+    updates, optimiser = method.optimiser().update(jax.grad(loss)(state["images"]), state["optimiser"])
+    images = jnp.clip(optax.apply_updates(state["images"], updates), -1.0, 1.0)
+    decay = jnp.minimum(method.average, (1 + t) / (10 + t))
+    return {
+        **state,
+        "round": t + 1,
+        "coordinates": coordinates,
+        "images": images,
+        "average": decay * state["average"] + (1 - decay) * images,
+        "optimiser": optimiser,
+    }

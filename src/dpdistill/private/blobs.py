@@ -1,0 +1,45 @@
+"""Pytrees of arrays as bytes, and records as a keyed digest: no pickle anywhere."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from typing import Any
+
+import jax
+import numpy as np
+
+from dpdistill.data.records import Records
+
+
+def pack(tree: Any) -> bytes:
+    """The leaves of a pytree, in order, as the bytes of an uncompressed .npz."""
+    buffer = io.BytesIO()
+    np.savez(buffer, *[np.asarray(leaf) for leaf in jax.tree.leaves(tree)], allow_pickle=False)
+    return buffer.getvalue()
+
+
+def unpack(blob: bytes, like: Any) -> Any:
+    """The pytree whose leaves `pack` wrote, in the structure of `like`.
+
+    Raises:
+        ValueError: the leaves do not fit `like` in number, shape or type.
+    """
+    leaves, structure = jax.tree.flatten(like)
+    with np.load(io.BytesIO(blob), allow_pickle=False) as stored:
+        arrays = [stored[f"arr_{i}"] for i in range(len(stored.files))]
+    if len(arrays) != len(leaves) or any(
+        a.shape != np.shape(b) or a.dtype != np.asarray(b).dtype for a, b in zip(arrays, leaves, strict=True)
+    ):
+        raise ValueError("The stored arrays do not fit this recipe.")
+    return jax.tree.unflatten(structure, arrays)
+
+
+def digest_records(records: Records, key: bytes, chunk: int = 1024) -> bytes:
+    """Keyed digest of all values and labels, in order: for the owner's folder only, never for what is shared."""
+    digest = hashlib.blake2b(key=key, digest_size=32)
+    digest.update(repr(records.schema.to_json()).encode())
+    for start in range(0, len(records), chunk):
+        digest.update(np.ascontiguousarray(records.X[start : start + chunk]).tobytes())
+        digest.update(np.ascontiguousarray(records.y[start : start + chunk]).tobytes())
+    return digest.digest()

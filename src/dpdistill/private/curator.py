@@ -1,0 +1,287 @@
+"""The curator: the only object that reads private records while distilling. What it hands out is noised and paid for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NoReturn
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpdistill.data.records import Records
+from dpdistill.private.accounting import Schedule
+from dpdistill.private.blobs import pack
+from dpdistill.private.grid import make_grid
+from dpdistill.private.ledger import LedgerError, RunLedger
+from dpdistill.private.linear import release_linear
+from dpdistill.private.noise import Entropy, SystemEntropy, rounded_gaussian
+from dpdistill.private.sampling import poisson_coins
+from dpdistill.query import Encoder, LinearQuery, Params, Query, Release
+from dpdistill.schema import Schema
+
+FORBIDDEN = ("callback", "print", "infeed", "outfeed")
+
+
+class CuratorError(RuntimeError):
+    """A query that is refused, or a round that could not be answered; its text holds public facts only."""
+
+
+@dataclass(frozen=True)
+class Compute:
+    """How the work is cut up; it can change the speed, never the guarantee.
+
+    Args:
+        chunk: records a compiled call works on, >= 1.
+    """
+
+    chunk: int = 64
+
+
+def check_query(query: Query, params: Params, schema: Schema) -> tuple[int, ...]:
+    """Shape of one contribution, found on abstract values: no record is read, so its errors may be read by anybody.
+
+    Raises:
+        CuratorError: a clip norm that is no positive number, or a contribution that could speak while it is computed.
+    """
+    if not 0.0 < query.clip_norm < math.inf:
+        raise CuratorError(f"Expected clip_norm={query.clip_norm} > 0 and finite.")
+    x = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
+    if query.encoder is not None:
+        _refuse_speech(jax.make_jaxpr(query.encoder)(x).jaxpr)
+        x = jax.eval_shape(query.encoder, x)
+    y = jax.ShapeDtypeStruct((), jnp.int32)
+    jaxpr, out = jax.make_jaxpr(query.contribution, return_shape=True)(
+        params, jax.ShapeDtypeStruct(x.shape[1:], x.dtype), y
+    )
+    _refuse_speech(jaxpr.jaxpr)
+    return tuple(out.shape)
+
+
+def _refuse_speech(jaxpr: Any) -> None:
+    for equation in jaxpr.eqns:
+        name = equation.primitive.name
+        if any(word in name for word in FORBIDDEN):
+            raise CuratorError(f"The query is refused: it holds {name!r}, which can carry records out of the room.")
+        for value in equation.params.values():
+            for inner in value if isinstance(value, (tuple, list)) else (value,):
+                inner = getattr(inner, "jaxpr", inner)
+                if hasattr(inner, "eqns"):
+                    _refuse_speech(inner)
+
+
+@partial(jax.jit, static_argnums=0)
+def _grid_rows(query: Query, params: Params, X: jax.Array, y: jax.Array, float_clip: Any, step: Any) -> jax.Array:
+    """Contributions of a chunk, clipped in float and rounded to the grid: (rows, d) int32; not finite is zero."""
+
+    def row(x: jax.Array, label: jax.Array) -> jax.Array:
+        v = query.contribution(params, x, label).ravel().astype(jnp.float32)
+        largest = jnp.abs(v).max(initial=0.0)
+        unit = v / jnp.where(largest > 0, largest, 1.0)
+        norm = largest * jnp.sqrt(jnp.sum(jnp.square(unit)))
+        v = v * jnp.minimum(1.0, float_clip / jnp.where(norm > 0, norm, 1.0))
+        finite = jnp.isfinite(norm) & jnp.all(jnp.isfinite(v))
+        return jnp.where(finite, jnp.rint(v / step), 0.0).astype(jnp.int32)
+
+    return jax.vmap(row)(X, y)
+
+
+@partial(jax.jit, static_argnums=0)
+def _plain_rows(query: Query, params: Params, X: jax.Array, y: jax.Array) -> jax.Array:
+    return jax.vmap(lambda x, label: query.contribution(params, x, label).ravel())(X, y)
+
+
+@partial(jax.jit, static_argnums=0)
+def _encode_rows(encoder: Encoder, X: jax.Array) -> jax.Array:
+    return encoder(X)
+
+
+class _Room:
+    """What both curators share: records that nobody else sees, cut into chunks of one shape."""
+
+    def __init__(self, records: Records, compute: Compute) -> None:
+        self._records, self._compute = records, compute
+        self._encoded: dict[Encoder, np.ndarray] = {}
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: nothing about its records is shown>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("A curator cannot be pickled or copied: it holds private records.")
+
+    def _encode(self, encoder: Encoder) -> np.ndarray:
+        """Per-record outputs of a fixed encoder are records: they are kept in memory and nowhere else."""
+        if encoder not in self._encoded:
+            size = self._compute.chunk
+            rows = [np.asarray(_encode_rows(encoder, X))[:valid] for X, _, valid in self._records.chunks(None, size)]
+            empty = np.zeros((0, *self._encoded_shape(encoder)), np.float32)
+            self._encoded[encoder] = np.concatenate([empty, *rows])
+        return self._encoded[encoder]
+
+    def _encoded_shape(self, encoder: Encoder) -> tuple[int, ...]:
+        x = jax.ShapeDtypeStruct((1, *self._records.schema.shape), jnp.float32)
+        return tuple(jax.eval_shape(encoder, x).shape[1:])
+
+    def _chunks(
+        self, encoder: Encoder | None, indices: np.ndarray | None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
+        if encoder is None:
+            yield from self._records.chunks(indices, self._compute.chunk)
+            return
+        features, size = self._encode(encoder), self._compute.chunk
+        picked = np.arange(len(features)) if indices is None else indices
+        for start in range(0, len(picked), size):
+            rows = picked[start : start + size]
+            X = np.zeros((size, *features.shape[1:]), features.dtype)
+            y = np.full(size, -1, np.int64)
+            X[: len(rows)], y[: len(rows)] = features[rows], self._records.y[rows]
+            yield X, y, len(rows)
+
+    def _sum(
+        self,
+        query: Query,
+        rows_of: Callable[[np.ndarray, np.ndarray], jax.Array],
+        indices: np.ndarray | None,
+        shape: tuple[int, ...],
+        dtype: type,
+        admissible: Callable[[np.ndarray], np.ndarray],
+    ) -> np.ndarray:
+        """Sum of the admissible rows with a known label; the next chunk is on its way while one is added."""
+        classes = len(self._records.schema.classes)
+        total = np.zeros((classes if query.by_class else 1, math.prod(shape)), dtype)
+
+        def add(z: jax.Array, y: np.ndarray, valid: int) -> None:
+            rows, labels = np.asarray(z)[:valid], y[:valid]
+            kept = (labels >= 0) & (labels < classes) & admissible(rows)
+            blocks = labels if query.by_class else np.zeros_like(labels)
+            for block in np.unique(blocks[kept]):
+                total[block] += rows[kept & (blocks == block)].sum(0, dtype=dtype)
+
+        waiting = None
+        for X, y, valid in self._chunks(query.encoder, indices):
+            started = rows_of(X, y.astype(np.int32)), y, valid
+            if waiting is not None:
+                add(*waiting)
+            waiting = started
+        if waiting is not None:
+            add(*waiting)
+        return total.reshape((classes, *shape) if query.by_class else shape)
+
+
+class Curator(_Room):
+    """Answers queries with noised sums, each paid for in the ledger before it is handed out.
+
+    Args:
+        records: the private records.
+        schedule: what every round pays; no deviation is accepted.
+        ledger: where releases are committed.
+        entropy: source of noise and coins; anything but the operating system's is for tests.
+        compute: how the work is cut up.
+
+    Guarantee:
+        The release of round t is S + N(0, (noise_multiplier clip_norm)^2) rounded to the grid, S a sum over a Poisson
+        sample of integer contributions of norm at most clip_norm: sensitivity clip_norm under add-or-remove, at most
+        2 clip_norm under replace-one, whatever the query's float arithmetic did. Errors after loading are fixed
+        sentences of public facts.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        schedule: Schedule,
+        ledger: RunLedger,
+        entropy: Entropy | None = None,
+        compute: Compute | None = None,
+    ) -> None:
+        super().__init__(records, compute or Compute())
+        self._schedule, self._ledger, self._entropy = schedule, ledger, entropy or SystemEntropy()
+
+    @property
+    def noise_kind(self) -> str:
+        """Where the noise comes from, as the certificate says it."""
+        return self._entropy.kind
+
+    def release(self, t: int, query: Query, params: Params) -> Release:
+        """The noised answer of round t: drawn and paid for once, replayed ever after.
+
+        Args:
+            t: number of the round, from 0, in the schedule's order.
+            query: what is asked; the same object (by value) for a whole stage, so that it compiles once.
+            params: its parameters of this round, a pytree of arrays.
+
+        Returns:
+            Release with value (classes, d...) for a query by class, else (d...).
+
+        Raises:
+            CuratorError: a query that is refused, or a round that could not be answered.
+            LedgerError: the round is out of order or could not be committed.
+        """
+        stored = self._ledger.lookup(t)
+        if stored is None:
+            shape = check_query(query, params, self._records.schema)
+            failure = None
+            try:
+                value, stddev = self._draw(t, query, params, shape)
+            except LedgerError:
+                raise
+            except Exception:
+                failure = CuratorError(f"Round {t} could not be answered; nothing was released and nothing was paid.")
+            if failure is not None:
+                raise failure
+            stored = self._ledger.commit(t, self._schedule.event(t), value, stddev, pack(params))
+        return Release(stored.round, stored.value, stored.stddev, stored.event)
+
+    def _draw(self, t: int, query: Query, params: Params, shape: tuple[int, ...]) -> tuple[np.ndarray, float]:
+        event, n = self._schedule.event(t), len(self._records)
+        indices = None
+        if event.sampling_prob < 1.0:
+            indices = np.flatnonzero(poisson_coins(n, event.sampling_prob, self._entropy))
+        if isinstance(query, LinearQuery):
+            chunks = self._chunks(query.encoder, indices)
+            classes = len(self._records.schema.classes)
+            return release_linear(query, params, chunks, shape, classes, event.noise_multiplier, self._entropy)
+        grid = make_grid(query.clip_norm, event.noise_multiplier, math.prod(shape), 1, n)
+
+        def rows_of(X: np.ndarray, y: np.ndarray) -> jax.Array:
+            return _grid_rows(query, params, X, y, grid.float_clip, grid.step)
+
+        total = self._sum(query, rows_of, indices, shape, np.int64, grid.admissible)
+        noise = rounded_gaussian(total.shape, event.noise_multiplier * grid.K, self._entropy)
+        return (total + noise).astype(np.float64) * grid.step, event.noise_multiplier * query.clip_norm
+
+
+class NonPrivateCurator(_Room):
+    """Answers with plain sums: no clip, no noise, no guarantee (epsilon is infinite). On request only.
+
+    Args:
+        records: the records.
+        plan: sampling probabilities by round.
+        seed: of the coins.
+    """
+
+    noise_kind = "none"
+
+    def __init__(
+        self, records: Records, sampling_probs: list[float], seed: int, compute: Compute | None = None
+    ) -> None:
+        super().__init__(records, compute or Compute())
+        self._sampling_probs, self._seed = sampling_probs, seed
+
+    def release(self, t: int, query: Query, params: Params) -> Release:
+        """The plain sum of round t over a Poisson sample; rows that are not finite are left out."""
+        x = jax.ShapeDtypeStruct(self._records.schema.shape, jnp.float32)
+        if query.encoder is not None:
+            x = jax.ShapeDtypeStruct(self._encoded_shape(query.encoder), jnp.float32)
+        out = jax.eval_shape(query.contribution, params, x, jax.ShapeDtypeStruct((), jnp.int32))
+        indices, q = None, self._sampling_probs[t]
+        if q < 1.0:
+            indices = np.flatnonzero(np.random.default_rng((self._seed, t)).random(len(self._records)) < q)
+
+        def rows_of(X: np.ndarray, y: np.ndarray) -> jax.Array:
+            return _plain_rows(query, params, X, y)
+
+        total = self._sum(query, rows_of, indices, tuple(out.shape), np.float64, lambda z: np.isfinite(z).all(1))
+        return Release(t, total, 0.0, None)

@@ -1,0 +1,79 @@
+"""Linear (ghost) queries: norms first, then one weighted sum in float64; no per-record contribution is formed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from functools import partial
+
+import jax
+import numpy as np
+
+from dpdistill.private.noise import Entropy, rounded_gaussian
+from dpdistill.query import LinearQuery, Params
+
+Chunk = tuple[np.ndarray, np.ndarray, int]
+SLACK = 5e-4
+
+
+@partial(jax.jit, static_argnums=0)
+def _norms(query: LinearQuery, params: Params, X: np.ndarray, y: np.ndarray) -> jax.Array:
+    return query.norms(params, X, y)
+
+
+@partial(jax.jit, static_argnums=0)
+def _weighted_sum(query: LinearQuery, params: Params, X: np.ndarray, y: np.ndarray, w: np.ndarray) -> jax.Array:
+    return query.weighted_sum(params, X, y, w)
+
+
+def release_linear(
+    query: LinearQuery,
+    params: Params,
+    chunks: Iterable[Chunk],
+    shape: tuple[int, ...],
+    classes: int,
+    noise_multiplier: float,
+    entropy: Entropy,
+) -> tuple[np.ndarray, float]:
+    """Noised sum of clipped contributions from their norm bounds.
+
+        scale_i = min(1, C / bound_i),   sum rounded to the step gamma,   stddev = noise_multiplier Delta
+
+    Args:
+        query: norm bounds and weighted sums in float64, with the worst-case error E of their arithmetic.
+        params: its parameters.
+        chunks: records in chunks of one shape.
+        shape: of one contribution.
+        classes: labels outside 0 .. classes - 1 contribute nothing.
+        noise_multiplier: stddev / Delta, > 0.
+        entropy: source of the noise.
+
+    Returns:
+        The release (float64) and its standard deviation.
+
+    Raises:
+        ValueError: an error bound that is negative or too large for the clip norm.
+
+    Guarantee:
+        Sensitivity Delta = C + gamma sqrt(d) + 2 E <= 1.001 C under add-or-remove, 2 Delta under replace-one.
+    """
+    d, C, E = math.prod(shape), query.clip_norm, query.error_bound
+    if not 0.0 <= E <= SLACK / 2 * C:
+        raise ValueError(f"Expected 0 <= error_bound={E} <= {SLACK / 2} clip_norm.")
+    # A power of two: multiples of the step below 2**53 of them are exact in float64.
+    step = 2.0 ** math.floor(math.log2(SLACK * C / math.sqrt(d)))
+    sensitivity = C + step * math.sqrt(d) + 2 * E
+    with jax.enable_x64(True):
+        total = np.zeros(shape, np.float64)
+        for X, y, valid in chunks:
+            known = (np.arange(len(y)) < valid) & (y >= 0) & (y < classes)
+            bounds = np.asarray(_norms(query, params, X, y))
+            usable = known & np.isfinite(bounds) & (bounds >= 0)
+            w = np.where(usable, np.minimum(1.0, C / np.maximum(np.where(usable, bounds, 1.0), 1e-300)), 0.0)
+            usable_rows = usable.reshape(-1, *[1] * (X.ndim - 1))
+            # Rows without weight are replaced by zeros, not multiplied: 0 * NaN is NaN.
+            total += np.asarray(_weighted_sum(query, params, np.where(usable_rows, X, 0), np.where(usable, y, 0), w))
+    if not np.isfinite(total).all():
+        raise ValueError("The weighted sum is not finite.")
+    noise = rounded_gaussian(shape, noise_multiplier * sensitivity / step, entropy)
+    return (np.rint(total / step) + noise) * step, noise_multiplier * sensitivity

@@ -1,0 +1,294 @@
+"""The driver: plan -> schedule -> ask / release / tell -> finish -> files."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from dpdistill.data import check_output, write_distilled
+from dpdistill.data.records import Records
+from dpdistill.data.save import write_atomically
+from dpdistill.private.accounting import Budget, Schedule, calibrate
+from dpdistill.private.blobs import digest_records
+from dpdistill.private.certificate import build_certificate, write_certificate
+from dpdistill.private.curator import Compute, Curator, NonPrivateCurator
+from dpdistill.private.ledger import MEMORY, DatasetLedger, LedgerError, RunLedger
+from dpdistill.private.noise import Entropy, SystemEntropy
+from dpdistill.query import Distilled, Method, Progress, no_progress
+from dpdistill.report import write_report
+from dpdistill.schema import Schema
+from dpdistill.store import STATE, Store
+
+FINISHED = "finished"
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A distilled set and what is known about how it was made.
+
+    Args:
+        distilled: the synthetic set.
+        recipe: method, fields, seed, origin and references.
+        schedule: what was paid; None without a guarantee.
+        noise: where the noise came from; None without noise.
+        run_dir: the owner's folder of the run, or None.
+    """
+
+    distilled: Distilled
+    recipe: dict
+    schedule: Schedule | None
+    noise: str | None
+    run_dir: Path | None = None
+
+    @property
+    def X(self) -> np.ndarray:
+        """Synthetic records in the schema's raw units, (m, h, w, c), float32."""
+        return self.distilled.schema.from_unit(self.distilled.X)
+
+    @property
+    def y(self) -> np.ndarray:
+        """Class indices, (m,), int32."""
+        return self.distilled.y
+
+    @property
+    def epsilon(self) -> float:
+        """What was spent at the budget's delta; infinite without a guarantee."""
+        return float("inf") if self.schedule is None else self.schedule.epsilon()
+
+    def save(self, folder: str | os.PathLike, overwrite: bool = False) -> Path:
+        """Write the folder that may be shared: records, pictures, recipe, certificate, report.
+
+        Args:
+            folder: where; it must not exist, or be empty, unless overwrite.
+            overwrite: replace an earlier result of this program.
+
+        Raises:
+            DataError: the folder cannot be written.
+        """
+        path = check_output(folder, overwrite)
+        # A new folder appears whole: a run killed here finds nothing in the way of the same command.
+        target = path if path.exists() and any(path.iterdir()) else path.with_name(path.name + ".partial")
+        if target != path and target.exists():
+            shutil.rmtree(target)
+        for stale in ("certificate.json", "scores.json", "report.html"):
+            (target / stale).unlink(missing_ok=True)
+        d = self.distilled
+        write_distilled(target, d.X, d.y, d.schema, d.training)
+        text = json.dumps(self.recipe, indent=2) + "\n"
+        write_atomically(target / "recipe.json", lambda file: file.write(text.encode()))
+        write_certificate(target, self._certificate(target))
+        write_report(target)
+        if target != path:
+            if path.exists():
+                path.rmdir()
+            os.replace(target, path)
+        if self.run_dir is not None:
+            (self.run_dir / FINISHED).touch()
+        return path
+
+    def _certificate(self, folder: Path) -> dict:
+        recipe = {"method": self.recipe["method"], "fields": self.recipe["fields"]}
+        noise = {} if self.noise is None else {"noise": self.noise}
+        return build_certificate(
+            folder,
+            schedule=self.schedule,
+            recipe=recipe,
+            origin=self.recipe["origin"],
+            schema=self.distilled.schema,
+            public_seed=self.recipe["seed"],
+            **noise,
+        )
+
+
+def distill(
+    records: Records,
+    method: Method,
+    budget: Budget | None = None,
+    *,
+    seed: int = 0,
+    run_dir: str | os.PathLike | None = None,
+    ledger: str | os.PathLike | None = None,
+    cap: float | None = None,
+    label: str = "",
+    overwrite: bool = False,
+    progress: Progress = no_progress,
+    compute: Compute | None = None,
+    entropy: Entropy | None = None,
+) -> Result:
+    """Distil private records under a budget: every release is noised, paid for, and never drawn twice.
+
+    Args:
+        records: the private records.
+        method: a distiller; its fields are the recipe.
+        budget: what may be spent; epsilon 1 at delta 1e-5 under add-or-remove by default.
+        seed: fixes everything public; noise and coins never follow it.
+        run_dir: the owner's folder: ledger and checkpoints, for resuming; None keeps them in memory.
+        ledger: file that composes all runs on a data set; a run that would exceed its cap is refused.
+        cap: that ledger's cap.
+        label: what the owner calls the run in that ledger.
+        overwrite: archive the ledger of a finished or another run in run_dir, and pay anew.
+        progress: told the number of rounds and steps done.
+        compute: how the work is cut up.
+        entropy: for tests only; what it makes is stamped insecure.
+
+    Returns:
+        The result, with X, y, epsilon, and save(folder).
+
+    Raises:
+        ValueError: a method that has no private form.
+        LedgerError: the run cannot be started or resumed, or the cap would be exceeded.
+
+    Guarantee:
+        (epsilon, delta)-DP of everything in the result, under the budget's adjacency, for the releases of this run.
+
+    Example:
+        >>> result = distill(records, DOS(networks=30), Budget(epsilon=1.0))  # doctest: +SKIP
+        >>> result.save("shared")  # doctest: +SKIP
+    """
+    if not getattr(method, "private", True):
+        raise ValueError(f"{type(method).__name__} has no private form: run it without a guarantee (--non-private).")
+    schedule = calibrate(method.plan(), budget or Budget(1.0))
+    recipe = recipe_of(method, seed)
+    entropy = entropy or SystemEntropy()
+    identity = {**recipe, "schema": records.schema.to_json(), "noise": entropy.kind}
+    folder = None if run_dir is None else Path(run_dir)
+    place = MEMORY if folder is None else folder
+    key = RunLedger.digest_key(place)
+    digest = digest_records(records, key)
+    with open_run(place, identity, schedule, digest, overwrite) as run_ledger:
+        if ledger is not None:
+            DatasetLedger(ledger, cap).reserve(run_ledger.run_id, label, schedule)
+        curator = Curator(records, schedule, run_ledger, entropy, compute)
+        store = Store(folder, run_ledger.run_id, run_ledger)
+        state = run_rounds(method, curator, store, schedule.rounds, seed, records.schema, progress)
+    distilled = method.finish(state, records.schema, progress)
+    return Result(distilled, recipe, schedule, curator.noise_kind, folder)
+
+
+def check_cap(
+    method: Method, budget: Budget, ledger: str | os.PathLike, cap: float | None, run_dir: str | os.PathLike
+) -> None:
+    """Refuse a run that would exceed a data set's cap before its records are opened; a resumed run has paid already.
+
+    Raises:
+        LedgerError: the cap would be exceeded.
+    """
+    DatasetLedger(ledger, cap).check(RunLedger.run_id_in(run_dir), calibrate(method.plan(), budget))
+
+
+def distill_without_privacy(
+    records: Records,
+    method: Method,
+    *,
+    seed: int = 0,
+    progress: Progress = no_progress,
+    compute: Compute | None = None,
+) -> Result:
+    """The same method on plain sums: epsilon is infinite, and everything that is written says so.
+
+    Args:
+        records: records that need no protection.
+        method: a distiller.
+        seed: fixes everything.
+        progress: told the number of rounds and steps done.
+        compute: how the work is cut up.
+    """
+    probs = [stage.sampling_prob for stage in method.plan() for _ in range(stage.rounds)]
+    curator = NonPrivateCurator(records, probs, seed, compute)
+    state = run_rounds(method, curator, Store(None), len(probs), seed, records.schema, progress)
+    return Result(method.finish(state, records.schema, progress), recipe_of(method, seed), None, None)
+
+
+def finish_again(
+    run_dir: str | os.PathLike, method: Method, *, budget: Budget | None = None, progress: Progress = no_progress
+) -> Result:
+    """Another synthetic set from releases that are paid for: more records a class, other steps; it costs nothing.
+
+    Args:
+        run_dir: the owner's folder of a run whose rounds are all released.
+        method: the run's method; only fields that `finish` reads may differ.
+        budget: if stated, it must be the one that was paid.
+        progress: told the number of steps done.
+
+    Raises:
+        LedgerError: the run is not complete, or its releases do not fit the recipe.
+    """
+    folder = Path(run_dir)
+    run = RunLedger.read(folder)
+    changed = _release_fields(method, run.recipe)
+    if changed:
+        raise LedgerError(f"The releases of this run were made with another {', '.join(changed)}: they do not fit.")
+    if budget is not None and budget != run.schedule.budget:
+        raise LedgerError("The releases of this run were paid with another budget: leave epsilon and delta out.")
+    schema, seed = Schema.from_json(run.recipe["schema"]), run.recipe["seed"]
+    like = method.init(jax.random.key(seed), schema)
+    t, state = Store(folder, RunLedger.run_id_in(folder) or "").load(like)
+    if t != run.schedule.rounds or len(run.events) != t or not (folder / STATE).exists():
+        raise LedgerError("This run is not complete: resume it with the command that started it.")
+    distilled = method.finish(state, schema, progress)
+    return Result(distilled, recipe_of(method, seed), run.schedule, run.recipe["noise"])
+
+
+def run_rounds(
+    method: Method, curator: Any, store: Store, rounds: int, seed: int, schema: Schema, progress: Progress
+) -> Any:
+    """The loop: ask, release, tell. Its second line is the only one that touches private records."""
+    t, state = store.load(method.init(jax.random.key(seed), schema))
+    progress("releasing", t, rounds)
+    while t < rounds:
+        query, params = method.ask(state)
+        state = method.tell(state, curator.release(t, query, params))
+        t += 1
+        store.save(t, state, last=t == rounds)
+        progress("releasing", t, rounds)
+    return state
+
+
+def recipe_of(method: Method, seed: int) -> dict:
+    """What is saved of a method: its name, all fields, the public seed, where the settings come from."""
+    fields = dataclasses.asdict(method)  # type: ignore[call-overload]
+    defaults = {f.name: f.default for f in dataclasses.fields(method)}  # type: ignore[arg-type]
+    changed = [name for name, value in fields.items() if value != defaults[name]]
+    return {
+        "method": type(method).__name__.lower(),
+        "title": getattr(method, "title", type(method).__name__),
+        "fields": json.loads(json.dumps(fields)),
+        "changed": changed,
+        "seed": int(seed),
+        "origin": f"caller changed {', '.join(changed)}" if changed else getattr(method, "origin", "package default"),
+        "references": list(getattr(method, "references", ())),
+    }
+
+
+def open_run(folder: Any, identity: dict, schedule: Schedule, digest: bytes, overwrite: bool) -> RunLedger:
+    """The run's ledger: resumed when it is the same run and not finished, archived only with overwrite."""
+    try:
+        ledger = RunLedger.open(folder, identity, schedule, digest)
+    except LedgerError:
+        if not overwrite:
+            raise
+    else:
+        if not overwrite or folder == MEMORY or not (folder / FINISHED).exists():
+            return ledger
+        ledger.close()
+    ledger = RunLedger.open(folder, identity, schedule, digest, overwrite=True)
+    (folder / FINISHED).unlink(missing_ok=True)
+    (folder / STATE).unlink(missing_ok=True)
+    return ledger
+
+
+def _release_fields(method: Method, recipe: dict) -> list[str]:
+    """Names of the fields that shape releases and differ from the recipe's."""
+    if recipe.get("method") != type(method).__name__.lower():
+        return ["method"]
+    mine = recipe_of(method, 0)["fields"]
+    fields = [f.name for f in dataclasses.fields(method) if not f.metadata.get("finish")]  # type: ignore[arg-type]
+    return [name for name in fields if recipe["fields"].get(name) != mine[name]]

@@ -1,0 +1,67 @@
+"""Checkpoints of a method's state in the owner's folder: written whole, synced, and only then relied upon."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpdistill.private.blobs import pack, unpack
+from dpdistill.private.ledger import RunLedger
+
+STATE = "state.npz"
+EVERY = 15.0
+
+
+class Store:
+    """The latest state of a run; without a folder it keeps nothing.
+
+    Args:
+        folder: the owner's folder of the run, or None.
+        run_id: of the run's ledger; a checkpoint of another run is not there.
+        ledger: drops the values of rounds that a synced checkpoint includes; None for a run without a ledger.
+    """
+
+    def __init__(self, folder: Path | None, run_id: str = "", ledger: RunLedger | None = None) -> None:
+        self._folder, self._ledger, self._saved_at = folder, ledger, time.monotonic()
+        self._run = np.frombuffer(hashlib.sha256(run_id.encode()).digest(), np.uint8)
+
+    def load(self, like: Any) -> tuple[int, Any]:
+        """(round to go on with, state): the checkpoint, or (0, like) when there is none.
+
+        Raises:
+            ValueError: the checkpoint does not fit the recipe.
+        """
+        path = None if self._folder is None else self._folder / STATE
+        if path is None or not path.exists():
+            return 0, like
+        run, t, state = unpack(path.read_bytes(), (self._run, np.zeros((), np.int64), like))
+        return (int(t), state) if np.array_equal(run, self._run) else (0, like)
+
+    def save(self, t: int, state: Any, last: bool = False) -> None:
+        """Keep the state before round t, at most every 15 seconds and after the last round."""
+        if self._folder is None or (not last and time.monotonic() - self._saved_at < EVERY):
+            return
+        write_synced(self._folder / STATE, pack((self._run, np.asarray(t, np.int64), state)))
+        if self._ledger is not None:
+            self._ledger.drop_values(t)
+        self._saved_at = time.monotonic()
+
+
+def write_synced(path: Path, content: bytes) -> None:
+    """Replace a file by its new content: after a crash it holds all of one of the two."""
+    aside = path.with_suffix(".tmp")
+    with open(aside, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(aside, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
