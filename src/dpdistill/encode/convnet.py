@@ -11,14 +11,15 @@ from jax import Array
 LAYOUT = ("NHWC", "HWIO", "NHWC")
 
 
-def depth_for(shape: tuple[int, ...]) -> int:
-    """Number of blocks for (height, width, channels): max(1, min(3, floor(log2(side / 4))))."""
-    return max(1, min(3, int(math.log2(max(min(shape[:2]), 4) / 4))))
-
-
 def first_padding(shape: tuple[int, ...]) -> int:
     """Padding of the first convolution: 3 brings 28 x 28 to 32 x 32; otherwise 1."""
     return 3 if tuple(shape[:2]) == (28, 28) else 1
+
+
+def depth_for(shape: tuple[int, ...]) -> int:
+    """Number of blocks for (height, width, channels): max(1, min(3, floor(log2(side / 4)))), side as padded."""
+    side = min(shape[:2]) + 2 * (first_padding(shape) - 1)
+    return max(1, min(3, int(math.log2(max(side, 4) / 4))))
 
 
 def embedding_dimension(shape: tuple[int, ...], width: int) -> int:
