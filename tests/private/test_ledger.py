@@ -264,7 +264,7 @@ class TestRead:
         with pytest.raises(LedgerError, match="is damaged"):
             RunLedger.read(tmp_path)
         (tmp_path / "ledger.sqlite").write_text("no database at all" * 100)
-        with pytest.raises(LedgerError, match="is damaged"):
+        with pytest.raises(LedgerError, match="is not a ledger"):
             RunLedger.read(tmp_path)
 
 
