@@ -29,12 +29,14 @@ from dpdistill.methods.matching import (
 from dpdistill.query import Distilled, Progress, Query, Release, Stage, finish_field, no_progress, release_field
 from dpdistill.schema import Schema
 
+CACHED_IMAGES = 20
+
 
 @dataclass(frozen=True, kw_only=True)
 class DOS:
     """Decoupled optimisation and sampling, with a centre found from a cheap first release.
 
-        stage 0   P_c = sum of the pixels of class c + noise                          (the pilot, a small share of the budget)
+        stage 0   P_c = sum of the pixels of class c + noise, the pilot, for a small share of the budget
         stage 1   S_tc = sum_i clip(phi_t(x_i) - centre_t) + noise,   t = 1 .. networks, each released once
         stage 2   min over images of  sum_tc || S_tc / (q count_c) - mean_j clip(phi_t(s_cj) - centre_t) ||^2 / C^2
 
@@ -143,12 +145,13 @@ class DOS:
         images = start_images(jax.random.fold_in(state["key"], self.networks + self.image_seed), len(y), schema)
         carry = (images, images, self._optimiser().init(images))
         order = np.random.default_rng(self.image_seed)
+        turns = order.permutation(self.networks)
         for step in range(self.steps):
-            if step % self.networks == 0:
+            if step and step % self.networks == 0:
                 turns = order.permutation(self.networks)
             t = turns[step % self.networks]
-            params = _params(self, state["key"], t, state["pilot"])
-            carry = _match(self, carry, params, targets[t], step)
+            grads = _gradients(self, carry[0], _params(self, state["key"], t, state["pilot"]), targets[t])
+            carry = _update(self, carry, grads, step)
             if step % 10 == 9 or step + 1 == self.steps:
                 progress("matching", step + 1, self.steps)
         X = np.clip(np.asarray(carry[1]), -1.0, 1.0)
@@ -165,17 +168,32 @@ def _params(method: DOS, key: Array, t: Array, pilot: Array) -> Any:
     return method._params(key, t, pilot)
 
 
+def _gradients(method: DOS, images: Array, params: Any, target: np.ndarray) -> list[Array]:
+    """Gradients of one signal's loss. It is a sum over classes, so a CPU takes them in groups that fit its cache."""
+    classes = len(target)
+    each = method.per_class * method.expand**2
+    at_once = max(1, CACHED_IMAGES // each) if jax.default_backend() == "cpu" else classes
+    groups = [slice(c, min(c + at_once, classes)) for c in range(0, classes, at_once)]
+    rows = [slice(g.start * method.per_class, g.stop * method.per_class) for g in groups]
+    return [_gradient(method, images[r], params, target[g]) for g, r in zip(groups, rows, strict=True)]
+
+
 @partial(jax.jit, static_argnums=0)
-def _match(method: DOS, carry: tuple, params: Any, target: Array, step: Array) -> tuple:
-    """One step on the signal of one network; the images stay in [-1, 1], as records do."""
-    images, average, optimiser = carry
+def _gradient(method: DOS, images: Array, params: Any, target: Array) -> Array:
     query = method.query()
 
     def loss(images: Array) -> Array:
         found = signal_of(query, params, expanded(images, method.expand), method.per_class * method.expand**2)
         return jnp.sum(jnp.square(found - target)) / query.scale
 
-    updates, optimiser = method._optimiser().update(jax.grad(loss)(images), optimiser)
+    return jax.grad(loss)(images)
+
+
+@partial(jax.jit, static_argnums=0)
+def _update(method: DOS, carry: tuple, grads: list[Array], step: Array) -> tuple:
+    """One step of Adam and of the average; the images stay in [-1, 1], as records do."""
+    images, average, optimiser = carry
+    updates, optimiser = method._optimiser().update(jnp.concatenate(grads), optimiser)
     images = jnp.clip(optax.apply_updates(images, updates), -1.0, 1.0)
     decay = jnp.minimum(method.average, (1 + step) / (10 + step))
     return images, decay * average + (1 - decay) * images, optimiser

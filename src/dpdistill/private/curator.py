@@ -1,4 +1,4 @@
-"""The curator: the only object that reads private records while distilling. What it hands out is noised and paid for."""
+"""The curator: the only reader of private records while distilling. What it hands out is noised and paid for."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Compute:
         chunk: records a compiled call works on, >= 1.
     """
 
-    chunk: int = 64
+    chunk: int = 32
 
 
 def check_query(query: Query, params: Params, schema: Schema) -> tuple[int, ...]:

@@ -186,6 +186,19 @@ class RunLedger:
             except (sqlite3.Error, KeyError, TypeError, ValueError):
                 raise LedgerError(f"{path} is damaged.") from None
 
+    @staticmethod
+    def run_id_in(folder: str | Path) -> str | None:
+        """The random name of the run in a folder, or None if there is no ledger in it."""
+        path = Path(folder) / RUN_LEDGER
+        if not path.exists():
+            return None
+        with closing(_connect(path, create=False)) as db:
+            try:
+                _check_format(db, path, _RUN_FORMAT)
+                return db.execute("SELECT run_id FROM run").fetchone()[0]
+            except (sqlite3.Error, TypeError):
+                raise LedgerError(f"{path} is damaged.") from None
+
     def bind(self, digest: bytes) -> None:
         """State which records the run reads; a ledger bound to others is refused.
 
@@ -372,21 +385,45 @@ class DatasetLedger:
         Raises:
             LedgerError: it would exceed the cap, states another cap, relation or schedule, or the file is no ledger.
         """
+        run = LedgerRun(run_id, label, date or Date.today().isoformat(), schedule)
         text = None if schedule is None else schedule.to_json()
         with self._open(create=True) as db, _transaction(db):
-            cap = self._read_cap(db)
-            runs = _runs(db)
-            known = {run.run_id: run.schedule for run in runs}
-            if run_id in known and known[run_id] != schedule:
-                raise LedgerError(f"Run {run_id} is in {self._file} with another schedule.")
-            if run_id not in known:
-                runs = (*runs, LedgerRun(run_id, label, date or Date.today().isoformat(), schedule))
-            spent = self._spent(runs)
-            if run_id not in known:
-                if cap is not None and spent > cap:
-                    raise LedgerError(self._over(runs, spent, cap))
-                row = (run_id, label, runs[-1].date, text)
+            cap, runs = self._read_cap(db), _runs(db)
+            spent = self._admit(runs, cap, run)
+            if all(known.run_id != run_id for known in runs):
+                row = (run_id, label, run.date, text)
                 db.execute("INSERT INTO runs (run_id, label, date, schedule) VALUES (?, ?, ?, ?)", row)
+        return spent
+
+    def check(self, run_id: str | None, schedule: Schedule | None) -> float:
+        """What `reserve` would say, without writing anything: for a refusal before any record is opened.
+
+        Args:
+            run_id: the run's random name; None for a run that has none yet.
+            schedule: what it costs; None for a run without a privacy guarantee.
+
+        Returns:
+            The composed epsilon of all runs, this one included.
+
+        Raises:
+            LedgerError: as `reserve`.
+        """
+        cap, runs = self._cap, ()
+        if self._file.exists():
+            with self._open(create=False) as db, _transaction(db, "BEGIN"):
+                cap, runs = self._read_cap(db), _runs(db)
+        return self._admit(runs, cap, LedgerRun(run_id or "", "", "", schedule))
+
+    def _admit(self, runs: tuple[LedgerRun, ...], cap: float | None, run: LedgerRun) -> float:
+        """Composed epsilon with the run: one that is there already pays nothing again, one over the cap is refused."""
+        known = next((other for other in runs if other.run_id == run.run_id), None)
+        if known is not None:
+            if known.schedule != run.schedule:
+                raise LedgerError(f"Run {run.run_id} is in {self._file} with another schedule.")
+            return self._spent(runs)
+        spent = self._spent((*runs, run))
+        if cap is not None and spent > cap:
+            raise LedgerError(self._over(runs, spent, cap))
         return spent
 
     def summary(self) -> LedgerSummary:
