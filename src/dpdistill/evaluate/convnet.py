@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,9 @@ from jax import Array
 
 from dpdistill.encode.augment import augment_each
 from dpdistill.encode.convnet import embed_convnet, embedding_dimension, init_convnet
+
+CACHED_IMAGES = 10
+"""Images a gradient takes at a time on a CPU: their activations stay in its cache, which halves the time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,21 +74,30 @@ def optimiser(training: Training, steps: int) -> optax.GradientTransformation:
     if training.schedule == "step":
         rate = optax.piecewise_constant_schedule(training.learning_rate, {steps // 2: 0.1})
     else:
-        rate = optax.warmup_cosine_decay_schedule(0.0, training.learning_rate, max(steps // 10, 1), steps)
+        rate = optax.warmup_cosine_decay_schedule(0.0, training.learning_rate, steps // 10, max(steps, 1))
     return optax.chain(optax.add_decayed_weights(training.weight_decay), optax.sgd(rate, training.momentum))
 
 
-@partial(jax.jit, static_argnames=("training", "steps"), donate_argnums=(0,))
-def _step(carry: tuple, key: Array, t: Array, X: Array, Y: Array, training: Training, steps: int) -> tuple:
-    net, opt_state = carry
+@partial(jax.jit, static_argnames=("training", "steps"))
+def _batch(key: Array, t: Array, X: Array, Y: Array, training: Training, steps: int) -> tuple[Array, Array]:
+    """The augmented batch of step t: every epoch goes once through a fresh permutation."""
     size = min(training.batch, X.shape[0])
     per_epoch = -(-X.shape[0] // size)
     epoch_key, batch_key = jax.random.fold_in(key, t // per_epoch), jax.random.fold_in(key, steps + t)
     order = jax.random.permutation(epoch_key, X.shape[0])
     rows = jnp.take(order, (jnp.arange(size) + (t % per_epoch) * size) % X.shape[0])
-    batch = augment_each(batch_key, X[rows], training.strategies)
-    grads = jax.grad(lambda net: optax.softmax_cross_entropy(logits(net, batch), Y[rows]).mean())(net)
-    updates, opt_state = optimiser(training, steps).update(grads, opt_state, net)
+    return augment_each(batch_key, X[rows], training.strategies), Y[rows]
+
+
+@jax.jit
+def _gradient(net: dict, X: Array, Y: Array) -> dict:
+    return jax.grad(lambda net: optax.softmax_cross_entropy(logits(net, X), Y).sum())(net)
+
+
+@partial(jax.jit, static_argnames=("training", "steps"), donate_argnums=(0, 1))
+def _update(net: dict, opt_state: Any, gradients: list[dict], size: int, training: Training, steps: int) -> tuple:
+    mean = jax.tree.map(lambda *parts: sum(parts) / size, *gradients)
+    updates, opt_state = optimiser(training, steps).update(mean, opt_state, net)
     return optax.apply_updates(net, updates), opt_state
 
 
@@ -92,12 +105,17 @@ def train_classifier(key: Array, X: np.ndarray, Y: np.ndarray, training: Trainin
     """A ConvNet trained on records X (n, h, w, c) in [-1, 1] with label rows Y (n, classes)."""
     init_key, train_key = jax.random.split(key)
     net = init_classifier(init_key, X.shape[1:], Y.shape[1], training.width)
-    steps = training.epochs * -(-X.shape[0] // min(training.batch, X.shape[0]))
-    carry = (net, optimiser(training, steps).init(net))
+    size = min(training.batch, X.shape[0])
+    steps = training.epochs * -(-X.shape[0] // size)
+    opt_state = optimiser(training, steps).init(net)
+    records, labels = jnp.asarray(X), jnp.asarray(Y)
+    part = CACHED_IMAGES if jax.default_backend() == "cpu" else size
     # A Python loop, not lax.scan: XLA runs convolutions inside a loop on one thread of the CPU.
     for t in range(steps):
-        carry = _step(carry, train_key, jnp.asarray(t), jnp.asarray(X), jnp.asarray(Y), training, steps)
-    return carry[0]
+        batch, targets = _batch(train_key, t, records, labels, training, steps)
+        gradients = [_gradient(net, batch[i : i + part], targets[i : i + part]) for i in range(0, size, part)]
+        net, opt_state = _update(net, opt_state, gradients, size, training, steps)
+    return net
 
 
 def accuracy(net: dict, X: np.ndarray, y: np.ndarray, chunk: int = 64) -> float:
