@@ -1,0 +1,94 @@
+"""What a query must be before it meets a record: all of it is decided on shapes and types."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from dpdistill.query import LinearQuery, Params, Query
+from dpdistill.schema import Schema
+
+FORBIDDEN = ("callback", "print", "infeed", "outfeed")
+
+
+class CuratorError(RuntimeError):
+    """A query that is refused, or a round that could not be answered; its text holds public facts only."""
+
+
+def check_query(query: Query, params: Params, schema: Schema) -> tuple[int, ...]:
+    """Shape of one contribution, found on abstract values: no record is read, so its errors may be read by anybody.
+
+    Args:
+        query: hashable by value, so that it is looked at once for all rounds of a stage.
+        params: a pytree of arrays; only their shapes and types matter.
+        schema: of the records.
+
+    Raises:
+        CuratorError: a clip norm that is no positive number, a contribution that could speak while it is computed, or
+            a linear query that is by class or not in float64.
+    """
+    if not 0.0 < query.clip_norm < math.inf:
+        raise CuratorError(f"Expected clip_norm={query.clip_norm} > 0 and finite.")
+    shape = _contribution_shape(query, schema, *_types(params))
+    if isinstance(query, LinearQuery):
+        with jax.enable_x64(True):
+            _check_linear(query, schema, shape, *_types(params))
+    return shape
+
+
+def _types(params: Params) -> tuple[Any, tuple]:
+    leaves, structure = jax.tree.flatten(params)
+    return structure, tuple((leaf.shape, leaf.dtype) for leaf in map(jax.typeof, leaves))
+
+
+def _abstract(structure: Any, leaves: tuple) -> Params:
+    return jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in leaves])
+
+
+@lru_cache(maxsize=256)
+def _contribution_shape(query: Query, schema: Schema, structure: Any, leaves: tuple) -> tuple[int, ...]:
+    x = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
+    if query.encoder is not None:
+        x = _quiet(query.encoder, x)
+    one, label = jax.ShapeDtypeStruct(x.shape[1:], x.dtype), jax.ShapeDtypeStruct((), jnp.int32)
+    return tuple(_quiet(query.contribution, _abstract(structure, leaves), one, label).shape)
+
+
+@lru_cache(maxsize=256)
+def _check_linear(
+    query: LinearQuery, schema: Schema, shape: tuple[int, ...], structure: Any, leaves: tuple, rows: int = 2
+) -> None:
+    if query.by_class:
+        raise CuratorError("Expected by_class=False of a linear query: its own sum has the blocks of the classes.")
+    params, x = _abstract(structure, leaves), jax.ShapeDtypeStruct((rows, *schema.shape), jnp.float32)
+    if query.encoder is not None:
+        x = jax.eval_shape(query.encoder, x)
+    y, w = jax.ShapeDtypeStruct((rows,), jnp.int64), jax.ShapeDtypeStruct((rows,), jnp.float64)
+    found = (("norms", _quiet(query.norms, params, x, y), (rows,)),)
+    found += (("weighted_sum", _quiet(query.weighted_sum, params, x, y, w), shape),)
+    for name, out, expected in found:
+        if out.shape != expected or out.dtype != jnp.float64:
+            raise CuratorError(f"Expected {name} in float64 of shape {expected}; got {out.dtype} {out.shape}.")
+
+
+def _quiet(f: Any, *abstract: Any) -> Any:
+    """Shape and type of f's result, once it is sure that f does not speak."""
+    jaxpr, out = jax.make_jaxpr(f, return_shape=True)(*abstract)
+    _refuse_speech(jaxpr.jaxpr)
+    return out
+
+
+def _refuse_speech(jaxpr: Any) -> None:
+    for equation in jaxpr.eqns:
+        name = equation.primitive.name
+        if any(word in name for word in FORBIDDEN):
+            raise CuratorError(f"The query is refused: it holds {name!r}, which can carry records out of the room.")
+        for value in equation.params.values():
+            for inner in value if isinstance(value, (tuple, list)) else (value,):
+                inner = getattr(inner, "jaxpr", inner)
+                if hasattr(inner, "eqns"):
+                    _refuse_speech(inner)

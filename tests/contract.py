@@ -1,0 +1,564 @@
+"""What every query of every method, the curator and the driver must keep to: checks shared by tests and by mutants.
+
+A check is a function without a verdict of its own: it returns when the code keeps the promise and raises AssertionError
+when it does not. `tests/mutants` runs the same functions against the defects they are there to find.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import io
+import math
+import pickle
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import stats
+
+from dpdistill import run
+from dpdistill.data.records import Records
+from dpdistill.evaluate import convnet, score
+from dpdistill.methods import DM, DOS, LDPDC, NDPDC
+from dpdistill.private import accounting, curator
+from dpdistill.private.accounting import Budget, Schedule
+from dpdistill.private.curator import Compute, Curator, CuratorError
+from dpdistill.private.grid import Grid, make_grid
+from dpdistill.private.ledger import RunLedger
+from dpdistill.private.noise import SeededEntropy
+from dpdistill.query import Event, Release, Stage
+from dpdistill.schema import Schema
+
+NAMES = ("ant", "bee", "cat")
+SCHEMA = Schema((8, 8, 1), (-1.0, 1.0), NAMES)
+NOISE = 4.0
+FAILED = "Round 0 could not be answered; nothing was released and nothing was paid."
+
+
+# Data sets.
+
+
+def make_records(n: int, seed: int = 0, schema: Schema = SCHEMA, low: float = -1.0) -> Records:
+    """n random records in [-1, 1] with all labels, unknown ones among them."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(low, 1.0, (n, *schema.shape)).astype(np.float32)
+    return Records(X, rng.integers(-1, len(schema.classes), n), schema)
+
+
+def subset(records: Records, rows: Any) -> Records:
+    """The records of these rows, in this order."""
+    return Records(records.X[rows], records.y[rows], records.schema)
+
+
+def insert(records: Records, at: int, x: np.ndarray, y: int) -> Records:
+    """The records with one more before position `at`."""
+    X = np.insert(np.asarray(records.X), at, x.astype(records.X.dtype), axis=0)
+    return Records(X, np.insert(records.y, at, y), records.schema)
+
+
+def replace(records: Records, at: int, x: np.ndarray, y: int) -> Records:
+    """The records with another one at position `at`."""
+    X, labels = np.array(records.X), np.array(records.y)
+    X[at], labels[at] = x, y
+    return Records(X, labels, records.schema)
+
+
+def adversaries(records: Records, at: int) -> list[np.ndarray]:
+    """What somebody might put in one place: zeros, extremes, what is not finite, the opposite of what was there."""
+    shape = records.schema.shape
+    x = np.asarray(records.X[at], np.float64)
+    mixed = x.copy()
+    mixed.flat[0] = np.nan
+    fills = [0.0, 1.0, -1.0, 1e30, -1e30, np.nan, np.inf, -np.inf, 1e-40]
+    return [*(np.full(shape, v) for v in fills), -x, mixed, np.sign(x) * 1e30]
+
+
+def toy_records(n: int = 240, seed: int = 3, schema: Schema = SCHEMA) -> Records:
+    """Classes that differ: class c is bright in its own band of rows, with a little noise."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % len(schema.classes)
+    X = rng.normal(0.0, 0.05, (n, *schema.shape)) - 0.6
+    band = schema.shape[0] // len(schema.classes)
+    for c in range(len(schema.classes)):
+        X[y == c, c * band : (c + 1) * band] += 1.2
+    return Records(X.astype(np.float32), y.astype(np.int64), schema)
+
+
+def class_means(records: Records) -> np.ndarray:
+    """Mean image a class in [-1, 1], (classes, h, w, c)."""
+    X = records.schema.to_unit(records.X)
+    return np.stack([X[records.y == c].mean(0) for c in range(records.classes)])
+
+
+# Entropy and curators.
+
+
+class NoNoise:
+    """All bits set: the smallest quantile, so that every rounded Gaussian is 0; coins come from a list, else tails."""
+
+    kind = "insecure: no noise"
+
+    def __init__(self, coins: np.ndarray | None = None) -> None:
+        self._coins = coins
+
+    def bytes(self, n: int) -> bytes:
+        if self._coins is None:
+            return b"\xff" * n
+        coins, self._coins = self._coins, None
+        assert n == 8 * len(coins)
+        return np.where(coins, np.uint64(0), np.uint64(2**64 - 1)).tobytes()
+
+
+class OnlyCoins:
+    """Real coins for n records and no noise, told apart by the number of words asked for."""
+
+    kind = "insecure: no noise"
+
+    def __init__(self, n: int, seed: int) -> None:
+        self._n, self._entropy = n, SeededEntropy(seed)
+
+    def bytes(self, n: int) -> bytes:
+        return self._entropy.bytes(n) if n == 8 * self._n else b"\xff" * n
+
+
+def full_batches(rounds: int = 1, noise: float = NOISE) -> Schedule:
+    return Schedule((Stage(rounds),), (noise,), Budget(1.0))
+
+
+def memory_ledger(schedule: Schedule) -> RunLedger:
+    return RunLedger.open(":memory:", {}, schedule, b"d" * 32)
+
+
+def make_curator(
+    records: Records, schedule: Schedule | None = None, entropy: Any = None, chunk: int = 64, ledger: Any = None
+) -> Curator:
+    """The real curator on a ledger in memory."""
+    schedule = schedule or full_batches()
+    return Curator(records, schedule, ledger or memory_ledger(schedule), entropy, Compute(chunk))
+
+
+def grid_of(query: Any, params: Any, schema: Schema, n: int = 100) -> Grid:
+    d = math.prod(curator.check_query(query, params, schema))
+    return make_grid(query.clip_norm, NOISE, d, 1, n)
+
+
+def integer_sum(records: Records, query: Any, params: Any, chunk: int = 64) -> np.ndarray:
+    """The un-noised sum in grid steps, as the curator releases it when every noise is 0."""
+    step = grid_of(query, params, records.schema).step
+    value = make_curator(records, entropy=NoNoise(), chunk=chunk).release(0, query, params).value
+    z = np.rint(value / step)
+    np.testing.assert_allclose(z * step, value, rtol=1e-12)
+    return z.astype(np.int64)
+
+
+def norm(z: np.ndarray) -> float:
+    """L2 norm of integers, without overflow."""
+    return math.sqrt(sum(int(v) ** 2 for v in np.ravel(z)))
+
+
+# Queries of our own.
+
+
+@dataclass(frozen=True)
+class FlatQuery:
+    """The record times params, flattened; its norm is what the record makes it."""
+
+    clip_norm: float = 1.0
+    by_class: bool = True
+    encoder: Any = None
+
+    def contribution(self, params: Any, x: Any, y: Any) -> Any:
+        return jnp.ravel(x) * params
+
+
+@dataclass(frozen=True)
+class ZeroQuery:
+    """Nothing but noise, d coordinates a class."""
+
+    dimension: int
+    clip_norm: float = 1.0
+    by_class: bool = True
+    encoder: None = None
+
+    def contribution(self, params: Any, x: Any, y: Any) -> Any:
+        return jnp.zeros(self.dimension)
+
+
+@dataclass(frozen=True)
+class CountQuery:
+    """One for every record, in its class."""
+
+    clip_norm: float = 1.0
+    by_class: bool = True
+    encoder: None = None
+
+    def contribution(self, params: Any, x: Any, y: Any) -> Any:
+        return jnp.ones(1)
+
+
+@dataclass(frozen=True)
+class MixingEncoder:
+    """What an encoder must not do: subtract the mean of all rows it is given."""
+
+    def __call__(self, X: Any) -> Any:
+        return X - X.mean(0, keepdims=True)
+
+
+@dataclass(frozen=True)
+class PrintingQuery:
+    """A contribution that speaks while it is computed."""
+
+    clip_norm: float = 1.0
+    by_class: bool = True
+    encoder: None = None
+
+    def contribution(self, params: Any, x: Any, y: Any) -> Any:
+        jax.debug.print("{}", x.mean())
+        return jnp.ravel(x)
+
+
+def tiny(name: str, **changes: Any) -> Any:
+    """A method in a setting that takes a second."""
+    settings: dict[str, tuple[Any, dict]] = {
+        "dos": (DOS, {"networks": 3, "width": 4, "per_class": 2, "steps": 4}),
+        "ndpdc": (NDPDC, {"rounds": 4, "width": 4, "per_class": 2, "sampling_prob": 0.5}),
+        "ldpdc": (LDPDC, {"per_class": 2, "sampling_prob": 0.5}),
+        "dm": (DM, {"rounds": 3, "width": 4, "per_class": 2, "sampling_prob": 0.5}),
+    }
+    kind, fields = settings[name]
+    return kind(**{**fields, **changes})
+
+
+def asked(method: Any, schema: Schema = SCHEMA, rounds: int = 2) -> list[tuple[Any, Any]]:
+    """(query, params) of the first rounds, in between a release of random numbers."""
+    rng, state, found = np.random.default_rng(5), method.init(jax.random.key(1), schema), []
+    for t in range(rounds):
+        query, params = method.ask(state)
+        found.append((query, params))
+        (d,) = curator.check_query(query, params, schema)
+        value = 10.0 * rng.normal(size=(len(schema.classes), d))
+        state = method.tell(state, Release(t, value, 1.0, Event(NOISE)))
+    return found
+
+
+def method_queries(schema: Schema = SCHEMA) -> dict[str, tuple[Any, Any]]:
+    """Every query of every private method, with params as the method makes them."""
+    pilot, centred = asked(tiny("dos"), schema)
+    _, augmented = asked(tiny("dos", strategies=("color", "crop", "cutout", "flip", "scale", "rotate")), schema)
+    _, rotated = asked(
+        tiny("dos", pilot_share=0.0, strategies=("rotate",), clip_norm=1e-3, count_coordinate=0.7), schema
+    )
+    (ndpdc,) = asked(tiny("ndpdc", clip_norm=30.0), schema, 1)
+    (ldpdc,) = asked(tiny("ldpdc"), schema, 1)
+    return {
+        "dos pilot": pilot,
+        "dos signal with a centre": centred,
+        "dos signal with a centre and a draw": augmented,
+        "dos signal without a pilot": rotated,
+        "ndpdc": ndpdc,
+        "ldpdc": ldpdc,
+    }
+
+
+# Checks of one query.
+
+
+def check_add_remove(query: Any, params: Any, records: Records, chunk: int = 4) -> None:
+    """One record, whatever it holds, moves the sum by its own integer row and by at most K steps."""
+    K = grid_of(query, params, records.schema).K
+    before = integer_sum(records, query, params, chunk)
+    for i, x in enumerate(adversaries(records, 0)):
+        y = i % (records.classes + 1) - 1
+        at = i % (len(records) + 1)
+        after = integer_sum(insert(records, at, x, y), query, params, chunk)
+        alone = integer_sum(insert(subset(records, []), 0, x, y), query, params, chunk)
+        np.testing.assert_array_equal(after - before, alone)
+        assert norm(alone) <= K
+        if y < 0:
+            assert not alone.any()
+        elif query.by_class:
+            assert not np.delete(alone, y, 0).any()
+
+
+def check_replace_one(query: Any, params: Any, records: Records, chunk: int = 4) -> None:
+    """Replacing a record moves the sum by at most 2 K steps."""
+    K = grid_of(query, params, records.schema).K
+    before = integer_sum(records, query, params, chunk)
+    for i, x in enumerate(adversaries(records, 1)):
+        changed = replace(records, 1, x, i % (records.classes + 1) - 1)
+        assert norm(integer_sum(changed, query, params, chunk) - before) <= 2 * K
+
+
+def check_rows_stay(query: Any, params: Any, records: Records, chunk: int, trials: int = 4) -> None:
+    """The integer row of a record is the same in whatever place of a chunk, and whoever else is there."""
+    rng, n = np.random.default_rng(2), len(records)
+    d = math.prod(curator.check_query(query, params, records.schema))
+    grid = make_grid(query.clip_norm, NOISE, d, 1, n)
+
+    def rows(order: np.ndarray) -> np.ndarray:
+        found = np.zeros((n, d), np.int32)
+        done = 0
+        for X, y, valid in records.chunks(order, chunk):
+            z = curator._grid_rows(query, params, X, y.astype(np.int32), grid.float_clip, grid.step)
+            found[order[done : done + valid]] = np.asarray(z)[:valid]
+            done += valid
+        return found
+
+    first = rows(np.arange(n))
+    assert first.any(1).mean() > 0.9
+    for trial in range(trials):
+        order = np.arange(n)[::-1] if trial == 0 else rng.permutation(n)
+        kept = order if trial < 2 else order[trial:]
+        np.testing.assert_array_equal(rows(kept)[kept], first[kept])
+
+
+def check_sums_not_means() -> None:
+    """A record counts the same beside one other as beside a hundred."""
+    one = subset(make_records(1, low=0.5), [0])
+    one = Records(one.X, np.zeros(1, np.int64), one.schema)
+    alone = integer_sum(one, FlatQuery(), 1.0)
+    assert alone.any()
+    np.testing.assert_array_equal(integer_sum(subset(one, [0] * 9), FlatQuery(), 1.0), 9 * alone)
+
+
+def check_adversarial_records() -> None:
+    """Records that are not finite contribute nothing, and none more than the clip norm."""
+    records = make_records(6)
+    for factor in (1.0, 1e38, np.nan, np.inf, 1e-30):
+        check_add_remove(FlatQuery(), np.float32(factor), records)
+    huge = FlatQuery(clip_norm=1e-6)
+    check_add_remove(huge, 1.0, records)
+
+
+def check_encoders_see_one_record() -> None:
+    """Even an encoder that mixes its rows is applied record by record: removing one leaves the others as they were."""
+    query = FlatQuery(encoder=MixingEncoder())
+    check_add_remove(query, 1.0, make_records(7), chunk=4)
+
+
+# Checks of the curator.
+
+
+def check_noise_scale() -> None:
+    """The noise has the stated standard deviation: accepted, and 2/3 and 3/2 of it rejected."""
+    query = ZeroQuery(4000, clip_norm=0.3)
+    release = make_curator(make_records(5), full_batches(), SeededEntropy(11)).release(0, query, 0.0)
+    assert math.isclose(release.stddev, NOISE * 0.3)
+    p = {
+        r: stats.kstest(release.value.ravel(), stats.norm(scale=r * release.stddev).cdf).pvalue for r in (1, 2 / 3, 1.5)
+    }
+    assert p[1] > 1e-3
+    assert max(p[2 / 3], p[1.5]) < 1e-9
+
+
+def check_release_on_grid() -> None:
+    """Values are whole multiples of the step: no low bit speaks of the sum."""
+    query, records = FlatQuery(), make_records(9)
+    step = grid_of(query, 1.0, records.schema).step
+    steps = make_curator(records, entropy=SeededEntropy(1)).release(0, query, 1.0).value / step
+    np.testing.assert_array_equal(steps, np.rint(steps))
+
+
+def check_rounds_are_independent() -> None:
+    """Every round has its own noise: no repeat, no shift, no correlation between any two of six."""
+    schedule = full_batches(6)
+    asked = make_curator(make_records(5), schedule, SeededEntropy(12))
+    noise = np.stack([asked.release(t, ZeroQuery(2000), 0.0).value.ravel() for t in range(6)])
+    correlation = np.corrcoef(noise) - np.eye(6)
+    assert np.abs(correlation).max() < 0.08
+    assert stats.kstest(noise.sum(0), stats.norm(scale=math.sqrt(6) * NOISE).cdf).pvalue > 1e-3
+
+
+def check_noise_is_nobodys_seed() -> None:
+    """By default the noise comes from the operating system: the same run twice has nothing in common but its law."""
+    method, noises = tiny("dos", strategies=("crop",)), []
+    for _ in range(2):
+        np.random.seed(0)  # noqa: NPY002 - whatever the process has seeded
+        ledger = memory_ledger(full_batches(4))
+        asked, state = (
+            make_curator(make_records(5), full_batches(4), ledger=ledger),
+            method.init(jax.random.key(0), SCHEMA),
+        )
+        assert asked.noise_kind == "operating-system entropy"
+        for t in range(2):
+            query, params = method.ask(state)
+            release = asked.release(t, query, params)
+            state = method.tell(state, release)
+        noises.append(asked.release(2, ZeroQuery(3000), 0.0).value.ravel())
+    assert abs(np.corrcoef(noises)[0, 1]) < 0.07
+
+
+def check_round_is_drawn_once() -> None:
+    """A round that is committed is handed out again as it was, for whatever is asked: its sum is never noised anew."""
+    schedule = full_batches(2)
+    ledger = memory_ledger(schedule)
+    records = make_records(9)
+    asked = make_curator(records, schedule, ledger=ledger)
+    first = asked.release(0, FlatQuery(), 1.0)
+    for again in (asked, asked, make_curator(records, schedule, ledger=ledger)):
+        release = again.release(0, FlatQuery(), 1.0)
+        np.testing.assert_array_equal(release.value, first.value)
+        assert (release.round, release.stddev, release.event) == (0, first.stddev, first.event)
+    assert ledger.events() == (Event(NOISE),)
+    assert not np.array_equal(asked.release(1, FlatQuery(), 1.0).value, first.value)
+
+
+def check_batches_are_poisson() -> None:
+    """Independent coins of the public probability: the size of a batch varies as a binomial, class by class."""
+    rounds, n, q = 300, 200, 0.25
+    y = (np.arange(n) % 10 == 0).astype(np.int64)  # 180 and 20 records
+    records = Records(np.zeros((n, 8, 8, 1), np.float32), y, SCHEMA)
+    schedule = Schedule((Stage(rounds, q),), (NOISE,), Budget(1.0))
+    asked = make_curator(records, schedule, OnlyCoins(n, 4), chunk=200)
+    step = grid_of(CountQuery(), None, SCHEMA, n).step
+    one = np.rint(make_grid(1.0, NOISE, 1, 1, n).float_clip / step) * step
+    counts = np.stack([asked.release(t, CountQuery(), None).value[:, 0] for t in range(rounds)]) / one
+    for sizes, m in ((counts[:, 0], 180), (counts[:, 1], 20), (counts.sum(1), n)):
+        variance = m * q * (1 - q)
+        assert abs(sizes.mean() - m * q) < 4 * math.sqrt(variance / rounds)
+        assert 1e-4 < stats.chi2(rounds - 1).cdf(sizes.var(ddof=1) * (rounds - 1) / variance) < 1 - 1e-4
+    assert counts.sum(1).max() > n * q + 8
+
+
+def check_speech_is_refused() -> None:
+    """A contribution that prints is refused before a record is read."""
+    heard = io.StringIO()
+    with contextlib.redirect_stdout(heard), contextlib.redirect_stderr(heard):
+        try:
+            make_curator(make_records(3)).release(0, PrintingQuery(), None)
+            jax.effects_barrier()
+        except CuratorError as error:
+            said = str(error)
+        else:
+            raise AssertionError("A query that prints was answered.")
+    assert said.startswith("The query is refused: it holds ")
+    assert not heard.getvalue()
+
+
+def check_errors_say_nothing(error_in: str = "dpdistill.private.curator.rounded_gaussian") -> None:
+    """What goes wrong after loading ends in a fixed sentence without cause, context or shapes; nothing is paid."""
+    schedule = full_batches()
+    ledger = memory_ledger(schedule)
+    asked = make_curator(make_records(5), schedule, ledger=ledger)
+    with mock.patch(error_in, side_effect=MemoryError("an array of shape (5, 8, 8, 1)")):
+        try:
+            asked.release(0, FlatQuery(), 1.0)
+        except Exception as error:
+            caught = error
+        else:
+            raise AssertionError("The failure was swallowed.")
+    assert type(caught) is CuratorError
+    assert str(caught) == FAILED
+    assert caught.__cause__ is None
+    assert caught.__context__ is None
+    assert "(5," not in "".join(traceback.format_exception(caught))
+    assert ledger.events() == ()
+    assert asked.release(0, FlatQuery(), 1.0).round == 0
+
+
+def check_nothing_is_pickled() -> None:
+    """Records and curators refuse to be pickled, and show nothing of themselves."""
+    records = make_records(5)
+    for secret in (records, make_curator(records)):
+        try:
+            pickle.dumps(secret)
+        except TypeError:
+            pass
+        else:
+            raise AssertionError(f"{type(secret).__name__} was pickled.")
+        for shown in (repr(secret), str(secret), f"{secret}"):
+            assert "0." not in shown
+            assert "5" not in shown
+
+
+def check_ledger_holds_no_plain_sum(folder: Path) -> None:
+    """The owner's ledger keeps the noised value only."""
+    records, query = make_records(9), FlatQuery()
+    plain = integer_sum(records, query, 1.0)
+    step = grid_of(query, 1.0, records.schema).step
+    schedule = full_batches()
+    with RunLedger.open(folder, {}, schedule, b"d" * 32) as ledger:
+        value = make_curator(records, schedule, ledger=ledger).release(0, query, np.float32(1.0)).value
+    content = b"".join(path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file())
+    assert value.tobytes() in content
+    for trace in (plain, plain * step, (plain * step).astype(np.float32), plain.astype(np.int32)):
+        row = np.ascontiguousarray(trace[0]).tobytes()
+        assert np.count_nonzero(trace[0]) > 10
+        assert row not in content
+
+
+# Checks of the driver and the methods.
+
+
+@contextlib.contextmanager
+def canned_releases(seed: int = 9):
+    """Releases that do not depend on the records: whatever else comes out must not either."""
+
+    def draw(self: Any, t: int, query: Any, params: Any, shape: tuple[int, ...]) -> tuple[np.ndarray, float]:
+        blocks = (len(self._records.schema.classes),) if query.by_class else ()
+        return 20.0 * np.random.default_rng((seed, t)).normal(size=(*blocks, *shape)), 1.0
+
+    with mock.patch.object(curator.Curator, "_draw", draw):
+        yield
+
+
+def digest_folder(folder: Path) -> dict[str, str]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def check_only_releases_speak(folder: Path, name: str = "dos") -> None:
+    """With the same releases, other records give the same result, the same files and the same words on the terminal."""
+    found = []
+    for k, records in enumerate((make_records(30, 1), subset(make_records(11, 2, low=0.7), [3, 1, 2]))):
+        heard = io.StringIO()
+        told: list[tuple] = []
+        target = folder / str(k) / "shared"
+        with canned_releases(), contextlib.redirect_stdout(heard), contextlib.redirect_stderr(heard):
+            result = run.distill(records, tiny(name), Budget(1.0), progress=lambda *said: told.append(said))  # noqa: B023
+            result.save(target)
+        files = digest_folder(target)
+        found.append((result.X.tobytes(), result.y.tobytes(), files, heard.getvalue(), told))
+        assert {"synthetic.npz", "certificate.json", "recipe.json", "report.html"} <= set(files)
+        assert result.y.tolist() == sorted([0, 1, 2] * 2)
+    for one, other in zip(*found, strict=True):
+        assert one == other
+
+
+def check_score_is_the_final_iterate() -> None:
+    """No test label picks a net: accuracy on a test set and on its opposite labels add up to 100 %, net by net."""
+    schema = dataclasses.replace(SCHEMA, classes=("a", "b"))
+    rng = np.random.default_rng(1)
+    X, y = rng.uniform(-1, 1, (8, 8, 8, 1)).astype(np.float32), np.arange(8) % 2
+    test = Records(rng.uniform(-1, 1, (101, 8, 8, 1)), rng.integers(0, 2, 101), schema)
+    other = Records(test.X, 1 - test.y, schema)
+    training = convnet.Training(epochs=4, learning_rate=0.05, schedule="cosine", width=4, strategies=())
+    scores = [score.score_convnet(X, y, schema, t, nets=2, training=training).accuracies for t in (test, other)]
+    np.testing.assert_allclose(np.sum(scores, 0), 100.0)
+
+
+def check_replace_one_is_not_rdp() -> None:
+    """sigma = 3.7306 costs epsilon 1 under add-or-remove and 2.155 under replace-one, not RDP's 1.093."""
+    for adjacency, truth in (("add-remove", 1.0), ("replace-one", 2.155)):
+        schedule = Schedule((Stage(1),), (3.7306,), Budget(1.0, 1e-5, adjacency))
+        assert abs(schedule.epsilon() - truth) < 2e-3
+    assert accounting.calibrate((Stage(1),), Budget(1.0, 1e-5, "replace-one")).noise_multipliers[0] > 7.4
+
+
+def check_test_classes_by_name() -> None:
+    """A test set whose classes stand in another order is refused."""
+    other = dataclasses.replace(SCHEMA, classes=NAMES[::-1])
+    try:
+        score.check_test_set(SCHEMA, make_records(4, schema=other))
+    except ValueError as error:
+        said = str(error)
+    else:
+        raise AssertionError("A test set with other classes was accepted.")
+    assert "ant, bee, cat" in said

@@ -1,0 +1,440 @@
+"""The curator: one record moves a release by at most the clip norm, the noise is as stated, nothing else is said."""
+
+import copy
+import math
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+import contract
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from contract import FlatQuery, NoNoise, ZeroQuery, full_batches, integer_sum, make_curator, make_records, memory_ledger
+
+from dpdistill.data.records import Records
+from dpdistill.private import curator
+from dpdistill.private.accounting import Budget, Schedule
+from dpdistill.private.curator import Compute, Curator, CuratorError, NonPrivateCurator
+from dpdistill.private.ledger import LedgerError
+from dpdistill.private.noise import SeededEntropy
+from dpdistill.query import Event, Stage
+from dpdistill.schema import Schema
+
+QUERIES = contract.method_queries()
+GREY = Schema((28, 28, 1), (-1.0, 1.0), contract.NAMES)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+class TestQueriesOfMethods:
+    def test_one_record_more_or_less(self, name):
+        contract.check_add_remove(*QUERIES[name], make_records(8))
+
+    def test_one_record_replaced(self, name):
+        contract.check_replace_one(*QUERIES[name], make_records(6))
+
+    @pytest.mark.parametrize("chunk", [4, 5])
+    def test_rows_stay_as_they_are(self, name, chunk):
+        contract.check_rows_stay(*QUERIES[name], known(12), chunk)
+
+    def test_the_sum_is_the_plain_sum(self, name):
+        query, params = QUERIES[name]
+        records = make_records(10)
+        z = integer_sum(records, query, params)
+        contribution = jax.jit(lambda x: query.contribution(params, x, 0))
+        rows = np.stack([contribution(x) for x in records.schema.to_unit(records.X)])
+        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+        rows = rows * np.minimum(1.0, query.clip_norm * (1 - 2**-12) / norms)
+        plain = np.stack([rows[records.y == c].sum(0) for c in range(3)])
+        step = contract.grid_of(query, params, records.schema).step
+        np.testing.assert_allclose(z * step, plain, atol=2e-4 * query.clip_norm)
+        assert np.linalg.norm(plain) > query.clip_norm / 2
+
+    def test_value_and_shape(self, name):
+        query, params = QUERIES[name]
+        release = make_curator(make_records(5)).release(0, query, params)
+        assert release.value.shape == (3, *curator.check_query(query, params, contract.SCHEMA))
+        assert release.value.dtype == np.float64
+        assert release.stddev == contract.NOISE * query.clip_norm
+        assert (release.round, release.event) == (0, Event(contract.NOISE, 1.0))
+
+
+def known(n, schema=contract.SCHEMA):
+    records = make_records(n, schema=schema)
+    return Records(records.X, np.arange(n) % 3, schema)
+
+
+@pytest.mark.parametrize(("n", "chunk", "strategies"), [(130, 64, ()), (60, 48, ("rotate", "scale")), (20, 7, ())])
+def test_rows_of_a_wide_network_do_not_depend_on_their_place(n, chunk, strategies):
+    _, (query, params) = contract.asked(contract.tiny("dos", width=64, strategies=strategies), GREY)
+    contract.check_rows_stay(query, params, known(n, GREY), chunk, trials=1)
+
+
+def test_the_constant_coordinate_counts_records():
+    query, params = QUERIES["ndpdc"]
+    records = make_records(40)
+    release = make_curator(records, entropy=NoNoise()).release(0, query, params)
+    counts = release.value[:, 0] / query.count
+    np.testing.assert_allclose(counts, [(records.y == c).sum() for c in range(3)], rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["dos signal with a centre", "ldpdc"])
+def test_the_clip_norm_is_nearly_reached(name):
+    query, params = QUERIES[name]
+    z = integer_sum(known(1), query, params)
+    K = contract.grid_of(query, params, contract.SCHEMA).K
+    assert contract.norm(z) > (0.9 if "dos" in name else 0.3) * K
+
+
+def test_adversarial_records():
+    contract.check_adversarial_records()
+
+
+def test_sums_and_not_means():
+    contract.check_sums_not_means()
+
+
+def test_an_encoder_sees_one_record_at_a_time():
+    contract.check_encoders_see_one_record()
+
+
+def test_a_query_that_is_not_by_class_adds_all_known_records():
+    records = known(9)
+    z = integer_sum(records, FlatQuery(clip_norm=100.0, by_class=False), 1.0)
+    step = contract.grid_of(FlatQuery(clip_norm=100.0), 1.0, contract.SCHEMA).step
+    np.testing.assert_allclose(z * step, records.X.sum(0).ravel(), atol=9 * step)
+
+
+class TestPoisson:
+    def test_a_sample_adds_its_own_records_only(self):
+        records, schedule = make_records(11), Schedule((Stage(1, 0.5),), (contract.NOISE,), Budget(1.0))
+        coins = np.arange(11) % 3 == 0
+        value = make_curator(records, schedule, NoNoise(coins), 3).release(0, FlatQuery(), 1.0).value
+        everybody = make_curator(contract.subset(records, coins), entropy=NoNoise()).release(0, FlatQuery(), 1.0).value
+        np.testing.assert_array_equal(value, everybody)
+        assert value.any()
+
+    def test_batches(self):
+        contract.check_batches_are_poisson()
+
+    def test_an_empty_batch_is_answered(self):
+        schedule = Schedule((Stage(1, 0.5),), (contract.NOISE,), Budget(1.0))
+        release = make_curator(make_records(7), schedule, NoNoise(np.zeros(7, bool))).release(0, FlatQuery(), 1.0)
+        assert not release.value.any()
+        assert release.value.shape == (3, 64)
+
+
+class TestNoise:
+    def test_scale(self):
+        contract.check_noise_scale()
+
+    def test_the_values_lie_on_the_grid(self):
+        contract.check_release_on_grid()
+
+    def test_rounds_are_independent(self):
+        contract.check_rounds_are_independent()
+
+    def test_it_follows_no_seed(self):
+        contract.check_noise_is_nobodys_seed()
+
+    @pytest.mark.parametrize("noise", [0.7, 3.7306])
+    def test_mu_is_the_accounted_one(self, noise):
+        # One record of norm C against none; 10^5 coordinates say what the noise of each is.
+        d = 100_000
+        records = Records(np.ones((1, 8, 8, 1), np.float32), np.zeros(1, np.int64), contract.SCHEMA)
+        query = ZeroQuery(d // 3 + 1)
+        schedule = full_batches(1, noise)
+        sigma = make_curator(records, schedule, SeededEntropy(5)).release(0, query, 0.0).value.std()
+        with_record = make_curator(records, schedule, NoNoise()).release(0, FlatQuery(), 1.0).value
+        mu = np.linalg.norm(with_record) / sigma
+        assert mu == pytest.approx(1 / noise, rel=0.05)
+        # A clip a little inside C costs nothing and never reaches beyond what is accounted.
+        assert np.linalg.norm(with_record) <= query.clip_norm
+
+
+class TestRounds:
+    def test_a_committed_round_is_replayed(self):
+        contract.check_round_is_drawn_once()
+
+    def test_a_round_is_replayed_without_touching_a_record(self, monkeypatch):
+        asked = make_curator(make_records(5))
+        first = asked.release(0, FlatQuery(), 1.0)
+        monkeypatch.setattr(Records, "chunks", None)
+        np.testing.assert_array_equal(asked.release(0, FlatQuery(), 1.0).value, first.value)
+
+    def test_a_round_out_of_order_is_refused(self):
+        schedule = full_batches(3)
+        ledger = memory_ledger(schedule)
+        with pytest.raises(LedgerError, match="Expected round 0 next; got round 2"):
+            make_curator(make_records(5), schedule, ledger=ledger).release(2, FlatQuery(), 1.0)
+        assert ledger.events() == ()
+
+    @pytest.mark.parametrize("t", [-1, 3])
+    def test_a_round_that_was_not_planned_is_refused(self, t):
+        schedule = full_batches(3)
+        ledger = memory_ledger(schedule)
+        with pytest.raises(CuratorError, match=f"Round {t} could not be answered; nothing was released"):
+            make_curator(make_records(5), schedule, ledger=ledger).release(t, FlatQuery(), 1.0)
+        assert ledger.events() == ()
+
+    def test_an_event_that_deviates_from_the_ledgers_schedule_is_refused(self):
+        ledger = memory_ledger(full_batches(1, 4.0))
+        cheaper = Curator(make_records(5), full_batches(1, 2.0), ledger)
+        with pytest.raises(LedgerError, match="deviates from the schedule"):
+            cheaper.release(0, FlatQuery(), 1.0)
+        assert ledger.events() == ()
+
+    def test_stages_pay_their_own_noise_and_sampling(self):
+        schedule = Schedule((Stage(1), Stage(2, 0.5)), (4.0, 2.0), Budget(1.0))
+        asked = make_curator(make_records(5), schedule)
+        releases = [asked.release(t, ZeroQuery(3000), 0.0) for t in range(3)]
+        assert [r.event for r in releases] == [Event(4.0, 1.0), Event(2.0, 0.5), Event(2.0, 0.5)]
+        assert [r.stddev for r in releases] == [4.0, 2.0, 2.0]
+        assert [r.value.std() for r in releases] == pytest.approx([4.0, 2.0, 2.0], rel=0.05)
+
+    def test_the_ledger_keeps_the_noised_value_only(self, tmp_path):
+        contract.check_ledger_holds_no_plain_sum(tmp_path)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("clip_norm", [0.0, -1.0, math.inf, math.nan])
+    def test_clip_norm(self, clip_norm):
+        with pytest.raises(CuratorError, match=f"Expected clip_norm={clip_norm} > 0 and finite"):
+            make_curator(make_records(3)).release(0, FlatQuery(clip_norm), 1.0)
+
+    def test_a_print(self):
+        contract.check_speech_is_refused()
+
+    @pytest.mark.parametrize("how", ["callback", "pure", "io", "debug"])
+    @pytest.mark.parametrize("where", ["here", "jit", "scan", "cond", "while", "vmap", "grad", "checkpoint"])
+    def test_speech_anywhere(self, how, where):
+        with pytest.raises(CuratorError, match=r"The query is refused: it holds '\w*(callback|print)"):
+            make_curator(make_records(3)).release(0, Speaking(how, where), 1.0)
+
+    @pytest.mark.parametrize("how", ["pure", "debug"])
+    def test_speech_of_an_encoder(self, how):
+        with pytest.raises(CuratorError, match="The query is refused"):
+            make_curator(make_records(3)).release(0, FlatQuery(encoder=SpeakingEncoder(how)), 1.0)
+
+
+def speak(how: str, x: Any) -> Any:
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    if how == "callback":
+        jax.debug.callback(lambda v: None, x)
+        return x
+    if how == "pure":
+        return jax.pure_callback(lambda v: v, shape, x, vmap_method="sequential")
+    if how == "io":
+        return jax.experimental.io_callback(lambda v: v, shape, x)
+    jax.debug.print("{}", x)
+    return x
+
+
+@dataclass(frozen=True)
+class Speaking:
+    how: str
+    where: str
+    clip_norm: float = 1.0
+    by_class: bool = True
+    encoder: None = None
+
+    def contribution(self, params: Any, x: Any, y: Any) -> Any:
+        def f(v: Any) -> Any:
+            return speak(self.how, v)
+
+        x = jnp.ravel(x)
+        if self.where == "jit":
+            return jax.jit(lambda v: jax.jit(f)(v))(x)
+        if self.where == "scan":
+            return jax.lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0]
+        if self.where == "cond":
+            return jax.lax.cond(y > 100, f, lambda v: v, x)
+        if self.where == "while":
+            return jax.lax.while_loop(lambda c: c[0] < 2, lambda c: (c[0] + 1, f(c[1])), (0, x))[1]
+        if self.where == "vmap" and self.how != "io":
+            return jax.vmap(f)(x.reshape(8, 8)).ravel()
+        if self.where == "grad" and self.how in ("callback", "debug"):
+            return jax.grad(lambda v: jnp.sum(f(v) ** 2))(x)
+        if self.where == "checkpoint" and self.how != "io":
+            return jax.checkpoint(f)(x)
+        return f(x)
+
+
+@dataclass(frozen=True)
+class SpeakingEncoder:
+    how: str
+
+    def __call__(self, X: Any) -> Any:
+        return speak(self.how, X)
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        "error_in",
+        [
+            "dpdistill.private.curator.rounded_gaussian",
+            "dpdistill.private.curator._grid_rows",
+            "dpdistill.data.records.Records.chunks",
+            "dpdistill.schema.Schema.to_unit",
+        ],
+    )
+    def test_say_nothing(self, error_in):
+        contract.check_errors_say_nothing(error_in)
+
+    def test_of_a_query_that_fails_on_real_records_only(self):
+        with pytest.raises(CuratorError) as caught:
+            make_curator(make_records(3), chunk=17).release(0, FailsLater(), 1.0)
+        assert str(caught.value) == contract.FAILED
+        assert caught.value.__cause__ is None
+        assert caught.value.__context__ is None
+
+    def test_of_an_integer_sum_that_could_overflow(self):
+        schedule = full_batches(1, 2.0**-5)
+        with pytest.raises(CuratorError, match="Round 0 could not be answered"):
+            make_curator(make_records(3), schedule).release(0, FlatQuery(), 1.0)
+
+
+TRACED: list[Any] = []
+
+
+@dataclass(frozen=True)
+class FailsLater:
+    """Raises, naming a shape, when it is traced for a second time: on the real chunk."""
+
+    clip_norm: float = 1.0
+    by_class: bool = True
+    encoder: None = None
+
+    def contribution(self, params: Any, x: Any, y: Any) -> Any:
+        TRACED.append(x)
+        if len(TRACED) > 1:
+            raise FloatingPointError("in a batch of 3 records")
+        return jnp.ravel(x)
+
+
+@dataclass(frozen=True)
+class Counting:
+    """Counts how often it is traced."""
+
+    counted: Any
+    clip_norm: float = 1.0
+    by_class: bool = True
+    encoder: None = None
+
+    def contribution(self, params: Any, x: Any, y: Any) -> Any:
+        self.counted.times += 1
+        return jnp.ravel(x) * params["scale"]
+
+
+class Counter:
+    times = 0
+
+
+def test_a_stage_is_traced_once_for_the_check_and_once_for_the_chunk():
+    counter, schedule = Counter(), full_batches(5)
+    asked = make_curator(make_records(30), schedule, NoNoise(), chunk=8)
+    for t in range(5):
+        value = asked.release(t, Counting(counter), {"scale": np.float32(t / 10)}).value
+        assert counter.times <= 2
+        assert value.any() == (t > 0)
+
+
+class TestEdges:
+    def test_no_records(self):
+        records = contract.subset(make_records(3), [])
+        release = make_curator(records, entropy=SeededEntropy(1)).release(0, ZeroQuery(2000), 0.0)
+        assert release.value.std() == pytest.approx(contract.NOISE, rel=0.05)
+        for query in (FlatQuery(), FlatQuery(by_class=False), FlatQuery(encoder=Halve())):
+            assert not make_curator(records, entropy=NoNoise()).release(0, query, 1.0).value.any()
+
+    def test_a_class_without_records_has_noise_like_any_other(self):
+        records = known(9)
+        two = contract.subset(records, records.y != 1)
+        value = make_curator(two, entropy=SeededEntropy(1)).release(0, ZeroQuery(2000), 0.0).value
+        assert value.shape == (3, 2000)
+        assert value.std(1) == pytest.approx(contract.NOISE, rel=0.1)
+        assert not make_curator(two, entropy=NoNoise()).release(0, FlatQuery(), 1.0).value[1].any()
+
+    def test_more_chunk_than_records(self):
+        records = known(3)
+        np.testing.assert_array_equal(
+            integer_sum(records, FlatQuery(), 1.0, 1000), integer_sum(records, FlatQuery(), 1.0, 1)
+        )
+
+    def test_nothing_is_shown_and_nothing_is_pickled(self):
+        contract.check_nothing_is_pickled()
+        records = make_records(5)
+        for secret in (records, make_curator(records), NonPrivateCurator(records, [1.0], 0)):
+            for refused in (pickle.dumps, copy.copy, copy.deepcopy):
+                with pytest.raises(TypeError, match=r"cannot be pickled or copied"):
+                    refused(secret)
+        assert repr(make_curator(records)) == "<Curator: nothing about its records is shown>"
+
+
+@dataclass(frozen=True)
+class Halve:
+    """An encoder whose arithmetic is exact."""
+
+    def __call__(self, X: Any) -> Any:
+        return X.reshape(X.shape[0], -1) / 2
+
+
+class TestEncoder:
+    def test_it_is_kept_and_gives_what_it_gave(self, monkeypatch):
+        calls, encode = [], curator._encode_rows
+        monkeypatch.setattr(curator, "_encode_rows", lambda *a: calls.append(1) or encode(*a))
+        records, schedule = make_records(11), full_batches(4)
+        asked = make_curator(records, schedule, NoNoise(), chunk=4)
+        values = [asked.release(t, FlatQuery(encoder=Halve()), 1.0).value for t in range(4)]
+        assert len(calls) == 3  # chunks, not chunks times rounds
+        np.testing.assert_array_equal(values[0], values[3])
+        np.testing.assert_array_equal(
+            values[0], make_curator(records, entropy=NoNoise()).release(0, FlatQuery(), 0.5).value
+        )
+
+    def test_it_is_kept_for_samples_too(self):
+        records, coins = make_records(11), np.arange(11) % 2 == 0
+        schedule = Schedule((Stage(1, 0.5),), (contract.NOISE,), Budget(1.0))
+        value = make_curator(records, schedule, NoNoise(coins), 4).release(0, FlatQuery(encoder=Halve()), 1.0).value
+        some = contract.subset(records, coins)
+        np.testing.assert_array_equal(value, make_curator(some, entropy=NoNoise()).release(0, FlatQuery(), 0.5).value)
+
+    def test_its_records_move_by_the_clip_norm_too(self):
+        contract.check_add_remove(FlatQuery(encoder=Halve()), 1.0, make_records(6))
+        contract.check_replace_one(FlatQuery(encoder=Halve()), 1.0, make_records(6))
+
+
+class TestNonPrivate:
+    def test_plain_sums(self):
+        X = np.array(make_records(20).X)
+        X[3, 0, 0, 0] = np.nan
+        X[7] *= 100.0  # clamped by the bounds
+        records = Records(X, np.arange(20) % 4 - 1, contract.SCHEMA)
+        release = NonPrivateCurator(records, [1.0], 0, Compute(6)).release(0, FlatQuery(clip_norm=1e-9), 3.0)
+        rows = 3.0 * np.clip(X, -1, 1).reshape(20, -1)
+        kept = np.isfinite(rows).all(1)
+        plain = np.stack([rows[kept & (records.y == c)].sum(0, dtype=np.float64) for c in range(3)])
+        np.testing.assert_allclose(release.value, plain, rtol=1e-6, atol=1e-6)
+        assert (release.stddev, release.event, release.round) == (0.0, None, 0)
+
+    def test_a_lone_record_through_an_encoder(self):
+        records = known(3)
+        value = NonPrivateCurator(records, [1.0], 0).release(0, FlatQuery(encoder=Halve()), 2.0).value
+        np.testing.assert_allclose(value, records.X.reshape(3, -1), atol=1e-6)
+
+    def test_coins_follow_the_seed_and_the_round(self):
+        records = known(60)
+
+        def counts(seed, t):
+            asked = NonPrivateCurator(records, [0.5, 0.5], seed)
+            return asked.release(t, contract.CountQuery(), None).value.ravel().tolist()
+
+        assert counts(1, 0) == counts(1, 0)
+        assert len({tuple(counts(seed, t)) for seed in (1, 2, 3) for t in (0, 1)}) > 3
+        sizes = [sum(counts(seed, 0)) for seed in range(40)]
+        assert np.mean(sizes) == pytest.approx(30.0, abs=3.0)
+
+    def test_it_says_that_there_is_no_noise(self):
+        assert NonPrivateCurator(known(3), [1.0], 0).noise_kind == "none"
+        assert repr(NonPrivateCurator(known(3), [1.0], 0)) == "<NonPrivateCurator: nothing about its records is shown>"
