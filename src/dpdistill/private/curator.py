@@ -246,5 +246,5 @@ class NonPrivateCurator(_Room):
         def rows_of(X: np.ndarray, y: np.ndarray) -> jax.Array:
             return _plain_rows(query, params, X, y)
 
-        total = self._sum(query, rows_of, indices, tuple(out.shape), np.float64, lambda z: np.isfinite(z).all(1))
+        total = self._sum(query, rows_of, indices, tuple(out.shape), np.float64, lambda z: np.asarray(np.isfinite(z).all(1)))
         return Release(t, total, 0.0, None)
