@@ -59,6 +59,7 @@ class DOS:
     steps: int = finish_field(2000, "steps of Adam, one signal each")
     learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine")
     average: float = finish_field(0.99, "exponential average of the images: they are what is handed out")
+    start_noise: float = finish_field(0.5, "standard deviation around the pilot's class means, where images start")
     count_floor: float = finish_field(1.0, "least number of records a class is taken to have")
     image_seed: int = finish_field(0, "public seed of the start and of the order of signals")
 
@@ -81,6 +82,7 @@ class DOS:
             steps=self.steps,
             learning_rate=self.learning_rate,
             count_floor=self.count_floor,
+            start_noise=self.start_noise,
         )
         check_share("count_coordinate", self.count_coordinate, low=1e-3)
         check_share("pilot_share", self.pilot_share)
@@ -90,8 +92,8 @@ class DOS:
         signals = Stage(self.networks, self.sampling_prob)
         if not self.pilot_share:
             return (signals,)
-        # Shares of mu^2 as if both stages were full batch: pilot weight^2 / (networks + pilot weight^2) = share.
-        weight = math.sqrt(self.networks * self.pilot_share / (1.0 - self.pilot_share))
+        # A sampled round costs about (q / sigma)^2 of mu^2: weight^2 / (weight^2 + networks q^2) = share.
+        weight = self.sampling_prob * math.sqrt(self.networks * self.pilot_share / (1.0 - self.pilot_share))
         return (Stage(1, 1.0, weight), signals)
 
     @property
@@ -142,7 +144,7 @@ class DOS:
         y = np.repeat(np.arange(classes, dtype=np.int32), self.per_class)
         counts = counts_of(state["signals"][:, :, 0], self.query(), self.sampling_prob, self.count_floor)
         targets = state["signals"][:, :, 1:] / (self.sampling_prob * counts[:, None])
-        images = start_images(jax.random.fold_in(state["key"], self.networks + self.image_seed), len(y), schema)
+        images = self._start(state, schema)
         carry = (images, images, self._optimiser().init(images))
         order = np.random.default_rng(self.image_seed)
         turns = order.permutation(self.networks)
@@ -158,6 +160,14 @@ class DOS:
         if self.expand == 1:
             return Distilled(X, y, schema)
         return Distilled(X, y, schema, (np.asarray(expanded(X, self.expand)), np.repeat(y, self.expand**2)))
+
+    def _start(self, state: Any, schema: Schema) -> Array:
+        """N(0, I), or the pilot's class means under noise: no record has touched either but through a release."""
+        key = jax.random.fold_in(state["key"], self.networks + self.image_seed)
+        noise = start_images(key, len(schema.classes) * self.per_class, schema)
+        if not self._pilots:
+            return noise
+        return jnp.clip(jnp.repeat(state["pilot"][0], self.per_class, axis=0) + self.start_noise * noise, -1.0, 1.0)
 
     def _optimiser(self) -> optax.GradientTransformation:
         return optax.adam(optax.cosine_decay_schedule(self.learning_rate, self.steps))

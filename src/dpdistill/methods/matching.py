@@ -113,7 +113,7 @@ def features(params: Any, X: Array) -> Array:
 
 
 def signal_of(query: Any, params: Any, X: Array, per_class: int) -> Array:
-    """Mean clipped features a class of synthetic images ordered by class, (classes, d): what is compared to a signal."""
+    """Mean clipped features a class of images ordered by class, (classes, d): what is compared to a signal."""
     if params["draw"] is not None:
         X = jax.vmap(apply_augmentation, (None, 0))(params["draw"], X)
     v = clip(features(params, X), query.bound)
