@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dpdistill.methods import DM, DOS, LDPDC, NDPDC
+from dpdistill.private.ledger import RunLedger
 from dpdistill.schema import DataError
 
 METHODS: dict[str, Any] = {"dos": DOS, "ndpdc": NDPDC, "ldpdc": LDPDC, "dm": DM}
@@ -36,6 +37,30 @@ def build(name: str, settings: Iterable[str], **named: Any) -> Any:
     Raises:
         DataError: an unknown method or field, or a value that the method refuses.
     """
+    return from_fields(name, _stated(name, settings, named))
+
+
+def build_again(run_dir: str, name: str | None, settings: Iterable[str], **named: Any) -> Any:
+    """The method of a run, with other settings: what is not named stays as the run had it.
+
+    Args:
+        run_dir: the owner's folder of the run.
+        name: of the method; None for the run's.
+        settings: texts "field=value".
+        named: further fields that have a type already; None leaves them out.
+
+    Raises:
+        DataError: an unknown method or field, or a value that the method refuses.
+        LedgerError: there is no run in the folder.
+    """
+    recipe = RunLedger.read(run_dir).recipe
+    name = name or recipe["method"]
+    kept = recipe["fields"] if name == recipe["method"] else {}
+    return from_fields(name, {**kept, **_stated(name, settings, named)})
+
+
+def _stated(name: str, settings: Iterable[str], named: dict[str, Any]) -> dict[str, Any]:
+    """The fields that a caller states, parsed."""
     fields, values = fields_of(name), {k: v for k, v in named.items() if v is not None}
     hints = typing.get_type_hints(METHODS[name])
     for setting in settings:
@@ -47,7 +72,7 @@ def build(name: str, settings: Iterable[str], **named: Any) -> Any:
         if field in values:
             raise DataError(f"The field {field!r} is set twice.")
         values[field] = _parse(field, text, hints[field])
-    return from_fields(name, values)
+    return values
 
 
 def from_fields(name: str, values: dict[str, Any]) -> Any:
@@ -65,6 +90,8 @@ def from_fields(name: str, values: dict[str, Any]) -> Any:
         method.plan()
     except (ValueError, TypeError) as error:
         raise DataError(str(error)) from None
+    except (OverflowError, MemoryError):
+        raise DataError(f"A field of method {name} is too large.") from None
     return method
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import shutil
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,21 +13,20 @@ from typing import Any
 import jax
 import numpy as np
 
+from dpdistill import handover
 from dpdistill.data import check_output, write_distilled
 from dpdistill.data.records import Records
 from dpdistill.data.save import write_atomically
 from dpdistill.private.accounting import Budget, Schedule, calibrate
 from dpdistill.private.blobs import digest_records
-from dpdistill.private.certificate import build_certificate, write_certificate
-from dpdistill.private.curator import Compute, Curator, NonPrivateCurator
+from dpdistill.private.certificate import NO_NOISE, build_certificate, write_certificate
+from dpdistill.private.curator import Compute, Curator, NonPrivateCurator, check_query
 from dpdistill.private.ledger import MEMORY, DatasetLedger, LedgerError, RunLedger
 from dpdistill.private.noise import Entropy, SystemEntropy
 from dpdistill.query import Distilled, Method, Progress, no_progress
 from dpdistill.report import write_report
 from dpdistill.schema import Schema
 from dpdistill.store import STATE, Store
-
-FINISHED = "finished"
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,10 +73,7 @@ class Result:
             DataError: the folder cannot be written.
         """
         path = check_output(folder, overwrite)
-        # A new folder appears whole: a run killed here finds nothing in the way of the same command.
-        target = path if path.exists() and any(path.iterdir()) else path.with_name(path.name + ".partial")
-        if target != path and target.exists():
-            shutil.rmtree(target)
+        target = handover.start(path)
         for stale in ("certificate.json", "scores.json", "report.html"):
             (target / stale).unlink(missing_ok=True)
         d = self.distilled
@@ -86,17 +82,11 @@ class Result:
         write_atomically(target / "recipe.json", lambda file: file.write(text.encode()))
         write_certificate(target, self._certificate(target))
         write_report(target)
-        if target != path:
-            if path.exists():
-                path.rmdir()
-            os.replace(target, path)
-        if self.run_dir is not None:
-            (self.run_dir / FINISHED).touch()
+        handover.hand_over(target, path, self.run_dir)
         return path
 
     def _certificate(self, folder: Path) -> dict:
         recipe = {"method": self.recipe["method"], "fields": self.recipe["fields"]}
-        noise = {} if self.noise is None else {"noise": self.noise}
         return build_certificate(
             folder,
             schedule=self.schedule,
@@ -104,7 +94,7 @@ class Result:
             origin=self.recipe["origin"],
             schema=self.distilled.schema,
             public_seed=self.recipe["seed"],
-            **noise,
+            noise=self.noise or NO_NOISE,
         )
 
 
@@ -153,19 +143,20 @@ def distill(
         >>> result = distill(records, DOS(networks=30), Budget(epsilon=1.0))  # doctest: +SKIP
         >>> result.save("shared")  # doctest: +SKIP
     """
-    if not getattr(method, "private", True):
-        raise ValueError(f"{type(method).__name__} has no private form: run it without a guarantee (--non-private).")
+    check_private(method)
     schedule = calibrate(method.plan(), budget or Budget(1.0))
     recipe = recipe_of(method, seed)
     entropy = entropy or SystemEntropy()
     identity = {**recipe, "schema": records.schema.to_json(), "noise": entropy.kind}
+    # A recipe that does not fit the data is refused here, before anything is written.
+    check_query(*method.ask(method.init(jax.random.key(seed), records.schema)), records.schema)
     folder = None if run_dir is None else Path(run_dir)
     place = MEMORY if folder is None else folder
     key = RunLedger.digest_key(place)
     digest = digest_records(records, key)
     with open_run(place, identity, schedule, digest, overwrite) as run_ledger:
         if ledger is not None:
-            DatasetLedger(ledger, cap).reserve(run_ledger.run_id, label, schedule)
+            DatasetLedger(Path(ledger), cap).reserve(run_ledger.run_id, label, schedule)
         curator = Curator(records, schedule, run_ledger, entropy, compute)
         store = Store(folder, run_ledger.run_id, run_ledger)
         state = run_rounds(method, curator, store, schedule.rounds, seed, records.schema, progress)
@@ -173,15 +164,56 @@ def distill(
     return Result(distilled, recipe, schedule, curator.noise_kind, folder)
 
 
+def check_private(method: Method) -> None:
+    """Refuse a method that only runs without a guarantee.
+
+    Raises:
+        ValueError: the method has no private form.
+    """
+    if not getattr(method, "private", True):
+        raise ValueError(f"{type(method).__name__} has no private form: run it without a guarantee (--non-private).")
+
+
 def check_cap(
-    method: Method, budget: Budget, ledger: str | os.PathLike, cap: float | None, run_dir: str | os.PathLike
+    method: Method,
+    budget: Budget | None,
+    ledger: str | os.PathLike,
+    cap: float | None = None,
+    *,
+    seed: int = 0,
+    run_dir: str | os.PathLike | None = None,
+    overwrite: bool = False,
 ) -> None:
     """Refuse a run that would exceed a data set's cap before its records are opened; a resumed run has paid already.
 
+    Args:
+        method: a distiller.
+        budget: what may be spent; None for a run without a guarantee.
+        ledger: the data set's ledger.
+        cap: its cap.
+        seed, run_dir, overwrite: as in `distill`.
+
     Raises:
-        LedgerError: the cap would be exceeded.
+        LedgerError: the cap would be exceeded, or the ledger cannot be written.
     """
-    DatasetLedger(ledger, cap).check(RunLedger.run_id_in(run_dir), calibrate(method.plan(), budget))
+    folder = Path(ledger).resolve().parent
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise LedgerError(f"Expected --ledger in a folder that can be written to; {folder} cannot.")
+    schedule = None if budget is None else calibrate(method.plan(), budget)
+    resumed = None
+    if schedule is not None and run_dir is not None:
+        resumed = _resumed(Path(run_dir), recipe_of(method, seed), schedule, overwrite)
+    DatasetLedger(Path(ledger), cap).check(resumed, schedule)
+
+
+def _resumed(run_dir: Path, recipe: dict, schedule: Schedule, overwrite: bool) -> str | None:
+    """Name of the run that would be resumed; None for one that would start."""
+    run_id = RunLedger.run_id_in(run_dir)
+    if run_id is None or (overwrite and (run_dir / handover.FINISHED).exists()):
+        return None
+    run = RunLedger.read(run_dir)
+    same = run.schedule == schedule and all(run.recipe.get(key) == value for key, value in recipe.items())
+    return run_id if same else None
 
 
 def distill_without_privacy(
@@ -189,6 +221,9 @@ def distill_without_privacy(
     method: Method,
     *,
     seed: int = 0,
+    ledger: str | os.PathLike | None = None,
+    cap: float | None = None,
+    label: str = "",
     progress: Progress = no_progress,
     compute: Compute | None = None,
 ) -> Result:
@@ -198,10 +233,15 @@ def distill_without_privacy(
         records: records that need no protection.
         method: a distiller.
         seed: fixes everything.
+        ledger: file that composes all runs on a data set: what they have spent is infinite from now on.
+        cap: that ledger's cap; with one, the run is refused.
+        label: what the owner calls the run in that ledger.
         progress: told the number of rounds and steps done.
         compute: how the work is cut up.
     """
     probs = [stage.sampling_prob for stage in method.plan() for _ in range(stage.rounds)]
+    if ledger is not None:
+        DatasetLedger(Path(ledger), cap).reserve(secrets.token_hex(16), label, None)
     curator = NonPrivateCurator(records, probs, seed, compute)
     state = run_rounds(method, curator, Store(None), len(probs), seed, records.schema, progress)
     return Result(method.finish(state, records.schema, progress), recipe_of(method, seed), None, None)
@@ -276,11 +316,11 @@ def open_run(folder: Any, identity: dict, schedule: Schedule, digest: bytes, ove
         if not overwrite:
             raise
     else:
-        if not overwrite or folder == MEMORY or not (folder / FINISHED).exists():
+        if not overwrite or folder == MEMORY or not (folder / handover.FINISHED).exists():
             return ledger
         ledger.close()
     ledger = RunLedger.open(folder, identity, schedule, digest, overwrite=True)
-    (folder / FINISHED).unlink(missing_ok=True)
+    (folder / handover.FINISHED).unlink(missing_ok=True)
     (folder / STATE).unlink(missing_ok=True)
     return ledger
 

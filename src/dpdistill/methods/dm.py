@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import optax
 
-from dpdistill.methods.matching import PlainEmbeddingQuery, check_fields, check_share
+from dpdistill.methods.matching import PlainEmbeddingQuery, check_fields, check_share, check_strategies
 from dpdistill.methods.stepwise import Stepwise
 from dpdistill.query import finish_field, release_field
 
@@ -41,6 +41,7 @@ class DM(Stepwise):
             learning_rate=self.learning_rate,
             count_floor=self.count_floor,
         )
+        check_strategies(self.strategies)
         check_share("momentum", self.momentum)
         check_share("average", self.average)
 

@@ -19,6 +19,7 @@ from dpdistill.methods.matching import (
     PixelQuery,
     check_fields,
     check_share,
+    check_strategies,
     counts_of,
     expanded,
     network,
@@ -87,6 +88,9 @@ class DOS:
         check_share("count_coordinate", self.count_coordinate, low=1e-3)
         check_share("pilot_share", self.pilot_share)
         check_share("average", self.average)
+        check_strategies(self.strategies)
+        if not 0 <= self.image_seed < 2**31:
+            raise ValueError(f"Expected 0 <= image_seed={self.image_seed} < 2^31.")
 
     def plan(self) -> tuple[Stage, ...]:
         signals = Stage(self.networks, self.sampling_prob)
@@ -107,6 +111,7 @@ class DOS:
         classes = len(schema.classes)
         params = jax.eval_shape(lambda: network(key, 0, schema.shape, self.width))
         image = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
+        jax.eval_shape(lambda X: expanded(X, self.expand), image)  # refuses images that do not fall into tiles
         d = jax.eval_shape(embed_convnet, params["blocks"], image).shape[1]
         return {
             "key": np.asarray(jax.random.key_data(key)),

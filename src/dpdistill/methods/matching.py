@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.encode.augment import apply_augmentation, draw_augmentation, partition_expand
+from dpdistill.encode.augment import STRATEGIES, apply_augmentation, draw_augmentation, partition_expand
 from dpdistill.encode.convnet import embed_convnet, init_convnet
 from dpdistill.query import Release
 from dpdistill.schema import Schema
@@ -122,6 +122,8 @@ def signal_of(query: Any, params: Any, X: Array, per_class: int) -> Array:
 
 def network(key: Array, t: Array | int, shape: tuple[int, ...], width: int, strategies: tuple[str, ...] = ()) -> Any:
     """The public params of round t: a random network, one draw of the augmentation or None, no centre."""
+    if min(shape[:2]) < 2:
+        raise ValueError(f"Expected images of at least 2x2 pixels for a ConvNet; got {shape[0]}x{shape[1]}.")
     blocks_key, draw_key = jax.random.split(jax.random.fold_in(key, t))
     draw = draw_augmentation(draw_key, strategies) if strategies else None
     return {"blocks": init_convnet(blocks_key, shape, width), "draw": draw, "centre": None}
@@ -166,6 +168,13 @@ def check_share(name: str, value: float, low: float = 0.0) -> None:
     """Raise on a share outside (low, 1)."""
     if not low <= value < 1.0 or (value == 0.0 and low > 0.0):
         raise ValueError(f"Expected {low} <= {name}={value} < 1.")
+
+
+def check_strategies(strategies: tuple[str, ...]) -> None:
+    """Raise on an unknown strategy of the augmentation."""
+    unknown = [name for name in strategies if name not in STRATEGIES]
+    if unknown:
+        raise ValueError(f"Expected strategies among {', '.join(STRATEGIES)}; got {', '.join(unknown)}.")
 
 
 def start_images(key: Array, m: int, schema: Schema) -> Array:

@@ -194,6 +194,8 @@ class RunLedger:
             return None
         with closing(_connect(path, create=False)) as db:
             try:
+                if _is_new(db):  # killed before its first transaction
+                    return None
                 _check_format(db, path, _RUN_FORMAT)
                 return db.execute("SELECT run_id FROM run").fetchone()[0]
             except (sqlite3.Error, TypeError):
