@@ -153,6 +153,7 @@ def integer_sum(records: Records, query: Any, params: Any, chunk: int = 64) -> n
     """The un-noised sum in grid steps, as the curator releases it when every noise is 0."""
     step = grid_of(query, params, records.schema).step
     value = make_curator(records, entropy=NoNoise(), chunk=chunk).release(0, query, params).value
+    assert np.isfinite(value).all()
     z = np.rint(value / step)
     np.testing.assert_allclose(z * step, value, rtol=1e-12)
     return z.astype(np.int64)

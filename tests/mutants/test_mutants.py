@@ -1,0 +1,401 @@
+"""Known defects of private distillation, written down as mutants: every one is found by the check that is named for it.
+
+Each mutant replaces one function of the package by the defective one of somebody's code. Its check passes on the
+package as it is and fails on the mutant.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import contract
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dpdistill import run
+from dpdistill.data.records import Records
+from dpdistill.evaluate import score
+from dpdistill.methods import dos
+from dpdistill.private import accounting, checks, curator
+from dpdistill.private.grid import Grid
+from dpdistill.private.ledger import RunLedger
+from dpdistill.private.noise import SeededEntropy
+from dpdistill.query import Release
+from dpdistill.schema import Schema
+
+
+def folder_check(check: Callable[..., None]) -> Callable[[], None]:
+    """A check that writes, in a folder of its own."""
+
+    def in_a_folder() -> None:
+        with tempfile.TemporaryDirectory() as name:
+            check(Path(name).resolve())
+
+    in_a_folder.__name__ = check.__name__
+    return in_a_folder
+
+
+only_releases_speak = folder_check(contract.check_only_releases_speak)
+ledger_holds_no_plain_sum = folder_check(contract.check_ledger_holds_no_plain_sum)
+
+swap = mock.patch.object
+
+
+def both(*patches: Any) -> contextlib.ExitStack:
+    """Several patches as one."""
+    stack = contextlib.ExitStack()
+    for patch in patches:
+        stack.enter_context(patch)
+    return stack
+
+
+rounded_gaussian, poisson_coins = curator.rounded_gaussian, curator.poisson_coins
+draw_round, plain_sum, run_rounds = curator.Curator._draw, curator.Curator._sum, run.run_rounds
+write, to_unit, commit = run.Result.save, Schema.to_unit, RunLedger.commit
+
+
+# Noise.
+
+
+def cached_sum_noised_anew() -> Any:
+    """DOSSER: the un-noised class sums are kept, and every step draws other noise on them."""
+
+    def release(self: Any, t: int, query: Any, params: Any) -> Release:
+        shape = checks.check_query(query, params, self._records.schema)
+        value, stddev = draw_round(self, t, query, params, shape)
+        if self._ledger.lookup(t) is None:
+            self._ledger.commit(t, self._schedule.event(t), value, stddev)
+        return Release(t, value, stddev, self._schedule.event(t))
+
+    return swap(curator.Curator, "release", release)
+
+
+def augmentation_seeds_the_noise() -> Any:
+    """DOSSER, NDPDC: the augmentation seeds the generator that the noise is drawn from next."""
+    draw = dos.DOS._params
+
+    def seeding(self: Any, *arguments: Any) -> Any:
+        np.random.seed(17)  # noqa: NPY002
+        return draw(self, *arguments)
+
+    def noise(shape: Any, stddev: float, entropy: Any) -> np.ndarray:
+        return np.rint(np.random.normal(0.0, stddev, shape)).astype(np.int64)  # noqa: NPY002
+
+    return both(swap(dos.DOS, "_params", seeding), swap(curator, "rounded_gaussian", noise))
+
+
+def noise_is_seeded() -> Any:
+    """DP-NTK: the noise is drawn from a generator seeded 1, 2, ..."""
+    return swap(curator, "SystemEntropy", lambda: SeededEntropy(1))
+
+
+def noise_key_restarts() -> Any:
+    """DP-KIP: the noise key starts again in every epoch, so that the same noise comes again."""
+    epoch = iter(range(10**6))
+
+    def noise(shape: Any, stddev: float, entropy: Any) -> np.ndarray:
+        return rounded_gaussian(shape, stddev, SeededEntropy(next(epoch) % 3))
+
+    return swap(curator, "rounded_gaussian", noise)
+
+
+def noise_two_thirds() -> Any:
+    """A scale that is a little too small."""
+    return swap(curator, "rounded_gaussian", lambda shape, s, entropy: rounded_gaussian(shape, s / 1.5, entropy))
+
+
+def noise_of_floats() -> Any:
+    """Floats added to floats: the low bits betray the sum."""
+
+    def draw(self: Any, *arguments: Any) -> tuple[np.ndarray, float]:
+        value, stddev = draw_round(self, *arguments)
+        return value + 1e-9 * np.random.default_rng(0).normal(size=value.shape), stddev
+
+    return swap(curator.Curator, "_draw", draw)
+
+
+# Sampling.
+
+
+def private_counts_in_q() -> Any:
+    """DOSSER: q = 50 / N_c, a function of the private class counts."""
+
+    def draw(self: Any, t: int, query: Any, params: Any, shape: tuple[int, ...]) -> Any:
+        y = self._records.y
+        q = self._schedule.event(t).sampling_prob * len(y) / 3 / np.bincount(y, minlength=3)[y]
+
+        def coins(n: int, _: float, entropy: Any) -> np.ndarray:
+            words = np.frombuffer(entropy.bytes(8 * n), np.uint64)
+            return words / 2.0**64 < q
+
+        with swap(curator, "poisson_coins", coins):
+            return draw_round(self, t, query, params, shape)
+
+    return swap(curator.Curator, "_draw", draw)
+
+
+def fixed_batches() -> Any:
+    """DP-KIP: shuffled batches of a fixed size, accounted as Poisson."""
+
+    def coins(n: int, q: float, entropy: Any) -> np.ndarray:
+        order = np.argsort(np.frombuffer(entropy.bytes(8 * n), np.uint64))
+        return order < round(q * n)
+
+    return swap(curator, "poisson_coins", coins)
+
+
+def truncated_batches() -> Any:
+    """Poisson batches cut to a fixed shape, so that a compiled function fits."""
+
+    def coins(n: int, q: float, entropy: Any) -> np.ndarray:
+        heads = poisson_coins(n, q, entropy)
+        return heads & (np.cumsum(heads) <= round(q * n) + 8)
+
+    return swap(curator, "poisson_coins", coins)
+
+
+# Sensitivity.
+
+
+def means_of_records() -> Any:
+    """A mean in the place of a sum: its sensitivity depends on the private n."""
+
+    def mean(self: Any, *arguments: Any) -> np.ndarray:
+        return plain_sum(self, *arguments) // max(len(self._records), 1)
+
+    return swap(curator._Room, "_sum", mean)
+
+
+def nan_through_the_clip() -> Any:
+    """v min(1, C / norm) of a NaN is a NaN, and so is a sum of floats."""
+
+    def total(self: Any, query: Any, rows_of: Any, indices: Any, shape: Any, *others: Any) -> np.ndarray:
+        v = to_unit(self._records.schema, self._records.X).reshape(-1, 64).astype(np.float64)
+        norms = np.linalg.norm(v, axis=1, keepdims=True)
+        clipped = v * np.minimum(1.0, 0.99 * query.clip_norm / np.maximum(norms, 1e-30))
+        K = contract.grid_of(query, np.float32(1.0), self._records.schema).K
+        rows = np.rint(K * clipped / query.clip_norm)
+        return np.stack([rows[self._records.y == c].sum(0) for c in range(3)])
+
+    return swap(curator._Room, "_sum", total)
+
+
+def no_clip() -> Any:
+    """Contributions as they come."""
+
+    def rows(query: Any, params: Any, X: Any, y: Any, float_clip: Any, step: Any) -> Any:
+        return jnp.rint(jax.vmap(lambda x, c: query.contribution(params, x, c))(X, y) / step).astype(jnp.int32)
+
+    return both(swap(curator, "_grid_rows", rows), swap(Grid, "admissible", lambda self, z: np.ones(len(z), bool)))
+
+
+def normalised_by_the_data_set() -> Any:
+    """DP-KIP, PSG, MERF: mean and deviation of the private pixels, free of charge."""
+
+    def chunks(self: Any, indices: Any, size: int) -> Iterator:
+        X = np.nan_to_num(np.asarray(self.X, np.float32), posinf=1.0, neginf=-1.0).clip(-1, 1)
+        scaled = (X - X.mean()) / (X.std() + 1e-6) if len(X) else X
+        return Records._chunks(Records(scaled / 8.0, self.y, self.schema), indices, size, len(self))
+
+    return swap(Records, "chunks", chunks)
+
+
+def encoder_of_batches() -> Any:
+    """Batch normalisation: what an encoder makes of a record depends on the others in its batch."""
+    return swap(curator, "_encode_rows", lambda encoder, X: encoder(X))
+
+
+def known_labels_only_by_class() -> Any:
+    """A record of an unknown label lands in the last class, as NumPy's y[-1] does."""
+
+    def total(self: Any, query: Any, rows_of: Any, *others: Any) -> np.ndarray:
+        y = np.where(self._records.y < 0, 2, self._records.y)
+        with swap(self, "_records", Records(self._records.X, y, self._records.schema)):
+            return plain_sum(self, query, rows_of, *others)
+
+    return swap(curator._Room, "_sum", total)
+
+
+# What leaves the room beside the releases.
+
+
+SEEN: list[Records] = []
+
+
+def records_are_seen(also: Callable[[Records, Any], None] = lambda records, progress: None) -> Any:
+    """The driver's loop with a look at the records that it must not have."""
+
+    def rounds(method: Any, asked: Any, *others: Any) -> Any:
+        SEEN.append(asked._records)
+        also(asked._records, others[-1])
+        return run_rounds(method, asked, *others)
+
+    return swap(run, "run_rounds", rounds)
+
+
+def starts_from_real_images() -> Any:
+    """DP-KIP: the support starts from private images."""
+    make = dos.start_images
+
+    def start(key: Any, m: int, schema: Any, *others: Any) -> Any:
+        X = to_unit(schema, SEEN[-1].X)
+        return make(key, m, schema, *others) * 0 + X[np.arange(m) % len(X)]
+
+    return both(records_are_seen(), swap(dos, "start_images", start))
+
+
+def raw_class_distribution() -> Any:
+    """DP-NTK: the final labels follow the private class distribution."""
+    finish = dos.DOS.finish
+
+    def labelled(self: Any, *arguments: Any) -> Any:
+        made = finish(self, *arguments)
+        shares = np.bincount(SEEN[-1].y[SEEN[-1].y >= 0], minlength=3)
+        y = np.sort(np.random.default_rng(0).choice(3, len(made.y), p=shares / shares.sum())).astype(np.int32)
+        return type(made)(made.X, y, made.schema)
+
+    return both(records_are_seen(), swap(dos.DOS, "finish", labelled))
+
+
+def plain_sum_beside_the_noisy_one() -> Any:
+    """DP-NTK: the un-noised embedding is saved beside the noisy one, in the folder that is shared."""
+
+    def save(self: Any, folder: Any, *arguments: Any) -> Any:
+        path = write(self, folder, *arguments)
+        np.save(path / "embedding.npy", SEEN[-1].X.sum(0))
+        return path
+
+    return both(records_are_seen(), swap(run.Result, "save", save))
+
+
+def plain_sum_in_the_ledger() -> Any:
+    """The un-noised sum kept with the round."""
+    kept: list[np.ndarray] = []
+
+    def total(self: Any, *arguments: Any) -> np.ndarray:
+        kept.append(plain_sum(self, *arguments))
+        return kept[-1]
+
+    def commit_both(self: Any, round: int, event: Any, value: Any, stddev: float, params: bytes = b"") -> Any:
+        return commit(self, round, event, value, stddev, params + kept[-1].tobytes())
+
+    return both(swap(curator._Room, "_sum", total), swap(RunLedger, "commit", commit_both))
+
+
+def loss_is_printed() -> Any:
+    """A progress line that speaks of private data."""
+    return records_are_seen(lambda records, progress: print(f"loss {float(np.nanmean(records.X)):.4f}"))
+
+
+def record_count_in_the_progress() -> Any:
+    """A progress bar over records: its length is n."""
+    return records_are_seen(lambda records, progress: progress("records", len(records), len(records)))
+
+
+def print_in_a_query() -> Any:
+    """jax.debug.print inside of a contribution, which nobody looks for."""
+    checks._contribution_shape.cache_clear()
+    return swap(checks, "_refuse_speech", lambda jaxpr: None)
+
+
+def errors_with_a_traceback() -> Any:
+    """An error after loading that names shapes, hence n."""
+
+    def release(self: Any, t: int, query: Any, params: Any) -> Release:
+        shape = checks.check_query(query, params, self._records.schema)
+        try:
+            value, stddev = self._draw(t, query, params, shape)
+        except Exception as error:
+            text = f"Round {t} could not be answered; nothing was released and nothing was paid."
+            raise curator.CuratorError(text) from error
+        stored = self._ledger.commit(t, self._schedule.event(t), value, stddev)
+        return Release(stored.round, stored.value, stored.stddev, stored.event)
+
+    return swap(curator.Curator, "release", release)
+
+
+def records_are_pickled() -> Any:
+    """A pickle of a result that holds the training set."""
+    return swap(Records, "__reduce_ex__", object.__reduce_ex__)
+
+
+# Accounting and scores.
+
+
+def replace_one_by_rdp() -> Any:
+    """The RDP accountant, which does not look at the relation."""
+
+    def epsilon(groups: Any, delta: float, adjacency: str) -> float:
+        return accounting.epsilon_rdp(groups, delta)
+
+    return swap(accounting, "compose", epsilon)
+
+
+def checkpoint_by_test_accuracy() -> Any:
+    """The iterate that scores best on the test set is the one that is reported."""
+    train, measure = score.train_classifier, score.accuracy
+
+    def iterates(key: Any, X: Any, Y: Any, training: Any) -> list:
+        kinds = [dataclasses.replace(training, epochs=e) for e in range(1, training.epochs + 1)]
+        return [train(key, X, Y, kind) for kind in kinds]
+
+    best = swap(score, "accuracy", lambda nets, X, y: max(measure(net, X, y) for net in nets))
+    return both(swap(score, "train_classifier", iterates), best)
+
+
+def test_labels_by_position() -> Any:
+    """Class names of the test set are not compared: a class is what stands in its place."""
+    return swap(score, "check_test_set", lambda schema, test: None)
+
+
+test_labels_by_position.__test__ = False  # type: ignore[attr-defined]
+
+MUTANTS = [
+    (cached_sum_noised_anew, contract.check_round_is_drawn_once),
+    (augmentation_seeds_the_noise, contract.check_noise_is_nobodys_seed),
+    (noise_is_seeded, contract.check_noise_is_nobodys_seed),
+    (noise_key_restarts, contract.check_rounds_are_independent),
+    (noise_two_thirds, contract.check_noise_scale),
+    (noise_of_floats, contract.check_release_on_grid),
+    (private_counts_in_q, contract.check_batches_are_poisson),
+    (fixed_batches, contract.check_batches_are_poisson),
+    (truncated_batches, contract.check_batches_are_poisson),
+    (means_of_records, contract.check_sums_not_means),
+    (nan_through_the_clip, contract.check_adversarial_records),
+    (no_clip, contract.check_adversarial_records),
+    (normalised_by_the_data_set, contract.check_adversarial_records),
+    (known_labels_only_by_class, contract.check_adversarial_records),
+    (encoder_of_batches, contract.check_encoders_see_one_record),
+    (starts_from_real_images, only_releases_speak),
+    (raw_class_distribution, only_releases_speak),
+    (plain_sum_beside_the_noisy_one, only_releases_speak),
+    (loss_is_printed, only_releases_speak),
+    (record_count_in_the_progress, only_releases_speak),
+    (plain_sum_in_the_ledger, ledger_holds_no_plain_sum),
+    (print_in_a_query, contract.check_speech_is_refused),
+    (errors_with_a_traceback, contract.check_errors_say_nothing),
+    (records_are_pickled, contract.check_nothing_is_pickled),
+    (replace_one_by_rdp, contract.check_replace_one_is_not_rdp),
+    (checkpoint_by_test_accuracy, contract.check_score_is_the_final_iterate),
+    (test_labels_by_position, contract.check_test_classes_by_name),
+]
+CHECKS = list(dict.fromkeys(check for _, check in MUTANTS))
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_package_passes(check):
+    check()
+
+
+@pytest.mark.parametrize(("mutant", "check"), MUTANTS, ids=lambda part: part.__name__)
+def test_the_mutant_is_found(mutant, check):
+    with mutant(), pytest.raises(AssertionError):
+        check()
