@@ -1,0 +1,159 @@
+"""The rooms: data flows in one direction, and only some may touch records."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import dpdistill
+
+PACKAGE = Path(dpdistill.__file__).parent
+TOP = "__init__"
+EVERYTHING = {
+    "schema",
+    "query",
+    "data",
+    "private",
+    "encode",
+    "kernels",
+    "methods",
+    "store",
+    "handover",
+    "run",
+    "evaluate",
+}
+ROOMS = {
+    "schema": set(),
+    "query": {"schema"},
+    "data": {"schema"},
+    "private": {"schema", "query", "data"},
+    "encode": {"schema"},
+    "kernels": {"encode"},
+    "methods": {"schema", "query", "encode", "kernels"},
+    "store": {"private"},
+    "handover": {"schema", "data", "private", "store"},
+    "run": {"schema", "query", "data", "private", "methods", "store", "handover", "report"},
+    "evaluate": {"schema", "query", "data", "encode", "kernels"},
+    "audit": EVERYTHING,
+    "report": {"schema"},
+    "recipes": {"schema", "methods", "private"},
+    "terminal": {"schema", "private"},
+    "cli": {*EVERYTHING, "audit", "report", "recipes", "terminal", TOP},
+    TOP: {"schema", "data", "private", "methods", "run"},
+}
+READERS_OF_RECORDS = {"private", "data", "run", "cli", "evaluate", "audit", TOP}
+
+
+def imported(tree: ast.AST, module: tuple[str, ...]) -> list[str]:
+    """Dotted names below the package that a module imports anywhere, also inside functions and behind conditions."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parents = ("dpdistill", *module)[: -node.level]
+                base = ".".join((*parents, *([base] if base else [])))
+            found += [f"{base}.{alias.name}" for alias in node.names]
+    return [name for name in found if name.split(".")[0] in ("dpdistill", "importlib")]
+
+
+def violations(package: Path) -> list[str]:
+    """What the modules of a package import and must not: "room/module imports name"."""
+    found = []
+    for path in sorted(package.rglob("*.py")):
+        module = path.relative_to(package).with_suffix("").parts
+        room, where = module[0], "/".join(module)
+        if room not in ROOMS:
+            found.append(f"{where} is in no room")
+            continue
+        for name in imported(ast.parse(path.read_text()), module):
+            parts = name.split(".")
+            if parts[0] == "importlib":
+                if parts[1:2] not in (["metadata"], ["resources"]):
+                    found.append(f"{where} imports {name}")
+                continue
+            target = parts[1] if len(parts) > 1 and parts[1] in ROOMS else TOP
+            if target != room and target not in ROOMS[room]:
+                found.append(f"{where} imports {name}")
+            records = parts[1:3] == ["data", "records"] or (target == "data" and parts[-1] in ("Records", "load"))
+            if records and room not in READERS_OF_RECORDS:
+                found.append(f"{where} reads records: {name}")
+    return found
+
+
+def test_every_module_keeps_to_its_room():
+    assert violations(PACKAGE) == []
+
+
+def test_the_package_is_what_was_looked_at():
+    rooms = {path.relative_to(PACKAGE).with_suffix("").parts[0] for path in PACKAGE.rglob("*.py")}
+    assert rooms == set(ROOMS)
+    names = imported(ast.parse((PACKAGE / "run.py").read_text()), ("run",))
+    assert {"dpdistill.private.curator.Curator", "dpdistill.data.records.Records"} <= set(names)
+
+
+def test_the_table_goes_in_one_direction():
+    # No room that a method may import leads, by any number of steps, to private, data or the driver.
+    reached, waiting = set(), ["methods"]
+    while waiting:
+        room = waiting.pop()
+        if room not in reached:
+            reached.add(room)
+            waiting += ROOMS[room]
+    assert reached == {"methods", "schema", "query", "encode", "kernels"}
+    assert [room for room, allowed in ROOMS.items() if "recipes" in allowed] == ["cli"]
+    assert [room for room, allowed in ROOMS.items() if "cli" in allowed] == []
+    assert not ROOMS["private"] & {"methods", "encode", "evaluate", "run", "store"}
+
+
+@pytest.mark.parametrize(
+    ("module", "code", "found"),
+    [
+        ("methods/dos.py", "from dpdistill.private.curator import Curator", "private.curator.Curator"),
+        ("methods/dos.py", "from dpdistill import data", "dpdistill.data"),
+        ("methods/dos.py", "from ..data.records import Records", "dpdistill.data.records.Records"),
+        ("methods/dos.py", "from ..private import noise", "dpdistill.private.noise"),
+        ("methods/dos.py", "from dpdistill import Records", "imports dpdistill.Records"),
+        ("methods/dos.py", "import dpdistill", "imports dpdistill"),
+        ("methods/dos.py", "def f():\n    if True:\n        import dpdistill.run as r", "dpdistill.run"),
+        ("methods/dos.py", "import importlib", "importlib"),
+        ("methods/deep/er.py", "from ...run import distill", "dpdistill.run.distill"),
+        ("private/curator.py", "from dpdistill.methods.dos import DOS", "dpdistill.methods.dos.DOS"),
+        ("private/curator.py", "from dpdistill.encode import convnet", "dpdistill.encode.convnet"),
+        ("encode/convnet.py", "from dpdistill.query import Release", "dpdistill.query.Release"),
+        ("report/page.py", "from dpdistill.private.ledger import RunLedger", "dpdistill.private.ledger.RunLedger"),
+        ("schema.py", "from . import query", "dpdistill.query"),
+        ("run.py", "from dpdistill.recipes import METHODS", "dpdistill.recipes.METHODS"),
+        ("store.py", "from dpdistill.data.records import Records", "dpdistill.data.records.Records"),
+        ("handover.py", "from dpdistill.data import Records", "reads records: dpdistill.data.Records"),
+        ("new.py", "", "is in no room"),
+    ],
+)
+def test_a_planted_violation_is_found(tmp_path, module, code, found):
+    path = tmp_path / module
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(code)
+    (message, *_) = violations(tmp_path)
+    assert found in " ".join(violations(tmp_path))
+    assert message.startswith(module.removesuffix(".py"))
+
+
+@pytest.mark.parametrize(
+    ("module", "code"),
+    [
+        (
+            "methods/dos.py",
+            "import jax\nfrom dpdistill.query import Stage\nfrom dpdistill.methods.matching import clip",
+        ),
+        ("methods/dos.py", "from .matching import clip\nfrom ..encode import convnet"),
+        ("run.py", "from dpdistill.data import Records, load\nfrom dpdistill.report import write_report"),
+        ("private/certificate.py", "from importlib.metadata import version"),
+    ],
+)
+def test_what_is_allowed_is_let_through(tmp_path, module, code):
+    path = tmp_path / module
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(code)
+    assert violations(tmp_path) == []
