@@ -48,8 +48,8 @@ class DOS:
     Source: Zheng et al., 2025 (DOSSER); the pilot is ours, in the place of its public auxiliary images.
     """
 
-    networks: int = release_field(60, "random networks; one signal each, released once")
-    sampling_prob: float = release_field(1.0, "Poisson sampling probability of a signal; 1 is the full batch")
+    networks: int = release_field(150, "random networks; one signal each, released once")
+    sampling_prob: float = release_field(0.1, "Poisson sampling probability of a signal; 1 is the full batch")
     width: int = release_field(64, "filters of the random networks")
     clip_norm: float = release_field(1.0, "L2 bound of one record's contribution")
     count_coordinate: float = release_field(0.1, "constant coordinate that counts records, as a share of the clip norm")
@@ -57,7 +57,7 @@ class DOS:
     pilot_share: float = release_field(0.05, "share of the budget for the pilot; 0: no centre")
     per_class: int = finish_field(10, "synthetic records a class")
     expand: int = finish_field(1, "PEA: every image stands for expand x expand tiles; 1 is off")
-    steps: int = finish_field(2000, "steps of Adam, one signal each")
+    steps: int = finish_field(2500, "steps of Adam, one signal each")
     learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine")
     average: float = finish_field(0.99, "exponential average of the images: they are what is handed out")
     start_noise: float = finish_field(0.5, "standard deviation around the pilot's class means, where images start")
