@@ -227,11 +227,12 @@ class PrintingQuery:
 
 def tiny(name: str, **changes: Any) -> Any:
     """A method in a setting that takes a second."""
+    networks = {"sampling_prob": 1.0, "width": 4, "per_class": 2}
     settings: dict[str, tuple[Any, dict]] = {
-        "dos": (DOS, {"networks": 3, "width": 4, "per_class": 2, "steps": 4}),
-        "ndpdc": (NDPDC, {"rounds": 4, "width": 4, "per_class": 2, "sampling_prob": 0.5}),
-        "ldpdc": (LDPDC, {"per_class": 2, "sampling_prob": 0.5}),
-        "dm": (DM, {"rounds": 3, "width": 4, "per_class": 2, "sampling_prob": 0.5}),
+        "dos": (DOS, {**networks, "networks": 3, "steps": 4, "pilot_share": 0.05, "strategies": (), "expand": 1}),
+        "ndpdc": (NDPDC, {**networks, "rounds": 4}),
+        "ldpdc": (LDPDC, {"per_class": 2, "sampling_prob": 1.0}),
+        "dm": (DM, {**networks, "rounds": 3, "sampling_prob": 0.5}),
     }
     kind, fields = settings[name]
     return kind(**{**fields, **changes})

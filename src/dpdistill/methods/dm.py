@@ -8,7 +8,7 @@ import optax
 
 from dpdistill.methods.matching import PlainEmbeddingQuery, check_fields, check_share, check_strategies
 from dpdistill.methods.stepwise import Stepwise
-from dpdistill.query import finish_field, release_field
+from dpdistill.query import release_field
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class DM(Stepwise):
     learning_rate: float = release_field(1.0, "of SGD")
     momentum: float = release_field(0.5, "of SGD")
     count_floor: float = release_field(1.0, "least number of records a class is taken to have")
-    average: float = finish_field(0.0, "exponential average of the images; 0 hands out the last ones")
+    average: float = release_field(0.0, "exponential average of the images; 0 hands out the last ones")
 
     title = "DM: distribution matching (no privacy)"
     references = ("Zhao, B., Bilen, H. (2023). Dataset Condensation with Distribution Matching. WACV.",)

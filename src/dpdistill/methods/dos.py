@@ -61,7 +61,7 @@ class DOS:
     learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine")
     average: float = finish_field(0.99, "exponential average of the images: they are what is handed out")
     start_noise: float = finish_field(0.5, "standard deviation around the pilot's class means, where images start")
-    count_floor: float = finish_field(1.0, "least number of records a class is taken to have")
+    count_floor: float = release_field(1.0, "least number of records a class is taken to have")
     image_seed: int = finish_field(0, "public seed of the start and of the order of signals")
 
     title = "DOS: decoupled optimisation and sampling"

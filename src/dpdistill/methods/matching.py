@@ -19,6 +19,8 @@ from dpdistill.schema import Schema
 
 def clip(v: Array, bound: float) -> Array:
     """v min(1, bound / ||v||) over the last axis; the scale is differentiated through, and zero stays zero."""
+    if math.isinf(bound):  # the derivative of inf / ||v|| is not a number
+        return v
     norm = jnp.sqrt(jnp.maximum(jnp.sum(jnp.square(v), -1, keepdims=True), 1e-24))
     return v * jnp.minimum(1.0, bound / norm)
 

@@ -8,7 +8,7 @@ import optax
 
 from dpdistill.methods.matching import EmbeddingQuery, check_fields, check_share
 from dpdistill.methods.stepwise import Stepwise
-from dpdistill.query import finish_field, release_field
+from dpdistill.query import release_field
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,7 @@ class NDPDC(Stepwise):
     count_coordinate: float = release_field(0.1, "constant coordinate that counts records, as a share of the clip norm")
     learning_rate: float = release_field(0.05, "of Adam, decayed by a cosine")
     count_floor: float = release_field(1.0, "least number of records a class is taken to have")
-    average: float = finish_field(0.99, "exponential average of the images: they are what is handed out")
+    average: float = release_field(0.99, "exponential average of the images: they are what is handed out")
 
     title = "NDPDC: non-linear DP dataset condensation"
     references = (
