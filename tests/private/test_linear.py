@@ -1,0 +1,240 @@
+"""Linear queries: norms and one weighted sum in float64 do what clipping every contribution would have done."""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import contract
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from contract import NOISE, NoNoise, full_batches, insert, make_curator, make_records, replace, subset
+from scipy import stats
+
+from dpdistill.data.records import Records
+from dpdistill.private.accounting import Budget, Schedule
+from dpdistill.private.curator import CuratorError
+from dpdistill.private.linear import SLACK, release_linear
+from dpdistill.private.noise import SeededEntropy
+from dpdistill.query import Event, LinearQuery, Stage
+
+D, K = 64, 3
+W = np.random.default_rng(8).normal(size=(K, D))
+
+
+@dataclass(frozen=True)
+class SoftmaxGradient:
+    """(p - y) x^T of multinomial logistic regression: its norm is ||p - y|| ||x||, exactly.
+
+    The relative error of either product of float64 is below 2^-40 for d = 64, hence E <= 2^-40 n C for n records.
+    """
+
+    clip_norm: float = 0.5
+    error: float = 1e-8
+    flaw: str = ""
+    by_class: bool = False
+    encoder: None = None
+
+    @property
+    def error_bound(self) -> float:
+        return self.error
+
+    def residuals(self, params: Any, X: Any, y: Any) -> tuple[Any, Any]:
+        X = X.reshape(X.shape[0], -1).astype(jnp.float64)
+        return X, jax.nn.softmax(X @ params.astype(jnp.float64).T) - jax.nn.one_hot(y, K, dtype=jnp.float64)
+
+    def contribution(self, params: Any, x: Any, y: Any) -> Any:
+        return jnp.outer(jax.nn.softmax(params @ x.ravel()) - jax.nn.one_hot(y, K), x.ravel())
+
+    def norms(self, params: Any, X: Any, y: Any) -> Any:
+        X, R = self.residuals(params, X, y)
+        if self.flaw == "speech in norms":
+            jax.debug.print("{}", X.mean())
+        found = jnp.linalg.norm(R, axis=1) * jnp.linalg.norm(X, axis=1) * (1 + 2.0**-40)
+        broken = {"nan norms": jnp.nan, "inf norms": jnp.inf, "negative norms": -1.0}
+        if self.flaw in broken:
+            found = jnp.where(y == 1, broken[self.flaw], found)
+        return found.astype(jnp.float32) if self.flaw == "norms in float32" else found
+
+    def weighted_sum(self, params: Any, X: Any, y: Any, w: Any) -> Any:
+        X, R = self.residuals(params, X, y)
+        if self.flaw == "speech in the sum":
+            jax.debug.callback(lambda v: None, X)
+        if self.flaw == "a sum that is not finite":
+            X = X / jnp.where(jnp.any(y == 2), 0.0, 1.0)
+        found = (w[:, None] * R).T @ X
+        if self.flaw == "a sum of another shape":
+            return found.T
+        return found.astype(jnp.float32) if self.flaw == "sum in float32" else found
+
+
+QUERY = SoftmaxGradient()
+STEP = 2.0 ** math.floor(math.log2(SLACK * QUERY.clip_norm / math.sqrt(K * D)))
+DELTA = QUERY.clip_norm + STEP * math.sqrt(K * D) + 2 * QUERY.error
+
+
+def plain(records: Records, clip_norm: float = QUERY.clip_norm) -> np.ndarray:
+    """Every contribution formed, clipped and added in NumPy."""
+    total = np.zeros((K, D))
+    for x, y in zip(records.schema.to_unit(records.X).reshape(-1, D).astype(np.float64), records.y, strict=True):
+        if y >= 0 and np.isfinite(x).all():
+            logits = W @ x
+            p = np.exp(logits - logits.max())
+            v = np.outer(p / p.sum() - np.eye(K)[y], x)
+            total += v * min(1.0, clip_norm / np.linalg.norm(v))
+    return total
+
+
+def linear_sum(records: Records, query: Any = QUERY, chunk: int = 4) -> np.ndarray:
+    """The un-noised release."""
+    return make_curator(records, entropy=NoNoise(), chunk=chunk).release(0, query, W).value
+
+
+def known(n: int, seed: int = 0) -> Records:
+    records = make_records(n, seed)
+    return Records(records.X, np.arange(n) % K, records.schema)
+
+
+def test_it_is_a_linear_query():
+    assert isinstance(QUERY, LinearQuery)
+    assert not isinstance(contract.FlatQuery(), LinearQuery)
+
+
+@pytest.mark.parametrize("clip_norm", [0.5, 3.0, 1e-6, 100.0])
+@pytest.mark.parametrize("chunk", [4, 5])
+def test_it_is_the_sum_of_clipped_contributions(clip_norm, chunk):
+    records, query = make_records(20), SoftmaxGradient(clip_norm, error=1e-8 * clip_norm)
+    expected, found = plain(records, clip_norm), linear_sum(records, query, chunk)
+    step = 2.0 ** math.floor(math.log2(SLACK * clip_norm / math.sqrt(K * D)))
+    assert np.abs(found - expected).max() <= step / 2 + query.error
+    assert np.linalg.norm(expected) > min(clip_norm, 2.0)
+    np.testing.assert_array_equal(np.rint(found / step), found / step)
+
+
+def test_norms_bound_the_contributions_they_stand_for():
+    records = known(30)
+    X = np.asarray(records.X) * np.linspace(0.0, 1.0, 30, dtype=np.float32)[:, None, None, None]
+    with jax.enable_x64(True):
+        norms = np.asarray(QUERY.norms(W, X, records.y))
+        each = [
+            np.linalg.norm(QUERY.contribution(W, x.astype(np.float64), y)) for x, y in zip(X, records.y, strict=True)
+        ]
+    assert (norms >= each).all()
+    np.testing.assert_allclose(norms, each, rtol=1e-9)
+
+
+class TestSensitivity:
+    def test_one_record_more_or_less(self):
+        records = make_records(7)
+        before = linear_sum(records)
+        for i, x in enumerate(contract.adversaries(records, 0)):
+            for y in (-1, i % K):
+                moved = np.linalg.norm(linear_sum(insert(records, i % 8, x, y)) - before)
+                assert moved <= DELTA
+                if y < 0 or not np.isfinite(records.schema.to_unit(x)).all():
+                    assert moved <= STEP * math.sqrt(K * D)
+
+    def test_one_record_replaced(self):
+        records = known(7)
+        before = linear_sum(records)
+        for i, x in enumerate(contract.adversaries(records, 1)):
+            assert np.linalg.norm(linear_sum(replace(records, 1, x, i % (K + 1) - 1)) - before) <= 2 * DELTA
+
+    def test_the_bound_is_nearly_reached(self):
+        records = known(1)
+        assert 0.99 * QUERY.clip_norm < np.linalg.norm(linear_sum(records)) <= DELTA
+
+    def test_order_and_chunks_matter_by_less_than_the_stated_bound(self):
+        records = known(23)
+        first = linear_sum(records, chunk=4)
+        for chunk in (1, 5, 64):
+            other = linear_sum(subset(records, np.random.default_rng(chunk).permutation(23)), chunk=chunk)
+            assert np.linalg.norm(other - first) <= STEP * math.sqrt(K * D) + 2 * QUERY.error
+
+    @pytest.mark.parametrize("clip_norm", [1e-7, 0.3, 1.0, 7.0])
+    def test_delta_is_the_clip_norm_within_a_thousandth(self, clip_norm):
+        query = SoftmaxGradient(clip_norm, error=SLACK / 4 * clip_norm)
+        stddev = make_curator(known(3)).release(0, query, W).stddev
+        assert clip_norm < stddev / NOISE <= 1.001 * clip_norm
+
+    @pytest.mark.parametrize("flaw", ["nan norms", "inf norms", "negative norms"])
+    def test_a_record_without_a_usable_norm_contributes_nothing(self, flaw):
+        records = known(12)
+        found = linear_sum(records, dataclasses.replace(QUERY, flaw=flaw))
+        np.testing.assert_allclose(found, plain(subset(records, records.y != 1)), atol=STEP)
+
+    def test_no_records(self):
+        assert not linear_sum(subset(known(3), [])).any()
+
+
+class TestNoise:
+    def test_it_has_the_stated_standard_deviation(self):
+        records = known(9)
+        noise = []
+        for seed in range(20):
+            release = make_curator(records, entropy=SeededEntropy(seed)).release(0, QUERY, W)
+            noise.append((release.value - linear_sum(records)).ravel())
+        assert release.stddev == pytest.approx(NOISE * DELTA, rel=1e-12)
+        assert release.event == Event(NOISE)
+        p = {r: stats.kstest(np.ravel(noise), stats.norm(scale=r * release.stddev).cdf).pvalue for r in (1, 2 / 3, 1.5)}
+        assert p[1] > 1e-3
+        assert max(p[2 / 3], p[1.5]) < 1e-9
+
+    def test_samples(self):
+        records, coins = known(11), np.arange(11) % 2 == 0
+        schedule = Schedule((Stage(1, 0.5),), (NOISE,), Budget(1.0))
+        value = make_curator(records, schedule, NoNoise(coins), 4).release(0, QUERY, W).value
+        np.testing.assert_allclose(value, plain(subset(records, coins)), atol=STEP)
+
+    def test_a_round_is_drawn_once(self):
+        asked = make_curator(known(5), full_batches(2))
+        first = asked.release(0, QUERY, W).value
+        np.testing.assert_array_equal(asked.release(0, QUERY, W).value, first)
+        assert not np.array_equal(asked.release(1, QUERY, W).value, first)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("error", [-1e-9, 0.51 * SLACK * 0.5, math.nan, math.inf])
+    def test_an_error_bound_that_is_none(self, error):
+        query = dataclasses.replace(QUERY, error=error)
+        with pytest.raises(ValueError, match=f"Expected 0 <= error_bound={error} <= 0.00025 clip_norm"):
+            release_linear(query, W, [], (K, D), K, NOISE, SeededEntropy(1))
+        with pytest.raises(CuratorError, match="Round 0 could not be answered; nothing was released"):
+            make_curator(known(3)).release(0, query, W)
+
+    def test_a_sum_that_is_not_finite(self):
+        query = dataclasses.replace(QUERY, flaw="a sum that is not finite")
+        with pytest.raises(CuratorError) as caught:
+            make_curator(known(3)).release(0, query, W)
+        assert str(caught.value) == contract.FAILED
+        assert (caught.value.__cause__, caught.value.__context__) == (None, None)
+        X, y = np.asarray(known(3).X), np.arange(3)
+        with pytest.raises(ValueError, match="The weighted sum is not finite"):
+            release_linear(query, W, [(X, y, 3)], (K, D), K, NOISE, SeededEntropy(1))
+
+    @pytest.mark.parametrize("flaw", ["speech in norms", "speech in the sum"])
+    def test_speech(self, flaw):
+        with pytest.raises(CuratorError, match="The query is refused: it holds"):
+            make_curator(known(3)).release(0, dataclasses.replace(QUERY, flaw=flaw), W)
+
+    @pytest.mark.parametrize(
+        ("flaw", "message"),
+        [
+            ("norms in float32", r"Expected norms in float64 of shape \(2,\); got float32 \(2,\)"),
+            ("sum in float32", r"Expected weighted_sum in float64 of shape \(3, 64\); got float32"),
+            ("a sum of another shape", r"Expected weighted_sum .* \(3, 64\); got float64 \(64, 3\)"),
+        ],
+    )
+    def test_another_type_or_shape(self, flaw, message):
+        with pytest.raises(CuratorError, match=message):
+            make_curator(known(3)).release(0, dataclasses.replace(QUERY, flaw=flaw), W)
+
+    def test_blocks_of_classes(self):
+        with pytest.raises(CuratorError, match="Expected by_class=False of a linear query"):
+            make_curator(known(3)).release(0, dataclasses.replace(QUERY, by_class=True), W)
+
+    def test_clip_norm(self):
+        with pytest.raises(CuratorError, match=r"Expected clip_norm=0\.0 > 0"):
+            make_curator(known(3)).release(0, dataclasses.replace(QUERY, clip_norm=0.0), W)
