@@ -161,7 +161,8 @@ def evaluate(
     how = f"mean ± std over {nets} nets" if nets > 1 else "1 net"
     say(f"ConvNet accuracy: {score.mean:.2f} ± {score.std:.2f} % ({how}, {training} training)")
     if include_scores:
-        content = {"ConvNet accuracy, %": {"mean": score.mean, "std": score.std}, "nets": nets, "training": training}
+        rounded = {"mean": round(score.mean, 2), "std": round(score.std, 2)}
+        content = {"ConvNet accuracy, %": rounded, "nets": nets, "training": training}
         text = json.dumps(content, indent=2) + "\n"
         write_atomically(Path(folder) / "scores.json", lambda file: file.write(text.encode()))
         write_report(folder)
@@ -251,7 +252,7 @@ def account(
 @app.command()
 def budget(file: Annotated[str, typer.Argument(metavar="FILE", help="A data set's ledger.")]) -> None:
     """What the runs in a ledger have spent together, and what is left."""
-    from dpdistill.private.ledger import DatasetLedger
+    from dpdistill.private.dataset_ledger import DatasetLedger
 
     summary = DatasetLedger(file).summary()
     listed = table("run", "date", "epsilon", "delta")

@@ -42,6 +42,8 @@ def output_folder(folder: str | os.PathLike, overwrite: bool = False) -> tuple[P
 def start(path: Path) -> Path:
     """Where to write: beside a new folder, in place of an earlier result."""
     if path.exists() and any(path.iterdir()):
+        for left in (*path.rglob(".*.part"), *path.glob(".report.html.*"), *path.glob(f"{CERTIFICATE}.new")):
+            left.unlink()
         return path
     target = path.with_name(path.name + ".partial")
     if target.exists():

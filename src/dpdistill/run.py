@@ -21,7 +21,9 @@ from dpdistill.private.accounting import Budget, Schedule, calibrate
 from dpdistill.private.blobs import digest_records
 from dpdistill.private.certificate import NO_NOISE, build_certificate, write_certificate
 from dpdistill.private.curator import Compute, Curator, NonPrivateCurator, check_query
-from dpdistill.private.ledger import MEMORY, DatasetLedger, LedgerError, RunLedger
+from dpdistill.private.database import LedgerError
+from dpdistill.private.dataset_ledger import DatasetLedger
+from dpdistill.private.ledger import MEMORY, RunLedger
 from dpdistill.private.noise import Entropy, SystemEntropy
 from dpdistill.query import Distilled, Method, Progress, no_progress
 from dpdistill.report import write_report

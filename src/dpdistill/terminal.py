@@ -16,6 +16,7 @@ out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 SAY_EVERY = 60.0
+STOPPED = 130
 
 
 class Bar:
@@ -83,19 +84,18 @@ def run_app(app: Callable[..., Any]) -> int:
         code = app(standalone_mode=False)
     except (ValueError, CuratorError) as error:
         return fail(str(error))
-    except BrokenPipeError:
-        raise
     except OSError as error:
         name = f": {error.filename}" if error.filename else ""
         return fail(f"{error.strerror or 'Input or output failed'}{name}")
     except MemoryError:
         return fail("There is not enough memory for this.")
     except (KeyboardInterrupt, typer.Abort):
-        err.print("Stopped. A run of distill goes on where it stopped with the same command.")
-        return 130
+        code = STOPPED
     except Exception as error:
         format_message = getattr(error, "format_message", None)
         if format_message is None:
             raise
         return fail(format_message())
+    if code == STOPPED:
+        err.print("Stopped. A run of distill goes on where it stopped with the same command.")
     return code if isinstance(code, int) else 0

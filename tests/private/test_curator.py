@@ -17,7 +17,7 @@ from dpdistill.data.records import Records
 from dpdistill.private import curator
 from dpdistill.private.accounting import Budget, Schedule
 from dpdistill.private.curator import Compute, Curator, CuratorError, NonPrivateCurator
-from dpdistill.private.ledger import LedgerError
+from dpdistill.private.database import LedgerError
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Stage
 from dpdistill.schema import Schema

@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 
 from dpdistill.private.accounting import Budget, Schedule, calibrate, epsilon_lower_bound, epsilon_rdp, gaussian_epsilon
-from dpdistill.private.ledger import DatasetLedger, LedgerError, RunLedger
+from dpdistill.private.database import LedgerError
+from dpdistill.private.dataset_ledger import DatasetLedger
+from dpdistill.private.ledger import RunLedger
 from dpdistill.query import Event, Stage
 
 SCHEDULE = Schedule((Stage(2), Stage(3, sampling_prob=0.25)), (4.0, 2.5), Budget(1.0))

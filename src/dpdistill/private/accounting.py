@@ -20,7 +20,7 @@ from dpdistill.private.gaussian import (
     root,
     sensitivity_factor,
 )
-from dpdistill.private.pld import compose, discretization_interval, epsilon_pld
+from dpdistill.private.pld import check_pld_delta, compose, discretization_interval, epsilon_pld
 from dpdistill.query import Event, Stage
 
 __all__ = [
@@ -182,6 +182,7 @@ def calibrate(plan: Sequence[Stage], budget: Budget) -> Schedule:
     if all(stage.sampling_prob == 1.0 for stage in plan):
         single = gaussian_noise_multiplier(budget.epsilon, budget.delta, budget.adjacency)
         return schedule(single * math.sqrt(math.fsum(stage.rounds * stage.weight**2 for stage in plan)))
+    check_pld_delta(budget.delta)
     return schedule(_search(lambda common: schedule(common).epsilon(), _clt_guess(plan, budget), budget.epsilon))
 
 

@@ -16,8 +16,9 @@ from dpdistill.data.records import Records
 from dpdistill.private.accounting import Schedule
 from dpdistill.private.blobs import pack
 from dpdistill.private.checks import CuratorError, check_query
+from dpdistill.private.database import LedgerError
 from dpdistill.private.grid import make_grid
-from dpdistill.private.ledger import LedgerError, RunLedger
+from dpdistill.private.ledger import RunLedger
 from dpdistill.private.linear import release_linear
 from dpdistill.private.noise import Entropy, SystemEntropy, rounded_gaussian
 from dpdistill.private.sampling import poisson_coins
@@ -246,5 +247,7 @@ class NonPrivateCurator(_Room):
         def rows_of(X: np.ndarray, y: np.ndarray) -> jax.Array:
             return _plain_rows(query, params, X, y)
 
-        total = self._sum(query, rows_of, indices, tuple(out.shape), np.float64, lambda z: np.asarray(np.isfinite(z).all(1)))
+        total = self._sum(
+            query, rows_of, indices, tuple(out.shape), np.float64, lambda z: np.asarray(np.isfinite(z).all(1))
+        )
         return Release(t, total, 0.0, None)

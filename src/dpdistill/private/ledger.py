@@ -1,4 +1,4 @@
-"""The ledgers: what a run has released, and what the runs on one data set have spent together."""
+"""The ledger of a run: what it has released, each round paid for once."""
 
 from __future__ import annotations
 
@@ -9,22 +9,27 @@ import os
 import secrets
 import sqlite3
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
-from datetime import date as Date
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from dpdistill.private.accounting import Budget, Group, Schedule, calibrate, compose
-from dpdistill.query import Event, Stage
+from dpdistill.private.accounting import Schedule
+from dpdistill.private.database import (
+    LedgerError,
+    check_format,
+    connect,
+    create_tables,
+    is_new,
+    sync_folder,
+    transaction,
+)
+from dpdistill.query import Event
 
 MEMORY = ":memory:"
 RUN_LEDGER = "ledger.sqlite"
 _RUN_FORMAT = 0x64700001
-_DATASET_FORMAT = 0x64700002
 
 _RUN_TABLES = (
     "CREATE TABLE run (id INTEGER PRIMARY KEY CHECK (id = 1), run_id TEXT NOT NULL, recipe TEXT NOT NULL,"
@@ -32,15 +37,6 @@ _RUN_TABLES = (
     "CREATE TABLE rounds (round INTEGER PRIMARY KEY, noise_multiplier REAL NOT NULL, sampling_prob REAL NOT NULL,"
     " stddev REAL NOT NULL, dtype TEXT NOT NULL, shape TEXT NOT NULL, value BLOB, params BLOB)",
 )
-_DATASET_TABLES = (
-    "CREATE TABLE ledger (id INTEGER PRIMARY KEY CHECK (id = 1), cap REAL)",
-    "CREATE TABLE runs (number INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, label TEXT NOT NULL,"
-    " date TEXT NOT NULL, schedule TEXT)",
-)
-
-
-class LedgerError(ValueError):
-    """A ledger that cannot be used as asked; its text is one sentence for the person at the door."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +114,7 @@ class RunLedger:
                 undo.callback(os.close, lock)
                 if overwrite:
                     _archive(folder)
-                db = _connect(folder / RUN_LEDGER, "WAL")
+                db = connect(folder / RUN_LEDGER, "WAL")
             undo.callback(db.close)
             _start_run(db, texts, digest, folder)
             ledger = cls(db, lock, digest)
@@ -155,7 +151,7 @@ class RunLedger:
                 pass
             finally:
                 os.unlink(aside)
-            _sync(folder)
+            sync_folder(folder)
         key = path.read_bytes()
         if len(key) != 32:
             raise LedgerError(f"Expected {path} to hold a key of 32 bytes; it is damaged.")
@@ -175,10 +171,10 @@ class RunLedger:
             LedgerError: there is no ledger in it, or it cannot be read.
         """
         path = Path(folder) / RUN_LEDGER
-        with closing(_connect(path, create=False)) as db:
+        with closing(connect(path, create=False)) as db:
             try:
-                _check_format(db, path, _RUN_FORMAT)
-                with _transaction(db, "BEGIN"):
+                check_format(db, path, _RUN_FORMAT)
+                with transaction(db, "BEGIN"):
                     recipe, schedule = db.execute("SELECT recipe, schedule FROM run").fetchone()
                     return RunRecord(json.loads(recipe), Schedule.from_json(schedule), _events(db))
             except LedgerError:
@@ -192,11 +188,11 @@ class RunLedger:
         path = Path(folder) / RUN_LEDGER
         if not path.exists():
             return None
-        with closing(_connect(path, create=False)) as db:
+        with closing(connect(path, create=False)) as db:
             try:
-                if _is_new(db):  # killed before its first transaction
+                if is_new(db):  # killed before its first transaction
                     return None
-                _check_format(db, path, _RUN_FORMAT)
+                check_format(db, path, _RUN_FORMAT)
                 return db.execute("SELECT run_id FROM run").fetchone()[0]
             except (sqlite3.Error, TypeError):
                 raise LedgerError(f"{path} is damaged.") from None
@@ -210,7 +206,7 @@ class RunLedger:
         Raises:
             LedgerError: the ledger belongs to a run on other records.
         """
-        with _transaction(self._db):
+        with transaction(self._db):
             stored = self._db.execute("SELECT digest FROM run").fetchone()[0]
             if stored is None and self.resume_at == 0:
                 self._db.execute("UPDATE run SET digest = ?", (digest,))
@@ -274,7 +270,7 @@ class RunLedger:
         row = (event.noise_multiplier, event.sampling_prob, float(stddev), value.dtype.str)
         blobs = (json.dumps(value.shape), value.tobytes(), params)
         try:
-            with _transaction(self._db):
+            with transaction(self._db):
                 self._check_round(round, event)
                 self._db.execute("INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (round, *row, *blobs))
         except sqlite3.Error as error:
@@ -300,7 +296,7 @@ class RunLedger:
         Args:
             before: the first round to keep, >= 0.
         """
-        with _transaction(self._db):
+        with transaction(self._db):
             self._db.execute("UPDATE rounds SET value = NULL, params = NULL WHERE round < ?", (before,))
 
     def events(self) -> tuple[Event, ...]:
@@ -319,201 +315,6 @@ class RunLedger:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-@dataclass(frozen=True)
-class LedgerRun:
-    """One run in a data set's ledger: its schedule is None when it had no privacy guarantee."""
-
-    run_id: str
-    label: str
-    date: str
-    schedule: Schedule | None
-
-
-@dataclass(frozen=True)
-class LedgerSummary:
-    """What the runs on a data set have spent together.
-
-    Args:
-        runs: the runs, in order.
-        delta: the delta of the first private run, at which all are composed; None before it.
-        adjacency: the relation of all runs; None before the first private run.
-        cap: the epsilon they may spend together, or None.
-        spent: their composed epsilon; infinite when one of them had no guarantee.
-        left: the largest epsilon of one more full-batch run that still fits the cap, rounded down; None without a cap.
-            It is not cap - spent: epsilons do not add up.
-    """
-
-    runs: tuple[LedgerRun, ...]
-    delta: float | None
-    adjacency: str | None
-    cap: float | None
-    spent: float
-    left: float | None
-
-
-class DatasetLedger:
-    """The ledger kept for a data set across runs; its cap is fixed by the first run.
-
-    Args:
-        file: the ledger's file, made by the first `reserve`.
-        cap: the epsilon all runs may spend together, > 0; None states no cap at creation, and keeps it later.
-
-    Raises:
-        LedgerError: a cap that is not positive and finite.
-
-    Guarantee:
-        With a cap, all reserved runs together are (cap, delta)-DP at the first run's delta.
-    """
-
-    def __init__(self, file: str | Path, cap: float | None = None) -> None:
-        if cap is not None and not 0.0 < cap < math.inf:
-            raise LedgerError(f"Expected 0 < cap={cap} < inf.")
-        self._file, self._cap = Path(file), cap
-
-    def reserve(self, run_id: str, label: str, schedule: Schedule | None, date: str | None = None) -> float:
-        """Pay for all rounds of a run, before it reads any record; a run that is there already pays nothing again.
-
-        Args:
-            run_id: the run's random name, `RunLedger.run_id`.
-            label: what the owner calls it.
-            schedule: what it costs; None for a run without a privacy guarantee.
-            date: ISO date, today's by default.
-
-        Returns:
-            The composed epsilon of all runs, this one included.
-
-        Raises:
-            LedgerError: it would exceed the cap, states another cap, relation or schedule, or the file is no ledger.
-        """
-        run = LedgerRun(run_id, label, date or Date.today().isoformat(), schedule)
-        text = None if schedule is None else schedule.to_json()
-        with self._open(create=True) as db, _transaction(db):
-            cap, runs = self._read_cap(db), _runs(db)
-            spent = self._admit(runs, cap, run)
-            if all(known.run_id != run_id for known in runs):
-                row = (run_id, label, run.date, text)
-                db.execute("INSERT INTO runs (run_id, label, date, schedule) VALUES (?, ?, ?, ?)", row)
-        return spent
-
-    def check(self, run_id: str | None, schedule: Schedule | None) -> float:
-        """What `reserve` would say, without writing anything: for a refusal before any record is opened.
-
-        Args:
-            run_id: the run's random name; None for a run that has none yet.
-            schedule: what it costs; None for a run without a privacy guarantee.
-
-        Returns:
-            The composed epsilon of all runs, this one included.
-
-        Raises:
-            LedgerError: as `reserve`.
-        """
-        cap, runs = self._cap, ()
-        if self._file.exists():
-            with self._open(create=False) as db, _transaction(db, "BEGIN"):
-                cap, runs = self._read_cap(db), _runs(db)
-        return self._admit(runs, cap, LedgerRun(run_id or "", "", "", schedule))
-
-    def _admit(self, runs: tuple[LedgerRun, ...], cap: float | None, run: LedgerRun) -> float:
-        """Composed epsilon with the run: one that is there already pays nothing again, one over the cap is refused."""
-        known = next((other for other in runs if other.run_id == run.run_id), None)
-        if known is not None:
-            if known.schedule != run.schedule:
-                raise LedgerError(f"Run {run.run_id} is in {self._file} with another schedule.")
-            return self._spent(runs)
-        spent = self._spent((*runs, run))
-        if cap is not None and spent > cap:
-            raise LedgerError(self._over(runs, spent, cap))
-        return spent
-
-    def summary(self) -> LedgerSummary:
-        """The runs, what they have spent together, and what still fits.
-
-        Raises:
-            LedgerError: there is no ledger in the file, or it has another cap.
-        """
-        with self._open(create=False) as db, _transaction(db, "BEGIN"):
-            cap, runs = self._read_cap(db), _runs(db)
-        delta, adjacency = _terms(runs)
-        spent = self._spent(runs)
-        left = None if cap is None else _left(runs, delta, adjacency, cap)
-        return LedgerSummary(runs, delta, adjacency, cap, spent, left)
-
-    def _spent(self, runs: tuple[LedgerRun, ...]) -> float:
-        delta, adjacency = _terms(runs)
-        relations = {run.schedule.budget.adjacency for run in runs if run.schedule}
-        if len(relations) > 1:
-            raise LedgerError(
-                f"The runs in {self._file} protect {adjacency}; one of another relation cannot join them."
-            )
-        if any(run.schedule is None for run in runs):
-            return math.inf
-        try:
-            return 0.0 if delta is None else compose(_groups(runs), delta, adjacency)
-        except ValueError as error:
-            raise LedgerError(f"What the runs in {self._file} spend cannot be composed: {error}") from None
-
-    def _over(self, runs: tuple[LedgerRun, ...], spent: float, cap: float) -> str:
-        if math.isinf(spent):
-            return f"A run without a privacy guarantee cannot join {self._file}: its cap is epsilon={cap}."
-        return (
-            f"With this run the data set would have spent epsilon={spent:.6g}, over the cap of {cap} in {self._file}."
-        )
-
-    def _read_cap(self, db: sqlite3.Connection) -> float | None:
-        if _is_new(db):
-            _create(db, _DATASET_TABLES, _DATASET_FORMAT)
-            db.execute("INSERT INTO ledger VALUES (1, ?)", (self._cap,))
-        _check_format(db, self._file, _DATASET_FORMAT)
-        cap = db.execute("SELECT cap FROM ledger").fetchone()[0]
-        if self._cap is not None and self._cap != cap:
-            raise LedgerError(f"Expected the cap that {self._file} was made with, {cap}; got cap={self._cap}.")
-        return cap
-
-    @contextmanager
-    def _open(self, create: bool) -> Iterator[sqlite3.Connection]:
-        db = _connect(self._file, "DELETE", "EXTRA", create)
-        try:
-            yield db
-        except sqlite3.Error as error:
-            raise LedgerError(f"{self._file} cannot be used as a ledger: {error}.") from None
-        finally:
-            db.close()
-
-
-def _runs(db: sqlite3.Connection) -> tuple[LedgerRun, ...]:
-    rows = db.execute("SELECT run_id, label, date, schedule FROM runs ORDER BY number").fetchall()
-    try:
-        return tuple(
-            LedgerRun(run_id, label, date, Schedule.from_json(schedule) if schedule else None)
-            for run_id, label, date, schedule in rows
-        )
-    except (KeyError, TypeError, ValueError):
-        raise LedgerError("The data set's ledger is damaged: a run in it has no schedule.") from None
-
-
-def _terms(runs: tuple[LedgerRun, ...]) -> tuple[float | None, Any]:
-    first = next((run.schedule.budget for run in runs if run.schedule), None)
-    return (first.delta, first.adjacency) if first else (None, None)
-
-
-def _groups(runs: tuple[LedgerRun, ...]) -> list[Group]:
-    return [group for run in runs if run.schedule for group in run.schedule.groups]
-
-
-def _left(runs: tuple[LedgerRun, ...], delta: float | None, adjacency: Any, cap: float) -> float:
-    """Bisection to cap / 10,000 over the epsilon of one more full-batch run; the lower end fits."""
-    if delta is None:
-        return cap
-    groups, low, high = _groups(runs), 0.0, cap
-    while high - low > 1e-4 * cap:
-        middle = (low + high) / 2
-        (noise_multiplier,) = calibrate((Stage(1),), Budget(middle, delta, adjacency)).noise_multipliers
-        fits = compose([*groups, (1, Event(noise_multiplier))], delta, adjacency) <= cap
-        low, high = (middle, high) if fits else (low, middle)
-    return low
 
 
 def _events(db: sqlite3.Connection) -> tuple[Event, ...]:
@@ -536,12 +337,12 @@ def _other_run(name: object, differ: list[str]) -> LedgerError:
 def _start_run(db: sqlite3.Connection, texts: dict[str, str], digest: bytes | None, name: object) -> None:
     """Make the tables in one transaction with the run's row, or check that the row says the same."""
     try:
-        with _transaction(db):
-            if _is_new(db):
-                _create(db, _RUN_TABLES, _RUN_FORMAT)
+        with transaction(db):
+            if is_new(db):
+                create_tables(db, _RUN_TABLES, _RUN_FORMAT)
                 row = (secrets.token_hex(16), texts["recipe"], texts["schedule"])
                 db.execute("INSERT INTO run VALUES (1, ?, ?, ?, NULL)", row)
-            _check_format(db, name, _RUN_FORMAT)
+            check_format(db, name, _RUN_FORMAT)
             recipe, schedule, stored = db.execute("SELECT recipe, schedule, digest FROM run").fetchone()
             same = {"recipe": recipe == texts["recipe"], "schedule": schedule == texts["schedule"]}
             same["records"] = None in (digest, stored) or digest == stored
@@ -551,71 +352,15 @@ def _start_run(db: sqlite3.Connection, texts: dict[str, str], digest: bytes | No
         raise LedgerError(f"The ledger in {name} cannot be used: {error}.") from None
 
 
-def _is_new(db: sqlite3.Connection) -> bool:
-    return db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0] == 0
-
-
-def _create(db: sqlite3.Connection, tables: tuple[str, ...], format: int) -> None:
-    for table in tables:
-        db.execute(table)
-    db.execute(f"PRAGMA user_version = {format}")
-
-
-def _check_format(db: sqlite3.Connection, name: object, format: int) -> None:
-    if db.execute("PRAGMA user_version").fetchone()[0] != format:
-        raise LedgerError(f"{name} holds another kind or version of ledger.")
-
-
-def _connect(path: Path, journal: str = "", synchronous: str = "FULL", create: bool = True) -> sqlite3.Connection:
-    if not create and not path.is_file():
-        raise LedgerError(f"There is no ledger at {path}.")
-    try:
-        if create and not path.exists():
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-            _sync(path.parent)
-        db = sqlite3.connect(path, timeout=60.0, isolation_level=None)
-    except (OSError, sqlite3.Error) as error:
-        raise LedgerError(f"{path} cannot be opened: {error}.") from None
-    try:
-        if journal:
-            db.execute(f"PRAGMA journal_mode = {journal}")
-        for pragma in (f"synchronous = {synchronous}", "fullfsync = 1", "checkpoint_fullfsync = 1"):
-            db.execute(f"PRAGMA {pragma}")
-    except sqlite3.Error as error:
-        db.close()
-        raise LedgerError(f"{path} is not a ledger: {error}.") from None
-    return db
-
-
-@contextmanager
-def _transaction(db: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
-    db.execute(begin)
-    try:
-        yield
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
-
-
 def _owner_folder(folder: Path) -> Path:
     try:
         if not folder.is_dir():
             folder.mkdir(mode=0o700, parents=True)
-            _sync(folder.parent)
+            sync_folder(folder.parent)
         folder.chmod(0o700)
     except OSError as error:
         raise LedgerError(f"The run's folder cannot be made: {error}.") from None
     return folder
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _lock(folder: Path) -> int:
@@ -635,11 +380,11 @@ def _archive(folder: Path) -> None:
     number = 1
     while (archived := folder / f"ledger-{number:03d}.sqlite").exists():
         number += 1
-    with suppress(LedgerError, sqlite3.Error), closing(_connect(path)) as db:  # a damaged one is archived as it is
+    with suppress(LedgerError, sqlite3.Error), closing(connect(path)) as db:  # a damaged one is archived as it is
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     # The main file last: until then the old ledger is whole, or was damaged before.
     for suffix in ("-wal", "-shm", ""):
         part = folder / (RUN_LEDGER + suffix)
         if part.exists():
             part.rename(f"{archived}{suffix}")
-    _sync(folder)
+    sync_folder(folder)

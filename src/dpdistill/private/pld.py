@@ -96,8 +96,7 @@ def epsilon_pld(
     Source:
         Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022; the dp_accounting library.
     """
-    if not _MIN_PLD_DELTA <= delta < 1.0:
-        raise ValueError(f"Expected {_MIN_PLD_DELTA} <= delta={delta} < 1 for privacy loss distributions.")
+    check_pld_delta(delta)
     sensitivity_factor(adjacency)
     merged = _merge(groups)
     interval = discretization_interval(merged, adjacency) if discretization is None else discretization
@@ -110,6 +109,12 @@ def epsilon_pld(
     if math.isnan(epsilon):
         raise ValueError(f"The privacy loss distribution of {merged} cannot be computed: raise the noise.")
     return epsilon
+
+
+def check_pld_delta(delta: float) -> None:
+    """Raise on a delta that no privacy loss distribution can answer for."""
+    if not _MIN_PLD_DELTA <= delta < 1.0:
+        raise ValueError(f"Expected {_MIN_PLD_DELTA} <= delta={delta} < 1 for privacy loss distributions.")
 
 
 @lru_cache(maxsize=4)

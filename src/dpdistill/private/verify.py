@@ -18,7 +18,8 @@ from dpdistill.private.accounting import (
     epsilon_rdp,
 )
 from dpdistill.private.certificate import CertificateError
-from dpdistill.private.ledger import RUN_LEDGER, LedgerError, RunLedger
+from dpdistill.private.database import LedgerError
+from dpdistill.private.ledger import RUN_LEDGER, RunLedger
 from dpdistill.query import Stage
 
 CLOSING = (

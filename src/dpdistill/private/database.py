@@ -1,0 +1,75 @@
+"""SQLite as the ledgers use it: every error is one sentence, every commit is synced."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class LedgerError(ValueError):
+    """A ledger that cannot be used as asked; its text is one sentence for the person at the door."""
+
+
+def is_new(db: sqlite3.Connection) -> bool:
+    """Nothing was ever written to it."""
+    return db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0] == 0
+
+
+def create_tables(db: sqlite3.Connection, tables: tuple[str, ...], format: int) -> None:
+    """Make the tables and mark the file with its format."""
+    for table in tables:
+        db.execute(table)
+    db.execute(f"PRAGMA user_version = {format}")
+
+
+def check_format(db: sqlite3.Connection, name: object, format: int) -> None:
+    """Raise LedgerError on a file of another kind."""
+    if db.execute("PRAGMA user_version").fetchone()[0] != format:
+        raise LedgerError(f"{name} holds another kind or version of ledger.")
+
+
+def connect(path: Path, journal: str = "", synchronous: str = "FULL", create: bool = True) -> sqlite3.Connection:
+    """A connection whose commits are on the disk when they return; LedgerError if the file is none of ours."""
+    if not create and not path.is_file():
+        raise LedgerError(f"There is no ledger at {path}.")
+    try:
+        if create and not path.exists():
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+            sync_folder(path.parent)
+        db = sqlite3.connect(path, timeout=60.0, isolation_level=None)
+    except (OSError, sqlite3.Error) as error:
+        raise LedgerError(f"{path} cannot be opened: {error}.") from None
+    try:
+        if journal:
+            db.execute(f"PRAGMA journal_mode = {journal}")
+        for pragma in (f"synchronous = {synchronous}", "fullfsync = 1", "checkpoint_fullfsync = 1"):
+            db.execute(f"PRAGMA {pragma}")
+    except sqlite3.Error as error:
+        db.close()
+        raise LedgerError(f"{path} is not a ledger: {error}.") from None
+    return db
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+    """All of the block, or nothing of it."""
+    db.execute(begin)
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Put a folder's entries on the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
