@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from dpdistill.schema import DataError
-from dpdistill.terminal import Bar, add_row, err, out, plain, run_app, say, table
+from dpdistill.terminal import Bar, add_row, err, out, plain, run_app, say, table, working
 
 app = typer.Typer(
     help="Distil a private labelled data set into a tiny synthetic one that may be shared.",
@@ -109,7 +109,8 @@ def distill(
         place: dict[str, Any] = {"run_dir": owner_folder(path), "overwrite": overwrite}
         if ledger is not None:
             run.check_cap(recipe, None if non_private else budget, ledger, cap, seed=seed or 0, **place)
-        records = load(data, "train", classes, bounds, resize, channels, not lenient)
+        with working("reading the records"):
+            records = load(data, "train", classes, bounds, resize, channels, not lenient)
         for note in records.notes:
             err.print(plain(note), markup=False)
         with Bar() as bar:
@@ -117,7 +118,8 @@ def distill(
                 result = run.distill_without_privacy(records, recipe, progress=bar, **paid)
             else:
                 result = run.distill(records, recipe, budget, progress=bar, **paid, **place)
-    result.save(path, replace)
+    with working("writing the certificate and the report"):
+        result.save(path, replace)
     if result.schedule is None:
         say(f"{path}: no privacy guarantee, epsilon is infinite.")
         return
@@ -184,7 +186,8 @@ def verify(
     """Re-check a certificate: arithmetic, plan, ledger and files. Exit code 1 if a check fails."""
     from dpdistill.private.verify import verify as check
 
-    result = check(folder, _plan_of(folder), run)
+    with working("checking"):
+        result = check(folder, _plan_of(folder), run)
     for item in result.checks:
         mark, style = {True: ("ok", "green"), False: ("FAIL", "bold red"), None: ("", None)}[item.passed]
         out.print(f"{mark:5}", style=style, end="", markup=False)
@@ -213,7 +216,7 @@ def methods() -> None:
     for name, method in METHODS.items():
         listed = table("field", "default", "use again", "meaning", title=f"{name}: {method.title.partition(': ')[2]}")
         for field in fields_of(name).values():
-            free = "free" if field.metadata["finish"] else "paid"
+            free = "free" if field.metadata["finish"] else "paid" if method.private else ""
             default = ",".join(field.default) if isinstance(field.default, tuple) else str(field.default)
             add_row(listed, field.name, default or "none", free, field.metadata["help"])
         out.print(listed, soft_wrap=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import typer
@@ -24,8 +25,9 @@ class Bar:
 
     def __init__(self) -> None:
         self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-            TextColumn("done, left"), TimeRemainingColumn(), console=err, disable=not err.is_terminal,
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+            TextColumn("after"), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+            console=err, disable=not err.is_terminal,
         )  # fmt: skip
         self._tasks: dict[str, Any] = {}
         self._said = 0.0
@@ -45,6 +47,11 @@ class Bar:
 
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
+
+
+def working(at: str) -> AbstractContextManager[Any]:
+    """Something moves on a terminal while there is nothing to count."""
+    return err.status(at) if err.is_terminal else nullcontext()
 
 
 def table(*columns: str, title: str | None = None) -> Table:

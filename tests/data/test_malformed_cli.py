@@ -7,13 +7,10 @@ import io
 import sys
 from pathlib import Path
 
+import malformed
 import pytest
 
 from dpdistill import cli
-
-sys.path.insert(0, str(Path(__file__).parent / "data"))
-
-import malformed
 
 CASES = list(malformed.cases())
 
