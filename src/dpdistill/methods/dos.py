@@ -165,7 +165,8 @@ class DOS:
         X = np.clip(np.asarray(carry[1]), -1.0, 1.0)
         if self.expand == 1:
             return Distilled(X, y, schema)
-        return Distilled(X, y, schema, (np.asarray(expanded(X, self.expand)), np.repeat(y, self.expand**2)))
+        tiles = np.asarray(expanded(jnp.asarray(X), self.expand))
+        return Distilled(X, y, schema, (tiles, np.repeat(y, self.expand**2)))
 
     def _start(self, state: Any, schema: Schema) -> Array:
         """N(0, I), or the pilot's class means under noise: no record has touched either but through a release."""
@@ -210,6 +211,6 @@ def _update(method: DOS, carry: tuple, grads: list[Array], step: Array) -> tuple
     """One step of Adam and of the average; the images stay in [-1, 1], as records do."""
     images, average, optimiser = carry
     updates, optimiser = method._optimiser().update(jnp.concatenate(grads), optimiser)
-    images = jnp.clip(optax.apply_updates(images, updates), -1.0, 1.0)
+    images = jnp.clip(optax.apply_updates(images, updates), -1.0, 1.0)  # type: ignore[arg-type]
     decay = jnp.minimum(method.average, (1 + step) / (10 + step))
     return images, decay * average + (1 - decay) * images, optimiser

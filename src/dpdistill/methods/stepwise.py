@@ -78,7 +78,7 @@ def _step(method: Stepwise, state: Any, params: Any, value: Array) -> Any:
         return jnp.sum(jnp.square(signal_of(query, params, images, method.per_class) - target)) / query.scale
 
     updates, optimiser = method.optimiser().update(jax.grad(loss)(state["images"]), state["optimiser"])
-    images = jnp.clip(optax.apply_updates(state["images"], updates), -1.0, 1.0)
+    images = jnp.clip(optax.apply_updates(state["images"], updates), -1.0, 1.0)  # type: ignore[arg-type]
     decay = jnp.minimum(method.average, (1 + t) / (10 + t))
     return {
         **state,
