@@ -1,6 +1,6 @@
 """Speed of stage 1, of the noise and of the calibration, each as a ratio or a unit that a noisy machine leaves meaning.
 
-    python benchmarks/speed.py [--width 64] [--records 2048]
+python benchmarks/speed.py [--width 64] [--records 2048]
 """
 
 from __future__ import annotations
