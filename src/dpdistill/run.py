@@ -28,7 +28,7 @@ from dpdistill.private.noise import Entropy, SystemEntropy
 from dpdistill.query import Distilled, Method, Progress, no_progress
 from dpdistill.report import write_report
 from dpdistill.schema import Schema
-from dpdistill.store import STATE, Store
+from dpdistill.store import Store
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,8 +154,10 @@ def distill(
     check_query(*method.ask(method.init(jax.random.key(seed), records.schema)), records.schema)
     folder = None if run_dir is None else Path(run_dir)
     place = MEMORY if folder is None else folder
-    key = RunLedger.digest_key(place)
-    digest = digest_records(records, key)
+    if ledger is not None:
+        # Before a ledger is archived: a refused run leaves everything as it was.
+        check_cap(method, schedule.budget, ledger, cap, seed=seed, run_dir=run_dir, overwrite=overwrite)
+    digest = digest_records(records, RunLedger.digest_key(place))
     with open_run(place, identity, schedule, digest, overwrite) as run_ledger:
         if ledger is not None:
             DatasetLedger(Path(ledger), cap).reserve(run_ledger.run_id, label, schedule)
@@ -273,7 +275,7 @@ def finish_again(
     schema, seed = Schema.from_json(run.recipe["schema"]), run.recipe["seed"]
     like = method.init(jax.random.key(seed), schema)
     t, state = Store(folder, RunLedger.run_id_in(folder) or "").load(like)
-    if t != run.schedule.rounds or len(run.events) != t or not (folder / STATE).exists():
+    if t != run.schedule.rounds or len(run.events) != t:
         raise LedgerError("This run is not complete: resume it with the command that started it.")
     distilled = method.finish(state, schema, progress)
     return Result(distilled, recipe_of(method, seed), run.schedule, run.recipe["noise"])
@@ -323,7 +325,6 @@ def open_run(folder: Any, identity: dict, schedule: Schedule, digest: bytes, ove
         ledger.close()
     ledger = RunLedger.open(folder, identity, schedule, digest, overwrite=True)
     (folder / handover.FINISHED).unlink(missing_ok=True)
-    (folder / STATE).unlink(missing_ok=True)
     return ledger
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ import numpy as np
 from dpdistill.private.blobs import pack, unpack
 from dpdistill.private.ledger import RunLedger
 
-STATE = "state.npz"
 EVERY = 15.0
 
 
@@ -22,31 +21,33 @@ class Store:
 
     Args:
         folder: the owner's folder of the run, or None.
-        run_id: of the run's ledger; a checkpoint of another run is not there.
+        run_id: of the run's ledger; its checkpoint bears this name, and that of another run is left alone.
         ledger: drops the values of rounds that a synced checkpoint includes; None for a run without a ledger.
     """
 
     def __init__(self, folder: Path | None, run_id: str = "", ledger: RunLedger | None = None) -> None:
-        self._folder, self._ledger, self._saved_at = folder, ledger, time.monotonic()
-        self._run = np.frombuffer(hashlib.sha256(run_id.encode()).digest(), np.uint8)
+        self._path = None if folder is None else folder / f"state-{run_id}.npz"
+        self._ledger, self._saved_at = ledger, time.monotonic()
 
     def load(self, like: Any) -> tuple[int, Any]:
         """(round to go on with, state): the checkpoint, or (0, like) when there is none.
 
         Raises:
-            ValueError: the checkpoint does not fit the recipe.
+            ValueError: the checkpoint is damaged.
         """
-        path = None if self._folder is None else self._folder / STATE
-        if path is None or not path.exists():
+        if self._path is None or not self._path.exists():
             return 0, like
-        run, t, state = unpack(path.read_bytes(), (self._run, np.zeros((), np.int64), like))
-        return (int(t), state) if np.array_equal(run, self._run) else (0, like)
+        try:
+            t, state = unpack(self._path.read_bytes(), (np.zeros((), np.int64), like))
+        except (ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            raise ValueError(f"The checkpoint {self._path} is damaged: put back a copy of it.") from None
+        return int(t), state
 
     def save(self, t: int, state: Any, last: bool = False) -> None:
         """Keep the state before round t, at most every 15 seconds and after the last round."""
-        if self._folder is None or (not last and time.monotonic() - self._saved_at < EVERY):
+        if self._path is None or (not last and time.monotonic() - self._saved_at < EVERY):
             return
-        write_synced(self._folder / STATE, pack((self._run, np.asarray(t, np.int64), state)))
+        write_synced(self._path, pack((np.asarray(t, np.int64), state)))
         if self._ledger is not None:
             self._ledger.drop_values(t)
         self._saved_at = time.monotonic()
