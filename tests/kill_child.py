@@ -112,7 +112,7 @@ def trap_files() -> None:
     replace, rename, link = os.replace, os.rename, os.link
 
     def trapped_replace(source, target):
-        name, checkpoint = Path(target).name, Path(target).name == store.STATE
+        name, checkpoint = Path(target).name, Path(target).name.startswith("state-")
         die("checkpoint-before" if checkpoint else f"{name}-before", anywhere=not checkpoint)
         replace(source, target)
         die("checkpoint-after" if checkpoint else f"{name}-after", anywhere=not checkpoint)
