@@ -269,6 +269,14 @@ class SpeakingEncoder:
         return speak(self.how, X)
 
 
+@dataclass(frozen=True)
+class Halve:
+    """An encoder whose arithmetic is exact."""
+
+    def __call__(self, X: Any) -> Any:
+        return X.reshape(X.shape[0], -1) / 2
+
+
 class TestErrors:
     @pytest.mark.parametrize(
         "error_in",
@@ -281,6 +289,20 @@ class TestErrors:
     )
     def test_say_nothing(self, error_in):
         contract.check_errors_say_nothing(error_in)
+
+    @pytest.mark.filterwarnings("error")
+    @pytest.mark.parametrize("encoder", [None, Halve()])
+    def test_traps_of_debuggers_are_off(self, encoder, capfd):
+        records = make_records(6)
+        X = np.array(records.X, np.float64)
+        X[2, 0, 0, 0], X[3, 0, 0, 0] = np.nan, 1e300
+        records, query = Records(X, np.arange(6) % 3, contract.SCHEMA), FlatQuery(encoder=encoder)
+        value = make_curator(records, entropy=NoNoise()).release(0, query, 1e30).value
+        with jax.debug_nans(True), jax.debug_infs(True), np.errstate(all="raise"):
+            trapped = make_curator(records, entropy=NoNoise()).release(0, query, 1e30).value
+        np.testing.assert_array_equal(trapped, value)
+        assert value.any()
+        assert capfd.readouterr() == ("", "")
 
     def test_of_a_query_that_fails_on_real_records_only(self):
         with pytest.raises(CuratorError) as caught:
@@ -370,14 +392,6 @@ class TestEdges:
                 with pytest.raises(TypeError, match=r"cannot be pickled or copied"):
                     refused(secret)
         assert repr(make_curator(records)) == "<Curator: nothing about its records is shown>"
-
-
-@dataclass(frozen=True)
-class Halve:
-    """An encoder whose arithmetic is exact."""
-
-    def __call__(self, X: Any) -> Any:
-        return X.reshape(X.shape[0], -1) / 2
 
 
 class TestEncoder:

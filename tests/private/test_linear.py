@@ -165,8 +165,41 @@ class TestSensitivity:
         found = linear_sum(records, dataclasses.replace(QUERY, flaw=flaw))
         np.testing.assert_allclose(found, plain(subset(records, records.y != 1)), atol=STEP)
 
+    @pytest.mark.parametrize("flaw", ["nan norms", "inf norms"])
+    def test_traps_of_debuggers_are_off(self, flaw, capfd):
+        records, query = known(12), dataclasses.replace(QUERY, flaw=flaw)
+        value = linear_sum(records, query)
+        with jax.debug_nans(True), jax.debug_infs(True), np.errstate(all="raise"):
+            np.testing.assert_array_equal(linear_sum(records, query), value)
+        assert capfd.readouterr() == ("", "")
+
     def test_no_records(self):
         assert not linear_sum(subset(known(3), [])).any()
+
+    @pytest.mark.parametrize("bad", [np.nan, np.inf])
+    def test_a_record_that_is_not_finite_contributes_nothing_and_its_norm_is_never_asked_for(self, bad, capfd):
+        records = known(6)
+        X = np.array(records.X)
+        X[3, 0, 0, 0] = bad
+        chunk = (X, np.asarray(records.y), 6)
+        value, _ = release_linear(QUERY, W, [chunk], (K, D), K, NOISE, NoNoise())
+        with jax.debug_nans(True), jax.debug_infs(True):
+            trapped, _ = release_linear(QUERY, W, [chunk], (K, D), K, NOISE, NoNoise())
+        np.testing.assert_array_equal(trapped, value)
+        others = np.arange(6) != 3
+        np.testing.assert_allclose(value, plain(subset(records, others)), atol=STEP)
+        assert capfd.readouterr() == ("", "")
+
+    @pytest.mark.filterwarnings("error")
+    def test_a_record_of_norm_zero_is_not_spoken_of(self):
+        # C / 1e-300 is beyond the largest float.
+        records = Records(np.zeros((3, 8, 8, 1), np.float32), np.arange(3), contract.SCHEMA)
+        query = SoftmaxGradient(1e10, error=0.0)
+        assert not linear_sum(records, query).any()
+        with np.errstate(all="raise"):
+            assert not release_linear(
+                query, W, [(np.asarray(records.X), np.arange(3), 3)], (K, D), K, NOISE, NoNoise()
+            )[0].any()
 
 
 class TestNoise:

@@ -63,17 +63,21 @@ def release_linear(
     # A power of two: multiples of the step below 2**53 of them are exact in float64.
     step = 2.0 ** math.floor(math.log2(SLACK * C / math.sqrt(d)))
     sensitivity = C + step * math.sqrt(d) + 2 * E
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), np.errstate(all="ignore"):
         total = np.zeros(shape, np.float64)
         for X, y, valid in chunks:
-            known = (np.arange(len(y)) < valid) & (y >= 0) & (y < classes)
-            bounds = np.asarray(_norms(query, params, X, y))
+            finite = np.isfinite(X.reshape(len(y), -1)).all(1)
+            known = finite & (np.arange(len(y)) < valid) & (y >= 0) & (y < classes)
+            bounds = np.asarray(_norms(query, params, *_only(known, X, y)))
             usable = known & np.isfinite(bounds) & (bounds >= 0)
             w = np.where(usable, np.minimum(1.0, C / np.maximum(np.where(usable, bounds, 1.0), 1e-300)), 0.0)
-            usable_rows = usable.reshape(-1, *[1] * (X.ndim - 1))
-            # Rows without weight are replaced by zeros, not multiplied: 0 * NaN is NaN.
-            total += np.asarray(_weighted_sum(query, params, np.where(usable_rows, X, 0), np.where(usable, y, 0), w))
+            total += np.asarray(_weighted_sum(query, params, *_only(usable, X, y), w))
     if not np.isfinite(total).all():
         raise ValueError("The weighted sum is not finite.")
     noise = rounded_gaussian(shape, noise_multiplier * sensitivity / step, entropy)
     return (np.rint(total / step) + noise) * step, noise_multiplier * sensitivity
+
+
+def _only(kept: np.ndarray, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The other rows are replaced by zeros, not multiplied: 0 * NaN is NaN."""
+    return np.where(kept.reshape(-1, *[1] * (X.ndim - 1)), X, 0), np.where(kept, y, 0)
