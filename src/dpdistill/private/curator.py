@@ -147,9 +147,11 @@ class Curator(_Room):
 
     Guarantee:
         The release of round t is S + N(0, (noise_multiplier clip_norm)^2) rounded to the grid, S a sum over a Poisson
-        sample of integer contributions of norm at most clip_norm: sensitivity clip_norm under add-or-remove, at most
-        2 clip_norm under replace-one, whatever the query's float arithmetic did. Errors after loading are fixed
-        sentences of public facts.
+        sample of integer contributions. Each has norm at most clip_norm, whatever the query's float arithmetic did. The
+        sensitivity is clip_norm under add-or-remove and at most 2 clip_norm under replace-one, provided that removing a
+        record leaves the integers of the others as they are: XLA must give a row the same integers in every place of a
+        chunk. Tests hold that for the queries of our methods on a CPU; it is not claimed for a GPU. Errors after
+        loading are fixed sentences of public facts.
     """
 
     def __init__(

@@ -21,8 +21,9 @@ class Grid:
         float_clip: C (1 - sqrt(d)/(2K) - 2**-12), the norm to clip to in floats so that rounding stays within K.
 
     Guarantee:
-        With inadmissible records set to zero, one record moves the integer sum by at most K steps = clip_norm under
-        add-or-remove and by at most 2K under replace-one, whatever the float arithmetic before it did.
+        With inadmissible records set to zero, every row that is summed has norm at most K, whatever the float
+        arithmetic before it did. If the other rows stay as they are, one record moves the integer sum by at most
+        K steps = clip_norm under add-or-remove and by at most 2K under replace-one.
     """
 
     K: int
