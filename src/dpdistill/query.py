@@ -60,7 +60,10 @@ class LinearQuery(Query, Protocol):
 
     @property
     def error_bound(self) -> float:
-        """E: worst-case L2 error of norms and weighted_sum in float64, in units of the contribution."""
+        """e: worst-case L2 error of one record's arithmetic in float64, in units of the contribution.
+
+        A contribution exceeds its norm bound by at most e, and a weighted sum of m records is off by at most m e.
+        """
         ...
 
 

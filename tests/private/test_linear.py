@@ -16,11 +16,18 @@ from scipy import stats
 from dpdistill.data.records import Records
 from dpdistill.private.accounting import Budget, Schedule
 from dpdistill.private.curator import CuratorError
-from dpdistill.private.linear import SLACK, release_linear
+from dpdistill.private.linear import SLACK, SLACK_TEXT, release_linear
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, LinearQuery, Stage
 
 D, K = 64, 3
+NARROW: dict[str, Any] = {
+    "square": lambda X: jnp.square(X).sum(1).astype(jnp.float64),
+    "mul": lambda X: jax.lax.fori_loop(0, 2, lambda _, v: v * 2, X[:, 0]).astype(jnp.float64),
+    "dot_general": lambda X: jnp.dot(X, X[0], preferred_element_type=jnp.float64),
+    "convert_element_type": lambda X: X[:, 0].astype(jnp.float64).astype(jnp.bfloat16).astype(jnp.float64),
+    "reduce_precision": lambda X: jax.lax.reduce_precision(X[:, 0].astype(jnp.float64), 8, 7),
+}
 W = np.random.default_rng(8).normal(size=(K, D))
 
 
@@ -28,7 +35,7 @@ W = np.random.default_rng(8).normal(size=(K, D))
 class SoftmaxGradient:
     """(p - y) x^T of multinomial logistic regression: its norm is ||p - y|| ||x||, exactly.
 
-    The relative error of either product of float64 is below 2^-40 for d = 64, hence E <= 2^-40 n C for n records.
+    The relative error of either product of float64 is below 2^-40 for d = 64, hence e <= 2^-40 C for one record.
     """
 
     clip_norm: float = 0.5
@@ -49,6 +56,7 @@ class SoftmaxGradient:
         return jnp.outer(jax.nn.softmax(params @ x.ravel()) - jax.nn.one_hot(y, K), x.ravel())
 
     def norms(self, params: Any, X: Any, y: Any) -> Any:
+        raw = X.reshape(X.shape[0], -1)
         X, R = self.residuals(params, X, y)
         if self.flaw == "speech in norms":
             jax.debug.print("{}", X.mean())
@@ -56,6 +64,8 @@ class SoftmaxGradient:
         broken = {"nan norms": jnp.nan, "inf norms": jnp.inf, "negative norms": -1.0}
         if self.flaw in broken:
             found = jnp.where(y == 1, broken[self.flaw], found)
+        if self.flaw in NARROW:
+            found = found + 0.0 * NARROW[self.flaw](raw)
         return found.astype(jnp.float32) if self.flaw == "norms in float32" else found
 
     def weighted_sum(self, params: Any, X: Any, y: Any, w: Any) -> Any:
@@ -65,6 +75,8 @@ class SoftmaxGradient:
         if self.flaw == "a sum that is not finite":
             X = X / jnp.where(jnp.any(y == 2), 0.0, 1.0)
         found = (w[:, None] * R).T @ X
+        if self.flaw == "narrow products":
+            found = ((w[:, None] * R).T.astype(jnp.float32) @ X.astype(jnp.float32)).astype(jnp.float64)
         if self.flaw == "a sum of another shape":
             return found.T
         return found.astype(jnp.float32) if self.flaw == "sum in float32" else found
@@ -72,7 +84,7 @@ class SoftmaxGradient:
 
 QUERY = SoftmaxGradient()
 STEP = 2.0 ** math.floor(math.log2(SLACK * QUERY.clip_norm / math.sqrt(K * D)))
-DELTA = QUERY.clip_norm + STEP * math.sqrt(K * D) + 2 * QUERY.error
+DELTA = QUERY.clip_norm + STEP * math.sqrt(K * D) + SLACK * QUERY.clip_norm
 
 
 def plain(records: Records, clip_norm: float = QUERY.clip_norm) -> np.ndarray:
@@ -155,7 +167,7 @@ class TestSensitivity:
 
     @pytest.mark.parametrize("clip_norm", [1e-7, 0.3, 1.0, 7.0])
     def test_delta_is_the_clip_norm_within_a_thousandth(self, clip_norm):
-        query = SoftmaxGradient(clip_norm, error=SLACK / 4 * clip_norm)
+        query = SoftmaxGradient(clip_norm, error=SLACK / 8 * clip_norm)
         stddev = make_curator(known(3)).release(0, query, W).stddev
         assert clip_norm < stddev / NOISE <= 1.001 * clip_norm
 
@@ -201,6 +213,18 @@ class TestSensitivity:
                 query, W, [(np.asarray(records.X), np.arange(3), 3)], (K, D), K, NOISE, NoNoise()
             )[0].any()
 
+    def test_the_noise_follows_neither_the_error_bound_nor_the_number_of_records(self):
+        stddevs = [
+            make_curator(known(n)).release(0, dataclasses.replace(QUERY, error=error), W).stddev
+            for n, error in ((0, 0.0), (3, 1e-8), (40, 0.0), (40, 3e-6), (1, SLACK / 2 * QUERY.clip_norm * (1 - 1e-9)))
+        ]
+        assert stddevs == [pytest.approx(NOISE * DELTA, rel=1e-12)] * 5
+        assert len(set(stddevs)) == 1
+
+    def test_the_certificate_says_so(self):
+        assert SLACK_TEXT.startswith("float64 ghost sum, bound E = 0.00025 clip_norm: ")
+        assert SLACK == 2 * 0.00025
+
 
 class TestNoise:
     def test_it_has_the_stated_standard_deviation(self):
@@ -236,6 +260,33 @@ class TestRefusals:
             release_linear(query, W, [], (K, D), K, NOISE, SeededEntropy(1))
         with pytest.raises(CuratorError, match="Round 0 could not be answered; nothing was released"):
             make_curator(known(3)).release(0, query, W)
+
+    def test_more_records_than_the_error_bound_allows(self):
+        allowed = SLACK / 2 * QUERY.clip_norm
+        for n, share in ((1, 1.001), (5, 5.001), (12, 12.001)):
+            query = dataclasses.replace(QUERY, error=allowed / share)
+            assert make_curator(known(n), chunk=2).release(0, query, W).round == 0
+            with pytest.raises(CuratorError) as caught:
+                make_curator(known(n + 1), chunk=2).release(0, query, W)
+            assert str(caught.value) == contract.FAILED
+
+    @pytest.mark.parametrize(("m", "n", "fits"), [(1, 10**12, True), (1, 2 * 10**12, False), (4, 10**12, False)])
+    def test_more_records_than_float64_can_add(self, m, n, fits):
+        query = dataclasses.replace(QUERY, error=0.0)
+        # A generator may state any number of records; only m chunks are added.
+        chunks = [(np.zeros((3, 8, 8, 1), np.float32), np.arange(3), n // m)] * m
+        release = lambda: release_linear(query, W, chunks, (K, D), K, NOISE, SeededEntropy(1))  # noqa: E731
+        if fits:
+            assert release()[1] == pytest.approx(NOISE * DELTA)
+        else:
+            with pytest.raises(ValueError, match="The records are too many for the error bound"):
+                release()
+
+    @pytest.mark.parametrize("flaw", [*NARROW, "narrow products"])
+    def test_arithmetic_of_fewer_bits_than_float64(self, flaw):
+        of, primitive = ("norms", flaw) if flaw in NARROW else ("weighted_sum", "convert_element_type")
+        with pytest.raises(CuratorError, match=f"Expected {of} in float64 throughout; it holds '{primitive}' of fewer"):
+            make_curator(known(3)).release(0, dataclasses.replace(QUERY, flaw=flaw), W)
 
     def test_a_sum_that_is_not_finite(self):
         query = dataclasses.replace(QUERY, flaw="a sum that is not finite")

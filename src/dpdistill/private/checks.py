@@ -13,6 +13,11 @@ from dpdistill.query import LinearQuery, Params, Query
 from dpdistill.schema import Schema
 
 FORBIDDEN = ("callback", "print", "infeed", "outfeed")
+MOVES = (
+    *("reshape", "transpose", "squeeze", "broadcast_in_dim", "slice", "dynamic_slice", "split", "gather"),
+    *("concatenate", "pad", "rev", "copy", "copy_p"),
+)
+"""What may be done to numbers narrower than float64 in a linear query, besides widening them: none of it rounds."""
 
 
 class CuratorError(RuntimeError):
@@ -29,7 +34,7 @@ def check_query(query: Query, params: Params, schema: Schema) -> tuple[int, ...]
 
     Raises:
         CuratorError: a clip norm that is no positive number, a contribution that could speak while it is computed, or
-            a linear query that is by class or not in float64.
+            a linear query that is by class or not in float64 throughout.
     """
     if not 0.0 < query.clip_norm < math.inf:
         raise CuratorError(f"Expected clip_norm={query.clip_norm} > 0 and finite.")
@@ -68,18 +73,25 @@ def _check_linear(
     if query.encoder is not None:
         x = jax.eval_shape(query.encoder, x)
     y, w = jax.ShapeDtypeStruct((rows,), jnp.int64), jax.ShapeDtypeStruct((rows,), jnp.float64)
-    found = (("norms", _quiet(query.norms, params, x, y), (rows,)),)
-    found += (("weighted_sum", _quiet(query.weighted_sum, params, x, y, w), shape),)
-    for name, out, expected in found:
+    found = (("norms", *_traced(query.norms, params, x, y), (rows,)),)
+    found += (("weighted_sum", *_traced(query.weighted_sum, params, x, y, w), shape),)
+    for name, jaxpr, out, expected in found:
+        _refuse_speech(jaxpr)
         if out.shape != expected or out.dtype != jnp.float64:
             raise CuratorError(f"Expected {name} in float64 of shape {expected}; got {out.dtype} {out.shape}.")
+        _refuse_narrow(name, jaxpr)
 
 
 def _quiet(f: Any, *abstract: Any) -> Any:
     """Shape and type of f's result, once it is sure that f does not speak."""
-    jaxpr, out = jax.make_jaxpr(f, return_shape=True)(*abstract)
-    _refuse_speech(jaxpr.jaxpr)
+    jaxpr, out = _traced(f, *abstract)
+    _refuse_speech(jaxpr)
     return out
+
+
+def _traced(f: Any, *abstract: Any) -> tuple[Any, Any]:
+    jaxpr, out = jax.make_jaxpr(f, return_shape=True)(*abstract)
+    return jaxpr.jaxpr, out
 
 
 def _refuse_speech(jaxpr: Any) -> None:
@@ -87,8 +99,31 @@ def _refuse_speech(jaxpr: Any) -> None:
         name = equation.primitive.name
         if any(word in name for word in FORBIDDEN):
             raise CuratorError(f"The query is refused: it holds {name!r}, which can carry records out of the room.")
-        for value in equation.params.values():
-            for inner in value if isinstance(value, (tuple, list)) else (value,):
-                inner = getattr(inner, "jaxpr", inner)
-                if hasattr(inner, "eqns"):
-                    _refuse_speech(inner)
+        for inner in _inside(equation):
+            _refuse_speech(inner)
+
+
+def _refuse_narrow(of: str, jaxpr: Any) -> None:
+    """Arithmetic in less than float64 is refused: its rounding is beyond any stated error bound."""
+    for equation in jaxpr.eqns:
+        name, inner = equation.primitive.name, _inside(equation)
+        for one in inner:
+            _refuse_narrow(of, one)
+        narrow = any(map(_is_narrow, (*equation.invars, *equation.outvars))) and not inner and name not in MOVES
+        widened = name == "convert_element_type" and equation.params["new_dtype"] == jnp.float64
+        if (narrow and not widened) or name == "reduce_precision":
+            raise CuratorError(f"Expected {of} in float64 throughout; it holds {name!r} of fewer bits.")
+
+
+def _is_narrow(variable: Any) -> bool:
+    dtype = getattr(variable.aval, "dtype", None)
+    return dtype is not None and jnp.issubdtype(dtype, jnp.inexact) and jnp.finfo(dtype).bits < 64
+
+
+def _inside(equation: Any) -> list[Any]:
+    """The jaxprs that an equation calls."""
+    values = (
+        v for value in equation.params.values() for v in (value if isinstance(value, (tuple, list)) else (value,))
+    )
+    found = (getattr(value, "jaxpr", value) for value in values)
+    return [jaxpr for jaxpr in found if hasattr(jaxpr, "eqns")]

@@ -14,6 +14,8 @@ from dpdistill.query import LinearQuery, Params
 
 Chunk = tuple[np.ndarray, np.ndarray, int]
 SLACK = 5e-4
+SLACK_TEXT = f"float64 ghost sum, bound E = {SLACK / 2} clip_norm: noise for a sensitivity of at most 1.001 clip_norm"
+"""What a certificate says of the arithmetic of linear queries."""
 
 
 @partial(jax.jit, static_argnums=0)
@@ -40,7 +42,7 @@ def release_linear(
         scale_i = min(1, C / bound_i),   sum rounded to the step gamma,   stddev = noise_multiplier Delta
 
     Args:
-        query: norm bounds and weighted sums in float64, with the worst-case error E of their arithmetic.
+        query: norm bounds and weighted sums in float64, with the worst-case error e of one record's arithmetic.
         params: its parameters.
         chunks: records in chunks of one shape.
         shape: of one contribution.
@@ -52,19 +54,28 @@ def release_linear(
         The release (float64) and its standard deviation.
 
     Raises:
-        ValueError: an error bound that is negative or too large for the clip norm.
+        ValueError: an error bound that is negative or too large for the clip norm, or for so many records.
 
     Guarantee:
-        Sensitivity Delta = C + gamma sqrt(d) + 2 E <= 1.001 C under add-or-remove, 2 Delta under replace-one.
+        Sensitivity Delta = C + gamma sqrt(d) + 2 E <= 1.001 C under add-or-remove, 2 Delta under replace-one, with
+        E = 2.5e-4 C whatever e and the number of records. For n records in m chunks the sum is off by at most
+
+            n e + m 2^-52 n C,
+
+        e a record and, for each of the m additions, half a unit in the last place (2^-53) of a sum of norm at most n C;
+        the other half pays for the rounding of the scales. More than E is refused: that a data set is so large is not
+        private (with e = 0 and chunks of 32, beyond six million records). As for every query, a record's share must
+        not depend on its place in a chunk by more than e.
     """
-    d, C, E = math.prod(shape), query.clip_norm, query.error_bound
-    if not 0.0 <= E <= SLACK / 2 * C:
-        raise ValueError(f"Expected 0 <= error_bound={E} <= {SLACK / 2} clip_norm.")
+    d, C, error = math.prod(shape), query.clip_norm, query.error_bound
+    E = SLACK / 2 * C
+    if not 0.0 <= error <= E:
+        raise ValueError(f"Expected 0 <= error_bound={error} <= {SLACK / 2} clip_norm.")
     # A power of two: multiples of the step below 2**53 of them are exact in float64.
     step = 2.0 ** math.floor(math.log2(SLACK * C / math.sqrt(d)))
     sensitivity = C + step * math.sqrt(d) + 2 * E
     with jax.enable_x64(True), np.errstate(all="ignore"):
-        total = np.zeros(shape, np.float64)
+        total, rows, additions = np.zeros(shape, np.float64), 0, 0
         for X, y, valid in chunks:
             finite = np.isfinite(X.reshape(len(y), -1)).all(1)
             known = finite & (np.arange(len(y)) < valid) & (y >= 0) & (y < classes)
@@ -72,6 +83,9 @@ def release_linear(
             usable = known & np.isfinite(bounds) & (bounds >= 0)
             w = np.where(usable, np.minimum(1.0, C / np.maximum(np.where(usable, bounds, 1.0), 1e-300)), 0.0)
             total += np.asarray(_weighted_sum(query, params, *_only(usable, X, y), w))
+            rows, additions = rows + valid, additions + 1
+    if not rows * error + additions * 2.0**-52 * rows * C <= E:
+        raise ValueError("The records are too many for the error bound.")
     if not np.isfinite(total).all():
         raise ValueError("The weighted sum is not finite.")
     noise = rounded_gaussian(shape, noise_multiplier * sensitivity / step, entropy)
