@@ -15,6 +15,7 @@ from dpdistill.query import Stage
 from dpdistill.schema import Schema
 
 RECIPE = {"method": "ldpdc", "fields": {"per_class": 10}}
+WHOLE = {**RECIPE, "seed": 0, "origin": "package default", "title": "LDPDC", "noise": "operating-system entropy"}
 SCHEMA = Schema((8, 8, 1), (0.0, 16.0), tuple("0123456789"))
 PLAN = (Stage(4), Stage(6, weight=2.0))
 FULL = calibrate(PLAN, Budget(1.0))
@@ -31,8 +32,8 @@ def make(folder, schedule=FULL, **changes):
     return folder
 
 
-def run_all(folder, schedule=FULL, rounds=None):
-    with RunLedger.open(folder, RECIPE, schedule, b"d") as ledger:
+def run_all(folder, schedule=FULL, rounds=None, recipe=None):
+    with RunLedger.open(folder, recipe or WHOLE, schedule, b"d") as ledger:
         for t in range(schedule.rounds if rounds is None else rounds):
             ledger.commit(t, schedule.event(t), np.zeros(2), 1.0)
 
@@ -129,6 +130,8 @@ class TestHonest:
         verification = verify(demo)
         assert verification.passed
         assert (results(verification)["plan"], results(verification)["ledger"]) == (None, None)
+        plan = next(check.detail for check in verification.checks if check.name == "plan")
+        assert plan == "The recipe is unknown to this version: its plan was not checked."
 
     def test_a_run_that_stopped_early(self, demo):
         run_all(demo.with_name("demo.run"), rounds=3)
@@ -292,6 +295,63 @@ class TestFails:
         assert "they disagree" in verification.checks[6].detail
 
 
+OTHERS = [
+    ({"method": "dos"}, "method"),
+    ({"seed": 1}, "seed"),
+    ({"origin": "selected on digits"}, "origin"),
+]
+
+
+class TestRecipe:
+    def test_of_the_folder(self, demo):
+        (demo / "recipe.json").write_text(json.dumps(WHOLE))
+        verification = verify(demo)
+        assert failed(verification) == []
+        assert results(verification)["recipe"] is True
+
+    @pytest.mark.parametrize(("change", "name"), [*OTHERS, ({"fields": {"per_class": 5}}, "fields")])
+    @pytest.mark.parametrize("schedule", [FULL, None], ids=["private", "without a guarantee"])
+    def test_another_recipe_in_the_folder(self, tmp_path, schedule, change, name):
+        demo = make(tmp_path / "demo", schedule)
+        (demo / "recipe.json").write_text(json.dumps(WHOLE | change))
+        verification = verify(demo)
+        assert failed(verification) == ["recipe"]
+        assert verification.checks[2].detail == f"recipe.json and the certificate differ in {name}."
+        (demo / "recipe.json").write_text(json.dumps({k: v for k, v in WHOLE.items() if k not in change}))
+        assert failed(verify(demo)) == ["recipe"]
+
+    @pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000, '"\x00'])
+    def test_what_is_no_recipe(self, demo, text):
+        (demo / "recipe.json").write_text(text)
+        assert failed(verify(demo)) == ["recipe"]
+
+    @pytest.mark.parametrize(("change", "name"), OTHERS)
+    @pytest.mark.parametrize("free", [None, {"per_class"}])
+    def test_another_recipe_in_the_ledger(self, demo, change, name, free):
+        run_all(demo.with_name("demo.run"), recipe=WHOLE | change)
+        verification = verify(demo, free=free)
+        assert failed(verification) == ["ledger"]
+        assert verification.checks[5].detail == f"The run's ledger has another recipe than the certificate: {name}."
+
+    @pytest.mark.parametrize("fields", [{"per_class": 5}, {}, {"per_class": 10, "\x1b[2J\ud800": 1}])
+    def test_other_fields_in_the_ledger(self, demo, fields):
+        changed = "per_class" if len(fields) < 2 else "\x1b[2J\ud800"
+        # Another origin goes with other fields.
+        run_all(demo.with_name("demo.run"), recipe=WHOLE | {"fields": fields, "origin": "caller changed per_class"})
+        for free, passed in (({changed}, True), ((), False), ({"rounds"}, False), (None, None)):
+            verification = verify(demo, free=free)
+            assert failed(verification) == (["ledger"] if passed is False else [])
+            assert results(verification)["ledger"] is passed
+            assert ascii(changed)[1:-1] in verification.checks[5].detail
+
+    @pytest.mark.parametrize("fields", [None, 3, [1]])
+    def test_no_fields(self, demo, fields):
+        run_all(demo.with_name("demo.run"), recipe=WHOLE | {"fields": fields})
+        assert failed(verify(demo)) == ["ledger"]
+        edit(demo, put("recipe", "fields", value=fields))
+        assert failed(verify(demo)) == ["ledger"]
+
+
 class TestLedger:
     def test_another_schedule(self, demo, tmp_path):
         run_all(tmp_path / "other", calibrate(PLAN, Budget(2.0)))
@@ -306,6 +366,7 @@ class TestLedger:
             "DELETE FROM run",
             "UPDATE run SET schedule = 'x'",
             "UPDATE run SET schedule = '{}'",
+            "UPDATE run SET recipe = '[]'",
             "DROP TABLE rounds",
         ],
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,14 @@ from dpdistill.private.accounting import (
 )
 from dpdistill.private.certificate import CertificateError
 from dpdistill.private.database import LedgerError
-from dpdistill.private.ledger import RUN_LEDGER, RunLedger
+from dpdistill.private.ledger import RUN_LEDGER, RunLedger, RunRecord
 from dpdistill.query import Stage
 
 CLOSING = (
     "verify checks arithmetic and files; that the run was as described - these records, this code, secret noise -"
     " rests on who ran it."
 )
+RECIPE = "recipe.json"
 _ROUNDING = 1.0 + 1e-9
 _TOLERANCE = 1.0 + 1e-3
 _MAX_ROUNDS = 10_000_000
@@ -79,13 +80,20 @@ class Verification:
         return all(check.passed is not False for check in self.checks)
 
 
-def verify(folder: str | Path, plan: Sequence[Stage] | None = None, run: str | Path | None = None) -> Verification:
-    """Check a folder's certificate: plan = ledger = event tree, the files' hashes, and every stated epsilon.
+def verify(
+    folder: str | Path,
+    plan: Sequence[Stage] | None = None,
+    run: str | Path | None = None,
+    free: Collection[str] | None = None,
+) -> Verification:
+    """Check a folder's certificate: recipe = plan = ledger = event tree, the files' hashes, and every stated epsilon.
 
     Args:
         folder: the folder that was shared.
-        plan: the plan of the certificate's recipe, from the method itself; None leaves it unchecked.
+        plan: the plan of the certificate's recipe, from the method itself; None leaves it unchecked, and says so.
         run: the owner's folder of the run; by default the one beside it (folder + ".run"), if it is there.
+        free: the recipe's fields that only `finish` reads, which may have changed since the run; None if they are not
+            known: a field that differs from the run's is then named, and decides nothing.
 
     Returns:
         The checks; a damaged or altered certificate gives a failed check, never an exception.
@@ -98,6 +106,8 @@ def verify(folder: str | Path, plan: Sequence[Stage] | None = None, run: str | P
     except CertificateError as error:
         return Verification((Check("certificate", False, str(error)), closing))
     checks = [Check("certificate", True, "The certificate is complete."), _files(folder, certificate)]
+    if (folder / RECIPE).exists():
+        checks.append(_recipe(folder / RECIPE, certificate))
     if schedule is None:
         checks.append(Check("guarantee", None, "epsilon is infinite: this run gives no privacy guarantee."))
     else:
@@ -105,7 +115,7 @@ def verify(folder: str | Path, plan: Sequence[Stage] | None = None, run: str | P
             _noise(certificate),
             _events(certificate, schedule),
             _plan(schedule, plan),
-            _ledger(schedule, folder, run),
+            _ledger(certificate, schedule, folder, run, free),
             *_arithmetic(certificate, schedule),
         ]
     return Verification((*checks, closing))
@@ -185,13 +195,35 @@ def _events(certificate: dict, schedule: Schedule) -> Check:
 
 def _plan(schedule: Schedule, plan: Sequence[Stage] | None) -> Check:
     if plan is None:
-        return Check("plan", None, "The recipe's plan was not compared.")
+        return Check("plan", None, "The recipe is unknown to this version: its plan was not checked.")
     if tuple(plan) != schedule.stages:
         return Check("plan", False, "The recipe's plan is not that of the schedule.")
     return Check("plan", True, "The recipe's plan is that of the schedule.")
 
 
-def _ledger(schedule: Schedule, folder: Path, run: str | Path | None) -> Check:
+def _stated_recipe(certificate: dict) -> dict[str, Any]:
+    """The certificate's recipe, by the names that recipe.json and the run's ledger have for it."""
+    recipe = certificate["recipe"]
+    stated = {"method": recipe.get("method"), "fields": recipe.get("fields")}
+    return {**stated, "seed": certificate["public_seed"], "origin": certificate["origin"]}
+
+
+def _recipe(path: Path, certificate: dict) -> Check:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, RecursionError, ValueError):
+        found = None
+    if not isinstance(found, dict):
+        return Check("recipe", False, f"{RECIPE} is not a recipe.")
+    differ = [key for key, value in _stated_recipe(certificate).items() if key not in found or found[key] != value]
+    if differ:
+        return Check("recipe", False, f"{RECIPE} and the certificate differ in {', '.join(differ)}.")
+    return Check("recipe", True, f"{RECIPE} and the certificate have the same method, fields, seed and origin.")
+
+
+def _ledger(
+    certificate: dict, schedule: Schedule, folder: Path, run: str | Path | None, free: Collection[str] | None
+) -> Check:
     beside = folder.resolve()
     beside = beside.with_name(beside.name + ".run")
     if run is None and not (beside / RUN_LEDGER).is_file():
@@ -206,7 +238,30 @@ def _ledger(schedule: Schedule, folder: Path, run: str | Path | None) -> Check:
     promised = (event for rounds, event in schedule.groups for _ in range(rounds))
     if any(event != expected for event, expected in zip(record.events, promised, strict=False)):
         return Check("ledger", False, "The events in the run's ledger are not those of the schedule.")
-    return Check("ledger", True, f"The run's ledger holds {done} of {schedule.rounds} promised rounds, and no other.")
+    holds = f"The run's ledger holds {done} of {schedule.rounds} promised rounds, and no other"
+    return _ledgers_recipe(certificate, record, free, holds)
+
+
+def _ledgers_recipe(certificate: dict, record: RunRecord, free: Collection[str] | None, holds: str) -> Check:
+    """A run's releases may be used again under other fields, if only `finish` reads them; the origin goes with them."""
+    stated, paid = _stated_recipe(certificate), record.recipe if isinstance(record.recipe, dict) else {}
+    fields, paid_fields = stated["fields"], paid.get("fields")
+    if not isinstance(fields, dict) or not isinstance(paid_fields, dict):
+        return Check("ledger", False, "The run's ledger and the certificate have no fields to compare.")
+    changed = sorted(
+        key
+        for key in fields.keys() | paid_fields.keys()
+        if (key in fields) != (key in paid_fields) or fields[key] != paid_fields[key]
+    )
+    compared = ("method", "seed") if changed else ("method", "seed", "origin")
+    differ = [key for key in compared if paid.get(key) != stated[key]]
+    differ += [] if free is None else [f"the field {key}" for key in changed if key not in free]
+    named = _plain(", ".join(differ or changed))
+    if differ:
+        return Check("ledger", False, f"The run's ledger has another recipe than the certificate: {named}.")
+    if changed and free is None:
+        return Check("ledger", None, f"{holds}, but of other {named}: whether a release depends on that is not known.")
+    return Check("ledger", True, f"{holds}; only finish reads what changed since: {named}." if changed else f"{holds}.")
 
 
 def _arithmetic(certificate: dict, schedule: Schedule) -> Iterator[Check]:
