@@ -5,9 +5,11 @@ import json
 import math
 import re
 
+import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
+from dpdistill.data import write_distilled
 from dpdistill.private.accounting import Budget, Schedule, calibrate, gaussian_epsilon
 from dpdistill.private.certificate import (
     INFINITE,
@@ -195,6 +197,20 @@ class TestFiles:
             "images/class-0/000.png": hashlib.sha256(b"image").hexdigest(),
             "synthetic.npz": hashlib.sha256(b"synthetic").hexdigest(),
         }
+
+    def test_every_file_that_a_run_writes_and_no_other(self, tmp_path):
+        schema = Schema((8, 8, 1), (0.0, 16.0), ("a", "b/c"))
+        X, y = np.zeros((1002, 8, 8, 1), np.float32), np.zeros(1002, np.int64)
+        y[-1] = 1
+        write_distilled(tmp_path, X, y, schema, (X, y))
+        written = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+        assert {"synthetic.npz", "training.npz", "synthetic.png", "images/a/1000.png", "images/b_c/000.png"} < written
+        assert hash_files(tmp_path).keys() == written
+        (tmp_path / "images" / "a" / "deep").mkdir()
+        for stray in ("more.npz", "plot.png", "images/cover.png", "images/a/me.png", "images/a/deep/000.png"):
+            (tmp_path / stray).write_bytes(b"the owner's")
+        (tmp_path / "images" / "a" / "2000.png").mkdir()
+        assert hash_files(tmp_path).keys() == written
 
     def test_written_and_read_back(self, folder):
         certificate = build_certificate(folder, schedule=full(), **FACTS)

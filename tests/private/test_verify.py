@@ -24,9 +24,9 @@ SAMPLED = calibrate((Stage(1), Stage(20, sampling_prob=0.1)), Budget(2.0))
 
 def make(folder, schedule=FULL, **changes):
     folder.mkdir()
-    (folder / "images").mkdir()
+    (folder / "images" / "0").mkdir(parents=True)
     np.savez(folder / "synthetic.npz", X=np.arange(6.0))
-    (folder / "images" / "0.png").write_bytes(b"image")
+    (folder / "images" / "0" / "000.png").write_bytes(b"image")
     facts = {"recipe": RECIPE, "origin": "package default", "schema": SCHEMA, "public_seed": 0} | changes
     write_certificate(folder, build_certificate(folder, schedule=schedule, **facts))
     return folder
@@ -139,6 +139,11 @@ class TestHonest:
         assert results(verification)["ledger"] is True
         assert "3 of 10 promised rounds" in verification.checks[5].detail
 
+    def test_files_of_the_owner_are_nobodys_business(self, demo):
+        for stray in ("more.npz", "plot.png", "images/cover.png", "images/0/me.png"):
+            (demo / stray).write_bytes(b"the owner's")
+        assert failed(verify(demo)) == []
+
     def test_no_guarantee_is_said(self, tmp_path):
         verification = verify(make(tmp_path / "demo", None))
         assert failed(verification) == []
@@ -165,11 +170,11 @@ class TestFails:
         assert "synthetic.npz was changed" in verification.checks[1].detail
 
     def test_missing_and_extra_files(self, demo):
-        (demo / "images" / "0.png").unlink()
+        (demo / "images" / "0" / "000.png").unlink()
         (demo / "training.npz").write_bytes(b"more")
         verification = verify(demo)
         assert failed(verification) == ["files"]
-        assert "images/0.png is missing; training.npz is not in the certificate" in verification.checks[1].detail
+        assert "images/0/000.png is missing; training.npz is not in the certificate" in verification.checks[1].detail
 
     def test_a_file_that_cannot_be_read(self, demo, monkeypatch):
         monkeypatch.setattr(verify_module.cert, "_sha256", lambda path: (path / "nothing").read_bytes())

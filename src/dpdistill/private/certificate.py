@@ -7,6 +7,7 @@ import json
 import math
 import os
 import platform
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import date as Date
@@ -37,7 +38,8 @@ NO_SCOPE = (
     "epsilon is infinite: the releases behind these files carry no noise, and nothing here limits what they reveal"
     " about a record."
 )
-_KINDS = ("*.npz", "*.png", "images/**/*.png")
+_FILES = ("synthetic.npz", "training.npz", "synthetic.png")
+_PICTURE = re.compile(r"\d{3,}\.png")
 _PACKAGES = ("dpdistill", "jax", "numpy", "scipy", "dp-accounting")
 _ORIGINS = ("package default", "selected on ", "caller changed ")
 
@@ -123,7 +125,9 @@ def unit(adjacency: str) -> str:
 
 
 def hash_files(folder: str | Path) -> dict[str, str]:
-    """SHA-256 of the synthetic files of a folder: *.npz, *.png, and every .png under images.
+    """SHA-256 of the synthetic files that a run writes: synthetic.npz, training.npz, synthetic.png, images/*/000.png.
+
+    Any other file in the folder is the owner's, and no certificate speaks of it.
 
     Args:
         folder: the folder that may be shared.
@@ -132,7 +136,8 @@ def hash_files(folder: str | Path) -> dict[str, str]:
         Digest by file name, relative to the folder, sorted.
     """
     folder = Path(folder)
-    paths = sorted({path for kind in _KINDS for path in folder.glob(kind) if path.is_file()})
+    pictures = (path for path in folder.glob("images/*/*.png") if _PICTURE.fullmatch(path.name))
+    paths = sorted(path for path in (*map(folder.joinpath, _FILES), *pictures) if path.is_file())
     return {path.relative_to(folder).as_posix(): _sha256(path) for path in paths}
 
 
