@@ -302,9 +302,10 @@ def record_count_in_the_progress() -> Any:
 
 def print_in_a_query() -> Any:
     """jax.debug.print inside of a contribution, which nobody looks for."""
-    # Past the cache, which would go on accepting the query after the mutant is gone.
-    uncached = swap(checks, "_contribution_shape", checks._contribution_shape.__wrapped__)
-    return both(uncached, swap(checks, "_refuse_speech", lambda jaxpr: None))
+    # Past the caches, which would go on accepting the query after the mutant is gone.
+    cached = (checks._contribution_shape, checks._check_linear)
+    uncached = [swap(checks, f.__name__, f.__wrapped__) for f in cached]
+    return both(*uncached, swap(checks, "_refuse_speech", lambda jaxpr: None))
 
 
 def errors_with_a_traceback() -> Any:
