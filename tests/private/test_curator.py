@@ -212,14 +212,52 @@ class TestRefusals:
         with pytest.raises(CuratorError, match=r"The query is refused: it holds '\w*(callback|print)"):
             make_curator(make_records(3)).release(0, Speaking(how, where), 1.0)
 
+    @pytest.mark.parametrize("where", ["here", "jit", "scan"])
+    @pytest.mark.parametrize(
+        ("how", "message"),
+        [
+            ("ffi", "it holds 'ffi_call', which"),
+            ("custom batching", "it holds 'custom_vmap_call', which"),
+            ("a mutable array", "it has side effects, which"),
+            ("an array of its own", "it has side effects, which"),
+        ],
+    )
+    def test_other_ways_out(self, how, where, message):
+        with pytest.raises(CuratorError, match=f"The query is refused: {message}"):
+            make_curator(make_records(3)).release(0, Speaking(how, where), 1.0)
+
     @pytest.mark.parametrize("how", ["pure", "debug"])
     def test_speech_of_an_encoder(self, how):
         with pytest.raises(CuratorError, match="The query is refused"):
             make_curator(make_records(3)).release(0, FlatQuery(encoder=SpeakingEncoder(how)), 1.0)
 
 
+@jax.custom_batching.custom_vmap
+def whispering(x: Any) -> Any:
+    """Speaks only when it is batched."""
+    return x
+
+
+@whispering.def_vmap
+def _(axis_size: int, in_batched: Any, x: Any) -> Any:
+    jax.debug.callback(lambda v: None, x)
+    return x, True
+
+
+LEAK = jax.new_ref(jnp.zeros(64))
+
+
 def speak(how: str, x: Any) -> Any:
     shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    if how == "ffi":
+        return jax.ffi.ffi_call("send", shape, vmap_method="sequential")(x)
+    if how == "custom batching":
+        return whispering(x)
+    if how == "a mutable array":
+        LEAK[...] = x
+        return x
+    if how == "an array of its own":
+        return jax.new_ref(x)[...]
     if how == "callback":
         jax.debug.callback(lambda v: None, x)
         return x

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -12,7 +13,8 @@ import jax.numpy as jnp
 from dpdistill.query import LinearQuery, Params, Query
 from dpdistill.schema import Schema
 
-FORBIDDEN = ("callback", "print", "infeed", "outfeed")
+FORBIDDEN = ("callback", "print", "infeed", "outfeed", "ffi_call", "custom_vmap")
+"""Words in names of primitives that speak, or that hold code which is not looked through."""
 MOVES = (
     *("reshape", "transpose", "squeeze", "broadcast_in_dim", "slice", "dynamic_slice", "split", "gather"),
     *("concatenate", "pad", "rev", "copy", "copy_p"),
@@ -95,29 +97,35 @@ def _traced(f: Any, *abstract: Any) -> tuple[Any, Any]:
 
 
 def _refuse_speech(jaxpr: Any) -> None:
-    for equation in jaxpr.eqns:
-        name = equation.primitive.name
+    jaxprs = list(_with_inner(jaxpr))
+    for name in (equation.primitive.name for one in jaxprs for equation in one.eqns):
         if any(word in name for word in FORBIDDEN):
             raise CuratorError(f"The query is refused: it holds {name!r}, which can carry records out of the room.")
-        for inner in _inside(equation):
-            _refuse_speech(inner)
+    if any(one.effects for one in jaxprs):
+        raise CuratorError("The query is refused: it has side effects, which can carry records out of the room.")
 
 
 def _refuse_narrow(of: str, jaxpr: Any) -> None:
     """Arithmetic in less than float64 is refused: its rounding is beyond any stated error bound."""
-    for equation in jaxpr.eqns:
-        name, inner = equation.primitive.name, _inside(equation)
-        for one in inner:
-            _refuse_narrow(of, one)
-        narrow = any(map(_is_narrow, (*equation.invars, *equation.outvars))) and not inner and name not in MOVES
+    for equation in (equation for one in _with_inner(jaxpr) for equation in one.eqns):
+        name = equation.primitive.name
+        narrow = any(map(_is_narrow, (*equation.invars, *equation.outvars)))
         widened = name == "convert_element_type" and equation.params["new_dtype"] == jnp.float64
-        if (narrow and not widened) or name == "reduce_precision":
+        rounds = narrow and not (widened or name in MOVES or _inside(equation))
+        if rounds or name == "reduce_precision":
             raise CuratorError(f"Expected {of} in float64 throughout; it holds {name!r} of fewer bits.")
 
 
 def _is_narrow(variable: Any) -> bool:
     dtype = getattr(variable.aval, "dtype", None)
     return dtype is not None and jnp.issubdtype(dtype, jnp.inexact) and jnp.finfo(dtype).bits < 64
+
+
+def _with_inner(jaxpr: Any) -> Iterator[Any]:
+    yield jaxpr
+    for equation in jaxpr.eqns:
+        for inner in _inside(equation):
+            yield from _with_inner(inner)
 
 
 def _inside(equation: Any) -> list[Any]:
