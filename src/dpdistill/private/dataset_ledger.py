@@ -66,7 +66,13 @@ class DatasetLedger:
         LedgerError: a cap that is not positive and finite.
 
     Guarantee:
-        With a cap, all reserved runs together are (cap, delta)-DP at the first run's delta.
+        With a cap, all reserved runs together are (cap, delta)-DP at the first run's delta, if their schedules were
+        fixed beforehand. For runs of full batches alone that also holds when a schedule was chosen after seeing earlier
+        releases: the sum of their mu^2 is a filter of Gaussian differential privacy. For runs with sampling that were
+        chosen so, it is not proven: the privacy loss distributions are composed as if the schedules had been fixed.
+
+    Source:
+        Smith and Thakurta 2022, Fully Adaptive Composition for Gaussian Differential Privacy (the filter).
     """
 
     def __init__(self, file: str | Path, cap: float | None = None) -> None:
