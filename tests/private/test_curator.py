@@ -203,6 +203,27 @@ class TestRefusals:
         with pytest.raises(CuratorError, match=f"Expected clip_norm={clip_norm} > 0 and finite"):
             make_curator(make_records(3)).release(0, FlatQuery(clip_norm), 1.0)
 
+    @pytest.mark.parametrize(
+        ("noise", "message"),
+        [
+            (2.0**-5, r"Expected noise_multiplier=0\.03125 >= 2\*\*-4"),
+            (1e-300, r"Expected noise_multiplier=1e-300 >= 2\*\*-4"),
+            (0.0, r"Expected noise_multiplier=0\.0 > 0"),
+            (math.nan, "Expected noise_multiplier=nan > 0"),
+            (math.inf, "Expected noise_multiplier=inf > 0"),
+            (1e12, r"Expected noise_multiplier=1000000000000\.0 > 0 and of at most 2\*\*48 grid steps"),
+        ],
+    )
+    def test_a_noise_without_a_grid_before_a_record_is_read(self, noise, message):
+        with pytest.raises(CuratorError, match=message):
+            curator.check_query(FlatQuery(), 1.0, contract.SCHEMA, noise)
+
+    @pytest.mark.parametrize("noise", [None, 2.0**-4, 1.0, 1e9])
+    def test_what_has_a_grid_is_answered(self, noise):
+        assert curator.check_query(FlatQuery(), 1.0, contract.SCHEMA, noise) == (64,)
+        if noise is not None:
+            assert make_curator(make_records(3), full_batches(1, noise)).release(0, FlatQuery(), 1.0).value.any()
+
     def test_a_print(self):
         contract.check_speech_is_refused()
 

@@ -15,6 +15,7 @@ from scipy import stats
 
 from dpdistill.data.records import Records
 from dpdistill.private.accounting import Budget, Schedule
+from dpdistill.private.checks import check_query
 from dpdistill.private.curator import CuratorError
 from dpdistill.private.linear import SLACK, SLACK_TEXT, release_linear
 from dpdistill.private.noise import SeededEntropy
@@ -314,6 +315,16 @@ class TestRefusals:
     def test_another_type_or_shape(self, flaw, message):
         with pytest.raises(CuratorError, match=message):
             make_curator(known(3)).release(0, dataclasses.replace(QUERY, flaw=flaw), W)
+
+    @pytest.mark.parametrize("noise", [0.0, -1.0, math.nan, math.inf, 1e12])
+    def test_a_noise_that_cannot_be_drawn_before_a_record_is_read(self, noise):
+        with pytest.raises(CuratorError, match=f"Expected noise_multiplier={noise} > 0 and of at most 2"):
+            check_query(QUERY, W, contract.SCHEMA, noise)
+
+    @pytest.mark.parametrize("noise", [1e-3, 1.0, 1e9])
+    def test_any_other_noise_can(self, noise):
+        assert check_query(QUERY, W, contract.SCHEMA, noise) == (K, D)
+        assert make_curator(known(3), full_batches(1, noise)).release(0, QUERY, W).value.any()
 
     def test_blocks_of_classes(self):
         with pytest.raises(CuratorError, match="Expected by_class=False of a linear query"):

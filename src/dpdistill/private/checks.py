@@ -10,6 +10,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from dpdistill.private.grid import make_grid
+from dpdistill.private.linear import step_and_sensitivity
+from dpdistill.private.noise import MAX_STDDEV
 from dpdistill.query import LinearQuery, Params, Query
 from dpdistill.schema import Schema
 
@@ -26,17 +29,18 @@ class CuratorError(RuntimeError):
     """A query that is refused, or a round that could not be answered; its text holds public facts only."""
 
 
-def check_query(query: Query, params: Params, schema: Schema) -> tuple[int, ...]:
+def check_query(query: Query, params: Params, schema: Schema, noise_multiplier: float | None = None) -> tuple[int, ...]:
     """Shape of one contribution, found on abstract values: no record is read, so its errors may be read by anybody.
 
     Args:
         query: hashable by value, so that it is looked at once for all rounds of a stage.
         params: a pytree of arrays; only their shapes and types matter.
         schema: of the records.
+        noise_multiplier: of a round; with it, a noise for which there is no grid is refused too.
 
     Raises:
-        CuratorError: a clip norm that is no positive number, a contribution that could speak while it is computed, or
-            a linear query that is by class or not in float64 throughout.
+        CuratorError: a clip norm that is no positive number, a contribution that could speak while it is computed, a
+            linear query that is by class or not in float64 throughout, or a noise that is too small or too large.
     """
     if not 0.0 < query.clip_norm < math.inf:
         raise CuratorError(f"Expected clip_norm={query.clip_norm} > 0 and finite.")
@@ -44,7 +48,23 @@ def check_query(query: Query, params: Params, schema: Schema) -> tuple[int, ...]
     if isinstance(query, LinearQuery):
         with jax.enable_x64(True):
             _check_linear(query, schema, shape, *_types(params))
+    if noise_multiplier is not None:
+        _check_noise(query, math.prod(shape), noise_multiplier)
     return shape
+
+
+def _check_noise(query: Query, d: int, noise_multiplier: float) -> None:
+    """The grid of the round but for its number of records, which is private: 2**38 of them fit every grid."""
+    try:
+        if isinstance(query, LinearQuery):
+            step, sensitivity = step_and_sensitivity(query.clip_norm, d)
+            stddev = noise_multiplier * sensitivity / step
+        else:
+            stddev = noise_multiplier * make_grid(query.clip_norm, noise_multiplier, d, 1, 0).K
+    except ValueError as error:
+        raise CuratorError(str(error)) from None
+    if not 0.0 < stddev <= MAX_STDDEV:
+        raise CuratorError(f"Expected noise_multiplier={noise_multiplier} > 0 and of at most 2**48 grid steps.")
 
 
 def _types(params: Params) -> tuple[Any, tuple]:

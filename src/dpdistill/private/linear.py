@@ -71,9 +71,7 @@ def release_linear(
     E = SLACK / 2 * C
     if not 0.0 <= error <= E:
         raise ValueError(f"Expected 0 <= error_bound={error} <= {SLACK / 2} clip_norm.")
-    # A power of two: multiples of the step below 2**53 of them are exact in float64.
-    step = 2.0 ** math.floor(math.log2(SLACK * C / math.sqrt(d)))
-    sensitivity = C + step * math.sqrt(d) + 2 * E
+    step, sensitivity = step_and_sensitivity(C, d)
     with jax.enable_x64(True), np.errstate(all="ignore"):
         total, rows, additions = np.zeros(shape, np.float64), 0, 0
         for X, y, valid in chunks:
@@ -90,6 +88,13 @@ def release_linear(
         raise ValueError("The weighted sum is not finite.")
     noise = rounded_gaussian(shape, noise_multiplier * sensitivity / step, entropy)
     return (np.rint(total / step) + noise) * step, noise_multiplier * sensitivity
+
+
+def step_and_sensitivity(clip_norm: float, dimension: int) -> tuple[float, float]:
+    """(gamma, Delta) of a linear query: public facts, whatever the records are."""
+    # A power of two: multiples of the step below 2**53 of them are exact in float64.
+    step = 2.0 ** math.floor(math.log2(SLACK * clip_norm / math.sqrt(dimension)))
+    return step, clip_norm + step * math.sqrt(dimension) + SLACK * clip_norm
 
 
 def _only(kept: np.ndarray, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
