@@ -187,7 +187,8 @@ def verify(
     from dpdistill.private.verify import verify as check
 
     with working("checking"):
-        result = check(folder, _plan_of(folder), run)
+        plan, free = _recipe_of(folder)
+        result = check(folder, plan, run, free)
     for item in result.checks:
         mark, style = {True: ("ok", "green"), False: ("FAIL", "bold red"), None: ("", None)}[item.passed]
         out.print(f"{mark:5}", style=style, end="", markup=False)
@@ -196,16 +197,18 @@ def verify(
         raise typer.Exit(1)
 
 
-def _plan_of(folder: str) -> Any:
-    """The plan of the certificate's recipe, from the method itself; None if there is no such recipe."""
+def _recipe_of(folder: str) -> tuple[Any, Any]:
+    """(plan, fields that may change with --from) of the certificate's recipe, from the method itself; else Nones."""
     from dpdistill.private.certificate import CertificateError, read_certificate
-    from dpdistill.recipes import from_fields
+    from dpdistill.recipes import fields_of, from_fields
 
     try:
         recipe = read_certificate(folder)["recipe"]
-        return from_fields(recipe["method"], recipe["fields"]).plan()
+        fields = fields_of(recipe["method"])
+        plan = from_fields(recipe["method"], recipe["fields"]).plan()
     except (CertificateError, DataError, KeyError, TypeError, AttributeError):
-        return None
+        return None, None
+    return plan, {name for name, field in fields.items() if field.metadata["finish"]}
 
 
 @app.command()

@@ -152,7 +152,8 @@ def distill(
     identity = {**recipe, "schema": records.schema.to_json(), "noise": entropy.kind}
     # A recipe that does not fit the data or the noise is refused here, before anything is written.
     query, params = method.ask(method.init(jax.random.key(seed), records.schema))
-    check_query(query, params, records.schema, schedule.event(0).noise_multiplier)
+    for noise_multiplier in (min(schedule.noise_multipliers), max(schedule.noise_multipliers)):
+        check_query(query, params, records.schema, noise_multiplier)
     folder = None if run_dir is None else Path(run_dir)
     place = MEMORY if folder is None else folder
     if ledger is not None:
