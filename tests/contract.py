@@ -1,7 +1,8 @@
 """What every query of every method, the curator and the driver must keep to: checks shared by tests and by mutants.
 
-A check is a function without a verdict of its own: it returns when the code keeps the promise and raises AssertionError
-when it does not. `tests/mutants` runs the same functions against the defects they are there to find.
+A check is a function without a verdict of its own: it returns when the code keeps the promise, and raises
+AssertionError, saying which promise, when it does not. `tests/mutants` runs the same functions against the defects they
+are there to find.
 """
 
 from __future__ import annotations
@@ -10,9 +11,15 @@ import contextlib
 import dataclasses
 import hashlib
 import io
+import logging
 import math
+import os
 import pickle
+import sys
+import tempfile
 import traceback
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -153,7 +160,7 @@ def integer_sum(records: Records, query: Any, params: Any, chunk: int = 64) -> n
     """The un-noised sum in grid steps, as the curator releases it when every noise is 0."""
     step = grid_of(query, params, records.schema).step
     value = make_curator(records, entropy=NoNoise(), chunk=chunk).release(0, query, params).value
-    assert np.isfinite(value).all()
+    assert np.isfinite(value).all(), "The sum is not finite."
     z = np.rint(value / step)
     np.testing.assert_allclose(z * step, value, rtol=1e-12)
     return z.astype(np.int64)
@@ -177,6 +184,28 @@ class FlatQuery:
 
     def contribution(self, params: Any, x: Any, y: Any) -> Any:
         return jnp.ravel(x) * params
+
+
+@dataclass(frozen=True)
+class FlatLinear:
+    """The records, flattened, as a linear query: bounds of their norms and a weighted sum, in float64.
+
+    A sum of 64 squares in float64 and its root are off by less than 2^-40, relatively.
+    """
+
+    clip_norm: float = 1.0
+    by_class: bool = False
+    encoder: Any = None
+    error_bound: float = 0.0
+
+    def contribution(self, params: Any, x: Any, y: Any) -> Any:
+        return jnp.ravel(x)
+
+    def norms(self, params: Any, X: Any, y: Any) -> Any:
+        return jnp.linalg.norm(X.reshape(X.shape[0], -1).astype(jnp.float64), axis=1) * (1 + 2.0**-40)
+
+    def weighted_sum(self, params: Any, X: Any, y: Any, w: Any) -> Any:
+        return w @ X.reshape(X.shape[0], -1).astype(jnp.float64)
 
 
 @dataclass(frozen=True)
@@ -281,21 +310,29 @@ def check_add_remove(query: Any, params: Any, records: Records, chunk: int = 4) 
         at = i % (len(records) + 1)
         after = integer_sum(insert(records, at, x, y), query, params, chunk)
         alone = integer_sum(insert(subset(records, []), 0, x, y), query, params, chunk)
-        np.testing.assert_array_equal(after - before, alone)
-        assert norm(alone) <= K
+        assert norm(alone) <= K, "One record moves the sum by more than the clip norm."
         if y < 0:
-            assert not alone.any()
+            assert not alone.any(), "A record of an unknown label moves the sum."
         elif query.by_class:
-            assert not np.delete(alone, y, 0).any()
+            assert not np.delete(alone, y, 0).any(), "A record moves the sum of another class."
+        own = "One more record moves the sum by something other than its own row."
+        np.testing.assert_array_equal(after - before, alone, own)
 
 
 def check_replace_one(query: Any, params: Any, records: Records, chunk: int = 4) -> None:
-    """Replacing a record moves the sum by at most 2 K steps."""
-    K = grid_of(query, params, records.schema).K
+    """Replacing a record moves the sum by the difference of two rows, by at most 2 K steps, and it does move it."""
+    K, at = grid_of(query, params, records.schema).K, 1
     before = integer_sum(records, query, params, chunk)
-    for i, x in enumerate(adversaries(records, 1)):
-        changed = replace(records, 1, x, i % (records.classes + 1) - 1)
-        assert norm(integer_sum(changed, query, params, chunk) - before) <= 2 * K
+    old = integer_sum(subset(records, [at]), query, params, chunk)
+    moved = 0.0
+    for i, x in enumerate(adversaries(records, at)):
+        changed = replace(records, at, x, i % (records.classes + 1) - 1)
+        difference = integer_sum(changed, query, params, chunk) - before
+        assert norm(difference) <= 2 * K, "Replacing a record moves the sum by more than twice the clip norm."
+        new = integer_sum(subset(changed, [at]), query, params, chunk)
+        np.testing.assert_array_equal(difference, new - old, "Replacing a record does not exchange its row.")
+        moved = max(moved, norm(difference))
+    assert moved > 0, "Replacing a record leaves the sum as it was."
 
 
 def check_rows_stay(query: Any, params: Any, records: Records, chunk: int, trials: int = 4) -> None:
@@ -314,11 +351,11 @@ def check_rows_stay(query: Any, params: Any, records: Records, chunk: int, trial
         return found
 
     first = rows(np.arange(n))
-    assert first.any(1).mean() > 0.9
+    assert first.any(1).mean() > 0.9, "The rows are zeros."
     for trial in range(trials):
         order = np.arange(n)[::-1] if trial == 0 else rng.permutation(n)
         kept = order if trial < 2 else order[trial:]
-        np.testing.assert_array_equal(rows(kept)[kept], first[kept])
+        np.testing.assert_array_equal(rows(kept)[kept], first[kept], "A row depends on its place or its neighbours.")
 
 
 def check_sums_not_means() -> None:
@@ -326,8 +363,9 @@ def check_sums_not_means() -> None:
     one = subset(make_records(1, low=0.5), [0])
     one = Records(one.X, np.zeros(1, np.int64), one.schema)
     alone = integer_sum(one, FlatQuery(), 1.0)
-    assert alone.any()
-    np.testing.assert_array_equal(integer_sum(subset(one, [0] * 9), FlatQuery(), 1.0), 9 * alone)
+    assert alone.any(), "The record is not in the sum."
+    nine = integer_sum(subset(one, [0] * 9), FlatQuery(), 1.0)
+    np.testing.assert_array_equal(nine, 9 * alone, "A record counts for less beside others.")
 
 
 def check_adversarial_records() -> None:
@@ -337,6 +375,11 @@ def check_adversarial_records() -> None:
         check_add_remove(FlatQuery(), np.float32(factor), records)
     huge = FlatQuery(clip_norm=1e-6)
     check_add_remove(huge, 1.0, records)
+
+
+def check_replacements() -> None:
+    """A record that is replaced is read anew, even where nothing else about the data set has changed."""
+    check_replace_one(FlatQuery(), 1.0, make_records(6))
 
 
 def check_encoders_see_one_record() -> None:
@@ -352,12 +395,12 @@ def check_noise_scale() -> None:
     """The noise has the stated standard deviation: accepted, and 2/3 and 3/2 of it rejected."""
     query = ZeroQuery(4000, clip_norm=0.3)
     release = make_curator(make_records(5), full_batches(), SeededEntropy(11)).release(0, query, 0.0)
-    assert math.isclose(release.stddev, NOISE * 0.3)
+    assert math.isclose(release.stddev, NOISE * 0.3), "The stated standard deviation is not the schedule's."
     p = {
         r: stats.kstest(release.value.ravel(), stats.norm(scale=r * release.stddev).cdf).pvalue for r in (1, 2 / 3, 1.5)
     }
-    assert p[1] > 1e-3
-    assert max(p[2 / 3], p[1.5]) < 1e-9
+    assert p[1] > 1e-3, "The noise does not have the stated standard deviation."
+    assert max(p[2 / 3], p[1.5]) < 1e-9, "The noise fits a wrong standard deviation."
 
 
 def check_release_on_grid() -> None:
@@ -365,7 +408,7 @@ def check_release_on_grid() -> None:
     query, records = FlatQuery(), make_records(9)
     step = grid_of(query, 1.0, records.schema).step
     steps = make_curator(records, entropy=SeededEntropy(1)).release(0, query, 1.0).value / step
-    np.testing.assert_array_equal(steps, np.rint(steps))
+    np.testing.assert_array_equal(steps, np.rint(steps), "A value lies between two multiples of the step.")
 
 
 def check_rounds_are_independent() -> None:
@@ -374,8 +417,9 @@ def check_rounds_are_independent() -> None:
     asked = make_curator(make_records(5), schedule, SeededEntropy(12))
     noise = np.stack([asked.release(t, ZeroQuery(2000), 0.0).value.ravel() for t in range(6)])
     correlation = np.corrcoef(noise) - np.eye(6)
-    assert np.abs(correlation).max() < 0.08
-    assert stats.kstest(noise.sum(0), stats.norm(scale=math.sqrt(6) * NOISE).cdf).pvalue > 1e-3
+    assert np.abs(correlation).max() < 0.08, "The noises of two rounds are correlated."
+    p = stats.kstest(noise.sum(0), stats.norm(scale=math.sqrt(6) * NOISE).cdf).pvalue
+    assert p > 1e-3, "The noises of six rounds do not add up as independent ones."
 
 
 def check_noise_is_nobodys_seed() -> None:
@@ -388,13 +432,13 @@ def check_noise_is_nobodys_seed() -> None:
             make_curator(make_records(5), full_batches(4), ledger=ledger),
             method.init(jax.random.key(0), SCHEMA),
         )
-        assert asked.noise_kind == "operating-system entropy"
+        assert asked.noise_kind == "operating-system entropy", "The noise is stamped as another kind."
         for t in range(2):
             query, params = method.ask(state)
             release = asked.release(t, query, params)
             state = method.tell(state, release)
         noises.append(asked.release(2, ZeroQuery(3000), 0.0).value.ravel())
-    assert abs(np.corrcoef(noises)[0, 1]) < 0.07
+    assert abs(np.corrcoef(noises)[0, 1]) < 0.07, "The noises of two runs are correlated."
 
 
 def check_round_is_drawn_once() -> None:
@@ -406,10 +450,45 @@ def check_round_is_drawn_once() -> None:
     first = asked.release(0, FlatQuery(), 1.0)
     for again in (asked, asked, make_curator(records, schedule, ledger=ledger)):
         release = again.release(0, FlatQuery(), 1.0)
-        np.testing.assert_array_equal(release.value, first.value)
-        assert (release.round, release.stddev, release.event) == (0, first.stddev, first.event)
-    assert ledger.events() == (Event(NOISE),)
-    assert not np.array_equal(asked.release(1, FlatQuery(), 1.0).value, first.value)
+        np.testing.assert_array_equal(release.value, first.value, "A committed round is drawn anew.")
+        same = (release.round, release.stddev, release.event) == (0, first.stddev, first.event)
+        assert same, "A committed round is described anew."
+    assert ledger.events() == (Event(NOISE),), "A round that is handed out again is paid again."
+    assert not np.array_equal(asked.release(1, FlatQuery(), 1.0).value, first.value), "The next round is the last one."
+
+
+def check_release_is_the_committed_one() -> None:
+    """What is handed out when a round is drawn is, bit by bit, what the ledger has been paid for."""
+    schedule = full_batches()
+    ledger = memory_ledger(schedule)
+    release = make_curator(make_records(9), schedule, ledger=ledger).release(0, FlatQuery(), 1.0)
+    stored = ledger.lookup(0)
+    assert stored is not None, "A release is handed out and not committed."
+    same = release.value.dtype == stored.value.dtype and release.value.tobytes() == stored.value.tobytes()
+    assert same, "The value handed out is not the committed one."
+    described = (release.round, release.stddev, release.event) == (stored.round, stored.stddev, stored.event)
+    assert described, "The release is not described as the committed one."
+
+
+def check_replace_one_is_paid() -> None:
+    """Under replace-one the curator's noise covers a record that becomes its opposite, which moves the sum by 2 C.
+
+    3.7306 is the noise multiplier of (1, 1e-5) by the closed form: a release may tell two data sets apart as well as
+    N(0, 1) from N(1 / 3.7306, 1), and no better.
+    """
+    schedule = accounting.calibrate((Stage(1),), Budget(1.0, 1e-5, "replace-one"))
+    records = Records(np.ones((3, 8, 8, 1), np.float32), np.zeros(3, np.int64), SCHEMA)
+
+    def answer(records: Records) -> Release:
+        return make_curator(records, schedule, NoNoise()).release(0, FlatQuery(), 1.0)
+
+    before, moved = answer(records), []
+    for i, x in enumerate(adversaries(records, 1)):
+        for y in (0, i % (records.classes + 1) - 1):
+            difference = answer(replace(records, 1, x, y)).value - before.value
+            moved.append(float(np.linalg.norm(difference)) / before.stddev)
+    assert max(moved) <= (1 + 1e-4) / 3.7306, "A replaced record moves the release by more than is paid for."
+    assert max(moved) >= 0.999 / 3.7306, "More noise is paid for than a replaced record needs."
 
 
 def check_batches_are_poisson() -> None:
@@ -424,9 +503,11 @@ def check_batches_are_poisson() -> None:
     counts = np.stack([asked.release(t, CountQuery(), None).value[:, 0] for t in range(rounds)]) / one
     for sizes, m in ((counts[:, 0], 180), (counts[:, 1], 20), (counts.sum(1), n)):
         variance = m * q * (1 - q)
-        assert abs(sizes.mean() - m * q) < 4 * math.sqrt(variance / rounds)
-        assert 1e-4 < stats.chi2(rounds - 1).cdf(sizes.var(ddof=1) * (rounds - 1) / variance) < 1 - 1e-4
-    assert counts.sum(1).max() > n * q + 8
+        off = abs(sizes.mean() - m * q)
+        assert off < 4 * math.sqrt(variance / rounds), "The mean size of a batch is not the public one."
+        p = stats.chi2(rounds - 1).cdf(sizes.var(ddof=1) * (rounds - 1) / variance)
+        assert 1e-4 < p < 1 - 1e-4, "The size of a batch does not vary as a binomial."
+    assert counts.sum(1).max() > n * q + 8, "No batch is large."
 
 
 def check_speech_is_refused() -> None:
@@ -440,8 +521,76 @@ def check_speech_is_refused() -> None:
             said = str(error)
         else:
             raise AssertionError("A query that prints was answered.")
-    assert said.startswith("The query is refused: it holds ")
-    assert not heard.getvalue()
+    assert said.startswith("The query is refused: it holds "), "The query failed for another reason."
+    assert not heard.getvalue(), "The query spoke before it was refused."
+
+
+@contextlib.contextmanager
+def everything_said() -> Iterator[dict[str, list[str]]]:
+    """What is said meanwhile: on file descriptors 1 and 2, on Python's streams, in logs of any level, in warnings.
+
+    JAX's own logs below a warning are left out: they tell of compilations, hence of chunks, at the level of debugging.
+    """
+    said: dict[str, list[str]] = {"file descriptor 1": [], "file descriptor 2": [], "stdout": [], "stderr": []}
+    said |= {"logging": [], "warnings": []}
+
+    def log(logger: logging.Logger, record: logging.LogRecord) -> None:
+        if record.levelno >= logging.WARNING or record.name.split(".")[0] != "jax":
+            said["logging"].append(f"{record.name}: {record.getMessage()}")
+
+    streams, level, disabled = (io.StringIO(), io.StringIO()), logging.root.level, logging.root.manager.disable
+    with contextlib.ExitStack() as stack:
+        for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+            if stream is not None:
+                stream.flush()
+        files = {fd: stack.enter_context(tempfile.TemporaryFile()) for fd in (1, 2)}
+        kept = {fd: os.dup(fd) for fd in files}
+        try:
+            logging.root.setLevel(1)
+            logging.disable(logging.NOTSET)
+            for fd, file in files.items():
+                os.dup2(file.fileno(), fd)
+            with (
+                mock.patch.object(logging.Logger, "callHandlers", log),
+                warnings.catch_warnings(record=True) as warned,
+                contextlib.redirect_stdout(streams[0]),
+                contextlib.redirect_stderr(streams[1]),
+            ):
+                warnings.simplefilter("always")
+                yield said
+                jax.effects_barrier()
+            for stream in filter(None, (sys.__stdout__, sys.__stderr__)):
+                stream.flush()
+        finally:
+            logging.root.setLevel(level)
+            logging.disable(disabled)
+            for fd, copy in kept.items():
+                os.dup2(copy, fd)
+                os.close(copy)
+        said["warnings"] += [str(warning.message) for warning in warned]
+        for fd, file in files.items():
+            file.seek(0)
+            said[f"file descriptor {fd}"] += file.read().decode(errors="replace").splitlines()
+    for name, stream in zip(("stdout", "stderr"), streams, strict=True):
+        said[name] += stream.getvalue().splitlines()
+
+
+def check_releases_are_silent() -> None:
+    """The curator says nothing while it reads records, whatever they hold and however many are sampled."""
+    records = make_records(40)
+    X = np.array(records.X)
+    X[3, 0, 0, 0], X[7], X[11], X[12] = np.nan, np.inf, -3e38, 1e-40
+    records = Records(X, records.y, SCHEMA)
+    assert 0 < (records.y < 0).sum() < 40
+    queries = (FlatQuery(), FlatQuery(by_class=False, encoder=MixingEncoder()), FlatLinear())
+    stages = tuple(Stage(len(queries), q) for q in (1.0, 0.5, 1e-12))
+    schedule = Schedule(stages, (NOISE,) * len(stages), Budget(1.0))
+    asked = make_curator(records, schedule, chunk=16)
+    with everything_said() as said:
+        releases = [asked.release(t, queries[t % len(queries)], np.float32(1.0)) for t in range(schedule.rounds)]
+    for where, words in said.items():
+        assert not words, f"The curator speaks by way of {where}: {words}"
+    assert all(np.isfinite(release.value).all() for release in releases), "The sum is not finite."
 
 
 def check_errors_say_nothing(error_in: str = "dpdistill.private.curator.rounded_gaussian") -> None:
@@ -456,12 +605,12 @@ def check_errors_say_nothing(error_in: str = "dpdistill.private.curator.rounded_
             caught = error
         else:
             raise AssertionError("The failure was swallowed.")
-    assert type(caught) is CuratorError
-    assert str(caught) == FAILED
-    assert caught.__cause__ is None
-    assert caught.__context__ is None
-    assert "(5," not in "".join(traceback.format_exception(caught))
-    assert ledger.events() == ()
+    assert type(caught) is CuratorError, "The error is of another type."
+    assert str(caught) == FAILED, "The error says something else."
+    assert caught.__cause__ is None, "The error shows its cause."
+    assert caught.__context__ is None, "The error shows its context."
+    assert "(5," not in "".join(traceback.format_exception(caught)), "The traceback shows a shape."
+    assert ledger.events() == (), "A round that failed is paid."
     assert asked.release(0, FlatQuery(), 1.0).round == 0
 
 
@@ -476,8 +625,8 @@ def check_nothing_is_pickled() -> None:
         else:
             raise AssertionError(f"{type(secret).__name__} was pickled.")
         for shown in (repr(secret), str(secret), f"{secret}"):
-            assert "0." not in shown
-            assert "5" not in shown
+            assert "0." not in shown, "A record is shown."
+            assert "5" not in shown, "The number of records is shown."
 
 
 def check_ledger_holds_no_plain_sum(folder: Path) -> None:
@@ -489,11 +638,11 @@ def check_ledger_holds_no_plain_sum(folder: Path) -> None:
     with RunLedger.open(folder, {}, schedule, b"d" * 32) as ledger:
         value = make_curator(records, schedule, ledger=ledger).release(0, query, np.float32(1.0)).value
     content = b"".join(path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file())
-    assert value.tobytes() in content
+    assert value.tobytes() in content, "The noised value is not in the ledger."
     for trace in (plain, plain * step, (plain * step).astype(np.float32), plain.astype(np.int32)):
         row = np.ascontiguousarray(trace[0]).tobytes()
         assert np.count_nonzero(trace[0]) > 10
-        assert row not in content
+        assert row not in content, "The plain sum is in the ledger."
 
 
 # Checks of the driver and the methods.
@@ -529,9 +678,9 @@ def check_only_releases_speak(folder: Path, name: str = "dos") -> None:
         files = digest_folder(target)
         found.append((result.X.tobytes(), result.y.tobytes(), files, heard.getvalue(), told))
         assert {"synthetic.npz", "certificate.json", "recipe.json", "report.html"} <= set(files)
-        assert result.y.tolist() == sorted([0, 1, 2] * 2)
-    for one, other in zip(*found, strict=True):
-        assert one == other
+        assert result.y.tolist() == sorted([0, 1, 2] * 2), "The labels are not the planned ones."
+    for what, one, other in zip(("images", "labels", "files", "terminal", "progress"), *found, strict=True):
+        assert one == other, f"Something beside the releases speaks of the records: the {what}."
 
 
 def check_score_is_the_final_iterate() -> None:
@@ -543,15 +692,16 @@ def check_score_is_the_final_iterate() -> None:
     other = Records(test.X, 1 - test.y, schema)
     training = convnet.Training(epochs=4, learning_rate=0.05, schedule="cosine", width=4, strategies=())
     scores = [score.score_convnet(X, y, schema, t, nets=2, training=training).accuracies for t in (test, other)]
-    np.testing.assert_allclose(np.sum(scores, 0), 100.0)
+    np.testing.assert_allclose(np.sum(scores, 0), 100.0, err_msg="A test label picks the net that is scored.")
 
 
-def check_replace_one_is_not_rdp() -> None:
-    """sigma = 3.7306 costs epsilon 1 under add-or-remove and 2.155 under replace-one, not RDP's 1.093."""
+def check_replace_one_costs_more() -> None:
+    """sigma = 3.7306 costs epsilon 1 under add-or-remove and 2.155 under replace-one."""
     for adjacency, truth in (("add-remove", 1.0), ("replace-one", 2.155)):
         schedule = Schedule((Stage(1),), (3.7306,), Budget(1.0, 1e-5, adjacency))
-        assert abs(schedule.epsilon() - truth) < 2e-3
-    assert accounting.calibrate((Stage(1),), Budget(1.0, 1e-5, "replace-one")).noise_multipliers[0] > 7.4
+        assert abs(schedule.epsilon() - truth) < 2e-3, f"The epsilon under {adjacency} is not {truth}."
+    sigma = accounting.calibrate((Stage(1),), Budget(1.0, 1e-5, "replace-one")).noise_multipliers[0]
+    assert sigma > 7.4, "The noise under replace-one is that of add-or-remove."
 
 
 def check_test_classes_by_name() -> None:
@@ -563,4 +713,4 @@ def check_test_classes_by_name() -> None:
         said = str(error)
     else:
         raise AssertionError("A test set with other classes was accepted.")
-    assert "ant, bee, cat" in said
+    assert "ant, bee, cat" in said, "The error does not name the classes."

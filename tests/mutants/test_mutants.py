@@ -1,14 +1,17 @@
 """Known defects of private distillation, written down as mutants: every one is found by the check that is named for it.
 
 Each mutant replaces one function of the package by the defective one of somebody's code. Its check passes on the
-package as it is and fails on the mutant.
+package as it is, and on the mutant it fails for the reason that stands beside it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
+import os
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +30,7 @@ from dpdistill.methods import dos
 from dpdistill.private import accounting, checks, curator
 from dpdistill.private.grid import Grid
 from dpdistill.private.ledger import RunLedger
-from dpdistill.private.noise import SeededEntropy
+from dpdistill.private.noise import SeededEntropy, SystemEntropy
 from dpdistill.query import Release
 from dpdistill.schema import Schema
 
@@ -59,6 +62,7 @@ def both(*patches: Any) -> contextlib.ExitStack:
 
 rounded_gaussian, poisson_coins = curator.rounded_gaussian, curator.poisson_coins
 draw_round, plain_sum, run_rounds = curator.Curator._draw, curator.Curator._sum, run.run_rounds
+compose, noise_for = accounting.compose, accounting.gaussian_noise_multiplier
 write, to_unit, commit = run.Result.save, Schema.to_unit, RunLedger.commit
 
 
@@ -73,6 +77,21 @@ def cached_sum_noised_anew() -> Any:
         value, stddev = draw_round(self, t, query, params, shape)
         if self._ledger.lookup(t) is None:
             self._ledger.commit(t, self._schedule.event(t), value, stddev)
+        return Release(t, value, stddev, self._schedule.event(t))
+
+    return swap(curator.Curator, "release", release)
+
+
+def another_value_is_committed() -> Any:
+    """The ledger is paid for one draw and another one is handed out: a replay would be a second release."""
+
+    def release(self: Any, t: int, query: Any, params: Any) -> Release:
+        stored = self._ledger.lookup(t)
+        if stored is not None:
+            return Release(stored.round, stored.value, stored.stddev, stored.event)
+        shape = checks.check_query(query, params, self._records.schema)
+        value, stddev = draw_round(self, t, query, params, shape)
+        self._ledger.commit(t, self._schedule.event(t), draw_round(self, t, query, params, shape)[0], stddev)
         return Release(t, value, stddev, self._schedule.event(t))
 
     return swap(curator.Curator, "release", release)
@@ -93,8 +112,12 @@ def augmentation_seeds_the_noise() -> Any:
 
 
 def noise_is_seeded() -> Any:
-    """DP-NTK: the noise is drawn from a generator seeded 1, 2, ..."""
-    return swap(curator, "SystemEntropy", lambda: SeededEntropy(1))
+    """DP-NTK: the noise is drawn from a generator seeded 1, 2, ..., and stamped as if it were not."""
+
+    class Stamped(SeededEntropy):
+        kind = SystemEntropy.kind
+
+    return swap(curator, "SystemEntropy", lambda: Stamped(1))
 
 
 def noise_key_restarts() -> Any:
@@ -208,6 +231,19 @@ def normalised_by_the_data_set() -> Any:
     return swap(Records, "chunks", chunks)
 
 
+def sums_kept_by_the_number_of_records() -> Any:
+    """A cache on the disk, named by the size of the data set: who replaces a record is answered for the old one."""
+    kept: dict[tuple, np.ndarray] = {}
+
+    def total(self: Any, query: Any, *others: Any) -> np.ndarray:
+        key = (len(self._records), query)
+        if key not in kept:
+            kept[key] = plain_sum(self, query, *others)
+        return kept[key]
+
+    return swap(curator._Room, "_sum", total)
+
+
 def encoder_of_batches() -> Any:
     """Batch normalisation: what an encoder makes of a record depends on the others in its batch."""
     return swap(curator, "_encode_rows", lambda encoder, X: encoder(X))
@@ -300,6 +336,57 @@ def record_count_in_the_progress() -> Any:
     return records_are_seen(lambda records, progress: progress("records", len(records), len(records)))
 
 
+def batch_size_is_said(say: Callable[[str], object]) -> Any:
+    """The curator's draw with a word about the number of sampled records."""
+
+    def draw(self: Any, t: int, *others: Any) -> Any:
+        sizes = [len(self._records)]
+
+        def coins(n: int, q: float, entropy: Any) -> np.ndarray:
+            heads = poisson_coins(n, q, entropy)
+            sizes.append(int(heads.sum()))
+            return heads
+
+        with swap(curator, "poisson_coins", coins):
+            drawn = draw_round(self, t, *others)
+        say(f"round {t}: {sizes[-1]} records")
+        return drawn
+
+    return swap(curator.Curator, "_draw", draw)
+
+
+def batch_size_is_printed() -> Any:
+    """A line a round for whoever watches: `batch of 512`."""
+    return batch_size_is_said(print)
+
+
+def batch_size_is_written() -> Any:
+    """The same, past Python's streams, as compiled code does."""
+    return batch_size_is_said(lambda text: os.write(2, text.encode()))
+
+
+def batch_size_is_logged() -> Any:
+    """The same in a log, at a level that is seldom looked at."""
+    return batch_size_is_said(logging.getLogger("dpdistill").debug)
+
+
+def batch_size_is_warned_of() -> Any:
+    """The same in a warning."""
+    return batch_size_is_said(warnings.warn)
+
+
+def broken_records_are_warned_of() -> Any:
+    """A helpful warning: so many records are not finite, and left out."""
+
+    def total(self: Any, query: Any, rows_of: Any, *others: Any) -> np.ndarray:
+        bad = int((~np.isfinite(self._records.X).all((1, 2, 3))).sum())
+        if bad:
+            warnings.warn(f"{bad} records are not finite.", stacklevel=2)
+        return plain_sum(self, query, rows_of, *others)
+
+    return swap(curator._Room, "_sum", total)
+
+
 def print_in_a_query() -> Any:
     """jax.debug.print inside of a contribution, which nobody looks for."""
     # Past the caches, which would go on accepting the query after the mutant is gone.
@@ -332,13 +419,14 @@ def records_are_pickled() -> Any:
 # Accounting and scores.
 
 
-def replace_one_by_rdp() -> Any:
-    """The RDP accountant, which does not look at the relation."""
+def adjacency_is_dropped() -> Any:
+    """An accountant that does not look at the relation, as RDP's: replace-one costs what add-or-remove does."""
+    return swap(accounting, "compose", lambda groups, delta, adjacency: compose(groups, delta))
 
-    def epsilon(groups: Any, delta: float, adjacency: str) -> float:
-        return accounting.epsilon_rdp(groups, delta)
 
-    return swap(accounting, "compose", epsilon)
+def noise_of_add_or_remove() -> Any:
+    """A calibration that does not look at the relation: half of the noise that replace-one needs."""
+    return swap(accounting, "gaussian_noise_multiplier", lambda epsilon, delta, adjacency: noise_for(epsilon, delta))
 
 
 def checkpoint_by_test_accuracy() -> Any:
@@ -361,35 +449,43 @@ def test_labels_by_position() -> Any:
 test_labels_by_position.__test__ = False  # type: ignore[attr-defined]
 
 MUTANTS = [
-    (cached_sum_noised_anew, contract.check_round_is_drawn_once),
-    (augmentation_seeds_the_noise, contract.check_noise_is_nobodys_seed),
-    (noise_is_seeded, contract.check_noise_is_nobodys_seed),
-    (noise_key_restarts, contract.check_rounds_are_independent),
-    (noise_two_thirds, contract.check_noise_scale),
-    (noise_of_floats, contract.check_release_on_grid),
-    (private_counts_in_q, contract.check_batches_are_poisson),
-    (fixed_batches, contract.check_batches_are_poisson),
-    (truncated_batches, contract.check_batches_are_poisson),
-    (means_of_records, contract.check_sums_not_means),
-    (nan_through_the_clip, contract.check_adversarial_records),
-    (no_clip, contract.check_adversarial_records),
-    (normalised_by_the_data_set, contract.check_adversarial_records),
-    (known_labels_only_by_class, contract.check_adversarial_records),
-    (encoder_of_batches, contract.check_encoders_see_one_record),
-    (starts_from_real_images, only_releases_speak),
-    (raw_class_distribution, only_releases_speak),
-    (plain_sum_beside_the_noisy_one, only_releases_speak),
-    (loss_is_printed, only_releases_speak),
-    (record_count_in_the_progress, only_releases_speak),
-    (plain_sum_in_the_ledger, ledger_holds_no_plain_sum),
-    (print_in_a_query, contract.check_speech_is_refused),
-    (errors_with_a_traceback, contract.check_errors_say_nothing),
-    (records_are_pickled, contract.check_nothing_is_pickled),
-    (replace_one_by_rdp, contract.check_replace_one_is_not_rdp),
-    (checkpoint_by_test_accuracy, contract.check_score_is_the_final_iterate),
-    (test_labels_by_position, contract.check_test_classes_by_name),
+    (cached_sum_noised_anew, contract.check_round_is_drawn_once, "A committed round is drawn anew"),
+    (another_value_is_committed, contract.check_release_is_the_committed_one, "handed out is not the committed one"),
+    (augmentation_seeds_the_noise, contract.check_noise_is_nobodys_seed, "noises of two runs are correlated"),
+    (noise_is_seeded, contract.check_noise_is_nobodys_seed, "noises of two runs are correlated"),
+    (noise_key_restarts, contract.check_rounds_are_independent, "noises of two rounds are correlated"),
+    (noise_two_thirds, contract.check_noise_scale, "does not have the stated standard deviation"),
+    (noise_of_floats, contract.check_release_on_grid, "between two multiples of the step"),
+    (private_counts_in_q, contract.check_batches_are_poisson, "mean size of a batch is not the public one"),
+    (fixed_batches, contract.check_batches_are_poisson, "does not vary as a binomial"),
+    (truncated_batches, contract.check_batches_are_poisson, "No batch is large"),
+    (means_of_records, contract.check_sums_not_means, "counts for less beside others"),
+    (nan_through_the_clip, contract.check_adversarial_records, "sum is not finite"),
+    (no_clip, contract.check_adversarial_records, "more than the clip norm"),
+    (normalised_by_the_data_set, contract.check_adversarial_records, "other than its own row"),
+    (known_labels_only_by_class, contract.check_adversarial_records, "record of an unknown label"),
+    (sums_kept_by_the_number_of_records, contract.check_replacements, "leaves the sum as it was"),
+    (encoder_of_batches, contract.check_encoders_see_one_record, "other than its own row"),
+    (starts_from_real_images, only_releases_speak, "the images"),
+    (raw_class_distribution, only_releases_speak, "labels are not the planned ones"),
+    (plain_sum_beside_the_noisy_one, only_releases_speak, "the files"),
+    (loss_is_printed, only_releases_speak, "the terminal"),
+    (record_count_in_the_progress, only_releases_speak, "the progress"),
+    (plain_sum_in_the_ledger, ledger_holds_no_plain_sum, "plain sum is in the ledger"),
+    (batch_size_is_printed, contract.check_releases_are_silent, "by way of stdout.*round 0: 40 records"),
+    (batch_size_is_written, contract.check_releases_are_silent, "by way of file descriptor 2.*round 0: 40 records"),
+    (batch_size_is_logged, contract.check_releases_are_silent, "by way of logging.*round 0: 40 records"),
+    (batch_size_is_warned_of, contract.check_releases_are_silent, "by way of warnings.*round 0: 40 records"),
+    (broken_records_are_warned_of, contract.check_releases_are_silent, "by way of warnings.*2 records are not finite"),
+    (print_in_a_query, contract.check_speech_is_refused, "query that prints was answered"),
+    (errors_with_a_traceback, contract.check_errors_say_nothing, "shows its cause"),
+    (records_are_pickled, contract.check_nothing_is_pickled, "Records was pickled"),
+    (adjacency_is_dropped, contract.check_replace_one_costs_more, "epsilon under replace-one is not 2.155"),
+    (noise_of_add_or_remove, contract.check_replace_one_is_paid, "by more than is paid for"),
+    (checkpoint_by_test_accuracy, contract.check_score_is_the_final_iterate, "test label picks the net"),
+    (test_labels_by_position, contract.check_test_classes_by_name, "other classes was accepted"),
 ]
-CHECKS = list(dict.fromkeys(check for _, check in MUTANTS))
+CHECKS = list(dict.fromkeys(check for _, check, _ in MUTANTS))
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -397,7 +493,7 @@ def test_the_package_passes(check):
     check()
 
 
-@pytest.mark.parametrize(("mutant", "check"), MUTANTS, ids=lambda part: part.__name__)
-def test_the_mutant_is_found(mutant, check):
-    with mutant(), pytest.raises(AssertionError):
+@pytest.mark.parametrize(("mutant", "check", "reason"), MUTANTS, ids=[mutant.__name__ for mutant, *_ in MUTANTS])
+def test_the_mutant_is_found(mutant, check, reason):
+    with mutant(), pytest.raises(AssertionError, match=reason):
         check()
