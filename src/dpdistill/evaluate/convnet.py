@@ -50,7 +50,7 @@ PAPER = Training(epochs=1000, learning_rate=0.01, schedule="step")
 """The field's recipe: a thousand epochs, SGD 0.01, a tenth of it from half time on."""
 
 QUICK = Training(epochs=200, learning_rate=0.05, schedule="cosine")
-"""A warm-up, a larger step and a cosine: the same score in a fraction of the epochs."""
+"""A warm-up, a larger step and a cosine, in a fifth of the epochs; on MNIST it reads about one point below PAPER."""
 
 
 def init_classifier(key: Array, shape: tuple[int, ...], classes: int, width: int) -> dict:
