@@ -13,6 +13,7 @@ import numpy as np
 import optax
 from jax import Array
 
+from dpdistill.encode.augment import partition_expand
 from dpdistill.encode.convnet import embed_convnet
 from dpdistill.methods.matching import (
     EmbeddingQuery,
@@ -21,7 +22,6 @@ from dpdistill.methods.matching import (
     check_share,
     check_strategies,
     counts_of,
-    expanded,
     network,
     put,
     signal_of,
@@ -112,7 +112,7 @@ class DOS:
         classes = len(schema.classes)
         params = jax.eval_shape(lambda: network(key, 0, schema.shape, self.width))
         image = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
-        jax.eval_shape(lambda X: expanded(X, self.expand), image)  # refuses images that do not fall into tiles
+        jax.eval_shape(lambda X: partition_expand(X, self.expand), image)  # refuses images that do not fall into tiles
         d = jax.eval_shape(embed_convnet, params["blocks"], image).shape[1]
         return {
             "key": np.asarray(jax.random.key_data(key)),
@@ -165,7 +165,7 @@ class DOS:
         X = np.clip(np.asarray(carry[1]), -1.0, 1.0)
         if self.expand == 1:
             return Distilled(X, y, schema)
-        tiles = np.asarray(expanded(jnp.asarray(X), self.expand))
+        tiles = np.asarray(partition_expand(jnp.asarray(X), self.expand))
         return Distilled(X, y, schema, (tiles, np.repeat(y, self.expand**2)))
 
     def _start(self, state: Any, schema: Schema) -> Array:
@@ -200,7 +200,7 @@ def _gradient(method: DOS, images: Array, params: Any, target: Array) -> Array:
     query = method.query()
 
     def loss(images: Array) -> Array:
-        found = signal_of(query, params, expanded(images, method.expand), method.per_class * method.expand**2)
+        found = signal_of(query, params, partition_expand(images, method.expand), method.per_class * method.expand**2)
         return jnp.sum(jnp.square(found - target)) / query.scale
 
     return jax.grad(loss)(images)

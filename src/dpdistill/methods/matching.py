@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.encode.augment import STRATEGIES, apply_augmentation, draw_augmentation, partition_expand
+from dpdistill.encode.augment import STRATEGIES, apply_augmentation, draw_augmentation
 from dpdistill.encode.convnet import embed_convnet, init_convnet
 from dpdistill.query import Release
 from dpdistill.schema import Schema
@@ -129,11 +129,6 @@ def network(key: Array, t: Array | int, shape: tuple[int, ...], width: int, stra
     blocks_key, draw_key = jax.random.split(jax.random.fold_in(key, t))
     draw = draw_augmentation(draw_key, strategies) if strategies else None
     return {"blocks": init_convnet(blocks_key, shape, width), "draw": draw, "centre": None}
-
-
-def expanded(X: Array, parts: int) -> Array:
-    """The images that are matched and trained on: the stored ones, or their tiles (PEA) of parts x parts."""
-    return partition_expand(X, parts)
 
 
 def counts_of(coordinates: np.ndarray, query: Any, sampling_prob: float, floor: float) -> np.ndarray:
