@@ -201,11 +201,14 @@ class FlatLinear:
     def contribution(self, params: Any, x: Any, y: Any) -> Any:
         return jnp.ravel(x)
 
-    def norms(self, params: Any, X: Any, y: Any) -> Any:
-        return jnp.linalg.norm(X.reshape(X.shape[0], -1).astype(jnp.float64), axis=1) * (1 + 2.0**-40)
+    def coefficients(self, params: Any, X: Any, y: Any) -> Any:
+        return X.reshape(X.shape[0], -1).astype(jnp.float64)
 
-    def weighted_sum(self, params: Any, X: Any, y: Any, w: Any) -> Any:
-        return w @ X.reshape(X.shape[0], -1).astype(jnp.float64)
+    def norms(self, params: Any, X: Any) -> Any:
+        return jnp.linalg.norm(X, axis=1) * (1 + 2.0**-40)
+
+    def weighted_sum(self, params: Any, X: Any, w: Any) -> Any:
+        return w @ X
 
 
 @dataclass(frozen=True)

@@ -8,21 +8,30 @@ import io
 import json
 import os
 import re
+import shutil
 import socket
 import sys
 import zipfile
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dpdistill import cli, evaluate, run
-from dpdistill.data import load
+from dpdistill.data import load, read_distilled
+from dpdistill.encode.scattering import ScatterNet
 from dpdistill.evaluate.convnet import Training
+from dpdistill.kernels.fc_ntk import FCNTK
+from dpdistill.kernels.feature import FeatureKernel
+from dpdistill.methods import LDPDC
 from dpdistill.private.accounting import gaussian_epsilon
 from dpdistill.private.dataset_ledger import DatasetLedger
 from dpdistill.private.ledger import RunLedger
-from dpdistill.recipes import METHODS, fields_of
+from dpdistill.query import finish_field, release_field
+from dpdistill.recipes import KERNELS, METHODS, fields_of, from_fields
+from dpdistill.schema import DataError
 
 TINY = Training(epochs=2, learning_rate=0.05, schedule="cosine", width=4)
 SMALL_DOS = ["--set", "networks=3", "--set", "width=4", "--set", "steps=20", "--set", "sampling_prob=1"]
@@ -173,33 +182,50 @@ def test_defaults_are_in_the_help():
         assert default in text
 
 
-def test_evaluate_prints_the_score_and_keeps_it_only_if_asked(shared, monkeypatch):
+def test_evaluate_prints_the_scores_and_keeps_them_only_if_asked(shared, monkeypatch):
     monkeypatch.setitem(evaluate.TRAININGS, "quick", TINY)
     before = files_of(shared)
-    X, y, schema, _ = run_read(shared)
-    expected = evaluate.score_convnet(X, y, schema, load("digits:test"), nets=2, training=TINY, seed=3)
-    line = f"ConvNet accuracy: {expected.mean:.2f} ± {expected.std:.2f} % (mean ± std over 2 nets, quick training)\n"
+    back, test = read_distilled(shared), load("digits:test")
+    expected = evaluate.score_convnet(back.X, back.y, back.schema, test, nets=2, training=TINY, seed=3)
+    regression = evaluate.score_krr(back.X, back.y, back.schema, test, kernel=KERNELS["scatternet"], ridge=1e-3)
+    lines = (
+        f"ConvNet accuracy: {expected.mean:.2f} ± {expected.std:.2f} % (mean ± std over 2 nets, quick training)\n"
+        f"KRR accuracy: {regression.mean:.2f} % (scatternet, ridge 0.001)\n"
+    )
     command = ("evaluate", shared, "--test", "digits:test", "--nets", 2, "--seed", 3)
-    assert succeeds(*command) == line
+    assert succeeds(*command) == lines
     assert files_of(shared) == before
     try:
-        assert succeeds(*command, "--include-scores") == line
+        assert succeeds(*command, "--include-scores") == lines
         assert files_of(shared) == sorted([*before, "scores.json"])
         scores = json.loads((shared / "scores.json").read_text())
         mean, std = round(expected.mean, 2), round(expected.std, 2)
-        assert scores["ConvNet accuracy, %"] == {"mean": mean, "std": std}
-        assert f"{mean} ± {std}" in (shared / "report.html").read_text()
-        assert "not covered" in (shared / "report.html").read_text().lower()
+        assert scores == {
+            "ConvNet accuracy, %": {"mean": mean, "std": std},
+            "nets": 2,
+            "training": "quick",
+            "KRR accuracy, %": {"scatternet, ridge 0.001": round(regression.mean, 2)},
+        }
+        page = (shared / "report.html").read_text()
+        assert f"{mean} ± {std}" in page
+        assert re.search(rf"scatternet, ridge 0.001</th><td>{round(regression.mean, 2):g}<", page)
+        assert "not covered" in page.lower()
         succeeds("verify", shared)
     finally:
         (shared / "scores.json").unlink(missing_ok=True)
         succeeds("report", shared)
 
 
-def run_read(folder):
-    from dpdistill.data import read_distilled
-
-    return read_distilled(folder)
+def test_evaluate_with_other_kernels_and_ridges(shared, monkeypatch):
+    monkeypatch.setitem(evaluate.TRAININGS, "quick", TINY)
+    back, test = read_distilled(shared), load("digits:test")
+    command = ("evaluate", shared, "--test", "digits:test", "--nets", 1, "--ridge", 0.25)
+    out = succeeds(*command, "--kernel", "fc-ntk", "--kernel", "scatternet").splitlines()
+    assert len(out) == 3
+    for line, name in zip(out[1:], ("fc-ntk", "scatternet"), strict=True):
+        found = evaluate.score_krr(back.X, back.y, back.schema, test, kernel=KERNELS[name], ridge=0.25)
+        assert line == f"KRR accuracy: {found.mean:.2f} % ({name}, ridge 0.25)"
+    assert out[1].split()[2] != out[2].split()[2]
 
 
 def test_report_is_written_anew(shared):
@@ -314,8 +340,7 @@ def test_from_uses_releases_again_at_no_cost(dos, tmp_path):
     assert "had been paid for" in out
     assert {name: (place / name).read_bytes() for name in files_of(place)} == before
     assert not again.with_name("again.run").exists()
-    _, y, _, _ = run_read(again)
-    assert np.bincount(y).tolist() == [5] * 10
+    assert np.bincount(read_distilled(again).y).tolist() == [5] * 10
     first, second = (json.loads((folder / "certificate.json").read_text()) for folder in (dos, again))
     assert first["schedule"] == second["schedule"]
     assert second["recipe"]["fields"]["networks"] == 3
@@ -347,6 +372,157 @@ def test_without_a_guarantee_everything_says_infinite(method, tmp_path):
     assert "No privacy guarantee" in page
     assert "infinite: no guarantee" in page
     assert "epsilon is infinite: this run gives no privacy guarantee." in succeeds("verify", folder)
+
+
+# Methods with a kernel
+
+
+ENCODER = ScatterNet(J=1, L=2, groups=3)
+CLASSIFIER = np.random.default_rng(2).normal(size=(48, 10))
+TARGETS = np.random.default_rng(3).normal(size=(20, 10))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernelled(LDPDC):
+    """Subset means again, with a kernel in the recipe, learned targets and a released classifier."""
+
+    kernel: Any = release_field(FeatureKernel(ENCODER), "kernel of the regression")  # noqa: RUF009
+    second: Any = finish_field(FCNTK(), "another kernel")  # noqa: RUF009
+    ridge: float = finish_field(0.5, "of the regression")
+    name = "kernel-led"
+
+    def finish(self, state, schema, progress=None):
+        return replace(super().finish(state, schema), targets=TARGETS, classifier=CLASSIFIER)
+
+
+@pytest.fixture(scope="module")
+def led_once(places):
+    """A result of that method, with fields that the caller changed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(METHODS, "kernel-led", Kernelled)
+        settings = ("--set", "second=scatternet", "--set", "sampling_prob=1", "--per-class", 2)
+        succeeds("distill", "digits:train", "--out", places / "led", "--method", "kernel-led", *settings)
+    return places / "led"
+
+
+@pytest.fixture
+def led(led_once, monkeypatch, tmp_path):
+    """A copy of it that may be changed."""
+    monkeypatch.setitem(METHODS, "kernel-led", Kernelled)
+    monkeypatch.setitem(evaluate.TRAININGS, "quick", TINY)
+    for name in ("led", "led.run"):
+        shutil.copytree(led_once.with_name(name), tmp_path / name)
+    return tmp_path / "led"
+
+
+class TestKernels:
+    def test_the_recipe_holds_them_and_they_come_back(self, led):
+        recipe = json.loads((led / "recipe.json").read_text())
+        assert recipe["method"] == "kernel-led"
+        encoder = {"kind": "ScatterNet", "J": 1, "L": 2, "groups": 3, "per_position": False, "normalise": False}
+        assert recipe["fields"]["kernel"] == {"kind": "FeatureKernel", "encoder": encoder}
+        assert recipe["changed"] == ["per_class", "sampling_prob", "second"]
+        expected = Kernelled(per_class=2, sampling_prob=1.0, second=KERNELS["scatternet"])
+        assert from_fields("kernel-led", recipe["fields"]) == expected
+        page = re.sub(r"<[^>]+>", " ", (led / "report.html").read_text())
+        assert "FeatureKernel, the inner product of features (encoder: ScatterNet, two layers" in page
+        assert "classifier.npz" in page
+
+    def test_everything_of_the_result_is_saved_and_verified(self, led, tmp_path):
+        assert {"classifier.npz", "synthetic.npz"} < set(files_of(led))
+        back = read_distilled(led)
+        np.testing.assert_array_equal(back.targets, TARGETS.astype(np.float32))
+        np.testing.assert_array_equal(back.classifier, CLASSIFIER.astype(np.float32))
+        assert re.search(r"^ok   plan: ", succeeds("verify", led), re.M)
+        with np.load(led / "classifier.npz") as file:
+            np.savez(led / "classifier.npz", classifier=2 * file["classifier"])
+        code, out, _ = dpdistill("verify", led)
+        assert code == 1
+        assert "classifier.npz was changed" in out
+        command = ("distill", "digits:train", "--out", led, "--overwrite", "--method", "ldpdc")
+        succeeds(*command, "--set", "sampling_prob=1")
+        assert "classifier.npz" not in files_of(led)
+        assert read_distilled(led).classifier is read_distilled(led).targets is None
+
+    def test_evaluate_takes_the_recipes_kernel_and_ridge_and_the_classifier(self, led):
+        back, test = read_distilled(led), load("digits:test")
+        kernel = FeatureKernel(ENCODER)
+        one = evaluate.score_krr(
+            back.X, back.y, back.schema, test, kernel=kernel, ridge=0.5, targets=TARGETS.astype(np.float32)
+        )
+        two = evaluate.score_classifier(CLASSIFIER.astype(np.float32), kernel, back.schema, test)
+        command = ("evaluate", led, "--test", "digits:test", "--nets", 1)
+        out = succeeds(*command, "--include-scores").splitlines()
+        assert out[0].startswith("ConvNet accuracy: ")
+        assert out[1:] == [
+            f"KRR accuracy: {one.mean:.2f} % ({kernel!r}, ridge 0.5)",
+            f"Released classifier accuracy: {two.mean:.2f} %",
+        ]
+        scores = json.loads((led / "scores.json").read_text())
+        assert scores["released classifier accuracy, %"] == round(two.mean, 2)
+        assert one.mean != two.mean
+        page = re.sub(r"<[^>]+>", "", (led / "report.html").read_text())
+        assert f"released classifier accuracy, %{scores['released classifier accuracy, %']:.6g}" in page
+        succeeds("verify", led)
+        assert "(scatternet, ridge 0.001)" in succeeds(*command, "--kernel", "scatternet")
+        assert ", ridge 2)" in succeeds(*command, "--ridge", 2)
+
+    def test_releases_are_used_again_with_another_kernel_for_finish_only(self, led, tmp_path):
+        again = ("distill", "--from", led.with_name("led.run"), "--out")
+        succeeds(*again, tmp_path / "b", "--set", "second=fc-ntk")
+        assert json.loads((tmp_path / "b" / "recipe.json").read_text())["fields"]["second"]["kind"] == "FCNTK"
+        assert "second" in succeeds("verify", tmp_path / "b", "--run", led.with_name("led.run"))
+        assert "another kernel: they do not fit" in refused(*again, tmp_path / "c", "--set", "kernel=fc-ntk")
+
+    def test_methods_shows_the_short_name(self, led):
+        out = succeeds("methods")
+        assert re.search(r"^second +fc-ntk +free +another kernel", out, re.M)
+        assert re.search(r"^kernel +FeatureKernel\(", out, re.M)
+        assert f"Kernels: {', '.join(KERNELS)}.\n" in out
+
+    @pytest.mark.parametrize("name", KERNELS)
+    def test_every_kernel_of_the_table_is_saved_and_read(self, led, name):
+        fields = run.recipe_of(Kernelled(kernel=KERNELS[name]), 0)["fields"]
+        made = from_fields("kernel-led", json.loads(json.dumps(fields)))
+        assert made.kernel == KERNELS[name]
+        assert hash(made.kernel) == hash(KERNELS[name])
+
+    @pytest.mark.parametrize(
+        ("kernel", "sentence"),
+        [
+            ({"kind": "Kernel"}, "Unknown kind 'Kernel': expected one of FCNTK"),
+            ({"kind": ["FCNTK"]}, r"Unknown kind \['FCNTK'\]"),
+            ({"kind": "FCNTK", "width": 3}, "FCNTK has no field 'width'"),
+            ({"kind": "FCNTK", "depth": 0}, "Expected depth=0 >= 1"),
+            ({"kind": "FCNTK", "depth": {"kind": "FCNTK"}}, "Expected another kind of depth; got fc-ntk"),
+            ({"kind": "FeatureKernel", "encoder": 3}, "Expected another kind of encoder; got 3"),
+            ({"kind": "FeatureKernel"}, "encoder"),
+            ("fc-ntk", "Expected another kind of kernel; got fc-ntk"),
+            (None, "Expected another kind of kernel; got None"),
+        ],
+    )
+    def test_a_recipe_with_another_kernel_is_refused(self, led, kernel, sentence):
+        with pytest.raises(DataError, match=sentence):
+            from_fields("kernel-led", {"kernel": kernel})
+        recipe = json.loads((led / "recipe.json").read_text())
+        recipe["fields"]["kernel"] = kernel
+        (led / "recipe.json").write_text(json.dumps(recipe))
+        assert re.search(sentence, refused("evaluate", led, "--test", "digits:test"))
+
+    @pytest.mark.parametrize("text", ["[]", "{", "3", '{"fields": 3}', "{}", "[" * 100_000])
+    def test_evaluate_of_a_damaged_recipe(self, led, text):
+        (led / "recipe.json").write_text(text)
+        assert "recipe.json is not a recipe that can be read" in refused("evaluate", led, "--test", "digits:test")
+
+    def test_a_classifier_without_its_kernel(self, led):
+        (led / "recipe.json").unlink()
+        assert "it names none" in refused("evaluate", led, "--test", "digits:test")
+
+    def test_a_ridge_of_the_recipe_that_is_no_number(self, led):
+        recipe = json.loads((led / "recipe.json").read_text())
+        recipe["fields"]["ridge"] = "low"
+        (led / "recipe.json").write_text(json.dumps(recipe))
+        assert "Expected ridge=low >= 0" in refused("evaluate", led, "--test", "digits:test")
 
 
 # Wrong input
@@ -435,6 +611,12 @@ WRONG = {
     "evaluate a missing folder": (["evaluate", "missing", "--test", "digits:test"], "missing"),
     "evaluate another folder": (["evaluate", "FULL", "--test", "digits:test"], "synthetic.npz"),
     "evaluate unknown training": (["evaluate", "SHARED", "--test", "digits:test", "--training", "long"], "long"),
+    "evaluate with an unknown kernel": (
+        ["evaluate", "SHARED", "--test", "digits:test", "--kernel", "nosuch"],
+        f"Unknown kernel 'nosuch': choose among {', '.join(KERNELS)}",
+    ),
+    "evaluate with a ridge below 0": (["evaluate", "SHARED", "--test", "digits:test", "--ridge", "-1"], "ridge=-1"),
+    "evaluate with a ridge nan": (["evaluate", "SHARED", "--test", "digits:test", "--ridge", "nan"], "ridge=nan"),
     "evaluate without nets": (["evaluate", "SHARED", "--test", "digits:test", "--nets", "0"], "--nets"),
     "evaluate on a missing test set": (["evaluate", "SHARED", "--test", "missing"], "missing does not exist"),
     "evaluate on another shape": (["evaluate", "SHARED", "--test", "OTHER"], "(8, 8, 1); got (4, 4, 1)"),

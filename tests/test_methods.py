@@ -21,7 +21,7 @@ from dpdistill.private.ledger import RunLedger
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.private.sampling import poisson_coins
 from dpdistill.query import Event, Release
-from dpdistill.recipes import METHODS
+from dpdistill.recipes import METHODS, from_fields
 
 NAMES = list(METHODS)
 PRIVATE = [name for name in NAMES if METHODS[name].private]
@@ -83,12 +83,15 @@ class TestEveryMethod:
     def test_it_saves_and_loads(self, name, results, tmp_path):
         result = results[name]
         folder = result.save(tmp_path / "shared")
-        X, y, schema, training = read_distilled(folder)
-        np.testing.assert_allclose(X, result.distilled.X, atol=1e-6)
-        np.testing.assert_array_equal(y, result.y)
-        assert (schema, training) == (SCHEMA, None)
+        back = read_distilled(folder)
+        np.testing.assert_allclose(back.X, result.distilled.X, atol=1e-6)
+        np.testing.assert_array_equal(back.y, result.y)
+        assert (back.schema, back.training) == (SCHEMA, None)
+        for kept, made in ((back.targets, result.distilled.targets), (back.classifier, result.distilled.classifier)):
+            assert (kept is None) == (made is None)
+            np.testing.assert_array_equal(kept, made)
         recipe = read_certificate(folder)["recipe"]
-        assert METHODS[recipe["method"]](**{k: v for k, v in recipe["fields"].items() if v != []}) == tiny(name)
+        assert from_fields(recipe["method"], recipe["fields"]) == tiny(name)
 
     def test_it_is_a_frozen_value(self, name):
         one, same = tiny(name), tiny(name)
@@ -240,7 +243,7 @@ def recording(method):
                 read.add(name)
             return super().__getattribute__(name)
 
-    made = Recording(**dataclasses.asdict(method))
+    made = Recording(**{field.name: getattr(method, field.name) for field in dataclasses.fields(method)})
     read.clear()
     return made, read
 
@@ -265,7 +268,8 @@ class TestFinishAgain:
 
     def test_tiles_are_saved_beside_the_set(self, paid, tmp_path):
         made = run.finish_again(paid[0], tiny("dos", expand=2))
-        X, y, _, training = read_distilled(made.save(tmp_path / "shared"))
+        back = read_distilled(made.save(tmp_path / "shared"))
+        X, y, training = back.X, back.y, back.training
         assert (X.shape, training[0].shape) == ((6, 8, 8, 1), (24, 8, 8, 1))
         np.testing.assert_array_equal(training[1], np.repeat(y, 4))
         np.testing.assert_allclose(training[0], made.distilled.training[0], atol=1e-6)

@@ -25,7 +25,7 @@ EVERYTHING = {
 ROOMS = {
     "schema": set(),
     "query": {"schema"},
-    "data": {"schema"},
+    "data": {"schema", "query"},
     "private": {"schema", "query", "data"},
     "encode": {"schema"},
     "kernels": {"encode"},
@@ -36,7 +36,7 @@ ROOMS = {
     "evaluate": {"schema", "query", "data", "encode", "kernels"},
     "audit": EVERYTHING,
     "report": {"schema"},
-    "recipes": {"schema", "methods", "private"},
+    "recipes": {"schema", "encode", "kernels", "methods", "private"},
     "terminal": {"schema", "private"},
     "cli": {*EVERYTHING, "audit", "report", "recipes", "terminal", TOP},
     TOP: {"schema", "data", "private", "methods", "run"},
@@ -105,6 +105,7 @@ def test_the_table_goes_in_one_direction():
     assert reached == {"methods", "schema", "query", "encode", "kernels"}
     assert [room for room, allowed in ROOMS.items() if "recipes" in allowed] == ["cli"]
     assert [room for room, allowed in ROOMS.items() if "cli" in allowed] == []
+    assert ROOMS["query"] == {"schema"}
     assert not ROOMS["private"] & {"methods", "encode", "evaluate", "run", "store"}
 
 

@@ -137,37 +137,67 @@ def evaluate(
     training: Annotated[str, typer.Option(help="quick, or paper (a thousand epochs).")] = "quick",
     flip: Annotated[bool, typer.Option("--flip", help="Mirror images while training: for photographs.")] = False,
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, metavar="<int>", help="Of the nets.")] = 0,
+    kernel: Annotated[
+        list[str] | None,
+        typer.Option(help="Of kernel ridge regression, see `dpdistill methods`; the recipe's, or scatternet."),
+    ] = None,
+    ridge: Annotated[float | None, typer.Option(help="Of kernel ridge regression; the recipe's, or 0.001.")] = None,
     include_scores: Annotated[
         bool, typer.Option("--include-scores", help="Add the scores to DIR and its report: not covered by epsilon.")
     ] = False,
 ) -> None:
-    """Train ConvNets on the synthetic records and score them on a test set."""
+    """Train ConvNets and kernel ridge regression on the synthetic records and score them on a test set."""
     from dpdistill.data import load, read_distilled
     from dpdistill.data.save import write_atomically
-    from dpdistill.evaluate import TRAININGS, score_convnet
+    from dpdistill.evaluate import TRAININGS, check_krr
+    from dpdistill.recipes import kernel_in, regressions
     from dpdistill.report import write_report
     from dpdistill.report.folder import read_folder
 
     if training not in TRAININGS:
         raise DataError(f"Unknown training {training!r}: choose among {', '.join(TRAININGS)}.")
-    X, y, schema, expanded = read_distilled(folder)
+    distilled, recipe = read_distilled(folder), kernel_in(folder)
+    schema, fits = distilled.schema, regressions(kernel or (), ridge, recipe)
+    # What cannot be used is refused here, before minutes of training.
+    for each in fits.values():
+        check_krr(*each, schema)
+    if distilled.classifier is not None and recipe is None:
+        raise DataError(f"Expected the kernel of classifier.npz in the recipe of {folder}; it names none.")
     if include_scores:
-        read_folder(folder)  # what the report needs is there, before minutes of training
+        read_folder(folder)
     records = load(test, "test", schema.classes, schema.bounds)
-    if expanded is not None:
-        X, y = expanded
-    with Bar() as bar:
-        score = score_convnet(
-            X, y, schema, records, nets=nets, training=TRAININGS[training], flip=flip, seed=seed, progress=bar
-        )
-    how = f"mean ± std over {nets} nets" if nets > 1 else "1 net"
-    say(f"ConvNet accuracy: {score.mean:.2f} ± {score.std:.2f} % ({how}, {training} training)")
+    scores = _scores(distilled, records, fits, recipe, nets=nets, training=training, flip=flip, seed=seed)
     if include_scores:
-        rounded = {"mean": round(score.mean, 2), "std": round(score.std, 2)}
-        content = {"ConvNet accuracy, %": rounded, "nets": nets, "training": training}
-        text = json.dumps(content, indent=2) + "\n"
+        text = json.dumps(scores, indent=2) + "\n"
         write_atomically(Path(folder) / "scores.json", lambda file: file.write(text.encode()))
         write_report(folder)
+
+
+def _scores(distilled: Any, test: Any, fits: dict, recipe: Any, *, nets: int, training: str, **how: Any) -> dict:
+    """Score a synthetic set in every way, say each result, and return all as scores.json has them, in percent."""
+    from dpdistill.evaluate import TRAININGS, score_classifier, score_convnet, score_krr
+
+    schema, targets = distilled.schema, distilled.targets
+    X, y = distilled.training or (distilled.X, distilled.y)
+    with Bar() as bar:
+        score = score_convnet(X, y, schema, test, nets=nets, training=TRAININGS[training], progress=bar, **how)
+    spread = f"mean ± std over {nets} nets" if nets > 1 else "1 net"
+    say(f"ConvNet accuracy: {score.mean:.2f} ± {score.std:.2f} % ({spread}, {training} training)")
+    rounded, regression = {"mean": round(score.mean, 2), "std": round(score.std, 2)}, {}
+    scores = {"ConvNet accuracy, %": rounded, "nets": nets, "training": training, "KRR accuracy, %": regression}
+    if targets is not None:  # they belong to the stored records
+        X, y = distilled.X, distilled.y
+    for name, (kernel, ridge) in fits.items():
+        with Bar() as bar:
+            score = score_krr(X, y, schema, test, kernel=kernel, ridge=ridge, targets=targets, progress=bar)
+        say(f"KRR accuracy: {score.mean:.2f} % ({name}, ridge {ridge:g})")
+        regression[f"{name}, ridge {ridge:g}"] = round(score.mean, 2)
+    if distilled.classifier is not None:
+        with Bar() as bar:
+            score = score_classifier(distilled.classifier, recipe[0], schema, test, progress=bar)
+        say(f"Released classifier accuracy: {score.mean:.2f} %")
+        scores["released classifier accuracy, %"] = round(score.mean, 2)
+    return scores
 
 
 @app.command()
@@ -185,9 +215,10 @@ def verify(
 ) -> None:
     """Re-check a certificate: arithmetic, plan, ledger and files. Exit code 1 if a check fails."""
     from dpdistill.private.verify import verify as check
+    from dpdistill.recipes import plan_and_free
 
     with working("checking"):
-        plan, free = _recipe_of(folder)
+        plan, free = plan_and_free(folder)
         result = check(folder, plan, run, free)
     for item in result.checks:
         mark, style = {True: ("ok", "green"), False: ("FAIL", "bold red"), None: ("", None)}[item.passed]
@@ -197,33 +228,19 @@ def verify(
         raise typer.Exit(1)
 
 
-def _recipe_of(folder: str) -> tuple[Any, Any]:
-    """(plan, fields that may change with --from) of the certificate's recipe, from the method itself; else Nones."""
-    from dpdistill.private.certificate import CertificateError, read_certificate
-    from dpdistill.recipes import fields_of, from_fields
-
-    try:
-        recipe = read_certificate(folder)["recipe"]
-        fields = fields_of(recipe["method"])
-        plan = from_fields(recipe["method"], recipe["fields"]).plan()
-    except (CertificateError, DataError, KeyError, TypeError, AttributeError):
-        return None, None
-    return plan, {name for name, field in fields.items() if field.metadata["finish"]}
-
-
 @app.command()
 def methods() -> None:
     """List the methods and their recipe fields."""
-    from dpdistill.recipes import METHODS, fields_of
+    from dpdistill.recipes import KERNELS, METHODS, fields_of, shown
 
     for name, method in METHODS.items():
         listed = table("field", "default", "use again", "meaning", title=f"{name}: {method.title.partition(': ')[2]}")
         for field in fields_of(name).values():
             free = "free" if field.metadata["finish"] else "paid" if method.private else ""
-            default = ",".join(field.default) if isinstance(field.default, tuple) else str(field.default)
-            add_row(listed, field.name, default or "none", free, field.metadata["help"])
+            add_row(listed, field.name, shown(field.default) or "none", free, field.metadata["help"])
         out.print(listed, soft_wrap=False)
         say("")
+    say(f"Kernels: {', '.join(KERNELS)}.")
     say('"free" fields may change with --from: the releases of a finished run are used again at no cost.')
 
 

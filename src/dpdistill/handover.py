@@ -14,7 +14,10 @@ from dpdistill.store import write_synced
 
 FINISHED = "finished"
 _HANDING_OVER = "handing-over"
-_WRITTEN = {"synthetic.npz", "training.npz", "synthetic.png", "images", "recipe.json", CERTIFICATE, "report.html"}
+_WRITTEN = {
+    *("synthetic.npz", "training.npz", "classifier.npz", "synthetic.png", "images"),
+    *("recipe.json", CERTIFICATE, "report.html"),
+}
 
 
 def owner_folder(folder: Path) -> Path:

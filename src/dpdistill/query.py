@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -48,21 +48,29 @@ class Query(Protocol):
 
 @runtime_checkable
 class LinearQuery(Query, Protocol):
-    """A query whose per-record contributions are never formed; its norm bound carries a proof in the docstring."""
+    """A query whose per-record contributions are never formed; its norm bound carries a proof in the docstring.
 
-    def norms(self, params: Params, X: Array, y: Array) -> Array:
+    Each record is first brought to a few numbers, its coefficients. They are computed once, and the norm and the sum are
+    functions of them alone: what rounding did to them is the same in both.
+    """
+
+    def coefficients(self, params: Params, X: Array, y: Array) -> Any:
+        """What the contributions are made of: a pytree of float64 arrays of n rows, a row a record."""
+        ...
+
+    def norms(self, params: Params, coefficients: Any) -> Array:
         """Proven upper bounds of the contributions' L2 norms, (n,), float64."""
         ...
 
-    def weighted_sum(self, params: Params, X: Array, y: Array, w: Array) -> Array:
+    def weighted_sum(self, params: Params, coefficients: Any, w: Array) -> Array:
         """sum_i w_i contribution_i, float64."""
         ...
 
     @property
     def error_bound(self) -> float:
-        """e: worst-case L2 error of one record's arithmetic in float64, in units of the contribution.
+        """e: worst-case L2 error of one record's share of a weighted sum, for weights w_i <= clip_norm / bound_i.
 
-        A contribution exceeds its norm bound by at most e, and a weighted sum of m records is off by at most m e.
+        The coefficients count as exact. A sum of m records is off by at most m e.
         """
         ...
 
@@ -124,12 +132,18 @@ class Distilled:
         y: class indices, (m,), int32.
         schema: public facts of the data set it stands for.
         training: (X, y) to train on when it differs from what is stored (partition and expand), else None.
+        targets: regression targets of the records when they were learned, (m, classes), float32; None stands for
+            one-hot minus 1 / classes of y.
+        classifier: a linear classifier on the features phi of the recipe's kernel, if one was released, (d, classes),
+            float32: scores = phi(X) classifier.
     """
 
     X: np.ndarray
     y: np.ndarray
     schema: Schema
     training: tuple[np.ndarray, np.ndarray] | None = None
+    targets: np.ndarray | None = None
+    classifier: np.ndarray | None = None
 
 
 @runtime_checkable
@@ -145,7 +159,7 @@ class Method(Protocol):
         ...
 
     def ask(self, state: State) -> tuple[Query, Params]:
-        """The next query and its parameters (a pytree of arrays)."""
+        """The next query and its parameters (a pytree of arrays); in all rounds a LinearQuery, or in none."""
         ...
 
     def tell(self, state: State, release: Release) -> State:
@@ -169,3 +183,17 @@ def finish_field(default: Any, help: str) -> Any:
 def release_field(default: Any, help: str) -> Any:
     """A recipe field that shapes the releases: it is fixed once they are paid."""
     return field(default=default, metadata={"help": help, "finish": False})
+
+
+def to_json(value: Any) -> Any:
+    """A recipe field as JSON has it: a dataclass as {"kind": its class, field: value, ...}, a tuple as a list.
+
+    Example:
+        >>> to_json(Stage(2))
+        {'kind': 'Stage', 'rounds': 2, 'sampling_prob': 1.0, 'weight': 1.0}
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        return {"kind": type(value).__name__, **{f.name: to_json(getattr(value, f.name)) for f in fields(value)}}
+    if isinstance(value, tuple | list):
+        return [to_json(item) for item in value]
+    return value

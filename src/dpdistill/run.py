@@ -24,8 +24,9 @@ from dpdistill.private.curator import Compute, Curator, NonPrivateCurator, check
 from dpdistill.private.database import LedgerError
 from dpdistill.private.dataset_ledger import DatasetLedger
 from dpdistill.private.ledger import MEMORY, RunLedger
+from dpdistill.private.linear import SLACK_TEXT
 from dpdistill.private.noise import Entropy, SystemEntropy
-from dpdistill.query import Distilled, Method, Progress, no_progress
+from dpdistill.query import Distilled, LinearQuery, Method, Progress, Query, no_progress, to_json
 from dpdistill.report import write_report
 from dpdistill.schema import Schema
 from dpdistill.store import Store
@@ -41,6 +42,7 @@ class Result:
         schedule: what was paid; None without a guarantee.
         noise: where the noise came from; None without noise.
         run_dir: the owner's folder of the run, or None.
+        slack: what its queries round away, in words; None if nothing.
     """
 
     distilled: Distilled
@@ -48,6 +50,7 @@ class Result:
     schedule: Schedule | None
     noise: str | None
     run_dir: Path | None = None
+    slack: str | None = None
 
     @property
     def X(self) -> np.ndarray:
@@ -78,8 +81,7 @@ class Result:
         target = handover.start(path)
         for stale in ("certificate.json", "scores.json", "report.html"):
             (target / stale).unlink(missing_ok=True)
-        d = self.distilled
-        write_distilled(target, d.X, d.y, d.schema, d.training)
+        write_distilled(target, self.distilled)
         text = json.dumps(self.recipe, indent=2) + "\n"
         write_atomically(target / "recipe.json", lambda file: file.write(text.encode()))
         write_certificate(target, self._certificate(target))
@@ -97,6 +99,7 @@ class Result:
             schema=self.distilled.schema,
             public_seed=self.recipe["seed"],
             noise=self.noise or NO_NOISE,
+            slack=self.slack,
         )
 
 
@@ -167,7 +170,7 @@ def distill(
         store = Store(folder, run_ledger.run_id, run_ledger)
         state = run_rounds(method, curator, store, schedule.rounds, seed, records.schema, progress)
     distilled = method.finish(state, records.schema, progress)
-    return Result(distilled, recipe, schedule, curator.noise_kind, folder)
+    return Result(distilled, recipe, schedule, curator.noise_kind, folder, slack_of(query))
 
 
 def check_private(method: Method) -> None:
@@ -276,11 +279,12 @@ def finish_again(
         raise LedgerError("The releases of this run were paid with another budget: leave epsilon and delta out.")
     schema, seed = Schema.from_json(run.recipe["schema"]), run.recipe["seed"]
     like = method.init(jax.random.key(seed), schema)
+    query, _ = method.ask(like)
     t, state = Store(folder, RunLedger.run_id_in(folder) or "").load(like)
     if t != run.schedule.rounds or len(run.events) != t:
         raise LedgerError("This run is not complete: resume it with the command that started it.")
     distilled = method.finish(state, schema, progress)
-    return Result(distilled, recipe_of(method, seed), run.schedule, run.recipe["noise"])
+    return Result(distilled, recipe_of(method, seed), run.schedule, run.recipe["noise"], slack=slack_of(query))
 
 
 def run_rounds(
@@ -298,13 +302,23 @@ def run_rounds(
     return state
 
 
+def slack_of(query: Query) -> str | None:
+    """What a certificate says of a run's arithmetic, from its first query: a method's queries are all of one kind."""
+    return SLACK_TEXT if isinstance(query, LinearQuery) else None
+
+
+def name_of(method: Method) -> str:
+    """The method's `name`, as in the command line's table; without one, that of its class in small letters."""
+    return getattr(method, "name", type(method).__name__.lower())
+
+
 def recipe_of(method: Method, seed: int) -> dict:
     """What is saved of a method: its name, all fields, the public seed, where the settings come from."""
-    fields = dataclasses.asdict(method)  # type: ignore[call-overload]
-    defaults = {f.name: f.default for f in dataclasses.fields(method)}  # type: ignore[arg-type]
-    changed = [name for name, value in fields.items() if value != defaults[name]]
+    described = dataclasses.fields(method)  # type: ignore[arg-type]
+    fields = {f.name: to_json(getattr(method, f.name)) for f in described}
+    changed = [f.name for f in described if getattr(method, f.name) != f.default]
     return {
-        "method": type(method).__name__.lower(),
+        "method": name_of(method),
         "title": getattr(method, "title", type(method).__name__),
         "fields": json.loads(json.dumps(fields)),
         "changed": changed,
@@ -332,7 +346,7 @@ def open_run(folder: Any, identity: dict, schedule: Schedule, digest: bytes, ove
 
 def _release_fields(method: Method, recipe: dict) -> list[str]:
     """Names of the fields that shape releases and differ from the recipe's."""
-    if recipe.get("method") != type(method).__name__.lower():
+    if recipe.get("method") != name_of(method):
         return ["method"]
     mine = recipe_of(method, 0)["fields"]
     fields = [f.name for f in dataclasses.fields(method) if not f.metadata.get("finish")]  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import zipfile
 from pathlib import Path
@@ -13,27 +14,43 @@ from PIL import Image
 from dpdistill.data import check_output, load, read_distilled, write_distilled
 from dpdistill.data.pictures import draw_grid, to_picture
 from dpdistill.data.save import folder_names, write_atomically
+from dpdistill.query import Distilled
 from dpdistill.schema import DataError, Schema
 
 SCHEMA = Schema((4, 4, 1), (0.0, 255.0), ("cat", "dog"))
 X = np.linspace(-1, 1, 3 * 16, dtype=np.float32).reshape(3, 4, 4, 1)
 Y = np.array([0, 1, 1], np.int32)
+TARGETS = np.array([[0.5, -0.25], [-1.0, 3.0], [0.125, 1e-3]])
+CLASSIFIER = np.linspace(-2, 2, 10).reshape(5, 2)
+PLAIN, LARGE = Distilled(X, Y, SCHEMA), Distilled(X, Y, SCHEMA, (X, Y), TARGETS, CLASSIFIER)
 
 
 def test_round_trip(tmp_path):
-    write_distilled(tmp_path / "out", X, Y, SCHEMA, (X[:2] / 2, Y[:2]))
-    back, labels, schema, training = read_distilled(tmp_path / "out")
-    np.testing.assert_allclose(back, X, atol=1e-6)
-    assert (back.dtype, labels.dtype) == (np.float32, np.int32)
-    assert labels.tolist() == [0, 1, 1]
-    assert schema == SCHEMA
-    assert training is not None
-    np.testing.assert_allclose(training[0], X[:2] / 2, atol=1e-6)
-    assert training[1].tolist() == [0, 1]
+    write_distilled(tmp_path / "out", Distilled(X, Y, SCHEMA, (X[:2] / 2, Y[:2])))
+    back = read_distilled(tmp_path / "out")
+    np.testing.assert_allclose(back.X, X, atol=1e-6)
+    assert (back.X.dtype, back.y.dtype) == (np.float32, np.int32)
+    assert back.y.tolist() == [0, 1, 1]
+    assert back.schema == SCHEMA
+    assert back.training is not None
+    np.testing.assert_allclose(back.training[0], X[:2] / 2, atol=1e-6)
+    assert back.training[1].tolist() == [0, 1]
+    assert back.targets is back.classifier is None
+
+
+def test_targets_and_a_classifier_come_back(tmp_path):
+    write_distilled(tmp_path, LARGE)
+    back = read_distilled(tmp_path)
+    np.testing.assert_array_equal(back.targets, TARGETS.astype(np.float32))
+    np.testing.assert_array_equal(back.classifier, CLASSIFIER.astype(np.float32))
+    assert back.targets.dtype == back.classifier.dtype == np.float32
+    with np.load(tmp_path / "synthetic.npz") as saved:
+        np.testing.assert_array_equal(saved["targets"], TARGETS.astype(np.float32))
+    assert load(tmp_path / "synthetic.npz").y.tolist() == [0, 1, 1]
 
 
 def test_synthetic_file_is_a_source(tmp_path):
-    write_distilled(tmp_path, X, Y, SCHEMA)
+    write_distilled(tmp_path, PLAIN)
     r = load(tmp_path / "synthetic.npz")
     assert r.schema == SCHEMA
     assert r.X.dtype == np.float32
@@ -47,14 +64,14 @@ def test_synthetic_file_is_a_source(tmp_path):
 
 def test_classes_that_are_numbers_come_back_as_they_were(tmp_path):
     schema = Schema((4, 4, 1), (0.0, 255.0), ("2", "1"))
-    write_distilled(tmp_path, X, Y, schema)
-    assert read_distilled(tmp_path)[1].tolist() == [0, 1, 1]
+    write_distilled(tmp_path, Distilled(X, Y, schema))
+    assert read_distilled(tmp_path).y.tolist() == [0, 1, 1]
     assert load(tmp_path / "synthetic.npz").y.tolist() == [0, 1, 1]
     assert load(tmp_path / "synthetic.npz", classes="2,1").y.tolist() == [0, 1, 1]
 
 
 def test_class_folders_are_a_source(tmp_path):
-    write_distilled(tmp_path, X, Y, SCHEMA)
+    write_distilled(tmp_path, PLAIN)
     r = load(tmp_path / "images", channels=1)
     assert r.schema == SCHEMA
     assert r.y.tolist() == [0, 1, 1]
@@ -62,10 +79,11 @@ def test_class_folders_are_a_source(tmp_path):
 
 
 def test_same_bytes_without_any_time(tmp_path):
-    write_distilled(tmp_path / "a", X, Y, SCHEMA, (X, Y))
-    write_distilled(tmp_path / "b", X, Y, SCHEMA, (X, Y))
+    write_distilled(tmp_path / "a", LARGE)
+    write_distilled(tmp_path / "b", LARGE)
     written = sorted(p.relative_to(tmp_path / "a") for p in (tmp_path / "a").rglob("*") if p.is_file())
     assert [str(p) for p in written] == [
+        "classifier.npz",
         "images/cat/000.png",
         "images/dog/000.png",
         "images/dog/001.png",
@@ -80,14 +98,15 @@ def test_same_bytes_without_any_time(tmp_path):
 
 
 def test_written_again_leaves_nothing_old_and_nothing_foreign(tmp_path):
-    write_distilled(tmp_path, X, Y, SCHEMA, (X, Y))
+    write_distilled(tmp_path, LARGE)
     (tmp_path / "images" / "dog" / "holiday.png").write_bytes(b"mine")
     (tmp_path / "notes.txt").write_bytes(b"mine")
-    write_distilled(tmp_path, X[:1], Y[:1], SCHEMA)
+    write_distilled(tmp_path, Distilled(X[:1], Y[:1], SCHEMA))
     left = sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file())
     expected = ["images/cat/000.png", "images/dog/holiday.png", "notes.txt", "synthetic.npz", "synthetic.png"]
     assert left == expected
-    assert read_distilled(tmp_path)[3] is None
+    back = read_distilled(tmp_path)
+    assert back.training is back.targets is back.classifier is None
 
 
 def test_pictures(tmp_path):
@@ -96,7 +115,7 @@ def test_pictures(tmp_path):
     assert np.asarray(to_picture(colour)).tolist() == [[[0, 128, 255]]]
     assert np.asarray(to_picture(np.array([[[-1.0, 1.0]]]))).tolist() == [[128]]
     schema = Schema((2, 2, 3), (0.0, 1.0), ("a/b", "猫"))
-    write_distilled(tmp_path, np.ones((2, 2, 2, 3)), np.array([0, 1]), schema)
+    write_distilled(tmp_path, Distilled(np.ones((2, 2, 2, 3)), np.array([0, 1]), schema))
     assert (np.asarray(Image.open(tmp_path / "images" / "a_b" / "000.png")) == 255).all()
     assert (tmp_path / "images" / "猫" / "000.png").is_file()
 
@@ -154,17 +173,57 @@ def test_unfinished_file_leaves_the_old_one(tmp_path):
     ],
 )
 def test_refuses_to_write(tmp_path, x, y, sentence):
-    for arguments in ((x, y, SCHEMA), (X, Y, SCHEMA, (x, y))):
+    for distilled in (Distilled(x, y, SCHEMA), Distilled(X, Y, SCHEMA, (x, y))):
         with pytest.raises(DataError) as refusal:
-            write_distilled(tmp_path, *arguments)
+            write_distilled(tmp_path, distilled)
         assert str(refusal.value) == sentence
     assert os.listdir(tmp_path) == []
+
+
+UNFIT = [
+    ("targets", TARGETS[:2], "Expected targets of shape (3, 2); got (2, 2)."),
+    ("targets", TARGETS[:, :1], "Expected targets of shape (3, 2); got (3, 1)."),
+    ("targets", TARGETS[0], "Expected targets of shape (3, 2); got (2,)."),
+    ("targets", TARGETS * np.nan, "Expected finite targets; got NaN or infinity."),
+    ("classifier", CLASSIFIER.T, "Expected classifier of shape (d, 2); got (2, 5)."),
+    ("classifier", CLASSIFIER[:0], "Expected classifier of shape (d, 2); got (0, 2)."),
+    ("classifier", CLASSIFIER * 1e300, "Expected finite classifier; got NaN or infinity."),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "sentence"), UNFIT)
+def test_refuses_what_does_not_belong_to_the_records(tmp_path, name, value, sentence):
+    with pytest.raises(DataError) as refusal:
+        write_distilled(tmp_path / "out", dataclasses.replace(PLAIN, **{name: value}))
+    assert str(refusal.value) == sentence
+    assert not (tmp_path / "out").exists()
+    write_distilled(tmp_path, PLAIN)
+    if name == "classifier":
+        np.savez(tmp_path / "classifier.npz", classifier=value)
+    else:
+        np.savez(tmp_path / "synthetic.npz", X=X, y=Y, classes=["cat", "dog"], bounds=[0, 255], targets=value)
+    with pytest.raises(DataError) as refusal:
+        read_distilled(tmp_path)
+    assert str(refusal.value) == sentence
+
+
+def test_refuses_to_read_a_classifier_that_is_none(tmp_path):
+    write_distilled(tmp_path, PLAIN)
+    np.savez(tmp_path / "classifier.npz", weights=CLASSIFIER)
+    with pytest.raises(DataError, match=r"classifier\.npz has no array 'classifier'\.$"):
+        read_distilled(tmp_path)
+    np.savez(tmp_path / "classifier.npz", classifier=np.array([["a", "b"]]))
+    with pytest.raises(DataError, match=r"has an array 'classifier' that is not of numbers\.$"):
+        read_distilled(tmp_path)
+    (tmp_path / "classifier.npz").write_bytes(b"weights")
+    with pytest.raises(DataError, match=r"classifier\.npz is not a \.npz file"):
+        read_distilled(tmp_path)
 
 
 def test_refuses_to_write_into_a_file(tmp_path):
     (tmp_path / "out").write_bytes(b"")
     with pytest.raises(DataError, match=r"out cannot be written: File exists\.$"):
-        write_distilled(tmp_path / "out", X, Y, SCHEMA)
+        write_distilled(tmp_path / "out", PLAIN)
 
 
 def test_refuses_to_read(tmp_path):
@@ -185,7 +244,7 @@ def test_refuses_to_read(tmp_path):
     np.savez(tmp_path / "synthetic.npz", X=X, y=Y + 5, classes=["a", "b"], bounds=[0, 1])
     with pytest.raises(DataError, match="Expected one class index from 0 to 1"):
         read_distilled(tmp_path)
-    write_distilled(tmp_path, X, Y, SCHEMA)
+    write_distilled(tmp_path, PLAIN)
     np.savez(tmp_path / "training.npz", X=X, y=Y, classes=["a", "b"], bounds=[0, 1])
     with pytest.raises(DataError, match=r"has a training\.npz that does not belong to its synthetic\.npz"):
         read_distilled(tmp_path)
@@ -244,10 +303,10 @@ def test_output_that_cannot_be_written(tmp_path, monkeypatch):
         check_output(tmp_path / "new")
 
 
-def test_nothing_but_the_schema_is_imported():
+def test_nothing_but_public_types_is_imported():
     folder = Path(load.__code__.co_filename).parent
     for module in folder.glob("*.py"):
         for line in module.read_text().splitlines():
             if line.startswith(("from dpdistill", "import dpdistill")):
-                assert line.split()[1].startswith(("dpdistill.data", "dpdistill.schema"))
+                assert line.split()[1].startswith(("dpdistill.data", "dpdistill.query", "dpdistill.schema"))
             assert "import jax" not in line

@@ -27,7 +27,7 @@ from dpdistill.private.certificate import (
     unit,
     write_certificate,
 )
-from dpdistill.query import Stage
+from dpdistill.query import Distilled, Stage
 from dpdistill.schema import Schema
 
 SCHEMA = Schema((8, 8, 1), (0.0, 16.0), tuple("0123456789"))
@@ -202,9 +202,10 @@ class TestFiles:
         schema = Schema((8, 8, 1), (0.0, 16.0), ("a", "b/c"))
         X, y = np.zeros((1002, 8, 8, 1), np.float32), np.zeros(1002, np.int64)
         y[-1] = 1
-        write_distilled(tmp_path, X, y, schema, (X, y))
+        write_distilled(tmp_path, Distilled(X, y, schema, (X, y), np.zeros((1002, 2)), np.zeros((7, 2))))
         written = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
-        assert {"synthetic.npz", "training.npz", "synthetic.png", "images/a/1000.png", "images/b_c/000.png"} < written
+        arrays = {"synthetic.npz", "training.npz", "classifier.npz"}
+        assert arrays | {"synthetic.png", "images/a/1000.png", "images/b_c/000.png"} < written
         assert hash_files(tmp_path).keys() == written
         (tmp_path / "images" / "a" / "deep").mkdir()
         for stray in ("more.npz", "plot.png", "images/cover.png", "images/a/me.png", "images/a/deep/000.png"):

@@ -171,10 +171,10 @@ class TestFails:
 
     def test_missing_and_extra_files(self, demo):
         (demo / "images" / "0" / "000.png").unlink()
-        (demo / "training.npz").write_bytes(b"more")
+        (demo / "classifier.npz").write_bytes(b"more")
         verification = verify(demo)
         assert failed(verification) == ["files"]
-        assert "images/0/000.png is missing; training.npz is not in the certificate" in verification.checks[1].detail
+        assert "images/0/000.png is missing; classifier.npz is not in the certificate" in verification.checks[1].detail
 
     def test_a_file_that_cannot_be_read(self, demo, monkeypatch):
         monkeypatch.setattr(verify_module.cert, "_sha256", lambda path: (path / "nothing").read_bytes())

@@ -214,6 +214,48 @@ def test_scores_only_from_the_folder_and_marked(tmp_path):
         assert words in text
 
 
+def test_the_scores_of_an_evaluation_are_rows(tmp_path):
+    scores = {
+        "ConvNet accuracy, %": {"mean": 91.25, "std": 0.5},
+        "KRR accuracy, %": {"scatternet, ridge 0.001": 88.6, "fc-ntk, ridge 0.1": 72.9},
+        "released classifier accuracy, %": 93.75,
+    }
+    text = page(tmp_path, scores=scores).text
+    for words in (
+        "ConvNet accuracy, %91.25 ± 0.5",
+        "KRR accuracy, % / scatternet, ridge 0.00188.6",
+        "KRR accuracy, % / fc-ntk, ridge 0.172.9",
+        "released classifier accuracy, %93.75",
+    ):
+        assert words in text
+    assert text.index("Not covered by ε.") < text.index("88.6")
+
+
+def test_a_classifier_is_mentioned_where_the_certificate_has_one(tmp_path):
+    files = fakes.certificate()["files"]
+    assert "classifier" not in page(tmp_path / "without").text
+    text = page(tmp_path / "with", certificate=fakes.certificate(files={**files, "classifier.npz": "ab" * 32})).text
+    assert "classifier.npz holds a linear classifier on the features of the recipe’s kernel" in text
+    assert f"classifier.npz{'ab' * 32}" in text
+
+
+def test_kernels_are_shown_in_words(tmp_path):
+    encoder = {"kind": "ScatterNet", "J": 2, "normalise": True}
+    fields = {
+        "kernel": {"kind": "FeatureKernel", "encoder": encoder},
+        "other": {"kind": "FCNTK", "depth": 3, "w_std": 2**0.5},
+        "evil": {"kind": "<i>Kind</i>", "x": [1, {"kind": 7}]},
+    }
+    text = page(tmp_path, recipe=fakes.recipe(fields=fields, changed=["kernel"])).text
+    for words in (
+        "kernelFeatureKernel, the inner product of features (encoder: ScatterNet, two layers of wavelets and moduli"
+        " (J: 2, normalise: yes))changed",
+        "otherFCNTK, the tangent kernel of an infinitely wide dense network (depth: 3, w_std: 1.41421)default",
+        "evil<i>Kind</i> (x: 1, kind: 7)default",
+    ):
+        assert words in text
+
+
 def test_stages_relation_and_large_epsilon(tmp_path):
     composition = [
         {"rounds": 20, "noise_multiplier": 2.31, "sampling_prob": 0.1},

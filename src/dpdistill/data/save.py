@@ -1,4 +1,4 @@
-"""The public folder's records: synthetic.npz, training.npz, synthetic.png and one PNG a record."""
+"""The public folder's arrays and pictures: synthetic, training and classifier.npz, synthetic.png, one PNG a record."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ import numpy as np
 from dpdistill.data import npz
 from dpdistill.data.files import reading, require_file, show
 from dpdistill.data.pictures import draw_grid, to_picture
+from dpdistill.query import Distilled
 from dpdistill.schema import DataError, Schema
 
 OWN_FILES = ("recipe.json", "certificate.json")
-Training = tuple[np.ndarray, np.ndarray]
+Labelled = tuple[np.ndarray, np.ndarray]
 
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -65,35 +66,38 @@ def _resolve(text: str) -> Path:
         raise DataError(f"{show(text)} is a loop of links.") from None
 
 
-def write_distilled(
-    folder: str | os.PathLike, X: np.ndarray, y: np.ndarray, schema: Schema, training: Training | None = None
-) -> None:
+def write_distilled(folder: str | os.PathLike, distilled: Distilled) -> None:
     """Writes a synthetic set: arrays, a grid of pictures, and one picture a record in folders of their classes.
 
-    Pictures of earlier results (images/<class>/000.png) are removed; nothing else is. Files have the same bytes for
-    the same input, and appear whole or not at all. Call check_output first.
+    Files of earlier results (images/<class>/000.png, training.npz, classifier.npz) are removed where the new one has
+    none; nothing else is. Files have the same bytes for the same input, and appear whole or not at all. Call
+    check_output first.
 
     Args:
         folder: the public folder; made if missing.
-        X: records in [-1, 1], (m, h, w, c), finite, m >= 1; stored in raw units, float32.
-        y: class indices, (m,).
-        schema: the public facts.
-        training: (X, y) to train on when it differs from what is stored.
+        distilled: at least one record; records and what belongs to them finite. Records are stored in raw units.
 
     Raises:
         DataError: arrays that do not fit the schema, or a folder that cannot be written.
     """
-    X, y = _checked(X, y, schema)
-    larger = None if training is None else _checked(*training, schema)
-    path = Path(folder)
+    path, schema, classes = Path(folder), distilled.schema, len(distilled.schema.classes)
+    X, y = _checked(distilled.X, distilled.y, schema)
+    synthetic, training, classifier = _arrays(X, y, schema), None, None
+    if distilled.targets is not None:
+        synthetic["targets"] = _checked_columns("targets", distilled.targets, len(X), classes)
+    if distilled.training is not None:
+        training = _arrays(*_checked(*distilled.training, schema), schema)
+    if distilled.classifier is not None:
+        classifier = {"classifier": _checked_columns("classifier", distilled.classifier, None, classes)}
+    contents = {"synthetic.npz": synthetic, "training.npz": training, "classifier.npz": classifier}
     with _writing(path):
         path.mkdir(parents=True, exist_ok=True)
         _remove_pictures(path / "images")
-        _write_arrays(path / "synthetic.npz", X, y, schema)
-        if larger is not None:
-            _write_arrays(path / "training.npz", *larger, schema)
-        else:
-            (path / "training.npz").unlink(missing_ok=True)
+        for name, arrays in contents.items():
+            if arrays is None:
+                (path / name).unlink(missing_ok=True)
+            else:
+                _write_npz(path / name, arrays)
         grid = draw_grid(X, y, schema.classes)
         write_atomically(path / "synthetic.png", lambda file: grid.save(file, "PNG"))
         for k, name in enumerate(folder_names(schema.classes)):
@@ -104,11 +108,8 @@ def write_distilled(
                 write_atomically(path / "images" / name / f"{i:03d}.png", lambda file, p=picture: p.save(file, "PNG"))
 
 
-def read_distilled(folder: str | os.PathLike) -> tuple[np.ndarray, np.ndarray, Schema, Training | None]:
-    """The synthetic set of a public folder.
-
-    Returns:
-        (X, y, schema, training): X (m, h, w, c) float32 in [-1, 1], y (m,) int32, and training (X, y) or None.
+def read_distilled(folder: str | os.PathLike) -> Distilled:
+    """The synthetic set of a public folder, with records in [-1, 1].
 
     Raises:
         DataError: a missing or damaged file.
@@ -117,13 +118,22 @@ def read_distilled(folder: str | os.PathLike) -> tuple[np.ndarray, np.ndarray, S
     with reading(path):
         if not path.is_dir():
             raise DataError(f"{show(path)} is not a folder with a synthetic set.")
-        X, y, schema = _read_arrays(path / "synthetic.npz")
-        if not (path / "training.npz").exists():
-            return X, y, schema, None
-        X_training, y_training, other = _read_arrays(path / "training.npz")
-    if other != schema:
-        raise DataError(f"{show(path)} has a training.npz that does not belong to its synthetic.npz.")
-    return X, y, schema, (X_training, y_training)
+        X, y, schema = _read_labelled(path / "synthetic.npz")
+        targets, classifier, training = _read_array(path / "synthetic.npz", "targets"), None, None
+        if (path / "training.npz").exists():
+            X_training, y_training, other = _read_labelled(path / "training.npz")
+            if other != schema:
+                raise DataError(f"{show(path)} has a training.npz that does not belong to its synthetic.npz.")
+            training = X_training, y_training
+        if (path / "classifier.npz").exists():
+            classifier = _read_array(path / "classifier.npz", "classifier")
+            if classifier is None:
+                raise DataError(f"{show(path / 'classifier.npz')} has no array 'classifier'.")
+    if targets is not None:
+        targets = _checked_columns("targets", targets, len(X), len(schema.classes))
+    if classifier is not None:
+        classifier = _checked_columns("classifier", classifier, None, len(schema.classes))
+    return Distilled(X, y, schema, training, targets, classifier)
 
 
 @contextmanager
@@ -134,7 +144,7 @@ def _writing(path: Path) -> Iterator[None]:
         raise DataError(f"{show(path)} cannot be written: {error.strerror or 'input/output error'}.") from None
 
 
-def _checked(X: np.ndarray, y: np.ndarray, schema: Schema) -> Training:
+def _checked(X: np.ndarray, y: np.ndarray, schema: Schema) -> Labelled:
     X, y = np.asarray(X, np.float32), np.asarray(y, np.int64)
     if X.ndim != 4 or X.shape[1:] != schema.shape or len(X) == 0:
         h, w, c = schema.shape
@@ -144,6 +154,17 @@ def _checked(X: np.ndarray, y: np.ndarray, schema: Schema) -> Training:
     if y.shape != X.shape[:1] or y.min() < 0 or y.max() >= len(schema.classes):
         raise DataError(f"Expected one class index from 0 to {len(schema.classes) - 1} for each synthetic record.")
     return X, y
+
+
+def _checked_columns(name: str, M: np.ndarray, rows: int | None, classes: int) -> np.ndarray:
+    """A finite matrix with a column a class, float32; any number of rows but 0 where none is stated."""
+    with np.errstate(over="ignore"):
+        M = np.array(M, np.float32)
+    if M.ndim != 2 or M.shape != (rows or max(1, len(M)), classes):
+        raise DataError(f"Expected {name} of shape ({rows or 'd'}, {classes}); got {M.shape}.")
+    if not np.isfinite(M).all():
+        raise DataError(f"Expected finite {name}; got NaN or infinity.")
+    return M
 
 
 def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
@@ -157,14 +178,17 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         unfinished.unlink(missing_ok=True)
 
 
-def _write_arrays(path: Path, X: np.ndarray, y: np.ndarray, schema: Schema) -> None:
-    arrays = {
+def _arrays(X: np.ndarray, y: np.ndarray, schema: Schema) -> dict[str, np.ndarray]:
+    """Labelled records as they are stored, with the public facts that give them a meaning."""
+    return {
         "X": schema.from_unit(X),
         "y": y.astype("<i8"),
         "classes": np.array(schema.classes),
         "bounds": np.array(schema.bounds, "<f8"),
     }
 
+
+def _write_npz(path: Path, arrays: dict[str, np.ndarray]) -> None:
     def write(file: IO[bytes]) -> None:
         with ZipFile(file, "w", ZIP_STORED) as archive:
             for name, array in arrays.items():
@@ -176,7 +200,18 @@ def _write_arrays(path: Path, X: np.ndarray, y: np.ndarray, schema: Schema) -> N
     write_atomically(path, write)
 
 
-def _read_arrays(path: Path) -> tuple[np.ndarray, np.ndarray, Schema]:
+def _read_array(path: Path, name: str) -> np.ndarray | None:
+    """An array of numbers in a .npz file; None if there is none of that name."""
+    with npz.open_archive(path) as archive:
+        if f"{name}.npy" not in archive.namelist():
+            return None
+        array = npz.read_member(path, archive, f"{name}.npy")
+    if array.dtype.kind not in "uif":
+        raise DataError(f"{show(path)} has an array {name!r} that is not of numbers.")
+    return array
+
+
+def _read_labelled(path: Path) -> tuple[np.ndarray, np.ndarray, Schema]:
     require_file(path)
     raw = npz.load_file(path, "train")
     X, y = raw.X, raw.y

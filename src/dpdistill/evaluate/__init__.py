@@ -1,6 +1,17 @@
 """Train on synthetic records, score on held-out ones."""
 
 from dpdistill.evaluate.convnet import PAPER, QUICK, Training
+from dpdistill.evaluate.krr import check_krr, score_classifier, score_krr
 from dpdistill.evaluate.score import TRAININGS, Score, score_convnet
 
-__all__ = ["PAPER", "QUICK", "TRAININGS", "Score", "Training", "score_convnet"]
+__all__ = [
+    "PAPER",
+    "QUICK",
+    "TRAININGS",
+    "Score",
+    "Training",
+    "check_krr",
+    "score_classifier",
+    "score_convnet",
+    "score_krr",
+]

@@ -38,7 +38,7 @@ NO_SCOPE = (
     "epsilon is infinite: the releases behind these files carry no noise, and nothing here limits what they reveal"
     " about a record."
 )
-_FILES = ("synthetic.npz", "training.npz", "synthetic.png")
+_FILES = ("synthetic.npz", "training.npz", "classifier.npz", "synthetic.png")
 _PICTURE = re.compile(r"\d{3,}\.png")
 _PACKAGES = ("dpdistill", "jax", "numpy", "scipy", "dp-accounting")
 _ORIGINS = ("package default", "selected on ", "caller changed ")
@@ -125,9 +125,10 @@ def unit(adjacency: str) -> str:
 
 
 def hash_files(folder: str | Path) -> dict[str, str]:
-    """SHA-256 of the synthetic files that a run writes: synthetic.npz, training.npz, synthetic.png, images/*/000.png.
+    """SHA-256 of the files that a run writes and that were computed from its releases.
 
-    Any other file in the folder is the owner's, and no certificate speaks of it.
+    They are synthetic.npz, training.npz, classifier.npz, synthetic.png and images/*/000.png. Any other file in the
+    folder is the owner's, and no certificate speaks of it.
 
     Args:
         folder: the folder that may be shared.

@@ -19,7 +19,7 @@ from dpdistill.private.checks import CuratorError, check_query
 from dpdistill.private.database import LedgerError
 from dpdistill.private.grid import make_grid
 from dpdistill.private.ledger import RunLedger
-from dpdistill.private.linear import release_linear
+from dpdistill.private.linear import release_linear, sum_linear
 from dpdistill.private.noise import Entropy, SystemEntropy, rounded_gaussian
 from dpdistill.private.sampling import poisson_coins
 from dpdistill.query import Encoder, LinearQuery, Params, Query, Release
@@ -31,9 +31,11 @@ class Compute:
 
     Args:
         chunk: records a compiled call works on, >= 1.
+        block: the same for linear queries, whose work is a few matrix products.
     """
 
     chunk: int = 32
+    block: int = 512
 
 
 @partial(jax.jit, static_argnums=0)
@@ -80,7 +82,9 @@ class _Room:
         """Per-record outputs of a fixed encoder are records: they are kept in memory and nowhere else."""
         if encoder not in self._encoded:
             size = self._compute.chunk
-            rows = [np.asarray(_encode_rows(encoder, X))[:valid] for X, _, valid in self._records.chunks(None, size)]
+            with jax.enable_x64(False):  # a linear query may be the first to ask
+                chunks = self._records.chunks(None, size)
+                rows = [np.asarray(_encode_rows(encoder, X))[:valid] for X, _, valid in chunks]
             empty = np.zeros((0, *self._encoded_shape(encoder)), np.float32)
             self._encoded[encoder] = np.concatenate([empty, *rows])
         return self._encoded[encoder]
@@ -90,12 +94,12 @@ class _Room:
         return tuple(jax.eval_shape(encoder, x).shape[1:])
 
     def _chunks(
-        self, encoder: Encoder | None, indices: np.ndarray | None
+        self, encoder: Encoder | None, indices: np.ndarray | None, size: int
     ) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
         if encoder is None:
-            yield from self._records.chunks(indices, self._compute.chunk)
+            yield from self._records.chunks(indices, size)
             return
-        features, size = self._encode(encoder), self._compute.chunk
+        features = self._encode(encoder)
         picked = np.arange(len(features)) if indices is None else indices
         for start in range(0, len(picked), size):
             rows = picked[start : start + size]
@@ -125,7 +129,7 @@ class _Room:
                 total[block] += rows[kept & (blocks == block)].sum(0, dtype=dtype)
 
         waiting = None
-        for X, y, valid in self._chunks(query.encoder, indices):
+        for X, y, valid in self._chunks(query.encoder, indices, self._compute.chunk):
             started = rows_of(X, y.astype(np.int32)), y, valid
             if waiting is not None:
                 add(*waiting)
@@ -208,7 +212,7 @@ class Curator(_Room):
         if event.sampling_prob < 1.0:
             indices = np.flatnonzero(poisson_coins(n, event.sampling_prob, self._entropy))
         if isinstance(query, LinearQuery):
-            chunks = self._chunks(query.encoder, indices)
+            chunks = self._chunks(query.encoder, indices, self._compute.block)
             classes = len(self._records.schema.classes)
             return release_linear(query, params, chunks, shape, classes, event.noise_multiplier, self._entropy)
         grid = make_grid(query.clip_norm, event.noise_multiplier, math.prod(shape), 1, n)
@@ -247,6 +251,9 @@ class NonPrivateCurator(_Room):
         indices, q = None, self._sampling_probs[t]
         if q < 1.0:
             indices = np.flatnonzero(np.random.default_rng((self._seed, t)).random(len(self._records)) < q)
+        if isinstance(query, LinearQuery):
+            chunks = self._chunks(query.encoder, indices, self._compute.block)
+            return Release(t, sum_linear(query, params, chunks, len(self._records.schema.classes)), 0.0, None)
 
         def rows_of(X: np.ndarray, y: np.ndarray) -> jax.Array:
             return _plain_rows(query, params, X, y)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from functools import partial
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dpdistill.private.noise import Entropy, rounded_gaussian
@@ -19,13 +21,20 @@ SLACK_TEXT = f"float64 ghost sum, bound E = {SLACK / 2} clip_norm: noise for a s
 
 
 @partial(jax.jit, static_argnums=0)
-def _norms(query: LinearQuery, params: Params, X: np.ndarray, y: np.ndarray) -> jax.Array:
-    return query.norms(params, X, y)
+def _coefficients(query: LinearQuery, params: Params, X: np.ndarray, y: np.ndarray) -> Any:
+    return query.coefficients(params, X, y)
 
 
 @partial(jax.jit, static_argnums=0)
-def _weighted_sum(query: LinearQuery, params: Params, X: np.ndarray, y: np.ndarray, w: np.ndarray) -> jax.Array:
-    return query.weighted_sum(params, X, y, w)
+def _norms(query: LinearQuery, params: Params, coefficients: Any) -> jax.Array:
+    return query.norms(params, coefficients)
+
+
+@partial(jax.jit, static_argnums=0)
+def _weighted_sum(query: LinearQuery, params: Params, coefficients: Any, w: np.ndarray) -> jax.Array:
+    # The rows that are left out are replaced by zeros, not multiplied: 0 * NaN is NaN.
+    kept = jax.tree.map(lambda a: jnp.where((w > 0).reshape(-1, *[1] * (a.ndim - 1)), a, 0.0), coefficients)
+    return query.weighted_sum(params, kept, w)
 
 
 def release_linear(
@@ -64,8 +73,8 @@ def release_linear(
 
         e a record and, for each of the m additions, half a unit in the last place (2^-53) of a sum of norm at most n C;
         the other half pays for the rounding of the scales. More than E is refused: that a data set is so large is not
-        private (with e = 0 and chunks of 32, beyond six million records). As for every query, a record's share must
-        not depend on its place in a chunk by more than e.
+        private (with e = 0 and chunks of 512, beyond twenty million records). As for every query, a record's
+        coefficients must not depend on its place in a chunk.
     """
     d, C, error = math.prod(shape), query.clip_norm, query.error_bound
     E = SLACK / 2 * C
@@ -77,10 +86,11 @@ def release_linear(
         for X, y, valid in chunks:
             finite = np.isfinite(X.reshape(len(y), -1)).all(1)
             known = finite & (np.arange(len(y)) < valid) & (y >= 0) & (y < classes)
-            bounds = np.asarray(_norms(query, params, *_only(known, X, y)))
+            coefficients = _coefficients(query, params, *_only(known, X, y))
+            bounds = np.asarray(_norms(query, params, coefficients))
             usable = known & np.isfinite(bounds) & (bounds >= 0)
             w = np.where(usable, np.minimum(1.0, C / np.maximum(np.where(usable, bounds, 1.0), 1e-300)), 0.0)
-            total += np.asarray(_weighted_sum(query, params, *_only(usable, X, y), w))
+            total += np.asarray(_weighted_sum(query, params, coefficients, w))
             rows, additions = rows + valid, additions + 1
     if not rows * error + additions * 2.0**-52 * rows * C <= E:
         raise ValueError("The records are too many for the error bound.")
@@ -88,6 +98,17 @@ def release_linear(
         raise ValueError("The weighted sum is not finite.")
     noise = rounded_gaussian(shape, noise_multiplier * sensitivity / step, entropy)
     return (np.rint(total / step) + noise) * step, noise_multiplier * sensitivity
+
+
+def sum_linear(query: LinearQuery, params: Params, chunks: Iterable[Chunk], classes: int) -> np.ndarray:
+    """Plain sum of the contributions, neither clipped nor noised: for the curator that gives no guarantee."""
+    total: np.ndarray | float = 0.0
+    with jax.enable_x64(True):
+        for X, y, valid in chunks:
+            known = np.isfinite(X.reshape(len(y), -1)).all(1) & (np.arange(len(y)) < valid) & (y >= 0) & (y < classes)
+            coefficients = _coefficients(query, params, *_only(known, X, y))
+            total = total + np.asarray(_weighted_sum(query, params, coefficients, known.astype(np.float64)))
+    return np.asarray(total)
 
 
 def step_and_sensitivity(clip_norm: float, dimension: int) -> tuple[float, float]:
@@ -98,5 +119,5 @@ def step_and_sensitivity(clip_norm: float, dimension: int) -> tuple[float, float
 
 
 def _only(kept: np.ndarray, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The other rows are replaced by zeros, not multiplied: 0 * NaN is NaN."""
+    """The other rows are replaced by zeros."""
     return np.where(kept.reshape(-1, *[1] * (X.ndim - 1)), X, 0), np.where(kept, y, 0)

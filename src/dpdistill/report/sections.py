@@ -13,6 +13,7 @@ from dpdistill.report.pictures import png_uri, to_pixels
 
 MAX_IMAGES = 1000
 SIDE, LARGEST = 64, 96
+CLASSIFIER = "classifier.npz"
 
 
 def images(folder: Folder, noised: bool) -> str:
@@ -42,6 +43,12 @@ def images(folder: Folder, noised: bool) -> str:
         text = f"The first {limit} of each class; all are in <code>synthetic.npz</code>."
     if noised:
         text += " None of them is a private record: they were computed from noised sums."
+    files = folder.certificate.get("files")
+    if isinstance(files, Mapping) and CLASSIFIER in files:
+        text += (
+            f" Beside them, <code>{CLASSIFIER}</code> holds a linear classifier on the features of the recipe’s kernel,"
+            " computed from the same releases."
+        )
     return section("The synthetic images", f'<p class="soft small">{text}</p>', "\n".join(rows))
 
 

@@ -7,6 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 MARGIN = 1e-6
+KINDS = {
+    "FCNTK": "the tangent kernel of an infinitely wide dense network",
+    "ConvNTK": "the tangent kernel of an infinitely wide convolutional network",
+    "EmpiricalNTK": "the tangent kernel of a finite network",
+    "FeatureKernel": "the inner product of features",
+    "ScatterNet": "two layers of wavelets and moduli",
+    "WhiteScatterNet": "a ScatterNet whose channels are decorrelated on public drawings",
+}
+"""What a kernel, or a part of one, is."""
 
 
 def upper(value: float, digits: int = 4) -> str:
@@ -21,7 +30,7 @@ def upper(value: float, digits: int = 4) -> str:
 
 
 def plain(value: Any) -> str:
-    """A JSON value for a person: 1e-05 as 1e-5, lists with commas, true and false as yes and no."""
+    """A JSON value for a person: 1e-05 as 1e-5, lists with commas, true and false as yes and no, kernels in words."""
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -31,6 +40,9 @@ def plain(value: Any) -> str:
         return text.replace("e-0", "e-").replace("e+0", "e+")
     if isinstance(value, list | tuple):
         return ", ".join(plain(item) for item in value) or "none"
+    if isinstance(value, dict) and isinstance(value.get("kind"), str):
+        kind, fields = value["kind"], {key: item for key, item in value.items() if key != "kind"}
+        return f"{kind}, {KINDS[kind]} ({plain(fields)})" if kind in KINDS else f"{kind} ({plain(fields)})"
     if isinstance(value, dict):
         return ", ".join(f"{key}: {plain(item)}" for key, item in value.items()) or "none"
     return str(value)

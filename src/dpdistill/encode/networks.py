@@ -1,0 +1,233 @@
+"""Small standard networks at their random initialisation, which a public seed decides: MLP, CNN and LeNet."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from dpdistill.encode.convnet import FEW_CHANNELS, LAYOUT, average_pool, depth_for, first_padding, instance_norm
+
+Params = Any
+LENET_SIDE = 16
+
+
+class Network(Protocol):
+    """An architecture: frozen and hashable, its parameters a function of the seed alone."""
+
+    def init(self, shape: tuple[int, ...], classes: int) -> Params:
+        """Parameters for records of this shape, drawn in single precision whatever the precision of the records."""
+        ...
+
+    def apply(self, params: Params, X: Array) -> Array:
+        """Logits (n, classes) of records X (n, ...)."""
+        ...
+
+    def activations(self, params: Params, X: Array) -> list[Array]:
+        """Outputs of all layers after their non-linearity, first to last; the last are the logits."""
+        ...
+
+
+def init_layer(key: Array, shape: tuple[int, ...], bias: bool = True) -> dict[str, Array]:
+    """Kernel of this shape, outputs last, and a bias: uniform in +-1/sqrt(fan_in), the default of PyTorch."""
+    kernel_key, bias_key = jax.random.split(key)
+    bound = 1.0 / math.sqrt(math.prod(shape[:-1]))
+    layer = {"kernel": jax.random.uniform(kernel_key, shape, jnp.float32, -bound, bound)}
+    if bias:
+        layer["bias"] = jax.random.uniform(bias_key, shape[-1:], jnp.float32, -bound, bound)
+    return layer
+
+
+def unit_affine(width: int) -> dict[str, Array]:
+    """Scale 1 and offset 0 of a normalisation."""
+    return {"scale": jnp.ones(width, jnp.float32), "offset": jnp.zeros(width, jnp.float32)}
+
+
+def convolve(X: Array, kernel: Array, stride: int = 1, padding: int = 0) -> Array:
+    """Convolution of (n, h, w, c) with a kernel (k, k, c, width)."""
+    k, _, channels, width = kernel.shape
+    if len(X) > 1 and channels > FEW_CHANNELS:
+        padded = [(padding, padding)] * 2
+        return lax.conv_general_dilated(X, kernel.astype(X.dtype), (stride, stride), padded, dimension_numbers=LAYOUT)
+    # Patches times a matrix: for few channels, and for one record, since the gradient of every record on its own
+    # (this function under vmap) makes XLA use grouped convolutions, which take minutes in place of seconds.
+    X = jnp.pad(X, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
+    h, w = ((side - k) // stride + 1 for side in X.shape[1:3])
+    rows, cols = (h - 1) * stride + 1, (w - 1) * stride + 1
+    taps = [X[:, i : i + rows : stride, j : j + cols : stride] for i in range(k) for j in range(k)]
+    patches = jnp.concatenate(taps, axis=-1).reshape(-1, k * k * channels)
+    return (patches @ kernel.reshape(-1, width)).reshape(-1, h, w, width)
+
+
+def dense(X: Array, layer: dict[str, Array]) -> Array:
+    """Flattened records times the kernel, plus the bias."""
+    return X.reshape(X.shape[0], -1) @ layer["kernel"] + layer["bias"]
+
+
+def check_positive(network: Any, *names: str) -> None:
+    """Raises if one of the fields is not above 0, or holds such a width."""
+    for name in names:
+        value = getattr(network, name)
+        if not all(v > 0 for v in (value if isinstance(value, tuple) else (value,))):
+            raise ValueError(f"Expected {name}={value} > 0.")
+
+
+def check_sizes(shape: tuple[int, ...], classes: int, side: int) -> None:
+    """Raises unless the shape is (h, w, c) with sides of at least `side`, and there is a class."""
+    if len(shape) != 3 or min(shape[:2]) < side:
+        raise ValueError(f"Expected shape=(h, w, c) with sides >= {side}; got {tuple(shape)}.")
+    if not classes > 0:
+        raise ValueError(f"Expected classes={classes} > 0.")
+
+
+@dataclass(frozen=True)
+class MLP:
+    """Dense layers with ReLU.
+
+        standard:  h = x W + b, entries uniform in +-1/sqrt(fan_in)
+        ntk:       h = w_std / sqrt(fan_in) x W + b_std b, entries from N(0, 1); w_std = 1 in the last layer
+
+    Args:
+        seed: public seed of the parameters.
+        width: units of a hidden layer, > 0.
+        depth: hidden layers, > 0.
+        parameterisation: "standard" or "ntk"; the tangent kernel of the latter has a limit for infinite width.
+        w_std: of the ntk parameterisation, > 0.
+        b_std: of the ntk parameterisation, >= 0.
+
+    Source: Jacot, Gabriel & Hongler, 2018 (Neural tangent kernel), section 3, for the ntk parameterisation.
+    """
+
+    seed: int = 0
+    width: int = 1024
+    depth: int = 1
+    parameterisation: Literal["standard", "ntk"] = "standard"
+    w_std: float = math.sqrt(2.0)
+    b_std: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_positive(self, "width", "depth", "w_std")
+        if not self.b_std >= 0:
+            raise ValueError(f"Expected b_std={self.b_std} >= 0.")
+        if self.parameterisation not in ("standard", "ntk"):
+            raise ValueError(f"Expected parameterisation standard or ntk; got {self.parameterisation}.")
+
+    def init(self, shape: tuple[int, ...], classes: int) -> Params:
+        if not classes > 0:
+            raise ValueError(f"Expected classes={classes} > 0.")
+        sizes = (math.prod(shape), *[self.width] * self.depth, classes)
+        keys = jax.random.split(jax.random.key(self.seed), self.depth + 1)
+        if self.parameterisation == "standard":
+            return [init_layer(key, (sizes[i], sizes[i + 1])) for i, key in enumerate(keys)]
+        layers = []
+        for i, key in enumerate(keys):
+            kernel_key, bias_key = jax.random.split(key)
+            kernel = jax.random.normal(kernel_key, (sizes[i], sizes[i + 1]), jnp.float32)
+            layers.append({"kernel": kernel, "bias": jax.random.normal(bias_key, (sizes[i + 1],), jnp.float32)})
+        return layers
+
+    def apply(self, params: Params, X: Array) -> Array:
+        return self.activations(params, X)[-1]
+
+    def activations(self, params: Params, X: Array) -> list[Array]:
+        X = X.reshape(X.shape[0], -1)
+        outputs = []
+        for i, layer in enumerate(params):
+            last = i == self.depth
+            if self.parameterisation == "ntk":
+                gain = (1.0 if last else self.w_std) / math.sqrt(X.shape[1])
+                layer = {"kernel": gain * layer["kernel"], "bias": self.b_std * layer["bias"]}
+            X = dense(X, layer) if last else jax.nn.relu(dense(X, layer))
+            outputs.append(X)
+        return outputs
+
+
+@dataclass(frozen=True)
+class CNN:
+    """The plain ConvNet of the field with a dense last layer: conv 3 x 3, instance norm, ReLU, 2 x 2 average pool.
+
+    Args:
+        seed: public seed of the parameters.
+        width: filters a block, > 0; 128 in the literature.
+
+    Source: Zhao & Bilen, 2023 (Dataset condensation with distribution matching), ConvNet-3.
+    """
+
+    seed: int = 0
+    width: int = 128
+
+    def __post_init__(self) -> None:
+        check_positive(self, "width")
+
+    def init(self, shape: tuple[int, ...], classes: int) -> Params:
+        check_sizes(shape, classes, 2)
+        depth, channels, blocks = depth_for(shape), shape[2], []
+        keys = jax.random.split(jax.random.key(self.seed), depth + 1)
+        for key in keys[:-1]:
+            blocks.append({**init_layer(key, (3, 3, channels, self.width)), **unit_affine(self.width)})
+            channels = self.width
+        h, w = (side + 2 * (first_padding(shape) - 1) >> depth for side in shape[:2])
+        return {"blocks": blocks, "head": init_layer(keys[-1], (h * w * channels, classes))}
+
+    def apply(self, params: Params, X: Array) -> Array:
+        return self.activations(params, X)[-1]
+
+    def activations(self, params: Params, X: Array) -> list[Array]:
+        padding, outputs = first_padding(X.shape[1:]), []
+        for block in params["blocks"]:
+            X = convolve(X, block["kernel"], padding=padding) + block["bias"]
+            X = jax.nn.relu(instance_norm(X, block["scale"], block["offset"]))
+            outputs.append(X)
+            X, padding = average_pool(X), 1
+        return [*outputs, dense(X, params["head"])]
+
+
+@dataclass(frozen=True)
+class LeNet:
+    """LeNet-5 with ReLU: two blocks of conv 5 x 5 and 2 x 2 average pool, then three dense layers.
+
+    Images with a side below 32 get a margin of 2, so that 28 x 28 and 32 x 32 have the same 5 x 5 last map.
+
+    Args:
+        seed: public seed of the parameters.
+        widths: filters of the two convolutions and units of the two hidden dense layers, > 0.
+
+    Source: LeCun, Bottou, Bengio & Haffner, 1998 (Gradient-based learning applied to document recognition).
+    """
+
+    seed: int = 0
+    widths: tuple[int, int, int, int] = (6, 16, 120, 84)
+
+    def __post_init__(self) -> None:
+        if len(self.widths) != 4:
+            raise ValueError(f"Expected four widths; got {self.widths}.")
+        check_positive(self, "widths")
+
+    def init(self, shape: tuple[int, ...], classes: int) -> Params:
+        check_sizes(shape, classes, LENET_SIDE)
+        first, second, third, fourth = self.widths
+        margin = self._margin(shape)
+        h, w = (((side + 2 * margin - 4) // 2 - 4) // 2 for side in shape[:2])
+        shapes = [(5, 5, shape[2], first), (5, 5, first, second), (h * w * second, third), (third, fourth)]
+        keys = jax.random.split(jax.random.key(self.seed), 5)
+        return [init_layer(key, s) for key, s in zip(keys, [*shapes, (fourth, classes)], strict=True)]
+
+    def apply(self, params: Params, X: Array) -> Array:
+        return self.activations(params, X)[-1]
+
+    def activations(self, params: Params, X: Array) -> list[Array]:
+        padding, outputs = self._margin(X.shape[1:]), []
+        for layer in params[:2]:
+            outputs.append(jax.nn.relu(convolve(X, layer["kernel"], padding=padding) + layer["bias"]))
+            X, padding = average_pool(outputs[-1]), 0
+        for layer in params[2:4]:
+            X = jax.nn.relu(dense(X, layer))
+            outputs.append(X)
+        return [*outputs, dense(X, params[4])]
+
+    def _margin(self, shape: tuple[int, ...]) -> int:
+        return 2 if min(shape[:2]) < 32 else 0

@@ -1,0 +1,87 @@
+"""ResNet-18 for small images at its random initialisation, with group norm, so that records are not mixed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from dpdistill.encode.networks import Params, check_positive, check_sizes, convolve, dense, init_layer, unit_affine
+
+STAGES = ((1, 1), (2, 2), (4, 2), (8, 2))
+"""Width over the first stage's and stride of the four stages, two blocks each."""
+
+
+def group_norm(X: Array, affine: dict[str, Array], groups: int) -> Array:
+    """(x - mean) / sqrt(var + 1e-5) over the places and channels of each group of (n, h, w, c), then the affine map."""
+    n, h, w, c = X.shape
+    centred = X.reshape(n, h * w, groups, c // groups)
+    centred = centred - centred.mean((1, 3), keepdims=True)
+    variance = jnp.square(centred).mean((1, 3), keepdims=True)
+    return (centred * lax.rsqrt(variance + 1e-5)).reshape(X.shape) * affine["scale"] + affine["offset"]
+
+
+@dataclass(frozen=True)
+class ResNet18:
+    """ResNet-18 with a 3 x 3 first convolution of stride 1 and no max pool, as is usual for small images.
+
+        block(x) = relu(norm(conv(relu(norm(conv(x))))) + shortcut(x)),   shortcut = identity or norm(conv 1 x 1)
+
+    Group norm takes the place of batch norm: the output for a record depends on no other record.
+
+    Args:
+        seed: public seed of the parameters.
+        width: channels of the first stage, > 0; 64 gives the standard 11 million parameters.
+        groups: of the group norm, > 0, a divisor of `width`.
+
+    Source: He, Zhang, Ren & Sun, 2016 (Deep residual learning); Wu & He, 2018 (Group normalization).
+    """
+
+    seed: int = 0
+    width: int = 64
+    groups: int = 8
+
+    def __post_init__(self) -> None:
+        check_positive(self, "width", "groups")
+        if self.width % self.groups:
+            raise ValueError(f"Expected width={self.width} to be a multiple of groups={self.groups}.")
+
+    def init(self, shape: tuple[int, ...], classes: int) -> Params:
+        check_sizes(shape, classes, 1)
+        stem_key, head_key, body_key = jax.random.split(jax.random.key(self.seed), 3)
+        channels, blocks = self.width, []
+        for index, key in enumerate(jax.random.split(body_key, 2 * len(STAGES))):
+            first_key, second_key, shortcut_key = jax.random.split(key, 3)
+            factor, _ = STAGES[index // 2]
+            width = factor * self.width
+            block = {"first": self._unit(first_key, 3, channels, width), "second": self._unit(second_key, 3, width, width)}
+            if channels != width:
+                block["shortcut"] = self._unit(shortcut_key, 1, channels, width)
+            blocks.append(block)
+            channels = width
+        stem = self._unit(stem_key, 3, shape[2], self.width)
+        return {"stem": stem, "blocks": blocks, "head": init_layer(head_key, (channels, classes))}
+
+    def apply(self, params: Params, X: Array) -> Array:
+        return self.activations(params, X)[-1]
+
+    def activations(self, params: Params, X: Array) -> list[Array]:
+        """Outputs of the 17 convolutional layers after ReLU (and the shortcut's sum), and the logits."""
+        X = jax.nn.relu(self._norm_conv(X, params["stem"], 1))
+        outputs = [X]
+        for index, block in enumerate(params["blocks"]):
+            stride = STAGES[index // 2][1] if index % 2 == 0 else 1
+            hidden = jax.nn.relu(self._norm_conv(X, block["first"], stride))
+            residual = self._norm_conv(hidden, block["second"], 1)
+            X = jax.nn.relu(residual + (self._norm_conv(X, block["shortcut"], stride) if "shortcut" in block else X))
+            outputs += [hidden, X]
+        return [*outputs, dense(X.mean((1, 2)), params["head"])]
+
+    def _unit(self, key: Array, k: int, channels: int, width: int) -> dict[str, Array]:
+        return {**init_layer(key, (k, k, channels, width), bias=False), **unit_affine(width)}
+
+    def _norm_conv(self, X: Array, unit: dict[str, Array], stride: int) -> Array:
+        kernel = unit["kernel"]
+        return group_norm(convolve(X, kernel, stride, kernel.shape[0] // 2), unit, self.groups)

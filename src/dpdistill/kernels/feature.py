@@ -1,0 +1,32 @@
+"""The kernel of a finite feature map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+from jax import Array
+
+
+@dataclass(frozen=True)
+class FeatureKernel:
+    """k(x, z) = <phi(x), phi(z)> of a fixed encoder phi; ridge regression with it is a linear classifier on phi.
+
+    Args:
+        encoder: frozen and hashable, X (n, ...) -> (n, d).
+
+    Example:
+        >>> FeatureKernel(lambda X: X.reshape(len(X), -1))(jnp.ones((2, 4)), jnp.ones((3, 4)))[0, 0]
+        Array(4., dtype=float32)
+    """
+
+    encoder: Any
+
+    def __call__(self, X: Array, Z: Array) -> Array:
+        """K (n, m) of records X (n, ...) and Z (m, ...)."""
+        return self.encoder(X) @ self.encoder(Z).T
+
+    def diagonal(self, X: Array) -> Array:
+        """k(x, x), (n,)."""
+        return jnp.sum(jnp.square(self.encoder(X)), 1)

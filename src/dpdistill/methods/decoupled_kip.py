@@ -1,0 +1,142 @@
+"""Decoupled KIP: a linear classifier on fixed features is released, and a support set is made to teach the same one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+
+from dpdistill.encode.scattering import ScatterNet
+from dpdistill.encode.whitening import leaves
+from dpdistill.kernels.feature import FeatureKernel
+from dpdistill.kernels.ridge import one_hot, solve
+from dpdistill.methods.matching import check_fields, check_share
+from dpdistill.methods.softmax import SoftmaxQuery
+from dpdistill.methods.support import check_ridge, encode, labels, pull_back, start_support
+from dpdistill.query import Distilled, Progress, Release, Stage, finish_field, no_progress, release_field
+from dpdistill.schema import Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoupledKIP:
+    """Release once, then kernel inducing points as post-processing for as long as one likes.
+
+        stage 1   G_t = sum_i clip((p_i - y_i) phi_i^T) + noise,   W <- W - step_t momentum(G_t / ||G_t||),   full batch
+        stage 2   min over X_s of  (1 - cos(V, W)) + probes (1 - cos(F V, F W)),
+                  V = Phi_s^T (K_ss + ridge tr(K_ss) / m I)^-1 y_s,   F the features of public pictures of ellipses
+
+    Kernel ridge regression with a finite feature map is a linear classifier V in feature space, so a support set can
+    teach any other one: here W, whose gradients cost a closed-form norm and two matrix products a round. W and F V are
+    centred over the classes before they are compared.
+
+    Guarantee: stage 1 is rounds releases of sensitivity C (add-or-remove); stage 2 is post-processing.
+    Source: ours; the classifier is that of Tramer & Boneh, 2021 (Differentially private learning needs better features).
+    """
+
+    kernel: Any = release_field(FeatureKernel(ScatterNet(groups=27, normalise=True)), "a kernel of fixed features, by name")
+    rounds: int = release_field(60, "full-batch gradients of the classifier")
+    clip_norm: float = release_field(0.1, "L2 bound of one record's gradient; features have norm 1")
+    step: float = release_field(14.0, "norm of a step of the classifier's logits, decayed by a cosine")
+    momentum: float = release_field(0.9, "of the classifier's steps")
+    per_class: int = finish_field(10, "synthetic records a class")
+    ridge: float = finish_field(1e-3, "regularisation, relative to the mean of the kernel's diagonal")
+    steps: int = finish_field(500, "steps of Adam on the support set")
+    learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine")
+    probes: float = finish_field(1.0, "weight of the outputs on public pictures beside the weights themselves; 0: none")
+    image_seed: int = finish_field(0, "public seed of the support set's start and of the pictures")
+
+    title = "Decoupled KIP: a released classifier and a support set that teaches it"
+    references = (
+        "Vinaroz, M., Park, M. (2024). Differentially Private Kernel Inducing Points using features from ScatterNets "
+        "(DP-KIP-ScatterNet) for Privacy Preserving Data Distillation. TMLR.",
+        "Tramer, F., Boneh, D. (2021). Differentially Private Learning Needs Better Features (or Much More Data). ICLR.",
+    )
+    name = "decoupled-kip"
+    private = True
+
+    def __post_init__(self) -> None:
+        check_fields(
+            rounds=self.rounds,
+            clip_norm=self.clip_norm,
+            step=self.step,
+            per_class=self.per_class,
+            steps=self.steps,
+            learning_rate=self.learning_rate,
+        )
+        check_share("momentum", self.momentum)
+        check_ridge(self.ridge)
+        if not self.probes >= 0 or not math.isfinite(self.probes):
+            raise ValueError(f"Expected probes={self.probes} >= 0.")
+        if not 0 <= self.image_seed < 2**31:
+            raise ValueError(f"Expected 0 <= image_seed={self.image_seed} < 2^31.")
+        if not isinstance(self.kernel, FeatureKernel):
+            raise ValueError(f"Expected a kernel of fixed features; got kernel={self.kernel}.")
+
+    def plan(self) -> tuple[Stage, ...]:
+        return (Stage(self.rounds),)
+
+    def init(self, key: Array, schema: Schema, public: np.ndarray | None = None) -> Any:
+        record = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
+        d = jax.eval_shape(self.kernel.encoder, record).shape[1]
+        W = np.zeros((d, len(schema.classes)))
+        return {"key": np.asarray(jax.random.key_data(key)), "round": np.zeros((), np.int64), "W": W, "velocity": W}
+
+    def ask(self, state: Any) -> tuple[SoftmaxQuery, Any]:
+        return SoftmaxQuery(self.clip_norm, state["W"].shape[1], self.kernel.encoder), state["W"]
+
+    def tell(self, state: Any, release: Release) -> Any:
+        G = release.value.reshape(state["W"].shape)
+        velocity = self.momentum * state["velocity"] + G / max(float(np.linalg.norm(G)), 1e-300)
+        rate = self.step * 0.5 * (1.0 + math.cos(math.pi * int(state["round"]) / self.rounds))
+        return {**state, "round": state["round"] + 1, "W": state["W"] - rate * velocity, "velocity": velocity}
+
+    def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
+        encoder, classes = self.kernel.encoder, len(schema.classes)
+        W = (state["W"] - state["W"].mean(1, keepdims=True)).astype(np.float32)
+        y = labels(classes, self.per_class)
+        F = encode(encoder, leaves(schema.shape, 500, self.image_seed)) if self.probes else np.zeros((1, len(W)), np.float32)
+        key = jax.random.fold_in(jnp.asarray(state["key"]), self.image_seed)
+        X = start_support(key, classes, self.per_class, schema)
+        optimiser = self._optimiser().init(jnp.asarray(X))
+        for step in range(self.steps):
+            by_feature = _by_feature(self, encode(encoder, X), one_hot(y, classes), W, F)
+            gradient = pull_back(encoder, X, np.asarray(by_feature))
+            X, optimiser = _update(self, X, gradient, optimiser)
+            if step % 10 == 9 or step + 1 == self.steps:
+                progress("matching", step + 1, self.steps)
+        return Distilled(np.asarray(X), y, schema, classifier=W)
+
+    def _optimiser(self) -> optax.GradientTransformation:
+        return optax.adam(optax.cosine_decay_schedule(self.learning_rate, self.steps), eps=1e-12)
+
+
+@partial(jax.jit, static_argnums=0)
+def _by_feature(method: DecoupledKIP, Phi: Array, Y_s: Array, W: Array, F: Array) -> Array:
+    """Gradient of stage 2's loss with respect to the features of the support set."""
+
+    def loss(Phi: Array) -> Array:
+        V = Phi.T @ solve(Phi @ Phi.T, Y_s, method.ridge)
+        return 1.0 - _cosine(V, W) + method.probes * (1.0 - _cosine(_centred(F @ V), _centred(F @ W)))
+
+    return jax.grad(loss)(Phi)
+
+
+@partial(jax.jit, static_argnums=0)
+def _update(method: DecoupledKIP, X: Array, gradient: Array, optimiser: Any) -> tuple[Array, Any]:
+    updates, optimiser = method._optimiser().update(gradient, optimiser)
+    return jnp.clip(X + updates, -1.0, 1.0), optimiser
+
+
+def _centred(outputs: Array) -> Array:
+    return outputs - outputs.mean(1, keepdims=True)
+
+
+def _cosine(A: Array, B: Array) -> Array:
+    return jnp.sum(A * B) / jnp.sqrt(jnp.sum(jnp.square(A)) * jnp.sum(jnp.square(B)) + 1e-30)

@@ -1,0 +1,130 @@
+"""KIP: kernel inducing points without privacy, the baseline of the kernel family."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+
+from dpdistill.kernels.fc_ntk import FCNTK
+from dpdistill.kernels.feature import FeatureKernel
+from dpdistill.kernels.ridge import one_hot, solve
+from dpdistill.methods.kip_gradient import target_of
+from dpdistill.methods.matching import check_fields
+from dpdistill.methods.support import check_ridge, encode, labels, pull_back, start_support
+from dpdistill.query import Distilled, Progress, Release, Stage, no_progress, release_field
+from dpdistill.schema import Schema
+
+
+@dataclass(frozen=True)
+class BatchGradient:
+    """Gradient of the batch's loss with respect to the support set and its targets: one back-propagation for a batch.
+
+    Params: Phi_s (m, d) features of the support set for a kernel of features, else X_s (m, ...); Y_s (m, classes).
+
+    Guarantee: none; a record's norm is not known, so only the non-private curator answers it.
+    """
+
+    kernel: Any
+    ridge: float
+    encoder: Any = None
+    clip_norm: float = float("inf")
+    by_class: bool = False
+    error_bound: float = 0.0
+
+    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+        return self.weighted_sum(params, (x[None], jax.nn.one_hot(y, params[1].shape[1])[None]), jnp.ones(1))
+
+    def coefficients(self, params: Any, X: Array, y: Array) -> tuple[Array, Array]:
+        return X, jax.nn.one_hot(y, params[1].shape[1], dtype=X.dtype)
+
+    def norms(self, params: Any, coefficients: tuple[Array, Array]) -> Array:
+        return jnp.full(len(coefficients[0]), jnp.inf)
+
+    def weighted_sum(self, params: Any, coefficients: tuple[Array, Array], w: Array) -> Array:
+        X, Y = coefficients
+
+        def loss(support: Array, targets: Array) -> Array:
+            if self.encoder is None:
+                K_ss, K_ts = self.kernel(support, support), self.kernel(X, support)
+            else:
+                K_ss, K_ts = support @ support.T, X @ support.T
+            alpha = solve(K_ss.astype(w.dtype), targets.astype(w.dtype), self.ridge)
+            residuals = K_ts.astype(w.dtype) @ alpha - (Y - 1.0 / Y.shape[1])
+            return jnp.sum(w * jnp.mean(jnp.square(residuals), 1)) / 2
+
+        gradients = jax.grad(loss, (0, 1))(*params)
+        return jnp.concatenate([g.ravel() for g in gradients])
+
+
+@dataclass(frozen=True, kw_only=True)
+class KIP:
+    """X_s, y_s <- Adam on sum_i || y_i - k_is (K_ss + ridge tr(K_ss) / m I)^-1 y_s ||^2 over batches of records.
+
+    Guarantee: none; only the non-private curator answers it.
+    Source: Nguyen et al., 2021 (Dataset meta-learning from kernel ridge-regression), algorithm 1.
+    """
+
+    kernel: Any = release_field(FCNTK(), "kernel of the regression: a name, see the table of kernels")
+    per_class: int = release_field(10, "synthetic records a class")
+    rounds: int = release_field(1000, "steps of Adam, each on a batch of records")
+    sampling_prob: float = release_field(0.02, "share of the records behind a step")
+    ridge: float = release_field(1e-5, "regularisation, relative to the mean of the kernel's diagonal")
+    learning_rate: float = release_field(0.02, "of Adam, decayed by a cosine")
+    learn_labels: bool = release_field(False, "move the regression targets as well")
+
+    title = "KIP: kernel inducing points (no privacy)"
+    references = ("Nguyen, T., Chen, Z., Lee, J. (2021). Dataset Meta-Learning from Kernel Ridge-Regression. ICLR.",)
+    private = False
+
+    def __post_init__(self) -> None:
+        check_fields(per_class=self.per_class, rounds=self.rounds, learning_rate=self.learning_rate)
+        check_ridge(self.ridge)
+
+    @property
+    def _encoder(self) -> Any:
+        return self.kernel.encoder if isinstance(self.kernel, FeatureKernel) else None
+
+    def plan(self) -> tuple[Stage, ...]:
+        return (Stage(self.rounds, self.sampling_prob),)
+
+    def init(self, key: Array, schema: Schema, public: np.ndarray | None = None) -> Any:
+        classes = len(schema.classes)
+        images = start_support(key, classes, self.per_class, schema)
+        support = {"images": images, "targets": one_hot(labels(classes, self.per_class), classes)}
+        optimiser = jax.tree.map(np.asarray, self._optimiser().init(jax.tree.map(jnp.asarray, support)))
+        return {**support, "optimiser": optimiser}
+
+    def ask(self, state: Any) -> tuple[BatchGradient, Any]:
+        X = state["images"] if self._encoder is None else encode(self._encoder, state["images"])
+        return BatchGradient(self.kernel, self.ridge, self._encoder), (X, state["targets"])
+
+    def tell(self, state: Any, release: Release) -> Any:
+        X, Y = state["images"], state["targets"]
+        gradient, by_target = np.split(release.value, [release.value.size - Y.size])
+        gradient = gradient.reshape(len(X), -1)
+        if self._encoder is not None:
+            gradient = pull_back(self._encoder, X, gradient)
+        gradients = {"images": gradient.reshape(X.shape), "targets": by_target.reshape(Y.shape) * self.learn_labels}
+        return jax.tree.map(np.asarray, _step(self, state, jax.tree.map(jnp.float32, gradients)))
+
+    def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
+        y = labels(len(schema.classes), self.per_class)
+        targets = np.asarray(state["targets"], np.float32) if self.learn_labels else None
+        return Distilled(np.asarray(state["images"]), y, schema, targets=targets)
+
+    def _optimiser(self) -> optax.GradientTransformation:
+        return optax.adam(optax.cosine_decay_schedule(self.learning_rate, self.rounds), eps=1e-12)
+
+
+@partial(jax.jit, static_argnums=0)
+def _step(method: KIP, state: Any, gradients: Any) -> Any:
+    updates, optimiser = method._optimiser().update(gradients, state["optimiser"])
+    images = jnp.clip(state["images"] + updates["images"], -1.0, 1.0)
+    return {"images": images, "targets": state["targets"] + updates["targets"], "optimiser": optimiser}

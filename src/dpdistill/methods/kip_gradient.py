@@ -1,0 +1,244 @@
+"""What DP-KIP asks of a record: the gradient of its loss with respect to the support set, in three ways."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from dpdistill.kernels.fc_ntk import FCNTK
+from dpdistill.kernels.ridge import solve
+
+ROUNDING = 2.0**-53
+ROWS = 4096
+"""Most records of one call, and most terms of its sums besides: rounding grows with the length of a sum."""
+MOST = 2**18
+"""Numbers of one slice of the quadratic form below: they bound the memory."""
+FLOOR = 2.0**-16
+"""A norm is taken to be at least this share of its terms, so that weights cannot blow rounding up."""
+
+
+def loss_of(kernel: Any, X_s: Array, Y_s: Array, ridge: float, x: Array, target: Array) -> Array:
+    """KIP's loss of one record: mean over classes of (k(x, X_s) alpha - target)^2 / 2, alpha of the support set."""
+    alpha = solve(kernel(X_s, X_s), Y_s, ridge)
+    return jnp.mean(jnp.square(kernel(x[None], X_s)[0] @ alpha - target)) / 2
+
+
+def target_of(y: Array, classes: int, dtype: Any) -> Array:
+    """one-hot minus 1 / classes."""
+    return jax.nn.one_hot(y, classes, dtype=dtype) - 1.0 / classes
+
+
+@dataclass(frozen=True)
+class PlainGradient:
+    """u = d loss(x, y) / d X_s by reverse differentiation, one back-propagation through the support set a record.
+
+    Params: X_s (m, ...), Y_s (m, classes).
+
+    Guarantee: the curator clips the vector itself.
+    """
+
+    clip_norm: float
+    kernel: Any
+    ridge: float
+    by_class: bool = False
+    encoder: None = None
+
+    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+        X_s, Y_s = params["X_s"], params["Y_s"]
+        target = target_of(y, Y_s.shape[1], X_s.dtype)
+        return jax.grad(lambda X_s: loss_of(self.kernel, X_s, Y_s, self.ridge, x, target))(X_s).ravel()
+
+
+@dataclass(frozen=True)
+class FeatureGradient:
+    """The gradient with respect to the FEATURES of the support set, for k(x, z) = <phi(x), phi(z)>; no vector is formed.
+
+        k = Phi_s phi,  r = alpha^T k - y,  a = alpha r,  beta = A^-1 k,  A = K_ss + ridge tr(K_ss) / m I
+        u = (a phi^T - S Phi_s) / classes,   S = beta a^T + a beta^T + 2 (ridge / m) (beta . a) I
+        classes^2 ||u||^2 = ||a||^2 ||phi||^2 - 2 a^T S k + tr(K_ss S^2)
+
+    Pixels follow by the chain rule after the release, at no cost: its noise, brought to pixels, is nowhere larger than
+    that of a pixel gradient whose norm were bounded by this one times the norm of the encoder's derivative.
+
+    Params: Phi_s (m, d), alpha (m, classes), inverse = A^-1 (m, m), all float64.
+
+    Guarantee:
+        A function of the coefficients (phi, a, beta), which count as exact. With T = (||a|| ||phi|| + ||S|| ||Phi_s||)^2,
+        which is at least the sum of the absolute terms, the squared norm is off by at most (2 m + d + 32) 2 u T,
+        u = 2^-53; the bound adds 2^-32 T, which is more while 2 m + d < 2^19. Hence ||u|| is at least 2^-16 of the norms
+        of its own terms in the eyes of the clip, and rounding a record's share, at most (4096 + m + 32) u of those norms,
+        at most (4096 + m + 32) 2^-37 C: error_bound.
+
+    Source: Vinaroz & Park, 2024 (DP-KIP-ScatterNet), algorithm 1; Goodfellow, 2015 (norms without gradients).
+    """
+
+    clip_norm: float
+    encoder: Any
+    ridge: float
+    support: int
+    by_class: bool = False
+
+    @property
+    def error_bound(self) -> float:
+        return (ROWS + self.support + 32) * ROUNDING / FLOOR * self.clip_norm
+
+    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+        Phi, alpha, inverse = params["Phi_s"], params["alpha"], params["inverse"]
+        phi, m = x.astype(Phi.dtype), Phi.shape[0]
+        k = Phi @ phi
+        a, beta = alpha @ (alpha.T @ k - target_of(y, alpha.shape[1], Phi.dtype)), inverse @ k
+        S = jnp.outer(beta, a) + jnp.outer(a, beta) + 2 * self.ridge / m * jnp.dot(beta, a) * jnp.eye(m, dtype=Phi.dtype)
+        return ((jnp.outer(a, phi) - S @ Phi) / alpha.shape[1]).ravel()
+
+    def coefficients(self, params: Any, X: Array, y: Array) -> tuple[Array, Array, Array]:
+        alpha, phi = params["alpha"], X.astype(jnp.float64)
+        K_ts = phi @ params["Phi_s"].T
+        residuals = K_ts @ alpha - target_of(y, alpha.shape[1], jnp.float64)
+        return phi, residuals @ alpha.T, K_ts @ params["inverse"]
+
+    def norms(self, params: Any, coefficients: tuple[Array, Array, Array]) -> Array:
+        (phi, a, beta), Phi = coefficients, params["Phi_s"]
+        m, classes = params["alpha"].shape
+        K_ss, K_ts = Phi @ Phi.T, phi @ Phi.T
+        dots = {"aa": _dot(a, a), "bb": _dot(beta, beta), "ab": _dot(a, beta), "xx": _dot(phi, phi)}
+        Ka, Kb, nu = a @ K_ss, beta @ K_ss, self.ridge / m * dots["ab"]
+        aSk = dots["ab"] * _dot(a, K_ts) + dots["aa"] * _dot(beta, K_ts) + 2 * nu * _dot(a, K_ts)
+        KSS = dots["aa"] * _dot(beta, Kb) + dots["bb"] * _dot(a, Ka) + (2 * dots["ab"] + 8 * nu) * _dot(a, Kb)
+        squares = dots["aa"] * dots["xx"] - 2 * aSk + KSS + 4 * nu**2 * jnp.trace(K_ss)
+        size = 2 * jnp.sqrt(dots["aa"] * dots["bb"]) + 2 * jnp.abs(nu) * jnp.sqrt(1.0 * m)
+        terms = jnp.sqrt(dots["aa"] * dots["xx"]) + size * jnp.sqrt(jnp.trace(K_ss))
+        return jnp.sqrt(jnp.maximum(squares, 0.0) + FLOOR**2 * jnp.square(terms)) / classes
+
+    def weighted_sum(self, params: Any, coefficients: tuple[Array, Array, Array], w: Array) -> Array:
+        (phi, a, beta), Phi = coefficients, params["Phi_s"]
+        m, classes = params["alpha"].shape
+        wa = w[:, None] * a
+        M = wa.T @ beta
+        S = M + M.T + 2 * self.ridge / m * jnp.sum(_dot(wa, beta)) * jnp.eye(m)
+        return ((wa.T @ phi - S @ Phi) / classes).ravel()
+
+
+@dataclass(frozen=True)
+class FCNTKGradient:
+    """The gradient with respect to the pixels of the support set, for the FC-NTK; no vector is formed.
+
+    The kernel is a function of inner products, so the row of support record s is a combination of records:
+
+        u_s = (sum_j D_sj x_j + c_s x) / (classes d),   c_s = a_s k1(x, s),
+        D = -(beta a^T + a beta^T) * k1 + diag(own),
+        own_s = 2 a_s k2(x, s) - 2 sum_{j != s} (beta_s a_j + a_s beta_j) k2(s, j) - 2 (a_s beta_s + (ridge / m) a . beta) k0(s)
+
+    with a = alpha r and beta as in FeatureGradient, k1 = dk/d<x, z>, k2 = dk/d<z, z> for the support record's own square,
+    and k0 the derivative of k(x, x). With G the Gram matrix of the support set, tr(D G D^T) without own is a quadratic
+    form in r and in beta at once, sum_cd r_c r_d beta^T T_cd beta, whose matrices are the same for all records.
+
+    Params: X_s (m, d), alpha (m, classes), inverse (m, m), k1 (m, m) without its diagonal, k2 (m, m) likewise (first
+    index: whose square), k0 (m,), all float64.
+
+    Guarantee:
+        A function of the coefficients (x, r, beta, c, own), which count as exact. With |a| the product of |alpha| and |r|
+        and R_s = |beta_s| (|k1| (|a| * ||x_j||))_s + |a_s| (|k1| (|beta| * ||x_j||))_s + |own_s| ||x_s|| + |c_s| ||x||,
+        no term is left out of sum_s R_s^2, and the squared norm is off by at most (m^2 + 8 m + 2 d + classes^2 + 64) u of
+        it, u = 2^-53; the bound adds 2^-32 of it, which is more for m <= 1000 and d < 2^19. A record's share is then
+        rounded by at most (4096 + 2 m + classes + 64) 2^-37 C: error_bound.
+
+    Source: Vinaroz & Park, 2024, algorithm 1, with the FC-NTK; the closed form is ours.
+    """
+
+    clip_norm: float
+    kernel: FCNTK
+    ridge: float
+    support: int
+    by_class: bool = False
+    encoder: None = None
+
+    def __post_init__(self) -> None:
+        if self.support > 1000:
+            raise ValueError(f"Expected at most 1000 support records with this kernel; got {self.support}.")
+
+    @property
+    def error_bound(self) -> float:
+        return (ROWS + 3 * self.support + 64) * ROUNDING / FLOOR * self.clip_norm
+
+    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+        X, r, beta, c, own = (row[0] for row in self._coefficients(params, x[None].astype(params["X_s"].dtype), y[None]))
+        a = params["alpha"] @ r
+        D = -(jnp.outer(beta, a) + jnp.outer(a, beta)) * params["k1"] + jnp.diag(own)
+        return ((D @ params["X_s"] + jnp.outer(c, X)) / (params["alpha"].shape[1] * X.size)).ravel()
+
+    def coefficients(self, params: Any, X: Array, y: Array) -> tuple[Array, ...]:
+        return self._coefficients(params, X.astype(jnp.float64), y)
+
+    def _coefficients(self, params: Any, X: Array, y: Array) -> tuple[Array, ...]:
+        X, X_s, alpha = X.reshape(len(X), -1), params["X_s"], params["alpha"]
+        d, m = X.shape[1], len(X_s)
+        xz, xx, zz = X @ X_s.T / d, _dot(X, X)[:, None] / d, _dot(X_s, X_s)[None, :] / d
+        K_ts, k1, k2 = derivatives(self.kernel, *jnp.broadcast_arrays(xz, xx, zz))
+        r = K_ts @ alpha - target_of(y, alpha.shape[1], X.dtype)
+        a, beta = r @ alpha.T, K_ts @ params["inverse"]
+        own = 2 * a * k2 - 2 * (beta * (a @ params["k2"].T) + a * (beta @ params["k2"].T))
+        own = own - 2 * (a * beta + self.ridge / m * _dot(a, beta)[:, None]) * params["k0"]
+        return X, r, beta, a * k1, own
+
+    def norms(self, params: Any, coefficients: tuple[Array, ...]) -> Array:
+        (X, r, beta, c, own), X_s, alpha, k1 = coefficients, params["X_s"], params["alpha"], params["k1"]
+        a, G, K = r @ alpha.T, X_s @ X_s.T, X @ X_s.T
+        lengths, length, Gk = jnp.sqrt(jnp.diag(G)), jnp.sqrt(_dot(X, X))[:, None], G * k1
+        squares = _biquadratic(alpha, k1, G, r, beta) + _dot(jnp.square(own), jnp.diag(G))
+        squares -= 2 * _dot(own, beta * (a @ Gk.T) + a * (beta @ Gk.T))
+        squares += 2 * _dot(c, own * K - beta * ((a * K) @ k1.T) - a * ((beta * K) @ k1.T))
+        squares += jnp.sum(jnp.square(c * length), 1)
+        a, beta, k1 = jnp.abs(r) @ jnp.abs(alpha).T, jnp.abs(beta), jnp.abs(k1)
+        R = beta * ((a * lengths) @ k1.T) + a * ((beta * lengths) @ k1.T) + jnp.abs(own) * lengths + jnp.abs(c) * length
+        scale = alpha.shape[1] * X.shape[1]
+        return jnp.sqrt(jnp.maximum(squares, 0.0) + FLOOR**2 * _dot(R, R)) / scale
+
+    def weighted_sum(self, params: Any, coefficients: tuple[Array, ...], w: Array) -> Array:
+        (X, r, beta, c, own), X_s = coefficients, params["X_s"]
+        M = (w[:, None] * (r @ params["alpha"].T)).T @ beta
+        D = -(M + M.T) * params["k1"] + jnp.diag(w @ own)
+        return ((D @ X_s + (w[:, None] * c).T @ X) / (params["alpha"].shape[1] * X.shape[1])).ravel()
+
+
+def _biquadratic(alpha: Array, k1: Array, G: Array, r: Array, beta: Array) -> Array:
+    """tr(E G E^T) for E = (beta a^T + a beta^T) * k1, a = alpha r, a record a row: sum_cd r_c r_d beta^T T_cd beta.
+
+    T_cd = G * (k1^T diag(alpha_c alpha_d) k1) + 2 alpha_d [(alpha_c * k1) G * k1] + diag of (alpha_c * k1) G (alpha_d * k1)^T;
+    of the symmetric pairs (c, d) one half is kept, and some rows of T at a time.
+    """
+    m, classes = alpha.shape
+    c, d = np.triu_indices(classes)
+    half = (alpha.T[:, None, :] * k1) @ G * k1  # (classes, s, k)
+    diagonal = jnp.einsum("csj,jd->cds", half, alpha)[c, d]
+    pairs, products = jnp.where(c == d, 1.0, 2.0) * r[:, c] * r[:, d], (alpha[:, c] * alpha[:, d]).T
+    size = next(size for size in range(min(m, max(1, MOST // m**2)), 0, -1) if m % size == 0)
+
+    def rows(total: Array, start: Array) -> tuple[Array, None]:
+        cut = partial(jax.lax.dynamic_slice_in_dim, start_index=start, slice_size=size)
+        columns = (cut(k1, axis=1)[:, :, None] * k1[:, None, :]).reshape(m, -1)
+        T = (products @ columns).reshape(-1, size, m) * cut(G)
+        H, A, j = cut(half, axis=1), cut(alpha).T[:, :, None], jnp.arange(size)
+        T = (T + A[c] * H[d] + A[d] * H[c]).at[:, j, start + j].add(cut(diagonal, axis=1))
+        by_row = (pairs @ T.reshape(len(T), -1)).reshape(-1, size, m)
+        return total + _dot(cut(beta, axis=1), _dot(by_row, beta[:, None])), None
+
+    return jax.lax.scan(rows, jnp.zeros(len(r)), jnp.arange(0, m, size))[0]
+
+
+def derivatives(kernel: FCNTK, xz: Array, xx: Array, zz: Array) -> tuple[Array, Array, Array]:
+    """k and its derivatives by <x, z> / d and by <z, z> / d, elementwise."""
+    one, zero = jnp.ones_like(xz), jnp.zeros_like(xz)
+    k, k1 = jax.jvp(kernel.of_products, (xz, xx, zz), (one, zero, zero))
+    _, k2 = jax.jvp(kernel.of_products, (xz, xx, zz), (zero, zero, one))
+    return k, k1, k2
+
+
+def _dot(A: Array, B: Array) -> Array:
+    """Inner products of rows, (n,) or of matrices' last axis."""
+    return jnp.sum(A * B, -1)
