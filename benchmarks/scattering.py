@@ -21,16 +21,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.encode.scattering import ScatterNet, _gaussian, _wavelet
+from dpdistill.encode.scattering import ScatterNet
+from dpdistill.encode.wavelets import gaussian, wavelet
 
 
 def plain(h: int, w: int, J: int = 2, L: int = 8) -> Callable[[Array], Array]:
-    """The cascade as its formula reads: every wavelet at full resolution, one pair of fast Fourier transforms each."""
+    """The cascade as its formula reads, a full-resolution FFT each way for every path; equal to ours up to aliasing."""
     P, Q = (((side + 2**J) // 2**J + 1) * 2**J for side in (h, w))
     pad = [((side - n) // 2, (side - n + 1) // 2) for side, n in ((P, h), (Q, w))]
     scale = 0.8 * 2 ** (J - 1)
-    low = np.outer(_gaussian(P, scale), _gaussian(Q, scale)).astype(np.float32) / (2 * 3.1415 * scale**2)
-    psi = [np.stack([_wavelet(P, Q, j, L, a) for a in range(L)]).astype(np.float32) for j in range(J)]
+    low = np.outer(gaussian(P, scale), gaussian(Q, scale)).astype(np.float32) / (2 * 3.1415 * scale**2)
+    psi = [np.stack([wavelet(P, Q, j, L, a) for a in range(L)]).astype(np.float32) for j in range(J)]
 
     def modulus(X: Array, f: np.ndarray) -> Array:
         V = jnp.fft.ifft2(X[..., None, :, :] * f)
@@ -108,15 +109,20 @@ def digits(folder: Path, n: int) -> np.ndarray:
     return np.frombuffer(content, np.uint8, n * 28 * 28, 16).reshape(n, 28, 28) / np.float32(255)
 
 
+def main(data: str | None, turns: int, chunk: int = 20) -> None:
+    """Print all comparisons."""
+    rng = np.random.default_rng(0)
+    grey = digits(Path(data), 500) if data else rng.random((500, 28, 28), np.float32)
+    compare("500 images of 28 x 28", jnp.asarray(grey), chunk, turns)
+    colour = rng.random((200 * 3, 32, 32), np.float32)
+    compare("200 images of 32 x 32 x 3, a colour each", jnp.asarray(colour), chunk, turns)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path)
+    parser.add_argument("--data")
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--chunk", type=int, default=20)
     options = parser.parse_args()
     print(f"device: {jax.devices()[0].device_kind}, {jax.default_backend()}; median of {options.turns} turns")
-    rng = np.random.default_rng(0)
-    grey = digits(options.data, 500) if options.data else rng.random((500, 28, 28), np.float32)
-    compare("500 images of 28 x 28", jnp.asarray(grey), options.chunk, options.turns)
-    colour = rng.random((200 * 3, 32, 32), np.float32)
-    compare("200 images of 32 x 32 x 3, a colour each", jnp.asarray(colour), options.chunk, options.turns)
+    main(options.data, options.turns, options.chunk)

@@ -21,6 +21,7 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -32,9 +33,14 @@ from scipy import stats
 
 from dpdistill import run
 from dpdistill.data.records import Records
+from dpdistill.encode.scattering import ScatterNet
 from dpdistill.evaluate import convnet, score
-from dpdistill.methods import DM, DOS, LDPDC, NDPDC
-from dpdistill.private import accounting, curator
+from dpdistill.kernels.fc_ntk import FCNTK
+from dpdistill.kernels.feature import FeatureKernel
+from dpdistill.kernels.ridge import one_hot
+from dpdistill.methods import DM, DOS, DPKIP, KIP, LDPDC, NDPDC, DecoupledKIP
+from dpdistill.methods.kip_gradient import PlainGradient
+from dpdistill.private import accounting, curator, linear
 from dpdistill.private.accounting import Budget, Schedule
 from dpdistill.private.curator import Compute, Curator, CuratorError
 from dpdistill.private.grid import Grid, make_grid
@@ -46,6 +52,7 @@ from dpdistill.schema import Schema
 NAMES = ("ant", "bee", "cat")
 SCHEMA = Schema((8, 8, 1), (-1.0, 1.0), NAMES)
 NOISE = 4.0
+SCATTER = FeatureKernel(ScatterNet(J=1, L=2, groups=3, normalise=True))
 FAILED = "Round 0 could not be answered; nothing was released and nothing was paid."
 
 
@@ -148,7 +155,7 @@ def make_curator(
 ) -> Curator:
     """The real curator on a ledger in memory."""
     schedule = schedule or full_batches()
-    return Curator(records, schedule, ledger or memory_ledger(schedule), entropy, Compute(chunk))
+    return Curator(records, schedule, ledger or memory_ledger(schedule), entropy, Compute(chunk, chunk))
 
 
 def grid_of(query: Any, params: Any, schema: Schema, n: int = 100) -> Grid:
@@ -265,6 +272,9 @@ def tiny(name: str, **changes: Any) -> Any:
         "ndpdc": (NDPDC, {**networks, "rounds": 4}),
         "ldpdc": (LDPDC, {"per_class": 2, "sampling_prob": 1.0}),
         "dm": (DM, {**networks, "rounds": 3, "sampling_prob": 0.5}),
+        "decoupled-kip": (DecoupledKIP, {"kernel": SCATTER, "rounds": 3, "steps": 3, "per_class": 2, "probes": 0.5}),
+        "dp-kip": (DPKIP, {"kernel": FCNTK(), "rounds": 3, "sampling_prob": 1.0, "per_class": 2}),
+        "kip": (KIP, {"kernel": FCNTK(), "rounds": 3, "sampling_prob": 0.5, "per_class": 2}),
     }
     kind, fields = settings[name]
     return kind(**{**fields, **changes})
@@ -276,10 +286,19 @@ def asked(method: Any, schema: Schema = SCHEMA, rounds: int = 2) -> list[tuple[A
     for t in range(rounds):
         query, params = method.ask(state)
         found.append((query, params))
-        (d,) = curator.check_query(query, params, schema)
-        value = 10.0 * rng.normal(size=(len(schema.classes), d))
+        value = 10.0 * rng.normal(size=release_shape(query, params, schema))
         state = method.tell(state, Release(t, value, 1.0, Event(NOISE)))
     return found
+
+
+def release_shape(query: Any, params: Any, schema: Schema = SCHEMA) -> tuple[int, ...]:
+    """Shape of a release's value."""
+    if math.isfinite(query.clip_norm):
+        shape = curator.check_query(query, params, schema)
+    else:
+        label = jax.ShapeDtypeStruct((), jnp.int32)
+        shape = jax.eval_shape(query.contribution, params, jax.ShapeDtypeStruct(schema.shape, jnp.float32), label).shape
+    return (len(schema.classes), *shape) if query.by_class else tuple(shape)
 
 
 def method_queries(schema: Schema = SCHEMA) -> dict[str, tuple[Any, Any]]:
@@ -299,6 +318,27 @@ def method_queries(schema: Schema = SCHEMA) -> dict[str, tuple[Any, Any]]:
         "ndpdc": ndpdc,
         "ldpdc": ldpdc,
     }
+
+
+def linear_queries(schema: Schema = SCHEMA) -> dict[str, tuple[Any, Any]]:
+    """Every linear query of every private method, with params as the method makes them."""
+    _, softmax = asked(tiny("decoupled-kip"), schema)
+    kernels = {"features": SCATTER, "fc-ntk": FCNTK(), "fc-ntk of depth 2": FCNTK(2)}
+    gradients = {name: asked(tiny("dp-kip", kernel=kernel), schema, 1)[0] for name, kernel in kernels.items()}
+    return {"softmax": softmax, **gradients}
+
+
+def plain_gradients(schema: Schema = SCHEMA) -> dict[str, tuple[Any, Any]]:
+    """What DP-KIP asks with any other kernel, here with two that have a linear query as well."""
+    images, classes = tiny("dp-kip").init(jax.random.key(1), schema)["images"], len(schema.classes)
+    params = {"X_s": images, "Y_s": one_hot(np.repeat(np.arange(classes), 2), classes)}
+    kernels = {"plain features": SCATTER, "plain fc-ntk": FCNTK()}
+    return {name: (PlainGradient(1e-6, kernel, 1e-3), params) for name, kernel in kernels.items()}
+
+
+def support_images(schema: Schema = SCHEMA) -> np.ndarray:
+    """The support set behind the params of DP-KIP's queries, (m, h, w, c)."""
+    return tiny("dp-kip").init(jax.random.key(1), schema)["images"]
 
 
 # Checks of one query.
@@ -359,6 +399,168 @@ def check_rows_stay(query: Any, params: Any, records: Records, chunk: int, trial
         order = np.arange(n)[::-1] if trial == 0 else rng.permutation(n)
         kept = order if trial < 2 else order[trial:]
         np.testing.assert_array_equal(rows(kept)[kept], first[kept], "A row depends on its place or its neighbours.")
+
+
+# Checks of one linear query.
+
+
+def linear_sum(records: Records, query: Any, params: Any, chunk: int = 4) -> np.ndarray:
+    """The un-noised release of a linear query."""
+    value = make_curator(records, entropy=NoNoise(), chunk=chunk).release(0, query, params).value
+    assert np.isfinite(value).all(), "The sum is not finite."
+    return value
+
+
+def coefficients_of(query: Any, params: Any, X: np.ndarray, y: np.ndarray) -> Any:
+    """Coefficients of rows as the curator has them: of records, or of their features."""
+    with jax.enable_x64(True):
+        return jax.tree.map(np.asarray, linear._coefficients(query, params, X, y))
+
+
+def rows_of(query: Any, records: Records) -> np.ndarray:
+    """What a query is given of the records: themselves in [-1, 1], or their features."""
+    X = records.schema.to_unit(records.X)
+    return X if query.encoder is None else np.asarray(curator._encode_rows(query.encoder, X))
+
+
+def contributions(query: Any, params: Any, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Every contribution formed, in float64, (n, d)."""
+    with jax.enable_x64(True):
+        one = jax.jit(query.contribution)
+        each = [np.ravel(one(params, x.astype(np.float64), label)) for x, label in zip(X, y, strict=True)]
+    return np.stack(each)
+
+
+def check_linear_sensitivity(query: Any, params: Any, records: Records, more: Any = (), chunk: int = 4) -> None:
+    """One record, whatever it holds, moves the sum by its own clipped contribution, and by at most Delta."""
+    C, d = query.clip_norm, math.prod(curator.check_query(query, params, records.schema))
+    step, Delta = linear.step_and_sensitivity(C, d)
+    rounding, at = step * math.sqrt(d), 1
+    before, old = (linear_sum(r, query, params, chunk) for r in (records, subset(records, [at])))
+    for i, x in enumerate([*adversaries(records, at), *more]):
+        y = i % (records.classes + 1) - 1
+        added = linear_sum(insert(records, i % (len(records) + 1), x, y), query, params, chunk) - before
+        replaced = linear_sum(replace(records, at, x, y), query, params, chunk) - before
+        alone = insert(subset(records, []), 0, x, y)
+        new = linear_sum(alone, query, params, chunk)
+        assert np.linalg.norm(added) <= Delta, "One record moves the sum by more than Delta."
+        assert np.linalg.norm(replaced) <= 2 * Delta, "Replacing a record moves the sum by more than 2 Delta."
+        assert np.linalg.norm(added - new) <= 2 * rounding, (
+            "A record moves the sum by something else than its own share."
+        )
+        assert np.linalg.norm(replaced - (new - old)) <= 2 * rounding, "Replacing a record does not exchange its share."
+        row = rows_of(query, alone)
+        if y < 0 or not np.isfinite(row).all():
+            assert not new.any(), "A record that cannot be used moves the sum."
+            continue
+        expected = min(C, np.linalg.norm(contributions(query, params, row, [y])))
+        assert abs(np.linalg.norm(new) - expected) <= rounding + 1e-6 * C, "A record moves the sum by another length."
+
+
+def check_linear_is_plain(
+    query: Any, params: Any, X: np.ndarray, y: np.ndarray, expected: np.ndarray, rtol: float, loose: float = 1e-6
+) -> None:
+    """Contributions, norms and sum of a linear query are those of the plain gradients that it stands for.
+
+    Args:
+        query: with a clip norm of any size.
+        params: in float64.
+        X: rows as the query is given them, (n, ...).
+        y: class indices.
+        expected: gradients of the loss in float64, (n, d).
+        rtol: of contributions and sum, relative to the norm that the query states.
+        loose: by how much it may state more, relatively.
+    """
+    with jax.enable_x64(True):
+        coefficients = query.coefficients(params, jnp.asarray(X, jnp.float64), jnp.asarray(y))
+        bounds = np.asarray(jax.jit(query.norms)(params, coefficients))
+        w = np.random.default_rng(4).uniform(0.2, 1.0, len(y)) / np.maximum(bounds, 1e-300)
+        total = np.ravel(jax.jit(query.weighted_sum)(params, coefficients, w))
+    each, norms = contributions(query, params, X, y), np.linalg.norm(expected, axis=1)
+    off = np.linalg.norm(each - expected, axis=1)
+    assert (off <= rtol * bounds).all(), "A contribution is not the gradient of the loss."
+    assert (norms <= bounds * (1 + rtol)).all(), "The norm of a gradient is more than is stated."
+    assert (bounds <= norms * (1 + loose)).all(), "The norm of a gradient is less than is stated."
+    assert np.linalg.norm(total - w @ expected) <= rtol * len(y), "The weighted sum is not that of the gradients."
+    assert np.linalg.norm(total) > 1e-2, "The weighted sum is nothing."
+
+
+def check_coefficients_stay(query: Any, params: Any, X: np.ndarray, y: np.ndarray, block: int) -> None:
+    """The coefficients of a record are the same, bit by bit, in whatever place of a block, beside whatever others."""
+    n, rng = len(y), np.random.default_rng(6)
+
+    def found(order: np.ndarray) -> list[np.ndarray]:
+        kept: list[list[np.ndarray]] = []
+        for start in range(0, len(order), block):
+            rows = order[start : start + block]
+            part, labels = np.zeros((block, *X.shape[1:]), np.float32), np.zeros(block, np.int64)
+            part[: len(rows)], labels[: len(rows)] = X[rows], y[rows]
+            leaves = jax.tree.leaves(coefficients_of(query, params, part, labels))
+            kept.append([leaf[: len(rows)] for leaf in leaves])
+        return [np.concatenate(leaves) for leaves in zip(*kept, strict=True)]
+
+    first = found(np.arange(n))
+    assert all(np.any(leaf, axis=tuple(range(1, leaf.ndim))).mean() > 0.9 for leaf in first), (
+        "The coefficients are zeros."
+    )
+    for order in (
+        np.arange(n)[::-1],
+        rng.permutation(n),
+        rng.permutation(n)[: n // 2],
+        np.arange(1, n),
+        np.arange(n - 1, n),
+    ):
+        for leaf, other in zip(first, found(order), strict=True):
+            np.testing.assert_array_equal(other, leaf[order], "A coefficient depends on its place or its neighbours.")
+
+
+def check_features_stay(encoder: Any, records: Records, chunk: int) -> None:
+    """The features of a record are the same, bit by bit, in whatever place of a chunk, and whoever else is there."""
+    n, rng = len(records), np.random.default_rng(6)
+
+    def found(order: np.ndarray) -> np.ndarray:
+        parts = [np.asarray(curator._encode_rows(encoder, X))[:valid] for X, _, valid in records.chunks(order, chunk)]
+        return np.concatenate(parts)
+
+    first = found(np.arange(n))
+    assert np.linalg.norm(first, axis=1).min() > 0.1, "The features are zeros."
+    for order in (rng.permutation(n), rng.permutation(n)[: n // 2], np.arange(n - 1, n)):
+        np.testing.assert_array_equal(found(order), first[order], "A feature depends on its place or its neighbours.")
+
+
+def check_error_bound(query: Any, params: Any, coefficients: Any, shares: list[np.ndarray]) -> float:
+    """Against exact arithmetic: norms are bounds, and the weighted sum is off by at most the stated error a record.
+
+    Args:
+        query: with a clip norm that clips.
+        params: in float64.
+        coefficients: of n records, in float64; they count as exact.
+        shares: the contributions that these coefficients stand for, arrays of fractions.
+
+    Returns:
+        The error of the sum, in units of what is stated.
+    """
+    with jax.enable_x64(True):
+        bounds = np.asarray(linear._norms(query, params, coefficients))
+        w = np.minimum(1.0, query.clip_norm / np.maximum(bounds, 1e-300))
+        found = np.asarray(linear._weighted_sum(query, params, coefficients, w)).ravel()
+    exact = sum(Fraction(v) * share.ravel() for v, share in zip(w, shares, strict=True))
+    for bound, share in zip(bounds, shares, strict=True):
+        assert Fraction(bound) ** 2 >= squared(share), "A stated norm is less than the norm."
+    stated = Fraction(query.error_bound) * len(shares)
+    error = squared(fractions(found) - exact)
+    assert error <= stated**2, "The weighted sum is further off than is stated."
+    return math.sqrt(error / stated**2)
+
+
+def fractions(a: Any) -> np.ndarray:
+    """The same numbers, exactly."""
+    return np.vectorize(Fraction, otypes=[object])(np.asarray(a, np.float64))
+
+
+def squared(a: np.ndarray) -> Fraction:
+    """Sum of squares of fractions."""
+    return sum((v * v for v in a.ravel()), Fraction(0))
 
 
 def check_sums_not_means() -> None:

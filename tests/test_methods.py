@@ -13,7 +13,7 @@ from contract import SCHEMA, make_records, subset, tiny, toy_records
 from dpdistill import run
 from dpdistill import store as stores
 from dpdistill.data import read_distilled
-from dpdistill.private import curator
+from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.private.accounting import Budget, Schedule
 from dpdistill.private.certificate import read_certificate
 from dpdistill.private.database import LedgerError
@@ -25,6 +25,9 @@ from dpdistill.recipes import METHODS, from_fields
 
 NAMES = list(METHODS)
 PRIVATE = [name for name in NAMES if METHODS[name].private]
+SAMPLING = [name for name in NAMES if "sampling_prob" in METHODS[name].__dataclass_fields__]
+PAID = {name: "clip_norm" if "kip" in name else "count_coordinate" for name in PRIVATE}
+"""A field of each private method that its releases cannot do without."""
 RECORDS = make_records(40)
 BUDGET = Budget(5.0)
 
@@ -111,12 +114,8 @@ class TestEveryMethod:
         method = tiny(name)
         state = method.init(jax.random.key(0), SCHEMA)
         query, params = method.ask(state)
-        (d,) = (
-            curator.check_query(query, params, SCHEMA)
-            if METHODS[name].private
-            else jax.eval_shape(query.contribution, params, np.zeros((8, 8, 1), np.float32), 0).shape
-        )
-        after = method.tell(state, Release(0, np.ones((3, d)), 1.0, Event(1.0)))
+        value = np.ones(contract.release_shape(query, params))
+        after = method.tell(state, Release(0, value, 1.0, Event(1.0)))
         assert jax.tree.structure(state) == jax.tree.structure(after)
         for a, b in zip(jax.tree.leaves(state), jax.tree.leaves(after), strict=True):
             assert (np.shape(a), np.asarray(a).dtype) == (np.shape(b), np.asarray(b).dtype)
@@ -161,6 +160,29 @@ BAD = {
         ("sampling_prob", -1.0, "sampling_prob=-1.0"),
         ("strategies", ("turn",), "got turn"),
     ],
+    "decoupled-kip": [
+        *(
+            (f, 0, f"Expected {f}=0 > 0")
+            for f in ("rounds", "clip_norm", "step", "per_class", "steps", "learning_rate")
+        ),
+        *((f, v, f"Expected {f}={v} > 0") for f in ("clip_norm", "step", "ridge") for v in (-1.0, math.nan, math.inf)),
+        *(("probes", v, f"Expected probes={v} >= 0") for v in (-1.0, math.nan, math.inf)),
+        *(("momentum", v, f"Expected 0.0 <= momentum={v} < 1") for v in (-0.1, 1.0, math.nan)),
+        ("image_seed", -1, "Expected 0 <= image_seed=-1"),
+        ("image_seed", 2**31, "image_seed=2147483648 < 2"),
+        ("kernel", FCNTK(), "Expected a kernel of fixed features; got kernel=FCNTK"),
+    ],
+    "dp-kip": [
+        *((f, 0, f"Expected {f}=0 > 0") for f in ("per_class", "rounds", "clip_norm", "learning_rate", "ridge")),
+        *((f, v, f"Expected {f}={v} > 0") for f in ("clip_norm", "ridge") for v in (-1.0, math.nan, math.inf)),
+        *((f, v, f"Expected 0.0 <= {f}={v} < 1") for f in ("corrupted", "average") for v in (-0.1, 1.0, math.nan)),
+        *(("sampling_prob", v, f"Expected 0 < sampling_prob={v} <= 1") for v in (0.0, 1.5, math.nan)),
+    ],
+    "kip": [
+        *((f, 0, f"Expected {f}=0 > 0") for f in ("per_class", "rounds", "learning_rate", "ridge")),
+        *((f, v, f"Expected {f}={v} > 0") for f in ("learning_rate", "ridge") for v in (-1.0, math.nan, math.inf)),
+        ("sampling_prob", 0.0, "sampling_prob=0.0"),
+    ],
 }
 
 
@@ -173,7 +195,7 @@ def test_a_bad_field_is_refused_by_its_value(name, field, value, message):
 @pytest.mark.parametrize("name", PRIVATE)
 class TestPrivateMethods:
     def test_the_budget_is_spent_and_every_round_is_in_the_ledger_once(self, name, tmp_path):
-        method = tiny(name, sampling_prob=0.5)
+        method = tiny(name, **({"sampling_prob": 0.5} if name in SAMPLING else {}))
         result = run.distill(RECORDS, method, BUDGET, run_dir=tmp_path / "run", entropy=SeededEntropy(3))
         kept = RunLedger.read(tmp_path / "run")
         plan = method.plan()
@@ -206,7 +228,7 @@ class TestPrivateMethods:
             run.distill(RECORDS, tiny(name), BUDGET, progress=stop_after(1), **settings)
         others = [
             (subset(RECORDS, np.arange(39)), tiny(name), BUDGET, 0),
-            (RECORDS, tiny(name, count_coordinate=0.2), BUDGET, 0),
+            (RECORDS, tiny(name, **{PAID[name]: 0.2}), BUDGET, 0),
             (RECORDS, tiny(name), Budget(4.0), 0),
             (RECORDS, tiny(name), BUDGET, 1),
         ]
@@ -225,10 +247,10 @@ class TestPrivateMethods:
         read.clear()  # a start may refuse images that do not fall into tiles
         for t in range(sum(stage.rounds for stage in method.plan())):
             query, params = method.ask(state)
-            (d,) = curator.check_query(query, params, SCHEMA)
-            state = method.tell(state, Release(t, np.ones((3, d)), 1.0, Event(1.0)))
+            value = np.ones(contract.release_shape(query, params))
+            state = method.tell(state, Release(t, value, 1.0, Event(1.0)))
         assert not read & free
-        assert "count_coordinate" in read
+        assert PAID[name] in read
         method.finish(state, SCHEMA)
         assert free <= read
 

@@ -50,12 +50,12 @@ class Query(Protocol):
 class LinearQuery(Query, Protocol):
     """A query whose per-record contributions are never formed; its norm bound carries a proof in the docstring.
 
-    Each record is first brought to a few numbers, its coefficients. They are computed once, and the norm and the sum are
-    functions of them alone: what rounding did to them is the same in both.
+    Each record is first brought to a few numbers, its coefficients. They are computed once, and the norm and the sum
+    are functions of them alone: what rounding did to them is the same in both.
     """
 
     def coefficients(self, params: Params, X: Array, y: Array) -> Any:
-        """What the contributions are made of: a pytree of float64 arrays of n rows, a row a record."""
+        """What the contributions are made of: float64 arrays of n rows, a row a record, in a pytree."""
         ...
 
     def norms(self, params: Params, coefficients: Any) -> Array:

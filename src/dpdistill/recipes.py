@@ -13,7 +13,6 @@ from typing import Any
 from dpdistill.encode.mirror import Mirrored
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.encode.whitening import WhiteScatterNet
-from dpdistill.encode.whitening import WhiteScatterNet
 from dpdistill.kernels.conv_ntk import ConvNTK
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel

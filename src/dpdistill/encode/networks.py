@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from dpdistill.encode.convnet import FEW_CHANNELS, LAYOUT, average_pool, depth_for, first_padding, instance_norm
@@ -32,14 +35,34 @@ class Network(Protocol):
         ...
 
 
-def init_layer(key: Array, shape: tuple[int, ...], bias: bool = True) -> dict[str, Array]:
-    """Kernel of this shape, outputs last, and a bias: uniform in +-1/sqrt(fan_in), the default of PyTorch."""
-    kernel_key, bias_key = jax.random.split(key)
-    bound = 1.0 / math.sqrt(math.prod(shape[:-1]))
-    layer = {"kernel": jax.random.uniform(kernel_key, shape, jnp.float32, -bound, bound)}
-    if bias:
-        layer["bias"] = jax.random.uniform(bias_key, shape[-1:], jnp.float32, -bound, bound)
-    return layer
+def init_layers(
+    seed: int, shapes: Sequence[tuple[int, ...]], biases: Sequence[bool] | None = None, normal: bool = False
+) -> list[dict[str, Array]]:
+    """Layers of kernels with these shapes, outputs last: entries uniform in +-1/sqrt(fan_in), the default of PyTorch.
+
+    Args:
+        seed: public seed.
+        shapes: of the kernels.
+        biases: which layers have one; None for all.
+        normal: draw all entries from N(0, 1) in place of that.
+    """
+    biases = [True] * len(shapes) if biases is None else biases
+    sizes = [(math.prod(shape), shape[-1] * bias) for shape, bias in zip(shapes, biases, strict=True)]
+    total = sum(map(sum, sizes))
+    # One draw for all layers: compiling one for each takes longer than everything a small network does.
+    key = jax.random.key(seed)
+    draw = (
+        jax.random.normal(key, (total,), jnp.float32) if normal else jax.random.uniform(key, (total,), jnp.float32, -1)
+    )
+    layers, at = [], 0
+    for shape, (kernel, bias) in zip(shapes, sizes, strict=True):
+        bound = 1.0 if normal else 1.0 / math.sqrt(math.prod(shape[:-1]))
+        layer = {"kernel": bound * draw[at : at + kernel].reshape(shape)}
+        if bias:
+            layer["bias"] = bound * draw[at + kernel : at + kernel + bias]
+        layers.append(layer)
+        at += kernel + bias
+    return layers
 
 
 def unit_affine(width: int) -> dict[str, Array]:
@@ -56,11 +79,12 @@ def convolve(X: Array, kernel: Array, stride: int = 1, padding: int = 0) -> Arra
     # Patches times a matrix: for few channels, and for one record, since the gradient of every record on its own
     # (this function under vmap) makes XLA use grouped convolutions, which take minutes in place of seconds.
     X = jnp.pad(X, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
-    h, w = ((side - k) // stride + 1 for side in X.shape[1:3])
-    rows, cols = (h - 1) * stride + 1, (w - 1) * stride + 1
-    taps = [X[:, i : i + rows : stride, j : j + cols : stride] for i in range(k) for j in range(k)]
-    patches = jnp.concatenate(taps, axis=-1).reshape(-1, k * k * channels)
-    return (patches @ kernel.reshape(-1, width)).reshape(-1, h, w, width)
+    n, rows, cols, _ = X.shape
+    h, w = (rows - k) // stride + 1, (cols - k) // stride + 1
+    row, col, i, j = np.ogrid[:h, :w, :k, :k]
+    places = ((row * stride + i) * cols + col * stride + j).ravel()
+    patches = X.reshape(n, rows * cols, channels)[:, places].reshape(n * h * w, k * k * channels)
+    return (patches @ kernel.reshape(k * k * channels, width)).reshape(n, h, w, width)
 
 
 def dense(X: Array, layer: dict[str, Array]) -> Array:
@@ -120,15 +144,7 @@ class MLP:
         if not classes > 0:
             raise ValueError(f"Expected classes={classes} > 0.")
         sizes = (math.prod(shape), *[self.width] * self.depth, classes)
-        keys = jax.random.split(jax.random.key(self.seed), self.depth + 1)
-        if self.parameterisation == "standard":
-            return [init_layer(key, (sizes[i], sizes[i + 1])) for i, key in enumerate(keys)]
-        layers = []
-        for i, key in enumerate(keys):
-            kernel_key, bias_key = jax.random.split(key)
-            kernel = jax.random.normal(kernel_key, (sizes[i], sizes[i + 1]), jnp.float32)
-            layers.append({"kernel": kernel, "bias": jax.random.normal(bias_key, (sizes[i + 1],), jnp.float32)})
-        return layers
+        return init_layers(self.seed, list(pairwise(sizes)), normal=self.parameterisation == "ntk")
 
     def apply(self, params: Params, X: Array) -> Array:
         return self.activations(params, X)[-1]
@@ -165,13 +181,11 @@ class CNN:
 
     def init(self, shape: tuple[int, ...], classes: int) -> Params:
         check_sizes(shape, classes, 2)
-        depth, channels, blocks = depth_for(shape), shape[2], []
-        keys = jax.random.split(jax.random.key(self.seed), depth + 1)
-        for key in keys[:-1]:
-            blocks.append({**init_layer(key, (3, 3, channels, self.width)), **unit_affine(self.width)})
-            channels = self.width
+        depth = depth_for(shape)
         h, w = (side + 2 * (first_padding(shape) - 1) >> depth for side in shape[:2])
-        return {"blocks": blocks, "head": init_layer(keys[-1], (h * w * channels, classes))}
+        kernels = [(3, 3, shape[2] if i == 0 else self.width, self.width) for i in range(depth)]
+        *blocks, head = init_layers(self.seed, [*kernels, (h * w * self.width, classes)])
+        return {"blocks": [{**block, **unit_affine(self.width)} for block in blocks], "head": head}
 
     def apply(self, params: Params, X: Array) -> Array:
         return self.activations(params, X)[-1]
@@ -213,8 +227,7 @@ class LeNet:
         margin = self._margin(shape)
         h, w = (((side + 2 * margin - 4) // 2 - 4) // 2 for side in shape[:2])
         shapes = [(5, 5, shape[2], first), (5, 5, first, second), (h * w * second, third), (third, fourth)]
-        keys = jax.random.split(jax.random.key(self.seed), 5)
-        return [init_layer(key, s) for key, s in zip(keys, [*shapes, (fourth, classes)], strict=True)]
+        return init_layers(self.seed, [*shapes, (fourth, classes)])
 
     def apply(self, params: Params, X: Array) -> Array:
         return self.activations(params, X)[-1]

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from dpdistill.encode.networks import Params, check_positive, check_sizes, convolve, dense, init_layer, unit_affine
+from dpdistill.encode.networks import Params, check_positive, check_sizes, convolve, dense, init_layers, unit_affine
 
 STAGES = ((1, 1), (2, 2), (4, 2), (8, 2))
 """Width over the first stage's and stride of the four stages, two blocks each."""
@@ -50,19 +50,17 @@ class ResNet18:
 
     def init(self, shape: tuple[int, ...], classes: int) -> Params:
         check_sizes(shape, classes, 1)
-        stem_key, head_key, body_key = jax.random.split(jax.random.key(self.seed), 3)
-        channels, blocks = self.width, []
-        for index, key in enumerate(jax.random.split(body_key, 2 * len(STAGES))):
-            first_key, second_key, shortcut_key = jax.random.split(key, 3)
-            factor, _ = STAGES[index // 2]
-            width = factor * self.width
-            block = {"first": self._unit(first_key, 3, channels, width), "second": self._unit(second_key, 3, width, width)}
+        channels, kernels = self.width, [("stem", (3, 3, shape[2], self.width))]
+        for index in range(2 * len(STAGES)):
+            width = STAGES[index // 2][0] * self.width
+            kernels += [(f"first{index}", (3, 3, channels, width)), (f"second{index}", (3, 3, width, width))]
             if channels != width:
-                block["shortcut"] = self._unit(shortcut_key, 1, channels, width)
-            blocks.append(block)
+                kernels.append((f"shortcut{index}", (1, 1, channels, width)))
             channels = width
-        stem = self._unit(stem_key, 3, shape[2], self.width)
-        return {"stem": stem, "blocks": blocks, "head": init_layer(head_key, (channels, classes))}
+        names, shapes = zip(*kernels, ("head", (channels, classes)), strict=True)
+        layers = init_layers(self.seed, shapes, [name == "head" for name in names])
+        affine = [unit_affine(s[-1]) if name != "head" else {} for name, s in zip(names, shapes, strict=True)]
+        return {name: {**layer, **unit} for name, layer, unit in zip(names, layers, affine, strict=True)}
 
     def apply(self, params: Params, X: Array) -> Array:
         return self.activations(params, X)[-1]
@@ -71,16 +69,14 @@ class ResNet18:
         """Outputs of the 17 convolutional layers after ReLU (and the shortcut's sum), and the logits."""
         X = jax.nn.relu(self._norm_conv(X, params["stem"], 1))
         outputs = [X]
-        for index, block in enumerate(params["blocks"]):
+        for index in range(2 * len(STAGES)):
             stride = STAGES[index // 2][1] if index % 2 == 0 else 1
-            hidden = jax.nn.relu(self._norm_conv(X, block["first"], stride))
-            residual = self._norm_conv(hidden, block["second"], 1)
-            X = jax.nn.relu(residual + (self._norm_conv(X, block["shortcut"], stride) if "shortcut" in block else X))
+            hidden = jax.nn.relu(self._norm_conv(X, params[f"first{index}"], stride))
+            shortcut = params.get(f"shortcut{index}")
+            X = X if shortcut is None else self._norm_conv(X, shortcut, stride)
+            X = jax.nn.relu(X + self._norm_conv(hidden, params[f"second{index}"], 1))
             outputs += [hidden, X]
         return [*outputs, dense(X.mean((1, 2)), params["head"])]
-
-    def _unit(self, key: Array, k: int, channels: int, width: int) -> dict[str, Array]:
-        return {**init_layer(key, (k, k, channels, width), bias=False), **unit_affine(width)}
 
     def _norm_conv(self, X: Array, unit: dict[str, Array], stride: int) -> Array:
         kernel = unit["kernel"]

@@ -50,7 +50,7 @@ class WhiteScatterNet:
 
 
 @lru_cache(maxsize=8)
-def _whitening(scattering: ScatterNet, shape: tuple[int, int, int], strength: float) -> np.ndarray:
+def _whitening(scattering: ScatterNet, shape: tuple[int, ...], strength: float) -> np.ndarray:
     """P (channels, channels); channels of all colours."""
     channels = scattering.channels * shape[2]
     pictures, sigma = leaves(shape, PICTURES, seed=0), np.zeros((channels, channels))
@@ -64,7 +64,7 @@ def _whitening(scattering: ScatterNet, shape: tuple[int, int, int], strength: fl
     return (vectors / np.sqrt(values / values.mean())) @ vectors.T
 
 
-def leaves(shape: tuple[int, int, int], n: int, seed: int) -> np.ndarray:
+def leaves(shape: tuple[int, ...], n: int, seed: int) -> np.ndarray:
     """n pictures in [-1, 1] of one to fourteen overlapping ellipses of uniform random colours: nobody's data.
 
     Args:
@@ -80,7 +80,11 @@ def leaves(shape: tuple[int, int, int], n: int, seed: int) -> np.ndarray:
     for image in X:
         image[:] = rng.uniform(-1, 1, colours)
         for _ in range(rng.integers(1, 15)):
-            radius, aspect, angle = max(h, w) * np.exp(rng.uniform(-3.0, -0.7)), rng.uniform(0.2, 1.0), rng.uniform(0, np.pi)
+            radius, aspect, angle = (
+                max(h, w) * np.exp(rng.uniform(-3.0, -0.7)),
+                rng.uniform(0.2, 1.0),
+                rng.uniform(0, np.pi),
+            )
             y, x = rows - rng.uniform(0, h), columns - rng.uniform(0, w)
             along, across = y * np.cos(angle) + x * np.sin(angle), x * np.cos(angle) - y * np.sin(angle)
             distance = (along / radius) ** 2 + (across / (radius * aspect)) ** 2

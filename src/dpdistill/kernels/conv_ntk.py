@@ -17,7 +17,11 @@ BLOCK_ELEMENTS = 2**19
 
 def _arccos_polynomial(degree: int) -> tuple[float, ...]:
     """Coefficients in u = 2a - 1, highest first, of arccos(a) / sqrt(1 - a) on [0, 1], by interpolation."""
-    series = np.polynomial.chebyshev.chebinterpolate(lambda u: np.arccos((u + 1) / 2) / np.sqrt((1 - u) / 2), degree)
+
+    def ratio(u):
+        return np.arccos((u + 1) / 2) / np.sqrt((1 - u) / 2)
+
+    series = np.polynomial.chebyshev.chebinterpolate(ratio, degree)
     return tuple(float(k) for k in np.polynomial.chebyshev.cheb2poly(series)[::-1])
 
 
@@ -165,7 +169,7 @@ class _Maps(NamedTuple):
         return self.nngp[self.radius, self.radius]
 
 
-class Images(NamedTuple):
+class _Images(NamedTuple):
     """Images (n, c, h, w) and, for every block, the standard deviations of the pre-activations (n, h, w)."""
 
     pixels: Array
@@ -176,7 +180,7 @@ class Images(NamedTuple):
 class ConvNTK:
     """Tangent kernel of an infinitely wide network: blocks of conv 3 x 3, ReLU, 2 x 2 average pool, then a dense layer.
 
-        S(p, p') = w^2 / 9 sum_{d in 3x3} C(p + d, p' + d) + b^2,    U(p, p') = w^2 / 9 sum_d T(p + d, p' + d) + S(p, p')
+        S(p, p') = w^2 / 9 sum_{d in 3x3} C(p + d, p' + d) + b^2,   U(p, p') = w^2 / 9 sum_d T(p + d, p' + d) + S(p, p')
         N = sqrt(S_xx(p, p) S_zz(p', p')),   cos t = S / N,   C = pool(N kappa_1(t) / 2),   T = pool(U kappa_0(t) / 2)
         k(x, z) = mean_p C(p, p) + b^2 + mean_p T(p, p)
 
@@ -192,7 +196,11 @@ class ConvNTK:
         chunk: pairs of images computed together, > 0; None for as many as the cache holds (BLOCK_ELEMENTS). It changes
             memory and time, never values.
 
-    Memory: MEMORY
+    Memory: besides the images, about P (2 R + 1)^2 h w numbers for a block of P pairs and R = 2^depth - 1, and twice
+    that with the gradient, which computes every block anew. So 500 x 500 images of 32 x 32 x 3 take 0.05 GB, and 0.1 GB
+    with the gradient, by XLA's own account in single precision; and 0.9 and 1.8 GB with chunk=1024.
+
+    Derivatives are reverse-mode (`grad`, `vjp`, and `vmap` of them); `jvp` is not defined.
 
     Source: Arora et al., 2019 (On exact computation with an infinitely wide neural net), section 4; Novak et al., 2019
     (Bayesian deep convolutional networks with many channels are Gaussian processes), for the pool.
@@ -248,21 +256,22 @@ class ConvNTK:
         size = max(1, min(size, count))
         return jnp.pad(jnp.arange(count), (0, -count % size)).reshape(-1, size)
 
-    def _images(self, X: Array) -> Images:
+    def _images(self, X: Array) -> _Images:
         """Images with their standard deviations, block by block."""
         pixels = jnp.moveaxis(X, -1, 1)
         roots = lax.map(jax.checkpoint(lambda i: self._roots(pixels[i])), self._blocks(X.shape[0], X.shape[1:3]))
-        return Images(pixels, tuple(r.reshape(-1, *r.shape[2:])[: X.shape[0]] for r in roots))
+        return _Images(pixels, tuple(r.reshape(-1, *r.shape[2:])[: X.shape[0]] for r in roots))
 
-    def _values(self, xs: Images, zs: Images, i: Array, j: Array) -> Array:
+    def _values(self, xs: _Images, zs: _Images, i: Array, j: Array) -> Array:
         """k(x_i, z_j) for index vectors i and j, block by block."""
 
         def block(pairs: Array) -> Array:
             # Pairs come last: every slice of places and displacements then moves contiguous numbers.
             x = jax.tree.map(lambda a: jnp.moveaxis(a[i[pairs]], 0, -1), xs)
             z = jax.tree.map(lambda a: jnp.moveaxis(a[j[pairs]], 0, -1), zs)
-            covariances = _Pixels(x.pixels, _pad(z.pixels, 2**self.depth - 1))
-            for rx, rz in zip(x.roots, z.roots, strict=True):
+            pixels = _Pixels(x.pixels, _pad(z.pixels, 2**self.depth - 1))
+            covariances = self._block(pixels, x.roots[0], z.roots[0])
+            for rx, rz in zip(x.roots[1:], z.roots[1:], strict=True):
                 covariances = self._block(covariances, rx, rz)
             return covariances.nngp[0, 0].mean((0, 1)) + self.b_std**2 + covariances.ntk[0, 0].mean((0, 1))
 

@@ -19,7 +19,7 @@ GRADIENT_BYTES = 2**30
 class EmpiricalNTK:
     """Inner products of the gradients, by all parameters, of the sum of a network's logits.
 
-        k(x, z) = <grad_theta s(x), grad_theta s(z)>,   s(x) = sum_c f_c(x; theta),   theta drawn from the network's seed
+        k(x, z) = <grad_theta s(x), grad_theta s(z)>,   s(x) = sum_c f_c(x; theta),   theta from the network's seed
 
     The gradients of a block of records X and of a block of records Z are formed and contracted layer by layer, so
     at most 2 `chunk` of them exist. Products J (J^T v) of forward and reverse derivatives need none, but cost a pass
@@ -54,7 +54,10 @@ class EmpiricalNTK:
         """Kernel matrix (n, m) of X (n, ...) and Z (m, ...), in their precision."""
         if X.shape[1:] != Z.shape[1:]:
             raise ValueError(f"Expected Z of shape (m, {', '.join(map(str, X.shape[1:]))}); got {Z.shape}.")
-        params = self._params(X, Z)
+        params, n = self._params(X, Z), len(X)
+        if n + len(Z) <= 2 * self._size(params):
+            gradients = self._gradients(params, jnp.concatenate([X, Z]))
+            return _contract(jax.tree.map(lambda g: g[:n], gradients), jax.tree.map(lambda g: g[n:], gradients))
 
         def against(z: Array) -> Array:
             gradients = self._gradients(params, z)
@@ -82,13 +85,14 @@ class EmpiricalNTK:
         s = jax.grad(lambda theta, x: self.network.apply(theta, x[None]).sum())
         return jax.vmap(s, (None, 0))(params, X)
 
+    def _size(self, params: Params) -> int:
+        """Records in a block."""
+        return self.chunk or max(1, GRADIENT_BYTES // (2 * sum(p.nbytes for p in jax.tree.leaves(params))))
+
     def _map(self, function: Callable[[Array], Array], params: Params, X: Array) -> Array:
         """A function of blocks of records, the records' axis first: applied to all blocks, one after another."""
         n = len(X)
-        size = self.chunk or GRADIENT_BYTES // (2 * sum(p.nbytes for p in jax.tree.leaves(params)))
-        size = max(1, min(size, n))
-        if size == n:
-            return function(X)
+        size = min(self._size(params), n)
         blocks = jnp.arange(-(-n // size) * size).reshape(-1, size) % n
         values = lax.map(jax.checkpoint(lambda block: function(X[block])), blocks)
         return values.reshape(-1, *values.shape[2:])[:n]

@@ -13,8 +13,7 @@ import numpy as np
 import optax
 from jax import Array
 
-from dpdistill.encode.scattering import ScatterNet
-from dpdistill.encode.whitening import leaves
+from dpdistill.encode.whitening import WhiteScatterNet, leaves
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import one_hot, solve
 from dpdistill.methods.matching import check_fields, check_share
@@ -22,6 +21,8 @@ from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.methods.support import check_ridge, encode, labels, pull_back, start_support
 from dpdistill.query import Distilled, Progress, Release, Stage, finish_field, no_progress, release_field
 from dpdistill.schema import Schema
+
+PROBES = 500
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +38,10 @@ class DecoupledKIP:
     centred over the classes before they are compared.
 
     Guarantee: stage 1 is rounds releases of sensitivity C (add-or-remove); stage 2 is post-processing.
-    Source: ours; the classifier is that of Tramer & Boneh, 2021 (Differentially private learning needs better features).
+    Source: ours; the classifier as in Tramer & Boneh, 2021 (Differentially private learning needs better features).
     """
 
-    kernel: Any = release_field(FeatureKernel(ScatterNet(groups=27, normalise=True)), "a kernel of fixed features, by name")
+    kernel: Any = release_field(FeatureKernel(WhiteScatterNet()), "a kernel of fixed features, by name")
     rounds: int = release_field(60, "full-batch gradients of the classifier")
     clip_norm: float = release_field(0.1, "L2 bound of one record's gradient; features have norm 1")
     step: float = release_field(14.0, "norm of a step of the classifier's logits, decayed by a cosine")
@@ -56,9 +57,11 @@ class DecoupledKIP:
     references = (
         "Vinaroz, M., Park, M. (2024). Differentially Private Kernel Inducing Points using features from ScatterNets "
         "(DP-KIP-ScatterNet) for Privacy Preserving Data Distillation. TMLR.",
-        "Tramer, F., Boneh, D. (2021). Differentially Private Learning Needs Better Features (or Much More Data). ICLR.",
+        "Tramer, F., Boneh, D. (2021). Differentially Private Learning Needs Better Features (or Much More Data). "
+        "ICLR.",
     )
     name = "decoupled-kip"
+    origin = "package default, selected on a held-out part of MNIST's training set"
     private = True
 
     def __post_init__(self) -> None:
@@ -101,7 +104,7 @@ class DecoupledKIP:
         encoder, classes = self.kernel.encoder, len(schema.classes)
         W = (state["W"] - state["W"].mean(1, keepdims=True)).astype(np.float32)
         y = labels(classes, self.per_class)
-        F = encode(encoder, leaves(schema.shape, 500, self.image_seed)) if self.probes else np.zeros((1, len(W)), np.float32)
+        F = encode(encoder, leaves(schema.shape, PROBES, self.image_seed))
         key = jax.random.fold_in(jnp.asarray(state["key"]), self.image_seed)
         X = start_support(key, classes, self.per_class, schema)
         optimiser = self._optimiser().init(jnp.asarray(X))
@@ -131,7 +134,7 @@ def _by_feature(method: DecoupledKIP, Phi: Array, Y_s: Array, W: Array, F: Array
 @partial(jax.jit, static_argnums=0)
 def _update(method: DecoupledKIP, X: Array, gradient: Array, optimiser: Any) -> tuple[Array, Any]:
     updates, optimiser = method._optimiser().update(gradient, optimiser)
-    return jnp.clip(X + updates, -1.0, 1.0), optimiser
+    return jnp.clip(optax.apply_updates(X, updates), -1.0, 1.0), optimiser  # type: ignore[arg-type]
 
 
 def _centred(outputs: Array) -> Array:

@@ -17,7 +17,15 @@ from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import one_hot
 from dpdistill.methods.kip_gradient import FCNTKGradient, FeatureGradient, PlainGradient
 from dpdistill.methods.matching import check_fields, check_share
-from dpdistill.methods.support import check_ridge, encode, fc_ntk_params, feature_params, labels, pull_back, start_support
+from dpdistill.methods.support import (
+    check_ridge,
+    encode,
+    fc_ntk_params,
+    feature_params,
+    labels,
+    pull_back,
+    start_support,
+)
 from dpdistill.query import Distilled, Progress, Release, Stage, no_progress, release_field
 from dpdistill.schema import Schema
 
@@ -29,13 +37,14 @@ class DPKIP:
         L(X_s) = sum_i || y_i - k_is (K_ss + ridge tr(K_ss) / m I)^-1 y_s ||^2 / (2 classes)
         X_s <- X_s - Adam( (sum_i clip(dL_i / dX_s) + noise) / stddev )
 
-    For the FC-NTK and for kernels of fixed features no per-record gradient is ever formed; with features the release is
-    the gradient with respect to the support set's features, and pixels follow by the chain rule. The support set starts
-    from noise in [-1, 1] and stays there; its labels are fixed. Adam sees sums in units of the noise, so that clip norms
-    of 1e-7 do not meet its own epsilon.
+    For the FC-NTK and for kernels of fixed features no per-record gradient is ever formed; with features the release
+    is the gradient with respect to the support set's features, and pixels follow by the chain rule. The support set
+    starts from noise in [-1, 1] and stays there; its labels are fixed. Adam sees sums in units of the noise, so that
+    clip norms of 1e-7 do not meet its own epsilon.
 
     Guarantee: rounds releases of sensitivity C (add-or-remove); what is done with them is post-processing.
-    Source: Vinaroz & Park, 2024 (Differentially private kernel inducing points using features from ScatterNets), alg. 1.
+    Source: Vinaroz & Park, 2024 (Differentially private kernel inducing points using features from ScatterNets),
+    algorithm 1.
     """
 
     kernel: Any = release_field(FCNTK(), "kernel of the regression: a name, see the table of kernels")
@@ -73,7 +82,13 @@ class DPKIP:
         images = start_support(start_key, len(schema.classes), self.per_class, schema)
         kept = np.asarray(jax.random.uniform(mask_key, images.shape) >= self.corrupted)
         optimiser = jax.tree.map(np.asarray, self._optimiser().init(jnp.asarray(images)))
-        return {"round": np.zeros((), np.int32), "images": images, "average": images, "kept": kept, "optimiser": optimiser}
+        return {
+            "round": np.zeros((), np.int32),
+            "images": images,
+            "average": images,
+            "kept": kept,
+            "optimiser": optimiser,
+        }
 
     def query(self, m: int) -> Any:
         """The query of every round for m support records."""
@@ -111,7 +126,7 @@ class DPKIP:
 def _step(method: Any, state: Any, gradient: Array) -> Any:
     gradient = jnp.where(state["kept"], gradient, 0.0)
     updates, optimiser = method._optimiser().update(gradient, state["optimiser"])
-    images = jnp.clip(state["images"] + updates, -1.0, 1.0)
+    images = jnp.clip(optax.apply_updates(state["images"], updates), -1.0, 1.0)  # type: ignore[arg-type]
     t = state["round"]
     decay = jnp.minimum(method.average, (1 + t) / (10 + t))
     average = decay * state["average"] + (1 - decay) * images

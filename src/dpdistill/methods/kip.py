@@ -15,7 +15,6 @@ from jax import Array
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import one_hot, solve
-from dpdistill.methods.kip_gradient import target_of
 from dpdistill.methods.matching import check_fields
 from dpdistill.methods.support import check_ridge, encode, labels, pull_back, start_support
 from dpdistill.query import Distilled, Progress, Release, Stage, no_progress, release_field
@@ -125,6 +124,7 @@ class KIP:
 
 @partial(jax.jit, static_argnums=0)
 def _step(method: KIP, state: Any, gradients: Any) -> Any:
+    support = {"images": state["images"], "targets": state["targets"]}
     updates, optimiser = method._optimiser().update(gradients, state["optimiser"])
-    images = jnp.clip(state["images"] + updates["images"], -1.0, 1.0)
-    return {"images": images, "targets": state["targets"] + updates["targets"], "optimiser": optimiser}
+    moved: Any = optax.apply_updates(support, updates)
+    return {"images": jnp.clip(moved["images"], -1.0, 1.0), "targets": moved["targets"], "optimiser": optimiser}

@@ -57,7 +57,7 @@ class PlainGradient:
 
 @dataclass(frozen=True)
 class FeatureGradient:
-    """The gradient with respect to the FEATURES of the support set, for k(x, z) = <phi(x), phi(z)>; no vector is formed.
+    """The gradient with respect to the FEATURES of the support set, k(x, z) = <phi(x), phi(z)>; no vector is formed.
 
         k = Phi_s phi,  r = alpha^T k - y,  a = alpha r,  beta = A^-1 k,  A = K_ss + ridge tr(K_ss) / m I
         u = (a phi^T - S Phi_s) / classes,   S = beta a^T + a beta^T + 2 (ridge / m) (beta . a) I
@@ -69,11 +69,11 @@ class FeatureGradient:
     Params: Phi_s (m, d), alpha (m, classes), inverse = A^-1 (m, m), all float64.
 
     Guarantee:
-        A function of the coefficients (phi, a, beta), which count as exact. With T = (||a|| ||phi|| + ||S|| ||Phi_s||)^2,
-        which is at least the sum of the absolute terms, the squared norm is off by at most (2 m + d + 32) 2 u T,
-        u = 2^-53; the bound adds 2^-32 T, which is more while 2 m + d < 2^19. Hence ||u|| is at least 2^-16 of the norms
-        of its own terms in the eyes of the clip, and rounding a record's share, at most (4096 + m + 32) u of those norms,
-        at most (4096 + m + 32) 2^-37 C: error_bound.
+        A function of the coefficients (phi, a, beta), which count as exact. With
+        T = (||a|| ||phi|| + ||S|| ||Phi_s||)^2, which is at least the sum of the absolute terms, the squared norm is
+        off by at most (2 m + d + 32) 2 u T, u = 2^-53; the bound adds 2^-32 T, which is more while 2 m + d < 2^19.
+        Hence ||u|| is at least 2^-16 of the norms of its own terms in the eyes of the clip, and rounding a record's
+        share, at most (4096 + m + 32) u of those norms, at most (4096 + m + 32) 2^-37 C: error_bound.
 
     Source: Vinaroz & Park, 2024 (DP-KIP-ScatterNet), algorithm 1; Goodfellow, 2015 (norms without gradients).
     """
@@ -93,7 +93,11 @@ class FeatureGradient:
         phi, m = x.astype(Phi.dtype), Phi.shape[0]
         k = Phi @ phi
         a, beta = alpha @ (alpha.T @ k - target_of(y, alpha.shape[1], Phi.dtype)), inverse @ k
-        S = jnp.outer(beta, a) + jnp.outer(a, beta) + 2 * self.ridge / m * jnp.dot(beta, a) * jnp.eye(m, dtype=Phi.dtype)
+        S = (
+            jnp.outer(beta, a)
+            + jnp.outer(a, beta)
+            + 2 * self.ridge / m * jnp.dot(beta, a) * jnp.eye(m, dtype=Phi.dtype)
+        )
         return ((jnp.outer(a, phi) - S @ Phi) / alpha.shape[1]).ravel()
 
     def coefficients(self, params: Any, X: Array, y: Array) -> tuple[Array, Array, Array]:
@@ -132,21 +136,24 @@ class FCNTKGradient:
 
         u_s = (sum_j D_sj x_j + c_s x) / (classes d),   c_s = a_s k1(x, s),
         D = -(beta a^T + a beta^T) * k1 + diag(own),
-        own_s = 2 a_s k2(x, s) - 2 sum_{j != s} (beta_s a_j + a_s beta_j) k2(s, j) - 2 (a_s beta_s + (ridge / m) a . beta) k0(s)
+        own_s = 2 a_s k2(x, s) - 2 sum_{j != s} (beta_s a_j + a_s beta_j) k2(s, j)
+                - 2 (a_s beta_s + (ridge / m) a . beta) k0(s)
 
-    with a = alpha r and beta as in FeatureGradient, k1 = dk/d<x, z>, k2 = dk/d<z, z> for the support record's own square,
-    and k0 the derivative of k(x, x). With G the Gram matrix of the support set, tr(D G D^T) without own is a quadratic
-    form in r and in beta at once, sum_cd r_c r_d beta^T T_cd beta, whose matrices are the same for all records.
+    with a = alpha r and beta as in FeatureGradient, k1 = dk/d<x, z>, k2 = dk/d<z, z> for the support record's own
+    square, and k0 the derivative of k(x, x). With G the Gram matrix of the support set, tr(D G D^T) without own is a
+    quadratic form in r and in beta at once, sum_cd r_c r_d beta^T T_cd beta, with matrices that all records share.
 
     Params: X_s (m, d), alpha (m, classes), inverse (m, m), k1 (m, m) without its diagonal, k2 (m, m) likewise (first
     index: whose square), k0 (m,), all float64.
 
     Guarantee:
-        A function of the coefficients (x, r, beta, c, own), which count as exact. With |a| the product of |alpha| and |r|
-        and R_s = |beta_s| (|k1| (|a| * ||x_j||))_s + |a_s| (|k1| (|beta| * ||x_j||))_s + |own_s| ||x_s|| + |c_s| ||x||,
-        no term is left out of sum_s R_s^2, and the squared norm is off by at most (m^2 + 8 m + 2 d + classes^2 + 64) u of
-        it, u = 2^-53; the bound adds 2^-32 of it, which is more for m <= 1000 and d < 2^19. A record's share is then
-        rounded by at most (4096 + 2 m + classes + 64) 2^-37 C: error_bound.
+        A function of the coefficients (x, r, beta, c, own), which count as exact. With |a| the product of |alpha| and
+        |r| and
+        R_s = |beta_s| (|k1| (|a| * ||x_j||))_s + |a_s| (|k1| (|beta| * ||x_j||))_s + |own_s| ||x_s|| + |c_s| ||x||,
+        no term is left out of sum_s R_s^2, and the squared norm is off by at most
+        (m^2 + 8 m + 2 d + classes^2 + 64) u of it, u = 2^-53; the bound adds 2^-32 of it, which is more for m <= 1000
+        and d < 2^19. A record's share is then rounded by at most (4096 + 3 m + 64) 2^-37 C: error_bound (3 m >= 2 m +
+        classes, one record a class at least).
 
     Source: Vinaroz & Park, 2024, algorithm 1, with the FC-NTK; the closed form is ours.
     """
@@ -167,7 +174,9 @@ class FCNTKGradient:
         return (ROWS + 3 * self.support + 64) * ROUNDING / FLOOR * self.clip_norm
 
     def contribution(self, params: Any, x: Array, y: Array) -> Array:
-        X, r, beta, c, own = (row[0] for row in self._coefficients(params, x[None].astype(params["X_s"].dtype), y[None]))
+        X, r, beta, c, own = (
+            row[0] for row in self._coefficients(params, x[None].astype(params["X_s"].dtype), y[None])
+        )
         a = params["alpha"] @ r
         D = -(jnp.outer(beta, a) + jnp.outer(a, beta)) * params["k1"] + jnp.diag(own)
         return ((D @ params["X_s"] + jnp.outer(c, X)) / (params["alpha"].shape[1] * X.size)).ravel()
@@ -209,7 +218,8 @@ class FCNTKGradient:
 def _biquadratic(alpha: Array, k1: Array, G: Array, r: Array, beta: Array) -> Array:
     """tr(E G E^T) for E = (beta a^T + a beta^T) * k1, a = alpha r, a record a row: sum_cd r_c r_d beta^T T_cd beta.
 
-    T_cd = G * (k1^T diag(alpha_c alpha_d) k1) + 2 alpha_d [(alpha_c * k1) G * k1] + diag of (alpha_c * k1) G (alpha_d * k1)^T;
+    T_cd = G * (k1^T diag(alpha_c alpha_d) k1) + 2 alpha_d [(alpha_c * k1) G * k1]
+           + diag of (alpha_c * k1) G (alpha_d * k1)^T;
     of the symmetric pairs (c, d) one half is kept, and some rows of T at a time.
     """
     m, classes = alpha.shape

@@ -33,7 +33,9 @@ def start_support(key: Array, classes: int, per_class: int, schema: Schema) -> n
 
 def encode(encoder: Any, X: Array | np.ndarray) -> np.ndarray:
     """Features of a support set, (m, d) float32, in slices that fit the cache."""
-    return np.concatenate([np.asarray(_encode(encoder, X[i : i + CACHED_IMAGES])) for i in range(0, len(X), CACHED_IMAGES)])
+    return np.concatenate(
+        [np.asarray(_encode(encoder, X[i : i + CACHED_IMAGES])) for i in range(0, len(X), CACHED_IMAGES)]
+    )
 
 
 def pull_back(encoder: Any, X: Array | np.ndarray, gradient: np.ndarray) -> np.ndarray:
