@@ -22,6 +22,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -52,7 +53,7 @@ from dpdistill.schema import Schema
 NAMES = ("ant", "bee", "cat")
 SCHEMA = Schema((8, 8, 1), (-1.0, 1.0), NAMES)
 NOISE = 4.0
-SCATTER = FeatureKernel(ScatterNet(J=1, L=2, groups=3, normalise=True))
+SCATTER = FeatureKernel(ScatterNet(J=1, L=2, groups=1, normalise=True))
 FAILED = "Round 0 could not be answered; nothing was released and nothing was paid."
 
 
@@ -328,11 +329,16 @@ def linear_queries(schema: Schema = SCHEMA) -> dict[str, tuple[Any, Any]]:
     return {"softmax": softmax, **gradients}
 
 
+def flattened(X: Any) -> Any:
+    """The simplest encoder."""
+    return X.reshape(len(X), -1)
+
+
 def plain_gradients(schema: Schema = SCHEMA) -> dict[str, tuple[Any, Any]]:
-    """What DP-KIP asks with any other kernel, here with two that have a linear query as well."""
+    """What DP-KIP asks with any other kernel."""
     images, classes = tiny("dp-kip").init(jax.random.key(1), schema)["images"], len(schema.classes)
     params = {"X_s": images, "Y_s": one_hot(np.repeat(np.arange(classes), 2), classes)}
-    kernels = {"plain features": SCATTER, "plain fc-ntk": FCNTK()}
+    kernels = {"plain features": FeatureKernel(flattened), "plain fc-ntk": FCNTK()}
     return {name: (PlainGradient(1e-6, kernel, 1e-3), params) for name, kernel in kernels.items()}
 
 
@@ -423,12 +429,16 @@ def rows_of(query: Any, records: Records) -> np.ndarray:
     return X if query.encoder is None else np.asarray(curator._encode_rows(query.encoder, X))
 
 
-def contributions(query: Any, params: Any, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+@partial(jax.jit, static_argnums=0)
+def _contribution(query: Any, params: Any, x: Any, y: Any) -> Any:
+    return query.contribution(params, x, y).ravel()
+
+
+def contributions(query: Any, params: Any, X: np.ndarray, y: Any) -> np.ndarray:
     """Every contribution formed, in float64, (n, d)."""
     with jax.enable_x64(True):
-        one = jax.jit(query.contribution)
-        each = [np.ravel(one(params, x.astype(np.float64), label)) for x, label in zip(X, y, strict=True)]
-    return np.stack(each)
+        each = [_contribution(query, params, x.astype(np.float64), np.int64(k)) for x, k in zip(X, y, strict=True)]
+        return np.stack([np.asarray(one) for one in each])
 
 
 def check_linear_sensitivity(query: Any, params: Any, records: Records, more: Any = (), chunk: int = 4) -> None:

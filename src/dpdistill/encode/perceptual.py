@@ -27,11 +27,15 @@ class Perceptual:
         groups: of the network's group norm, > 0.
         classes: outputs of the last layer, > 0.
 
+    Raises:
+        ValueError: an argument out of its range, or images that are none.
+
     Source: Vinaroz & Park, 2023 (Differentially private kernel inducing points using features from ScatterNets),
     section 2.5: the features, and the network. The norms are ours; the paper states none.
 
-    >>> Perceptual(width=8)(jnp.zeros((2, 16, 16, 1))).shape
-    (2, 17418)
+    Example:
+        >>> Perceptual(width=8)(jnp.ones((2, 16, 16, 1))).shape
+        (2, 17418)
     """
 
     seed: int = 0

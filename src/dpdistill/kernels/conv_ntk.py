@@ -37,7 +37,8 @@ def arc_cosines(cosine: Array) -> tuple[Array, Array]:
     The derivative of kappa_0 at cos t = +-1 is infinite and taken as 0: two coinciding records are a cusp.
     """
     coefficients = DOUBLE if jnp.finfo(cosine.dtype).bits > 32 else SINGLE
-    a = jnp.minimum(jnp.abs(cosine), 1)
+    a = jnp.abs(cosine)
+    a = jnp.where(a < _almost_one(cosine), a, 1)
     p = jnp.full_like(a, coefficients[0])
     for k in coefficients[1:]:
         p = p * (2 * a - 1) + k
@@ -50,10 +51,14 @@ def arc_cosines(cosine: Array) -> tuple[Array, Array]:
 def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
     (cosine,), (tangent,) = primals, tangents
     kappa_0, kappa_1 = arc_cosines(cosine)
-    square = (1 - cosine) * (1 + cosine)
-    smooth = square > 4 * jnp.finfo(cosine.dtype).eps
-    slope = jnp.where(smooth, 1 / (np.pi * jnp.sqrt(jnp.where(smooth, square, 1))), 0)
-    return (kappa_0, kappa_1), (slope * tangent, kappa_0 * tangent)
+    smooth = jnp.abs(cosine) < _almost_one(cosine)
+    sine = jnp.sqrt(jnp.where(smooth, 1 - jnp.square(cosine), 1))
+    return (kappa_0, kappa_1), (jnp.where(smooth, tangent / (np.pi * sine), 0), kappa_0 * tangent)
+
+
+def _almost_one(cosine: Array) -> float:
+    """What is 1 but for rounding: arccos would make an error of sqrt(2 u) out of one of u."""
+    return 1.0 - 32 * float(jnp.finfo(cosine.dtype).eps)
 
 
 @jax.custom_vjp
@@ -202,13 +207,15 @@ class ConvNTK:
 
     Derivatives are reverse-mode (`grad`, `vjp`, and `vmap` of them); `jvp` is not defined.
 
+    Raises:
+        ValueError: an argument out of its range, or images that do not fit.
+
     Source: Arora et al., 2019 (On exact computation with an infinitely wide neural net), section 4; Novak et al., 2019
     (Bayesian deep convolutional networks with many channels are Gaussian processes), for the pool.
 
-    >>> import jax
-    >>> X = jax.random.normal(jax.random.key(0), (2, 8, 8, 1))
-    >>> ConvNTK(depth=2)(X, X).shape
-    (2, 2)
+    Example:
+        >>> ConvNTK(depth=2)(jnp.ones((2, 8, 8, 1)), jnp.ones((3, 8, 8, 1))).shape
+        (2, 3)
     """
 
     depth: int = 3
@@ -248,7 +255,7 @@ class ConvNTK:
             raise ValueError(f"Expected {name} of shape (n, h, w, c); got {X.shape}.")
         if min(X.shape[1:3]) < 2**self.depth:
             raise ValueError(f"Expected {name} of shape (n, >={2**self.depth}, >={2**self.depth}, c); got {X.shape}.")
-        return X * 1.0
+        return X if jnp.issubdtype(X.dtype, jnp.floating) else X.astype(jnp.result_type(float))
 
     def _blocks(self, count: int, shape: tuple[int, ...]) -> Array:
         """Indices 0 .. count - 1 as (blocks, chunk), the last block filled up with 0."""

@@ -31,13 +31,16 @@ class EmpiricalNTK:
         chunk: records in a block, > 0; None for as many as keep the gradients of two blocks below GRADIENT_BYTES: 11
             for ResNet-18 in single precision. It changes memory and time, never values.
 
+    Raises:
+        ValueError: an argument out of its range, or records that do not fit.
+
     Source: Vinaroz & Park, 2023 (Differentially private kernel inducing points using features from ScatterNets),
     section 2.3, equation 4. The kernel is not normalised there, nor here: it grows with the number of parameters.
 
-    >>> from dpdistill.encode.networks import MLP
-    >>> X = jnp.ones((2, 4, 4, 1))
-    >>> EmpiricalNTK(MLP(width=8), classes=3)(X, X).shape
-    (2, 2)
+    Example:
+        >>> from dpdistill.encode.networks import MLP
+        >>> EmpiricalNTK(MLP(width=8), classes=3)(jnp.ones((2, 4, 4, 1)), jnp.ones((3, 4, 4, 1))).shape
+        (2, 3)
     """
 
     network: Network
