@@ -2,14 +2,13 @@
 
 import dataclasses
 import math
-from fractions import Fraction
 
 import contract
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from contract import SCHEMA, fractions, make_records
+from contract import EXACT, SCHEMA, exact, make_records
 
 from dpdistill.data.records import Records
 from dpdistill.encode import whitening
@@ -80,10 +79,231 @@ class TestSensitivity:
         if size >= 1e6:
             assert np.linalg.norm(expected) == pytest.approx(query.clip_norm)
 
-    @pytest.mark.parametrize("chunk", [4, 5])
     @pytest.mark.parametrize("name", PLAIN)
-    def test_plain_gradients_are_clipped_by_the_curator(self, name, chunk):
-        contract.check_add_remove(*PLAIN[name], make_records(7), chunk)
-        contract.check_replace_one(*PLAIN[name], make_records(6), chunk)
+    def test_plain_gradients_are_clipped_by_the_curator(self, name):
+        contract.check_add_remove(*PLAIN[name], make_records(7))
+        contract.check_replace_one(*PLAIN[name], make_records(6))
         records = make_records(12)
-        contract.check_rows_stay(*PLAIN[name], Records(records.X, np.arange(12) % 3, SCHEMA), chunk)
+        contract.check_rows_stay(*PLAIN[name], Records(records.X, np.arange(12) % 3, SCHEMA), 5)
+
+
+# The plain gradients.
+
+
+def fc_ntk_case(kernel, ridge, X_s):
+    """(linear query, its params, plain gradients of rows)."""
+    plain = PlainGradient(1.0, kernel, ridge)
+    expected = {"X_s": X_s, "Y_s": one_hot(Y_S, CLASSES, np.float64)}
+    query = FCNTKGradient(1.0, kernel, ridge, SUPPORT)
+    params = fc_ntk_params(kernel, X_s, Y_S, CLASSES, ridge)
+    return query, params, lambda X, y: contract.contributions(plain, expected, X, y)
+
+
+def feature_case(_, ridge, Phi_s):
+    """The same with respect to features, whose kernel is the inner product."""
+    plain = PlainGradient(1.0, FeatureKernel(flat), ridge)
+    expected = {"X_s": Phi_s, "Y_s": one_hot(Y_S, CLASSES, np.float64)}
+    query, params = FeatureGradient(1.0, None, ridge, SUPPORT), feature_params(Phi_s, Y_S, CLASSES, ridge)
+    return query, params, lambda X, y: contract.contributions(plain, expected, X, y)
+
+
+CASES = {"fc-ntk": (fc_ntk_case, FCNTK()), "depth 2": (fc_ntk_case, FCNTK(2)), "features": (feature_case, None)}
+
+
+def rows_and_support(copies):
+    """Rows of every kind, and a support set with or without records that are there three times."""
+    rng = np.random.default_rng(7)
+    X_s, X = rng.uniform(-1, 1, (SUPPORT, 20)), rng.uniform(-1, 1, (9, 20))
+    if copies:
+        X_s[1] = X_s[3] = X_s[0]
+    X[0], X[1], X[2], X[4], X[6] = 0.0, X_s[0], -X_s[1], X_s[4], 1.0
+    X[3] *= 1e8
+    X[5] *= 1e-12
+    return X, np.arange(9) % CLASSES, X_s
+
+
+class TestPlainGradients:
+    @pytest.mark.parametrize(
+        ("case", "ridge", "rtol"),
+        [
+            ("fc-ntk", 1e-1, 1e-12),
+            ("fc-ntk", 1e-6, 1e-8),
+            ("depth 2", 1e-3, 1e-11),
+            ("features", 1e-3, 1e-11),
+            ("features", 1e-6, 1e-8),
+        ],
+    )
+    def test_they_are_the_gradients_of_the_loss(self, case, ridge, rtol):
+        X, y, X_s = rows_and_support(copies=False)
+        build, kernel = CASES[case]
+        query, params, expected = build(kernel, ridge, X_s)
+        contract.check_linear_is_plain(query, params, X, y, expected(X, y), rtol, 1e-5)
+
+    @pytest.mark.parametrize(
+        ("case", "ridge", "rtol"),
+        [("fc-ntk", 1e-6, 1e-5), ("depth 2", 1e-3, 1e-8), ("features", 1e-3, 1e-8), ("features", 1e-6, 1e-5)],
+    )
+    def test_records_that_are_there_three_times(self, case, ridge, rtol):
+        """Under other labels, so that their dual weights are as large as the inverse of the ridge.
+
+        Gradients are then small differences of large terms; a norm may be stated as 2^-16 of the terms.
+        """
+        X, y, X_s = rows_and_support(copies=True)
+        build, kernel = CASES[case]
+        query, params, expected = build(kernel, ridge, X_s)
+        contract.check_linear_is_plain(query, params, X, y, expected(X, y), rtol, 1e5)
+
+    def test_the_classifiers_gradient_is_that_of_the_logistic_loss(self):
+        X, y, _ = rows_and_support(copies=False)
+        W = 3.0 * np.random.default_rng(8).normal(size=(20, CLASSES))
+
+        def loss(W, x, label):
+            return -jax.nn.log_softmax(x @ W)[label]
+
+        with jax.enable_x64(True):
+            expected = np.stack([np.ravel(jax.grad(loss)(jnp.asarray(W), x, k)) for x, k in zip(X, y, strict=True)])
+        contract.check_linear_is_plain(SoftmaxQuery(1.0, CLASSES, None), W, X, y, expected, 1e-12, 2e-6)
+
+    def test_through_the_encoder_it_is_the_gradient_by_pixels(self):
+        """After the chain rule; in the float32 of the encoder."""
+        query, params = LINEAR["features"]
+        images, records = contract.support_images(), make_records(5)
+        X, y = records.schema.to_unit(records.X), np.arange(5) % CLASSES
+        by_feature = contract.contributions(query, params, contract.rows_of(query, records), y).sum(0)
+        found = pull_back(query.encoder, images, by_feature.reshape(SUPPORT, -1))
+
+        def loss(images):
+            alpha = np.asarray(params["alpha"], np.float32)
+            K_ss, K_ts = contract.SCATTER(images, images), contract.SCATTER(X, images)
+            A = K_ss + query.ridge * jnp.trace(K_ss) / SUPPORT * jnp.eye(SUPPORT)
+            alpha = jnp.linalg.solve(A, one_hot(Y_S, CLASSES))
+            return jnp.sum(jnp.square(K_ts @ alpha - one_hot(y, CLASSES))) / (2 * CLASSES)
+
+        expected = np.asarray(jax.jit(jax.grad(loss))(images))
+        assert np.linalg.norm(found - expected) < 1e-3 * np.linalg.norm(expected)
+        assert np.linalg.norm(expected) > 1e-2
+        np.testing.assert_array_equal(params["Phi_s"], encode(query.encoder, images))
+
+    def test_too_many_support_records_are_refused(self):
+        with pytest.raises(ValueError, match="Expected at most 1000 support records with this kernel; got 1001"):
+            FCNTKGradient(1.0, FCNTK(), 1e-3, 1001)
+
+
+# Rows stay.
+
+
+def grey_records(n, seed=0):
+    """Grey images with flat parts, as digits have them."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 256, (n, 28, 28, 1)) * (rng.random((n, 28, 28, 1)) < 0.4)
+    X[:, :, :6] = 0
+    return Records(X.astype(np.uint8), rng.integers(0, 10, n), GREY)
+
+
+def full_size(name):
+    """A query with the numbers of a real run: 28 x 28 pixels, 3,969 features, 100 support records."""
+    rng, y = np.random.default_rng(9), labels(10, 10)
+    if name == "softmax":
+        return SoftmaxQuery(0.1, 10, None), rng.normal(size=(3969, 10))
+    if name == "features":
+        Phi_s = np.abs(rng.normal(size=(100, 3969))) / 63.0
+        return FeatureGradient(1e-6, None, 1e-3, 100), feature_params(Phi_s, y, 10, 1e-3)
+    X_s = np.clip(rng.normal(size=(100, 784)), -1, 1)
+    return FCNTKGradient(1e-6, FCNTK(), 1e-3, 100), fc_ntk_params(FCNTK(), X_s, y, 10, 1e-3)
+
+
+class TestRowsStay:
+    @pytest.mark.parametrize(("n", "block"), [(600, 512), (37, 16)])
+    @pytest.mark.parametrize("name", ["softmax", "features", "fc-ntk"])
+    def test_coefficients(self, name, n, block):
+        query, params = full_size(name)
+        rng = np.random.default_rng(1)
+        X = np.abs(rng.normal(size=(n, 784 if name == "fc-ntk" else 3969)))
+        X = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(np.float32)
+        contract.check_coefficients_stay(query, params, X, rng.integers(0, 10, n), block)
+
+    @pytest.mark.parametrize("name", LINEAR)
+    def test_coefficients_of_small_queries(self, name):
+        query, params = LINEAR[name]
+        records = make_records(23)
+        contract.check_coefficients_stay(query, params, contract.rows_of(query, records), np.arange(23) % 3, 4)
+
+    @pytest.mark.parametrize("kind", [lambda net: net, Mirrored])
+    def test_features(self, kind):
+        contract.check_features_stay(kind(ScatterNet(groups=27, normalise=True)), grey_records(40), 32)
+
+    def test_whitened_features(self, monkeypatch):
+        monkeypatch.setattr(whitening, "PICTURES", 50)
+        contract.check_features_stay(WhiteScatterNet(strength=0.987), grey_records(40), 32)
+
+
+# Exact arithmetic.
+
+
+def softmax_share(query, params, phi, residuals):
+    return np.outer(phi, residuals)
+
+
+def feature_share(query, params, phi, a, beta):
+    Phi, m = exact(params["Phi_s"]), len(params["Phi_s"])
+    S = np.outer(beta, a) + np.outer(a, beta) + 2 * EXACT.mpf(query.ridge) / m * (beta @ a) * exact(np.eye(m))
+    return (np.outer(a, phi) - S @ Phi) / params["alpha"].shape[1]
+
+
+def fc_ntk_share(query, params, x, r, beta, c, own):
+    a = exact(params["alpha"]) @ r
+    D = -(np.outer(beta, a) + np.outer(a, beta)) * exact(params["k1"]) + np.diag(own)
+    return (D @ exact(params["X_s"]) + np.outer(c, x)) / (len(x) * params["alpha"].shape[1])
+
+
+SHARES = {SoftmaxQuery: softmax_share, FeatureGradient: feature_share, FCNTKGradient: fc_ntk_share}
+
+
+def shares(query, params, coefficients):
+    """The contributions that coefficients stand for, in exact arithmetic."""
+    rows = zip(*map(exact, coefficients), strict=True)
+    return [SHARES[type(query)](query, params, *row) for row in rows]
+
+
+class TestExactArithmetic:
+    @pytest.mark.parametrize("name", LINEAR)
+    def test_of_records(self, name):
+        query, params = LINEAR[name]
+        X, y = contract.rows_of(query, make_records(4)), np.arange(4) % 3
+        coefficients = contract.coefficients_of(query, params, X, y)
+        formed = shares(query, params, coefficients)
+        assert contract.check_error_bound(query, params, coefficients, formed) < 1e-2
+        plain = contract.contributions(query, params, X, y)
+        np.testing.assert_allclose(np.stack(formed).reshape(4, -1).astype(float), plain, rtol=1e-9, atol=1e-12)
+
+    @pytest.mark.parametrize(("case", "ridge"), [("fc-ntk", 1e-6), ("depth 2", 1e-3), ("features", 1e-6)])
+    def test_of_badly_conditioned_support_sets(self, case, ridge):
+        X, y, X_s = rows_and_support(copies=True)
+        build, kernel = CASES[case]
+        query, params, _ = build(kernel, ridge, X_s)
+        with jax.enable_x64(True):
+            coefficients = jax.tree.map(np.asarray, query.coefficients(params, jnp.asarray(X), jnp.asarray(y)))
+        assert contract.check_error_bound(query, params, coefficients, shares(query, params, coefficients)) < 1e-2
+
+    def test_of_features_that_cancel(self):
+        """a phi^T is S Phi_s but for rounding: nothing of the terms is left, and the weight is all of 2^16 times them."""
+        rng, ridge = np.random.default_rng(3), 1e-30
+        params = {"Phi_s": rng.normal(size=(4, 12)), "alpha": rng.normal(size=(4, CLASSES)), "inverse": np.eye(4)}
+        a, t = 1e6 * rng.normal(size=(16, 4)), rng.normal(size=(16, 1))
+        coefficients = 2 * t * (a @ params["Phi_s"]), a, t * a
+        query = FeatureGradient(1.0, None, ridge, 4)
+        formed = shares(query, params, coefficients)
+        terms = np.linalg.norm(a, axis=1) * np.linalg.norm(coefficients[0], axis=1) / CLASSES
+        assert max(EXACT.sqrt(contract.squared(share)) / size for share, size in zip(formed, terms, strict=True)) < 1e-14
+        assert 1e-6 < contract.check_error_bound(query, params, coefficients, formed) < 1
+
+    def test_of_pixels_that_cancel(self):
+        """own_s x_s is -c_s x but for the last bits."""
+        query, params = LINEAR["fc-ntk"]
+        rng, n = np.random.default_rng(3), 12
+        at, c = np.arange(n) % SUPPORT, np.zeros((n, SUPPORT))
+        c[np.arange(n), at] = 1e6 * rng.normal(size=n)
+        nothing = np.zeros((n, CLASSES)), np.zeros((n, SUPPORT))
+        coefficients = params["X_s"][at], *nothing, c, -c * (1 + 2.0**-50)
+        formed = shares(query, params, coefficients)
+        assert 1e-6 < contract.check_error_bound(query, params, coefficients, formed) < 1

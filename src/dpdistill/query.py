@@ -55,7 +55,7 @@ class LinearQuery(Query, Protocol):
     """
 
     def coefficients(self, params: Params, X: Array, y: Array) -> Any:
-        """What the contributions are made of: float64 arrays of n rows, a row a record, in a pytree."""
+        """What the contributions are made of: arrays of n rows, a row a record, in a pytree; in any precision."""
         ...
 
     def norms(self, params: Params, coefficients: Any) -> Array:

@@ -67,8 +67,6 @@ def _box(A: Array) -> Array:
     for axis in (A.ndim - 3, A.ndim - 2):
         # Sums of neighbours joined at their ends: a padded array would put a branch into the innermost loop.
         n = A.shape[axis]
-        if n == 1:
-            continue
         two = lax.slice_in_dim(A, 0, n - 1, axis=axis) + lax.slice_in_dim(A, 1, n, axis=axis)
         three = lax.slice_in_dim(two, 0, n - 2, axis=axis) + lax.slice_in_dim(A, 2, n, axis=axis)
         first, last = lax.slice_in_dim(two, 0, 1, axis=axis), lax.slice_in_dim(two, n - 2, n - 1, axis=axis)
@@ -116,12 +114,9 @@ def _products_transposed(inputs: tuple[Array, Array], g: Array) -> tuple[Array, 
     (x, rows), w = inputs, g.shape[2]
 
     def add(e: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
-        to_x, to_rows = sums
-        window = lax.dynamic_slice_in_dim(to_rows, e, w, 2) + g[e] * x
-        return (
-            to_x + g[e] * lax.dynamic_slice_in_dim(rows, e, w, 2),
-            lax.dynamic_update_slice_in_dim(to_rows, window, e, 2),
-        )
+        to_x = sums[0] + g[e] * lax.dynamic_slice_in_dim(rows, e, w, 2)
+        to_rows = lax.dynamic_slice_in_dim(sums[1], e, w, 2) + g[e] * x
+        return to_x, lax.dynamic_update_slice_in_dim(sums[1], to_rows, e, 2)
 
     return lax.fori_loop(0, g.shape[0], add, (jnp.zeros_like(x), jnp.zeros_like(rows)))
 
@@ -149,11 +144,6 @@ class _Pixels(NamedTuple):
         nngp = _pair(self.x, self.padded, r) / self.x.shape[0]
         return nngp, jnp.zeros_like(nngp)
 
-    def variance(self) -> Array:
-        """C without displacement, (h, w, pairs)."""
-        _, h, w, _ = self.x.shape
-        return (self.x * self.padded[:, self.radius :, self.radius :][:, :h, :w]).mean(0)
-
 
 class _Maps(NamedTuple):
     """Covariances C and tangent kernels T after a block, (2 radius + 1, 2 radius + 1, h, w, pairs)."""
@@ -168,10 +158,6 @@ class _Maps(NamedTuple):
     def row(self, r: Array) -> tuple[Array, Array]:
         """C and T for displacement r - radius of rows, (2 radius + 1, h, w, pairs)."""
         return self.nngp[r], self.ntk[r]
-
-    def variance(self) -> Array:
-        """C without displacement, (h, w, pairs)."""
-        return self.nngp[self.radius, self.radius]
 
 
 class _Images(NamedTuple):
@@ -201,11 +187,9 @@ class ConvNTK:
         chunk: pairs of images computed together, > 0; None for as many as the cache holds (BLOCK_ELEMENTS). It changes
             memory and time, never values.
 
-    Memory: besides the images, about P (2 R + 1)^2 h w numbers for a block of P pairs and R = 2^depth - 1, and twice
-    that with the gradient, which computes every block anew. So 500 x 500 images of 32 x 32 x 3 take 0.05 GB, and 0.1 GB
-    with the gradient, by XLA's own account in single precision; and 0.9 and 1.8 GB with chunk=1024.
-
-    Derivatives are reverse-mode (`grad`, `vjp`, and `vmap` of them); `jvp` is not defined.
+    Memory: besides the images, about P (2^(depth + 1) - 1)^2 h w numbers for a block of P pairs, and twice that with
+    the gradient, which computes every block anew: 0.05 GB for 500 x 500 images of 32 x 32 x 3, 0.1 GB with the gradient
+    (XLA's own account, single precision). Derivatives are reverse-mode; there is no `jvp`.
 
     Raises:
         ValueError: an argument out of its range, or images that do not fit.
@@ -224,13 +208,12 @@ class ConvNTK:
     chunk: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("depth", "w_std"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"Expected {name}={getattr(self, name)} > 0.")
+        for name in ("depth", "w_std", "chunk"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"Expected {name}={value} > 0.")
         if not self.b_std >= 0:
             raise ValueError(f"Expected b_std={self.b_std} >= 0.")
-        if self.chunk is not None and not self.chunk > 0:
-            raise ValueError(f"Expected chunk={self.chunk} > 0.")
 
     def __call__(self, X: Array, Z: Array) -> Array:
         """Kernel matrix (n, m) of X (n, h, w, c) and Z (m, h, w, c), in their precision."""
@@ -288,14 +271,15 @@ class ConvNTK:
     def _roots(self, X: Array) -> tuple[Array, ...]:
         """sqrt(S_xx(p, p)) of every block, for a block of images (n, c, h, w)."""
         x = jnp.moveaxis(X, 0, -1)
-        covariances, roots = _Pixels(x, _pad(x, 2 ** (self.depth - 1) - 1)), []
+        covariances, activations, roots = _Pixels(x, _pad(x, 2 ** (self.depth - 1) - 1)), jnp.square(x).mean(0), []
         for layer in range(self.depth):
-            variance = self.w_std**2 / 9 * _box(covariances.variance()) + self.b_std**2
+            variance = self.w_std**2 / 9 * _box(activations) + self.b_std**2
             # With b_std = 0 a blank image has no variance, and a square root no gradient there.
             some = variance > 0
             roots.append(jnp.where(some, jnp.sqrt(jnp.where(some, variance, 1)), 0))
             if layer < self.depth - 1:
                 covariances = self._block(covariances, roots[-1], roots[-1])
+                activations = covariances.nngp[covariances.radius, covariances.radius]
         return tuple(jnp.moveaxis(r, -1, 0) for r in roots)
 
     def _block(self, covariances: _Pixels | _Maps, rx: Array, rz: Array) -> _Maps:

@@ -97,8 +97,10 @@ def _check_linear(
             x = jax.eval_shape(query.encoder, x)
     y, w = jax.ShapeDtypeStruct((rows,), jnp.int64), jax.ShapeDtypeStruct((rows,), jnp.float64)
     jaxpr, coefficients = _traced(query.coefficients, params, x, y)
-    found = [("coefficients", jaxpr, leaf, (rows, *leaf.shape[1:])) for leaf in jax.tree.leaves(coefficients)]
-    found += [("norms", *_traced(query.norms, params, coefficients), (rows,))]
+    _refuse_speech(jaxpr)
+    if any(leaf.shape[:1] != (rows,) for leaf in jax.tree.leaves(coefficients)):
+        raise CuratorError("Expected coefficients with a row for every record.")
+    found = [("norms", *_traced(query.norms, params, coefficients), (rows,))]
     found += [("weighted_sum", *_traced(query.weighted_sum, params, coefficients, w), shape)]
     for name, jaxpr, out, expected in found:
         _refuse_speech(jaxpr)

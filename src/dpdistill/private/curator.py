@@ -35,7 +35,7 @@ class Compute:
     """
 
     chunk: int = 32
-    block: int = 512
+    block: int = 128
 
 
 @partial(jax.jit, static_argnums=0)
@@ -100,13 +100,15 @@ class _Room:
             yield from self._records.chunks(indices, size)
             return
         features = self._encode(encoder)
-        picked = np.arange(len(features)) if indices is None else indices
-        for start in range(0, len(picked), size):
-            rows = picked[start : start + size]
-            X = np.zeros((size, *features.shape[1:]), features.dtype)
-            y = np.full(size, -1, np.int64)
-            X[: len(rows)], y[: len(rows)] = features[rows], self._records.y[rows]
-            yield X, y, len(rows)
+        n = len(features) if indices is None else len(indices)
+        for start in range(0, n, size):
+            rows: Any = slice(start, start + size) if indices is None else indices[start : start + size]
+            X, y = features[rows], self._records.y[rows]  # all records in turn: nothing is copied
+            if len(y) < size:
+                short = size - len(y)
+                X = np.concatenate([X, np.zeros((short, *X.shape[1:]), X.dtype)])
+                y = np.concatenate([y, np.full(short, -1, y.dtype)])
+            yield X, y, min(size, n - start)
 
     def _sum(
         self,

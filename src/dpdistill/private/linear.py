@@ -33,7 +33,7 @@ def _norms(query: LinearQuery, params: Params, coefficients: Any) -> jax.Array:
 @partial(jax.jit, static_argnums=0)
 def _weighted_sum(query: LinearQuery, params: Params, coefficients: Any, w: np.ndarray) -> jax.Array:
     # The rows that are left out are replaced by zeros, not multiplied: 0 * NaN is NaN.
-    kept = jax.tree.map(lambda a: jnp.where((w > 0).reshape(-1, *[1] * (a.ndim - 1)), a, 0.0), coefficients)
+    kept = jax.tree.map(lambda a: jnp.where((w > 0).reshape(-1, *[1] * (a.ndim - 1)), a, jnp.zeros((), a.dtype)), coefficients)
     return query.weighted_sum(params, kept, w)
 
 
@@ -73,7 +73,7 @@ def release_linear(
 
         e a record and, for each of the m additions, half a unit in the last place (2^-53) of a sum of norm at most n C;
         the other half pays for the rounding of the scales. More than E is refused: that a data set is so large is not
-        private (with e = 0 and chunks of 512, beyond twenty million records). As for every query, a record's
+        private (with e = 0 and chunks of 128, beyond ten million records). As for every query, a record's
         coefficients must not depend on its place in a chunk.
     """
     d, C, error = math.prod(shape), query.clip_norm, query.error_bound
@@ -84,7 +84,7 @@ def release_linear(
     with jax.enable_x64(True), np.errstate(all="ignore"):
         total, rows, additions = np.zeros(shape, np.float64), 0, 0
         for X, y, valid in chunks:
-            finite = np.isfinite(X.reshape(len(y), -1)).all(1)
+            finite = np.isfinite(X.reshape(len(y), -1).sum(1))
             known = finite & (np.arange(len(y)) < valid) & (y >= 0) & (y < classes)
             coefficients = _coefficients(query, params, *_only(known, X, y))
             bounds = np.asarray(_norms(query, params, coefficients))
@@ -105,7 +105,7 @@ def sum_linear(query: LinearQuery, params: Params, chunks: Iterable[Chunk], clas
     total: np.ndarray | float = 0.0
     with jax.enable_x64(True):
         for X, y, valid in chunks:
-            known = np.isfinite(X.reshape(len(y), -1)).all(1) & (np.arange(len(y)) < valid) & (y >= 0) & (y < classes)
+            known = np.isfinite(X.reshape(len(y), -1).sum(1)) & (np.arange(len(y)) < valid) & (y >= 0) & (y < classes)
             coefficients = _coefficients(query, params, *_only(known, X, y))
             total = total + np.asarray(_weighted_sum(query, params, coefficients, known.astype(np.float64)))
     return np.asarray(total)
@@ -119,5 +119,7 @@ def step_and_sensitivity(clip_norm: float, dimension: int) -> tuple[float, float
 
 
 def _only(kept: np.ndarray, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The other rows are replaced by zeros."""
+    """The other rows are replaced by zeros; where there are none, nothing is copied."""
+    if kept.all():
+        return X, y
     return np.where(kept.reshape(-1, *[1] * (X.ndim - 1)), X, 0), np.where(kept, y, 0)

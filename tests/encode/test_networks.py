@@ -1,0 +1,210 @@
+"""The standard networks: their sizes as published, their values against NumPy, their parameters from the seed."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dpdistill.encode.convnet import embed_convnet
+from dpdistill.encode.networks import CNN, MLP, LeNet, convolve
+from dpdistill.encode.resnet import ResNet18
+
+QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+SMALL = {
+    "mlp": (MLP(width=7, depth=2), (3, 5, 1)),
+    "ntk": (MLP(width=7, depth=2, parameterisation="ntk"), (20,)),
+    "cnn": (CNN(width=5), (16, 16, 3)),
+    "lenet": (LeNet(widths=(2, 3, 5, 4)), (16, 18, 2)),
+    "resnet": (ResNet18(width=4, groups=2), (9, 8, 1)),
+}
+
+
+def initialised(network, shape, classes=3):
+    return jax.tree.map(np.asarray, jax.jit(lambda: network.init(shape, classes), compiler_options=QUICK)())
+
+
+def images(shape, n=3, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, *shape)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("network", "shape", "parameters"),
+    [
+        (LeNet(), (28, 28, 1), 61_706),
+        (LeNet(), (32, 32, 3), 62_006),
+        (CNN(), (32, 32, 3), 320_010),
+        (ResNet18(), (32, 32, 3), 11_173_962),
+        (MLP(width=100), (28, 28, 1), 79_510),
+        (MLP(width=100, depth=2, parameterisation="ntk"), (28, 28, 1), 89_610),
+    ],
+)
+def test_numbers_of_parameters_are_the_published_ones(network, shape, parameters):
+    params = jax.eval_shape(lambda: network.init(shape, 10))
+    assert sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(params)) == parameters
+    logits = jax.eval_shape(network.apply, params, jax.ShapeDtypeStruct((2, *shape), np.float32))
+    assert logits.shape == (2, 10)
+
+
+@pytest.mark.parametrize("side", [16, 17, 28, 31, 32, 33, 64])
+def test_lenet_takes_any_side_from_16(side):
+    network = LeNet()
+    params = jax.eval_shape(lambda: network.init((side, side, 1), 4))
+    assert jax.eval_shape(network.apply, params, jnp.zeros((1, side, side, 1))).shape == (1, 4)
+
+
+def convolved(X, kernel, stride, padding):
+    X = np.pad(X, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(X, kernel.shape[:2], (1, 2))[:, ::stride, ::stride]
+    return np.einsum("nhwcij,ijco->nhwo", windows, kernel)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize(("k", "stride", "padding"), [(3, 1, 1), (3, 2, 1), (1, 2, 0), (5, 1, 0), (5, 1, 2)])
+def test_both_ways_to_convolve(n, k, stride, padding):
+    rng = np.random.default_rng(k)
+    X, kernel = rng.normal(size=(n, 9, 8, 6)).astype(np.float32), rng.normal(size=(k, k, 6, 2)).astype(np.float32)
+    expected = convolved(X.astype(np.float64), kernel, stride, padding)
+    found = convolve(jnp.asarray(X), jnp.asarray(kernel), stride, padding)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    assert expected.std() > 1.0
+
+
+def pooled(X):
+    n, h, w, c = X.shape
+    return X[:, : h // 2 * 2, : w // 2 * 2].reshape(n, h // 2, 2, w // 2, 2, c).mean((2, 4))
+
+
+def lenet_in_numpy(params, X):
+    for layer, padding in zip(params[:2], (2, 0), strict=True):
+        X = pooled(np.maximum(convolved(X, layer["kernel"], 1, padding) + layer["bias"], 0))
+    X = X.reshape(len(X), -1)
+    for layer in params[2:4]:
+        X = np.maximum(X @ layer["kernel"] + layer["bias"], 0)
+    return X @ params[4]["kernel"] + params[4]["bias"]
+
+
+def resnet_in_numpy(params, X):
+    def unit(X, name, stride):
+        kernel = params[name]["kernel"]
+        X = convolved(X, kernel, stride, kernel.shape[0] // 2)
+        n, h, w, c = X.shape
+        groups = X.reshape(n, h, w, 2, c // 2)
+        mean, variance = groups.mean((1, 2, 4), keepdims=True), groups.var((1, 2, 4), keepdims=True)
+        X = ((groups - mean) / np.sqrt(variance + 1e-5)).reshape(X.shape)
+        return X * params[name]["scale"] + params[name]["offset"]
+
+    X = np.maximum(unit(X, "stem", 1), 0)
+    for block, stride in enumerate((1, 1, 2, 1, 2, 1, 2, 1)):
+        branch = unit(np.maximum(unit(X, f"first{block}", stride), 0), f"second{block}", 1)
+        X = np.maximum(branch + (unit(X, f"shortcut{block}", stride) if block in (2, 4, 6) else X), 0)
+    return X.mean((1, 2)) @ params["head"]["kernel"] + params["head"]["bias"]
+
+
+def mlp_in_numpy(params, X):
+    X = X.reshape(len(X), -1)
+    for layer in params:
+        X = np.maximum(X @ layer["kernel"] + layer["bias"], 0) if layer is not params[-1] else X
+    return X @ params[-1]["kernel"] + params[-1]["bias"]
+
+
+def ntk_in_numpy(params, X):
+    for layer in params[:-1]:
+        X = np.maximum(np.sqrt(2 / X.shape[1]) * X @ layer["kernel"] + 0.1 * layer["bias"], 0)
+    return X @ params[-1]["kernel"] / np.sqrt(X.shape[1]) + 0.1 * params[-1]["bias"]
+
+
+def cnn_by_convnet(params, X):
+    features = np.asarray(embed_convnet(params["blocks"], jnp.asarray(X, jnp.float32)))
+    return features @ params["head"]["kernel"] + params["head"]["bias"]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("mlp", mlp_in_numpy),
+        ("ntk", ntk_in_numpy),
+        ("cnn", cnn_by_convnet),
+        ("lenet", lenet_in_numpy),
+        ("resnet", resnet_in_numpy),
+    ],
+)
+def test_values(name, expected):
+    network, shape = SMALL[name]
+    X, params = images(shape), initialised(network, shape)
+    outputs = [np.asarray(a) for a in jax.jit(network.activations, compiler_options=QUICK)(params, X)]
+    expected = expected(jax.tree.map(np.float64, params), X.astype(np.float64))
+    np.testing.assert_allclose(outputs[-1], expected, atol=2e-5)
+    assert expected.shape == (3, 3)
+    assert np.ptp(expected, axis=0).min() > 1e-3
+    assert len(outputs) == {"mlp": 3, "ntk": 3, "cnn": 3, "lenet": 5, "resnet": 18}[name]
+    assert all(a.min() >= 0 and a.max() > 0 for a in outputs[:-1])
+    # One record at a time takes the other way to convolve, and no record sees another.
+    np.testing.assert_allclose(
+        jax.jit(network.apply, compiler_options=QUICK)(params, X[1:2]), outputs[-1][1:2], atol=2e-5
+    )
+
+
+@pytest.mark.parametrize("name", ["mlp", "cnn", "lenet", "resnet"])
+def test_init_is_uniform_in_the_bounds_of_fan_in(name):
+    network, shape = SMALL[name]
+    params = initialised(network, shape, classes=400)
+    layers = [leaf for leaf in jax.tree.leaves(params, is_leaf=lambda p: isinstance(p, dict) and "kernel" in p)]
+    for layer in layers:
+        kernel = layer["kernel"]
+        bound = 1 / math.sqrt(math.prod(kernel.shape[:-1]))
+        assert np.abs(kernel).max() <= bound
+        assert np.abs(layer.get("bias", 0.0)).max() <= bound
+        if kernel.size > 400:
+            assert np.abs(kernel).max() > 0.98 * bound
+            assert kernel.std() == pytest.approx(bound / math.sqrt(3), rel=0.1)
+            assert abs(kernel.mean()) < 0.1 * bound
+        np.testing.assert_array_equal(layer.get("scale", 1.0), 1.0)
+        np.testing.assert_array_equal(layer.get("offset", 0.0), 0.0)
+    assert len({float(layer["kernel"].ravel()[0] * math.sqrt(layer["kernel"].size)) for layer in layers}) == len(layers)
+
+
+def test_init_of_the_ntk_parameterisation_is_standard_normal():
+    params = initialised(MLP(width=500, parameterisation="ntk"), (20,))
+    kernel = params[0]["kernel"]
+    assert kernel.std() == pytest.approx(1.0, rel=0.03)
+    assert np.abs(kernel).max() > 3
+    assert params[0]["bias"].std() == pytest.approx(1.0, rel=0.1)
+
+
+def test_the_seed_decides_in_any_precision():
+    one, other = (initialised(LeNet(seed), (16, 16, 1)) for seed in (1, 2))
+    with jax.enable_x64(True):
+        same = initialised(LeNet(1), (16, 16, 1))
+    for a, b, c in zip(*map(jax.tree.leaves, (one, same, other)), strict=True):
+        assert a.dtype == b.dtype == np.float32
+        np.testing.assert_array_equal(a, b)
+        assert not np.array_equal(a, c)
+    assert LeNet(1) == LeNet(1)
+    assert hash(ResNet18(1)) == hash(ResNet18(1))
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: MLP(width=0), r"Expected width=0 > 0\."),
+        (lambda: MLP(depth=0), r"Expected depth=0 > 0\."),
+        (lambda: MLP(w_std=-1.0), r"Expected w_std=-1\.0 > 0\."),
+        (lambda: MLP(b_std=-1.0), r"Expected b_std=-1\.0 >= 0\."),
+        (lambda: MLP(parameterisation="mup"), r"Expected parameterisation standard or ntk; got mup\."),
+        (lambda: MLP().init((4,), 0), r"Expected classes=0 > 0\."),
+        (lambda: CNN(width=-3), r"Expected width=-3 > 0\."),
+        (lambda: CNN().init((28, 28, 1), 0), r"Expected classes=0 > 0\."),
+        (lambda: CNN().init((784,), 2), r"Expected shape=\(h, w, c\) with sides >= 2; got \(784,\)\."),
+        (lambda: LeNet(widths=(6, 16)), r"Expected four widths; got \(6, 16\)\."),
+        (lambda: LeNet(widths=(6, 0, 1, 1)), r"Expected widths=\(6, 0, 1, 1\) > 0\."),
+        (lambda: LeNet().init((15, 28, 1), 10), r"Expected shape=\(h, w, c\) with sides >= 16; got \(15, 28, 1\)\."),
+        (lambda: ResNet18(width=20), r"Expected width=20 to be a multiple of groups=8\."),
+        (lambda: ResNet18(groups=0), r"Expected groups=0 > 0\."),
+        (lambda: ResNet18().init((8, 8), 10), r"Expected shape=\(h, w, c\) with sides >= 1; got \(8, 8\)\."),
+    ],
+)
+def test_bad_input(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
