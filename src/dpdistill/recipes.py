@@ -11,9 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from dpdistill.encode.mirror import Mirrored
+from dpdistill.encode.networks import LeNet
+from dpdistill.encode.perceptual import Perceptual
+from dpdistill.encode.resnet import ResNet18
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.encode.whitening import WhiteScatterNet
 from dpdistill.kernels.conv_ntk import ConvNTK
+from dpdistill.kernels.empirical_ntk import EmpiricalNTK
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.methods import DM, DOS, DPKIP, KIP, LDPDC, NDPDC, DecoupledKIP
@@ -34,6 +38,9 @@ METHODS: dict[str, Any] = {
 KERNELS: dict[str, Any] = {
     "fc-ntk": FCNTK(),
     "conv-ntk": ConvNTK(),
+    "e-ntk-lenet": EmpiricalNTK(LeNet()),
+    "e-ntk-resnet18": EmpiricalNTK(ResNet18()),
+    "perceptual": FeatureKernel(Perceptual()),
     "scatternet": FeatureKernel(ScatterNet(groups=27, normalise=True)),
     "scatternet-position": FeatureKernel(ScatterNet(groups=27, per_position=True, normalise=True)),
     "scatternet-white": FeatureKernel(WhiteScatterNet()),

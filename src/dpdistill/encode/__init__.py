@@ -1,1 +1,8 @@
+"""Maps of one record without private inputs."""
 
+from dpdistill.encode.mirror import Mirrored
+from dpdistill.encode.perceptual import Perceptual
+from dpdistill.encode.scattering import ScatterNet
+from dpdistill.encode.whitening import WhiteScatterNet
+
+__all__ = ["Mirrored", "Perceptual", "ScatterNet", "WhiteScatterNet"]

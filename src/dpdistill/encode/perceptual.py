@@ -53,14 +53,15 @@ class Perceptual:
             raise ValueError(f"Expected X of shape (n, h, w, c); got {X.shape}.")
         network = self._network()
         params = jax.tree.map(lambda p: p.astype(X.dtype), network.init(X.shape[1:], self.classes))
-        layers = [self._unit(a.reshape(len(X), -1)) for a in network.activations(params, X)]
+        layers = [unit_rows(a.reshape(len(X), -1)) for a in network.activations(params, X)]
         return jnp.concatenate(layers, axis=1) / len(layers) ** 0.5
 
     def _network(self) -> ResNet18:
         return ResNet18(self.seed, self.width, self.groups)
 
-    def _unit(self, A: Array) -> Array:
-        """Rows divided by their norms; a row of zeros stays."""
-        square = jnp.square(A).sum(1, keepdims=True)
-        some = square > 0
-        return A * jnp.where(some, jax.lax.rsqrt(jnp.where(some, square, 1)), 0)
+
+def unit_rows(A: Array) -> Array:
+    """Rows of (n, d) divided by their norms; a row of zeros stays, with a gradient of zero."""
+    square = jnp.square(A).sum(1, keepdims=True)
+    some = square > 0
+    return A * jnp.where(some, jax.lax.rsqrt(jnp.where(some, square, 1)), 0)

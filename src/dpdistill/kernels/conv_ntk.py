@@ -217,14 +217,16 @@ class ConvNTK:
 
     def __call__(self, X: Array, Z: Array) -> Array:
         """Kernel matrix (n, m) of X (n, h, w, c) and Z (m, h, w, c), in their precision."""
+        same = X is Z
         X, Z = self._checked(X, "X"), self._checked(Z, "Z")
         if X.shape[1:] != Z.shape[1:]:
             raise ValueError(f"Expected Z of shape (m, {', '.join(map(str, X.shape[1:]))}); got {Z.shape}.")
         dtype = jnp.result_type(X, Z)
         n, m = X.shape[0], Z.shape[0]
         pairs = jnp.arange(n * m)
-        values = self._values(self._images(X.astype(dtype)), self._images(Z.astype(dtype)), pairs // m, pairs % m)
-        return values.reshape(n, m)
+        xs = self._images(X.astype(dtype))
+        zs = xs if same else self._images(Z.astype(dtype))
+        return self._values(xs, zs, pairs // m, pairs % m).reshape(n, m)
 
     def diagonal(self, X: Array) -> Array:
         """k(x, x) of every image, (n,)."""
