@@ -21,7 +21,7 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -321,6 +321,7 @@ def method_queries(schema: Schema = SCHEMA) -> dict[str, tuple[Any, Any]]:
     }
 
 
+@lru_cache(maxsize=2)
 def linear_queries(schema: Schema = SCHEMA) -> dict[str, tuple[Any, Any]]:
     """Every linear query of every private method, with params as the method makes them."""
     _, softmax = asked(tiny("decoupled-kip"), schema)
@@ -569,6 +570,25 @@ def check_error_bound(query: Any, params: Any, coefficients: Any, shares: list[n
     error = EXACT.sqrt(squared(exact(found) - total))
     assert error <= stated, "The weighted sum is further off than is stated."
     return float(error / stated)
+
+
+def check_ghost_sensitivity() -> None:
+    """A record that is much longer than the clip norm moves the sum by the clip norm."""
+    check_linear_sensitivity(*linear_queries()["fc-ntk"], make_records(5))
+
+
+def check_ghost_norms() -> None:
+    """Norms that are stated without forming a gradient are those of the gradients."""
+    (query, params), (plain, plain_params) = linear_queries()["fc-ntk"], plain_gradients()["plain fc-ntk"]
+    X, y = rows_of(query, make_records(9)), np.arange(9) % 3
+    expected = contributions(plain, {name: np.float64(value) for name, value in plain_params.items()}, X, y)
+    check_linear_is_plain(query, params, X, y, expected, 1e-6)
+
+
+def check_ghost_rows_stay() -> None:
+    """What is computed of a record does not depend on who else is in its block."""
+    query, params = linear_queries()["softmax"]
+    check_coefficients_stay(query, params, rows_of(query, make_records(11)), np.arange(11) % 3, 4)
 
 
 EXACT = mpmath.MPContext()

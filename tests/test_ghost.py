@@ -288,7 +288,7 @@ class TestExactArithmetic:
         assert contract.check_error_bound(query, params, coefficients, shares(query, params, coefficients)) < 1e-2
 
     def test_of_features_that_cancel(self):
-        """a phi^T is S Phi_s but for rounding: nothing of the terms is left, and the weight is all of 2^16 times them."""
+        """a phi^T is S Phi_s but for rounding: nothing of the terms is left, and weights are 2^16 C / terms."""
         rng, ridge = np.random.default_rng(3), 1e-30
         params = {"Phi_s": rng.normal(size=(4, 12)), "alpha": rng.normal(size=(4, CLASSES)), "inverse": np.eye(4)}
         a, t = 1e6 * rng.normal(size=(16, 4)), rng.normal(size=(16, 1))

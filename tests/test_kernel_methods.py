@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from contract import SCATTER, SCHEMA, NoNoise, full_batches, make_curator, make_records, subset, tiny, toy_records
+from contract import SCATTER, SCHEMA, NoNoise, make_curator, make_records, subset, tiny, toy_records
 
 from dpdistill import run
 from dpdistill.data import read_distilled
@@ -27,7 +27,7 @@ from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Release
 
 TOY, HELD_OUT = toy_records(240), toy_records(120, seed=8)
-HUGE = Budget(150.0)
+HUGE, RIDGE = Budget(150.0), 1e-3
 KEY = jax.random.key(0)
 
 
@@ -75,7 +75,8 @@ class TestKIP:
     @pytest.fixture(scope="class")
     @staticmethod
     def made():
-        methods = {learn: tiny("kip", rounds=40, learning_rate=0.05, learn_labels=learn) for learn in (False, True)}
+        fields = {"rounds": 40, "learning_rate": 0.05, "ridge": RIDGE}
+        methods = {learn: tiny("kip", learn_labels=learn, **fields) for learn in (False, True)}
         return {k: (method, run.distill_without_privacy(TOY, method).distilled) for k, method in methods.items()}
 
     @pytest.mark.parametrize("learn_labels", [False, True])
@@ -93,14 +94,14 @@ class TestKIP:
         assert 0.05 < np.abs(targets - one_hot(labels(3, 2), 3)).min(1).max() < 40 * 0.05
         assert not np.array_equal(made[True][1].X, made[False][1].X)
 
-    @pytest.mark.parametrize("kernel", [FCNTK(2), SCATTER], ids=["fc-ntk", "features"])
+    @pytest.mark.parametrize("kernel", [FCNTK(), SCATTER], ids=["fc-ntk", "features"])
     def test_a_step_is_adams_on_the_gradient_of_the_whole_loss(self, kernel):
-        method = tiny("kip", kernel=kernel, ridge=0.01, learning_rate=0.05, learn_labels=True)
+        method = tiny("kip", kernel=kernel, ridge=RIDGE, learning_rate=0.05, learn_labels=True)
         state, release = released(method, TOY, NonPrivateCurator(TOY, [1.0], 0))
         targets = one_hot(labels(3, 2), 3)
-        by_image, by_target = gradients_by_hand(kernel, state["images"], targets, 0.01, TOY)
+        by_image, by_target = gradients_by_hand(kernel, state["images"], targets, RIDGE, TOY)
         if kernel is not SCATTER:  # otherwise the release is the gradient by features
-            np.testing.assert_allclose(release.value, np.concatenate([by_image.ravel(), by_target.ravel()]), rtol=1e-3)
+            assert near(release.value[:-18], by_image.ravel(), 1e-3)
         assert near(release.value[-18:], by_target.ravel(), 1e-3)
         after = method.tell(state, release)
         # Adam's first step is as long as the learning rate wherever there is a gradient.
@@ -111,12 +112,12 @@ class TestKIP:
         assert clear.mean() > 0.5
 
     def test_targets_stay_unless_they_are_learned(self):
-        method = tiny("kip")
+        method = tiny("kip", ridge=RIDGE)
         state, release = released(method, TOY, NonPrivateCurator(TOY, [1.0], 0))
         np.testing.assert_array_equal(method.tell(state, release)["targets"], one_hot(labels(3, 2), 3))
 
     def test_batches_are_samples_of_the_records(self):
-        method = tiny("kip", learning_rate=0.05)
+        method = tiny("kip", ridge=RIDGE)
         _, whole = released(method, TOY, NonPrivateCurator(TOY, [1.0], 0))
         coins = np.random.default_rng((7, 0)).random(240) < 0.25
         _, part = released(method, TOY, NonPrivateCurator(TOY, [0.25], 7))
@@ -135,7 +136,10 @@ class TestKIP:
 class TestDPKIP:
     @pytest.mark.parametrize("kernel", [FCNTK(), SCATTER], ids=["fc-ntk", "features"])
     def test_without_noise_and_clipping_a_release_is_kips(self, kernel):
-        method = tiny("dp-kip", kernel=kernel, clip_norm=1.0)
+        method = tiny("dp-kip", kernel=kernel)
+        query, params = method.ask(method.init(KEY, SCHEMA))
+        norms = np.linalg.norm(contract.contributions(query, params, contract.rows_of(query, TOY), TOY.y), axis=1)
+        method = dataclasses.replace(method, clip_norm=2.0 * float(norms.max()))
         kip = tiny("kip", kernel=kernel, ridge=method.ridge)
         state, release = released(method, TOY, make_curator(TOY, entropy=NoNoise(), chunk=64))
         query, params = kip.ask({"images": state["images"], "targets": one_hot(labels(3, 2), 3)})
@@ -166,12 +170,12 @@ class TestDPKIP:
         assert np.abs(sets[0] - method.init(KEY, SCHEMA)["images"]).max() > 0.05
 
     def test_corrupted_pixels_stay_where_they_were(self):
-        method = tiny("dp-kip", corrupted=0.3, average=0.0, per_class=8)
+        method = tiny("dp-kip", corrupted=0.3, average=0.0)
         start = method.init(KEY, SCHEMA)
         X = run.distill(TOY, method, HUGE, entropy=SeededEntropy(1)).distilled.X
-        stayed = X == start["images"]
+        stayed = start["images"] == X
         fixed = ~start["kept"]
-        assert abs(fixed.mean() - 0.3) < 0.04
+        assert abs(fixed.mean() - 0.3) < 0.08
         assert stayed[fixed].all()
         at_bounds = np.abs(start["images"]) == 1.0
         assert not stayed[~fixed & ~at_bounds].any()
@@ -246,7 +250,7 @@ class TestDecoupledKIP:
         folder, result = paid
         before = RunLedger.read(folder)
         np.testing.assert_array_equal(run.finish_again(folder, method).X, result.X)
-        changes = {"per_class": 1, "steps": 300, "learning_rate": 0.03, "probes": 0.0, "image_seed": 3, "ridge": 1e-2}
+        changes = {"per_class": 1, "steps": 120, "learning_rate": 0.06, "probes": 0.0, "image_seed": 3, "ridge": 1e-2}
         method = dataclasses.replace(method, **changes)
         more = run.finish_again(folder, method, budget=HUGE)
         assert RunLedger.read(folder) == before
@@ -321,8 +325,8 @@ class TestRidge:
 
     @pytest.mark.parametrize("name", ["decoupled-kip", "dp-kip", "kip"])
     def test_more_support_records_than_features(self, name):
-        """30 of each class and 48 features: without a ridge there is no inverse."""
-        method = tiny(name, kernel=SCATTER, per_class=30, ridge=1e-30)
+        """20 of each class and 48 features: without a ridge there is no inverse."""
+        method = tiny(name, kernel=SCATTER, per_class=20, ridge=1e-30)
         distill = run.distill if method.private else run.distill_without_privacy
         with pytest.raises(ValueError, match=self.MESSAGE):
             distill(TOY, method)

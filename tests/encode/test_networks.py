@@ -1,6 +1,7 @@
 """The standard networks: their sizes as published, their values against NumPy, their parameters from the seed."""
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -185,6 +186,10 @@ def test_the_seed_decides_in_any_precision():
     assert hash(ResNet18(1)) == hash(ResNet18(1))
 
 
+def made(kind: Any, **fields):
+    return kind(**fields)
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [
@@ -192,12 +197,12 @@ def test_the_seed_decides_in_any_precision():
         (lambda: MLP(depth=0), r"Expected depth=0 > 0\."),
         (lambda: MLP(w_std=-1.0), r"Expected w_std=-1\.0 > 0\."),
         (lambda: MLP(b_std=-1.0), r"Expected b_std=-1\.0 >= 0\."),
-        (lambda: MLP(parameterisation="mup"), r"Expected parameterisation standard or ntk; got mup\."),
+        (lambda: made(MLP, parameterisation="mup"), r"Expected parameterisation standard or ntk; got mup\."),
         (lambda: MLP().init((4,), 0), r"Expected classes=0 > 0\."),
         (lambda: CNN(width=-3), r"Expected width=-3 > 0\."),
         (lambda: CNN().init((28, 28, 1), 0), r"Expected classes=0 > 0\."),
         (lambda: CNN().init((784,), 2), r"Expected shape=\(h, w, c\) with sides >= 2; got \(784,\)\."),
-        (lambda: LeNet(widths=(6, 16)), r"Expected four widths; got \(6, 16\)\."),
+        (lambda: made(LeNet, widths=(6, 16)), r"Expected four widths; got \(6, 16\)\."),
         (lambda: LeNet(widths=(6, 0, 1, 1)), r"Expected widths=\(6, 0, 1, 1\) > 0\."),
         (lambda: LeNet().init((15, 28, 1), 10), r"Expected shape=\(h, w, c\) with sides >= 16; got \(15, 28, 1\)\."),
         (lambda: ResNet18(width=20), r"Expected width=20 to be a multiple of groups=8\."),

@@ -21,7 +21,7 @@ QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes
 PRECISIONS = {np.float64: 1e-12, np.float32: 2e-6}
 
 
-def computed(function, *arrays, dtype=np.float64):
+def computed(function, *arrays, dtype: type = np.float64):
     with jax.enable_x64(dtype == np.float64):
         found = jax.jit(function, compiler_options=QUICK)(*(jnp.asarray(array, dtype) for array in arrays))
         assert all(leaf.dtype == dtype for leaf in jax.tree.leaves(found))
@@ -147,7 +147,7 @@ def test_gradient_against_finite_differences():
 
 def test_gradients_of_records_are_those_of_the_batch():
     rng = np.random.default_rng(3)
-    X, Z, W = (rng.normal(size=s).astype(np.float32) for s in ((2, 4, 4, 1), (3, 4, 4, 1), (2, 3)))
+    X, Z, W = (jnp.asarray(rng.normal(size=s), jnp.float32) for s in ((2, 4, 4, 1), (3, 4, 4, 1), (2, 3)))
     kernel = ConvNTK(1)
     each = jax.vmap(jax.grad(lambda Z, x, w: w @ kernel(x[None], Z)[0]), (None, 0, 0))
     of_sum = jax.grad(lambda Z: jnp.sum(W * kernel(X, Z)))
@@ -160,7 +160,7 @@ def test_blank_images_without_bias():
     kernel = ConvNTK(1, b_std=0.0)
     Z = np.random.default_rng(4).normal(size=(2, 4, 4, 1))
     X = np.concatenate([np.zeros((1, 4, 4, 1)), Z[:1]])
-    values, gradient = computed(lambda X: (kernel(X, Z), jax.grad(lambda X: kernel(X, Z).sum())(X)), X)
+    values, gradient = computed(lambda X, Z: (kernel(X, Z), jax.grad(lambda X: kernel(X, Z).sum())(X)), X, Z)
     np.testing.assert_array_equal(values[0], 0.0)
     np.testing.assert_array_equal(gradient[0], 0.0)
     assert np.isfinite(gradient).all()
@@ -180,6 +180,7 @@ def test_arc_cosines(dtype, precision):
 def test_memory_of_a_large_block():
     kernel, X = ConvNTK(), jax.ShapeDtypeStruct((500, 32, 32, 3), np.float32)
     sizes = jax.jit(lambda X, Z: kernel(X, Z), compiler_options=QUICK).lower(X, X).compile().memory_analysis()
+    assert sizes is not None
     assert 0.01e9 < sizes.temp_size_in_bytes < 0.5e9
 
 

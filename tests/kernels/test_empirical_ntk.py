@@ -20,7 +20,7 @@ QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes
 SMALL_LENET = LeNet(seed=5, widths=(3, 4, 6, 5))
 
 
-def computed(function, *arrays, dtype=np.float64):
+def computed(function, *arrays, dtype: type = np.float64):
     with jax.enable_x64(dtype == np.float64):
         found = jax.jit(function, compiler_options=QUICK)(*(jnp.asarray(array, dtype) for array in arrays))
         assert all(leaf.dtype == dtype for leaf in jax.tree.leaves(found))

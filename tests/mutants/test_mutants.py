@@ -21,13 +21,16 @@ import contract
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from dpdistill import run
 from dpdistill.data.records import Records
 from dpdistill.evaluate import score
-from dpdistill.methods import dos
-from dpdistill.private import accounting, checks, curator
+from dpdistill.methods import dos, dp_kip
+from dpdistill.methods.kip_gradient import FCNTKGradient
+from dpdistill.methods.softmax import SoftmaxQuery
+from dpdistill.private import accounting, checks, curator, linear
 from dpdistill.private.grid import Grid
 from dpdistill.private.ledger import RunLedger
 from dpdistill.private.noise import SeededEntropy, SystemEntropy
@@ -64,6 +67,7 @@ rounded_gaussian, poisson_coins = curator.rounded_gaussian, curator.poisson_coin
 draw_round, plain_sum, run_rounds = curator.Curator._draw, curator.Curator._sum, run.run_rounds
 compose, noise_for = accounting.compose, accounting.gaussian_noise_multiplier
 write, to_unit, commit = run.Result.save, Schema.to_unit, RunLedger.commit
+fc_ntk_norms, dp_kip_tell = FCNTKGradient.norms, dp_kip.DPKIP.tell
 
 
 # Noise.
@@ -258,6 +262,54 @@ def known_labels_only_by_class() -> Any:
             return plain_sum(self, query, rows_of, *others)
 
     return swap(curator._Room, "_sum", total)
+
+
+# Ghost clipping. Compiled functions are replaced by plain ones: the compiler would not see the mutant.
+
+
+def weights_are_not_applied() -> Any:
+    """Norms are computed, and gradients are added as they are: nothing is clipped."""
+
+    def total(query: Any, params: Any, coefficients: Any, w: Any) -> Any:
+        return query.weighted_sum(params, coefficients, jnp.where(w > 0, 1.0, 0.0))
+
+    return swap(linear, "_weighted_sum", total)
+
+
+def cross_term_is_forgotten() -> Any:
+    """|D X_s|^2 + |c x|^2 in the place of |D X_s + c x|^2: a norm that is too small for half of the records."""
+
+    def norms(self: Any, params: Any, coefficients: Any) -> Any:
+        (X, r, beta, c, own), k1 = coefficients, params["k1"]
+        a, K, scale = r @ params["alpha"].T, X @ params["X_s"].T, 3 * X.shape[1]
+        cross = 2 * c * (own * K - beta * ((a * K) @ k1.T) - a * ((beta * K) @ k1.T))
+        squares = jnp.square(fc_ntk_norms(self, params, coefficients)) - cross.sum(1) / scale**2
+        return jnp.sqrt(jnp.maximum(squares, 0.0))
+
+    plain = swap(linear, "_norms", lambda query, params, coefficients: query.norms(params, coefficients))
+    return both(plain, swap(FCNTKGradient, "norms", norms))
+
+
+def residuals_are_centred_over_the_batch() -> Any:
+    """Logits standardised over the batch: what is computed of a record depends on its neighbours."""
+
+    def coefficients(self: Any, params: Any, X: Any, y: Any) -> Any:
+        logits = X @ params
+        residuals = jax.nn.softmax(logits - logits.mean(0)) - jax.nn.one_hot(y, self.classes)
+        return X.astype(jnp.float64), residuals.astype(jnp.float64)
+
+    plain = swap(linear, "_coefficients", lambda query, params, X, y: query.coefficients(params, X, y))
+    return both(plain, swap(SoftmaxQuery, "coefficients", coefficients))
+
+
+def adam_meets_its_own_epsilon() -> Any:
+    """Sums of clipped gradients as they are, and Adam's usual 1e-8 beside them: a small clip norm moves nothing."""
+
+    def tell(self: Any, state: Any, release: Release) -> Any:
+        return dp_kip_tell(self, state, dataclasses.replace(release, stddev=1.0))
+
+    usual = swap(dp_kip.DPKIP, "_optimiser", lambda self: optax.adam(self.learning_rate))
+    return both(usual, swap(dp_kip, "_step", dp_kip._step.__wrapped__), swap(dp_kip.DPKIP, "tell", tell))
 
 
 # What leaves the room beside the releases.
@@ -466,6 +518,10 @@ MUTANTS = [
     (known_labels_only_by_class, contract.check_adversarial_records, "record of an unknown label"),
     (sums_kept_by_the_number_of_records, contract.check_replacements, "leaves the sum as it was"),
     (encoder_of_batches, contract.check_encoders_see_one_record, "other than its own row"),
+    (weights_are_not_applied, contract.check_ghost_sensitivity, "record moves the sum by more than"),
+    (cross_term_is_forgotten, contract.check_ghost_norms, "norm of a gradient is more than is stated"),
+    (residuals_are_centred_over_the_batch, contract.check_ghost_rows_stay, "depends on its place or its neighbours"),
+    (adam_meets_its_own_epsilon, contract.check_steps_without_the_clip_norm, "moves by less, or elsewhere"),
     (starts_from_real_images, only_releases_speak, "the images"),
     (raw_class_distribution, only_releases_speak, "labels are not the planned ones"),
     (plain_sum_beside_the_noisy_one, only_releases_speak, "the files"),

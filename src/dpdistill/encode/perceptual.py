@@ -49,9 +49,10 @@ class Perceptual:
 
     def __call__(self, X: Array) -> Array:
         """Features (n, d) of images X (n, h, w, c), in their precision; d = 557,066 for 32 x 32 and width 64."""
+        X = jnp.asarray(X)
         if X.ndim != 4:
             raise ValueError(f"Expected X of shape (n, h, w, c); got {X.shape}.")
-        network = self._network()
+        network, X = self._network(), X.astype(jnp.result_type(X, jnp.float32))
         params = jax.tree.map(lambda p: p.astype(X.dtype), network.init(X.shape[1:], self.classes))
         layers = [unit_rows(a.reshape(len(X), -1)) for a in network.activations(params, X)]
         return jnp.concatenate(layers, axis=1) / len(layers) ** 0.5

@@ -51,6 +51,7 @@ class DecoupledKIP:
     steps: int = finish_field(500, "steps of Adam on the support set")
     learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine")
     probes: float = finish_field(1.0, "weight of the outputs on public pictures beside the weights themselves; 0: none")
+    start_noise: float = finish_field(1.0, "standard deviation of the noise that the support set starts from")
     image_seed: int = finish_field(0, "public seed of the support set's start and of the pictures")
 
     title = "Decoupled KIP: a released classifier and a support set that teaches it"
@@ -72,6 +73,7 @@ class DecoupledKIP:
             per_class=self.per_class,
             steps=self.steps,
             learning_rate=self.learning_rate,
+            start_noise=self.start_noise,
         )
         check_share("momentum", self.momentum)
         check_ridge(self.ridge)
@@ -106,7 +108,7 @@ class DecoupledKIP:
         y = labels(classes, self.per_class)
         F = encode(encoder, leaves(schema.shape, PROBES, self.image_seed))
         key = jax.random.fold_in(jnp.asarray(state["key"]), self.image_seed)
-        X = start_support(key, classes, self.per_class, schema)
+        X = start_support(key, classes, self.per_class, schema, self.start_noise)
         optimiser = self._optimiser().init(jnp.asarray(X))
         for step in range(self.steps):
             by_feature = _by_feature(self, encode(encoder, X), one_hot(y, classes), W, F)

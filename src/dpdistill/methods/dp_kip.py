@@ -39,7 +39,7 @@ class DPKIP:
 
     For the FC-NTK and for kernels of fixed features no per-record gradient is ever formed; with features the release
     is the gradient with respect to the support set's features, and pixels follow by the chain rule. The support set
-    starts from noise in [-1, 1] and stays there; its labels are fixed. Adam sees sums in units of the noise, so that
+    starts from noise and stays in [-1, 1]; its labels are fixed. Adam sees sums in units of the noise, so that
     clip norms of 1e-7 do not meet its own epsilon.
 
     Guarantee: rounds releases of sensitivity C (add-or-remove); what is done with them is post-processing.
@@ -49,11 +49,12 @@ class DPKIP:
 
     kernel: Any = release_field(FCNTK(), "kernel of the regression: a name, see the table of kernels")
     per_class: int = release_field(10, "synthetic records a class")
-    rounds: int = release_field(1200, "noisy gradient steps")
-    sampling_prob: float = release_field(0.01, "Poisson sampling probability of a step")
-    ridge: float = release_field(1e-3, "regularisation, relative to the mean of the kernel's diagonal")
-    clip_norm: float = release_field(1e-6, "L2 bound of one record's gradient")
+    rounds: int = release_field(150, "noisy gradient steps")
+    sampling_prob: float = release_field(0.06, "Poisson sampling probability of a step")
+    ridge: float = release_field(1e-2, "regularisation, relative to the mean of the kernel's diagonal")
+    clip_norm: float = release_field(1e-2, "L2 bound of one record's gradient")
     learning_rate: float = release_field(0.1, "of Adam, decayed by a cosine")
+    start_noise: float = release_field(1.0, "standard deviation of the noise that the support set starts from")
     corrupted: float = release_field(0.0, "share of the pixels that are fixed to noise and left out of the gradient")
     average: float = release_field(0.9, "exponential average of the support set: it is what is handed out")
 
@@ -68,7 +69,11 @@ class DPKIP:
 
     def __post_init__(self) -> None:
         check_fields(
-            per_class=self.per_class, rounds=self.rounds, clip_norm=self.clip_norm, learning_rate=self.learning_rate
+            per_class=self.per_class,
+            rounds=self.rounds,
+            clip_norm=self.clip_norm,
+            learning_rate=self.learning_rate,
+            start_noise=self.start_noise,
         )
         check_share("corrupted", self.corrupted)
         check_share("average", self.average)
@@ -79,7 +84,7 @@ class DPKIP:
 
     def init(self, key: Array, schema: Schema, public: np.ndarray | None = None) -> Any:
         start_key, mask_key = jax.random.split(key)
-        images = start_support(start_key, len(schema.classes), self.per_class, schema)
+        images = start_support(start_key, len(schema.classes), self.per_class, schema, self.start_noise)
         kept = np.asarray(jax.random.uniform(mask_key, images.shape) >= self.corrupted)
         optimiser = jax.tree.map(np.asarray, self._optimiser().init(jnp.asarray(images)))
         return {

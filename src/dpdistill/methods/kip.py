@@ -76,6 +76,7 @@ class KIP:
     sampling_prob: float = release_field(0.02, "share of the records behind a step")
     ridge: float = release_field(1e-5, "regularisation, relative to the mean of the kernel's diagonal")
     learning_rate: float = release_field(0.02, "of Adam, decayed by a cosine")
+    start_noise: float = release_field(1.0, "standard deviation of the noise that the support set starts from")
     learn_labels: bool = release_field(False, "move the regression targets as well")
 
     title = "KIP: kernel inducing points (no privacy)"
@@ -83,7 +84,12 @@ class KIP:
     private = False
 
     def __post_init__(self) -> None:
-        check_fields(per_class=self.per_class, rounds=self.rounds, learning_rate=self.learning_rate)
+        check_fields(
+            per_class=self.per_class,
+            rounds=self.rounds,
+            learning_rate=self.learning_rate,
+            start_noise=self.start_noise,
+        )
         check_ridge(self.ridge)
 
     @property
@@ -95,7 +101,7 @@ class KIP:
 
     def init(self, key: Array, schema: Schema, public: np.ndarray | None = None) -> Any:
         classes = len(schema.classes)
-        images = start_support(key, classes, self.per_class, schema)
+        images = start_support(key, classes, self.per_class, schema, self.start_noise)
         support = {"images": images, "targets": one_hot(labels(classes, self.per_class), classes)}
         optimiser = jax.tree.map(np.asarray, self._optimiser().init(jax.tree.map(jnp.asarray, support)))
         return {**support, "optimiser": optimiser}

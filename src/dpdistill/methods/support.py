@@ -25,9 +25,9 @@ def labels(classes: int, per_class: int) -> np.ndarray:
     return np.repeat(np.arange(classes, dtype=np.int32), per_class)
 
 
-def start_support(key: Array, classes: int, per_class: int, schema: Schema) -> np.ndarray:
-    """A start that no record has touched: N(0, I), in the bounds of records."""
-    X = jax.random.normal(key, (classes * per_class, *schema.shape))
+def start_support(key: Array, classes: int, per_class: int, schema: Schema, noise: float) -> np.ndarray:
+    """A start that no record has touched: N(0, noise^2), in the bounds of records."""
+    X = noise * jax.random.normal(key, (classes * per_class, *schema.shape))
     return np.clip(np.asarray(X, np.float32), -1.0, 1.0)
 
 

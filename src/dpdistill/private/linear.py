@@ -33,8 +33,10 @@ def _norms(query: LinearQuery, params: Params, coefficients: Any) -> jax.Array:
 @partial(jax.jit, static_argnums=0)
 def _weighted_sum(query: LinearQuery, params: Params, coefficients: Any, w: np.ndarray) -> jax.Array:
     # The rows that are left out are replaced by zeros, not multiplied: 0 * NaN is NaN.
-    kept = jax.tree.map(lambda a: jnp.where((w > 0).reshape(-1, *[1] * (a.ndim - 1)), a, jnp.zeros((), a.dtype)), coefficients)
-    return query.weighted_sum(params, kept, w)
+    def keep(a: jax.Array) -> jax.Array:
+        return jnp.where((w > 0).reshape(-1, *[1] * (a.ndim - 1)), a, jnp.zeros((), a.dtype))
+
+    return query.weighted_sum(params, jax.tree.map(keep, coefficients), w)
 
 
 def release_linear(
