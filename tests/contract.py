@@ -268,13 +268,14 @@ class PrintingQuery:
 def tiny(name: str, **changes: Any) -> Any:
     """A method in a setting that takes a second."""
     networks = {"sampling_prob": 1.0, "width": 4, "per_class": 2}
+    gradients = {"rounds": 3, "per_class": 2, "clip_norm": 1e-6, "ridge": 1e-3}
     settings: dict[str, tuple[Any, dict]] = {
         "dos": (DOS, {**networks, "networks": 3, "steps": 4, "pilot_share": 0.05, "strategies": (), "expand": 1}),
         "ndpdc": (NDPDC, {**networks, "rounds": 4}),
         "ldpdc": (LDPDC, {"per_class": 2, "sampling_prob": 1.0}),
         "dm": (DM, {**networks, "rounds": 3, "sampling_prob": 0.5}),
         "decoupled-kip": (DecoupledKIP, {"kernel": SCATTER, "rounds": 3, "steps": 3, "per_class": 2, "probes": 0.5}),
-        "dp-kip": (DPKIP, {"kernel": FCNTK(), "rounds": 3, "sampling_prob": 1.0, "per_class": 2}),
+        "dp-kip": (DPKIP, {**gradients, "kernel": FCNTK(), "sampling_prob": 1.0}),
         "kip": (KIP, {"kernel": FCNTK(), "rounds": 3, "sampling_prob": 0.5, "per_class": 2}),
     }
     kind, fields = settings[name]
@@ -303,7 +304,7 @@ def release_shape(query: Any, params: Any, schema: Schema = SCHEMA) -> tuple[int
 
 
 def method_queries(schema: Schema = SCHEMA) -> dict[str, tuple[Any, Any]]:
-    """Every query of every private method, with params as the method makes them."""
+    """Every query by class of every private method, with params as the method makes them."""
     pilot, centred = asked(tiny("dos"), schema)
     _, augmented = asked(tiny("dos", strategies=("color", "crop", "cutout", "flip", "scale", "rotate")), schema)
     _, rotated = asked(
@@ -591,7 +592,7 @@ def check_ghost_rows_stay() -> None:
     check_coefficients_stay(query, params, rows_of(query, make_records(11)), np.arange(11) % 3, 4)
 
 
-EXACT = mpmath.MPContext()
+EXACT: Any = mpmath.MPContext()
 EXACT.prec = 2000
 """Sums and products of a few numbers of float64 are exact in so many bits."""
 
@@ -961,7 +962,8 @@ def check_score_is_the_final_iterate() -> None:
 
 def check_replace_one_costs_more() -> None:
     """sigma = 3.7306 costs epsilon 1 under add-or-remove and 2.155 under replace-one."""
-    for adjacency, truth in (("add-remove", 1.0), ("replace-one", 2.155)):
+    relations: tuple[tuple[Any, float], ...] = (("add-remove", 1.0), ("replace-one", 2.155))
+    for adjacency, truth in relations:
         schedule = Schedule((Stage(1),), (3.7306,), Budget(1.0, 1e-5, adjacency))
         assert abs(schedule.epsilon() - truth) < 2e-3, f"The epsilon under {adjacency} is not {truth}."
     sigma = accounting.calibrate((Stage(1),), Budget(1.0, 1e-5, "replace-one")).noise_multipliers[0]

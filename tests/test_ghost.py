@@ -49,8 +49,9 @@ def test_they_are_linear_queries_or_not():
 
 
 class TestSensitivity:
-    @pytest.mark.parametrize("clip_norm", [1e-6, 10.0])
-    @pytest.mark.parametrize("name", LINEAR)
+    @pytest.mark.parametrize(
+        ("name", "clip_norm"), [*((name, 1e-6) for name in LINEAR), ("softmax", 10.0), ("fc-ntk", 1.0)]
+    )
     def test_one_record_more_less_or_another(self, name, clip_norm):
         query, params = LINEAR[name]
         copies = contract.support_images()[[0, 3]].astype(np.float64)
@@ -175,7 +176,7 @@ class TestPlainGradients:
 
         def loss(images):
             alpha = np.asarray(params["alpha"], np.float32)
-            K_ss, K_ts = contract.SCATTER(images, images), contract.SCATTER(X, images)
+            K_ss, K_ts = contract.SCATTER(images, images), contract.SCATTER(jnp.asarray(X), images)
             A = K_ss + query.ridge * jnp.trace(K_ss) / SUPPORT * jnp.eye(SUPPORT)
             alpha = jnp.linalg.solve(A, one_hot(Y_S, CLASSES))
             return jnp.sum(jnp.square(K_ts @ alpha - one_hot(y, CLASSES))) / (2 * CLASSES)

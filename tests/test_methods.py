@@ -170,15 +170,18 @@ BAD = {
         *(("momentum", v, f"Expected 0.0 <= momentum={v} < 1") for v in (-0.1, 1.0, math.nan)),
         ("image_seed", -1, "Expected 0 <= image_seed=-1"),
         ("image_seed", 2**31, "image_seed=2147483648 < 2"),
+        ("start_noise", 0.0, "Expected start_noise=0.0 > 0"),
         ("kernel", FCNTK(), "Expected a kernel of fixed features; got kernel=FCNTK"),
     ],
     "dp-kip": [
+        ("start_noise", -0.1, "Expected start_noise=-0.1 > 0"),
         *((f, 0, f"Expected {f}=0 > 0") for f in ("per_class", "rounds", "clip_norm", "learning_rate", "ridge")),
         *((f, v, f"Expected {f}={v} > 0") for f in ("clip_norm", "ridge") for v in (-1.0, math.nan, math.inf)),
         *((f, v, f"Expected 0.0 <= {f}={v} < 1") for f in ("corrupted", "average") for v in (-0.1, 1.0, math.nan)),
         *(("sampling_prob", v, f"Expected 0 < sampling_prob={v} <= 1") for v in (0.0, 1.5, math.nan)),
     ],
     "kip": [
+        ("start_noise", math.nan, "Expected start_noise=nan > 0"),
         *((f, 0, f"Expected {f}=0 > 0") for f in ("per_class", "rounds", "learning_rate", "ridge")),
         *((f, v, f"Expected {f}={v} > 0") for f in ("learning_rate", "ridge") for v in (-1.0, math.nan, math.inf)),
         ("sampling_prob", 0.0, "sampling_prob=0.0"),
@@ -197,6 +200,7 @@ class TestPrivateMethods:
     def test_the_budget_is_spent_and_every_round_is_in_the_ledger_once(self, name, tmp_path):
         method = tiny(name, **({"sampling_prob": 0.5} if name in SAMPLING else {}))
         result = run.distill(RECORDS, method, BUDGET, run_dir=tmp_path / "run", entropy=SeededEntropy(3))
+        assert result.schedule is not None
         kept = RunLedger.read(tmp_path / "run")
         plan = method.plan()
         assert len(kept.events) == sum(stage.rounds for stage in plan) == result.schedule.rounds
@@ -216,6 +220,7 @@ class TestPrivateMethods:
         assert len(RunLedger.read(tmp_path / "run").events) == 2
         told = []
         result = run.distill(RECORDS, tiny(name), BUDGET, progress=lambda *said: told.append(said), **settings)
+        assert result.schedule is not None
         from_checkpoint = every == 0.0 or result.schedule.rounds == 2
         assert told[0] == ("releasing", 2 if from_checkpoint else 0, result.schedule.rounds)
         assert len(RunLedger.read(tmp_path / "run").events) == result.schedule.rounds
@@ -291,10 +296,12 @@ class TestFinishAgain:
     def test_tiles_are_saved_beside_the_set(self, paid, tmp_path):
         made = run.finish_again(paid[0], tiny("dos", expand=2))
         back = read_distilled(made.save(tmp_path / "shared"))
-        X, y, training = back.X, back.y, back.training
+        X, y, training, expanded = back.X, back.y, back.training, made.distilled.training
+        assert training is not None
+        assert expanded is not None
         assert (X.shape, training[0].shape) == ((6, 8, 8, 1), (24, 8, 8, 1))
         np.testing.assert_array_equal(training[1], np.repeat(y, 4))
-        np.testing.assert_allclose(training[0], made.distilled.training[0], atol=1e-6)
+        np.testing.assert_allclose(training[0], expanded[0], atol=1e-6)
 
     @pytest.mark.parametrize(
         ("changes", "named"),

@@ -309,7 +309,8 @@ def adam_meets_its_own_epsilon() -> Any:
         return dp_kip_tell(self, state, dataclasses.replace(release, stddev=1.0))
 
     usual = swap(dp_kip.DPKIP, "_optimiser", lambda self: optax.adam(self.learning_rate))
-    return both(usual, swap(dp_kip, "_step", dp_kip._step.__wrapped__), swap(dp_kip.DPKIP, "tell", tell))
+    step: Any = dp_kip._step
+    return both(usual, swap(dp_kip, "_step", step.__wrapped__), swap(dp_kip.DPKIP, "tell", tell))
 
 
 # What leaves the room beside the releases.

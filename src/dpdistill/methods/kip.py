@@ -75,7 +75,7 @@ class KIP:
     rounds: int = release_field(1000, "steps of Adam, each on a batch of records")
     sampling_prob: float = release_field(0.02, "share of the records behind a step")
     ridge: float = release_field(1e-5, "regularisation, relative to the mean of the kernel's diagonal")
-    learning_rate: float = release_field(0.02, "of Adam, decayed by a cosine")
+    learning_rate: float = release_field(0.15, "of Adam, decayed by a cosine")
     start_noise: float = release_field(1.0, "standard deviation of the noise that the support set starts from")
     learn_labels: bool = release_field(False, "move the regression targets as well")
 

@@ -255,7 +255,8 @@ class NonPrivateCurator(_Room):
             indices = np.flatnonzero(np.random.default_rng((self._seed, t)).random(len(self._records)) < q)
         if isinstance(query, LinearQuery):
             chunks = self._chunks(query.encoder, indices, self._compute.block)
-            return Release(t, sum_linear(query, params, chunks, len(self._records.schema.classes)), 0.0, None)
+            shape, classes = tuple(out.shape), len(self._records.schema.classes)
+            return Release(t, sum_linear(query, params, chunks, shape, classes), 0.0, None)
 
         def rows_of(X: np.ndarray, y: np.ndarray) -> jax.Array:
             return _plain_rows(query, params, X, y)

@@ -102,15 +102,17 @@ def release_linear(
     return (np.rint(total / step) + noise) * step, noise_multiplier * sensitivity
 
 
-def sum_linear(query: LinearQuery, params: Params, chunks: Iterable[Chunk], classes: int) -> np.ndarray:
+def sum_linear(
+    query: LinearQuery, params: Params, chunks: Iterable[Chunk], shape: tuple[int, ...], classes: int
+) -> np.ndarray:
     """Plain sum of the contributions, neither clipped nor noised: for the curator that gives no guarantee."""
-    total: np.ndarray | float = 0.0
+    total = np.zeros(shape, np.float64)
     with jax.enable_x64(True):
         for X, y, valid in chunks:
             known = np.isfinite(X.reshape(len(y), -1).sum(1)) & (np.arange(len(y)) < valid) & (y >= 0) & (y < classes)
             coefficients = _coefficients(query, params, *_only(known, X, y))
-            total = total + np.asarray(_weighted_sum(query, params, coefficients, known.astype(np.float64)))
-    return np.asarray(total)
+            total += np.asarray(_weighted_sum(query, params, coefficients, known.astype(np.float64)))
+    return total
 
 
 def step_and_sensitivity(clip_norm: float, dimension: int) -> tuple[float, float]:
