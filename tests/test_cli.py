@@ -386,8 +386,8 @@ TARGETS = np.random.default_rng(3).normal(size=(20, 10))
 class Kernelled(LDPDC):
     """Subset means again, with a kernel in the recipe, learned targets and a released classifier."""
 
-    kernel: Any = release_field(FeatureKernel(ENCODER), "kernel of the regression")  # noqa: RUF009
-    second: Any = finish_field(FCNTK(), "another kernel")  # noqa: RUF009
+    kernel: Any = release_field(FeatureKernel(ENCODER), "kernel of the regression")
+    second: Any = finish_field(FCNTK(), "another kernel")
     ridge: float = finish_field(0.5, "of the regression")
     name = "kernel-led"
 

@@ -100,7 +100,7 @@ def test_fields_as_json():
 
 @dataclass(frozen=True, kw_only=True)
 class Kernels:
-    kernel: Any = release_field(FCNTK(2), "a kernel")  # noqa: RUF009
+    kernel: Any = release_field(FCNTK(2), "a kernel")
     strategies: tuple[str, ...] = release_field(("crop",), "words")
 
 
