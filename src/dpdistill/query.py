@@ -14,6 +14,9 @@ Params = Any
 State = Any
 Array = Any
 
+MOST_ROWS = 512
+"""Most records of one call of a linear query: rounding grows with the length of a sum."""
+
 Progress = Callable[[str, int, int], None]
 """progress(stage, done, total): counts rounds or steps of public loops, never records."""
 

@@ -37,8 +37,8 @@ class WhiteScatterNet:
     strength: float = 1.0
 
     def __post_init__(self) -> None:
-        if not self.strength > 0:
-            raise ValueError(f"Expected strength={self.strength} > 0.")
+        if not 0 < self.strength < float("inf"):
+            raise ValueError(f"Expected strength={self.strength} > 0 and finite.")
 
     def __call__(self, X: Array) -> Array:
         """Features (n, d) of norm 1 of X (n, h, w, colours)."""

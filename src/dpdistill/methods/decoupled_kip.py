@@ -18,7 +18,7 @@ from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import one_hot, solve
 from dpdistill.methods.matching import check_fields, check_share
 from dpdistill.methods.softmax import SoftmaxQuery
-from dpdistill.methods.support import check_ridge, encode, labels, pull_back, start_support
+from dpdistill.methods.support import check_definite, check_ridge, encode, labels, pull_back, start_support
 from dpdistill.query import Distilled, Progress, Release, Stage, finish_field, no_progress, release_field
 from dpdistill.schema import Schema
 
@@ -112,6 +112,7 @@ class DecoupledKIP:
         optimiser = self._optimiser().init(jnp.asarray(X))
         for step in range(self.steps):
             by_feature = _by_feature(self, encode(encoder, X), one_hot(y, classes), W, F)
+            check_definite(np.asarray(by_feature), self.ridge)
             gradient = pull_back(encoder, X, np.asarray(by_feature))
             X, optimiser = _update(self, X, gradient, optimiser)
             if step % 10 == 9 or step + 1 == self.steps:

@@ -135,4 +135,5 @@ def _step(method: Any, state: Any, gradient: Array) -> Any:
     t = state["round"]
     decay = jnp.minimum(method.average, (1 + t) / (10 + t))
     average = decay * state["average"] + (1 - decay) * images
+    average = jnp.where(state["kept"], average, images)
     return {**state, "round": t + 1, "images": images, "average": average, "optimiser": optimiser}

@@ -16,7 +16,7 @@ from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import one_hot, solve
 from dpdistill.methods.matching import check_fields
-from dpdistill.methods.support import check_ridge, encode, labels, pull_back, start_support
+from dpdistill.methods.support import check_definite, check_ridge, encode, labels, pull_back, start_support
 from dpdistill.query import Distilled, Progress, Release, Stage, no_progress, release_field
 from dpdistill.schema import Schema
 
@@ -111,6 +111,7 @@ class KIP:
         return BatchGradient(self.kernel, self.ridge, self._encoder), (X, state["targets"])
 
     def tell(self, state: Any, release: Release) -> Any:
+        check_definite(release.value, self.ridge)
         X, Y = state["images"], state["targets"]
         gradient, by_target = np.split(release.value, [release.value.size - Y.size])
         gradient = gradient.reshape(len(X), -1)

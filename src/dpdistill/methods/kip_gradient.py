@@ -13,10 +13,9 @@ from jax import Array
 
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.ridge import solve
+from dpdistill.query import MOST_ROWS
 
 ROUNDING = 2.0**-53
-ROWS = 4096
-"""Most records of one call, and most terms of its sums besides: rounding grows with the length of a sum."""
 MOST = 2**18
 """Numbers of one slice of the quadratic form below: they bound the memory."""
 FLOOR = 2.0**-16
@@ -73,7 +72,7 @@ class FeatureGradient:
         T = (||a|| ||phi|| + ||S|| ||Phi_s||)^2, which is at least the sum of the absolute terms, the squared norm is
         off by at most (2 m + d + 32) 2 u T, u = 2^-53; the bound adds 2^-32 T, which is more while 2 m + d < 2^19.
         Hence ||u|| is at least 2^-16 of the norms of its own terms in the eyes of the clip, and rounding a record's
-        share, at most (4096 + m + 32) u of those norms, at most (4096 + m + 32) 2^-37 C: error_bound.
+        share, at most (512 + m + 32) u of those norms, at most (512 + m + 32) 2^-37 C: error_bound.
 
     Source: Vinaroz & Park, 2024 (DP-KIP-ScatterNet), algorithm 1; Goodfellow, 2015 (norms without gradients).
     """
@@ -86,7 +85,7 @@ class FeatureGradient:
 
     @property
     def error_bound(self) -> float:
-        return (ROWS + self.support + 32) * ROUNDING / FLOOR * self.clip_norm
+        return (MOST_ROWS + self.support + 32) * ROUNDING / FLOOR * self.clip_norm
 
     def contribution(self, params: Any, x: Array, y: Array) -> Array:
         Phi, alpha, inverse = params["Phi_s"], params["alpha"], params["inverse"]
@@ -152,7 +151,7 @@ class FCNTKGradient:
         R_s = |beta_s| (|k1| (|a| * ||x_j||))_s + |a_s| (|k1| (|beta| * ||x_j||))_s + |own_s| ||x_s|| + |c_s| ||x||,
         no term is left out of sum_s R_s^2, and the squared norm is off by at most
         (m^2 + 8 m + 2 d + classes^2 + 64) u of it, u = 2^-53; the bound adds 2^-32 of it, which is more for m <= 1000
-        and d < 2^19. A record's share is then rounded by at most (4096 + 3 m + 64) 2^-37 C: error_bound (3 m >= 2 m +
+        and d < 2^19. A record's share is then rounded by at most (512 + 3 m + 64) 2^-37 C: error_bound (3 m >= 2 m +
         classes, one record a class at least).
 
     Source: Vinaroz & Park, 2024, algorithm 1, with the FC-NTK; the closed form is ours.
@@ -171,7 +170,7 @@ class FCNTKGradient:
 
     @property
     def error_bound(self) -> float:
-        return (ROWS + 3 * self.support + 64) * ROUNDING / FLOOR * self.clip_norm
+        return (MOST_ROWS + 3 * self.support + 64) * ROUNDING / FLOOR * self.clip_norm
 
     def contribution(self, params: Any, x: Array, y: Array) -> Array:
         X, r, beta, c, own = (

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from dpdistill.query import MOST_ROWS
+
 ROUNDING = 2.0**-53
-ROWS = 4096
-"""Most records of one call: rounding grows with the length of a sum."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class SoftmaxQuery:
     Guarantee:
         The norm is a closed form of the coefficients (phi_i, p_i - y_i): two sums of squares in float64, whose relative
         error is below (d + 16) u, u = 2^-53; it is multiplied by 1 + 2^-20 (d < 2^32). A share of the weighted sum has
-        norm at most C and is added up with at most 4,096 others: error_bound = 4100 u C.
+        norm at most C and is added up with at most 511 others: error_bound = 516 u C.
 
     Source: Song et al., 2013 (Stochastic gradient descent with differentially private updates); Tramer & Boneh, 2021
     (Differentially private learning needs better features).
@@ -43,7 +43,7 @@ class SoftmaxQuery:
 
     @property
     def error_bound(self) -> float:
-        return (ROWS + 4) * ROUNDING * self.clip_norm
+        return (MOST_ROWS + 4) * ROUNDING * self.clip_norm
 
     def contribution(self, params: Any, x: Array, y: Array) -> Array:
         phi = x.astype(params.dtype)

@@ -72,6 +72,12 @@ def _inverse(K_ss: Array, ridge: float) -> Array:
     return cho_solve((jnp.linalg.cholesky(shift(K_ss, ridge)), True), jnp.eye(len(K_ss)))
 
 
+def check_definite(gradient: np.ndarray, ridge: float) -> None:
+    """Raise where a gradient through K_ss + ridge I is not a number."""
+    if not np.isfinite(gradient).all():
+        raise ValueError(f"K_ss + ridge*I is not positive definite: raise ridge (now {ridge:g}).")
+
+
 def feature_params(Phi_s: np.ndarray, y: np.ndarray, classes: int, ridge: float) -> dict[str, np.ndarray]:
     """Params of a FeatureGradient."""
     Phi = Phi_s.astype(np.float64)

@@ -22,7 +22,7 @@ from dpdistill.private.ledger import RunLedger
 from dpdistill.private.linear import release_linear, sum_linear
 from dpdistill.private.noise import Entropy, SystemEntropy, rounded_gaussian
 from dpdistill.private.sampling import poisson_coins
-from dpdistill.query import Encoder, LinearQuery, Params, Query, Release
+from dpdistill.query import MOST_ROWS, Encoder, LinearQuery, Params, Query, Release
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,20 @@ class Compute:
 
     Args:
         chunk: records a compiled call works on, >= 1.
-        block: the same for linear queries, whose work is a few matrix products.
+        block: the same for linear queries, whose work is a few matrix products, <= 512.
+
+    Raises:
+        ValueError: a number out of its range; the error bounds of linear queries rest on the block.
     """
 
     chunk: int = 32
     block: int = 128
+
+    def __post_init__(self) -> None:
+        if self.chunk < 1:
+            raise ValueError(f"Expected chunk={self.chunk} >= 1.")
+        if not 1 <= self.block <= MOST_ROWS:
+            raise ValueError(f"Expected 1 <= block={self.block} <= {MOST_ROWS}.")
 
 
 @partial(jax.jit, static_argnums=0)
