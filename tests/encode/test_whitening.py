@@ -83,9 +83,9 @@ class TestWhitening:
         encoder = WhiteScatterNet(NET, 0.5)
         np.testing.assert_allclose(features(encoder, X[2:3]), features(encoder, X)[2:3], atol=1e-6)
 
-    @pytest.mark.parametrize("strength", [0.0, -1.0, float("nan")])
+    @pytest.mark.parametrize("strength", [0.0, -1.0, float("nan"), float("inf")])
     def test_a_wrong_strength_is_named(self, strength):
-        with pytest.raises(ValueError, match=re.escape(f"Expected strength={strength} > 0.")):
+        with pytest.raises(ValueError, match=re.escape(f"Expected strength={strength} > 0 and finite.")):
             WhiteScatterNet(NET, strength)
 
 
