@@ -156,7 +156,7 @@ def make_curator(
 ) -> Curator:
     """The real curator on a ledger in memory."""
     schedule = schedule or full_batches()
-    return Curator(records, schedule, ledger or memory_ledger(schedule), entropy, Compute(chunk, chunk))
+    return Curator(records, schedule, ledger or memory_ledger(schedule), entropy, Compute(chunk, min(chunk, 512)))
 
 
 def grid_of(query: Any, params: Any, schema: Schema, n: int = 100) -> Grid:

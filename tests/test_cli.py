@@ -539,7 +539,7 @@ def fields_and_bad_values():
 
 def test_every_field_refuses_bad_values_by_name(tmp_path):
     for method, name, value in fields_and_bad_values():
-        privacy = ["--non-private"] if method == "dm" else []
+        privacy = ["--non-private"] if method in ("dm", "kip") else []
         setting = f"{name}={value}"
         sentence = refused(
             "distill", "digits:train", "--out", tmp_path / "x", "--method", method, "--set", setting, *privacy
@@ -558,7 +558,10 @@ WRONG = {
     "out without a value": (["distill", "digits:train", "--out"], "--out"),
     "two data": (["distill", "digits:train", "digits:test", *OUT], "digits:test"),
     "data and from": (["distill", "digits:train", *OUT, "--from", "x"], "one of the two"),
-    "unknown method": (["distill", "digits:train", *OUT, "--method", "nosuch"], "dos, ndpdc, ldpdc, dm"),
+    "unknown method": (
+        ["distill", "digits:train", *OUT, "--method", "nosuch"],
+        "dos, decoupled-kip, dp-kip, ndpdc, ldpdc, dm, kip",
+    ),
     "method without privacy": (["distill", "missing", *OUT, "--method", "dm"], "--non-private"),
     "unknown field": (["distill", "digits:train", *OUT, "--set", "nosuch=1"], "'nosuch'"),
     "set without equals": (["distill", "digits:train", *OUT, "--set", "steps"], "field=value"),

@@ -252,6 +252,10 @@ def regressions(
 def _parse(field: str, text: str, kind: Any) -> Any:
     if isinstance(kind, types.GenericAlias):
         return tuple(word for word in text.split(",") if word)
+    if kind is bool:
+        if text.lower() not in ("true", "false"):
+            raise DataError(f"Expected {field} as true or false; got {text!r}.")
+        return text.lower() == "true"
     try:
         return kind(text)
     except ValueError:
