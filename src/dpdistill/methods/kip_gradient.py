@@ -114,7 +114,7 @@ class FeatureGradient:
         aSk = dots["ab"] * _dot(a, K_ts) + dots["aa"] * _dot(beta, K_ts) + 2 * nu * _dot(a, K_ts)
         KSS = dots["aa"] * _dot(beta, Kb) + dots["bb"] * _dot(a, Ka) + (2 * dots["ab"] + 8 * nu) * _dot(a, Kb)
         squares = dots["aa"] * dots["xx"] - 2 * aSk + KSS + 4 * nu**2 * jnp.trace(K_ss)
-        size = 2 * jnp.sqrt(dots["aa"] * dots["bb"]) + 2 * jnp.abs(nu) * jnp.sqrt(1.0 * m)
+        size = 2 * (1 + self.ridge / m**0.5) * jnp.sqrt(dots["aa"] * dots["bb"])
         terms = jnp.sqrt(dots["aa"] * dots["xx"]) + size * jnp.sqrt(jnp.trace(K_ss))
         return jnp.sqrt(jnp.maximum(squares, 0.0) + FLOOR**2 * jnp.square(terms)) / classes
 

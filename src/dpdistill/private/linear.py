@@ -76,7 +76,7 @@ def release_linear(
         e a record and, for each of the m additions, half a unit in the last place (2^-53) of a sum of norm at most n C;
         the other half pays for the rounding of the scales. More than E is refused: that a data set is so large is not
         private (with e = 0 and chunks of 128, beyond ten million records). As for every query, a record's
-        coefficients must not depend on its place in a chunk.
+        coefficients and its norm bound must not depend on its place in a chunk.
     """
     d, C, error = math.prod(shape), query.clip_norm, query.error_bound
     E = SLACK / 2 * C
