@@ -47,7 +47,7 @@ from dpdistill.private.curator import Compute, Curator, CuratorError
 from dpdistill.private.grid import Grid, make_grid
 from dpdistill.private.ledger import RunLedger
 from dpdistill.private.noise import SeededEntropy
-from dpdistill.query import Event, Release, Stage
+from dpdistill.query import MOST_ROWS, Event, Release, Stage
 from dpdistill.schema import Schema
 
 NAMES = ("ant", "bee", "cat")
@@ -156,7 +156,7 @@ def make_curator(
 ) -> Curator:
     """The real curator on a ledger in memory."""
     schedule = schedule or full_batches()
-    return Curator(records, schedule, ledger or memory_ledger(schedule), entropy, Compute(chunk, min(chunk, 512)))
+    return Curator(records, schedule, ledger or memory_ledger(schedule), entropy, Compute(chunk, min(chunk, MOST_ROWS)))
 
 
 def grid_of(query: Any, params: Any, schema: Schema, n: int = 100) -> Grid:
@@ -506,7 +506,7 @@ def check_linear_is_plain(
 
 
 def check_coefficients_stay(query: Any, params: Any, X: np.ndarray, y: np.ndarray, block: int) -> None:
-    """The coefficients of a record are the same, bit by bit, in whatever place of a block, beside whatever others."""
+    """A record's coefficients and norm are the same, bit by bit, in whatever place of a block, beside any others."""
     n, rng = len(y), np.random.default_rng(6)
 
     def found(order: np.ndarray) -> list[np.ndarray]:
@@ -515,7 +515,9 @@ def check_coefficients_stay(query: Any, params: Any, X: np.ndarray, y: np.ndarra
             rows = order[start : start + block]
             part, labels = np.zeros((block, *X.shape[1:]), np.float32), np.zeros(block, np.int64)
             part[: len(rows)], labels[: len(rows)] = X[rows], y[rows]
-            leaves = jax.tree.leaves(coefficients_of(query, params, part, labels))
+            coefficients = coefficients_of(query, params, part, labels)
+            with jax.enable_x64(True):
+                leaves = [*jax.tree.leaves(coefficients), np.asarray(linear._norms(query, params, coefficients))]
             kept.append([leaf[: len(rows)] for leaf in leaves])
         return [np.concatenate(leaves) for leaves in zip(*kept, strict=True)]
 
@@ -531,7 +533,9 @@ def check_coefficients_stay(query: Any, params: Any, X: np.ndarray, y: np.ndarra
         np.arange(n - 1, n),
     ):
         for leaf, other in zip(first, found(order), strict=True):
-            np.testing.assert_array_equal(other, leaf[order], "A coefficient depends on its place or its neighbours.")
+            np.testing.assert_array_equal(
+                other, leaf[order], "A coefficient or norm depends on its place or neighbours."
+            )
 
 
 def check_features_stay(encoder: Any, records: Records, chunk: int) -> None:

@@ -18,7 +18,8 @@ from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import one_hot
 from dpdistill.methods import support
 from dpdistill.methods.kip_gradient import FCNTKGradient, FeatureGradient, PlainGradient
-from dpdistill.methods.support import dual, encode, labels
+from dpdistill.methods.matching import labels
+from dpdistill.methods.support import dual, encode
 from dpdistill.private.accounting import Budget
 from dpdistill.private.certificate import read_certificate
 from dpdistill.private.curator import NonPrivateCurator

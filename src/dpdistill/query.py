@@ -14,7 +14,7 @@ Params = Any
 State = Any
 Array = Any
 
-MOST_ROWS = 512
+MOST_ROWS = 128
 """Most records of one call of a linear query: rounding grows with the length of a sum."""
 
 Progress = Callable[[str, int, int], None]

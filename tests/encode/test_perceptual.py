@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpdistill.encode.perceptual import Perceptual, unit_rows
+from dpdistill.encode.perceptual import Perceptual
 from dpdistill.encode.resnet import ResNet18
+from dpdistill.encode.unit import unit_rows
 
 SHAPE = (8, 10, 2)
 ENCODER = Perceptual(seed=3, width=4, groups=2, classes=6)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpdistill.kernels.conv_ntk import ConvNTK, arc_cosines
+from dpdistill.kernels.conv_ntk import ConvNTK
 
 with np.load(Path(__file__).with_name("reference_ntk.npz")) as file:
     REFERENCE = dict(file)
@@ -165,16 +165,6 @@ def test_blank_images_without_bias():
     np.testing.assert_array_equal(gradient[0], 0.0)
     assert np.isfinite(gradient).all()
     assert np.abs(gradient[1]).max() > 0.01
-
-
-@pytest.mark.parametrize(("dtype", "precision"), [(np.float64, 1e-14), (np.float32, 5e-7)])
-def test_arc_cosines(dtype, precision):
-    cosine = np.concatenate([np.linspace(-1, 1, 2001), 1 - np.logspace(-5, -1, 50), [1.0000001, -1.0000001]])
-    kappa_0, kappa_1 = computed(arc_cosines, cosine, dtype=dtype)
-    cosine = np.clip(cosine.astype(dtype).astype(np.float64), -1, 1)
-    angle = np.arccos(cosine)
-    np.testing.assert_allclose(kappa_0, 1 - angle / np.pi, atol=precision)
-    np.testing.assert_allclose(kappa_1, (np.sin(angle) + (np.pi - angle) * cosine) / np.pi, atol=precision)
 
 
 def test_memory_of_a_large_block():

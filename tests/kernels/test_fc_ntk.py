@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpdistill.kernels.fc_ntk import FCNTK, kappa0, kappa1
+from dpdistill.kernels.fc_ntk import FCNTK
 
 with np.load(Path(__file__).with_name("reference_fc_ntk.npz")) as file:
     REFERENCE = dict(file)
@@ -58,18 +58,12 @@ def test_images_are_flattened():
 
 
 def test_one_hidden_layer_by_hand():
-    """Orthogonal x and z of square norm d: q = 0, kappa0 = 1/4, kappa1 = 1 / 2 pi."""
+    """Orthogonal x and z of square norm d: q = 0, kappa_0 = 1/2, kappa_1 = 1 / pi."""
     x, z = np.array([[np.sqrt(2.0), 0.0]]), np.array([[0.0, np.sqrt(2.0)]])
     kernel = FCNTK(1, w_std=3.0, b_std=0.0)
     assert computed(kernel, x, z, dtype=np.float64) == pytest.approx(9.0 / (2 * np.pi))
-    # <x, z> / d = 1: Theta = w^2 kappa0(1) + w^2 kappa1(1) = 9 (1/2 + 1/2).
+    # <x, z> / d = 1: Theta = w^2 kappa_0(1) / 2 + w^2 kappa_1(1) / 2 = 9 (1/2 + 1/2).
     assert computed(kernel, x, x, dtype=np.float64) == pytest.approx(9.0)
-
-
-@pytest.mark.parametrize(("c", "zero", "one"), [(1.0, 0.5, 0.5), (-1.0, 0.0, 0.0), (0.0, 0.25, 1 / (2 * np.pi))])
-def test_arc_cosines(c, zero, one):
-    assert float(kappa0(jnp.asarray(c))) == pytest.approx(zero, abs=1e-6)
-    assert float(kappa1(jnp.asarray(c))) == pytest.approx(one, abs=1e-6)
 
 
 @pytest.mark.parametrize(("depth", "b_std"), SETTINGS)
@@ -95,7 +89,7 @@ def test_the_gradient_is_finite_where_records_coincide_and_where_they_are_nothin
 def test_nothing_has_the_bias_only():
     zeros = np.zeros((1, 20))
     assert computed(FCNTK(1, b_std=0.0), zeros, X1, dtype=np.float64).tolist() == [[0.0] * 5]
-    # q = b^2: Theta = b^2 kappa0(1) + b^2 kappa1(1) + b^2 = 2 b^2, with kappa0(1) = kappa1(1) = 1/2.
+    # q = b^2: Theta = b^2 kappa_0(1) / 2 + b^2 kappa_1(1) / 2 + b^2 = 2 b^2, with kappa_0(1) = kappa_1(1) = 1.
     assert computed(FCNTK(1, w_std=1.0, b_std=0.5), zeros, zeros, dtype=np.float64) == pytest.approx(0.5)
 
 

@@ -521,7 +521,7 @@ MUTANTS = [
     (encoder_of_batches, contract.check_encoders_see_one_record, "other than its own row"),
     (weights_are_not_applied, contract.check_ghost_sensitivity, "record moves the sum by more than"),
     (cross_term_is_forgotten, contract.check_ghost_norms, "norm of a gradient is more than is stated"),
-    (residuals_are_centred_over_the_batch, contract.check_ghost_rows_stay, "depends on its place or its neighbours"),
+    (residuals_are_centred_over_the_batch, contract.check_ghost_rows_stay, "depends on its place or neighbours"),
     (adam_meets_its_own_epsilon, contract.check_steps_without_the_clip_norm, "moves by less, or elsewhere"),
     (starts_from_real_images, only_releases_speak, "the images"),
     (raw_class_distribution, only_releases_speak, "labels are not the planned ones"),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
 from jax import Array
+
+from dpdistill.encode.unit import unit_rows
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,4 @@ class Mirrored:
 
     def __call__(self, X: Array) -> Array:
         """Features (n, d) of norm 1 of X (n, h, w, c)."""
-        features = self.encoder(X) + self.encoder(X[:, :, ::-1])
-        squares = jnp.sum(jnp.square(features), 1, keepdims=True)
-        return features / jnp.sqrt(jnp.where(squares > 0, squares, 1.0))
+        return unit_rows(self.encoder(X) + self.encoder(X[:, :, ::-1]))

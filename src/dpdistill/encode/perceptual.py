@@ -10,6 +10,7 @@ from jax import Array
 
 from dpdistill.encode.networks import check_positive
 from dpdistill.encode.resnet import ResNet18
+from dpdistill.encode.unit import unit_rows
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,3 @@ class Perceptual:
 
     def _network(self) -> ResNet18:
         return ResNet18(self.seed, self.width, self.groups)
-
-
-def unit_rows(A: Array) -> Array:
-    """Rows of (n, d) divided by their norms; a row of zeros stays, with a gradient of zero."""
-    square = jnp.square(A).sum(1, keepdims=True)
-    some = square > 0
-    return A * jnp.where(some, jax.lax.rsqrt(jnp.where(some, square, 1)), 0)

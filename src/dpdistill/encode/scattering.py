@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 from jax.custom_batching import custom_vmap
 
+from dpdistill.encode.unit import unit_rows
 from dpdistill.encode.wavelets import Bank, Wavelets, bank_of
 
 
@@ -68,10 +69,7 @@ class ScatterNet:
         if self.groups:
             S = _standardise(S, self.groups, self.per_position)
         features = S.reshape(S.shape[0], -1)
-        if not self.normalise:
-            return features
-        squares = jnp.sum(jnp.square(features), 1, keepdims=True)
-        return features / jnp.sqrt(jnp.where(squares > 0, squares, 1.0))
+        return unit_rows(features) if self.normalise else features
 
     def maps(self, X: Array) -> Array:
         """Coefficients (n, colours, channels, h', w'), h' = h / 2^J and w' = w / 2^J for multiples of 2^J.

@@ -11,6 +11,7 @@ import numpy as np
 from jax import Array
 
 from dpdistill.encode.scattering import ScatterNet
+from dpdistill.encode.unit import unit_rows
 
 PICTURES = 2000
 
@@ -44,9 +45,7 @@ class WhiteScatterNet:
         """Features (n, d) of norm 1 of X (n, h, w, colours)."""
         P = jnp.asarray(_whitening(self.scattering, X.shape[1:], self.strength), X.dtype)
         S = self.scattering(X).reshape(len(X), len(P), -1)
-        features = jnp.einsum("ce,nep->ncp", P, S).reshape(len(X), -1)
-        squares = jnp.sum(jnp.square(features), 1, keepdims=True)
-        return features / jnp.sqrt(jnp.where(squares > 0, squares, 1.0))
+        return unit_rows(jnp.einsum("ce,nep->ncp", P, S).reshape(len(X), -1))
 
 
 @lru_cache(maxsize=8)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
-SMALLEST_SINE = 1e-2
-"""Derivatives treat two records at a smaller angle as if they were at this one, where d kappa0 / d cos would grow."""
+from dpdistill.kernels.arc_cosine import arc_cosines
 
 
 @dataclass(frozen=True)
@@ -17,7 +15,7 @@ class FCNTK:
     """Neural tangent kernel of flatten, depth x [dense, ReLU], dense, at infinite width.
 
         q(x, z) = W_std^2 <x, z> / d + b_std^2,   Theta <- q,   then a hidden layer:
-        Theta <- W_std^2 Theta kappa0(c) + q',   q <- q' = W_std^2 sqrt(q_xx q_zz) kappa1(c) + b_std^2,
+        Theta <- W_std^2 Theta kappa_0(c) / 2 + q',   q <- q' = W_std^2 sqrt(q_xx q_zz) kappa_1(c) / 2 + b_std^2,
         c = q_xz / sqrt(q_xx q_zz); the output layer has W_std 1
 
     A function of inner products only, so that gradients with respect to records follow from derivatives of a scalar.
@@ -67,42 +65,11 @@ class FCNTK:
             w = self.w_std**2 if layer < self.depth else 1.0
             product = q_x * q_z
             scale = jnp.sqrt(jnp.where(product > 0, product, 1.0))
-            c = jnp.where(product > 0, q / scale, 0.0)
-            q = w * jnp.where(product > 0, scale, 0.0) * kappa1(c) + b
+            kappa_0, kappa_1 = arc_cosines(jnp.where(product > 0, q / scale, 0.0))
+            q = w * jnp.where(product > 0, scale, 0.0) * kappa_1 / 2 + b
             q_x, q_z = w * q_x / 2 + b, w * q_z / 2 + b
-            theta = w * theta * kappa0(c) + q
+            theta = w * theta * kappa_0 / 2 + q
         return theta
-
-
-@jax.custom_jvp
-def kappa0(c: Array) -> Array:
-    """P(u > 0, v > 0) of standard normals of correlation c: (pi - arccos c) / 2 pi."""
-    return (jnp.pi - jnp.arccos(_cosine(c))) / (2 * jnp.pi)
-
-
-@jax.custom_jvp
-def kappa1(c: Array) -> Array:
-    """E[relu(u) relu(v)] of standard normals of correlation c: (sqrt(1 - c^2) + (pi - arccos c) c) / 2 pi."""
-    c = _cosine(c)
-    return (jnp.sqrt(1.0 - jnp.square(c)) + (jnp.pi - jnp.arccos(c)) * c) / (2 * jnp.pi)
-
-
-@kappa0.defjvp
-def _(primals: tuple, tangents: tuple) -> tuple:
-    (c,), (dc,) = primals, tangents
-    sine = jnp.sqrt(jnp.maximum(1.0 - jnp.square(c), SMALLEST_SINE**2))
-    return kappa0(c), dc / (2 * jnp.pi * sine)
-
-
-@kappa1.defjvp
-def _(primals: tuple, tangents: tuple) -> tuple:
-    (c,), (dc,) = primals, tangents
-    return kappa1(c), kappa0(c) * dc
-
-
-def _cosine(c: Array) -> Array:
-    """c in [-1, 1]; within rounding of 1 it is 1: arccos would turn an error of u into one of sqrt(2 u)."""
-    return jnp.where(c > 1.0 - 32 * jnp.finfo(c.dtype).eps, 1.0, jnp.clip(c, -1.0, 1.0))
 
 
 def _squares(X: Array) -> Array:

@@ -27,6 +27,16 @@ def solve(K_ss: Array, Y_s: Array, ridge: float | Array) -> Array:
     return cho_solve((jnp.linalg.cholesky(shift(K_ss, ridge)), True), Y_s)
 
 
+def check_definite(values: Array | np.ndarray, ridge: float) -> None:
+    """Raise where what was computed from the Cholesky factor is not finite.
+
+    Raises:
+        ValueError: with the ridge.
+    """
+    if not np.isfinite(np.asarray(values)).all():
+        raise ValueError(f"K_ss + ridge*I is not positive definite: raise ridge (now {float(ridge):g}).")
+
+
 def fit(kernel: Any, X_s: Array, Y_s: Array, ridge: float) -> Array:
     """Dual weights of kernel ridge regression on a support set.
 
@@ -45,8 +55,7 @@ def fit(kernel: Any, X_s: Array, Y_s: Array, ridge: float) -> Array:
         ValueError: a matrix that is not positive definite; the text names the ridge.
     """
     alpha = _fit(kernel, X_s, Y_s, ridge)
-    if not np.isfinite(np.asarray(alpha)).all():
-        raise ValueError(f"K_ss + ridge*I is not positive definite: raise ridge (now {float(ridge):g}).")
+    check_definite(alpha, ridge)
     return alpha
 
 

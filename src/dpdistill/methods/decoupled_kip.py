@@ -15,10 +15,10 @@ from jax import Array
 
 from dpdistill.encode.whitening import WhiteScatterNet, leaves
 from dpdistill.kernels.feature import FeatureKernel
-from dpdistill.kernels.ridge import one_hot, solve
-from dpdistill.methods.matching import check_fields, check_share
+from dpdistill.kernels.ridge import check_definite, one_hot, solve
+from dpdistill.methods.matching import check_fields, check_share, labels
 from dpdistill.methods.softmax import SoftmaxQuery
-from dpdistill.methods.support import check_definite, check_ridge, encode, labels, pull_back, start_support
+from dpdistill.methods.support import adam, encode, pull_back, start_support
 from dpdistill.query import Distilled, Progress, Release, Stage, finish_field, no_progress, release_field
 from dpdistill.schema import Schema
 
@@ -74,9 +74,9 @@ class DecoupledKIP:
             steps=self.steps,
             learning_rate=self.learning_rate,
             start_noise=self.start_noise,
+            ridge=self.ridge,
         )
         check_share("momentum", self.momentum)
-        check_ridge(self.ridge)
         if not self.probes >= 0 or not math.isfinite(self.probes):
             raise ValueError(f"Expected probes={self.probes} >= 0.")
         if not 0 <= self.image_seed < 2**31:
@@ -120,7 +120,7 @@ class DecoupledKIP:
         return Distilled(np.asarray(X), y, schema, classifier=W)
 
     def _optimiser(self) -> optax.GradientTransformation:
-        return optax.adam(optax.cosine_decay_schedule(self.learning_rate, self.steps), eps=1e-12)
+        return adam(self.learning_rate, self.steps)
 
 
 @partial(jax.jit, static_argnums=0)

@@ -22,6 +22,7 @@ from dpdistill.methods.matching import (
     check_share,
     check_strategies,
     counts_of,
+    labels,
     network,
     put,
     signal_of,
@@ -147,7 +148,7 @@ class DOS:
 
     def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
         classes = len(schema.classes)
-        y = np.repeat(np.arange(classes, dtype=np.int32), self.per_class)
+        y = labels(classes, self.per_class)
         counts = counts_of(state["signals"][:, :, 0], self.query(), self.sampling_prob, self.count_floor)
         targets = state["signals"][:, :, 1:] / (self.sampling_prob * counts[:, None])
         images = self._start(state, schema)

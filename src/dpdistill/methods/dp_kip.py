@@ -16,13 +16,12 @@ from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import one_hot
 from dpdistill.methods.kip_gradient import FCNTKGradient, FeatureGradient, PlainGradient
-from dpdistill.methods.matching import check_fields, check_share
+from dpdistill.methods.matching import check_fields, check_share, labels
 from dpdistill.methods.support import (
-    check_ridge,
+    adam,
     encode,
     fc_ntk_params,
     feature_params,
-    labels,
     pull_back,
     start_support,
 )
@@ -74,10 +73,10 @@ class DPKIP:
             clip_norm=self.clip_norm,
             learning_rate=self.learning_rate,
             start_noise=self.start_noise,
+            ridge=self.ridge,
         )
         check_share("corrupted", self.corrupted)
         check_share("average", self.average)
-        check_ridge(self.ridge)
 
     def plan(self) -> tuple[Stage, ...]:
         return (Stage(self.rounds, self.sampling_prob),)
@@ -124,7 +123,7 @@ class DPKIP:
         return Distilled(np.asarray(state["average"]), labels(len(schema.classes), self.per_class), schema)
 
     def _optimiser(self) -> optax.GradientTransformation:
-        return optax.adam(optax.cosine_decay_schedule(self.learning_rate, self.rounds), eps=1e-12)
+        return adam(self.learning_rate, self.rounds)
 
 
 @partial(jax.jit, static_argnums=0)

@@ -14,9 +14,9 @@ from jax import Array
 
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
-from dpdistill.kernels.ridge import one_hot, solve
-from dpdistill.methods.matching import check_fields
-from dpdistill.methods.support import check_definite, check_ridge, encode, labels, pull_back, start_support
+from dpdistill.kernels.ridge import check_definite, one_hot, solve
+from dpdistill.methods.matching import check_fields, labels
+from dpdistill.methods.support import adam, encode, pull_back, start_support
 from dpdistill.query import Distilled, Progress, Release, Stage, no_progress, release_field
 from dpdistill.schema import Schema
 
@@ -89,8 +89,8 @@ class KIP:
             rounds=self.rounds,
             learning_rate=self.learning_rate,
             start_noise=self.start_noise,
+            ridge=self.ridge,
         )
-        check_ridge(self.ridge)
 
     @property
     def _encoder(self) -> Any:
@@ -126,7 +126,7 @@ class KIP:
         return Distilled(np.asarray(state["images"]), y, schema, targets=targets)
 
     def _optimiser(self) -> optax.GradientTransformation:
-        return optax.adam(optax.cosine_decay_schedule(self.learning_rate, self.rounds), eps=1e-12)
+        return adam(self.learning_rate, self.rounds)
 
 
 @partial(jax.jit, static_argnums=0)

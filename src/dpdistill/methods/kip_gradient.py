@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -16,10 +15,12 @@ from dpdistill.kernels.ridge import solve
 from dpdistill.query import MOST_ROWS
 
 ROUNDING = 2.0**-53
-MOST = 2**18
+MOST = 2**16
 """Numbers of one slice of the quadratic form below: they bound the memory."""
 FLOOR = 2.0**-16
 """A norm is taken to be at least this share of its terms, so that weights cannot blow rounding up."""
+MOST_TERMS = 10**6
+"""FLOOR^2 = 2^-32 is more than 2^-52 of so many terms, with 4 % to spare for products of errors."""
 
 
 def loss_of(kernel: Any, X_s: Array, Y_s: Array, ridge: float, x: Array, target: Array) -> Array:
@@ -70,9 +71,9 @@ class FeatureGradient:
     Guarantee:
         A function of the coefficients (phi, a, beta), which count as exact. With
         T = (||a|| ||phi|| + ||S|| ||Phi_s||)^2, which is at least the sum of the absolute terms, the squared norm is
-        off by at most (2 m + d + 32) 2 u T, u = 2^-53; the bound adds 2^-32 T, which is more while 2 m + d < 2^19.
+        off by at most (2 m + d + 32) 2 u T, u = 2^-53; the bound adds 2^-32 T, which is more for 2 m + d <= MOST_TERMS.
         Hence ||u|| is at least 2^-16 of the norms of its own terms in the eyes of the clip, and rounding a record's
-        share, at most (512 + m + 32) u of those norms, at most (512 + m + 32) 2^-37 C: error_bound.
+        share, at most (128 + m + 32) u of those norms, at most (128 + m + 32) 2^-37 C: error_bound.
 
     Source: Vinaroz & Park, 2024 (DP-KIP-ScatterNet), algorithm 1; Goodfellow, 2015 (norms without gradients).
     """
@@ -150,9 +151,9 @@ class FCNTKGradient:
         |r| and
         R_s = |beta_s| (|k1| (|a| * ||x_j||))_s + |a_s| (|k1| (|beta| * ||x_j||))_s + |own_s| ||x_s|| + |c_s| ||x||,
         no term is left out of sum_s R_s^2, and the squared norm is off by at most
-        (m^2 + 8 m + 2 d + classes^2 + 64) u of it, u = 2^-53; the bound adds 2^-32 of it, which is more for m <= 1000
-        and d < 2^19. A record's share is then rounded by at most (512 + 3 m + 64) 2^-37 C: error_bound (3 m >= 2 m +
-        classes, one record a class at least).
+        (m^2 + 8 m + 2 d + classes^2 + 64) u of it, u = 2^-53; the bound adds 2^-32 of it, which is more while the
+        bracket is at most 2 MOST_TERMS. A record's share is then rounded by at most (128 + 3 m + 64) 2^-37 C:
+        error_bound (3 m >= 2 m + classes, one record a class at least).
 
     Source: Vinaroz & Park, 2024, algorithm 1, with the FC-NTK; the closed form is ours.
     """
@@ -219,25 +220,27 @@ def _biquadratic(alpha: Array, k1: Array, G: Array, r: Array, beta: Array) -> Ar
 
     T_cd = G * (k1^T diag(alpha_c alpha_d) k1) + 2 alpha_d [(alpha_c * k1) G * k1]
            + diag of (alpha_c * k1) G (alpha_d * k1)^T;
-    of the symmetric pairs (c, d) one half is kept, and some rows of T at a time.
+    of the symmetric pairs (c, d) and (s, k) one half is kept, the latter by circular diagonals k = s + h mod m.
     """
     m, classes = alpha.shape
     c, d = np.triu_indices(classes)
     half = (alpha.T[:, None, :] * k1) @ G * k1  # (classes, s, k)
-    diagonal = jnp.einsum("csj,jd->cds", half, alpha)[c, d]
     pairs, products = jnp.where(c == d, 1.0, 2.0) * r[:, c] * r[:, d], (alpha[:, c] * alpha[:, d]).T
-    size = next(size for size in range(min(m, max(1, MOST // m**2)), 0, -1) if m % size == 0)
+    slices = -(-(m // 2 + 1) // max(1, MOST // m**2))
+    h = np.arange(-(-(m // 2 + 1) // slices) * slices).reshape(slices, -1, 1)
+    times = np.select([h > m // 2, (h == 0) | (2 * h == m)], [0.0, 1.0], 2.0)
+    s, k = np.arange(m), (np.arange(m) + h) % m
 
-    def rows(total: Array, start: Array) -> tuple[Array, None]:
-        cut = partial(jax.lax.dynamic_slice_in_dim, start_index=start, slice_size=size)
-        columns = (cut(k1, axis=1)[:, :, None] * k1[:, None, :]).reshape(m, -1)
-        T = (products @ columns).reshape(-1, size, m) * cut(G)
-        H, A, j = cut(half, axis=1), cut(alpha).T[:, :, None], jnp.arange(size)
-        T = (T + A[c] * H[d] + A[d] * H[c]).at[:, j, start + j].add(cut(diagonal, axis=1))
-        by_row = (pairs @ T.reshape(len(T), -1)).reshape(-1, size, m)
-        return total + _dot(cut(beta, axis=1), _dot(by_row, beta[:, None])), None
+    def add(total: Array, diagonals: tuple[Array, Array]) -> tuple[Array, None]:
+        k, times = diagonals  # (size, m), (size, 1)
+        T = (products @ (k1[:, None] * k1[:, k]).reshape(m, -1)).reshape(-1, *k.shape) * G[s, k]
+        A, H, A_k, H_k = alpha.T[:, None], half[:, s, k], alpha.T[:, k], half[:, k, s]
+        T = times * (T + (A[c] * H[d] + A[d] * H[c] + A_k[c] * H_k[d] + A_k[d] * H_k[c]) / 2)
+        squares = (beta[:, None] * beta[:, k]).reshape(len(r), -1)
+        return total + _dot(squares @ T.reshape(len(T), -1).T, pairs), None
 
-    return jax.lax.scan(rows, jnp.zeros(len(r)), jnp.arange(0, m, size))[0]
+    diagonal = jnp.einsum("csj,jd->cds", half, alpha)[c, d]
+    return jax.lax.scan(add, _dot(jnp.square(beta) @ diagonal.T, pairs), (k, times))[0]
 
 
 def derivatives(kernel: FCNTK, xz: Array, xx: Array, zz: Array) -> tuple[Array, Array, Array]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jax import Array
 
-from dpdistill.methods.matching import PixelQuery, check_fields, check_share, counts_of, put
+from dpdistill.methods.matching import PixelQuery, check_fields, check_share, counts_of, labels, put
 from dpdistill.query import Distilled, Progress, Release, Stage, finish_field, no_progress, release_field
 from dpdistill.schema import Schema
 
@@ -55,4 +55,4 @@ class LDPDC:
         counts = counts_of(sums[:, :, 0], query, self.sampling_prob, self.count_floor)
         means = sums[:, :, 1:].transpose(1, 0, 2) / (self.sampling_prob * counts[:, None, None])
         X = np.clip(means, -1.0, 1.0).reshape(-1, *schema.shape).astype(np.float32)
-        return Distilled(X, np.repeat(np.arange(classes, dtype=np.int32), self.per_class), schema)
+        return Distilled(X, labels(classes, self.per_class), schema)

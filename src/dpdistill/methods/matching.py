@@ -174,6 +174,11 @@ def check_strategies(strategies: tuple[str, ...]) -> None:
         raise ValueError(f"Expected strategies among {', '.join(STRATEGIES)}; got {', '.join(unknown)}.")
 
 
+def labels(classes: int, per_class: int) -> np.ndarray:
+    """Class indices of a synthetic set, (m,): per_class of each, in order."""
+    return np.repeat(np.arange(classes, dtype=np.int32), per_class)
+
+
 def start_images(key: Array, m: int, schema: Schema) -> Array:
     """m images from N(0, I): a start that no record has touched."""
     return jax.random.normal(key, (m, *schema.shape))

@@ -12,7 +12,7 @@ import numpy as np
 import optax
 from jax import Array
 
-from dpdistill.methods.matching import network, signal_of, start_images
+from dpdistill.methods.matching import labels, network, signal_of, start_images
 from dpdistill.query import Distilled, Progress, Release, Stage, no_progress
 from dpdistill.schema import Schema
 
@@ -59,7 +59,7 @@ class Stepwise(ABC):
 
     def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
         X = np.clip(np.asarray(state["average"]), -1.0, 1.0)
-        return Distilled(X, np.repeat(np.arange(len(schema.classes), dtype=np.int32), self.per_class), schema)
+        return Distilled(X, labels(len(schema.classes), self.per_class), schema)
 
 
 def _params(method: Stepwise, state: Any) -> Any:

@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-import math
-from functools import partial
+import importlib
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jax import Array
-from jax.scipy.linalg import cho_solve
+from threadpoolctl import ThreadpoolController
 
 from dpdistill.kernels.fc_ntk import FCNTK
-from dpdistill.kernels.ridge import one_hot, shift
-from dpdistill.methods.kip_gradient import derivatives
+from dpdistill.kernels.ridge import check_definite, one_hot, solve
+from dpdistill.methods.kip_gradient import MOST_TERMS, derivatives
+from dpdistill.methods.matching import start_images
 from dpdistill.schema import Schema
 
 CACHED_IMAGES = 20
 
 
-def labels(classes: int, per_class: int) -> np.ndarray:
-    """Class indices of a support set, (m,): per_class of each, in order."""
-    return np.repeat(np.arange(classes, dtype=np.int32), per_class)
-
-
 def start_support(key: Array, classes: int, per_class: int, schema: Schema, noise: float) -> np.ndarray:
     """A start that no record has touched: N(0, noise^2), in the bounds of records."""
-    X = noise * jax.random.normal(key, (classes * per_class, *schema.shape))
+    X = noise * start_images(key, classes * per_class, schema)
     return np.clip(np.asarray(X, np.float32), -1.0, 1.0)
+
+
+def adam(learning_rate: float, steps: int) -> optax.GradientTransformation:
+    """Adam, decayed by a cosine, with an epsilon that no gradient meets."""
+    return optax.adam(optax.cosine_decay_schedule(learning_rate, steps), eps=1e-12)
 
 
 def encode(encoder: Any, X: Array | np.ndarray) -> np.ndarray:
@@ -60,34 +62,56 @@ def dual(K_ss: np.ndarray, y: np.ndarray, classes: int, ridge: float) -> tuple[n
     Raises:
         ValueError: A is not positive definite.
     """
-    with jax.enable_x64(True):
-        inverse = np.asarray(_inverse(K_ss.astype(np.float64), ridge))
-    if not np.isfinite(inverse).all():
-        raise ValueError(f"K_ss + ridge*I is not positive definite: raise ridge (now {ridge:g}).")
-    return inverse @ one_hot(y, classes, np.float64), inverse
+    with jax.enable_x64(True), _blas().limit(limits=1, user_api="blas"):
+        alpha, inverse = (
+            np.asarray(a) for a in _dual(np.asarray(K_ss, np.float64), one_hot(y, classes, np.float64), ridge)
+        )
+    check_definite(inverse, ridge)
+    return alpha, inverse
+
+
+@lru_cache(maxsize=1)
+def _blas() -> ThreadpoolController:
+    """The library behind a Cholesky factor: its threads would keep a core busy for 20 ms after each call."""
+    importlib.import_module("scipy.linalg")
+    return ThreadpoolController()
 
 
 @jax.jit
-def _inverse(K_ss: Array, ridge: float) -> Array:
-    return cho_solve((jnp.linalg.cholesky(shift(K_ss, ridge)), True), jnp.eye(len(K_ss)))
+def _dual(K_ss: Array, Y_s: Array, ridge: float) -> tuple[Array, Array]:
+    inverse = solve(K_ss, jnp.eye(len(K_ss)), ridge)
+    return inverse @ Y_s, inverse
 
 
-def check_definite(gradient: np.ndarray, ridge: float) -> None:
-    """Raise where a gradient through K_ss + ridge I is not a number."""
-    if not np.isfinite(gradient).all():
-        raise ValueError(f"K_ss + ridge*I is not positive definite: raise ridge (now {ridge:g}).")
+@jax.jit
+def _gram(Phi: Array) -> Array:
+    return Phi @ Phi.T
 
 
 def feature_params(Phi_s: np.ndarray, y: np.ndarray, classes: int, ridge: float) -> dict[str, np.ndarray]:
-    """Params of a FeatureGradient."""
+    """Params of a FeatureGradient.
+
+    Raises:
+        ValueError: more features than the proof of its norms covers.
+    """
     Phi = Phi_s.astype(np.float64)
-    alpha, inverse = dual(Phi @ Phi.T, y, classes, ridge)
+    if 2 * len(Phi) + Phi.shape[1] > MOST_TERMS:
+        raise ValueError(f"Expected 2 * {len(Phi)} support records + features <= {MOST_TERMS}; got {Phi.shape[1]}.")
+    with jax.enable_x64(True):
+        K_ss = np.asarray(_gram(Phi))
+    alpha, inverse = dual(K_ss, y, classes, ridge)
     return {"Phi_s": Phi, "alpha": alpha, "inverse": inverse}
 
 
 def fc_ntk_params(kernel: FCNTK, X_s: np.ndarray, y: np.ndarray, classes: int, ridge: float) -> dict[str, np.ndarray]:
-    """Params of an FCNTKGradient."""
+    """Params of an FCNTKGradient.
+
+    Raises:
+        ValueError: more records, pixels or classes than the proof of its norms covers.
+    """
     X, m = X_s.reshape(len(X_s), -1).astype(np.float64), len(X_s)
+    if m**2 + 8 * m + 2 * X.shape[1] + classes**2 + 64 > 2 * MOST_TERMS:
+        raise ValueError(f"Expected fewer of {m} support records, {X.shape[1]} pixels and {classes} classes.")
     with jax.enable_x64(True):
         K, k1, k2, k0 = (np.asarray(a) for a in _fc_ntk_blocks(kernel, X))
     alpha, inverse = dual(K, y, classes, ridge)
@@ -101,9 +125,3 @@ def _fc_ntk_blocks(kernel: FCNTK, X: Array) -> tuple[Array, Array, Array, Array]
     q = jnp.diag(gram)
     k, k1, k2 = derivatives(kernel, gram, *jnp.broadcast_arrays(q[None, :], q[:, None]))
     return k, k1, k2, jax.vmap(jax.grad(lambda t: kernel.of_products(t, t, t)))(q)
-
-
-def check_ridge(ridge: float) -> None:
-    """Raise on a ridge that is not > 0."""
-    if not ridge > 0 or not math.isfinite(ridge):
-        raise ValueError(f"Expected ridge={ridge} > 0.")

@@ -31,7 +31,7 @@ class Compute:
 
     Args:
         chunk: records a compiled call works on, >= 1.
-        block: the same for linear queries, whose work is a few matrix products, <= 512.
+        block: the same for linear queries, whose work is a few matrix products, <= 128.
 
     Raises:
         ValueError: a number out of its range; the error bounds of linear queries rest on the block.

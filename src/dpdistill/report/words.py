@@ -14,6 +14,10 @@ KINDS = {
     "FeatureKernel": "the inner product of features",
     "ScatterNet": "two layers of wavelets and moduli",
     "WhiteScatterNet": "a ScatterNet whose channels are decorrelated on public drawings",
+    "Mirrored": "features that do not tell a record from its mirror image",
+    "Perceptual": "the activations of all layers of an untrained ResNet-18",
+    "LeNet": "a small convolutional network",
+    "ResNet18": "a residual network of 18 layers",
 }
 """What a kernel, or a part of one, is."""
 

@@ -1,0 +1,13 @@
+"""Features of norm 1."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import Array
+
+
+def unit_rows(A: Array) -> Array:
+    """Rows of (n, d) divided by their norms; a row of zeros stays, with a gradient of zero."""
+    squares = jnp.sum(jnp.square(A), 1, keepdims=True)
+    some = squares > 0
+    return A * jnp.where(some, 1.0 / jnp.sqrt(jnp.where(some, squares, 1.0)), 0.0)
