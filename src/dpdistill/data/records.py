@@ -10,17 +10,17 @@ import numpy as np
 from PIL import Image
 
 from dpdistill.data.options import Bounds, Classes, parse_bounds, parse_classes, parse_resize
-from dpdistill.schema import DataError, Schema
+from dpdistill.schema import DataError, Schema, TableSchema
 
 _CHUNK = 4_096
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Records:
-    """Labelled images and what is public about them. They are never shown and never pickled.
+    """Labelled images or table rows and what is public about them. They are never shown and never pickled.
 
     Args:
-        X: raw values of the schema's shape, (n, h, w, c), integers or floats; may be memory-mapped.
+        X: raw values of the schema's raw shape, (n, h, w, c) or (n, columns), integers or floats; may be memory-mapped.
         y: class indices, (n,), int64; -1 is an unknown label: such a record contributes nothing.
         schema: the public facts.
         notes: sentences to be said aloud about where the public facts come from.
@@ -31,15 +31,17 @@ class Records:
 
     X: np.ndarray
     y: np.ndarray
-    schema: Schema
+    schema: Schema | TableSchema
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.X.ndim != 4 or self.X.shape[1:] != self.schema.shape or self.X.dtype.kind not in "uif":
-            h, w, c = self.schema.shape
-            raise DataError(f"Expected numbers X of shape (n, {h}, {w}, {c}); got {self.X.dtype} {self.X.shape}.")
+        shape = self.schema.raw_shape
+        if self.X.ndim != 1 + len(shape) or self.X.shape[1:] != shape or self.X.dtype.kind not in "uif":
+            expected = ", ".join(map(str, ("n", *shape)))
+            raise DataError(f"Expected numbers X of shape ({expected}); got {self.X.dtype} {self.X.shape}.")
         if self.y.shape != self.X.shape[:1]:
-            raise DataError(f"Expected as many labels as images; got {self.y.shape} labels and {len(self.X)} images.")
+            kind = "images" if len(shape) == 3 else "rows"
+            raise DataError(f"Expected as many labels as {kind}; got {self.y.shape} labels and {len(self.X)} {kind}.")
         if self.y.dtype != np.int64 or (self.y.size and not -1 <= self.y.min() <= self.y.max() < self.classes):
             raise DataError(f"Expected class indices y, int64, from -1 to {self.classes - 1}.")
         for name in ("X", "y"):
@@ -56,9 +58,7 @@ class Records:
         return len(self.y)
 
     def __repr__(self) -> str:
-        h, w, c = self.schema.shape
-        low, high = self.schema.bounds
-        return f"<Records of {h}x{w}x{c} values in [{low:g}, {high:g}], {self.classes} classes; nothing else is shown>"
+        return f"<Records of {self.schema}; nothing else is shown>"
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError("Records are private: they cannot be pickled or copied.")
@@ -71,7 +71,7 @@ class Records:
             size: rows of every chunk, >= 1.
 
         Returns:
-            An iterator of (X, y, valid): X (size, h, w, c) float32 in [-1, 1], y (size,) int64, and the number of
+            An iterator of (X, y, valid): X (size, ...) of the schema's shape, float32, y (size,) int64, the number of
             valid rows; the rows behind them are zeros with label -1. Values that are not finite may be NaN.
 
         Raises:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from functools import lru_cache, partial
 from typing import Any
 
@@ -10,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import scipy.linalg  # noqa: F401 - behind JAX's Cholesky factor: loaded before its threads are counted
 from jax import Array
 from threadpoolctl import ThreadpoolController
 
@@ -73,7 +73,6 @@ def dual(K_ss: np.ndarray, y: np.ndarray, classes: int, ridge: float) -> tuple[n
 @lru_cache(maxsize=1)
 def _blas() -> ThreadpoolController:
     """The library behind a Cholesky factor: its threads would keep a core busy for 20 ms after each call."""
-    importlib.import_module("scipy.linalg")
     return ThreadpoolController()
 
 

@@ -1,4 +1,4 @@
-"""The public facts about a data set: everything that may be known without looking at a record."""
+"""The public facts about a set of images."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-
-class DataError(ValueError):
-    """Input that cannot be used; its text is one sentence for the person at the door."""
+from dpdistill.schema.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -38,6 +36,15 @@ class Schema:
             raise DataError(f"Expected at least 2 classes; got {len(self.classes)}.")
         if len(set(self.classes)) != len(self.classes):
             raise DataError("Expected distinct class names; at least one is named twice.")
+
+    @property
+    def raw_shape(self) -> tuple[int, ...]:
+        """Shape of one record as it is stored."""
+        return self.shape
+
+    def __str__(self) -> str:
+        h, w, c = self.shape
+        return f"{h}x{w}x{c} values in [{self.bounds[0]:g}, {self.bounds[1]:g}], {len(self.classes)} classes"
 
     @property
     def dimension(self) -> int:

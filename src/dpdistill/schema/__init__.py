@@ -1,0 +1,13 @@
+"""The public facts about a data set: everything that may be known without looking at a record."""
+
+from dpdistill.schema.errors import DataError
+from dpdistill.schema.image import Schema
+from dpdistill.schema.table import Column, TableSchema
+
+
+def schema_from_json(data: dict) -> Schema | TableSchema:
+    """The schema of images or of a table from what `to_json` made of it."""
+    return TableSchema.from_json(data) if "columns" in data else Schema.from_json(data)
+
+
+__all__ = ["Column", "DataError", "Schema", "TableSchema", "schema_from_json"]

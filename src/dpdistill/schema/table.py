@@ -1,0 +1,227 @@
+"""The public facts about a table: columns with bounds or categories, the label's classes, the unit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+
+from dpdistill.schema.errors import DataError
+
+Kind = Literal["numeric", "integer", "ordinal", "categorical"]
+KINDS: tuple[str, ...] = get_args(Kind)
+SCALES = ("linear", "log")
+
+
+@dataclass(frozen=True)
+class Column:
+    """What is public about a column.
+
+    Args:
+        name: as in the file.
+        kind: numeric, integer, ordinal (categories in order) or categorical.
+        bounds: (low, high) of a numeric or integer column, else None; values outside are clamped.
+        scale: linear, or log: log(1 + x - low), for heavy tails.
+        categories: of an ordinal or categorical column, in order, else none.
+        other: the category that unknown values go to; None where there is none.
+        missing: a value may be missing.
+
+    Raises:
+        DataError: facts that contradict each other.
+    """
+
+    name: str
+    kind: Kind
+    bounds: tuple[float, float] | None = None
+    scale: Literal["linear", "log"] = "linear"
+    categories: tuple[str, ...] = ()
+    other: str | None = None
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        name = f"column {self.name!r}"
+        if self.kind not in KINDS:
+            raise DataError(f"Expected kind of {name} among {', '.join(KINDS)}; got {self.kind!r}.")
+        if self.scale not in SCALES:
+            raise DataError(f"Expected scale of {name} among {', '.join(SCALES)}; got {self.scale!r}.")
+        if self.is_number:
+            if self.bounds is None or not all(map(math.isfinite, self.bounds)) or not self.bounds[0] < self.bounds[1]:
+                raise DataError(f"Expected bounds low < high of {name}, both finite; got {self.bounds}.")
+            if self.categories or self.other is not None:
+                raise DataError(f"Expected no categories of {name}, which is {self.kind}.")
+            return
+        if self.bounds is not None or self.scale != "linear":
+            raise DataError(f"Expected no bounds and no scale of {name}, which is {self.kind}.")
+        if len(self.categories) < 2 or len(set(self.categories)) != len(self.categories):
+            raise DataError(f"Expected at least 2 distinct categories of {name}; got {list(self.categories)}.")
+        if self.other is not None and self.other not in self.categories:
+            raise DataError(f"Expected other={self.other!r} of {name} among its categories.")
+
+    @property
+    def is_number(self) -> bool:
+        return self.kind in ("numeric", "integer")
+
+    @property
+    def width(self) -> int:
+        """Coordinates of an encoded value: one a category, or one; one more where a value may be missing."""
+        return (len(self.categories) if self.kind == "categorical" else 1) + self.missing
+
+
+class _Layout(NamedTuple):
+    """Where columns stand in an encoded row; index arrays of raw columns and of coordinates."""
+
+    numbers: np.ndarray  # raw columns with one coordinate: numeric, integer, ordinal
+    number_at: np.ndarray
+    low: np.ndarray
+    span: np.ndarray
+    log: np.ndarray
+    whole: np.ndarray
+    gaps: np.ndarray  # those of them that may be missing, with an indicator
+    gap_at: np.ndarray
+    categorical: np.ndarray
+    category_at: np.ndarray
+    width: np.ndarray  # categories, without the one for missing
+    gap: np.ndarray  # whether there is one for missing
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """Columns, label and unit of a table, stated by its owner, never by the records.
+
+    A raw row is a number a column: a value, or the index of a category; NaN where it is missing. An encoded row has
+    numbers scaled to [-1, 1] by the bounds, one coordinate in {0, 1} a category, and indicators in {0, 1} of what is
+    missing.
+
+    Args:
+        columns: all but the label.
+        label: name of the label's column.
+        classes: names of the classes, in the order of their indices.
+        labels: values of the label's column that stand for a class, a tuple a class; the names themselves if empty.
+        unit: whom one row stands for, in words: "row", "patient".
+
+    Raises:
+        DataError: facts that contradict each other.
+    """
+
+    columns: tuple[Column, ...]
+    label: str
+    classes: tuple[str, ...]
+    labels: tuple[tuple[str, ...], ...] = ()
+    unit: str = "row"
+
+    def __post_init__(self) -> None:
+        names = [column.name for column in self.columns]
+        if not names:
+            raise DataError("Expected at least one column beside the label.")
+        if len({*names, self.label}) != len(names) + 1:
+            twice = next(name for name in (*names, self.label) if (*names, self.label).count(name) > 1)
+            raise DataError(f"Expected distinct column names; {twice!r} is named twice.")
+        if len(self.classes) < 2 or len(set(self.classes)) != len(self.classes):
+            raise DataError(f"Expected at least 2 distinct classes of {self.label!r}; got {list(self.classes)}.")
+        values = [value for group in self.label_values for value in group]
+        if len(self.label_values) != len(self.classes) or len(set(values)) != len(values):
+            raise DataError(f"Expected distinct values of {self.label!r} for each of {len(self.classes)} classes.")
+
+    @property
+    def label_values(self) -> tuple[tuple[str, ...], ...]:
+        """Values of the label's column, a tuple a class."""
+        return self.labels or tuple((name,) for name in self.classes)
+
+    def __str__(self) -> str:
+        return f"{len(self.columns)} columns, {len(self.classes)} classes"
+
+    @property
+    def raw_shape(self) -> tuple[int, ...]:
+        """Shape of a raw row: (columns,)."""
+        return (len(self.columns),)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of an encoded row: (coordinates,)."""
+        return (self.dimension,)
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates of an encoded row."""
+        return sum(column.width for column in self.columns)
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """First coordinate of each column."""
+        ends = np.cumsum([column.width for column in self.columns])
+        return (0, *map(int, ends[:-1]))
+
+    @cached_property
+    def _layout(self) -> _Layout:
+        rows = list(zip(range(len(self.columns)), self.offsets, self.columns, strict=True))
+        numbers = [(i, at, c) for i, at, c in rows if c.kind != "categorical"]
+        categories = [(i, at, c) for i, at, c in rows if c.kind == "categorical"]
+        bounds = [c.bounds or (0.0, len(c.categories) - 1.0) for _, _, c in numbers]
+        gaps = [(i, at + 1) for i, at, c in numbers if c.missing]
+
+        def whole(values: list) -> np.ndarray:
+            return np.array(values, np.intp)
+
+        return _Layout(
+            whole([i for i, _, _ in numbers]),
+            whole([at for _, at, _ in numbers]),
+            np.array([low for low, _ in bounds]),
+            np.array([high - low for low, high in bounds]),
+            np.array([c.scale == "log" for _, _, c in numbers], bool),
+            np.array([c.kind != "numeric" for _, _, c in numbers], bool),
+            whole([i for i, _ in gaps]),
+            whole([at for _, at in gaps]),
+            whole([i for i, _, _ in categories]),
+            whole([at for _, at, _ in categories]),
+            whole([len(c.categories) for _, _, c in categories]),
+            np.array([c.missing for _, _, c in categories], bool),
+        )
+
+    def to_unit(self, X: np.ndarray) -> np.ndarray:
+        """Raw rows (n, columns) to encoded rows (n, d) in [-1, 1], float32; values outside the bounds are clamped.
+
+        A row with NaN where nothing may be missing gets NaN: such a record contributes nothing.
+        """
+        at, X = self._layout, np.asarray(X, np.float64)
+        U = np.zeros((len(X), self.dimension), np.float32)
+        share = np.clip((X[:, at.numbers] - at.low) / at.span, 0.0, 1.0)
+        share = np.where(at.log, np.log1p(share * at.span) / np.log1p(at.span), share)
+        U[:, at.number_at] = 2.0 * share - 1.0
+        absent = np.isnan(X[:, at.gaps])
+        U[:, at.gap_at] = absent
+        U[:, at.gap_at - 1] = np.where(absent, 0.0, U[:, at.gap_at - 1])
+        codes = X[:, at.categorical]
+        known = np.isfinite(codes)
+        slots = np.where(known, np.clip(np.where(known, codes, 0.0), 0, at.width - 1), at.width).astype(np.intp)
+        bad = ~known & ~at.gap
+        np.put_along_axis(U, np.where(bad, 0, slots) + at.category_at, np.where(bad, np.nan, 1.0), 1)
+        return U
+
+    def from_unit(self, U: np.ndarray) -> np.ndarray:
+        """Encoded rows (n, d) to raw rows (n, columns), float32: clamped, whole numbers rounded, NaN if missing."""
+        at, U = self._layout, np.clip(np.asarray(U, np.float64), -1.0, 1.0)
+        X = np.empty((len(U), len(self.columns)), np.float64)
+        share = (U[:, at.number_at] + 1.0) / 2.0
+        values = np.where(at.log, np.expm1(share * np.log1p(at.span)), share * at.span) + at.low
+        values = np.clip(values, at.low, at.low + at.span)
+        X[:, at.numbers] = np.where(at.whole, np.clip(np.rint(values), np.ceil(at.low), at.low + at.span), values)
+        X[:, at.gaps] = np.where(U[:, at.gap_at] > 0.5, np.nan, X[:, at.gaps])
+        for column, start, width, gap in zip(at.categorical, at.category_at, at.width, at.gap, strict=True):
+            slot = U[:, start : start + width + gap].argmax(1)
+            X[:, column] = np.where(slot == width, np.nan, slot)
+        return X.astype(np.float32)
+
+    def to_json(self) -> dict:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict) -> TableSchema:
+        columns = []
+        for item in data["columns"]:
+            bounds = None if item["bounds"] is None else (float(item["bounds"][0]), float(item["bounds"][1]))
+            columns.append(Column(**{**item, "bounds": bounds, "categories": tuple(item["categories"])}))
+        labels = tuple(tuple(group) for group in data["labels"])
+        return cls(tuple(columns), data["label"], tuple(data["classes"]), labels, data["unit"])
