@@ -38,10 +38,11 @@ ROOMS = {
     "report": {"schema"},
     "recipes": {"schema", "encode", "kernels", "methods", "private"},
     "terminal": {"schema", "private"},
+    "table_distiller": {"schema", "data", "private", "methods", "run"},
     "cli": {*EVERYTHING, "audit", "report", "recipes", "terminal", TOP},
-    TOP: {"schema", "data", "private", "methods", "run"},
+    TOP: {"schema", "data", "private", "methods", "run", "table_distiller"},
 }
-READERS_OF_RECORDS = {"private", "data", "run", "cli", "evaluate", "audit", TOP}
+READERS_OF_RECORDS = {"private", "data", "run", "cli", "evaluate", "audit", "table_distiller", TOP}
 
 
 def imported(tree: ast.AST, module: tuple[str, ...]) -> list[str]:

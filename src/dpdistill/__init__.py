@@ -5,7 +5,7 @@ from dpdistill.methods import DM, DOS, DPKIP, KIP, LDPDC, NDPDC, DecoupledKIP
 from dpdistill.private.accounting import Budget
 from dpdistill.private.verify import verify
 from dpdistill.run import Result, distill, distill_without_privacy, finish_again
-from dpdistill.schema import DataError, Schema
+from dpdistill.schema import Column, DataError, Schema, TableSchema
 
 __version__ = "0.1.0"
 
@@ -17,14 +17,26 @@ __all__ = [
     "LDPDC",
     "NDPDC",
     "Budget",
+    "Column",
     "DataError",
     "DecoupledKIP",
     "Records",
     "Result",
     "Schema",
+    "TableDistiller",
+    "TableSchema",
     "distill",
     "distill_without_privacy",
     "finish_again",
     "load",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # scikit-learn, pandas and PyArrow are an extra: they are imported by those who work with tables.
+    if name == "TableDistiller":
+        from dpdistill.table_distiller import TableDistiller
+
+        return TableDistiller
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,7 +15,8 @@ from dpdistill.store import write_synced
 FINISHED = "finished"
 _HANDING_OVER = "handing-over"
 _WRITTEN = {
-    *("synthetic.npz", "training.npz", "classifier.npz", "synthetic.png", "images"),
+    *("synthetic.npz", "training.npz", "classifier.npz", "generator.npz", "synthetic.png", "images"),
+    *("synthetic.csv", "synthetic.parquet", "schema.yaml"),
     *("recipe.json", CERTIFICATE, "report.html"),
 }
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from dpdistill.schema import Schema
+from dpdistill.schema import AnySchema
 
 Params = Any
 State = Any
@@ -139,14 +139,16 @@ class Distilled:
             one-hot minus 1 / classes of y.
         classifier: a linear classifier on the features phi of the recipe's kernel, if one was released, (d, classes),
             float32: scores = phi(X) classifier.
+        generator: what made the records, where it can make more at no further cost.
     """
 
     X: np.ndarray
     y: np.ndarray
-    schema: Schema
+    schema: AnySchema
     training: tuple[np.ndarray, np.ndarray] | None = None
     targets: np.ndarray | None = None
     classifier: np.ndarray | None = None
+    generator: Any = None
 
 
 @runtime_checkable
@@ -157,7 +159,7 @@ class Method(Protocol):
         """The rounds it promises, before any record is read."""
         ...
 
-    def init(self, key: Array, schema: Schema, public: np.ndarray | None = None) -> State:
+    def init(self, key: Array, schema: AnySchema, public: np.ndarray | None = None) -> State:
         """The state before the first round: a pytree of arrays."""
         ...
 
@@ -169,7 +171,7 @@ class Method(Protocol):
         """The state after a release."""
         ...
 
-    def finish(self, state: State, schema: Schema, progress: Progress = ...) -> Distilled:
+    def finish(self, state: State, schema: AnySchema, progress: Progress = ...) -> Distilled:
         """The synthetic set from what was released; free, as often as wished."""
         ...
 

@@ -28,7 +28,7 @@ from dpdistill.private.linear import SLACK_TEXT
 from dpdistill.private.noise import Entropy, SystemEntropy
 from dpdistill.query import Distilled, LinearQuery, Method, Progress, Query, no_progress, to_json
 from dpdistill.report import write_report
-from dpdistill.schema import Schema
+from dpdistill.schema import AnySchema, TableSchema, schema_from_json
 from dpdistill.store import Store
 
 
@@ -54,7 +54,7 @@ class Result:
 
     @property
     def X(self) -> np.ndarray:
-        """Synthetic records in the schema's raw units, (m, h, w, c), float32."""
+        """Synthetic records in the schema's raw units, (m, h, w, c) or (m, columns), float32."""
         return self.distilled.schema.from_unit(self.distilled.X)
 
     @property
@@ -149,6 +149,7 @@ def distill(
         >>> result.save("shared")  # doctest: +SKIP
     """
     check_private(method)
+    check_kind(method, records.schema)
     schedule = calibrate(method.plan(), budget or Budget(1.0))
     recipe = recipe_of(method, seed)
     entropy = entropy or SystemEntropy()
@@ -181,6 +182,16 @@ def check_private(method: Method) -> None:
     """
     if not getattr(method, "private", True):
         raise ValueError(f"{type(method).__name__} has no private form: run it without a guarantee (--non-private).")
+
+
+def check_kind(method: Method, schema: AnySchema) -> None:
+    """Refuse a method for images on a table.
+
+    Raises:
+        ValueError: with the methods' own words.
+    """
+    if isinstance(schema, TableSchema) and not getattr(method, "tables", False):
+        raise ValueError(f"{type(method).__name__} distils images, not tables: take dp-merf, dp-hp or dp-kip.")
 
 
 def check_cap(
@@ -248,6 +259,7 @@ def distill_without_privacy(
         progress: told the number of rounds and steps done.
         compute: how the work is cut up.
     """
+    check_kind(method, records.schema)
     probs = [stage.sampling_prob for stage in method.plan() for _ in range(stage.rounds)]
     if ledger is not None:
         DatasetLedger(Path(ledger), cap).reserve(secrets.token_hex(16), label, None)
@@ -277,7 +289,7 @@ def finish_again(
         raise LedgerError(f"The releases of this run were made with another {', '.join(changed)}: they do not fit.")
     if budget is not None and budget != run.schedule.budget:
         raise LedgerError("The releases of this run were paid with another budget: leave epsilon and delta out.")
-    schema, seed = Schema.from_json(run.recipe["schema"]), run.recipe["seed"]
+    schema, seed = schema_from_json(run.recipe["schema"]), run.recipe["seed"]
     like = method.init(jax.random.key(seed), schema)
     query, _ = method.ask(like)
     t, state = Store(folder, RunLedger.run_id_in(folder) or "").load(like)
@@ -288,7 +300,7 @@ def finish_again(
 
 
 def run_rounds(
-    method: Method, curator: Any, store: Store, rounds: int, seed: int, schema: Schema, progress: Progress
+    method: Method, curator: Any, store: Store, rounds: int, seed: int, schema: AnySchema, progress: Progress
 ) -> Any:
     """The loop: ask, release, tell. Its second line is the only one that touches private records."""
     t, state = store.load(method.init(jax.random.key(seed), schema))

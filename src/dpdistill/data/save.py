@@ -1,7 +1,8 @@
-"""The public folder's arrays and pictures: synthetic, training and classifier.npz, synthetic.png, one PNG a record."""
+"""The public folder's synthetic set: arrays, and pictures of images or the table as CSV and Parquet."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -16,9 +17,10 @@ from dpdistill.data import npz
 from dpdistill.data.files import reading, require_file, show
 from dpdistill.data.pictures import draw_grid, to_picture
 from dpdistill.query import Distilled
-from dpdistill.schema import DataError, Schema
+from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
 
 OWN_FILES = ("recipe.json", "certificate.json")
+TABLE_FILES = ("synthetic.csv", "synthetic.parquet", "schema.yaml")
 Labelled = tuple[np.ndarray, np.ndarray]
 
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
@@ -67,29 +69,37 @@ def _resolve(text: str) -> Path:
 
 
 def write_distilled(folder: str | os.PathLike, distilled: Distilled) -> None:
-    """Writes a synthetic set: arrays, a grid of pictures, and one picture a record in folders of their classes.
+    """Writes a synthetic set: arrays; a grid of pictures and one picture a record, or the table and its schema.
 
-    Files of earlier results (images/<class>/000.png, training.npz, classifier.npz) are removed where the new one has
-    none; nothing else is. Files have the same bytes for the same input, and appear whole or not at all. Call
+    Files of earlier results (images/<class>/000.png, training.npz, synthetic.csv and so on) are removed where the new
+    one has none; nothing else is. Files have the same bytes for the same input, and appear whole or not at all. Call
     check_output first.
 
     Args:
         folder: the public folder; made if missing.
-        distilled: at least one record; records and what belongs to them finite. Records are stored in raw units.
+        distilled: at least one record; records and what belongs to them finite. Images are stored in raw units, table
+            rows as they are encoded in synthetic.npz and in their own columns in synthetic.csv and synthetic.parquet.
 
     Raises:
         DataError: arrays that do not fit the schema, or a folder that cannot be written.
     """
     path, schema, classes = Path(folder), distilled.schema, len(distilled.schema.classes)
     X, y = _checked(distilled.X, distilled.y, schema)
-    synthetic, training, classifier = _arrays(X, y, schema), None, None
+    synthetic, training, classifier, generator = _arrays(X, y, schema), None, None, None
     if distilled.targets is not None:
         synthetic["targets"] = _checked_columns("targets", distilled.targets, len(X), classes)
     if distilled.training is not None:
         training = _arrays(*_checked(*distilled.training, schema), schema)
     if distilled.classifier is not None:
         classifier = {"classifier": _checked_columns("classifier", distilled.classifier, None, classes)}
-    contents = {"synthetic.npz": synthetic, "training.npz": training, "classifier.npz": classifier}
+    if distilled.generator is not None:
+        generator = distilled.generator.to_arrays()
+    contents = {
+        "synthetic.npz": synthetic,
+        "training.npz": training,
+        "classifier.npz": classifier,
+        "generator.npz": generator,
+    }
     with _writing(path):
         path.mkdir(parents=True, exist_ok=True)
         _remove_pictures(path / "images")
@@ -98,14 +108,31 @@ def write_distilled(folder: str | os.PathLike, distilled: Distilled) -> None:
                 (path / name).unlink(missing_ok=True)
             else:
                 _write_npz(path / name, arrays)
-        grid = draw_grid(X, y, schema.classes)
-        write_atomically(path / "synthetic.png", lambda file: grid.save(file, "PNG"))
-        for k, name in enumerate(folder_names(schema.classes)):
-            rows = np.flatnonzero(y == k)
-            for i, row in enumerate(rows):
-                (path / "images" / name).mkdir(parents=True, exist_ok=True)
-                picture = to_picture(X[row])
-                write_atomically(path / "images" / name / f"{i:03d}.png", lambda file, p=picture: p.save(file, "PNG"))
+        for name in (*TABLE_FILES, "synthetic.png"):
+            (path / name).unlink(missing_ok=True)
+        if isinstance(schema, TableSchema):
+            _write_table(path, X, y, schema)
+        else:
+            _write_pictures(path, X, y, schema.classes)
+
+
+def _write_table(path: Path, X: np.ndarray, y: np.ndarray, schema: TableSchema) -> None:
+    from dpdistill.data.save_table import write_table
+    from dpdistill.data.schema_file import TableFile, write_schema
+
+    write_table(path, schema.from_unit(X), y, schema)
+    write_schema(path / "schema.yaml", TableFile(schema, reviewed=True))
+
+
+def _write_pictures(path: Path, X: np.ndarray, y: np.ndarray, classes: tuple[str, ...]) -> None:
+    grid = draw_grid(X, y, classes)
+    write_atomically(path / "synthetic.png", lambda file: grid.save(file, "PNG"))
+    for k, name in enumerate(folder_names(classes)):
+        rows = np.flatnonzero(y == k)
+        for i, row in enumerate(rows):
+            (path / "images" / name).mkdir(parents=True, exist_ok=True)
+            picture = to_picture(X[row])
+            write_atomically(path / "images" / name / f"{i:03d}.png", lambda file, p=picture: p.save(file, "PNG"))
 
 
 def read_distilled(folder: str | os.PathLike) -> Distilled:
@@ -136,6 +163,21 @@ def read_distilled(folder: str | os.PathLike) -> Distilled:
     return Distilled(X, y, schema, training, targets, classifier)
 
 
+def read_generator(folder: str | os.PathLike) -> dict[str, np.ndarray]:
+    """Arrays of the generator in a public folder.
+
+    Raises:
+        DataError: the folder has none, or it is damaged.
+    """
+    path = Path(folder) / "generator.npz"
+    with reading(path):
+        if not path.is_file():
+            raise DataError(f"{show(folder)} has no generator: its records are all there are.")
+        with npz.open_archive(path) as archive:
+            names = [name for name in archive.namelist() if name.endswith(".npy")]
+            return {name.removesuffix(".npy"): npz.read_member(path, archive, name) for name in names}
+
+
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
     try:
@@ -144,11 +186,11 @@ def _writing(path: Path) -> Iterator[None]:
         raise DataError(f"{show(path)} cannot be written: {error.strerror or 'input/output error'}.") from None
 
 
-def _checked(X: np.ndarray, y: np.ndarray, schema: Schema) -> Labelled:
+def _checked(X: np.ndarray, y: np.ndarray, schema: AnySchema) -> Labelled:
     X, y = np.asarray(X, np.float32), np.asarray(y, np.int64)
-    if X.ndim != 4 or X.shape[1:] != schema.shape or len(X) == 0:
-        h, w, c = schema.shape
-        raise DataError(f"Expected synthetic X of shape (m, {h}, {w}, {c}), m >= 1; got {X.shape}.")
+    if X.ndim == 0 or X.shape[1:] != schema.shape or len(X) == 0:
+        expected = ", ".join(map(str, ("m", *schema.shape)))
+        raise DataError(f"Expected synthetic X of shape ({expected}), m >= 1; got {X.shape}.")
     if not np.isfinite(X).all():
         raise DataError("Expected a synthetic set of finite values; got NaN or infinity.")
     if y.shape != X.shape[:1] or y.min() < 0 or y.max() >= len(schema.classes):
@@ -178,8 +220,10 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         unfinished.unlink(missing_ok=True)
 
 
-def _arrays(X: np.ndarray, y: np.ndarray, schema: Schema) -> dict[str, np.ndarray]:
+def _arrays(X: np.ndarray, y: np.ndarray, schema: AnySchema) -> dict[str, np.ndarray]:
     """Labelled records as they are stored, with the public facts that give them a meaning."""
+    if isinstance(schema, TableSchema):
+        return {"X": X, "y": y.astype("<i8"), "schema": np.array(json.dumps(schema.to_json()))}
     return {
         "X": schema.from_unit(X),
         "y": y.astype("<i8"),
@@ -211,8 +255,10 @@ def _read_array(path: Path, name: str) -> np.ndarray | None:
     return array
 
 
-def _read_labelled(path: Path) -> tuple[np.ndarray, np.ndarray, Schema]:
+def _read_labelled(path: Path) -> tuple[np.ndarray, np.ndarray, AnySchema]:
     require_file(path)
+    if (table := _read_table(path)) is not None:
+        return table
     raw = npz.load_file(path, "train")
     X, y = raw.X, raw.y
     if raw.classes is None or raw.bounds is None or X.ndim != 4 or X.dtype.kind not in "uif":
@@ -223,6 +269,22 @@ def _read_labelled(path: Path) -> tuple[np.ndarray, np.ndarray, Schema]:
     schema = Schema((h, w, c), raw.bounds, raw.classes)
     X, y = _checked(schema.to_unit(np.asarray(X)), y, schema)
     return X, y.astype(np.int32), schema
+
+
+def _read_table(path: Path) -> tuple[np.ndarray, np.ndarray, TableSchema] | None:
+    """Encoded rows, labels and schema; None for a file that states no schema."""
+    with npz.open_archive(path) as archive:
+        if "schema.npy" not in archive.namelist():
+            return None
+        X, y, text = (npz.read_member(path, archive, f"{name}.npy") for name in ("X", "y", "schema"))
+    try:
+        schema = TableSchema.from_json(json.loads(str(text)))
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise DataError(f"{show(path)} states a schema that cannot be read.") from None
+    if X.dtype.kind not in "uif" or y.dtype.kind not in "ui":
+        raise DataError(f"{show(path)} has rows or labels that are not numbers.")
+    X, y = _checked(X, y, schema)
+    return np.clip(X, -1.0, 1.0), y.astype(np.int32), schema
 
 
 def _remove_pictures(images: Path) -> None:

@@ -19,6 +19,7 @@ from dpdistill.methods.kip_gradient import FCNTKGradient, FeatureGradient, Plain
 from dpdistill.methods.matching import check_fields, check_share, labels
 from dpdistill.methods.support import (
     adam,
+    check_pictures,
     encode,
     fc_ntk_params,
     feature_params,
@@ -26,7 +27,7 @@ from dpdistill.methods.support import (
     start_support,
 )
 from dpdistill.query import Distilled, Progress, Release, Stage, no_progress, release_field
-from dpdistill.schema import Schema
+from dpdistill.schema import AnySchema
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +66,7 @@ class DPKIP:
     )
     name = "dp-kip"
     private = True
+    tables = True
 
     def __post_init__(self) -> None:
         check_fields(
@@ -81,7 +83,8 @@ class DPKIP:
     def plan(self) -> tuple[Stage, ...]:
         return (Stage(self.rounds, self.sampling_prob),)
 
-    def init(self, key: Array, schema: Schema, public: np.ndarray | None = None) -> Any:
+    def init(self, key: Array, schema: AnySchema, public: np.ndarray | None = None) -> Any:
+        check_pictures(self.kernel, schema)
         start_key, mask_key = jax.random.split(key)
         images = start_support(start_key, len(schema.classes), self.per_class, schema, self.start_noise)
         kept = np.asarray(jax.random.uniform(mask_key, images.shape) >= self.corrupted)
@@ -119,7 +122,7 @@ class DPKIP:
         gradient = jnp.asarray(gradient.reshape(X.shape), jnp.float32)
         return jax.tree.map(np.asarray, _step(self, state, gradient))
 
-    def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
+    def finish(self, state: Any, schema: AnySchema, progress: Progress = no_progress) -> Distilled:
         return Distilled(np.asarray(state["average"]), labels(len(schema.classes), self.per_class), schema)
 
     def _optimiser(self) -> optax.GradientTransformation:

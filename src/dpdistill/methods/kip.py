@@ -16,9 +16,9 @@ from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import check_definite, one_hot, solve
 from dpdistill.methods.matching import check_fields, labels
-from dpdistill.methods.support import adam, encode, pull_back, start_support
+from dpdistill.methods.support import adam, check_pictures, encode, pull_back, start_support
 from dpdistill.query import Distilled, Progress, Release, Stage, no_progress, release_field
-from dpdistill.schema import Schema
+from dpdistill.schema import AnySchema
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,7 @@ class KIP:
     title = "KIP: kernel inducing points (no privacy)"
     references = ("Nguyen, T., Chen, Z., Lee, J. (2021). Dataset Meta-Learning from Kernel Ridge-Regression. ICLR.",)
     private = False
+    tables = True
 
     def __post_init__(self) -> None:
         check_fields(
@@ -99,7 +100,8 @@ class KIP:
     def plan(self) -> tuple[Stage, ...]:
         return (Stage(self.rounds, self.sampling_prob),)
 
-    def init(self, key: Array, schema: Schema, public: np.ndarray | None = None) -> Any:
+    def init(self, key: Array, schema: AnySchema, public: np.ndarray | None = None) -> Any:
+        check_pictures(self.kernel, schema)
         classes = len(schema.classes)
         images = start_support(key, classes, self.per_class, schema, self.start_noise)
         support = {"images": images, "targets": one_hot(labels(classes, self.per_class), classes)}
@@ -120,7 +122,7 @@ class KIP:
         gradients = {"images": gradient.reshape(X.shape), "targets": by_target.reshape(Y.shape) * self.learn_labels}
         return jax.tree.map(np.asarray, _step(self, state, jax.tree.map(jnp.float32, gradients)))
 
-    def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
+    def finish(self, state: Any, schema: AnySchema, progress: Progress = no_progress) -> Distilled:
         y = labels(len(schema.classes), self.per_class)
         targets = np.asarray(state["targets"], np.float32) if self.learn_labels else None
         return Distilled(np.asarray(state["images"]), y, schema, targets=targets)

@@ -240,7 +240,8 @@ def _biquadratic(alpha: Array, k1: Array, G: Array, r: Array, beta: Array) -> Ar
         return total + _dot(squares @ T.reshape(len(T), -1).T, pairs), None
 
     diagonal = jnp.einsum("csj,jd->cds", half, alpha)[c, d]
-    return jax.lax.scan(add, _dot(jnp.square(beta) @ diagonal.T, pairs), (k, times))[0]
+    slices_of = jnp.asarray(k), jnp.asarray(times, alpha.dtype)
+    return jax.lax.scan(add, _dot(jnp.square(beta) @ diagonal.T, pairs), slices_of)[0]
 
 
 def derivatives(kernel: FCNTK, xz: Array, xx: Array, zz: Array) -> tuple[Array, Array, Array]:

@@ -14,7 +14,7 @@ from jax import Array
 from dpdistill.encode.augment import STRATEGIES, apply_augmentation, draw_augmentation
 from dpdistill.encode.convnet import embed_convnet, init_convnet
 from dpdistill.query import Release
-from dpdistill.schema import Schema
+from dpdistill.schema import AnySchema
 
 
 def clip(v: Array, bound: float) -> Array:
@@ -179,6 +179,6 @@ def labels(classes: int, per_class: int) -> np.ndarray:
     return np.repeat(np.arange(classes, dtype=np.int32), per_class)
 
 
-def start_images(key: Array, m: int, schema: Schema) -> Array:
+def start_images(key: Array, m: int, schema: AnySchema) -> Array:
     """m images from N(0, I): a start that no record has touched."""
     return jax.random.normal(key, (m, *schema.shape))

@@ -17,12 +17,22 @@ from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.ridge import check_definite, one_hot, solve
 from dpdistill.methods.kip_gradient import MOST_TERMS, derivatives
 from dpdistill.methods.matching import start_images
-from dpdistill.schema import Schema
+from dpdistill.schema import AnySchema, TableSchema
 
 CACHED_IMAGES = 20
 
 
-def start_support(key: Array, classes: int, per_class: int, schema: Schema, noise: float) -> np.ndarray:
+def check_pictures(kernel: Any, schema: AnySchema) -> None:
+    """Raise on a kernel of images for a table.
+
+    Raises:
+        ValueError: with the kernel that works.
+    """
+    if isinstance(schema, TableSchema) and not isinstance(kernel, FCNTK):
+        raise ValueError("Expected kernel=fc-ntk for a table: the others look at images.")
+
+
+def start_support(key: Array, classes: int, per_class: int, schema: AnySchema, noise: float) -> np.ndarray:
     """A start that no record has touched: N(0, noise^2), in the bounds of records."""
     X = noise * start_images(key, classes * per_class, schema)
     return np.clip(np.asarray(X, np.float32), -1.0, 1.0)

@@ -20,7 +20,7 @@ from scipy.stats import binom
 
 from dpdistill.private.accounting import Schedule, gaussian_epsilon
 from dpdistill.query import Event
-from dpdistill.schema import Schema
+from dpdistill.schema import AnySchema
 
 FORMAT = 1
 CERTIFICATE = "certificate.json"
@@ -38,7 +38,10 @@ NO_SCOPE = (
     "epsilon is infinite: the releases behind these files carry no noise, and nothing here limits what they reveal"
     " about a record."
 )
-_FILES = ("synthetic.npz", "training.npz", "classifier.npz", "synthetic.png")
+_FILES = (
+    *("synthetic.npz", "training.npz", "classifier.npz", "generator.npz", "synthetic.png"),
+    *("synthetic.csv", "synthetic.parquet", "schema.yaml"),
+)
 _PICTURE = re.compile(r"\d{3,}\.png")
 _PACKAGES = ("dpdistill", "jax", "numpy", "scipy", "dp-accounting")
 _ORIGINS = ("package default", "selected on ", "caller changed ")
@@ -127,8 +130,8 @@ def unit(adjacency: str) -> str:
 def hash_files(folder: str | Path) -> dict[str, str]:
     """SHA-256 of the files that a run writes and that were computed from its releases.
 
-    They are synthetic.npz, training.npz, classifier.npz, synthetic.png and images/*/000.png. Any other file in the
-    folder is the owner's, and no certificate speaks of it.
+    They are those of _FILES, and images/*/000.png. Any other file in the folder is the owner's, and no certificate
+    speaks of it.
 
     Args:
         folder: the folder that may be shared.
@@ -148,7 +151,7 @@ def build_certificate(
     schedule: Schedule | None,
     recipe: dict,
     origin: str,
-    schema: Schema,
+    schema: AnySchema,
     public_seed: int,
     noise: str = SYSTEM_NOISE,
     slack: str | None = None,

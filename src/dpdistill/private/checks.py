@@ -14,7 +14,7 @@ from dpdistill.private.grid import make_grid
 from dpdistill.private.linear import step_and_sensitivity
 from dpdistill.private.noise import MAX_STDDEV
 from dpdistill.query import LinearQuery, Params, Query
-from dpdistill.schema import Schema
+from dpdistill.schema import AnySchema
 
 FORBIDDEN = ("callback", "print", "infeed", "outfeed", "ffi_call", "custom_vmap")
 """Words in names of primitives that speak, or that hold code which is not looked through."""
@@ -29,7 +29,9 @@ class CuratorError(RuntimeError):
     """A query that is refused, or a round that could not be answered; its text holds public facts only."""
 
 
-def check_query(query: Query, params: Params, schema: Schema, noise_multiplier: float | None = None) -> tuple[int, ...]:
+def check_query(
+    query: Query, params: Params, schema: AnySchema, noise_multiplier: float | None = None
+) -> tuple[int, ...]:
     """Shape of one contribution, found on abstract values: no record is read, so its errors may be read by anybody.
 
     Args:
@@ -77,7 +79,7 @@ def _abstract(structure: Any, leaves: tuple) -> Params:
 
 
 @lru_cache(maxsize=256)
-def _contribution_shape(query: Query, schema: Schema, structure: Any, leaves: tuple) -> tuple[int, ...]:
+def _contribution_shape(query: Query, schema: AnySchema, structure: Any, leaves: tuple) -> tuple[int, ...]:
     x = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
     if query.encoder is not None:
         x = _quiet_encoder(query.encoder, x)
@@ -87,7 +89,7 @@ def _contribution_shape(query: Query, schema: Schema, structure: Any, leaves: tu
 
 @lru_cache(maxsize=256)
 def _check_linear(
-    query: LinearQuery, schema: Schema, shape: tuple[int, ...], structure: Any, leaves: tuple, rows: int = 2
+    query: LinearQuery, schema: AnySchema, shape: tuple[int, ...], structure: Any, leaves: tuple, rows: int = 2
 ) -> None:
     if query.by_class:
         raise CuratorError("Expected by_class=False of a linear query: its own sum has the blocks of the classes.")

@@ -10,15 +10,16 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from dpdistill.report import promise, sections, words
+from dpdistill.report import promise, sections, tables, words
 from dpdistill.report.folder import Folder, read_folder
 from dpdistill.report.guarantee import Guarantee, read_guarantee
+from dpdistill.schema import TableSchema
 
 REPORT = "report.html"
 
 
 def write_report(folder: Path | str) -> Path:
-    """Writes report.html into a shared folder: images, guarantee, recipe, how to verify.
+    """Writes report.html into a shared folder: images or rows, guarantee, recipe, how to verify.
 
     Args:
         folder: holds certificate.json, recipe.json, synthetic.npz and, if scores are to be shown, scores.json.
@@ -32,7 +33,7 @@ def write_report(folder: Path | str) -> Path:
     path = Path(folder) / REPORT
     text = render(read_folder(folder))
     partial = path.with_name(f".{REPORT}.{os.getpid()}")
-    partial.write_text(text, encoding="utf-8")
+    partial.write_text(text, encoding="utf-8", errors="xmlcharrefreplace")
     os.replace(partial, path)
     return path
 
@@ -44,7 +45,7 @@ def render(folder: Folder) -> str:
         *_banners(guarantee),
         _header(folder),
         _tiles(folder, guarantee),
-        sections.images(folder, guarantee.private and not guarantee.seeded),
+        *_records(folder, guarantee.private and not guarantee.seeded),
         promise.in_words(guarantee, folder.certificate),
         promise.in_numbers(guarantee, folder.certificate),
         sections.scores(folder.scores) if folder.scores is not None else "",
@@ -54,11 +55,19 @@ def render(folder: Folder) -> str:
         _footer(folder.certificate),
     ]
     room = files("dpdistill.report")
+    styles = ("page.css", "tables.css") if isinstance(folder.schema, TableSchema) else ("page.css",)
     return Template((room / "page.html").read_text(encoding="utf-8")).substitute(
         title=escape(f"{_title(folder)} · dpdistill"),
-        style=(room / "page.css").read_text(encoding="utf-8"),
+        style="\n".join((room / name).read_text(encoding="utf-8") for name in styles),
         body="\n".join(part for part in body if part),
     )
+
+
+def _records(folder: Folder, noised: bool) -> list[str]:
+    schema = folder.schema
+    if isinstance(schema, TableSchema):
+        return [tables.rows(folder, schema, noised), tables.marginals(folder, schema)]
+    return [sections.images(folder, schema, noised)]
 
 
 def _title(folder: Folder) -> str:
@@ -81,9 +90,7 @@ def _banners(guarantee: Guarantee) -> list[str]:
 
 
 def _header(folder: Folder) -> str:
-    height, width, channels = folder.schema.shape
-    kind = {1: "grey", 3: "colour"}.get(channels, f"{channels} channels")
-    facts = [f"{height} × {width} {kind}", f"method {words.plain(folder.recipe.get('method'))}"]
+    facts = [_shape(folder), f"method {words.plain(folder.recipe.get('method'))}"]
     if folder.certificate.get("date"):
         facts.append(words.plain(folder.certificate["date"]))
     return (
@@ -92,15 +99,29 @@ def _header(folder: Folder) -> str:
     )
 
 
+def _shape(folder: Folder) -> str:
+    schema = folder.schema
+    if isinstance(schema, TableSchema):
+        count = len(schema.columns)
+        return f"{count:,} column{'' if count == 1 else 's'} and the label {schema.label}"
+    height, width, channels = schema.shape
+    kind = {1: "grey", 3: "colour"}.get(channels, f"{channels} channels")
+    return f"{height} × {width} {kind}"
+
+
 def _tiles(folder: Folder, g: Guarantee) -> str:
     count, classes = len(folder.y), len(folder.schema.classes)
     each = f"{count // classes} in each of {classes} classes" if _balanced(folder) else f"in {classes} classes"
-    tiles = [("Synthetic images", "", f"{count:,}", each)]
+    noun, unit, more = "images", "row", ""
+    if isinstance(folder.schema, TableSchema):
+        noun, (unit, more) = "rows", tables.unit(folder.schema.unit)
+    tiles = [(f"Synthetic {noun}", "", f"{count:,}", each)]
     smaller = "does not hold: seeded noise" if g.seeded else "the smaller, the more private"
     if g.private:
         tiles.append(("Epsilon, ε", "", words.upper(g.epsilon), smaller))
         tiles.append(("Delta, δ", "", words.plain(g.delta), words.one_in(g.delta) if g.delta else "no slack"))
-        tiles.append(("Protects", " words", "one row", escape(words.neighbours(g.relation).change)))
+        change = "; ".join(text for text in (words.neighbours(g.relation).change, more) if text)
+        tiles.append(("Protects", " words", f"one {escape(unit)}", escape(change)))
     else:
         tiles.append(("Epsilon, ε", "", "∞", "infinite: no guarantee"))
     body = "".join(

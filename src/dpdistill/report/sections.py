@@ -10,15 +10,15 @@ from dpdistill.report import words
 from dpdistill.report.folder import Folder
 from dpdistill.report.markup import key_table, section, table
 from dpdistill.report.pictures import png_uri, to_pixels
+from dpdistill.schema import Schema
 
 MAX_IMAGES = 1000
 SIDE, LARGEST = 64, 96
 CLASSIFIER = "classifier.npz"
 
 
-def images(folder: Folder, noised: bool) -> str:
+def images(folder: Folder, schema: Schema, noised: bool) -> str:
     """The synthetic images, a row a class, at most MAX_IMAGES of them; noised: nothing but noised sums made them."""
-    schema = folder.schema
     limit = max(1, MAX_IMAGES // len(schema.classes))
     height, width = schema.shape[:2]
     scale = max(1, round(SIDE / max(height, width)))
@@ -43,13 +43,18 @@ def images(folder: Folder, noised: bool) -> str:
         text = f"The first {limit} of each class; all are in <code>synthetic.npz</code>."
     if noised:
         text += " None of them is a private record: they were computed from noised sums."
-    files = folder.certificate.get("files")
-    if isinstance(files, Mapping) and CLASSIFIER in files:
-        text += (
-            f" Beside them, <code>{CLASSIFIER}</code> holds a linear classifier on the features of the recipe’s kernel,"
-            " computed from the same releases."
-        )
+    text += classifier(folder)
     return section("The synthetic images", f'<p class="soft small">{text}</p>', "\n".join(rows))
+
+
+def classifier(folder: Folder) -> str:
+    """A sentence, with a space before it, about the classifier beside the records; empty where there is none."""
+    if not folder.has(CLASSIFIER):
+        return ""
+    return (
+        f" Beside them, <code>{CLASSIFIER}</code> holds a linear classifier on the features of the recipe’s kernel,"
+        " computed from the same releases."
+    )
 
 
 def recipe(data: Mapping[str, Any], certificate: Mapping[str, Any]) -> str:

@@ -4,10 +4,12 @@ from dpdistill.schema.errors import DataError
 from dpdistill.schema.image import Schema
 from dpdistill.schema.table import Column, TableSchema
 
+AnySchema = Schema | TableSchema
 
-def schema_from_json(data: dict) -> Schema | TableSchema:
+
+def schema_from_json(data: dict) -> AnySchema:
     """The schema of images or of a table from what `to_json` made of it."""
     return TableSchema.from_json(data) if "columns" in data else Schema.from_json(data)
 
 
-__all__ = ["Column", "DataError", "Schema", "TableSchema", "schema_from_json"]
+__all__ = ["AnySchema", "Column", "DataError", "Schema", "TableSchema", "schema_from_json"]

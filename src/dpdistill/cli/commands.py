@@ -1,4 +1,4 @@
-"""The command line."""
+"""Commands: distil, evaluate, report, verify, account."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpdistill.schema import DataError
+from dpdistill.schema import DataError, TableSchema
 from dpdistill.terminal import Bar, add_row, err, out, plain, run_app, say, table, working
 
 app = typer.Typer(
@@ -45,7 +45,9 @@ def distill(
     data: Annotated[str | None, typer.Argument(metavar="DATA", help=SOURCES)] = None,
     *,
     to: Annotated[str, typer.Option("--out", help="Folder for the result; it may be shared.")],
-    method: Annotated[str | None, typer.Option(help="See `dpdistill methods`; dos if left out.")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="See `dpdistill methods`; dos (tables: dp-merf) if left out.")
+    ] = None,
     per_class: Annotated[int | None, typer.Option(help="Synthetic records a class; 10 if left out.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget; 1 if left out.")] = None,
     delta: Annotated[float | None, typer.Option(help="Privacy budget; 1e-5 if left out.")] = None,
@@ -57,6 +59,7 @@ def distill(
         ),
     ] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="A recipe field: field=value.")] = None,
+    schema: Annotated[str | None, typer.Option(help="The schema.yaml of a table; DATA is CSV or Parquet.")] = None,
     classes: Annotated[str | None, typer.Option(help="Number of classes, or names: 10 or cat,dog.")] = None,
     bounds: Annotated[str | None, typer.Option(help="Lowest and highest raw value: 0,255.")] = None,
     resize: Annotated[str | None, typer.Option(help="Side of the square that images are resized to.")] = None,
@@ -90,13 +93,16 @@ def distill(
         raise DataError("With --non-private there is no budget: leave --epsilon, --delta and --adjacency out.")
     if from_ is not None and (seed is not None or ledger is not None or non_private):
         raise DataError("With --from nothing is drawn or paid: leave --seed, --ledger and --non-private out.")
-    if from_ is not None and any((classes, bounds, resize, channels, lenient)):
+    pictured = any((classes, bounds, resize, channels))
+    if from_ is not None and (pictured or schema or lenient):
         raise DataError("With --from no record is read: leave out how they are read.")
+    if schema is not None and pictured:
+        raise DataError("With --schema leave --classes, --bounds, --resize and --channels out: it states all.")
     settings, budget = set_ or (), Budget(**{"epsilon": 1.0, **stated})
     if from_ is not None:
         recipe = build_again(from_, method, settings, per_class=per_class)
     else:
-        recipe = build(method or "dos", settings, per_class=per_class)
+        recipe = build(method or ("dos" if schema is None else "dp-merf"), settings, per_class=per_class)
     path, replace = output_folder(to, overwrite)
     if data is None:
         assert from_ is not None
@@ -110,7 +116,10 @@ def distill(
         if ledger is not None:
             run.check_cap(recipe, None if non_private else budget, ledger, cap, seed=seed or 0, **place)
         with working("reading the records"):
-            records = load(data, "train", classes, bounds, resize, channels, not lenient)
+            if schema is not None:
+                records = _load_table(data, schema, not lenient)
+            else:
+                records = load(data, "train", classes, bounds, resize, channels, not lenient)
         for note in records.notes:
             err.print(plain(note), markup=False)
         with Bar() as bar:
@@ -129,10 +138,20 @@ def distill(
     say(f"{path.name} may be shared; {kept}.")
 
 
+def _load_table(data: str, schema: str, strict: bool) -> Any:
+    from dpdistill.data.schema_file import read_schema
+    from dpdistill.data.tables import load_table
+
+    table_file = read_schema(schema)
+    if not table_file.reviewed:
+        raise DataError(f"{schema} is a draft: replace what came from the records, then set `reviewed: true` in it.")
+    return load_table(data, table_file, strict)
+
+
 @app.command()
 def evaluate(
     folder: Folder,
-    test: Annotated[str, typer.Option(help=f"Held-out records: {SOURCES}")],
+    test: Annotated[str, typer.Option(help=f"Held-out records: {SOURCES} CSV or Parquet.")],
     nets: Annotated[int, typer.Option(min=1, metavar="<int>", help="Independent nets.")] = 3,
     training: Annotated[str, typer.Option(help="quick, or paper (a thousand epochs).")] = "quick",
     flip: Annotated[bool, typer.Option("--flip", help="Mirror images while training: for photographs.")] = False,
@@ -142,35 +161,84 @@ def evaluate(
         typer.Option(help="Of kernel ridge regression, see `dpdistill methods`; the recipe's, or scatternet."),
     ] = None,
     ridge: Annotated[float | None, typer.Option(help="Of kernel ridge regression; the recipe's, or 0.001.")] = None,
+    schema: Annotated[
+        str | None, typer.Option(help="The schema.yaml of a test table that is written in another way than DIR's.")
+    ] = None,
+    mode: Annotated[str, typer.Option(help="Of a table's scores: honest, or paper (for comparison only).")] = "honest",
+    keep: Annotated[float, typer.Option(help="Mode paper: share of the majority class that is kept.")] = 1.0,
     include_scores: Annotated[
         bool, typer.Option("--include-scores", help="Add the scores to DIR and its report: not covered by epsilon.")
     ] = False,
 ) -> None:
-    """Train ConvNets and kernel ridge regression on the synthetic records and score them on a test set."""
+    """Train models on the synthetic records and score them on a test set.
+
+    Images: ConvNets and kernel ridge regression. Tables: twelve classifiers.
+    """
     from dpdistill.data import load, read_distilled
-    from dpdistill.data.save import write_atomically
     from dpdistill.evaluate import TRAININGS, check_krr
     from dpdistill.recipes import kernel_in, regressions
-    from dpdistill.report import write_report
     from dpdistill.report.folder import read_folder
 
     if training not in TRAININGS:
         raise DataError(f"Unknown training {training!r}: choose among {', '.join(TRAININGS)}.")
-    distilled, recipe = read_distilled(folder), kernel_in(folder)
-    schema, fits = distilled.schema, regressions(kernel or (), ridge, recipe)
+    distilled = read_distilled(folder)
+    if isinstance(distilled.schema, TableSchema):
+        if include_scores:
+            read_folder(folder)
+        records = _test_table(folder, test, schema, distilled.schema)
+        scores = _table_scores(distilled, records, mode=mode, keep=keep, seed=seed)
+        if include_scores:
+            _include(folder, scores)
+        return
+    if schema is not None or mode != "honest" or keep != 1.0:
+        raise DataError(f"{folder} holds images: --schema, --mode and --keep are for tables.")
+    recipe, facts = kernel_in(folder), distilled.schema
+    fits = regressions(kernel or (), ridge, recipe)
     # What cannot be used is refused here, before minutes of training.
     for each in fits.values():
-        check_krr(*each, schema)
+        check_krr(*each, facts)
     if distilled.classifier is not None and recipe is None:
         raise DataError(f"Expected the kernel of classifier.npz in the recipe of {folder}; it names none.")
     if include_scores:
         read_folder(folder)
-    records = load(test, "test", schema.classes, schema.bounds)
+    records = load(test, "test", facts.classes, facts.bounds)
     scores = _scores(distilled, records, fits, recipe, nets=nets, training=training, flip=flip, seed=seed)
     if include_scores:
-        text = json.dumps(scores, indent=2) + "\n"
-        write_atomically(Path(folder) / "scores.json", lambda file: file.write(text.encode()))
-        write_report(folder)
+        _include(folder, scores)
+
+
+def _include(folder: str, scores: dict) -> None:
+    from dpdistill.data.save import write_atomically
+    from dpdistill.report import write_report
+
+    text = json.dumps(scores, indent=2) + "\n"
+    write_atomically(Path(folder) / "scores.json", lambda file: file.write(text.encode()))
+    write_report(folder)
+
+
+def _test_table(folder: str, test: str, schema: str | None, facts: TableSchema) -> Any:
+    """Held-out rows, in a file that is written as DIR's schema.yaml or another one says."""
+    from dpdistill.data.schema_file import read_schema
+    from dpdistill.data.tables import load_table
+
+    table_file = read_schema(schema or Path(folder) / "schema.yaml")
+    if table_file.schema != facts:
+        raise DataError(f"{schema or 'schema.yaml'} does not state the columns and classes of {folder}.")
+    return load_table(test, table_file)
+
+
+def _table_scores(distilled: Any, test: Any, **how: Any) -> dict:
+    """Score a synthetic table, say the result, and return it as scores.json has it."""
+    from dpdistill.evaluate.tables import score_tables
+
+    with Bar() as bar:
+        scores = score_tables(distilled.X, distilled.y, distilled.schema, test, progress=bar, **how)
+    listed = table(*scores.header)
+    for row in scores.rows():
+        add_row(listed, *row)
+    out.print(listed, soft_wrap=False)
+    say(scores.text)
+    return scores.to_json()
 
 
 def _scores(distilled: Any, test: Any, fits: dict, recipe: Any, *, nets: int, training: str, **how: Any) -> dict:

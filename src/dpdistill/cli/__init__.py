@@ -1,0 +1,9 @@
+"""The command line."""
+
+from dpdistill.cli import tables
+from dpdistill.cli.commands import app, main
+
+app.add_typer(tables.app, name="schema")
+app.command(name="sample")(tables.sample)
+
+__all__ = ["app", "main"]

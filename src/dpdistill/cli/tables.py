@@ -1,0 +1,79 @@
+"""Commands for tables: drafts and checks of a schema, more rows from a generator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpdistill.schema import DataError, TableSchema
+from dpdistill.terminal import err, plain, say, working
+
+app = typer.Typer(help="State the public facts about a table.", no_args_is_help=True)
+
+TABLE = "CSV (also gzip) or Parquet file."
+SCHEMA = "A schema.yaml, see `dpdistill schema draft`."
+
+
+@app.command()
+def draft(
+    data: Annotated[str, typer.Argument(metavar="DATA", help=TABLE)],
+    *,
+    to: Annotated[str, typer.Option("--out", help="File for the draft.")] = "schema.yaml",
+    label: Annotated[str | None, typer.Option(help="Column with the classes; the last one if left out.")] = None,
+) -> None:
+    """Write a draft of a table's schema, to be reviewed: it looks at the records."""
+    from dpdistill.data.drafts import draft_schema
+    from dpdistill.data.schema_file import write_schema
+
+    if Path(to).exists():
+        raise DataError(f"{to} exists: choose another file with --out.")
+    with working("reading the records"):
+        table_file, notes = draft_schema(data, label)
+    write_schema(to, table_file, notes)
+    say(f"{to}: a draft. It looked at the records: {len(notes)} facts came from them and are marked.")
+    say("Replace each by what is known without looking, then set `reviewed: true`. Do not share the draft.")
+
+
+@app.command()
+def check(
+    data: Annotated[str, typer.Argument(metavar="DATA", help=TABLE)],
+    schema: Annotated[str, typer.Argument(metavar="SCHEMA", help=SCHEMA)],
+) -> None:
+    """How a table fits its schema, for its owner: what is said here is about the records."""
+    from dpdistill.data.drafts import check_table
+    from dpdistill.data.schema_file import read_schema
+
+    table_file = read_schema(schema)
+    with working("reading the records"):
+        lines = check_table(data, table_file)
+    err.print("For the owner only: these lines are about private records.", markup=False)
+    for line in lines:
+        say(line)
+
+
+def sample(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="A folder that distill wrote.")],
+    *,
+    n: Annotated[int, typer.Option("--n", min=1, metavar="<int>", help="Rows.")],
+    to: Annotated[str, typer.Option("--out", help="File for the rows: .csv or .parquet.")],
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, metavar="<int>", help="Of the rows; public.")] = 1,
+) -> None:
+    """More synthetic rows from a generator, at no further cost."""
+    from dpdistill.data import read_distilled
+    from dpdistill.data.save import read_generator
+    from dpdistill.data.save_table import write_rows
+    from dpdistill.methods.generator import Generator
+
+    path = Path(to)
+    if path.suffix not in (".csv", ".parquet"):
+        raise DataError(f"Expected --out as a .csv or .parquet file; got {to}.")
+    if path.exists():
+        raise DataError(f"{to} exists: choose another file with --out.")
+    schema, arrays = read_distilled(folder).schema, read_generator(folder)
+    if not isinstance(schema, TableSchema):
+        raise DataError(f"{folder} holds images: sample makes rows of tables.")
+    X, y = Generator.from_arrays(arrays, schema).sample(n, seed)
+    write_rows(path, schema.from_unit(X), y, schema)
+    say(plain(f"{to}: {n:,} synthetic rows; they cost no further epsilon."))

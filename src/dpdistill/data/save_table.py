@@ -1,0 +1,134 @@
+"""Rows of a table back in the columns and types that they came in: a frame, synthetic.csv, synthetic.parquet."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpdistill.data.files import show
+from dpdistill.data.save import write_atomically
+from dpdistill.schema import Column, DataError, TableSchema
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CSV, PARQUET = "synthetic.csv", "synthetic.parquet"
+
+
+def to_frame(X: np.ndarray, y: np.ndarray, schema: TableSchema) -> pd.DataFrame:
+    """Raw rows as a frame with the schema's columns, then the label.
+
+    Args:
+        X: raw rows, (n, columns): numbers, indices of categories, NaN where a value is missing.
+        y: class indices, (n,).
+        schema: of the table.
+
+    Returns:
+        Integer columns as int64, or Int64 where a value may be missing; numeric ones as float64; categories and class
+        names as categoricals of texts.
+
+    Raises:
+        DataError: rows that do not fit the schema.
+    """
+    import pandas as pd
+
+    X, y = np.asarray(X, np.float32), np.asarray(y)
+    if X.ndim != 2 or X.shape[1:] != schema.raw_shape or y.shape != X.shape[:1]:
+        raise DataError(f"Expected X of shape (n, {len(schema.columns)}) and y (n,); got {X.shape} and {y.shape}.")
+    if y.dtype.kind not in "ui" or (y.size and not 0 <= y.min() <= y.max() < len(schema.classes)):
+        raise DataError(f"Expected class indices y from 0 to {len(schema.classes) - 1}.")
+    columns: dict[str, Any] = {column.name: _values(X[:, i], column) for i, column in enumerate(schema.columns)}
+    columns[schema.label] = pd.Categorical.from_codes(y, schema.classes)
+    return pd.DataFrame(columns)
+
+
+def _values(codes: np.ndarray, column: Column) -> Any:
+    """A column's values, from its codes (n,)."""
+    import pandas as pd
+
+    absent = np.isnan(codes)
+    if np.isinf(codes).any() or (absent.any() and not column.missing):
+        raise DataError(f"Expected a finite value in every row of column {column.name!r}.")
+    if column.kind == "numeric":
+        distinct, at = np.unique(codes, return_inverse=True)
+        return distinct.astype(str).astype(np.float64)[at]
+    codes = np.where(absent, 0, codes).astype(np.float64)
+    if (codes != np.rint(codes)).any() or np.abs(codes).max(initial=0.0) >= 2**63:
+        raise DataError(f"Expected whole numbers in column {column.name!r}.")
+    whole = codes.astype(np.int64)
+    if column.kind == "integer":
+        return pd.arrays.IntegerArray(whole, absent) if column.missing else whole
+    if whole.size and not 0 <= whole.min() <= whole.max() < len(column.categories):
+        raise DataError(f"Expected indices of the {len(column.categories)} categories of column {column.name!r}.")
+    return pd.Categorical.from_codes(np.where(absent, -1, whole), column.categories, ordered=column.kind == "ordinal")
+
+
+def write_table(folder: str | os.PathLike, X: np.ndarray, y: np.ndarray, schema: TableSchema) -> None:
+    """Writes raw rows as synthetic.csv and synthetic.parquet.
+
+    Args:
+        folder: the public folder; made if missing.
+        X: raw rows, (n, columns), n >= 1.
+        y: class indices, (n,).
+        schema: of the table.
+
+    Raises:
+        DataError: rows that do not fit the schema, or a folder that cannot be written.
+    """
+    path = Path(folder)
+    with _writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+    for name in (CSV, PARQUET):
+        write_rows(path / name, X, y, schema)
+
+
+def write_rows(path: str | os.PathLike, X: np.ndarray, y: np.ndarray, schema: TableSchema) -> None:
+    """Writes raw rows as a .csv or .parquet file, which appears whole or not at all; a missing value is an empty field.
+
+    Files have the same bytes for the same input and the same versions of pandas and Arrow.
+
+    Args:
+        path: of the file, whose ending says its format.
+        X: raw rows, (n, columns), n >= 1.
+        y: class indices, (n,).
+        schema: of the table.
+
+    Raises:
+        DataError: rows that do not fit the schema, another ending, or a file that cannot be written.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    path = Path(path)
+    if path.suffix not in (".csv", ".parquet"):
+        raise DataError(f"Expected a .csv or .parquet file; got {show(path)}.")
+    frame = to_frame(X, y, schema)
+    if frame.empty:
+        raise DataError("Expected at least one row to write.")
+    with _writing(path):
+        if path.suffix == ".csv":
+            texts = [
+                *frame.columns,
+                *schema.classes,
+                *(text for column in schema.columns for text in column.categories),
+            ]
+            quoting = csv.QUOTE_ALL if any("\r" in text for text in texts) else csv.QUOTE_MINIMAL  # which misses it
+            text = frame.to_csv(index=False, lineterminator="\n", quoting=quoting)
+            write_atomically(path, lambda file: file.write(text.encode("utf-8")))
+        else:
+            table = pa.Table.from_pandas(frame, preserve_index=False)
+            write_atomically(path, lambda file: parquet.write_table(table, file))
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"{show(path)} cannot be written: {error.strerror or 'input/output error'}.") from None

@@ -1,0 +1,228 @@
+"""Tables as they lie there: a CSV file, a Parquet file or a pandas DataFrame, read in batches of columns."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from dpdistill.data.files import head, is_gzip, reading, require_file, show
+from dpdistill.schema import DataError
+
+_BLOCK = 1 << 20
+_ROWS = 1 << 16
+_PARQUET = b"PAR1"
+_INDEX = re.compile(r"__index_level_\d+__")  # where pandas keeps the index of rows
+_RAGGED = re.compile(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
+
+
+class Table(Protocol):
+    """A table whose rows can be read as often as wished.
+
+    Args:
+        title: what to call it in a sentence.
+        names: of all its columns, distinct.
+    """
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    def batches(self, columns: Sequence[str]) -> Iterator[list[pa.Array]]:
+        """The named columns, in this order, some rows at a time.
+
+        Raises:
+            DataError: a file that cannot be read to its end.
+        """
+        ...
+
+
+def open_table(
+    source: Any,
+    header: bool = True,
+    names: tuple[str, ...] = (),
+    separator: str = ",",
+    comment: str | None = None,
+) -> Table:
+    """The table in a file or frame, its format recognised by the content.
+
+    Args:
+        source: path of a CSV file, gzip or not, or of a Parquet file; or a pandas DataFrame.
+        header: a CSV file begins with the names of its columns.
+        names: of all columns of a CSV file without a header; column1, column2, ... if empty.
+        separator: of a CSV file's fields.
+        comment: lines of a CSV file that begin with it are skipped.
+
+    Raises:
+        DataError: nothing that is a table.
+    """
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        if not os.fspath(source) or "\0" in os.fspath(source):
+            raise DataError("Expected the path of a table; got an empty or impossible one.")
+        require_file(path)
+        start = head(path, 1 << 12)
+        if start.startswith(_PARQUET) and not is_gzip(path):
+            table: Table = _Parquet(path)
+        else:
+            _require_text(path, start)
+            table = _Csv(path, header, names, separator, comment)
+    else:
+        table = _Frame(source)
+    if not table.names:
+        raise DataError(f"{table.title} has no columns.")
+    if twice := next((name for name in table.names if table.names.count(name) > 1), None):
+        raise DataError(f"{table.title} has two columns named {twice[:80]!r}.")
+    return table
+
+
+def _require_text(path: Path, start: bytes) -> None:
+    if not start:
+        raise DataError(f"{show(path)} is empty.")
+    if b"\0" in start or start.startswith((b"PK", b"\x80", b"%PDF")):
+        raise DataError(f"{show(path)} is no table: expected UTF-8 text (CSV), gzip or not, or Parquet.")
+
+
+class _Csv:
+    def __init__(self, path: Path, header: bool, names: tuple[str, ...], separator: str, comment: str | None) -> None:
+        self.path, self.title = path, show(path)
+        self.header, self.separator, self.comment = header, separator, comment
+        self.names = names
+        if not names:
+            with self._open() as file:
+                first = self._read_header(file)
+            self.names = first if header else tuple(f"column{i}" for i in range(1, len(first) + 1))
+
+    @contextmanager
+    def _open(self) -> Iterator[io.BufferedIOBase]:
+        opener = gzip.open if is_gzip(self.path) else open
+        with reading(self.path), opener(self.path, "rb") as file:
+            yield io.BufferedReader(_Uncommented(file, self.comment.encode()), _BLOCK) if self.comment else file
+
+    def _read_header(self, file: io.BufferedIOBase) -> tuple[str, ...]:
+        """The names of the columns; the file is then at its first row."""
+        lines = (line.decode("utf-8") for line in _physical_lines(file))
+        try:
+            rows = csv.reader(lines, delimiter=self.separator, skipinitialspace=True)
+            row = next((row for row in rows if row), [])
+        except UnicodeDecodeError:
+            raise DataError(f"{self.title} is not UTF-8 text: convert it first.") from None
+        except csv.Error:
+            raise DataError(f"{self.title} has no header that can be read.") from None
+        return tuple(name.strip() for name in (row[:1] and [row[0].removeprefix("\ufeff"), *row[1:]]))
+
+    def batches(self, columns: Sequence[str]) -> Iterator[list[pa.Array]]:
+        from pyarrow import csv as arrow
+
+        with self._open() as file:
+            if self.header:
+                self._read_header(file)
+            read = arrow.ReadOptions(column_names=self.names, block_size=_BLOCK, use_threads=False)
+            parse = arrow.ParseOptions(delimiter=self.separator, newlines_in_values=True)
+            convert = arrow.ConvertOptions(
+                column_types={name: pa.string() for name in self.names},
+                strings_can_be_null=False,
+                include_columns=list(columns),
+            )
+            try:
+                for batch in arrow.open_csv(file, read, parse, convert):
+                    yield batch.columns
+            except pa.ArrowInvalid as error:
+                raise DataError(f"{self.title} {_sentence(str(error))}.") from None
+
+
+def _sentence(problem: str) -> str:
+    """What is wrong with a CSV file, from what Arrow says about it."""
+    if ragged := _RAGGED.search(problem):
+        row, expected, found = ragged.groups()
+        return f"has {found} fields in {f'row {row}' if row else 'a row'}; expected {expected}"
+    if "Empty CSV" in problem:
+        return "has no rows"
+    if "UTF8" in problem:
+        return "is not UTF-8 text: convert it first"
+    if "straddling" in problem:
+        return f"has a row of more than {_BLOCK} bytes, or a quote that is never closed"
+    return "cannot be read as CSV: check its separator and quotes"
+
+
+def _physical_lines(file: io.BufferedIOBase) -> Iterator[bytes]:
+    return iter(lambda: file.readline(_BLOCK), b"")
+
+
+class _Uncommented(io.RawIOBase):
+    """The lines of a file without those that begin with a mark."""
+
+    def __init__(self, file: io.BufferedIOBase, mark: bytes) -> None:
+        self._lines = (line for line in _physical_lines(file) if not line.startswith(mark))
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        chunk = self._rest or next(self._lines, b"")
+        size = min(len(chunk), len(buffer))
+        buffer[:size], self._rest = chunk[:size], chunk[size:]
+        return size
+
+
+class _Parquet:
+    def __init__(self, path: Path) -> None:
+        self.path, self.title = path, show(path)
+        with self._open() as file:
+            names = file.schema_arrow.names
+        self.names = tuple(name for name in names if not _INDEX.fullmatch(name))
+
+    @contextmanager
+    def _open(self) -> Iterator[Any]:
+        from pyarrow import parquet
+
+        with reading(self.path):
+            try:
+                with parquet.ParquetFile(self.path) as file:
+                    yield file
+            except (pa.ArrowException, OSError) as error:
+                if isinstance(error, OSError) and error.errno:
+                    raise
+                raise DataError(f"{self.title} is damaged: it cannot be read as Parquet.") from None
+
+    def batches(self, columns: Sequence[str]) -> Iterator[list[pa.Array]]:
+        with self._open() as file:
+            for batch in file.iter_batches(_ROWS, columns=list(columns), use_threads=False):
+                yield [batch.column(name) for name in columns]
+
+
+class _Frame:
+    def __init__(self, frame: Any) -> None:
+        import pandas as pd
+
+        if not isinstance(frame, pd.DataFrame):
+            raise DataError(f"Expected a table as a path or a pandas DataFrame; got {type(frame).__name__}.")
+        self.title, self._frame = "The frame", frame
+        self.names = tuple(str(name).strip() for name in frame.columns)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[list[pa.Array]]:
+        at = [self.names.index(name) for name in columns]
+        for start in range(0, len(self._frame), _ROWS):
+            yield [_to_arrow(self._frame.iloc[start : start + _ROWS, i]) for i in at]
+
+
+def _to_arrow(series: Any) -> pa.Array:
+    """Values of a pandas column; those of mixed or unknown types as texts."""
+    try:
+        values = pa.array(series, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        gaps = series.isna().to_numpy(bool)
+        texts = [None if gap else str(value) for gap, value in zip(gaps, series, strict=True)]
+        values = pa.array(texts, pa.string())
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

@@ -1,0 +1,91 @@
+"""The twelve classifiers with which papers on private tables score a synthetic set, on today's scikit-learn."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from dpdistill.schema import DataError
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "logistic regression": {"solver": "lbfgs", "max_iter": 5000},
+    "Gaussian naive Bayes": {},
+    "Bernoulli naive Bayes": {"binarize": 0.5},
+    "linear SVC": {"max_iter": 10_000, "tol": 1e-8, "loss": "hinge"},
+    "decision tree": {"class_weight": "balanced"},
+    "LDA": {"solver": "eigen", "tol": 1e-8, "shrinkage": 0.5},
+    "AdaBoost": {"n_estimators": 1000, "learning_rate": 0.7},
+    "bagging": {"max_samples": 0.1, "n_estimators": 20},
+    "random forest": {"n_estimators": 100, "class_weight": "balanced"},
+    "gradient boosting": {"subsample": 0.1, "n_estimators": 50},
+    "MLP": {},
+    "XGBoost": {"colsample_bytree": 0.1, "n_estimators": 50},
+}
+"""Settings of Vinaroz and Park (2023), table 16, made for scikit-learn 0.24.2 and xgboost 0.90; the rest is default."""
+
+CLOSEST: dict[str, str] = {
+    "logistic regression": "multi_class=auto is gone; it is what lbfgs does now.",
+    "LDA": "n_components=9 is refused for fewer than ten classes; it changes no prediction and is left out.",
+    "AdaBoost": "algorithm=SAMME.R is gone; SAMME, which votes with hard predictions, takes its place.",
+    "XGBoost": "objective=multi:softprob for more than two classes; it is refused for two: binary:logistic.",
+}
+"""Where a setting of SETTINGS exists no more: what is used instead."""
+
+
+def available() -> tuple[str, ...]:
+    """Names of the classifiers that can be made here: all, or all but XGBoost.
+
+    Raises:
+        DataError: scikit-learn is not installed.
+    """
+    types = _types()
+    return tuple(name for name in SETTINGS if name in types)
+
+
+def make_classifier(name: str, *, seed: int, rows: int, plain: bool = False) -> Any:
+    """A classifier that is not fitted yet, with the settings of SETTINGS.
+
+    Args:
+        name: one of available().
+        seed: of its random choices, where it makes any.
+        rows: it will be fitted to; a share of them becomes a number >= 1.
+        plain: the package's own defaults instead of SETTINGS.
+
+    Example:
+        >>> make_classifier("bagging", seed=0, rows=20).max_samples
+        2
+    """
+    settings = {} if plain else dict(SETTINGS[name])
+    if "max_samples" in settings:
+        settings["max_samples"] = max(1, int(settings["max_samples"] * rows))
+    if name == "XGBoost":
+        settings |= {"n_jobs": 1, "random_state": seed}
+    model = _types()[name](**settings)
+    return model.set_params(random_state=seed) if "random_state" in model.get_params() else model
+
+
+def _types() -> dict[str, Any]:
+    """Classes by name, imported late: they take a second, and most commands need none."""
+    try:
+        from sklearn import ensemble, linear_model, naive_bayes, neural_network, svm, tree
+        from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+    except ImportError:
+        raise DataError("Scores of tables need scikit-learn: pip install 'dpdistill[tables]'.") from None
+    types: dict[str, Any] = {
+        "logistic regression": linear_model.LogisticRegression,
+        "Gaussian naive Bayes": naive_bayes.GaussianNB,
+        "Bernoulli naive Bayes": naive_bayes.BernoulliNB,
+        "linear SVC": svm.LinearSVC,
+        "decision tree": tree.DecisionTreeClassifier,
+        "LDA": LinearDiscriminantAnalysis,
+        "AdaBoost": ensemble.AdaBoostClassifier,
+        "bagging": ensemble.BaggingClassifier,
+        "random forest": ensemble.RandomForestClassifier,
+        "gradient boosting": ensemble.GradientBoostingClassifier,
+        "MLP": neural_network.MLPClassifier,
+    }
+    with contextlib.suppress(ImportError):
+        from xgboost import XGBClassifier
+
+        types["XGBoost"] = XGBClassifier
+    return types

@@ -1,0 +1,255 @@
+"""DP-HP: a generator whose mean embedding in Hermite features matches released ones, of columns and of products."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from dpdistill.methods.generator import (
+    check_generator_fields,
+    distance,
+    feasible,
+    finish_with_generator,
+    indicator_groups,
+    number_coordinates,
+)
+from dpdistill.methods.matching import check_fields, check_share, counts_of, put
+from dpdistill.query import Distilled, Progress, Query, Release, Stage, finish_field, no_progress, release_field
+
+MOST_PRODUCTS = 1 << 16
+"""Most coordinates of a product release."""
+
+
+def hermite(x: Array, order: int, rho: float) -> Array:
+    """sqrt(lambda_c) f_c(x), c = 0 .. order, (..., order + 1): inner products near exp(-rho (x-z)^2 / (1 - rho^2)).
+
+        lambda_c = (1 - rho) rho^c,   f_c(x) = H_c(x) exp(-rho x^2 / (1 + rho)) / sqrt(N_c),
+        N_c = 2^c c! sqrt((1 - rho) / (1 + rho))
+
+    by the recursion g_{c+1} = x sqrt(2 rho / (c+1)) g_c - rho sqrt(c / (c+1)) g_{c-1}, in which nothing grows. All
+    orders together have norm 1 (Mehler's formula), so that the first few have norm at most 1.
+    """
+    g = [(1.0 - rho**2) ** 0.25 * jnp.exp(-rho / (1.0 + rho) * jnp.square(x))]
+    for c in range(order):
+        before = rho * math.sqrt(c / (c + 1)) * g[c - 1] if c else 0.0
+        g.append(math.sqrt(2.0 * rho / (c + 1)) * x * g[c] - before)
+    return jnp.stack(g, -1)
+
+
+def by_column(params: Any, X: Array, order: int, rho: float) -> Array:
+    """Features of all columns beside each other, (..., L): Hermite features of numbers, one-hot of categories."""
+    numbers = hermite(X[..., params["numbers"]], order, rho)
+    return jnp.concatenate([numbers.reshape(*X.shape[:-1], -1), X[..., params["categories"]]], -1)
+
+
+@dataclass(frozen=True)
+class SumQuery:
+    """u = (a, sqrt(1 - a^2) phi(x)), phi = features of every column / sqrt(columns): the sum kernel.
+
+    Params: coordinates of numbers, coordinates of categories, number of columns.
+
+    Guarantee:
+        Sensitivity 1 under add-or-remove, 2 sqrt(1 - a^2) or sqrt(2), whichever is larger, under replace-one: the
+        features of a column have norm at most 1.
+
+    Source: Vinaroz et al. 2022 (DP-HP), sections 3 and 4.
+    """
+
+    order: int
+    rho: float
+    count_coordinate: float
+    by_class: bool = True
+    encoder: None = None
+    clip_norm: float = 1.0
+
+    @property
+    def count(self) -> float:
+        """a, the constant coordinate."""
+        return self.count_coordinate
+
+    @property
+    def bound(self) -> float:
+        """sqrt(1 - a^2), the norm of the features."""
+        return math.sqrt(1.0 - self.count_coordinate**2)
+
+    def features(self, params: Any, X: Array) -> Array:
+        """phi(X), (..., L), of flat records (..., d)."""
+        return by_column(params, X, self.order, self.rho) / jnp.sqrt(params["columns"])
+
+    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+        return jnp.concatenate([jnp.full((1,), self.count), self.bound * self.features(params, x.ravel())])
+
+
+@dataclass(frozen=True)
+class ProductQuery:
+    """u = the outer product of a few columns' features, the product kernel: its norm is at most 1.
+
+    Params: those of SumQuery, and the columns' coordinates among all features, (columns, width); L stands for none.
+
+    Guarantee: sensitivity 1 under add-or-remove, 2 under replace-one; the columns are public.
+    Source: Vinaroz et al. 2022 (DP-HP), section 4.
+    """
+
+    order: int
+    rho: float
+    by_class: bool = True
+    encoder: None = None
+    clip_norm: float = 1.0
+
+    def features(self, params: Any, X: Array) -> Array:
+        """The product features of flat records (..., d), (..., width^columns)."""
+        v = by_column(params, X, self.order, self.rho)
+        v = jnp.concatenate([v, jnp.zeros_like(v[..., :1])], -1)
+        product = jnp.ones_like(v[..., :1])
+        for factor in params["factors"]:
+            product = (product[..., :, None] * v[..., None, factor]).reshape(*v.shape[:-1], -1)
+        return product
+
+    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+        return self.features(params, x.ravel())
+
+
+@dataclass(frozen=True)
+class _Match:
+    """|| mean embedding of generated records - released one ||^2 a class, of the columns and of one product a step."""
+
+    columns: SumQuery
+    product: ProductQuery
+    rounds: int
+
+    def __call__(self, params: Any, X: Array, step: Array) -> Array:
+        loss = distance(self.columns.features(params["layout"], X), params["sums"])
+        if not self.rounds:
+            return loss
+        t = step % self.rounds
+        factors = {**params["layout"], "factors": params["factors"][t]}
+        return loss + distance(self.product.features(factors, X), params["products"][t])
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPHP:
+    """Hermite mean embeddings: one release of all columns, some of tuples of columns, then a generator.
+
+        stage 0   S_c = sum over class c of (a, sqrt(1 - a^2) (features of every column) / sqrt(columns)) + noise
+        stage 1   P_tc = sum over class c of (outer product of the features of columns t) + noise,  t = 1 .. rounds
+        finish    min over G of  sum_c share_c ( ||S_c / count_c - E phi(G)||^2 + ||P_tc / count_c - E psi_t(G)||^2 )
+
+    The features of a number are Hermite functions (sum_c phi_c(x) phi_c(z) is a Gaussian kernel), ordered by what they
+    matter, so that a few do; those of a categorical column are one coordinate a category. The columns of a product are
+    drawn afresh for each release from the public key; every one is paid for.
+
+    Guarantee: stages 0 and 1 are calibrated together; finish is post-processing.
+    Source: Vinaroz et al., 2022; the constant coordinate, products with categories and the unbiased distance are ours.
+    """
+
+    order: int = release_field(20, "highest Hermite order of a number in the sum kernel")
+    rho: float = release_field(0.9, "Gaussian kernel of length sqrt((1 - rho^2) / (2 rho)) on numbers in [-1, 1]")
+    product_dims: int = release_field(2, "columns of a product kernel")
+    product_rounds: int = release_field(20, "product kernels, each with columns of its own; 0: none")
+    product_share: float = release_field(0.8, "share of the budget for all product kernels together")
+    count_coordinate: float = release_field(0.1, "constant coordinate that counts records, as a share of the clip norm")
+    count_floor: float = finish_field(1.0, "least number of records a class is taken to have")
+    samples: int = finish_field(10_000, "synthetic records to store")
+    hidden: int = finish_field(256, "width of the generator's hidden layers")
+    layers: int = finish_field(2, "hidden layers of the generator")
+    code_size: int = finish_field(16, "random coordinates behind a synthetic record")
+    batch: int = finish_field(500, "generated records a step, shared evenly by the classes")
+    steps: int = finish_field(2000, "steps of Adam, one product kernel each")
+    learning_rate: float = finish_field(0.003, "of Adam, decayed by a cosine")
+    hard: bool = finish_field(True, "draw categories while training; false: use their probabilities")
+    sample_seed: int = finish_field(0, "public seed of the generator's start, of codes and of the stored sample")
+
+    title = "DP-HP: mean embeddings with Hermite features"
+    references = (
+        "Vinaroz, M., Charusaie, M.-A., Harder, F., Adamczewski, K., Park, M. (2022). Hermite Polynomial Features for "
+        "Private Data Generation. ICML.",
+    )
+    name = "dp-hp"
+    private = True
+    tables = True
+
+    def __post_init__(self) -> None:
+        check_fields(
+            order=self.order,
+            product_dims=self.product_dims,
+            count_floor=self.count_floor,
+        )
+        check_generator_fields(self)
+        check_share("count_coordinate", self.count_coordinate, low=1e-3)
+        check_share("rho", self.rho, low=1e-3)
+        check_share("product_share", self.product_share, low=1e-3)
+        if not self.product_rounds >= 0:
+            raise ValueError(f"Expected product_rounds={self.product_rounds} >= 0.")
+
+    def plan(self) -> tuple[Stage, ...]:
+        if not self.product_rounds:
+            return (Stage(1),)
+        # weight^2 is what a round costs: rounds weight^2 / (1 + rounds weight^2) = product_share.
+        weight = math.sqrt(self.product_share / (1.0 - self.product_share) / self.product_rounds)
+        return (Stage(1), Stage(self.product_rounds, 1.0, weight))
+
+    def sum_query(self) -> SumQuery:
+        return SumQuery(self.order, self.rho, self.count_coordinate)
+
+    def product_query(self) -> ProductQuery:
+        return ProductQuery(self.order, self.rho)
+
+    def init(self, key: Array, schema: Any, public: np.ndarray | None = None) -> Any:
+        numbers, groups = number_coordinates(schema), indicator_groups(schema)
+        classes, each = len(schema.classes), self.order + 1
+        starts = np.cumsum([len(numbers) * each, *map(len, groups)])
+        L, width = int(starts[-1]), max([each if len(numbers) else 1, *map(len, groups)])
+        columns = [np.arange(i * each, (i + 1) * each) for i in range(len(numbers))]
+        columns += [np.arange(start, start + len(g)) for start, g in zip(starts, groups, strict=False)]
+        dims = min(self.product_dims, len(columns))
+        if self.product_rounds and width**dims > MOST_PRODUCTS:
+            raise ValueError(f"Expected at most {MOST_PRODUCTS} products of {dims} columns; got {width}^{dims}.")
+        padded = np.full((len(columns), width), L, np.int32)
+        for row, at in zip(padded, columns, strict=True):
+            row[: len(at)] = at
+        keys = [jax.random.fold_in(key, t) for t in range(self.product_rounds)]
+        drawn = [np.asarray(jax.random.choice(k, len(columns), (dims,), replace=False)) for k in keys]
+        return {
+            "key": np.asarray(jax.random.key_data(key)),
+            "round": np.zeros((), np.int64),
+            "layout": {
+                "numbers": numbers,
+                "categories": np.concatenate([np.zeros(0, np.int32), *groups]),
+                "columns": np.float32(len(columns)),
+            },
+            "factors": np.array([padded[d] for d in drawn], np.int32).reshape(-1, dims, width),
+            "sums": np.zeros((classes, 1 + L), np.float32),
+            "products": np.zeros((self.product_rounds, classes, width**dims), np.float32),
+        }
+
+    def ask(self, state: Any) -> tuple[Query, Any]:
+        t = int(state["round"]) - 1
+        if t < 0:
+            return self.sum_query(), state["layout"]
+        return self.product_query(), {**state["layout"], "factors": state["factors"][t]}
+
+    def tell(self, state: Any, release: Release) -> Any:
+        state = {**state, "round": state["round"] + 1}
+        if release.round == 0:
+            return {**state, "sums": release.value.astype(np.float32)}
+        return {**state, "products": put(state["products"], release.round - 1, release)}
+
+    def finish(self, state: Any, schema: Any, progress: Progress = no_progress) -> Distilled:
+        query, sums = self.sum_query(), state["sums"]
+        counts = counts_of(sums[None, :, 0], query, 1.0, self.count_floor)
+        params = {
+            "layout": state["layout"],
+            "factors": state["factors"],
+            "sums": feasible(sums[:, 1:] / (query.bound * counts[:, None])),
+            "products": feasible(state["products"] / counts[:, None]),
+        }
+        match, key = _Match(query, self.product_query(), self.product_rounds), jnp.asarray(state["key"])
+        # The product kernels' columns were drawn with numbers below product_rounds folded into the key.
+        key = jax.random.fold_in(key, self.product_rounds)
+        return finish_with_generator(self, match, params, counts, key, schema, progress)

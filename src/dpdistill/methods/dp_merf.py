@@ -1,0 +1,175 @@
+"""DP-MERF: a generator whose mean embedding in random Fourier features matches one that is released once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from dpdistill.methods.generator import (
+    check_generator_fields,
+    distance,
+    feasible,
+    finish_with_generator,
+    indicator_groups,
+    number_coordinates,
+)
+from dpdistill.methods.matching import check_fields, check_share, counts_of
+from dpdistill.query import Distilled, Progress, Release, Stage, finish_field, no_progress, release_field
+
+
+def fourier(frequencies: Array, X: Array) -> Array:
+    """sqrt(1/k) (cos Wx, sin Wx), (..., 2k): of norm 1, with inner products near exp(-||x - z||^2 / (2 l^2))."""
+    angles = X @ frequencies.T
+    return jnp.concatenate([jnp.cos(angles), jnp.sin(angles)], -1) / math.sqrt(max(1, len(frequencies)))
+
+
+def mixed(parts: list[Array], weights: tuple[float, ...]) -> Array:
+    """Parts of norm at most 1 beside each other, (..., D), each times the root of its share of the squared norm.
+
+    A part without coordinates leaves its share to the others.
+    """
+    kept = [(part, w) for part, w in zip(parts, weights, strict=True) if part.shape[-1] and w > 0]
+    total = sum(w for _, w in kept)
+    return jnp.concatenate([part * math.sqrt(w / total) for part, w in kept], -1)
+
+
+@dataclass(frozen=True)
+class FourierQuery:
+    """u = (a, sqrt(1 - a^2) phi(x)), phi = (sqrt(1-w) Fourier features, sqrt(w) one-hot categories / sqrt(columns)).
+
+    Params: frequencies (k, d), coordinates of categories (q,), their scale 1 / sqrt(columns).
+
+    Guarantee:
+        Sensitivity 1 under add-or-remove, 2 sqrt(1 - a^2) or sqrt(2), whichever is larger, under replace-one: at most
+        one coordinate of a categorical column is 1, so ||phi|| <= 1, and the frequencies are public.
+
+    Source: Harder, Adamczewski & Park 2021 (DP-MERF), sections 3 and 4.2.
+    """
+
+    count_coordinate: float
+    category_share: float
+    by_class: bool = True
+    encoder: None = None
+    clip_norm: float = 1.0
+
+    @property
+    def count(self) -> float:
+        """a, the constant coordinate."""
+        return self.count_coordinate
+
+    @property
+    def bound(self) -> float:
+        """sqrt(1 - a^2), the norm of the features."""
+        return math.sqrt(1.0 - self.count_coordinate**2)
+
+    def features(self, params: Any, X: Array) -> Array:
+        """phi(X), (..., D), of flat records (..., d)."""
+        categories = X[..., params["categories"]] * params["scale"]
+        return mixed([fourier(params["frequencies"], X), categories], (1.0 - self.category_share, self.category_share))
+
+    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+        return jnp.concatenate([jnp.full((1,), self.count), self.bound * self.features(params, x.ravel())])
+
+
+@dataclass(frozen=True)
+class _Match:
+    """|| mean embedding of generated records - released one ||^2, a class."""
+
+    query: FourierQuery
+
+    def __call__(self, params: Any, X: Array, step: Array) -> Array:
+        return distance(self.query.features(params["query"], X), params["targets"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPMERF:
+    """Mean embeddings with random features: one release, then a generator as post-processing.
+
+        release   S_c = sum over class c of (a, sqrt(1 - a^2) phi(x_i)) + noise,   all records, once
+        finish    min over G of  sum_c share_c || S_c / (sqrt(1 - a^2) count_c) - E_z phi(G(z, c)) ||^2
+
+    Counts and shares come from the constant coordinate a of the same release, and each class's embedding is divided by
+    its own count, so that a rare class does not drown. With joint features the frequencies see categories too, so that
+    what goes with what is matched, not only each column. The frequencies' scale is public: the number of columns.
+
+    Guarantee: one release of sensitivity 1 (add-or-remove); finish is post-processing.
+    Source: Harder, Adamczewski & Park, 2021; heterogeneous and imbalanced tables after its sections 4.2 and 4.3; joint
+    features and the unbiased distance are ours.
+    """
+
+    frequencies: int = release_field(1000, "random frequencies; each has a cosine and a sine")
+    length_scale: float = release_field(0.5, "of the Gaussian kernel, times the root of the number of columns")
+    joint: bool = release_field(True, "frequencies see categories as well as numbers")
+    category_share: float = release_field(0.5, "share of the squared norm for each category by itself")
+    count_coordinate: float = release_field(0.1, "constant coordinate that counts records, as a share of the clip norm")
+    count_floor: float = finish_field(1.0, "least number of records a class is taken to have")
+    samples: int = finish_field(10_000, "synthetic records to store")
+    hidden: int = finish_field(256, "width of the generator's hidden layers")
+    layers: int = finish_field(2, "hidden layers of the generator")
+    code_size: int = finish_field(16, "random coordinates behind a synthetic record")
+    batch: int = finish_field(500, "generated records a step, shared evenly by the classes")
+    steps: int = finish_field(2000, "steps of Adam")
+    learning_rate: float = finish_field(0.003, "of Adam, decayed by a cosine")
+    hard: bool = finish_field(True, "draw categories while training; false: use their probabilities")
+    sample_seed: int = finish_field(0, "public seed of the generator's start, of codes and of the stored sample")
+
+    title = "DP-MERF: mean embeddings with random features"
+    references = (
+        "Harder, F., Adamczewski, K., Park, M. (2021). DP-MERF: Differentially Private Mean Embeddings with Random "
+        "Features for Practical Privacy-Preserving Data Generation. AISTATS.",
+    )
+    name = "dp-merf"
+    private = True
+    tables = True
+
+    def __post_init__(self) -> None:
+        check_fields(
+            frequencies=self.frequencies,
+            length_scale=self.length_scale,
+            count_floor=self.count_floor,
+        )
+        check_generator_fields(self)
+        check_share("count_coordinate", self.count_coordinate, low=1e-3)
+        check_share("category_share", self.category_share)
+
+    def plan(self) -> tuple[Stage, ...]:
+        return (Stage(1),)
+
+    def query(self) -> FourierQuery:
+        return FourierQuery(self.count_coordinate, self.category_share)
+
+    def init(self, key: Array, schema: Any, public: np.ndarray | None = None) -> Any:
+        groups, numbers = indicator_groups(schema), number_coordinates(schema)
+        d = schema.dimension
+        seen = np.ones(d, bool) if self.joint else np.isin(np.arange(d), numbers)
+        columns = len(numbers) + (len(groups) if self.joint else 0)
+        k = self.frequencies if seen.any() else 0
+        scale = self.length_scale * math.sqrt(max(1, columns))
+        frequencies = np.asarray(jax.random.normal(key, (k, d)), np.float32) / np.float32(scale) * seen
+        params = {
+            "frequencies": frequencies.astype(np.float32),
+            "categories": np.concatenate([np.zeros(0, np.int32), *groups]),
+            "scale": np.float32(1.0 / math.sqrt(max(1, len(groups)))),
+        }
+        D = jax.eval_shape(self.query().features, params, jax.ShapeDtypeStruct((d,), jnp.float32)).shape[0]
+        sums = np.zeros((len(schema.classes), 1 + D), np.float32)
+        return {"key": np.asarray(jax.random.key_data(key)), "params": params, "sums": sums}
+
+    def ask(self, state: Any) -> tuple[FourierQuery, Any]:
+        return self.query(), state["params"]
+
+    def tell(self, state: Any, release: Release) -> Any:
+        return {**state, "sums": release.value.astype(np.float32)}
+
+    def finish(self, state: Any, schema: Any, progress: Progress = no_progress) -> Distilled:
+        query, sums = self.query(), state["sums"]
+        counts = counts_of(sums[None, :, 0], query, 1.0, self.count_floor)
+        targets = feasible(sums[:, 1:] / (query.bound * counts[:, None]))
+        params, key = {"query": state["params"], "targets": targets}, jnp.asarray(state["key"])
+        return finish_with_generator(self, _Match(query), params, counts, key, schema, progress)

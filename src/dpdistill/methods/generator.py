@@ -1,0 +1,357 @@
+"""A fully connected conditional generator of records, and its training against released mean embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+
+from dpdistill.methods.matching import check_fields
+from dpdistill.query import Distilled, Progress, no_progress
+from dpdistill.schema import TableSchema
+
+CHUNK = 1000
+"""Records of one compiled call of `Generator.sample`: codes and labels depend on it, so it never changes."""
+SLICE = 50
+"""Steps of training between two reports of progress."""
+
+
+class Piece(NamedTuple):
+    """A run of coordinates of one kind: numbers, gapped (a number and its indicator of missing), or categories."""
+
+    kind: str
+    start: int
+    width: int
+
+
+def pieces_of(schema: Any) -> tuple[Piece, ...]:
+    """Kinds of a flat encoded record's coordinates, in order; an image is one run of numbers."""
+    if not isinstance(schema, TableSchema):
+        return (Piece("numbers", 0, schema.dimension),)
+    found: list[Piece] = []
+    for column, start in zip(schema.columns, schema.offsets, strict=True):
+        if column.kind == "categorical":
+            found.append(Piece("categories", start, column.width))
+        elif column.missing:
+            found.append(Piece("gapped", start, 2))
+        elif found and found[-1].kind == "numbers":
+            found[-1] = found[-1]._replace(width=found[-1].width + 1)
+        else:
+            found.append(Piece("numbers", start, 1))
+    return tuple(found)
+
+
+def number_coordinates(schema: Any) -> np.ndarray:
+    """Coordinates that hold numbers, int32."""
+    runs = [range(p.start, p.start + (1 if p.kind == "gapped" else p.width)) for p in _numeric(schema)]
+    return np.array([j for run in runs for j in run], np.int32)
+
+
+def indicator_groups(schema: Any) -> list[np.ndarray]:
+    """Coordinates of each categorical column and of each number's indicator: at most one of a group is 1."""
+    groups = []
+    for p in pieces_of(schema):
+        if p.kind == "categories":
+            groups.append(np.arange(p.start, p.start + p.width, dtype=np.int32))
+        elif p.kind == "gapped":
+            groups.append(np.array([p.start + 1], np.int32))
+    return groups
+
+
+def _numeric(schema: Any) -> list[Piece]:
+    return [p for p in pieces_of(schema) if p.kind != "categories"]
+
+
+@dataclass(frozen=True, eq=False)
+class Generator:
+    """x = heads(W_L relu(LN(... W_1 (z, one-hot y) ...))), y from the released class shares, z from N(0, I).
+
+    A number is a tanh; a category, or whether a value is missing, is drawn from a softmax. Whole numbers are rounded
+    when sampled, as records have them. All normalisation is of one record, so that a sample does not depend on others.
+
+    Args:
+        weights: W_1, b_1, ..., W_L, b_L, float32.
+        class_shares: released shares of the classes, (classes,), float64; they sum to 1.
+        code_size: coordinates of z.
+        schema: public facts of the records it makes.
+    """
+
+    weights: tuple[np.ndarray, ...]
+    class_shares: np.ndarray
+    code_size: int
+    schema: Any
+
+    def sample(self, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """n records: labels by the released shares, codes drawn afresh. sample(k) is the start of sample(n), k < n.
+
+        Args:
+            n: records, >= 0.
+            seed: public, of labels, codes and categories, in [0, 2^31).
+
+        Returns:
+            (X, y): X (n, ...) of the schema's shape in [-1, 1], float32, and class indices y (n,), int32.
+
+        Raises:
+            ValueError: n < 0, or a seed out of its range.
+        """
+        if n < 0:
+            raise ValueError(f"Expected n={n} >= 0.")
+        if not 0 <= seed < 2**31:
+            raise ValueError(f"Expected 0 <= seed={seed} < 2^31.")
+        weights = tuple(jnp.asarray(w) for w in self.weights)
+        ends, key = jnp.asarray(np.cumsum(self.class_shares)[:-1], jnp.float32), jax.random.key(seed)
+        chunks = [
+            _sample_chunk(pieces_of(self.schema), self.code_size, weights, ends, jax.random.fold_in(key, i))
+            for i in range(-(-n // CHUNK))
+        ]
+        X = np.concatenate([np.zeros((0, self.schema.dimension), np.float32), *(X for X, _ in chunks)])[:n]
+        y = np.concatenate([np.zeros(0, np.int32), *(y for _, y in chunks)])[:n]
+        if isinstance(self.schema, TableSchema):
+            X = self.schema.to_unit(self.schema.from_unit(X))
+        return X.reshape(n, *self.schema.shape), y
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """What an .npz file holds of it; the schema is stored apart."""
+        layers = {f"weights_{i}": w for i, w in enumerate(self.weights)}
+        return {"class_shares": self.class_shares, "code_size": np.array(self.code_size, np.int64), **layers}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], schema: Any) -> Generator:
+        """The generator of `to_arrays`, bit for bit.
+
+        Raises:
+            ValueError: arrays that are missing, or do not fit together or the schema.
+        """
+        try:
+            shares, code_size = np.array(arrays["class_shares"], np.float64), int(arrays["code_size"])
+            weights = tuple(np.array(arrays[f"weights_{i}"], np.float32) for i in range(len(arrays) - 2))
+        except (KeyError, TypeError):
+            raise ValueError("Expected class_shares, code_size and weights_0, weights_1, ... of a generator.") from None
+        made, classes = cls(weights, shares, code_size, schema), len(schema.classes)
+        widths = [code_size + classes, *(w.shape[1] for w in weights[::2] if w.ndim == 2)]
+        expected = [s for i, o in pairwise(widths) for s in ((i, o), (o,))]
+        if [w.shape for w in weights] != expected or widths[-1] != schema.dimension or shares.shape != (classes,):
+            raise ValueError(f"Expected a generator of {classes} classes and {schema.dimension} coordinates.")
+        return made
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _sample_chunk(
+    pieces: tuple[Piece, ...], code_size: int, weights: tuple[Array, ...], ends: Array, key: Array
+) -> tuple[Array, Array]:
+    label_key, code_key, head_key = jax.random.split(key, 3)
+    y = jnp.searchsorted(ends, jax.random.uniform(label_key, (CHUNK,)), side="right").astype(jnp.int32)
+    classes = weights[0].shape[0] - code_size
+    codes = jax.random.normal(code_key, (CHUNK, code_size))
+    X, _ = heads(pieces, outputs_of(weights, codes, jax.nn.one_hot(y, classes)), head_key)
+    return X, y
+
+
+def init_weights(key: Array, sizes: tuple[int, ...]) -> tuple[Array, ...]:
+    """W_1, b_1, ...: N(0, 2 / fan in), zeros."""
+    weights: list[Array] = []
+    for i, (fan_in, fan_out) in enumerate(pairwise(sizes)):
+        weights.append(jax.random.normal(jax.random.fold_in(key, i), (fan_in, fan_out)) * jnp.sqrt(2.0 / fan_in))
+        weights.append(jnp.zeros(fan_out))
+    return tuple(weights)
+
+
+def outputs_of(weights: tuple[Array, ...], codes: Array, labels: Array) -> Array:
+    """What the network says before the heads, (n, d): dense layers, each normalised over its own record, and ReLU."""
+    h = jnp.concatenate([codes, labels], 1)
+    for i in range(0, len(weights) - 2, 2):
+        h = h @ weights[i] + weights[i + 1]
+        h = h - h.mean(1, keepdims=True)
+        h = jax.nn.relu(h / jnp.sqrt(jnp.mean(jnp.square(h), 1, keepdims=True) + 1e-5))
+    return h @ weights[-2] + weights[-1]
+
+
+def heads(pieces: tuple[Piece, ...], outputs: Array, key: Array) -> tuple[Array, Array]:
+    """(drawn, soft) records, (n, d): categories drawn from a softmax, and the softmax itself."""
+    drawn, soft = [], []
+    for i, p in enumerate(pieces):
+        part = outputs[:, p.start : p.start + p.width]
+        draw_key = jax.random.fold_in(key, i)
+        if p.kind == "categories":
+            soft.append(jax.nn.softmax(part, 1))
+            slots = jax.random.categorical(draw_key, part, axis=1)
+            drawn.append(jax.nn.one_hot(slots, p.width))
+            continue
+        values = jnp.tanh(part[:, :1] if p.kind == "gapped" else part)
+        if p.kind == "gapped":  # the number of a missing value is encoded as 0
+            gap = jax.nn.sigmoid(part[:, 1:])
+            missing = (jax.random.uniform(draw_key, gap.shape) < gap).astype(part.dtype)
+            drawn += [values * (1.0 - missing), missing]
+            soft += [values * (1.0 - gap), gap]
+        else:
+            drawn.append(values)
+            soft.append(values)
+    return jnp.concatenate(drawn, 1), jnp.concatenate(soft, 1)
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a generator is trained: frozen and hashable, so that it compiles once.
+
+    Args:
+        pieces: kinds of the coordinates.
+        loss: of (params, X, step): X (classes, m, d) made by the generator -> (classes,).
+        classes: how many.
+        hidden: widths of the hidden layers.
+        code_size: coordinates of a code.
+        batch: records a step, shared evenly by the classes, at least two of each.
+        steps: of Adam.
+        learning_rate: of Adam, decayed by a cosine.
+        hard: categories are drawn while training, gradients are those of the softmax; else the softmax itself.
+    """
+
+    pieces: tuple[Piece, ...]
+    loss: Callable[[Any, Array, Array], Array]
+    classes: int
+    hidden: tuple[int, ...]
+    code_size: int
+    batch: int
+    steps: int
+    learning_rate: float
+    hard: bool
+
+    @property
+    def each(self) -> int:
+        """Records of a class in a step."""
+        return max(2, self.batch // self.classes)
+
+    def optimiser(self) -> optax.GradientTransformation:
+        return optax.adam(optax.cosine_decay_schedule(self.learning_rate, self.steps))
+
+    def make(self, weights: tuple[Array, ...], key: Array) -> Array:
+        """Records as training sees them, (classes, m, d), from fresh codes: the same number of each class."""
+        code_key, head_key = jax.random.split(key)
+        codes = jax.random.normal(code_key, (self.classes * self.each, self.code_size))
+        labels = jnp.repeat(jnp.eye(self.classes), self.each, axis=0)
+        drawn, soft = heads(self.pieces, outputs_of(weights, codes, labels), head_key)
+        X = soft + jax.lax.stop_gradient(drawn - soft) if self.hard else soft
+        return X.reshape(self.classes, self.each, -1)
+
+
+def train_generator(
+    training: Training,
+    key: Array,
+    schema: Any,
+    class_shares: np.ndarray,
+    params: Any,
+    progress: Progress = no_progress,
+) -> Generator:
+    """min over weights of  sum_c share_c loss_c,  with fresh codes at every step.
+
+    Classes count by their released shares: the noise of a class's mean embedding grows as its share falls.
+
+    Args:
+        training: sizes, loss and steps.
+        key: public, of the weights' start and of the codes.
+        schema: of the records.
+        class_shares: released, (classes,).
+        params: of the loss, a pytree of arrays.
+        progress: told the steps done.
+    """
+    init_key, key = jax.random.split(key)
+    sizes = (training.code_size + training.classes, *training.hidden, schema.dimension)
+    weights = init_weights(init_key, sizes)
+    carry = (weights, training.optimiser().init(weights))
+    shares = jnp.asarray(class_shares, jnp.float32)
+    for start in range(0, training.steps, SLICE):
+        stop = min(start + SLICE, training.steps)
+        carry = _steps(training, carry, params, shares, key, start, stop)
+        jax.block_until_ready(carry)
+        progress("training", stop, training.steps)
+    made = tuple(np.asarray(w) for w in carry[0])
+    return Generator(made, np.asarray(class_shares, np.float64), training.code_size, schema)
+
+
+@partial(jax.jit, static_argnums=0)
+def _steps(training: Training, carry: Any, params: Any, shares: Array, key: Array, start: Array, stop: Array) -> Any:
+    return jax.lax.fori_loop(start, stop, lambda t, c: step(training, c, params, shares, key, t), carry)
+
+
+def step(training: Training, carry: Any, params: Any, shares: Array, key: Array, t: Array | int) -> Any:
+    """Step t of training from (weights, state of Adam); its codes are its own."""
+
+    def loss(weights: tuple[Array, ...]) -> Array:
+        X = training.make(weights, jax.random.fold_in(key, t))
+        return jnp.sum(shares * training.loss(params, X, jnp.asarray(t)))
+
+    weights, optimiser = carry
+    updates, optimiser = training.optimiser().update(jax.grad(loss)(weights), optimiser)
+    return optax.apply_updates(weights, updates), optimiser
+
+
+def distance(phi: Array, targets: Array) -> Array:
+    """||E phi - target||^2 - ||target||^2 a class, without bias.
+
+    ||E phi||^2 is estimated as (m ||mean||^2 - mean ||phi||^2) / (m - 1): no record is paired with itself.
+
+    The plain square of the mean of m records would also ask them to be alike.
+
+    Args:
+        phi: features, (classes, m, D).
+        targets: mean embeddings, (classes, D).
+    """
+    m, mean = phi.shape[1], phi.mean(1)
+    square = (m * jnp.sum(jnp.square(mean), 1) - jnp.sum(jnp.square(phi), 2).mean(1)) / (m - 1)
+    return square - 2.0 * jnp.sum(mean * targets, 1)
+
+
+def feasible(embeddings: np.ndarray) -> np.ndarray:
+    """Noised mean embeddings brought back to where those of records are: norm at most 1, (classes, D), float32."""
+    norms = np.linalg.norm(embeddings.astype(np.float64), axis=-1, keepdims=True)
+    return (embeddings / np.maximum(norms, 1.0)).astype(np.float32)
+
+
+def check_generator_fields(method: Any) -> None:
+    """Raise on a field of a generator's training that is out of its range.
+
+    Raises:
+        ValueError: with the name and the value.
+    """
+    names = ("samples", "hidden", "layers", "code_size", "batch", "steps", "learning_rate")
+    check_fields(**{name: getattr(method, name) for name in names})
+    if not 0 <= method.sample_seed < 2**31:
+        raise ValueError(f"Expected 0 <= sample_seed={method.sample_seed} < 2^31.")
+
+
+def finish_with_generator(
+    method: Any, loss: Any, params: Any, counts: np.ndarray, key: Array, schema: Any, progress: Progress
+) -> Distilled:
+    """Train a generator as the fields of a method say, and store a sample of it.
+
+    Args:
+        method: with fields hidden, layers, code_size, batch, steps, learning_rate, hard, samples, sample_seed.
+        loss: hashable, (params, X (classes, m, d), step) -> (classes,).
+        params: of the loss, a pytree of arrays.
+        counts: released records a class, all > 0, (classes,): their shares weigh the classes and draw the labels.
+        key: public.
+        schema: of the records.
+        progress: told the steps done.
+    """
+    training = Training(
+        pieces_of(schema),
+        loss,
+        len(schema.classes),
+        (method.hidden,) * method.layers,
+        method.code_size,
+        method.batch,
+        method.steps,
+        method.learning_rate,
+        method.hard,
+    )
+    key = jax.random.fold_in(key, method.sample_seed)
+    generator = train_generator(training, key, schema, counts / counts.sum(), params, progress)
+    X, y = generator.sample(method.samples, method.sample_seed)
+    return Distilled(X, y, schema, generator=generator)

@@ -1,0 +1,133 @@
+"""A front door for pandas users, with scikit-learn's conventions."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from dpdistill import run
+from dpdistill.data.save_table import to_frame
+from dpdistill.data.schema_file import TableFile, read_schema
+from dpdistill.data.tables import load_table
+from dpdistill.methods import DPMERF
+from dpdistill.private.accounting import Budget
+from dpdistill.schema import DataError, TableSchema
+
+
+class TableDistiller(BaseEstimator):
+    """A frame of private rows to a frame of synthetic ones, under differential privacy.
+
+    Args:
+        schema: a TableSchema, or the path of a reviewed schema.yaml; it is never drawn from the frame.
+        epsilon: the budget of one fit, > 0; a second fit on the same rows spends it again.
+        delta: the budget's delta, in (0, 1).
+        method: a distiller of tables, DPMERF(), DPHP() or DPKIP(); DPMERF() if None.
+        adjacency: "add-remove" or "replace-one".
+        strict: stop at a row that the schema does not allow; otherwise it contributes nothing.
+        seed: fixes everything public, never the noise.
+        run_dir: the owner's folder: ledger and checkpoints, for resuming; None keeps them in memory.
+
+    Attributes:
+        result_: what was distilled and what was paid (`Result`); it holds no private row.
+        schema_: the TableSchema.
+        epsilon_: what was spent.
+        classes_: names of the classes, (classes,).
+        feature_names_in_: names of the columns, (columns,).
+
+    Guarantee:
+        (epsilon, delta)-DP of everything on the fitted object, for one row of the frame.
+
+    Example:
+        >>> TableDistiller("schema.yaml", epsilon=1.0).fit(df).sample(1000)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        schema: TableSchema | str | os.PathLike,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        method: Any = None,
+        adjacency: str = "add-remove",
+        strict: bool = True,
+        seed: int = 0,
+        run_dir: str | os.PathLike | None = None,
+    ) -> None:
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.method = method
+        self.adjacency = adjacency
+        self.strict = strict
+        self.seed = seed
+        self.run_dir = run_dir
+
+    def fit(self, X: Any, y: Any = None) -> TableDistiller:
+        """Distil a frame.
+
+        Args:
+            X: a pandas DataFrame with the schema's columns, and the label's unless y is given.
+            y: the labels, (n,), in place of the label's column.
+
+        Raises:
+            DataError: a frame that does not fit the schema, or a schema that is not reviewed.
+            ValueError: a budget or a field that cannot be used.
+        """
+        table_file = self._table_file()
+        budget = Budget(self.epsilon, self.delta, self.adjacency)  # type: ignore[arg-type]
+        method = DPMERF() if self.method is None else self.method
+        if y is not None:
+            X = X.assign(**{table_file.schema.label: np.asarray(y)})
+        records = load_table(X, table_file, self.strict)
+        self.result_ = run.distill(records, method, budget, seed=self.seed, run_dir=self.run_dir)
+        self.schema_ = table_file.schema
+        self.epsilon_ = self.result_.epsilon
+        self.classes_ = np.array(table_file.schema.classes)
+        self.feature_names_in_ = np.array([column.name for column in table_file.schema.columns], object)
+        return self
+
+    def sample(self, n: int | None = None, seed: int = 1) -> Any:
+        """Synthetic rows, with the schema's columns, types and categories, at no further cost.
+
+        Args:
+            n: rows, >= 1; None for the rows that were distilled.
+            seed: public, of the rows.
+
+        Returns:
+            A pandas DataFrame.
+
+        Raises:
+            ValueError: n rows from a method that makes its rows once.
+            sklearn.exceptions.NotFittedError: `fit` was not called.
+        """
+        check_is_fitted(self, "result_")
+        made = self.result_.distilled
+        if n is None:
+            return to_frame(self.result_.X, made.y, self.schema_)
+        if n < 1:
+            raise ValueError(f"Expected n={n} >= 1.")
+        if made.generator is None:
+            raise ValueError(f"This method has no generator: sample() returns its {len(made.y)} rows.")
+        X, y = made.generator.sample(n, seed)
+        return to_frame(self.schema_.from_unit(X), y, self.schema_)
+
+    def save(self, folder: str | os.PathLike, overwrite: bool = False) -> Path:
+        """Write the folder that may be shared, as `dpdistill distill` does.
+
+        Raises:
+            DataError: the folder cannot be written.
+        """
+        check_is_fitted(self, "result_")
+        return self.result_.save(folder, overwrite)
+
+    def _table_file(self) -> TableFile:
+        if isinstance(self.schema, TableSchema):
+            return TableFile(self.schema, reviewed=True)
+        table_file = read_schema(self.schema)
+        if not table_file.reviewed:
+            raise DataError(f"{self.schema} is a draft: review it, then set `reviewed: true` in it.")
+        return table_file
