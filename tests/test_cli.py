@@ -170,7 +170,7 @@ def test_the_owners_folder_is_the_owners(shared):
 
 def test_version_and_help():
     assert succeeds("--version") == "dpdistill 0.1.0\n"
-    for name in ("distill", "evaluate", "report", "verify", "methods", "account", "budget"):
+    for name in ("distill", "evaluate", "report", "verify", "methods", "account", "budget", "schema", "sample"):
         assert name in succeeds("--help")
         assert name in succeeds()
         assert "--help" in succeeds(name, "--help")

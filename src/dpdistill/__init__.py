@@ -1,7 +1,7 @@
 """dpdistill: private labelled data to a tiny synthetic set that may be shared, under differential privacy."""
 
 from dpdistill.data import Records, load
-from dpdistill.methods import DM, DOS, DPKIP, KIP, LDPDC, NDPDC, DecoupledKIP
+from dpdistill.methods import DM, DOS, DPHP, DPKIP, DPMERF, KIP, LDPDC, NDPDC, DecoupledKIP
 from dpdistill.private.accounting import Budget
 from dpdistill.private.verify import verify
 from dpdistill.run import Result, distill, distill_without_privacy, finish_again
@@ -12,7 +12,9 @@ __version__ = "0.1.0"
 __all__ = [
     "DM",
     "DOS",
+    "DPHP",
     "DPKIP",
+    "DPMERF",
     "KIP",
     "LDPDC",
     "NDPDC",

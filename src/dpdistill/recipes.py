@@ -20,7 +20,7 @@ from dpdistill.kernels.conv_ntk import ConvNTK
 from dpdistill.kernels.empirical_ntk import EmpiricalNTK
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
-from dpdistill.methods import DM, DOS, DPKIP, KIP, LDPDC, NDPDC, DecoupledKIP
+from dpdistill.methods import DM, DOS, DPHP, DPKIP, DPMERF, KIP, LDPDC, NDPDC, DecoupledKIP
 from dpdistill.private.certificate import CertificateError, read_certificate
 from dpdistill.private.ledger import RunLedger
 from dpdistill.schema import DataError
@@ -29,6 +29,8 @@ METHODS: dict[str, Any] = {
     "dos": DOS,
     "decoupled-kip": DecoupledKIP,
     "dp-kip": DPKIP,
+    "dp-merf": DPMERF,
+    "dp-hp": DPHP,
     "ndpdc": NDPDC,
     "ldpdc": LDPDC,
     "dm": DM,

@@ -139,7 +139,7 @@ def test_against_pandas_and_numpy(monkeypatch, chunk):
         p, q = real[column.name], synthetic[column.name]
         if column.is_number:
             low, high = column.bounds
-            inner = low + np.arange(1, BINS) / BINS * (high - low)
+            inner = low + np.arange(1, BINS) * (high - low) / BINS
             if column.scale == "log":
                 inner = np.expm1(np.arange(1, BINS) / BINS * np.log1p(high - low)) + low
             cuts = [-np.inf, *inner, np.inf]

@@ -70,7 +70,7 @@ def test_guesses(tmp_path, door):
     assert notes["csv"] == f"missing: ? {REPLACE}"
     for words in ("id: looks like identifiers", "name: holds too many different texts", "same: never varies"):
         assert words in notes["ignored"]
-    assert "born: holds dates" in notes["ignored"]
+    assert ("born: never varies" if "csv" in str(source) else "born: holds dates or times") in notes["ignored"]
     assert "seen: never varies" in notes["ignored"]
     write_schema(tmp_path / "s.yaml", draft, notes)
     assert read_schema(tmp_path / "s.yaml") == draft

@@ -136,6 +136,8 @@ def test_bars_have_the_shares_of_categories(tmp_path):
     wide = 96
     np.testing.assert_allclose([float(w) for _, _, w, _ in bars(shown, "c0")], [wide / 2], atol=0.06)
     np.testing.assert_allclose([float(w) for _, _, w, _ in bars(shown, "c1")], [wide / 2] * 3, atol=0.06)
+    places = [(float(x), float(y)) for x, y, _, _ in bars(shown, "c0") + bars(shown, "c1")]
+    np.testing.assert_allclose(places, [(104, 3), (104 + wide / 2, 3), (104, 21), (104, 39)], atol=0.06)
     assert "Female50 %Male25 %–25 %" in shown.text
     assert "categories, 25 % missing" in shown.text
 

@@ -167,12 +167,13 @@ def _column(column: ColumnComparison, facts: Column, named: bool) -> str:
     defined = [distance for distance in column.distances if not math.isnan(distance)]
     within = column.distances if named else (max(defined, default=math.nan),)
     worst = int(np.abs(p - q).argmax())
+    where = f"{escape(_cut(_value(facts, column, worst)))}: {_percent(p[worst])} of the records"
+    where += f", {_percent(q[worst])} synthetic"
     cells = [
         f"<b>{column.distance:.3f}</b>",
         _picture(column.name, p, q),
         *(f"{distance:.3f}" if not math.isnan(distance) else "–" for distance in within),
-        f"{escape(_cut(_value(facts, column, worst)))}: {_percent(p[worst])} of the records,"
-        f" {_percent(q[worst])} synthetic",
+        where if column.distance else "nowhere",
     ]
     kind = facts.kind + (", log scale" if facts.scale == "log" else "")
     head = f'<th scope="row">{escape(_cut(column.name, 80))} <small>{kind}</small></th>'

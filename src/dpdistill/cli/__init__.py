@@ -5,5 +5,6 @@ from dpdistill.cli.commands import app, main
 
 app.add_typer(tables.app, name="schema")
 app.command(name="sample")(tables.sample)
+app.command(name="audit")(tables.audit)
 
 __all__ = ["app", "main"]

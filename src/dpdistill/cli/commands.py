@@ -46,7 +46,7 @@ def distill(
     *,
     to: Annotated[str, typer.Option("--out", help="Folder for the result; it may be shared.")],
     method: Annotated[
-        str | None, typer.Option(help="See `dpdistill methods`; dos (tables: dp-merf) if left out.")
+        str | None, typer.Option(help="See `dpdistill methods`; dos if left out, dp-merf for tables.")
     ] = None,
     per_class: Annotated[int | None, typer.Option(help="Synthetic records a class; 10 if left out.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget; 1 if left out.")] = None,

@@ -22,6 +22,12 @@ def draft(
     *,
     to: Annotated[str, typer.Option("--out", help="File for the draft.")] = "schema.yaml",
     label: Annotated[str | None, typer.Option(help="Column with the classes; the last one if left out.")] = None,
+    header: Annotated[
+        bool, typer.Option("--header/--no-header", help="A CSV file begins with the names of its columns.")
+    ] = True,
+    names: Annotated[str | None, typer.Option(help="Of all columns in the file's order: age,job,income.")] = None,
+    separator: Annotated[str, typer.Option(help="Of a CSV file's fields.")] = ",",
+    comment: Annotated[str | None, typer.Option(help="Lines of a CSV file that begin with it are skipped.")] = None,
 ) -> None:
     """Write a draft of a table's schema, to be reviewed: it looks at the records."""
     from dpdistill.data.drafts import draft_schema
@@ -30,7 +36,10 @@ def draft(
     if Path(to).exists():
         raise DataError(f"{to} exists: choose another file with --out.")
     with working("reading the records"):
-        table_file, notes = draft_schema(data, label)
+        listed = tuple(name.strip() for name in names.split(",")) if names else ()
+        table_file, notes = draft_schema(
+            data, label, header=header and not listed, names=listed, separator=separator, comment=comment
+        )
     write_schema(to, table_file, notes)
     say(f"{to}: a draft. It looked at the records: {len(notes)} facts came from them and are marked.")
     say("Replace each by what is known without looking, then set `reviewed: true`. Do not share the draft.")
@@ -51,6 +60,27 @@ def check(
     err.print("For the owner only: these lines are about private records.", markup=False)
     for line in lines:
         say(line)
+
+
+def audit(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="A folder that distill wrote, of a table.")],
+    data: Annotated[str, typer.Argument(metavar="DATA", help=TABLE)],
+    schema: Annotated[str, typer.Argument(metavar="SCHEMA", help=SCHEMA)],
+) -> None:
+    """Compare a synthetic table with the records it stands for, in DIR.audit: for the owner, not covered by epsilon."""
+    from dpdistill.audit import compare_marginals, write_marginals
+    from dpdistill.data import read_distilled
+    from dpdistill.data.schema_file import read_schema
+    from dpdistill.data.tables import load_table
+
+    distilled, table_file = read_distilled(folder), read_schema(schema)
+    if table_file.schema != distilled.schema:
+        raise DataError(f"{schema} does not state the columns and classes of {folder}.")
+    with working("reading the records"):
+        comparison = compare_marginals(distilled, load_table(data, table_file, strict=False))
+    path = Path(folder).resolve()
+    page = write_marginals(path.with_name(f"{path.name}.audit"), comparison, table_file.schema)
+    say(f"{page}: for you only; nothing in it is covered by epsilon.")
 
 
 def sample(

@@ -239,7 +239,7 @@ def _write_npz(path: Path, arrays: dict[str, np.ndarray]) -> None:
                 info = ZipInfo(f"{name}.npy", _EPOCH)
                 info.create_system, info.external_attr = 3, 0o644 << 16
                 with archive.open(info, "w") as member:
-                    np.lib.format.write_array(member, np.ascontiguousarray(array), (1, 0), allow_pickle=False)
+                    np.lib.format.write_array(member, np.asarray(array, order="C"), (1, 0), allow_pickle=False)
 
     write_atomically(path, write)
 

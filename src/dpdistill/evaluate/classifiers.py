@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from typing import Any
+
+import numpy as np
 
 from dpdistill.schema import DataError
 
@@ -62,6 +65,33 @@ def make_classifier(name: str, *, seed: int, rows: int, plain: bool = False) -> 
         settings |= {"n_jobs": 1, "random_state": seed}
     model = _types()[name](**settings)
     return model.set_params(random_state=seed) if "random_state" in model.get_params() else model
+
+
+def answers(
+    model: Any, X: np.ndarray, y: np.ndarray, X_t: np.ndarray, classes: int
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Scores (n, classes) and predicted classes (n,) of test rows; None if the classifier cannot be fitted."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    known, codes = np.unique(y, return_inverse=True)  # XGBoost wants 0, 1, ... without gaps
+    if len(known) == 1:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        try:
+            model.fit(X, codes)
+        except (ValueError, np.linalg.LinAlgError):
+            return None
+    if hasattr(model, "predict_proba"):
+        found = model.predict_proba(X_t)
+    else:
+        found = model.decision_function(X_t)
+        found = np.stack([-found, found], 1) if found.ndim == 1 else found
+    if not np.isfinite(found).all():
+        return None
+    scores = np.zeros((len(X_t), classes))
+    scores[:, known] = found
+    return scores, known[np.asarray(model.predict(X_t), np.intp)]
 
 
 def _types() -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpdistill.data.records import Records
-from dpdistill.evaluate.classifiers import SETTINGS, available, make_classifier
+from dpdistill.evaluate.classifiers import SETTINGS, answers, available, make_classifier
 from dpdistill.evaluate.score import scaled
 from dpdistill.query import Progress, no_progress
 from dpdistill.schema import DataError, TableSchema
@@ -339,12 +338,12 @@ def _score_one(
     """Fit, predict, and compare with the labels."""
     from sklearn.metrics import f1_score
 
-    answers = _answers(model, X, y, X_t, classes)
-    if answers is None:
+    found = answers(model, X, y, X_t, classes)
+    if found is None:
         predicted = np.full(len(X_t), np.bincount(y).argmax())
         scores = np.eye(classes)[predicted]
     else:
-        scores, predicted = answers
+        scores, predicted = found
     if mode == "paper":
         scores = np.eye(classes)[predicted]
     if classes == 2:
@@ -356,34 +355,7 @@ def _score_one(
         values = (f1, float(np.mean(defined)) if defined else math.nan)[: len(_metrics(mode, classes))]
     hits = [predicted[y_t == k] == k for k in range(classes)]
     accuracy = tuple(float(hit.mean()) if len(hit) else math.nan for hit in hits)
-    return ClassifierScore(name, values, accuracy, answers is not None)
-
-
-def _answers(
-    model: Any, X: np.ndarray, y: np.ndarray, X_t: np.ndarray, classes: int
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Scores (n, classes) and predicted classes (n,) of test rows; None if the classifier cannot be fitted."""
-    from sklearn.exceptions import ConvergenceWarning
-
-    known, codes = np.unique(y, return_inverse=True)  # XGBoost wants 0, 1, ... without gaps
-    if len(known) == 1:
-        return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        try:
-            model.fit(X, codes)
-        except (ValueError, np.linalg.LinAlgError):
-            return None
-    if hasattr(model, "predict_proba"):
-        found = model.predict_proba(X_t)
-    else:
-        found = model.decision_function(X_t)
-        found = np.stack([-found, found], 1) if found.ndim == 1 else found
-    if not np.isfinite(found).all():
-        return None
-    scores = np.zeros((len(X_t), classes))
-    scores[:, known] = found
-    return scores, known[np.asarray(model.predict(X_t), np.intp)]
+    return ClassifierScore(name, values, accuracy, found is not None)
 
 
 def _roc(is_class: np.ndarray, scores: np.ndarray) -> float:
