@@ -164,7 +164,9 @@ class TestFeatures:
         method = DPHP(order=3, product_rounds=5)
         state = method.init(jax.random.key(1), MIXED)
         x = corners(MIXED, 1)[0]
-        v = np.concatenate([np.asarray(hermite(x[[0, 1, 6, 10]], 3, method.rho)).ravel(), x[[2, 3, 4, 5, 7, 8, 9]], [0]])
+        v = np.concatenate(
+            [np.asarray(hermite(x[[0, 1, 6, 10]], 3, method.rho)).ravel(), x[[2, 3, 4, 5, 7, 8, 9]], [0]]
+        )
         columns = [*(range(4 * i, 4 * i + 4) for i in range(4)), range(16, 20), range(20, 21), range(21, 23)]
         pairs = set()
         for factors in state["factors"]:
@@ -293,10 +295,7 @@ def test_a_result_is_in_bounds_whatever_the_records(name, kind):
         assert result.epsilon <= 1.0 + 1e-6
         if kind != "images":
             again = schema.to_unit(schema.from_unit(distilled.X))
-            for p in pieces_of(schema):
-                at = slice(p.start + (p.kind == "gapped"), p.start + p.width)
-                if p.kind != "numbers":
-                    np.testing.assert_array_equal(again[:, at], distilled.X[:, at])
+            np.testing.assert_allclose(again, distilled.X, atol=1e-6)  # whole numbers and categories, as records have
 
 
 def test_a_class_without_records_is_hardly_made():

@@ -12,7 +12,7 @@ from dpdistill.query import Distilled
 from dpdistill.schema import Column, DataError, TableSchema
 
 BINS = 20
-_CHUNK_VALUES = 1 << 20
+_CHUNK_VALUES = 1 << 19
 # A value on the edge of two bins belongs to the upper one, though single precision may have put it below the edge.
 _EDGE = 1e-6
 

@@ -122,6 +122,7 @@ class _Match:
     columns: SumQuery
     product: ProductQuery
     rounds: int
+    weight: float
 
     def __call__(self, params: Any, X: Array, step: Array) -> Array:
         loss = distance(self.columns.features(params["layout"], X), params["sums"])
@@ -129,7 +130,7 @@ class _Match:
             return loss
         t = step % self.rounds
         factors = {**params["layout"], "factors": params["factors"][t]}
-        return loss + distance(self.product.features(factors, X), params["products"][t])
+        return loss + self.weight * distance(self.product.features(factors, X), params["products"][t])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +139,7 @@ class DPHP:
 
         stage 0   S_c = sum over class c of (a, sqrt(1 - a^2) (features of every column) / sqrt(columns)) + noise
         stage 1   P_tc = sum over class c of (outer product of the features of columns t) + noise,  t = 1 .. rounds
-        finish    min over G of  sum_c share_c ( ||S_c / count_c - E phi(G)||^2 + ||P_tc / count_c - E psi_t(G)||^2 )
+        finish    min over G of  sum_c share_c ( ||S_c/count_c - E phi(G)||^2 + weight ||P_tc/count_c - E psi_t(G)||^2 )
 
     The features of a number are Hermite functions (sum_c phi_c(x) phi_c(z) is a Gaussian kernel), ordered by what they
     matter, so that a few do; those of a categorical column are one coordinate a category. The columns of a product are
@@ -154,13 +155,14 @@ class DPHP:
     product_rounds: int = release_field(20, "product kernels, each with columns of its own; 0: none")
     product_share: float = release_field(0.8, "share of the budget for all product kernels together")
     count_coordinate: float = release_field(0.1, "constant coordinate that counts records, as a share of the clip norm")
+    product_weight: float = finish_field(0.2, "weight of a product kernel's distance beside that of the sum kernel")
     count_floor: float = finish_field(1.0, "least number of records a class is taken to have")
     samples: int = finish_field(10_000, "synthetic records to store")
     hidden: int = finish_field(256, "width of the generator's hidden layers")
     layers: int = finish_field(2, "hidden layers of the generator")
     code_size: int = finish_field(16, "random coordinates behind a synthetic record")
     batch: int = finish_field(500, "generated records a step, shared evenly by the classes")
-    steps: int = finish_field(2000, "steps of Adam, one product kernel each")
+    steps: int = finish_field(1000, "steps of Adam, one product kernel each")
     learning_rate: float = finish_field(0.003, "of Adam, decayed by a cosine")
     hard: bool = finish_field(True, "draw categories while training; false: use their probabilities")
     sample_seed: int = finish_field(0, "public seed of the generator's start, of codes and of the stored sample")
@@ -171,6 +173,7 @@ class DPHP:
         "Private Data Generation. ICML.",
     )
     name = "dp-hp"
+    origin = "package default, selected on a held-out part of Adult's training set"
     private = True
     tables = True
 
@@ -178,6 +181,7 @@ class DPHP:
         check_fields(
             order=self.order,
             product_dims=self.product_dims,
+            product_weight=self.product_weight,
             count_floor=self.count_floor,
         )
         check_generator_fields(self)
@@ -249,7 +253,10 @@ class DPHP:
             "sums": feasible(sums[:, 1:] / (query.bound * counts[:, None])),
             "products": feasible(state["products"] / counts[:, None]),
         }
-        match, key = _Match(query, self.product_query(), self.product_rounds), jnp.asarray(state["key"])
+        match, key = (
+            _Match(query, self.product_query(), self.product_rounds, self.product_weight),
+            jnp.asarray(state["key"]),
+        )
         # The product kernels' columns were drawn with numbers below product_rounds folded into the key.
         key = jax.random.fold_in(key, self.product_rounds)
         return finish_with_generator(self, match, params, counts, key, schema, progress)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,7 +16,7 @@ from jax import Array
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import one_hot
-from dpdistill.methods.kip_gradient import FCNTKGradient, FeatureGradient, PlainGradient
+from dpdistill.methods.kip_gradient import CountQuery, FCNTKGradient, FeatureGradient, PlainGradient
 from dpdistill.methods.matching import check_fields, check_share, labels
 from dpdistill.methods.support import (
     adam,
@@ -39,7 +40,8 @@ class DPKIP:
 
     For the FC-NTK and for kernels of fixed features no per-record gradient is ever formed; with features the release
     is the gradient with respect to the support set's features, and pixels follow by the chain rule. The support set
-    starts from noise and stays in [-1, 1]; its labels are fixed. Adam sees sums in units of the noise, so that
+    starts from noise and stays in [-1, 1]; its labels are fixed. With balance b, a first round releases the classes'
+    sizes n_c, and a clipped gradient counts (n_min / n_c)^b times. Adam sees sums in units of the noise, so that
     clip norms of 1e-7 do not meet its own epsilon.
 
     Guarantee: rounds releases of sensitivity C (add-or-remove); what is done with them is post-processing.
@@ -56,6 +58,8 @@ class DPKIP:
     learning_rate: float = release_field(0.1, "of Adam, decayed by a cosine")
     start_noise: float = release_field(1.0, "standard deviation of the noise that the support set starts from")
     corrupted: float = release_field(0.0, "share of the pixels that are fixed to noise and left out of the gradient")
+    balance: float = release_field(0.0, "1: every class weighs the same, whatever its size; 0: every record does")
+    count_share: float = release_field(0.05, "share of the budget for the classes' sizes, where balance is not 0")
     average: float = release_field(0.9, "exponential average of the support set: it is what is handed out")
 
     title = "DP-KIP: differentially private kernel inducing points"
@@ -79,9 +83,19 @@ class DPKIP:
         )
         check_share("corrupted", self.corrupted)
         check_share("average", self.average)
+        check_share("count_share", self.count_share, low=1e-6)
+        if not 0.0 <= self.balance <= 1.0:
+            raise ValueError(f"Expected 0 <= balance={self.balance} <= 1.")
+        if self.balance and not isinstance(self.kernel, FCNTK | FeatureKernel):
+            raise ValueError("Expected kernel=fc-ntk or a kernel of features with balance.")
 
     def plan(self) -> tuple[Stage, ...]:
-        return (Stage(self.rounds, self.sampling_prob),)
+        gradients = Stage(self.rounds, self.sampling_prob)
+        if not self.balance:
+            return (gradients,)
+        # A sampled round costs about (q / sigma)^2 of mu^2: weight^2 / (weight^2 + rounds q^2) = share.
+        weight = self.sampling_prob * math.sqrt(self.rounds * self.count_share / (1.0 - self.count_share))
+        return (Stage(1, 1.0, weight), gradients)
 
     def init(self, key: Array, schema: AnySchema, public: np.ndarray | None = None) -> Any:
         check_pictures(self.kernel, schema)
@@ -94,6 +108,7 @@ class DPKIP:
             "images": images,
             "average": images,
             "kept": kept,
+            "weights": np.ones(len(schema.classes)),
             "optimiser": optimiser,
         }
 
@@ -107,14 +122,19 @@ class DPKIP:
 
     def ask(self, state: Any) -> tuple[Any, Any]:
         X, classes = state["images"], len(state["images"]) // self.per_class
+        if self.balance and state["round"] == 0:
+            return CountQuery(classes), {}
         y, query = labels(classes, self.per_class), self.query(len(state["images"]))
         if isinstance(query, FCNTKGradient):
-            return query, fc_ntk_params(query.kernel, X, y, classes, self.ridge)
+            return query, fc_ntk_params(query.kernel, X, y, classes, self.ridge, state["weights"])
         if isinstance(query, FeatureGradient):
-            return query, feature_params(encode(query.encoder, X), y, classes, self.ridge)
+            return query, feature_params(encode(query.encoder, X), y, classes, self.ridge, state["weights"])
         return query, {"X_s": X, "Y_s": one_hot(y, classes)}
 
     def tell(self, state: Any, release: Release) -> Any:
+        if self.balance and state["round"] == 0:
+            counts = np.maximum(release.value, max(1.0, release.stddev))
+            return {**state, "round": np.ones((), np.int32), "weights": (counts.min() / counts) ** self.balance}
         X = state["images"]
         gradient = release.value.reshape(len(X), -1) / (release.stddev or self.clip_norm)
         if isinstance(self.kernel, FeatureKernel):

@@ -35,6 +35,32 @@ def target_of(y: Array, classes: int, dtype: Any) -> Array:
 
 
 @dataclass(frozen=True)
+class CountQuery:
+    """u = 1 in the place of the record's class.
+
+    Guarantee: sensitivity 1 under add-or-remove, sqrt(2) under replace-one; whole numbers, added without rounding.
+    """
+
+    classes: int
+    clip_norm: float = 1.0
+    by_class: bool = False
+    encoder: None = None
+    error_bound: float = 0.0
+
+    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+        return jax.nn.one_hot(y, self.classes)
+
+    def coefficients(self, params: Any, X: Array, y: Array) -> Array:
+        return jax.nn.one_hot(y, self.classes, dtype=jnp.float64)
+
+    def norms(self, params: Any, coefficients: Array) -> Array:
+        return jnp.ones(len(coefficients))
+
+    def weighted_sum(self, params: Any, coefficients: Array, w: Array) -> Array:
+        return w @ coefficients
+
+
+@dataclass(frozen=True)
 class PlainGradient:
     """u = d loss(x, y) / d X_s by reverse differentiation, one back-propagation through the support set a record.
 
@@ -66,10 +92,13 @@ class FeatureGradient:
     Pixels follow by the chain rule after the release, at no cost: its noise, brought to pixels, is nowhere larger than
     that of a pixel gradient whose norm were bounded by this one times the norm of the encoder's derivative.
 
-    Params: Phi_s (m, d), alpha (m, classes), inverse = A^-1 (m, m), all float64.
+    A class's weight, in (0, 1], multiplies what is left of a record after the clip: its norm is stated before the
+    weight, which can only be more than it is.
+
+    Params: Phi_s (m, d), alpha (m, classes), inverse = A^-1 (m, m), weights (classes,), all float64.
 
     Guarantee:
-        A function of the coefficients (phi, a, beta), which count as exact. With
+        A function of the coefficients (phi, weight a, beta, weight), which count as exact. With
         T = (||a|| ||phi|| + ||S|| ||Phi_s||)^2, which is at least the sum of the absolute terms, the squared norm is
         off by at most (2 m + d + 32) 2 u T, u = 2^-53; the bound adds 2^-32 T, which is more for 2 m + d <= MOST_TERMS.
         Hence ||u|| is at least 2^-16 of the norms of its own terms in the eyes of the clip, and rounding a record's
@@ -92,7 +121,8 @@ class FeatureGradient:
         Phi, alpha, inverse = params["Phi_s"], params["alpha"], params["inverse"]
         phi, m = x.astype(Phi.dtype), Phi.shape[0]
         k = Phi @ phi
-        a, beta = alpha @ (alpha.T @ k - target_of(y, alpha.shape[1], Phi.dtype)), inverse @ k
+        r = params["weights"][y] * (alpha.T @ k - target_of(y, alpha.shape[1], Phi.dtype))
+        a, beta = alpha @ r, inverse @ k
         S = (
             jnp.outer(beta, a)
             + jnp.outer(a, beta)
@@ -100,14 +130,14 @@ class FeatureGradient:
         )
         return ((jnp.outer(a, phi) - S @ Phi) / alpha.shape[1]).ravel()
 
-    def coefficients(self, params: Any, X: Array, y: Array) -> tuple[Array, Array, Array]:
-        alpha, phi = params["alpha"], X.astype(jnp.float64)
+    def coefficients(self, params: Any, X: Array, y: Array) -> tuple[Array, ...]:
+        alpha, phi, weight = params["alpha"], X.astype(jnp.float64), params["weights"][y]
         K_ts = phi @ params["Phi_s"].T
-        residuals = K_ts @ alpha - target_of(y, alpha.shape[1], jnp.float64)
-        return phi, residuals @ alpha.T, K_ts @ params["inverse"]
+        residuals = weight[:, None] * (K_ts @ alpha - target_of(y, alpha.shape[1], jnp.float64))
+        return phi, residuals @ alpha.T, K_ts @ params["inverse"], weight
 
-    def norms(self, params: Any, coefficients: tuple[Array, Array, Array]) -> Array:
-        (phi, a, beta), Phi = coefficients, params["Phi_s"]
+    def norms(self, params: Any, coefficients: tuple[Array, ...]) -> Array:
+        (phi, a, beta, weight), Phi = coefficients, params["Phi_s"]
         m, classes = params["alpha"].shape
         K_ss, K_ts = Phi @ Phi.T, phi @ Phi.T
         dots = {"aa": _dot(a, a), "bb": _dot(beta, beta), "ab": _dot(a, beta), "xx": _dot(phi, phi)}
@@ -117,10 +147,10 @@ class FeatureGradient:
         squares = dots["aa"] * dots["xx"] - 2 * aSk + KSS + 4 * nu**2 * jnp.trace(K_ss)
         size = 2 * (1 + self.ridge / m**0.5) * jnp.sqrt(dots["aa"] * dots["bb"])
         terms = jnp.sqrt(dots["aa"] * dots["xx"]) + size * jnp.sqrt(jnp.trace(K_ss))
-        return jnp.sqrt(jnp.maximum(squares, 0.0) + FLOOR**2 * jnp.square(terms)) / classes
+        return jnp.sqrt(jnp.maximum(squares, 0.0) + FLOOR**2 * jnp.square(terms)) / (classes * weight)
 
-    def weighted_sum(self, params: Any, coefficients: tuple[Array, Array, Array], w: Array) -> Array:
-        (phi, a, beta), Phi = coefficients, params["Phi_s"]
+    def weighted_sum(self, params: Any, coefficients: tuple[Array, ...], w: Array) -> Array:
+        (phi, a, beta, _), Phi = coefficients, params["Phi_s"]
         m, classes = params["alpha"].shape
         wa = w[:, None] * a
         M = wa.T @ beta
@@ -143,12 +173,14 @@ class FCNTKGradient:
     square, and k0 the derivative of k(x, x). With G the Gram matrix of the support set, tr(D G D^T) without own is a
     quadratic form in r and in beta at once, sum_cd r_c r_d beta^T T_cd beta, with matrices that all records share.
 
+    Weights of classes as in FeatureGradient.
+
     Params: X_s (m, d), alpha (m, classes), inverse (m, m), k1 (m, m) without its diagonal, k2 (m, m) likewise (first
-    index: whose square), k0 (m,), all float64.
+    index: whose square), k0 (m,), weights (classes,), all float64.
 
     Guarantee:
-        A function of the coefficients (x, r, beta, c, own), which count as exact. With |a| the product of |alpha| and
-        |r| and
+        A function of the coefficients (x, r, beta, c, own, weight), which count as exact; r, c and own have the weight
+        in them. With |a| the product of |alpha| and |r| and
         R_s = |beta_s| (|k1| (|a| * ||x_j||))_s + |a_s| (|k1| (|beta| * ||x_j||))_s + |own_s| ||x_s|| + |c_s| ||x||,
         no term is left out of sum_s R_s^2, and the squared norm is off by at most
         (m^2 + 8 m + 2 d + classes^2 + 64) u of it, u = 2^-53; the bound adds 2^-32 of it, which is more while the
@@ -174,7 +206,7 @@ class FCNTKGradient:
         return (MOST_ROWS + 3 * self.support + 64) * ROUNDING / FLOOR * self.clip_norm
 
     def contribution(self, params: Any, x: Array, y: Array) -> Array:
-        X, r, beta, c, own = (
+        X, r, beta, c, own, _ = (
             row[0] for row in self._coefficients(params, x[None].astype(params["X_s"].dtype), y[None])
         )
         a = params["alpha"] @ r
@@ -189,14 +221,16 @@ class FCNTKGradient:
         d, m = X.shape[1], len(X_s)
         xz, xx, zz = X @ X_s.T / d, _dot(X, X)[:, None] / d, _dot(X_s, X_s)[None, :] / d
         K_ts, k1, k2 = derivatives(self.kernel, *jnp.broadcast_arrays(xz, xx, zz))
-        r = K_ts @ alpha - target_of(y, alpha.shape[1], X.dtype)
+        weight = params["weights"][y]
+        r = weight[:, None] * (K_ts @ alpha - target_of(y, alpha.shape[1], X.dtype))
         a, beta = r @ alpha.T, K_ts @ params["inverse"]
         own = 2 * a * k2 - 2 * (beta * (a @ params["k2"].T) + a * (beta @ params["k2"].T))
         own = own - 2 * (a * beta + self.ridge / m * _dot(a, beta)[:, None]) * params["k0"]
-        return X, r, beta, a * k1, own
+        return X, r, beta, a * k1, own, weight
 
     def norms(self, params: Any, coefficients: tuple[Array, ...]) -> Array:
-        (X, r, beta, c, own), X_s, alpha, k1 = coefficients, params["X_s"], params["alpha"], params["k1"]
+        (X, r, beta, c, own, weight), X_s, alpha = coefficients, params["X_s"], params["alpha"]
+        k1 = params["k1"]
         a, G, K = r @ alpha.T, X_s @ X_s.T, X @ X_s.T
         lengths, length, Gk = jnp.sqrt(jnp.diag(G)), jnp.sqrt(_dot(X, X))[:, None], G * k1
         squares = _biquadratic(alpha, k1, G, r, beta) + _dot(jnp.square(own), jnp.diag(G))
@@ -206,10 +240,10 @@ class FCNTKGradient:
         a, beta, k1 = jnp.abs(r) @ jnp.abs(alpha).T, jnp.abs(beta), jnp.abs(k1)
         R = beta * ((a * lengths) @ k1.T) + a * ((beta * lengths) @ k1.T) + jnp.abs(own) * lengths + jnp.abs(c) * length
         scale = alpha.shape[1] * X.shape[1]
-        return jnp.sqrt(jnp.maximum(squares, 0.0) + FLOOR**2 * _dot(R, R)) / scale
+        return jnp.sqrt(jnp.maximum(squares, 0.0) + FLOOR**2 * _dot(R, R)) / (scale * weight)
 
     def weighted_sum(self, params: Any, coefficients: tuple[Array, ...], w: Array) -> Array:
-        (X, r, beta, c, own), X_s = coefficients, params["X_s"]
+        (X, r, beta, c, own, _), X_s = coefficients, params["X_s"]
         M = (w[:, None] * (r @ params["alpha"].T)).T @ beta
         D = -(M + M.T) * params["k1"] + jnp.diag(w @ own)
         return ((D @ X_s + (w[:, None] * c).T @ X) / (params["alpha"].shape[1] * X.shape[1])).ravel()

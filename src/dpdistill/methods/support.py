@@ -97,8 +97,10 @@ def _gram(Phi: Array) -> Array:
     return Phi @ Phi.T
 
 
-def feature_params(Phi_s: np.ndarray, y: np.ndarray, classes: int, ridge: float) -> dict[str, np.ndarray]:
-    """Params of a FeatureGradient.
+def feature_params(
+    Phi_s: np.ndarray, y: np.ndarray, classes: int, ridge: float, weights: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
+    """Params of a FeatureGradient; weights of the classes (classes,) in (0, 1], or None for 1.
 
     Raises:
         ValueError: more features than the proof of its norms covers.
@@ -109,11 +111,13 @@ def feature_params(Phi_s: np.ndarray, y: np.ndarray, classes: int, ridge: float)
     with jax.enable_x64(True):
         K_ss = np.asarray(_gram(Phi))
     alpha, inverse = dual(K_ss, y, classes, ridge)
-    return {"Phi_s": Phi, "alpha": alpha, "inverse": inverse}
+    return {"Phi_s": Phi, "alpha": alpha, "inverse": inverse, "weights": _weights(weights, classes)}
 
 
-def fc_ntk_params(kernel: FCNTK, X_s: np.ndarray, y: np.ndarray, classes: int, ridge: float) -> dict[str, np.ndarray]:
-    """Params of an FCNTKGradient.
+def fc_ntk_params(
+    kernel: FCNTK, X_s: np.ndarray, y: np.ndarray, classes: int, ridge: float, weights: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
+    """Params of an FCNTKGradient; weights as in feature_params.
 
     Raises:
         ValueError: more records, pixels or classes than the proof of its norms covers.
@@ -125,7 +129,12 @@ def fc_ntk_params(kernel: FCNTK, X_s: np.ndarray, y: np.ndarray, classes: int, r
         K, k1, k2, k0 = (np.asarray(a) for a in _fc_ntk_blocks(kernel, X))
     alpha, inverse = dual(K, y, classes, ridge)
     off = 1.0 - np.eye(m)
-    return {"X_s": X, "alpha": alpha, "inverse": inverse, "k1": k1 * off, "k2": k2 * off, "k0": k0}
+    fixed = {"X_s": X, "alpha": alpha, "inverse": inverse, "weights": _weights(weights, classes)}
+    return {**fixed, "k1": k1 * off, "k2": k2 * off, "k0": k0}
+
+
+def _weights(weights: np.ndarray | None, classes: int) -> np.ndarray:
+    return np.ones(classes) if weights is None else np.asarray(weights, np.float64)
 
 
 @partial(jax.jit, static_argnums=0)

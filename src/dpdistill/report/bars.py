@@ -11,6 +11,7 @@ import numpy as np
 
 from dpdistill.report import words
 from dpdistill.schema import Column
+from dpdistill.schema.table import from_share
 
 BINS, BARS = 24, 12
 WIDTH, TOP, BASE, HEIGHT = 240, 16, 98, 114
@@ -38,9 +39,8 @@ class Counts(NamedTuple):
 def edges(column: Column) -> np.ndarray:
     """The inner edges of a histogram over the declared bounds, ascending, at most BINS - 1.
 
-    They split the bounds in equal parts, on the column's scale: with t = k / BINS at low + t span, or at
-    low + (1 + span)^t - 1 where the scale is log. Those of whole numbers lie half way between two of them, so that a
-    bin of a linear scale holds equally many.
+    They split the bounds in equal parts, on the column's scale. Those of whole numbers lie half way between two of
+    them, so that a bin of a linear scale holds equally many.
     """
     assert column.bounds is not None
     low, high = column.bounds
@@ -49,7 +49,7 @@ def edges(column: Column) -> np.ndarray:
         step = max(1, math.ceil(count / BINS))
         return first - 0.5 + float(step) * np.arange(1, math.ceil(count / step))
     share = np.arange(1, BINS) / BINS
-    inner = low + (np.expm1(share * np.log1p(high - low)) if column.scale == "log" else share * (high - low))
+    inner = from_share(share, np.float64(low), np.float64(high), column.scale == "log")
     return np.unique(np.floor(inner) + 0.5) if column.kind == "integer" else inner
 
 

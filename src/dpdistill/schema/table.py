@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -24,7 +24,7 @@ class Column:
         name: as in the file.
         kind: numeric, integer, ordinal (categories in order) or categorical.
         bounds: (low, high) of a numeric or integer column, else None; values outside are clamped.
-        scale: linear, or log: log(1 + x - low), for heavy tails.
+        scale: linear, or log for heavy tails: log(1 + x - low), and sign(x) log(1 + |x|) where 0 is between the bounds.
         categories: of an ordinal or categorical column, in order, else none.
         other: the category that unknown values go to; None where there is none.
         missing: a value may be missing.
@@ -70,13 +70,33 @@ class Column:
         return (len(self.categories) if self.kind == "categorical" else 1) + self.missing
 
 
+def to_share(values: np.ndarray, low: Any, high: Any, log: Any) -> np.ndarray:
+    """Where numbers stand between their bounds, on their scale: 0 at low, 1 at high; clamped, NaN stays NaN."""
+    zero = np.where((low < 0) & (high > 0), 0.0, low)
+    beyond = np.clip(values, low, high) - zero
+
+    def scaled(x: np.ndarray) -> np.ndarray:
+        return np.where(log, np.sign(x) * np.log1p(np.abs(x)), x)
+
+    return np.clip((scaled(beyond) - scaled(low - zero)) / (scaled(high - zero) - scaled(low - zero)), 0.0, 1.0)
+
+
+def from_share(share: np.ndarray, low: Any, high: Any, log: Any) -> np.ndarray:
+    """The numbers of which to_share makes these shares."""
+    zero = np.where((low < 0) & (high > 0), 0.0, low)
+    ends = [np.where(log, np.sign(x) * np.log1p(np.abs(x)), x) for x in (low - zero, high - zero)]
+    scaled = ends[0] + share * (ends[1] - ends[0])
+    powers = np.sign(scaled) * np.expm1(np.abs(np.where(log, scaled, 0.0)))
+    return np.clip(np.where(log, powers, scaled) + zero, low, high)
+
+
 class _Layout(NamedTuple):
     """Where columns stand in an encoded row; index arrays of raw columns and of coordinates."""
 
     numbers: np.ndarray  # raw columns with one coordinate: numeric, integer, ordinal
     number_at: np.ndarray
     low: np.ndarray
-    span: np.ndarray
+    high: np.ndarray
     log: np.ndarray
     whole: np.ndarray
     gaps: np.ndarray  # those of them that may be missing, with an indicator
@@ -169,7 +189,7 @@ class TableSchema:
             whole([i for i, _, _ in numbers]),
             whole([at for _, at, _ in numbers]),
             np.array([low for low, _ in bounds]),
-            np.array([high - low for low, high in bounds]),
+            np.array([high for _, high in bounds]),
             np.array([c.scale == "log" for _, _, c in numbers], bool),
             np.array([c.kind != "numeric" for _, _, c in numbers], bool),
             whole([i for i, _ in gaps]),
@@ -187,9 +207,7 @@ class TableSchema:
         """
         at, X = self._layout, np.asarray(X, np.float64)
         U = np.zeros((len(X), self.dimension), np.float32)
-        share = np.clip((X[:, at.numbers] - at.low) / at.span, 0.0, 1.0)
-        share = np.where(at.log, np.log1p(share * at.span) / np.log1p(at.span), share)
-        U[:, at.number_at] = 2.0 * share - 1.0
+        U[:, at.number_at] = 2.0 * to_share(X[:, at.numbers], at.low, at.high, at.log) - 1.0
         absent = np.isnan(X[:, at.gaps])
         U[:, at.gap_at] = absent
         U[:, at.gap_at - 1] = np.where(absent, 0.0, U[:, at.gap_at - 1])
@@ -204,10 +222,9 @@ class TableSchema:
         """Encoded rows (n, d) to raw rows (n, columns), float32: clamped, whole numbers rounded, NaN if missing."""
         at, U = self._layout, np.clip(np.asarray(U, np.float64), -1.0, 1.0)
         X = np.empty((len(U), len(self.columns)), np.float64)
-        share = (U[:, at.number_at] + 1.0) / 2.0
-        values = np.where(at.log, np.expm1(share * np.log1p(at.span)), share * at.span) + at.low
-        values = np.clip(values, at.low, at.low + at.span)
-        X[:, at.numbers] = np.where(at.whole, np.clip(np.rint(values), np.ceil(at.low), at.low + at.span), values)
+        values = from_share((U[:, at.number_at] + 1.0) / 2.0, at.low, at.high, at.log)
+        whole = np.clip(np.rint(values), np.ceil(at.low), np.floor(at.high))
+        X[:, at.numbers] = np.where(at.whole, whole, values)
         X[:, at.gaps] = np.where(U[:, at.gap_at] > 0.5, np.nan, X[:, at.gaps])
         for column, start, width, gap in zip(at.categorical, at.category_at, at.width, at.gap, strict=True):
             slot = U[:, start : start + width + gap].argmax(1)

@@ -1,0 +1,97 @@
+"""Rows of a table and what they are encoded as: by hand, there and back, and at the bounds."""
+
+import json
+
+import numpy as np
+import pytest
+
+from dpdistill.schema import Column, DataError, TableSchema, schema_from_json
+
+SCHEMA = TableSchema(
+    (
+        Column("age", "integer", (0.0, 100.0)),
+        Column("gain", "numeric", (0.0, 99999.0), "log", missing=True),
+        Column("volt", "numeric", (-7.0, 63.0), "log"),
+        Column("job", "categorical", categories=("a", "b", "other"), other="other", missing=True),
+        Column("size", "ordinal", categories=("S", "M", "L")),
+        Column("sex", "categorical", categories=("f", "m")),
+    ),
+    "income",
+    ("low", "high"),
+)
+NAN = np.nan
+
+
+def test_by_hand():
+    rows = np.array(
+        [
+            [30, 9, 0, 1, 0, 0],
+            [200, NAN, 63, NAN, 2, 1],
+            [-3, 1e30, -7, 0, 1, 0],
+            [50, 99, -1e9, 2, 1, 1],
+        ]
+    )
+    log = np.log(10) / np.log(100000)  # log(1 + 9) / log(1 + 99999)
+    expected = [
+        [-0.4, 2 * log - 1, 0, -0.2, 0, 1, 0, 0, -1, 1, 0],
+        [1, 0, 1, 1, 0, 0, 0, 1, 1, 0, 1],
+        [-1, 1, 0, -1, 1, 0, 0, 0, 0, 1, 0],
+        [0, 4 * log - 1, 0, -1, 0, 0, 1, 0, 0, 0, 1],
+    ]
+    # volt: -log 8 .. log 64 are the ends, so that 0 lies at a third: 2 / 3 - 1
+    expected[0][3] = 2 / 3 - 1
+    np.testing.assert_allclose(SCHEMA.to_unit(rows), expected, atol=1e-6)
+    assert (SCHEMA.shape, SCHEMA.raw_shape, SCHEMA.offsets) == ((11,), (6,), (0, 1, 3, 4, 8, 9))
+
+
+def test_there_and_back():
+    encoded = np.random.default_rng(0).normal(size=(2000, 11))
+    rows = SCHEMA.from_unit(encoded)
+    np.testing.assert_allclose(SCHEMA.from_unit(SCHEMA.to_unit(rows)), rows, rtol=2e-5, atol=2e-5)
+    assert 0.2 < np.isnan(rows[:, 1]).mean() < 0.4
+    assert set(np.unique(rows[:, 0])) <= set(range(101))
+    assert (rows[:, 2].min(), rows[:, 2].max()) == (-7.0, 63.0)
+    assert [np.unique(rows[:, k][~np.isnan(rows[:, k])]).tolist() for k in (3, 4, 5)] == [[0, 1, 2], [0, 1, 2], [0, 1]]
+
+
+def test_what_may_not_be_missing_is_not_a_number():
+    row = np.array([[30, 9, 0, 1, 0, 0]], float)
+    for column, missing in enumerate([False, True, False, True, False, False]):
+        gap = row.copy()
+        gap[0, column] = NAN
+        assert np.isnan(SCHEMA.to_unit(gap)).any() == (not missing)
+
+
+def test_whole_numbers_stay_within_fractional_bounds():
+    schema = TableSchema((Column("n", "integer", (0.5, 3.5)),), "y", ("a", "b"))
+    assert schema.from_unit(np.array([[-1.0], [1.0], [0.2]])).ravel().tolist() == [1.0, 3.0, 2.0]
+
+
+def test_json():
+    assert schema_from_json(json.loads(json.dumps(SCHEMA.to_json()))) == SCHEMA
+    assert hash(SCHEMA) == hash(schema_from_json(SCHEMA.to_json()))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Column("x", "text"), "Expected kind of column 'x' among numeric, integer, ordinal, categorical"),
+        (lambda: Column("x", "numeric"), "Expected bounds low < high of column 'x', both finite; got None"),
+        (lambda: Column("x", "numeric", (1.0, 1.0)), "Expected bounds low < high"),
+        (lambda: Column("x", "numeric", (0.0, np.inf)), "both finite"),
+        (lambda: Column("x", "numeric", (0.0, 1.0), "cubic"), "Expected scale of column 'x' among linear, log"),
+        (lambda: Column("x", "integer", (0.0, 1.0), categories=("a", "b")), "Expected no categories of column 'x'"),
+        (lambda: Column("x", "ordinal", (0.0, 1.0), categories=("a", "b")), "Expected no bounds and no scale"),
+        (lambda: Column("x", "categorical", categories=("a",)), "Expected at least 2 distinct categories"),
+        (lambda: Column("x", "categorical", categories=("a", "a")), "Expected at least 2 distinct categories"),
+        (lambda: Column("x", "categorical", categories=("a", "b"), other="c"), "Expected other='c' of column 'x'"),
+        (lambda: TableSchema((), "y", ("a", "b")), "Expected at least one column beside the label"),
+        (lambda: TableSchema(SCHEMA.columns, "age", ("a", "b")), "'age' is named twice"),
+        (lambda: TableSchema(SCHEMA.columns, "y", ("a",)), "Expected at least 2 distinct classes of 'y'"),
+        (lambda: TableSchema(SCHEMA.columns, "y", ("a", "b"), (("1",), ("1",))), "Expected distinct values of 'y'"),
+    ],
+)
+def test_facts_that_contradict_each_other(make, message):
+    with pytest.raises(DataError) as error:
+        make()
+    assert message in str(error.value)
