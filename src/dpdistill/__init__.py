@@ -1,11 +1,16 @@
 """dpdistill: private labelled data to a tiny synthetic set that may be shared, under differential privacy."""
 
+from typing import TYPE_CHECKING
+
 from dpdistill.data import Records, load
 from dpdistill.methods import DM, DOS, DPHP, DPKIP, DPMERF, KIP, LDPDC, NDPDC, DecoupledKIP
 from dpdistill.private.accounting import Budget
 from dpdistill.private.verify import verify
 from dpdistill.run import Result, distill, distill_without_privacy, finish_again
 from dpdistill.schema import Column, DataError, Schema, TableSchema
+
+if TYPE_CHECKING:
+    from dpdistill.table_distiller import TableDistiller
 
 __version__ = "0.1.0"
 

@@ -24,7 +24,7 @@ def load_digits(source: str) -> Raw:
         from sklearn.datasets import load_digits as embedded
     except ImportError:
         raise DataError("The digits need scikit-learn: pip install 'dpdistill[digits]'.") from None
-    images, labels = embedded(return_X_y=True)
+    images, labels = map(np.asarray, embedded(return_X_y=True))
     test = np.arange(len(labels)) % 5 == 4
     rows = test if part == "test" else ~test
     X = images.reshape(-1, 8, 8, 1)[rows].astype(np.float32)
