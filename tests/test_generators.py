@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from unittest import mock
 
 import contract
 import jax
@@ -83,21 +82,6 @@ def toy_table(n=1500, seed=1, classes=NUMBERS.classes):
     x = np.where(c == 0, -0.5, 0.5) + 0.1 * rng.normal(size=n)
     z = np.where(y == 1, 0.4, -0.4) + 0.5 * x + 0.05 * rng.normal(size=n)
     return Records(np.stack([x, z, c], 1).astype(np.float32), y, schema)
-
-
-def table_adversaries(records, at):
-    """Raw rows as `contract.adversaries` has them: a row is as wide as there are columns, not coordinates."""
-    x = np.asarray(records.X[at], np.float64)
-    mixed = x.copy()
-    mixed.flat[0] = np.nan
-    fills = [0.0, 1.0, -1.0, 1e30, -1e30, np.nan, np.inf, -np.inf, 1e-40]
-    return [*(np.full(x.shape, v) for v in fills), -x, mixed, np.sign(x) * 1e30]
-
-
-@pytest.fixture(autouse=True)
-def raw_adversaries():
-    with mock.patch.object(contract, "adversaries", table_adversaries):
-        yield
 
 
 def queries(schema):

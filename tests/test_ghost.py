@@ -18,11 +18,11 @@ from dpdistill.encode.whitening import WhiteScatterNet
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import one_hot
-from dpdistill.methods.kip_gradient import FCNTKGradient, FeatureGradient, PlainGradient
+from dpdistill.methods.kip_gradient import CountQuery, FCNTKGradient, FeatureGradient, PlainGradient
 from dpdistill.methods.matching import labels
 from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.methods.support import encode, fc_ntk_params, feature_params, pull_back
-from dpdistill.private import checks
+from dpdistill.private import checks, linear
 from dpdistill.private.linear import release_linear, step_and_sensitivity
 from dpdistill.query import LinearQuery
 from dpdistill.schema import Schema
@@ -88,6 +88,46 @@ class TestSensitivity:
         contract.check_replace_one(*PLAIN[name], make_records(6))
         records = make_records(12)
         contract.check_rows_stay(*PLAIN[name], Records(records.X, np.arange(12) % 3, SCHEMA), 5)
+
+
+class TestClassWeights:
+    @pytest.mark.parametrize("clip_norm", [1e-9, 1e9])
+    @pytest.mark.parametrize("name", ["features", "fc-ntk"])
+    def test_a_record_counts_its_weight_after_the_clip(self, name, clip_norm):
+        query, params = with_clip(LINEAR[name][0], clip_norm), LINEAR[name][1]
+        X, weights = contract.rows_of(query, make_records(3)), np.array([1.0, 0.25, 0.01])
+        shape = checks.check_query(query, params, SCHEMA)
+
+        def share(k, **changes):
+            rows = [(np.repeat(X[k : k + 1], 2, 0), np.array([k, -1]), 2)]
+            return release_linear(query, {**params, **changes}, rows, shape, CLASSES, 1.0, contract.NoNoise())[
+                0
+            ].ravel()
+
+        step, _ = step_and_sensitivity(clip_norm, math.prod(shape))
+        for k, weight in enumerate(weights):
+            plain, weighted = share(k), share(k, weights=weights)
+            if clip_norm < 1:
+                assert np.linalg.norm(plain) == pytest.approx(clip_norm, rel=1e-3)
+            assert np.abs(weighted - weight * plain).max() <= 2 * step
+
+    @pytest.mark.parametrize("name", ["features", "fc-ntk"])
+    def test_the_stated_norm_is_that_without_the_weight(self, name):
+        query, params = LINEAR[name]
+        X, y = contract.rows_of(query, make_records(6)), np.arange(6) % 3
+        weighted = {**params, "weights": np.array([1.0, 0.5, 1e-3])}
+        with jax.enable_x64(True):
+            one, other = (
+                np.asarray(linear._norms(query, p, contract.coefficients_of(query, p, X, y)))
+                for p in (params, weighted)
+            )
+        np.testing.assert_allclose(other, one, rtol=1e-9)
+
+    def test_counts_are_exact(self):
+        query, records = CountQuery(3), make_records(50)
+        value = contract.make_curator(records, entropy=contract.NoNoise()).release(0, query, {}).value
+        step, _ = step_and_sensitivity(1.0, 3)
+        np.testing.assert_allclose(value, np.bincount(records.y[records.y >= 0], minlength=3), atol=step)
 
 
 # The plain gradients.
@@ -272,6 +312,8 @@ SHARES = {SoftmaxQuery: softmax_share, FeatureGradient: feature_share, FCNTKGrad
 
 def shares(query, params, coefficients):
     """The contributions that coefficients stand for, in exact arithmetic."""
+    if not isinstance(query, SoftmaxQuery):
+        coefficients = coefficients[:-1]  # the class's weight is in the others
     rows = zip(*map(exact, coefficients), strict=True)
     return [SHARES[type(query)](query, params, *row) for row in rows]
 
@@ -302,7 +344,7 @@ class TestExactArithmetic:
         rng, ridge = np.random.default_rng(3), 1e-30
         params = {"Phi_s": rng.normal(size=(4, 12)), "alpha": rng.normal(size=(4, CLASSES)), "inverse": np.eye(4)}
         a, t = 1e6 * rng.normal(size=(16, 4)), rng.normal(size=(16, 1))
-        coefficients = 2 * t * (a @ params["Phi_s"]), a, t * a
+        coefficients = 2 * t * (a @ params["Phi_s"]), a, t * a, np.ones(16)
         query = FeatureGradient(1.0, None, ridge, 4)
         formed = shares(query, params, coefficients)
         terms = np.linalg.norm(a, axis=1) * np.linalg.norm(coefficients[0], axis=1) / CLASSES
@@ -318,6 +360,6 @@ class TestExactArithmetic:
         at, c = np.arange(n) % SUPPORT, np.zeros((n, SUPPORT))
         c[np.arange(n), at] = 1e6 * rng.normal(size=n)
         nothing = np.zeros((n, CLASSES)), np.zeros((n, SUPPORT))
-        coefficients = params["X_s"][at], *nothing, c, -c * (1 + 2.0**-50)
+        coefficients = params["X_s"][at], *nothing, c, -c * (1 + 2.0**-50), np.ones(n)
         formed = shares(query, params, coefficients)
         assert 1e-6 < contract.check_error_bound(query, params, coefficients, formed) < 1

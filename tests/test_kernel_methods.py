@@ -27,6 +27,7 @@ from dpdistill.private.database import LedgerError
 from dpdistill.private.ledger import RunLedger
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Release
+from dpdistill.schema import Column, TableSchema
 
 TOY, HELD_OUT = toy_records(240), toy_records(120, seed=8)
 HUGE, RIDGE = Budget(150.0), 1e-3
@@ -136,6 +137,39 @@ class TestKIP:
 
 
 class TestDPKIP:
+    @pytest.mark.parametrize("kernel", [FCNTK(), SCATTER], ids=["fc-ntk", "features"])
+    def test_with_balance_the_sizes_of_the_classes_come_first(self, kernel):
+        method = tiny("dp-kip", kernel=kernel, balance=0.5, rounds=20, sampling_prob=0.1, count_share=0.2)
+        counts, gradients = method.plan()
+        assert (counts.rounds, counts.sampling_prob, gradients.rounds, gradients.sampling_prob) == (1, 1.0, 20, 0.1)
+        # mu^2 of the counts over that of all rounds, where a sampled one costs (q / sigma)^2
+        assert counts.weight**2 / (counts.weight**2 + 20 * 0.1**2) == pytest.approx(0.2)
+        few = subset(TOY, np.flatnonzero((TOY.y != 1) | (np.arange(len(TOY)) < 60)))
+        sizes = np.bincount(few.y)
+        state = method.init(KEY, SCHEMA)
+        release = make_curator(few, entropy=NoNoise()).release(0, *method.ask(state))
+        state = method.tell(state, dataclasses.replace(release, stddev=0.5))
+        np.testing.assert_allclose(state["weights"], np.sqrt(sizes.min() / sizes), rtol=1e-3)
+        assert sizes.min() < 0.5 * sizes.max()
+        query, params = method.ask(state)
+        np.testing.assert_array_equal(params["weights"], state["weights"])
+        assert type(query) is type(tiny("dp-kip", kernel=kernel).ask(tiny("dp-kip").init(KEY, SCHEMA))[0])
+
+    def test_sizes_that_noise_brought_to_nothing_are_floored_by_the_noise(self):
+        method = tiny("dp-kip", balance=1.0)
+        state = method.tell(method.init(KEY, SCHEMA), Release(0, np.array([100.0, -7.0, 40.0]), 10.0, Event(1.0)))
+        np.testing.assert_allclose(state["weights"], [0.1, 1.0, 0.25])
+
+    def test_balance_with_another_kernel_is_refused(self):
+        with pytest.raises(ValueError, match="Expected kernel=fc-ntk or a kernel of features with balance"):
+            tiny("dp-kip", kernel=contract.PixelKernel(), balance=1.0)
+
+    def test_a_table_has_the_dense_kernel_only(self):
+        schema = TableSchema((Column("x", "numeric", (0.0, 1.0)),), "y", ("a", "b"))
+        with pytest.raises(ValueError, match="Expected kernel=fc-ntk for a table"):
+            tiny("dp-kip", kernel=SCATTER).init(KEY, schema)
+        assert tiny("dp-kip").init(KEY, schema)["images"].shape == (4, 1)
+
     @pytest.mark.parametrize("kernel", [FCNTK(), SCATTER], ids=["fc-ntk", "features"])
     def test_without_noise_and_clipping_a_release_is_kips(self, kernel):
         method = tiny("dp-kip", kernel=kernel)

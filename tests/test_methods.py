@@ -26,6 +26,9 @@ from dpdistill.recipes import METHODS, from_fields
 NAMES = list(METHODS)
 PRIVATE = [name for name in NAMES if METHODS[name].private]
 SAMPLING = [name for name in NAMES if "sampling_prob" in METHODS[name].__dataclass_fields__]
+GENERATORS = [name for name in NAMES if "samples" in METHODS[name].__dataclass_fields__]
+SIZE = {name: "samples" if name in GENERATORS else "per_class" for name in NAMES}
+"""How many synthetic records there are: in all, or of each class."""
 PAID = {name: "clip_norm" if "kip" in name else "count_coordinate" for name in PRIVATE}
 """A field of each private method that its releases cannot do without."""
 RECORDS = make_records(40)
@@ -80,7 +83,11 @@ class TestEveryMethod:
             assert np.isfinite(made.distilled.X).all()
             assert np.abs(made.distilled.X).max() <= 1.0
             assert made.y.dtype == np.int32
-            assert made.y.tolist() == [0, 0, 1, 1, 2, 2]
+            if name in GENERATORS:
+                assert len(made.y) == 6
+                assert set(made.y.tolist()) <= {0, 1, 2}
+            else:
+                assert made.y.tolist() == [0, 0, 1, 1, 2, 2]
             assert made.distilled.schema == SCHEMA
 
     def test_it_saves_and_loads(self, name, results, tmp_path):
@@ -100,9 +107,9 @@ class TestEveryMethod:
         one, same = tiny(name), tiny(name)
         assert one == same
         assert hash(one) == hash(same)
-        assert one != dataclasses.replace(one, per_class=3)
+        assert one != dataclasses.replace(one, **{SIZE[name]: 3})
         with pytest.raises(dataclasses.FrozenInstanceError):
-            one.per_class = 5
+            setattr(one, SIZE[name], 5)
 
     def test_its_fields_say_what_they_are(self, name):
         for field in dataclasses.fields(METHODS[name]):
@@ -179,6 +186,21 @@ BAD = {
         *((f, v, f"Expected {f}={v} > 0") for f in ("clip_norm", "ridge") for v in (-1.0, math.nan, math.inf)),
         *((f, v, f"Expected 0.0 <= {f}={v} < 1") for f in ("corrupted", "average") for v in (-0.1, 1.0, math.nan)),
         *(("sampling_prob", v, f"Expected 0 < sampling_prob={v} <= 1") for v in (0.0, 1.5, math.nan)),
+        *(("balance", v, f"Expected 0 <= balance={v} <= 1") for v in (-0.1, 1.1, math.nan)),
+        *(("count_share", v, f"count_share={v} < 1") for v in (0.0, 1.0, math.nan)),
+    ],
+    "dp-merf": [
+        *((f, 0, f"Expected {f}=0 > 0") for f in ("frequencies", "samples", "hidden", "layers", "batch", "steps")),
+        *((f, v, f"Expected {f}={v} > 0") for f in ("length_scale", "count_floor") for v in (-1.0, math.nan)),
+        *(("count_coordinate", v, f"count_coordinate={v} < 1") for v in (0.0, 1.0, math.nan)),
+        ("category_share", 1.0, "Expected 0.0 <= category_share=1.0 < 1"),
+        ("sample_seed", -1, "Expected 0 <= sample_seed=-1"),
+    ],
+    "dp-hp": [
+        *((f, 0, f"Expected {f}=0 > 0") for f in ("order", "product_dims", "samples", "code_size", "learning_rate")),
+        *((f, v, f"{f}={v} < 1") for f in ("rho", "product_share") for v in (0.0, 1.0, math.nan)),
+        ("product_rounds", -1, "Expected product_rounds=-1 >= 0"),
+        ("sample_seed", 2**31, "sample_seed=2147483648 < 2"),
     ],
     "kip": [
         ("start_noise", math.nan, "Expected start_noise=nan > 0"),
@@ -215,14 +237,15 @@ class TestPrivateMethods:
         monkeypatch.setattr(stores, "EVERY", every)
         entropy = SeededEntropy(3)
         settings = {"run_dir": tmp_path / "run", "entropy": entropy}
+        done = min(2, sum(stage.rounds for stage in tiny(name).plan()))
         with pytest.raises(Stop):
-            run.distill(RECORDS, tiny(name), BUDGET, progress=stop_after(2), **settings)
-        assert len(RunLedger.read(tmp_path / "run").events) == 2
+            run.distill(RECORDS, tiny(name), BUDGET, progress=stop_after(done), **settings)
+        assert len(RunLedger.read(tmp_path / "run").events) == done
         told = []
         result = run.distill(RECORDS, tiny(name), BUDGET, progress=lambda *said: told.append(said), **settings)
         assert result.schedule is not None
-        from_checkpoint = every == 0.0 or result.schedule.rounds == 2
-        assert told[0] == ("releasing", 2 if from_checkpoint else 0, result.schedule.rounds)
+        from_checkpoint = every == 0.0 or result.schedule.rounds == done
+        assert told[0] == ("releasing", done if from_checkpoint else 0, result.schedule.rounds)
         assert len(RunLedger.read(tmp_path / "run").events) == result.schedule.rounds
         # The seeded stream went on where it was: replayed and fresh rounds are those of a run that was not stopped.
         np.testing.assert_array_equal(result.X, results[name].X)
