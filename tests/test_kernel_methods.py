@@ -21,6 +21,7 @@ from dpdistill.methods.kip_gradient import FCNTKGradient, FeatureGradient, Plain
 from dpdistill.methods.matching import labels
 from dpdistill.methods.support import dual, encode
 from dpdistill.private.accounting import Budget
+from dpdistill.private.blobs import pack, unpack
 from dpdistill.private.certificate import read_certificate
 from dpdistill.private.curator import NonPrivateCurator
 from dpdistill.private.database import LedgerError
@@ -159,6 +160,25 @@ class TestDPKIP:
         method = tiny("dp-kip", balance=1.0)
         state = method.tell(method.init(KEY, SCHEMA), Release(0, np.array([100.0, -7.0, 40.0]), 10.0, Event(1.0)))
         np.testing.assert_allclose(state["weights"], [0.1, 1.0, 0.25])
+
+    def test_more_support_records_than_the_kernel_takes_are_refused_before_the_sizes_are_paid(self):
+        with pytest.raises(ValueError, match="Expected at most 1000 support records"):
+            tiny("dp-kip", per_class=400, balance=1.0).init(KEY, SCHEMA)
+
+    @pytest.mark.parametrize("weight", [0.0, 1.5, np.nan])
+    def test_weights_beyond_one_are_refused(self, weight):
+        with pytest.raises(ValueError, match=r"Expected weights of 3 classes in \(0, 1\]"):
+            support.feature_params(np.eye(3, 4), np.arange(3), 3, 1.0, np.array([1.0, weight, 1.0]))
+
+    @pytest.mark.parametrize("balance", [0.0, 1.0])
+    def test_a_state_keeps_its_types_through_all_rounds(self, balance):
+        method = tiny("dp-kip", balance=balance)
+        like = state = method.init(KEY, SCHEMA)
+        for t in range(3):
+            query, params = method.ask(state)
+            state = method.tell(state, Release(t, np.ones(contract.release_shape(query, params)), 1.0, Event(1.0)))
+            _, back = unpack(pack((np.asarray(t), state)), (np.zeros((), np.int64), like))
+            np.testing.assert_array_equal(back["weights"], state["weights"])
 
     def test_balance_with_another_kernel_is_refused(self):
         with pytest.raises(ValueError, match="Expected kernel=fc-ntk or a kernel of features with balance"):

@@ -64,8 +64,8 @@ def test_guesses(tmp_path, door):
     assert draft.ignored == ("id", "user_id", "born", "seen", "name", "same", "none")
     assert draft.missing[-1] == "?"
     assert set(notes) == {"label", "classes", "csv", "ignored", *(f"columns.{column.name}" for column in COLUMNS)}
-    assert notes["columns.age"] == f"kind and bounds {REPLACE}"
-    assert notes["columns.work"] == f"kind and categories {REPLACE}"
+    assert notes["columns.age"] == f"kind, bounds, scale and missing {REPLACE}"
+    assert notes["columns.work"] == f"kind, categories and missing {REPLACE}"
     assert notes["classes"] == f"classes {REPLACE}"
     assert notes["csv"] == f"missing: ? {REPLACE}"
     for words in ("id: looks like identifiers", "name: holds too many different texts", "same: never varies"):
@@ -77,7 +77,7 @@ def test_guesses(tmp_path, door):
     written = (tmp_path / "s.yaml").read_text()
     assert written.count(REPLACE) == 2 + len(COLUMNS)
     assert written.startswith("# A draft made from private records: replace every marked value")
-    records = load_table(source, draft)
+    records = load_table(source, replace(draft, reviewed=True))
     assert np.bincount(records.y).tolist() == [200, 200]
     assert np.isnan(records.X).sum(0).tolist() == [0, 0, 0, 0, 0, 100, 100]
 
@@ -99,7 +99,7 @@ def test_options_of_csv_files(tmp_path):
     schema = TableSchema(columns, "column1", ("no", "yes"))
     names = ("column1", "column2", "column3")
     assert draft == TableFile(schema, False, False, names, ";", ("-9",), "|")
-    assert load_table(tmp_path / "t.csv", draft).y.tolist() == [0, 1, 1]
+    assert load_table(tmp_path / "t.csv", replace(draft, reviewed=True)).y.tolist() == [0, 1, 1]
     named, _ = draft_schema(tmp_path / "t.csv", "y", header=False, names=["y", "a", "b"], separator=";", comment="|")
     assert named.names == ("y", "a", "b")
     assert named.schema.columns[1] == Column("b", "integer", (-12.0, 4.0))

@@ -213,18 +213,17 @@ def test_the_first_bad_row_is_named():
 
 def test_declared_values_come_before_missing_texts_and_other_spellings():
     columns = (
-        Column("land", "categorical", categories=("NA", "1", "1.0", "true"), missing=True),
+        Column("land", "categorical", categories=("NA", "1", "7", "red"), missing=True),
         Column("x", "numeric", (0, 1), missing=True),
     )
     table_file = TableFile(TableSchema(columns, "y", ("a", "b")), True, missing=("", "NA", "-9"))
     given = pd.DataFrame(
-        {"land": ["NA", "1", "1.0", "true", ""], "x": [1e300, -9, -1e300, 0.25, -9.0], "y": list("abaab")}
+        {"land": ["NA", "true", "7.0", "red", ""], "x": [1e300, -9, -1e300, 0.25, -9.0], "y": list("abaab")}
     )
     expected = np.array([[0, 3.4028235e38], [1, NAN], [2, -3.4028235e38], [3, 0.25], [NAN, NAN]], np.float32)
     np.testing.assert_array_equal(load_table(given, table_file).X, expected)
-    given["land"] = 1
-    with pytest.raises(DataError, match="'True' is not one of its 4 categories"):
-        load_table(given.assign(land=["NA", "1", "1.0", "True", ""]), table_file)
+    with pytest.raises(DataError, match="'blue' is not one of its 4 categories"):
+        load_table(given.assign(land=["NA", "1", "1.0", "blue", ""]), table_file)
 
 
 def test_class_names_are_labels_too():
@@ -390,3 +389,20 @@ def test_half_a_million_rows_in_little_memory(tmp_path):
     assert (rows_read, normal, dos) == (494_021, 494 * 750 + 15, 494 * 250 + 6)
     assert total == 494 * 7 * 499_500 + 7 * 210
     assert megabytes < 300
+
+
+def test_a_draft_is_refused():
+    with pytest.raises(DataError, match="The schema is a draft: replace what came from the records"):
+        load_table(frame(), replace(FILE, reviewed=False))
+
+
+def test_no_rows_are_legal_where_bad_rows_are():
+    empty = load_table(frame().iloc[:0], FILE, strict=False)
+    assert (len(empty), empty.X.shape[1:]) == (0, empty.schema.raw_shape)
+
+
+def test_two_categories_that_mean_one_number_are_refused():
+    flag = Column("flag", "categorical", categories=("True", "1", "False"), other="False")
+    schema = TableSchema((flag,), "y", ("a", "b"))
+    with pytest.raises(DataError, match="Two categories or classes mean the number '1': declare one of them"):
+        load_table(pd.DataFrame({"flag": [True], "y": ["a"]}), TableFile(schema, reviewed=True))

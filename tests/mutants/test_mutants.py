@@ -280,7 +280,7 @@ def cross_term_is_forgotten() -> Any:
     """|D X_s|^2 + |c x|^2 in the place of |D X_s + c x|^2: a norm that is too small for half of the records."""
 
     def norms(self: Any, params: Any, coefficients: Any) -> Any:
-        (X, r, beta, c, own), k1 = coefficients, params["k1"]
+        (X, r, beta, c, own, _), k1 = coefficients, params["k1"]
         a, K, scale = r @ params["alpha"].T, X @ params["X_s"].T, 3 * X.shape[1]
         cross = 2 * c * (own * K - beta * ((a * K) @ k1.T) - a * ((beta * K) @ k1.T))
         squares = jnp.square(fc_ntk_norms(self, params, coefficients)) - cross.sum(1) / scale**2

@@ -80,7 +80,7 @@ def draft_schema(
             ignored[name] = guess
         else:
             columns.append(guess)
-            what = "kind and bounds" if guess.is_number else "kind and categories"
+            what = f"kind, {'bounds, scale' if guess.is_number else 'categories'} and missing"
             notes[f"columns.{name}"] = f"{what} {REPLACE}"
     if ignored:
         notes["ignored"] = "; ".join(f"{name[:40]}: {why}" for name, why in ignored.items())

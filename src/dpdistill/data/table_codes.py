@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from dpdistill.data.schema_file import NUMBER
-from dpdistill.schema import Column, TableSchema
+from dpdistill.schema import Column, DataError, TableSchema
 
 _COMPUTE: Any = pyarrow.compute  # which makes its functions when it is imported
 _LARGEST = float(np.finfo(np.float32).max)
@@ -108,9 +108,11 @@ def _numbers(column: Column, missing: frozenset[str], absent: Callable[[], float
 def _choices(
     index: dict[str, int], missing: frozenset[str], absent: Callable[[], float], advice: str, other: int | None
 ) -> Encode:
-    by_key: dict[str, int | None] = {}
+    by_key: dict[str, int] = {}
     for text, i in index.items():
-        by_key[number_key(text)] = i if by_key.get(number_key(text), i) == i else None
+        if by_key.setdefault(number_key(text), i) != i:
+            # Which of them a number means would depend on the type of the column, which other rows decide.
+            raise DataError(f"Two categories or classes mean the number {text[:80]!r}: declare one of them.")
 
     def code(text: str) -> float:
         found = index.get(text)

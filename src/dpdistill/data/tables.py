@@ -38,6 +38,8 @@ def load_table(source: Any, table_file: TableFile, strict: bool = True) -> Recor
         >>> load_table(pd.DataFrame({"age": [31, 64], "ill": ["no", "yes"]}), TableFile(schema, reviewed=True)).y
         array([0, 1])
     """
+    if not table_file.reviewed:
+        raise DataError("The schema is a draft: replace what came from the records, then set `reviewed: true` in it.")
     schema = table_file.schema
     table = open_stated(source, table_file)
     names = [*(column.name for column in schema.columns), schema.label]
@@ -60,7 +62,7 @@ def load_table(source: Any, table_file: TableFile, strict: bool = True) -> Recor
                 raise DataError(f"{table.title}: column {name!r}, row {rows + row + 1}: {words}.")
             blocks.append((codes[:, :-1], np.where(bad, -1, codes[:, -1]).astype(np.int64)))
             rows += len(codes)
-        if not rows:
+        if not rows and strict:
             raise DataError(f"{table.title} has no rows.")
         return Records(*_joined(blocks, rows, len(schema.columns)), schema)
 

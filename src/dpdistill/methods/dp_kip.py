@@ -99,6 +99,9 @@ class DPKIP:
 
     def init(self, key: Array, schema: AnySchema, public: np.ndarray | None = None) -> Any:
         check_pictures(self.kernel, schema)
+        self.query(
+            len(schema.classes) * self.per_class
+        )  # with balance it is not the first: refused before that is paid
         start_key, mask_key = jax.random.split(key)
         images = start_support(start_key, len(schema.classes), self.per_class, schema, self.start_noise)
         kept = np.asarray(jax.random.uniform(mask_key, images.shape) >= self.corrupted)
@@ -140,7 +143,7 @@ class DPKIP:
         if isinstance(self.kernel, FeatureKernel):
             gradient = pull_back(self.kernel.encoder, X, gradient)
         gradient = jnp.asarray(gradient.reshape(X.shape), jnp.float32)
-        return jax.tree.map(np.asarray, _step(self, state, gradient))
+        return {**jax.tree.map(np.asarray, _step(self, state, gradient)), "weights": state["weights"]}
 
     def finish(self, state: Any, schema: AnySchema, progress: Progress = no_progress) -> Distilled:
         return Distilled(np.asarray(state["average"]), labels(len(schema.classes), self.per_class), schema)

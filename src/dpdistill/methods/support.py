@@ -134,7 +134,11 @@ def fc_ntk_params(
 
 
 def _weights(weights: np.ndarray | None, classes: int) -> np.ndarray:
-    return np.ones(classes) if weights is None else np.asarray(weights, np.float64)
+    """Norms are stated before the weight: one of more than 1 would make them less than they are."""
+    weights = np.ones(classes) if weights is None else np.asarray(weights, np.float64)
+    if weights.shape != (classes,) or not ((weights > 0) & (weights <= 1)).all():
+        raise ValueError(f"Expected weights of {classes} classes in (0, 1]; got {weights}.")
+    return weights
 
 
 @partial(jax.jit, static_argnums=0)

@@ -53,7 +53,7 @@ def rows(folder: Folder, schema: TableSchema, noised: bool) -> str:
         text += f" No row is of the class {escape(', '.join(empty))}."
     text += " All rows and columns are in <code>synthetic.csv</code> and <code>synthetic.parquet</code>."
     if noised:
-        text += " None of them is a private row: they were computed from noised sums."
+        text += " None of them was copied from a private row: they were computed from noised sums."
     if folder.has(GENERATOR):
         text += f" <code>{GENERATOR}</code> makes more of them with <code>dpdistill sample</code>."
     text += sections.classifier(folder)
