@@ -256,7 +256,7 @@ def _biquadratic(alpha: Array, k1: Array, G: Array, r: Array, beta: Array) -> Ar
            + diag of (alpha_c * k1) G (alpha_d * k1)^T;
     of the symmetric pairs (c, d) and (s, k) one half is kept, the latter by circular diagonals k = s + h mod m.
     """
-    m, classes = alpha.shape
+    (m, classes), (alpha, k1, G) = alpha.shape, map(jnp.asarray, (alpha, k1, G))
     c, d = np.triu_indices(classes)
     half = (alpha.T[:, None, :] * k1) @ G * k1  # (classes, s, k)
     pairs, products = jnp.where(c == d, 1.0, 2.0) * r[:, c] * r[:, d], (alpha[:, c] * alpha[:, d]).T
