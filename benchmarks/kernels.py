@@ -2,8 +2,8 @@
 
 python benchmarks/kernels.py [--batch 500] [--support 100 500] [--turns 5] [--data FOLDER]
 
-Both routes are timed in turn in this process, and the medians of their ratios are printed: a turn is five steps of the
-fast route, as a run has one after another, and one of the plain route. The plain route through ScatterNet is timed on
+Both routes are timed in turn in this process, and the medians of their ratios are printed: a turn is the median of five
+steps of the fast route, as a run has one after another, and one of the plain route. The plain route through ScatterNet is timed on
 a few records and scaled up: a batch of it would take minutes.
 """
 
@@ -41,7 +41,7 @@ def seconds(run: Any) -> float:
 def compare(name: str, fast: Any, plain: Any, turns: int, scale: float = 1.0) -> None:
     """Median times of two routes and of their ratios, in turn; `scale` plain calls make one step."""
     jax.block_until_ready((fast(), plain()))
-    pairs = [(statistics.mean(seconds(fast) for _ in range(5)), scale * seconds(plain)) for _ in range(turns)]
+    pairs = [(statistics.median(seconds(fast) for _ in range(5)), scale * seconds(plain)) for _ in range(turns)]
     a, b = (statistics.median(times) for times in zip(*pairs, strict=True))
     ratio = statistics.median(p / f for f, p in pairs)
     print(f"{name}: {1e3 * a:8.1f} ms against {1e3 * b:9.1f} ms, {ratio:6.1f} times faster", flush=True)
