@@ -3,8 +3,8 @@
 python benchmarks/kernels.py [--batch 500] [--support 100 500] [--turns 5] [--data FOLDER]
 
 Both routes are timed in turn in this process, and the medians of their ratios are printed: a turn is the median of five
-steps of the fast route, as a run has one after another, and one of the plain route. The plain route through ScatterNet is timed on
-a few records and scaled up: a batch of it would take minutes.
+steps of the fast route, as a run has one after another, and one of the plain route. The plain route through ScatterNet
+is timed on a few records and scaled up: a batch of it would take minutes.
 """
 
 from __future__ import annotations
