@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpdistill import run
 from dpdistill.data.save_table import to_frame
-from dpdistill.data.schema_file import TableFile, read_schema
+from dpdistill.data.schema_file import TableFile, read_reviewed
 from dpdistill.data.tables import load_table
 from dpdistill.methods import DPMERF
 from dpdistill.private.accounting import Budget
-from dpdistill.schema import DataError, TableSchema
+from dpdistill.schema import TableSchema
 
 
 class TableDistiller(BaseEstimator):
@@ -127,7 +127,4 @@ class TableDistiller(BaseEstimator):
     def _table_file(self) -> TableFile:
         if isinstance(self.schema, TableSchema):
             return TableFile(self.schema, reviewed=True)
-        table_file = read_schema(self.schema)
-        if not table_file.reviewed:
-            raise DataError(f"{self.schema} is a draft: review it, then set `reviewed: true` in it.")
-        return table_file
+        return read_reviewed(self.schema)

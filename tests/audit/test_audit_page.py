@@ -187,3 +187,15 @@ def test_what_cannot_be_written_is_one_sentence(tmp_path):
     with pytest.raises(DataError, match="Expected a comparison of the schema's own columns"):
         write_marginals(tmp_path / "set.audit", compared(), other)
     assert not (tmp_path / "set.audit").exists()
+
+
+def test_a_log_scale_around_zero_names_its_bins_by_the_values_in_them(tmp_path):
+    """Every record is -500 and every synthetic row 500: the farthest bin is one that holds one of them."""
+    schema = TableSchema((Column("volt", "numeric", (-1000.0, 1000.0), "log"),), "y", ("a", "b"))
+    y = np.array([0, 1])
+    records = Records(np.full((2, 1), -500.0, np.float32), y.astype(np.int64), schema)
+    made = Distilled(schema.to_unit(np.full((2, 1), 500.0)), y.astype(np.int32), schema)
+    page = write_marginals(tmp_path / "audit", compare_marginals(made, records), schema).read_text()
+    low, high = (float(text.replace(",", "")) for text in re.findall(r"(-?[\d.,]+) to (-?[\d.,]+):", page)[0])
+    assert low <= -500 <= high or low <= 500 <= high
+    assert high - low < 600

@@ -396,9 +396,11 @@ def test_a_draft_is_refused():
         load_table(frame(), replace(FILE, reviewed=False))
 
 
-def test_no_rows_are_legal_where_bad_rows_are():
+def test_no_rows_are_legal_where_bad_rows_are(tmp_path):
     empty = load_table(frame().iloc[:0], FILE, strict=False)
     assert (len(empty), empty.X.shape[1:]) == (0, empty.schema.raw_shape)
+    header = load_table(write(tmp_path, f"{HEAD}\n".encode()), FILE, strict=False)
+    assert (len(header), header.X.shape[1:]) == (0, header.schema.raw_shape)
 
 
 def test_two_categories_that_mean_one_number_are_refused():

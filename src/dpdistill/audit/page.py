@@ -15,6 +15,7 @@ import numpy as np
 from dpdistill.audit.marginals import BINS, ColumnComparison, Comparison
 from dpdistill.data.save import write_atomically
 from dpdistill.schema import Column, DataError, TableSchema
+from dpdistill.schema.table import from_share
 
 NAME = "marginals"
 NOTICE = (
@@ -184,10 +185,9 @@ def _value(facts: Column, column: ColumnComparison, bin: int) -> str:
     """What a bin stands for: a category, "missing", or the range of a bin of numbers in raw units."""
     if facts.bounds is None or bin >= BINS:
         return column.values[bin]
-    low, high = facts.bounds
-    share = np.array([bin, bin + 1]) / BINS
-    part = np.expm1(share * math.log1p(high - low)) if facts.scale == "log" else share * (high - low)
-    return " to ".join(f"{x:,.0f}" if 1e4 <= abs(x) < 1e15 else f"{x:.4g}" for x in low + part)
+    low, high = map(np.float64, facts.bounds)
+    ends = from_share(np.array([bin, bin + 1]) / BINS, low, high, facts.scale == "log")
+    return " to ".join(f"{x:,.0f}" if 1e4 <= abs(x) < 1e15 else f"{x:.4g}" for x in ends)
 
 
 def _picture(name: str, p: np.ndarray, q: np.ndarray) -> str:

@@ -139,13 +139,10 @@ def distill(
 
 
 def _load_table(data: str, schema: str, strict: bool) -> Any:
-    from dpdistill.data.schema_file import read_schema
+    from dpdistill.data.schema_file import read_reviewed
     from dpdistill.data.tables import load_table
 
-    table_file = read_schema(schema)
-    if not table_file.reviewed:
-        raise DataError(f"{schema} is a draft: replace what came from the records, then set `reviewed: true` in it.")
-    return load_table(data, table_file, strict)
+    return load_table(data, read_reviewed(schema), strict)
 
 
 @app.command()

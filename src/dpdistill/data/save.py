@@ -100,7 +100,7 @@ def write_distilled(folder: str | os.PathLike, distilled: Distilled) -> None:
         "classifier.npz": classifier,
         "generator.npz": generator,
     }
-    with _writing(path):
+    with writing(path):
         path.mkdir(parents=True, exist_ok=True)
         _remove_pictures(path / "images")
         for name, arrays in contents.items():
@@ -179,7 +179,8 @@ def read_generator(folder: str | os.PathLike) -> dict[str, np.ndarray]:
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
+    """What cannot be written is said in one sentence."""
     try:
         yield
     except OSError as error:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpdistill.data.files import show
-from dpdistill.data.save import write_atomically
+from dpdistill.data.save import write_atomically, writing
 from dpdistill.schema import Column, DataError, TableSchema
 
 if TYPE_CHECKING:
@@ -82,7 +80,7 @@ def write_table(folder: str | os.PathLike, X: np.ndarray, y: np.ndarray, schema:
         DataError: rows that do not fit the schema, or a folder that cannot be written.
     """
     path = Path(folder)
-    with _writing(path):
+    with writing(path):
         path.mkdir(parents=True, exist_ok=True)
     for name in (CSV, PARQUET):
         write_rows(path / name, X, y, schema)
@@ -111,7 +109,7 @@ def write_rows(path: str | os.PathLike, X: np.ndarray, y: np.ndarray, schema: Ta
     frame = to_frame(X, y, schema)
     if frame.empty:
         raise DataError("Expected at least one row to write.")
-    with _writing(path):
+    with writing(path):
         if path.suffix == ".csv":
             texts = [
                 *frame.columns,
@@ -124,11 +122,3 @@ def write_rows(path: str | os.PathLike, X: np.ndarray, y: np.ndarray, schema: Ta
         else:
             table = pa.Table.from_pandas(frame, preserve_index=False)
             write_atomically(path, lambda file: parquet.write_table(table, file))
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise DataError(f"{show(path)} cannot be written: {error.strerror or 'input/output error'}.") from None

@@ -18,6 +18,8 @@ from dpdistill.data.save import write_atomically
 from dpdistill.schema import Column, DataError, TableSchema
 
 MISSING = ("", "NA", "NaN", "nan", "null")
+DRAFT = "is a draft: replace what came from the records, then set `reviewed: true` in it."
+"""What is said of a schema that nobody vouches for."""
 _TITLE = "table schema"
 _DRAFT = "A draft made from private records: replace every marked value, then set reviewed to true."
 _KEYS = ("dpdistill", "reviewed", "unit", "label", "classes", "csv", "ignored", "columns")
@@ -224,6 +226,18 @@ def _require_distinct(what: str, texts: tuple[str, ...]) -> None:
 def _cut(value: Any) -> str:
     text = repr(value if isinstance(value, str) else str(value)[:200])
     return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+def read_reviewed(path: str | os.PathLike) -> TableFile:
+    """What schema.yaml states, if its owner vouches for it.
+
+    Raises:
+        DataError: a draft; and as read_schema.
+    """
+    table_file = read_schema(path)
+    if not table_file.reviewed:
+        raise DataError(f"{show(path)} {DRAFT}")
+    return table_file
 
 
 def write_schema(path: str | os.PathLike, table_file: TableFile, notes: Mapping[str, str] | None = None) -> None:

@@ -138,7 +138,8 @@ class _Csv:
                 for batch in arrow.open_csv(file, read, parse, convert):
                     yield batch.columns
             except pa.ArrowInvalid as error:
-                raise DataError(f"{self.title} {_sentence(str(error))}.") from None
+                if "Empty CSV" not in str(error):
+                    raise DataError(f"{self.title} {_sentence(str(error))}.") from None
 
 
 def _sentence(problem: str) -> str:
@@ -146,8 +147,6 @@ def _sentence(problem: str) -> str:
     if ragged := _RAGGED.search(problem):
         row, expected, found = ragged.groups()
         return f"has {found} fields in {f'row {row}' if row else 'a row'}; expected {expected}"
-    if "Empty CSV" in problem:
-        return "has no rows"
     if "UTF8" in problem:
         return "is not UTF-8 text: convert it first"
     if "straddling" in problem:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpdistill.data.files import reading
 from dpdistill.data.records import Records
-from dpdistill.data.schema_file import TableFile
+from dpdistill.data.schema_file import DRAFT, TableFile
 from dpdistill.data.table_codes import Encode, Fault, encoder, label_encoder
 from dpdistill.data.table_source import Table, open_table
 from dpdistill.schema import DataError
@@ -39,7 +39,7 @@ def load_table(source: Any, table_file: TableFile, strict: bool = True) -> Recor
         array([0, 1])
     """
     if not table_file.reviewed:
-        raise DataError("The schema is a draft: replace what came from the records, then set `reviewed: true` in it.")
+        raise DataError(f"The schema {DRAFT}")
     schema = table_file.schema
     table = open_stated(source, table_file)
     names = [*(column.name for column in schema.columns), schema.label]
