@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 
 from dpdistill.methods.generator import (
+    MeanEmbedding,
     check_generator_fields,
     distance,
     feasible,
@@ -49,7 +50,7 @@ def by_column(params: Any, X: Array, order: int, rho: float) -> Array:
 
 
 @dataclass(frozen=True)
-class SumQuery:
+class SumQuery(MeanEmbedding):
     """u = (a, sqrt(1 - a^2) phi(x)), phi = features of every column / sqrt(columns): the sum kernel.
 
     Params: coordinates of numbers, coordinates of categories, number of columns.
@@ -68,22 +69,9 @@ class SumQuery:
     encoder: None = None
     clip_norm: float = 1.0
 
-    @property
-    def count(self) -> float:
-        """a, the constant coordinate."""
-        return self.count_coordinate
-
-    @property
-    def bound(self) -> float:
-        """sqrt(1 - a^2), the norm of the features."""
-        return math.sqrt(1.0 - self.count_coordinate**2)
-
     def features(self, params: Any, X: Array) -> Array:
         """phi(X), (..., L), of flat records (..., d)."""
         return by_column(params, X, self.order, self.rho) / jnp.sqrt(params["columns"])
-
-    def contribution(self, params: Any, x: Array, y: Array) -> Array:
-        return jnp.concatenate([jnp.full((1,), self.count), self.bound * self.features(params, x.ravel())])
 
 
 @dataclass(frozen=True)

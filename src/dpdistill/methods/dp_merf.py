@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 
 from dpdistill.methods.generator import (
+    MeanEmbedding,
     check_generator_fields,
     distance,
     feasible,
@@ -40,7 +41,7 @@ def mixed(parts: list[Array], weights: tuple[float, ...]) -> Array:
 
 
 @dataclass(frozen=True)
-class FourierQuery:
+class FourierQuery(MeanEmbedding):
     """u = (a, sqrt(1 - a^2) phi(x)), phi = (sqrt(1-w) Fourier features, sqrt(w) one-hot categories / sqrt(columns)).
 
     Params: frequencies (k, d), coordinates of categories (q,), their scale 1 / sqrt(columns).
@@ -58,23 +59,10 @@ class FourierQuery:
     encoder: None = None
     clip_norm: float = 1.0
 
-    @property
-    def count(self) -> float:
-        """a, the constant coordinate."""
-        return self.count_coordinate
-
-    @property
-    def bound(self) -> float:
-        """sqrt(1 - a^2), the norm of the features."""
-        return math.sqrt(1.0 - self.count_coordinate**2)
-
     def features(self, params: Any, X: Array) -> Array:
         """phi(X), (..., D), of flat records (..., d)."""
         categories = X[..., params["categories"]] * params["scale"]
         return mixed([fourier(params["frequencies"], X), categories], (1.0 - self.category_share, self.category_share))
-
-    def contribution(self, params: Any, x: Array, y: Array) -> Array:
-        return jnp.concatenate([jnp.full((1,), self.count), self.bound * self.features(params, x.ravel())])
 
 
 @dataclass(frozen=True)

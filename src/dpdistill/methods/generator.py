@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +15,7 @@ import numpy as np
 import optax
 from jax import Array
 
-from dpdistill.methods.matching import check_fields
+from dpdistill.methods.matching import Counting, check_fields
 from dpdistill.query import Distilled, Progress, no_progress
 from dpdistill.schema import TableSchema
 
@@ -22,6 +23,17 @@ CHUNK = 1000
 """Records of one compiled call of `Generator.sample`: codes and labels depend on it, so it never changes."""
 SLICE = 50
 """Steps of training between two reports of progress."""
+
+
+class MeanEmbedding(Counting, ABC):
+    """u = (a, sqrt(C^2 - a^2) phi(x)) of one record, ||phi(x)|| <= 1."""
+
+    @abstractmethod
+    def features(self, params: Any, X: Array) -> Array:
+        """phi(X), (..., D), of flat records (..., d)."""
+
+    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+        return jnp.concatenate([jnp.full((1,), self.count), self.bound * self.features(params, x.ravel())])
 
 
 class Piece(NamedTuple):

@@ -25,8 +25,25 @@ def clip(v: Array, bound: float) -> Array:
     return v * jnp.minimum(1.0, bound / norm)
 
 
+class Counting:
+    """A constant coordinate a beside the features: what comes back in it counts records."""
+
+    clip_norm: Any
+    count_coordinate: Any
+
+    @property
+    def count(self) -> float:
+        """a, the constant coordinate in the units of the contribution."""
+        return self.count_coordinate * self.clip_norm
+
+    @property
+    def bound(self) -> float:
+        """sqrt(C^2 - a^2), what is left of the clip norm for the features."""
+        return self.clip_norm * math.sqrt(1.0 - self.count_coordinate**2)
+
+
 @dataclass(frozen=True)
-class PixelQuery:
+class PixelQuery(Counting):
     """u = (a, x): the record itself beside a constant that counts it. Its norm is at most C for x in [-1, 1]^d.
 
     Guarantee:
@@ -42,17 +59,12 @@ class PixelQuery:
     def clip_norm(self) -> float:
         return math.sqrt(self.dimension / (1.0 - self.count_coordinate**2))
 
-    @property
-    def count(self) -> float:
-        """a, the constant coordinate in the units of the contribution."""
-        return self.count_coordinate * self.clip_norm
-
     def contribution(self, params: Any, x: Array, y: Array) -> Array:
         return jnp.concatenate([jnp.full((1,), self.count), x.ravel()])
 
 
 @dataclass(frozen=True)
-class EmbeddingQuery:
+class EmbeddingQuery(Counting):
     """u = (a, clip of phi(x) - centre to sqrt(C^2 - a^2)), phi a random ConvNet.
 
     Params: blocks of the network, draw of the augmentation or None, centre (d,) or None.
@@ -68,16 +80,6 @@ class EmbeddingQuery:
     count_coordinate: float
     by_class: bool = True
     encoder: None = None
-
-    @property
-    def count(self) -> float:
-        """a, the constant coordinate in the units of the contribution."""
-        return self.count_coordinate * self.clip_norm
-
-    @property
-    def bound(self) -> float:
-        """sqrt(C^2 - a^2), what is left of the clip norm for the features."""
-        return self.clip_norm * math.sqrt(1.0 - self.count_coordinate**2)
 
     @property
     def scale(self) -> float:
