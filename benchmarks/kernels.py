@@ -29,7 +29,7 @@ from dpdistill.methods.matching import labels
 from dpdistill.methods.support import encode, fc_ntk_params, feature_params, pull_back
 from dpdistill.private import linear
 
-SHAPE, CLASSES, RIDGE, CLIP = (28, 28, 1), 10, 1e-3, 1e-6
+SHAPE, CLASSES, RIDGE, CLIP, BLOCK = (28, 28, 1), 10, 1e-3, 1e-6, 125
 
 
 def seconds(run: Any) -> float:
@@ -48,11 +48,15 @@ def compare(name: str, fast: Any, plain: Any, turns: int, scale: float = 1.0) ->
 
 
 def clipped_sum(query: Any, params: Any, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """What the private room does for a linear query, without noise."""
+    """What the private room does for a linear query, in its blocks, without noise."""
+    total: Any = 0.0
     with jax.enable_x64(True):
-        coefficients = linear._coefficients(query, params, X, y)
-        w = np.minimum(1.0, query.clip_norm / np.asarray(linear._norms(query, params, coefficients)))
-        return np.asarray(linear._weighted_sum(query, params, coefficients, w))
+        params = linear._prepare(query, params)
+        for rows in (slice(i, i + BLOCK) for i in range(0, len(y), BLOCK)):
+            coefficients = linear._coefficients(query, params, X[rows], y[rows])
+            w = np.minimum(1.0, query.clip_norm / np.asarray(linear._norms(query, params, coefficients)))
+            total = total + np.asarray(linear._weighted_sum(query, params, coefficients, w))
+    return total
 
 
 def plain_sum(query: PlainGradient, X_s: np.ndarray, Y_s: np.ndarray) -> Any:
@@ -86,13 +90,16 @@ def fc_ntk(X: np.ndarray, y: np.ndarray, X_s: np.ndarray, y_s: np.ndarray, turns
     compare(f"FC-NTK m={m} B={B}, vmap in float64", ghost, lambda: in_double(double, X64, y), turns)
     params = fc_ntk_params(kernel, X_s, y_s, CLASSES, RIDGE)
     with jax.enable_x64(True):
-        coefficients = linear._coefficients(query, params, X, y)
+        kept = linear._prepare(query, params)
+        coefficients = linear._coefficients(query, kept, X[:BLOCK], y[:BLOCK])
         parts = (
-            linear._coefficients.lower(query, params, X, y),
-            linear._norms.lower(query, params, coefficients),
-            linear._weighted_sum.lower(query, params, coefficients, np.ones(B)),
+            linear._prepare.lower(query, params),
+            linear._coefficients.lower(query, kept, X[:BLOCK], y[:BLOCK]),
+            linear._norms.lower(query, kept, coefficients),
+            linear._weighted_sum.lower(query, kept, coefficients, np.ones(BLOCK)),
         )
-        ghost_memory = max(map(memory, parts))
+        form = sum(part.nbytes for part in kept["T"]) / 1e6
+        ghost_memory = form + max(map(memory, parts))
     blocks = 8e-6 * (3 * B * m + 4 * m * m + (B + m) * X[0].size)
     print(f"  memory: {ghost_memory:.1f} MB; kernel blocks and records in float64 {blocks:.1f} MB; "
           f"vmap in float32 {memory(single.lower(X, y)):.1f} MB", flush=True)  # fmt: skip

@@ -209,6 +209,9 @@ class FlatLinear:
     def contribution(self, params: Any, x: Any, y: Any) -> Any:
         return jnp.ravel(x)
 
+    def prepare(self, params: Any) -> Any:
+        return params
+
     def coefficients(self, params: Any, X: Any, y: Any) -> Any:
         return X.reshape(X.shape[0], -1).astype(jnp.float64)
 
@@ -430,10 +433,24 @@ def linear_sum(records: Records, query: Any, params: Any, chunk: int = 4) -> np.
     return value
 
 
+def prepared(query: Any, params: Any) -> Any:
+    """What a linear query is given in the place of its params."""
+    with jax.enable_x64(True):
+        return jax.tree.map(np.asarray, linear._prepare(query, params))
+
+
 def coefficients_of(query: Any, params: Any, X: np.ndarray, y: np.ndarray) -> Any:
     """Coefficients of rows as the curator has them: of records, or of their features."""
+    params = prepared(query, params)
     with jax.enable_x64(True):
         return jax.tree.map(np.asarray, linear._coefficients(query, params, X, y))
+
+
+def norms_of(query: Any, params: Any, coefficients: Any) -> np.ndarray:
+    """The norms that a linear query states, from coefficients."""
+    params = prepared(query, params)
+    with jax.enable_x64(True):
+        return np.asarray(linear._norms(query, params, coefficients))
 
 
 def rows_of(query: Any, records: Records) -> np.ndarray:
@@ -494,11 +511,11 @@ def check_linear_is_plain(
         rtol: of contributions and sum, relative to the norm that the query states.
         loose: by how much it may state more, relatively.
     """
+    coefficients = coefficients_of(query, params, np.asarray(X, np.float64), y)
+    bounds = norms_of(query, params, coefficients)
+    w = np.random.default_rng(4).uniform(0.2, 1.0, len(y)) / np.maximum(bounds, 1e-300)
     with jax.enable_x64(True):
-        coefficients = linear._coefficients(query, params, np.asarray(X, np.float64), y)
-        bounds = np.asarray(linear._norms(query, params, coefficients))
-        w = np.random.default_rng(4).uniform(0.2, 1.0, len(y)) / np.maximum(bounds, 1e-300)
-        total = np.ravel(linear._weighted_sum(query, params, coefficients, w))
+        total = np.ravel(linear._weighted_sum(query, prepared(query, params), coefficients, w))
     each, norms = contributions(query, params, X, y), np.linalg.norm(expected, axis=1)
     off = np.linalg.norm(each - expected, axis=1)
     assert (off <= rtol * bounds).all(), "A contribution is not the gradient of the loss."
@@ -519,8 +536,7 @@ def check_coefficients_stay(query: Any, params: Any, X: np.ndarray, y: np.ndarra
             part, labels = np.zeros((block, *X.shape[1:]), np.float32), np.zeros(block, np.int64)
             part[: len(rows)], labels[: len(rows)] = X[rows], y[rows]
             coefficients = coefficients_of(query, params, part, labels)
-            with jax.enable_x64(True):
-                leaves = [*jax.tree.leaves(coefficients), np.asarray(linear._norms(query, params, coefficients))]
+            leaves = [*jax.tree.leaves(coefficients), norms_of(query, params, coefficients)]
             kept.append([leaf[: len(rows)] for leaf in leaves])
         return [np.concatenate(leaves) for leaves in zip(*kept, strict=True)]
 
@@ -567,10 +583,10 @@ def check_error_bound(query: Any, params: Any, coefficients: Any, shares: list[n
     Returns:
         The error of the sum, in units of what is stated.
     """
+    bounds = norms_of(query, params, coefficients)
+    w = np.minimum(1.0, query.clip_norm / np.maximum(bounds, 1e-300))
     with jax.enable_x64(True):
-        bounds = np.asarray(linear._norms(query, params, coefficients))
-        w = np.minimum(1.0, query.clip_norm / np.maximum(bounds, 1e-300))
-        found = np.asarray(linear._weighted_sum(query, params, coefficients, w)).ravel()
+        found = np.asarray(linear._weighted_sum(query, prepared(query, params), coefficients, w)).ravel()
     total = sum(weight * share.ravel() for weight, share in zip(exact(w), shares, strict=True))
     for bound, share in zip(exact(bounds), shares, strict=True):
         assert bound**2 >= squared(share), "A stated norm is less than the norm."

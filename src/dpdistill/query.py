@@ -57,6 +57,10 @@ class LinearQuery(Query, Protocol):
     are functions of them alone: what rounding did to them is the same in both.
     """
 
+    def prepare(self, params: Params) -> Params:
+        """What the others below are given in the place of params: computed from them alone, once a release."""
+        ...
+
     def coefficients(self, params: Params, X: Array, y: Array) -> Any:
         """What the contributions are made of: arrays of n rows, a row a record, in a pytree; in any precision."""
         ...

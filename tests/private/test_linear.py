@@ -54,6 +54,9 @@ class SoftmaxGradient:
     def contribution(self, params: Any, x: Any, y: Any) -> Any:
         return jnp.outer(jax.nn.softmax(params @ x.ravel()) - jax.nn.one_hot(y, K), x.ravel())
 
+    def prepare(self, params: Any) -> Any:
+        return params
+
     def coefficients(self, params: Any, X: Any, y: Any) -> tuple[Any, Any, Any]:
         raw, X = X.reshape(X.shape[0], -1), X.reshape(X.shape[0], -1).astype(jnp.float64)
         R = jax.nn.softmax(X @ params.astype(jnp.float64).T) - jax.nn.one_hot(y, K, dtype=jnp.float64)

@@ -40,6 +40,9 @@ class BatchGradient:
     def contribution(self, params: Any, x: Array, y: Array) -> Array:
         return self.weighted_sum(params, (x[None], jax.nn.one_hot(y, params[1].shape[1])[None]), jnp.ones(1))
 
+    def prepare(self, params: Any) -> Any:
+        return params
+
     def coefficients(self, params: Any, X: Array, y: Array) -> tuple[Array, Array]:
         return X, jax.nn.one_hot(y, params[1].shape[1], dtype=X.dtype)
 

@@ -15,8 +15,8 @@ from dpdistill.kernels.ridge import solve
 from dpdistill.query import MOST_ROWS
 
 ROUNDING = 2.0**-53
-MOST = 2**16
-"""Numbers of one slice of the quadratic form below: they bound the memory."""
+SIZE = 16
+"""Rows of a part of the quadratic form below: it bounds the memory."""
 FLOOR = 2.0**-16
 """A norm is taken to be at least this share of its terms, so that weights cannot blow rounding up."""
 MOST_TERMS = 10**6
@@ -49,6 +49,9 @@ class CountQuery:
 
     def contribution(self, params: Any, x: Array, y: Array) -> Array:
         return jax.nn.one_hot(y, self.classes)
+
+    def prepare(self, params: Any) -> Any:
+        return params
 
     def coefficients(self, params: Any, X: Array, y: Array) -> Array:
         return jax.nn.one_hot(y, self.classes, dtype=jnp.float64)
@@ -130,6 +133,9 @@ class FeatureGradient:
         )
         return ((jnp.outer(a, phi) - S @ Phi) / alpha.shape[1]).ravel()
 
+    def prepare(self, params: Any) -> Any:
+        return {**params, "K_ss": params["Phi_s"] @ params["Phi_s"].T}
+
     def coefficients(self, params: Any, X: Array, y: Array) -> tuple[Array, ...]:
         alpha, phi, weight = params["alpha"], X.astype(jnp.float64), params["weights"][y]
         K_ts = phi @ params["Phi_s"].T
@@ -139,7 +145,7 @@ class FeatureGradient:
     def norms(self, params: Any, coefficients: tuple[Array, ...]) -> Array:
         (phi, a, beta, weight), Phi = coefficients, params["Phi_s"]
         m, classes = params["alpha"].shape
-        K_ss, K_ts = Phi @ Phi.T, phi @ Phi.T
+        K_ss, K_ts = params["K_ss"], phi @ Phi.T
         dots = {"aa": _dot(a, a), "bb": _dot(beta, beta), "ab": _dot(a, beta), "xx": _dot(phi, phi)}
         Ka, Kb, nu = a @ K_ss, beta @ K_ss, self.ridge / m * dots["ab"]
         aSk = dots["ab"] * _dot(a, K_ts) + dots["aa"] * _dot(beta, K_ts) + 2 * nu * _dot(a, K_ts)
@@ -213,6 +219,10 @@ class FCNTKGradient:
         D = -(jnp.outer(beta, a) + jnp.outer(a, beta)) * params["k1"] + jnp.diag(own)
         return ((D @ params["X_s"] + jnp.outer(c, X)) / (params["alpha"].shape[1] * X.size)).ravel()
 
+    def prepare(self, params: Any) -> Any:
+        G = params["X_s"] @ params["X_s"].T
+        return {**params, "G": G, "T": _biquadratic_form(params["alpha"], params["k1"], G)}
+
     def coefficients(self, params: Any, X: Array, y: Array) -> tuple[Array, ...]:
         return self._coefficients(params, X.astype(jnp.float64), y)
 
@@ -231,9 +241,9 @@ class FCNTKGradient:
     def norms(self, params: Any, coefficients: tuple[Array, ...]) -> Array:
         (X, r, beta, c, own, weight), X_s, alpha = coefficients, params["X_s"], params["alpha"]
         k1 = params["k1"]
-        a, G, K = r @ alpha.T, X_s @ X_s.T, X @ X_s.T
+        a, G, K = r @ alpha.T, params["G"], X @ X_s.T
         lengths, length, Gk = jnp.sqrt(jnp.diag(G)), jnp.sqrt(_dot(X, X))[:, None], G * k1
-        squares = _biquadratic(alpha, k1, G, r, beta) + _dot(jnp.square(own), jnp.diag(G))
+        squares = _biquadratic(params["T"], r, beta) + _dot(jnp.square(own), jnp.diag(G))
         squares -= 2 * _dot(own, beta * (a @ Gk.T) + a * (beta @ Gk.T))
         squares += 2 * _dot(c, own * K - beta * ((a * K) @ k1.T) - a * ((beta * K) @ k1.T))
         squares += jnp.sum(jnp.square(c * length), 1)
@@ -249,33 +259,45 @@ class FCNTKGradient:
         return ((D @ X_s + (w[:, None] * c).T @ X) / (params["alpha"].shape[1] * X.shape[1])).ravel()
 
 
-def _biquadratic(alpha: Array, k1: Array, G: Array, r: Array, beta: Array) -> Array:
-    """tr(E G E^T) for E = (beta a^T + a beta^T) * k1, a = alpha r, a record a row: sum_cd r_c r_d beta^T T_cd beta.
+def _biquadratic_form(alpha: Array, k1: Array, G: Array) -> list[Array]:
+    """T_cd of tr(E G E^T) = sum_cd r_c r_d beta^T T_cd beta, E = (beta a^T + a beta^T) * k1, a = alpha r.
 
     T_cd = G * (k1^T diag(alpha_c alpha_d) k1) + 2 alpha_d [(alpha_c * k1) G * k1]
-           + diag of (alpha_c * k1) G (alpha_d * k1)^T;
-    of the symmetric pairs (c, d) and (s, k) one half is kept, the latter by circular diagonals k = s + h mod m.
+           + diag of (alpha_c * k1) G (alpha_d * k1)^T,
+    made symmetric in (c, d) and in (s, k); of each, one half is kept.
+
+    Returns:
+        (pairs of classes, SIZE, m - start) for start = 0, SIZE, ...: numbers of rows start .. start + SIZE - 1 and
+        columns from start on.
     """
     (m, classes), (alpha, k1, G) = alpha.shape, map(jnp.asarray, (alpha, k1, G))
     c, d = np.triu_indices(classes)
     half = (alpha.T[:, None, :] * k1) @ G * k1  # (classes, s, k)
-    pairs, products = jnp.where(c == d, 1.0, 2.0) * r[:, c] * r[:, d], (alpha[:, c] * alpha[:, d]).T
-    slices = -(-(m // 2 + 1) // max(1, MOST // m**2))
-    h = np.arange(-(-(m // 2 + 1) // slices) * slices).reshape(slices, -1, 1)
-    times = np.select([h > m // 2, (h == 0) | (2 * h == m)], [0.0, 1.0], 2.0)
-    s, k = np.arange(m), (np.arange(m) + h) % m
-
-    def add(total: Array, diagonals: tuple[Array, Array]) -> tuple[Array, None]:
-        k, times = diagonals  # (size, m), (size, 1)
-        T = (products @ (k1[:, None] * k1[:, k]).reshape(m, -1)).reshape(-1, *k.shape) * G[s, k]
-        A, H, A_k, H_k = alpha.T[:, None], half[:, s, k], alpha.T[:, k], half[:, k, s]
-        T = times * (T + (A[c] * H[d] + A[d] * H[c] + A_k[c] * H_k[d] + A_k[d] * H_k[c]) / 2)
-        squares = (beta[:, None] * beta[:, k]).reshape(len(r), -1)
-        return total + _dot(squares @ T.reshape(len(T), -1).T, pairs), None
-
+    products = (alpha[:, c] * alpha[:, d]).T
     diagonal = jnp.einsum("csj,jd->cds", half, alpha)[c, d]
-    slices_of = jnp.asarray(k), jnp.asarray(times, alpha.dtype)
-    return jax.lax.scan(add, _dot(jnp.square(beta) @ diagonal.T, pairs), slices_of)[0]
+    pairs = jnp.where(c == d, 1.0, 2.0)[:, None, None]
+
+    def of_rows(start: int) -> Array:
+        s, k = slice(start, min(start + SIZE, m)), slice(start, None)
+        columns = np.arange(start, m)
+        T = products @ (k1[:, s, None] * k1[:, None, k]).reshape(m, -1)
+        T = T.reshape(len(c), -1, len(columns)) * G[s, k]
+        A, H, A_k, H_k = alpha.T[:, s, None], half[:, s, k], alpha.T[:, None, k], half[:, k, s].swapaxes(1, 2)
+        T += (A[c] * H[d] + A[d] * H[c] + A_k[c] * H_k[d] + A_k[d] * H_k[c]) / 2
+        T += diagonal[:, s, None] * (columns[:SIZE, None] == columns)
+        return pairs * jnp.where(columns < start + SIZE, 1.0, 2.0) * T
+
+    return [of_rows(start) for start in range(0, m, SIZE)]
+
+
+def _biquadratic(form: list[Array], r: Array, beta: Array) -> Array:
+    """sum_cd r_c r_d beta^T T_cd beta, a record a row, (n,)."""
+    (c, d), total = np.triu_indices(r.shape[1]), 0.0
+    pairs = r[:, c] * r[:, d]
+    for i, T in enumerate(form):
+        rows = beta[:, i * SIZE : i * SIZE + T.shape[1], None] * beta[:, None, i * SIZE :]
+        total += _dot(rows.reshape(len(r), -1) @ T.reshape(len(T), -1).T, pairs)
+    return total
 
 
 def derivatives(kernel: FCNTK, xz: Array, xx: Array, zz: Array) -> tuple[Array, Array, Array]:

@@ -49,6 +49,9 @@ class SoftmaxQuery:
         phi = x.astype(params.dtype)
         return jnp.outer(phi, _residuals(params, phi[None], y[None], self.classes)[0])
 
+    def prepare(self, params: Any) -> Any:
+        return params
+
     def coefficients(self, params: Any, X: Array, y: Array) -> tuple[Array, Array]:
         # In the precision of the features: coefficients count as exact, and this is most of the work of a round.
         return X, _residuals(params.astype(X.dtype), X, y, self.classes)

@@ -98,6 +98,9 @@ def _check_linear(
         with jax.enable_x64(False):
             x = jax.eval_shape(query.encoder, x)
     y, w = jax.ShapeDtypeStruct((rows,), jnp.int64), jax.ShapeDtypeStruct((rows,), jnp.float64)
+    jaxpr, params = _traced(query.prepare, params)
+    _refuse_speech(jaxpr)
+    _refuse_narrow("prepare", jaxpr)
     jaxpr, coefficients = _traced(query.coefficients, params, x, y)
     _refuse_speech(jaxpr)
     if any(leaf.shape[:1] != (rows,) for leaf in jax.tree.leaves(coefficients)):
