@@ -103,7 +103,7 @@ class TestBuild:
         assert certificate["format"] == 1
         assert certificate["claim"] == {"epsilon": 1.0, "delta": 1e-5}
         assert certificate["relation"] == "add-remove"
-        assert certificate["unit"] == unit("add-remove")
+        assert certificate["unit"] == unit("add-remove", certificate["schema"])
         assert certificate["unit"].startswith(
             "one row (adding or removing one row); a person with k rows has k times mu"
         )

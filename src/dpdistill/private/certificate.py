@@ -8,11 +8,12 @@ import math
 import os
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date as Date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from dp_accounting.dp_event import DpEvent, GaussianDpEvent, MixtureOfGaussiansDpEvent
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
@@ -117,14 +118,17 @@ def _group_event(event: Event, rows: int) -> DpEvent:
     return MixtureOfGaussiansDpEvent(event.noise_multiplier, shifts, list(in_sample / in_sample.sum()))
 
 
-def unit(adjacency: str) -> str:
+def unit(adjacency: str, schema: Mapping[str, Any]) -> str:
     """The unit of protection, in words.
 
     Args:
         adjacency: "add-remove" or "replace-one".
+        schema: as the certificate has it; a table's says whom a row stands for.
     """
     change = {"add-remove": "adding or removing one row", "replace-one": "replacing one row by another"}[adjacency]
-    return f"one row ({change}); a person with k rows has k times mu: see groups"
+    row = str(schema.get("unit", "row"))
+    stands_for = "" if row == "row" else f" a row stands for: {row};"
+    return f"one row ({change});{stands_for} a person with k rows has k times mu: see groups"
 
 
 def hash_files(folder: str | Path) -> dict[str, str]:
@@ -188,15 +192,16 @@ def build_certificate(
     files = hash_files(folder)
     if "synthetic.npz" not in files:
         raise CertificateError(f"Expected synthetic.npz in {folder}.")
+    facts = json.loads(json.dumps(schema.to_json()))
     return {
         "format": FORMAT,
-        **(no_claim() if schedule is None else _claim(schedule)),
+        **(no_claim() if schedule is None else _claim(schedule, facts)),
         "noise": noise,
         "slack": slack,
         "recipe": recipe,
         "origin": origin,
         "public_seed": int(public_seed),
-        "schema": json.loads(json.dumps(schema.to_json())),
+        "schema": facts,
         "public_data": [asdict(data) for data in public_data],
         "versions": _versions(),
         "files": files,
@@ -205,12 +210,12 @@ def build_certificate(
     }
 
 
-def _claim(schedule: Schedule) -> dict:
+def _claim(schedule: Schedule, schema: dict) -> dict:
     budget = schedule.budget
     return {
         "claim": {"epsilon": budget.epsilon, "delta": budget.delta},
         "relation": budget.adjacency,
-        "unit": unit(budget.adjacency),
+        "unit": unit(budget.adjacency, schema),
         "groups": {str(rows): _finite(group_epsilon(schedule, rows, budget.delta)) for rows in GROUP_ROWS},
         "epsilons": {repr(delta): _finite(epsilon) for delta, epsilon in schedule.epsilons().items()},
         "schedule": json.loads(schedule.to_json()),

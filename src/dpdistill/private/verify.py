@@ -184,7 +184,7 @@ def _events(certificate: dict, schedule: Schedule) -> Check:
         "events": schedule.event_tree(),
         "claim": {"epsilon": budget.epsilon, "delta": budget.delta},
         "relation": budget.adjacency,
-        "unit": cert.unit(budget.adjacency),
+        "unit": cert.unit(budget.adjacency, certificate["schema"]),
         "scope": cert.SCOPE,
     }
     differ = [key for key, value in stated.items() if certificate[key] != value]
