@@ -27,8 +27,8 @@ from dpdistill.private.accounting import Budget
 from dpdistill.recipes import build
 
 SCHEMAS = Path(__file__).with_name("schemas")
-KEEP = {"adult": 0.4, "cervical": 0.3, "epileptic": 1.0, "kdd99": 0.03}
-TEST_SHARE = {"adult": 0.2, "cervical": 0.2, "epileptic": 0.2, "kdd99": 0.1}
+KEEP = {"adult": 0.4, "cervical": 0.3, "cervical-tests": 0.3, "epileptic": 1.0, "kdd99": 0.03}
+TEST_SHARE = {"adult": 0.2, "cervical": 0.2, "cervical-tests": 0.2, "epileptic": 0.2, "kdd99": 0.1}
 DELTA = {"kdd99": 1e-6}
 
 
@@ -44,13 +44,13 @@ def epileptic(folder: Path, table_file: TableFile) -> Records:
 
 def read(name: str, data: Path) -> tuple[Records, Records | None]:
     """(records, official test set or None)."""
-    table_file, folder = read_schema(SCHEMAS / f"{name}.yaml"), data / name
+    table_file, folder = read_schema(SCHEMAS / f"{name}.yaml"), data / name.partition("-")[0]
     if name == "adult":
         return tuple(load_table(folder / f"adult.{part}.gz", table_file) for part in ("data", "test"))  # type: ignore
     if name == "epileptic":
         return epileptic(folder, table_file), None
     records = load_table(next(folder.glob("*10_percent*" if name == "kdd99" else "*.csv")), table_file)
-    if name == "cervical":  # the usual selection: rows with fewer than ten missing values
+    if folder.name == "cervical":  # the usual selection: rows with fewer than ten missing values
         records = rows(records, np.isnan(records.X).sum(1) < 10)
     return records, None
 

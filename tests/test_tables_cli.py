@@ -132,6 +132,14 @@ class TestCommands:
         assert pd.read_csv("ten/synthetic.csv")["outcome"].tolist() == ["recovered"] * 10 + ["died"] * 10
         assert "ten has no generator" in refused("sample", "ten", "--n", "10", "--out", "more.csv")
 
+    @pytest.mark.parametrize("name", ["patients.csv", "patients.CSV.gz", "patients.parquet", "renamed"])
+    def test_a_table_without_a_schema(self, here, name):
+        frame = patients(5)
+        frame.to_parquet(name) if name in ("patients.parquet", "renamed") else frame.to_csv(name)
+        said = refused("distill", name, "--out", "shared")
+        assert f"{name} looks like a table, which needs a schema" in said
+        assert f"dpdistill schema draft {name}" in said
+
     def test_what_cannot_be_done(self, here):
         table = ("distill", "patients.csv", "--schema", "schema.yaml", "--out", "shared")
         assert "DOS distils images, not tables" in refused(*table, "--method", "dos")

@@ -147,7 +147,12 @@ def _recognise_file(path: Path) -> str:
     for magic, sentence in _FOREIGN.items():
         if start.startswith(magic[:4]):
             raise DataError(f"{show(path)} {sentence}.")
-    raise DataError(f"{show(path)} is not a data set that is known: {_EXPECTED}.")
+    if start == b"PAR1" or re.search(r"\.(csv|tsv|data|parquet)(\.gz)?$", path.name, re.IGNORECASE):
+        raise DataError(
+            f"{show(path)} looks like a table, which needs a schema: `dpdistill schema draft {show(path)}` writes one to "
+            "be reviewed, and --schema names it."
+        )
+    raise DataError(f"{show(path)} is not a data set that is known: {_EXPECTED}, or a table with its schema.")
 
 
 def _is_cifar(path: Path, size: int, named: bool) -> bool:
