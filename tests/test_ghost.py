@@ -116,9 +116,7 @@ class TestClassWeights:
         query, params = LINEAR[name]
         X, y = contract.rows_of(query, make_records(6)), np.arange(6) % 3
         weighted = {**params, "weights": np.array([1.0, 0.5, 1e-3])}
-        one, other = (
-            contract.norms_of(query, p, contract.coefficients_of(query, p, X, y)) for p in (params, weighted)
-        )
+        one, other = (contract.norms_of(query, p, contract.coefficients_of(query, p, X, y)) for p in (params, weighted))
         np.testing.assert_allclose(other, one, rtol=1e-9)
 
     def test_counts_are_exact(self):
