@@ -22,7 +22,7 @@ from dpdistill.methods.kip_gradient import CountQuery, FCNTKGradient, FeatureGra
 from dpdistill.methods.matching import labels
 from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.methods.support import encode, fc_ntk_params, feature_params, pull_back
-from dpdistill.private import checks, linear
+from dpdistill.private import checks
 from dpdistill.private.linear import release_linear, step_and_sensitivity
 from dpdistill.query import LinearQuery
 from dpdistill.schema import Schema

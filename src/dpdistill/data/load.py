@@ -149,8 +149,8 @@ def _recognise_file(path: Path) -> str:
             raise DataError(f"{show(path)} {sentence}.")
     if start == b"PAR1" or re.search(r"\.(csv|tsv|data|parquet)(\.gz)?$", path.name, re.IGNORECASE):
         raise DataError(
-            f"{show(path)} looks like a table, which needs a schema: `dpdistill schema draft {show(path)}` writes one to "
-            "be reviewed, and --schema names it."
+            f"{show(path)} looks like a table, which needs a schema: `dpdistill schema draft {show(path)}` writes one "
+            "to be reviewed, and --schema names it."
         )
     raise DataError(f"{show(path)} is not a data set that is known: {_EXPECTED}, or a table with its schema.")
 

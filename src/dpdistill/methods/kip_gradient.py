@@ -292,7 +292,7 @@ def _biquadratic_form(alpha: Array, k1: Array, G: Array) -> list[Array]:
 
 def _biquadratic(form: list[Array], r: Array, beta: Array) -> Array:
     """sum_cd r_c r_d beta^T T_cd beta, a record a row, (n,)."""
-    (c, d), total = np.triu_indices(r.shape[1]), 0.0
+    (c, d), total = np.triu_indices(r.shape[1]), jnp.zeros(len(r), r.dtype)
     pairs = r[:, c] * r[:, d]
     for i, T in enumerate(form):
         rows = beta[:, i * SIZE : i * SIZE + T.shape[1], None] * beta[:, None, i * SIZE :]
