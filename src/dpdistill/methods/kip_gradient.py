@@ -99,6 +99,7 @@ class FeatureGradient:
     weight, which can only be more than it is.
 
     Params: Phi_s (m, d), alpha (m, classes), inverse = A^-1 (m, m), weights (classes,), all float64.
+    Prepared of them: K_ss.
 
     Guarantee:
         A function of the coefficients (phi, weight a, beta, weight), which count as exact. With
@@ -182,7 +183,7 @@ class FCNTKGradient:
     Weights of classes as in FeatureGradient.
 
     Params: X_s (m, d), alpha (m, classes), inverse (m, m), k1 (m, m) without its diagonal, k2 (m, m) likewise (first
-    index: whose square), k0 (m,), weights (classes,), all float64.
+    index: whose square), k0 (m,), weights (classes,), all float64. Prepared of them: G and T.
 
     Guarantee:
         A function of the coefficients (x, r, beta, c, own, weight), which count as exact; r, c and own have the weight
