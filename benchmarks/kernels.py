@@ -51,7 +51,7 @@ def clipped_sum(query: Any, params: Any, X: np.ndarray, y: np.ndarray) -> np.nda
     """What the private room does for a linear query, in its blocks, without noise."""
     total: Any = 0.0
     with jax.enable_x64(True):
-        params = linear._prepare(query, params)
+        params = linear.prepared(query, params)
         for rows in (slice(i, i + BLOCK) for i in range(0, len(y), BLOCK)):
             coefficients = linear._coefficients(query, params, X[rows], y[rows])
             w = np.minimum(1.0, query.clip_norm / np.asarray(linear._norms(query, params, coefficients)))
@@ -90,7 +90,7 @@ def fc_ntk(X: np.ndarray, y: np.ndarray, X_s: np.ndarray, y_s: np.ndarray, turns
     compare(f"FC-NTK m={m} B={B}, vmap in float64", ghost, lambda: in_double(double, X64, y), turns)
     params = fc_ntk_params(kernel, X_s, y_s, CLASSES, RIDGE)
     with jax.enable_x64(True):
-        kept = linear._prepare(query, params)
+        kept = linear.prepared(query, params)
         coefficients = linear._coefficients(query, kept, X[:BLOCK], y[:BLOCK])
         parts = (
             linear._prepare.lower(query, params),

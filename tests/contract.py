@@ -436,7 +436,7 @@ def linear_sum(records: Records, query: Any, params: Any, chunk: int = 4) -> np.
 def prepared(query: Any, params: Any) -> Any:
     """What a linear query is given in the place of its params."""
     with jax.enable_x64(True):
-        return jax.tree.map(np.asarray, linear._prepare(query, params))
+        return jax.tree.map(np.asarray, linear.prepared(query, params))
 
 
 def coefficients_of(query: Any, params: Any, X: np.ndarray, y: np.ndarray) -> Any:

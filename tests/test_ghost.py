@@ -18,11 +18,12 @@ from dpdistill.encode.whitening import WhiteScatterNet
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import one_hot
+from dpdistill.methods import kip_gradient
 from dpdistill.methods.kip_gradient import CountQuery, FCNTKGradient, FeatureGradient, PlainGradient
 from dpdistill.methods.matching import labels
 from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.methods.support import encode, fc_ntk_params, feature_params, pull_back
-from dpdistill.private import checks
+from dpdistill.private import checks, linear
 from dpdistill.private.linear import release_linear, step_and_sensitivity
 from dpdistill.query import LinearQuery
 from dpdistill.schema import Schema
@@ -359,3 +360,18 @@ class TestExactArithmetic:
         coefficients = params["X_s"][at], *nothing, c, -c * (1 + 2.0**-50), np.ones(n)
         formed = shares(query, params, coefficients)
         assert 1e-6 < contract.check_error_bound(query, params, coefficients, formed) < 1
+
+
+def test_a_form_that_fits_no_memory_is_refused():
+    X = np.zeros((1000, 4, 4, 1), np.float32)
+    with pytest.raises(ValueError, match="fewer than 1000 support records in 100 classes"):
+        fc_ntk_params(FCNTK(), X, np.repeat(np.arange(100), 10), 100, 1e-3)
+    assert kip_gradient.form_bytes(1000, 10) < kip_gradient.MOST_BYTES
+
+
+def test_plain_numbers_among_the_params_do_not_narrow():
+    """A Python float beside float32 would round in float32, where the checks count on float64."""
+    with jax.enable_x64(True):
+        (kept,) = jax.tree.leaves(linear.prepared(CountQuery(3), {"scale": 0.1}))
+        product = kept * np.float32(1 / 3)
+    assert float(product) == 0.1 * float(np.float32(1 / 3))

@@ -147,7 +147,7 @@ def _recognise_file(path: Path) -> str:
     for magic, sentence in _FOREIGN.items():
         if start.startswith(magic[:4]):
             raise DataError(f"{show(path)} {sentence}.")
-    if start == b"PAR1" or re.search(r"\.(csv|tsv|data|parquet)(\.gz)?$", path.name, re.IGNORECASE):
+    if start == b"PAR1" or re.search(r"\.((csv|tsv|data)(\.gz)?|parquet)$", path.name, re.IGNORECASE):
         raise DataError(
             f"{show(path)} looks like a table, which needs a schema: `dpdistill schema draft {show(path)}` writes one "
             "to be reviewed, and --schema names it."

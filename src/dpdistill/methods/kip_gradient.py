@@ -16,7 +16,9 @@ from dpdistill.query import MOST_ROWS
 
 ROUNDING = 2.0**-53
 SIZE = 16
-"""Rows of a part of the quadratic form below: it bounds the memory."""
+"""Rows of a part of the quadratic form below."""
+MOST_BYTES = 2**32
+"""Memory that the quadratic form below, and making it, may take."""
 FLOOR = 2.0**-16
 """A norm is taken to be at least this share of its terms, so that weights cannot blow rounding up."""
 MOST_TERMS = 10**6
@@ -258,6 +260,11 @@ class FCNTKGradient:
         M = (w[:, None] * (r @ params["alpha"].T)).T @ beta
         D = -(M + M.T) * params["k1"] + jnp.diag(w @ own)
         return ((D @ X_s + (w[:, None] * c).T @ X) / (params["alpha"].shape[1] * X.shape[1])).ravel()
+
+
+def form_bytes(m: int, classes: int) -> int:
+    """Memory of the quadratic form below: the products of k1's columns that it is made of, and the form itself."""
+    return 4 * m**3 + 2 * classes * (classes + 1) * m * (m + SIZE)
 
 
 def _biquadratic_form(alpha: Array, k1: Array, G: Array) -> list[Array]:

@@ -15,7 +15,7 @@ from threadpoolctl import ThreadpoolController
 
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.ridge import check_definite, one_hot, solve
-from dpdistill.methods.kip_gradient import MOST_TERMS, derivatives
+from dpdistill.methods.kip_gradient import MOST_BYTES, MOST_TERMS, derivatives, form_bytes
 from dpdistill.methods.matching import start_images
 from dpdistill.schema import AnySchema, TableSchema
 
@@ -120,11 +120,16 @@ def fc_ntk_params(
     """Params of an FCNTKGradient; weights as in feature_params.
 
     Raises:
-        ValueError: more records, pixels or classes than the proof of its norms covers.
+        ValueError: more records, pixels or classes than the proof of its norms covers, or than fit into memory.
     """
     X, m = X_s.reshape(len(X_s), -1).astype(np.float64), len(X_s)
     if m**2 + 8 * m + 2 * X.shape[1] + classes**2 + 64 > 2 * MOST_TERMS:
         raise ValueError(f"Expected fewer of {m} support records, {X.shape[1]} pixels and {classes} classes.")
+    if form_bytes(m, classes) > MOST_BYTES:
+        raise ValueError(
+            f"Expected fewer than {m} support records in {classes} classes with this kernel: its norms would need more "
+            "than 4 GiB. Take fewer records a class, or kernel=scatternet."
+        )
     with jax.enable_x64(True):
         K, k1, k2, k0 = (np.asarray(a) for a in _fc_ntk_blocks(kernel, X))
     alpha, inverse = dual(K, y, classes, ridge)

@@ -126,8 +126,8 @@ def unit(adjacency: str, schema: Mapping[str, Any]) -> str:
         schema: as the certificate has it; a table's says whom a row stands for.
     """
     change = {"add-remove": "adding or removing one row", "replace-one": "replacing one row by another"}[adjacency]
-    row = str(schema.get("unit", "row"))
-    stands_for = "" if row == "row" else f" a row stands for: {row};"
+    row = schema.get("unit", "row")
+    stands_for = "" if row == "row" or not isinstance(row, str) else f" a row stands for: {row};"
     return f"one row ({change});{stands_for} a person with k rows has k times mu: see groups"
 
 

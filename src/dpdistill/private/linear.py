@@ -25,6 +25,11 @@ def _prepare(query: LinearQuery, params: Params) -> Params:
     return query.prepare(params)
 
 
+def prepared(query: LinearQuery, params: Params) -> Params:
+    """What the query's other parts are given. A plain number counts as float64: beside float32 it would round."""
+    return _prepare(query, jax.tree.map(np.asarray, params))
+
+
 @partial(jax.jit, static_argnums=0)
 def _coefficients(query: LinearQuery, params: Params, X: np.ndarray, y: np.ndarray) -> Any:
     return query.coefficients(params, X, y)
@@ -90,7 +95,7 @@ def release_linear(
     step, sensitivity = step_and_sensitivity(C, d)
     with jax.enable_x64(True), np.errstate(all="ignore"):
         total, rows, additions = np.zeros(shape, np.float64), 0, 0
-        params = _prepare(query, params)
+        params = prepared(query, params)
         for X, y, valid in chunks:
             finite = np.isfinite(X.reshape(len(y), -1).sum(1))
             known = finite & (np.arange(len(y)) < valid) & (y >= 0) & (y < classes)
@@ -114,7 +119,7 @@ def sum_linear(
     """Plain sum of the contributions, neither clipped nor noised: for the curator that gives no guarantee."""
     total = np.zeros(shape, np.float64)
     with jax.enable_x64(True):
-        params = _prepare(query, params)
+        params = prepared(query, params)
         for X, y, valid in chunks:
             known = np.isfinite(X.reshape(len(y), -1).sum(1)) & (np.arange(len(y)) < valid) & (y >= 0) & (y < classes)
             coefficients = _coefficients(query, params, *_only(known, X, y))
