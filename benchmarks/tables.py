@@ -13,6 +13,7 @@ import argparse
 import json
 import resource
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from dpdistill.data.tables import load_table, split_table
 from dpdistill.evaluate.tables import real_scores, score_tables
 from dpdistill.private.accounting import Budget
 from dpdistill.recipes import build
+from dpdistill.schema import Column
 
 SCHEMAS = Path(__file__).with_name("schemas")
 KEEP = {"adult": 0.4, "cervical": 0.3, "cervical-tests": 0.3, "epileptic": 1.0, "kdd99": 0.03}
@@ -44,7 +46,12 @@ def epileptic(folder: Path, table_file: TableFile) -> Records:
 
 def read(name: str, data: Path) -> tuple[Records, Records | None]:
     """(records, official test set or None)."""
-    table_file, folder = read_schema(SCHEMAS / f"{name}.yaml"), data / name.partition("-")[0]
+    folder = data / name.partition("-")[0]
+    table_file = read_schema(SCHEMAS / f"{folder.name}.yaml")
+    if name == "cervical-tests":  # the three other tests for the same cancer as columns, as papers have them
+        tests = (Column(test, "categorical", categories=("0", "1")) for test in table_file.ignored)
+        schema = replace(table_file.schema, columns=(*table_file.schema.columns, *tests))
+        table_file = replace(table_file, schema=schema, ignored=())
     if name == "adult":
         return tuple(load_table(folder / f"adult.{part}.gz", table_file) for part in ("data", "test"))  # type: ignore
     if name == "epileptic":

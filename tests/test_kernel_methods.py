@@ -28,7 +28,7 @@ from dpdistill.private.database import LedgerError
 from dpdistill.private.ledger import RunLedger
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Release
-from dpdistill.schema import Column, TableSchema
+from dpdistill.schema import Column, Schema, TableSchema
 
 TOY, HELD_OUT = toy_records(240), toy_records(120, seed=8)
 HUGE, RIDGE = Budget(150.0), 1e-3
@@ -164,6 +164,9 @@ class TestDPKIP:
     def test_more_support_records_than_the_kernel_takes_are_refused_before_the_sizes_are_paid(self):
         with pytest.raises(ValueError, match="Expected at most 1000 support records"):
             tiny("dp-kip", per_class=400, balance=1.0).init(KEY, SCHEMA)
+        many = Schema((4, 4, 1), (0.0, 1.0), tuple(map(str, range(100))))
+        with pytest.raises(ValueError, match="fewer than 1000 support records in 100 classes"):
+            tiny("dp-kip", per_class=10, balance=1.0).init(KEY, many)
 
     @pytest.mark.parametrize("weight", [0.0, 1.5, np.nan])
     def test_weights_beyond_one_are_refused(self, weight):

@@ -104,6 +104,7 @@ class TestBuild:
         assert certificate["claim"] == {"epsilon": 1.0, "delta": 1e-5}
         assert certificate["relation"] == "add-remove"
         assert certificate["unit"] == unit("add-remove", certificate["schema"])
+        assert unit("add-remove", {"unit": ["patient"]}) == unit("add-remove", {"unit": "row"}) == certificate["unit"]
         assert certificate["unit"].startswith(
             "one row (adding or removing one row); a person with k rows has k times mu"
         )

@@ -99,14 +99,11 @@ class DPKIP:
 
     def init(self, key: Array, schema: AnySchema, public: np.ndarray | None = None) -> Any:
         check_pictures(self.kernel, schema)
-        self.query(
-            len(schema.classes) * self.per_class
-        )  # with balance it is not the first: refused before that is paid
         start_key, mask_key = jax.random.split(key)
         images = start_support(start_key, len(schema.classes), self.per_class, schema, self.start_noise)
         kept = np.asarray(jax.random.uniform(mask_key, images.shape) >= self.corrupted)
         optimiser = jax.tree.map(np.asarray, self._optimiser().init(jnp.asarray(images)))
-        return {
+        state = {
             "round": np.zeros((), np.int32),
             "images": images,
             "average": images,
@@ -114,6 +111,11 @@ class DPKIP:
             "weights": np.ones(len(schema.classes)),
             "optimiser": optimiser,
         }
+        if (
+            self.balance
+        ):  # gradients are not the first query then: one that cannot be asked is refused before that is paid
+            self.ask({**state, "round": np.ones((), np.int32)})
+        return state
 
     def query(self, m: int) -> Any:
         """The query of every round for m support records."""

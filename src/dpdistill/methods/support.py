@@ -128,7 +128,7 @@ def fc_ntk_params(
     if form_bytes(m, classes) > MOST_BYTES:
         raise ValueError(
             f"Expected fewer than {m} support records in {classes} classes with this kernel: its norms would need more "
-            "than 4 GiB. Take fewer records a class, or kernel=scatternet."
+            "than 4 GiB. Take fewer records a class, or for images kernel=scatternet."
         )
     with jax.enable_x64(True):
         K, k1, k2, k0 = (np.asarray(a) for a in _fc_ntk_blocks(kernel, X))

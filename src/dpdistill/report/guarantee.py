@@ -61,7 +61,7 @@ def read_guarantee(certificate: Mapping[str, Any]) -> Guarantee:
         epsilon=epsilon if private and epsilon is not None else math.inf,
         delta=delta if private and delta is not None else 0.0,
         relation=str(certificate.get("relation") or ""),
-        # After the semicolon the certificate points to its own table.
+        # After that the certificate points to its own table.
         unit=str(certificate.get("unit") or "").partition("; a person")[0],
         noise=noise,
         seeded=any(word in noise.lower() for word in ("seeded", "insecure")),
