@@ -13,12 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpdistill.accounting.schedule import Budget, calibrate
 from dpdistill.data.records import Records
 from dpdistill.encode.convnet import depth_for, embed_convnet, first_padding, init_convnet
+from dpdistill.ledger.run import RunLedger
 from dpdistill.methods.matching import EmbeddingQuery, network
-from dpdistill.private.accounting import Budget, calibrate
 from dpdistill.private.curator import Compute, Curator
-from dpdistill.private.ledger import RunLedger
 from dpdistill.private.noise import SystemEntropy, rounded_gaussian
 from dpdistill.query import Stage
 

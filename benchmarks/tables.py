@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 
 from dpdistill import run
+from dpdistill.accounting.schedule import Budget
+from dpdistill.cli.recipes import build
 from dpdistill.data.records import Records
-from dpdistill.data.schema_file import TableFile, read_schema
-from dpdistill.data.tables import load_table, split_table
+from dpdistill.data.tables.load import load_table, split_table
+from dpdistill.data.tables.schema_file import TableFile, read_schema
 from dpdistill.evaluate.tables import real_scores, score_tables
-from dpdistill.private.accounting import Budget
-from dpdistill.recipes import build
 from dpdistill.schema import Column
 
 SCHEMAS = Path(__file__).with_name("schemas")

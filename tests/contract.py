@@ -33,19 +33,20 @@ import numpy as np
 from scipy import stats
 
 from dpdistill import run
+from dpdistill.accounting import schedule as accounting
+from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.data.records import Records
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.evaluate import convnet, score
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import one_hot
+from dpdistill.ledger.run import RunLedger
 from dpdistill.methods import DM, DOS, DPHP, DPKIP, DPMERF, KIP, LDPDC, NDPDC, DecoupledKIP
 from dpdistill.methods.kip_gradient import PlainGradient
-from dpdistill.private import accounting, curator, linear
-from dpdistill.private.accounting import Budget, Schedule
+from dpdistill.private import curator, linear
 from dpdistill.private.curator import Compute, Curator, CuratorError
 from dpdistill.private.grid import Grid, make_grid
-from dpdistill.private.ledger import RunLedger
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import MOST_ROWS, Event, Release, Stage
 from dpdistill.schema import Schema

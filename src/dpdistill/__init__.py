@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+from dpdistill.accounting.schedule import Budget
+from dpdistill.certificate.verify import verify
 from dpdistill.data import Records, load
 from dpdistill.methods import DM, DOS, DPHP, DPKIP, DPMERF, KIP, LDPDC, NDPDC, DecoupledKIP
-from dpdistill.private.accounting import Budget
-from dpdistill.private.verify import verify
-from dpdistill.run import Result, distill, distill_without_privacy, finish_again
+from dpdistill.run.driver import Result, distill, distill_without_privacy, finish_again
 from dpdistill.schema import Column, DataError, Schema, TableSchema
 
 if TYPE_CHECKING:

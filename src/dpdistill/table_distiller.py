@@ -11,11 +11,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dpdistill import run
-from dpdistill.data.save_table import to_frame
-from dpdistill.data.schema_file import TableFile, read_reviewed
-from dpdistill.data.tables import load_table
+from dpdistill.accounting.schedule import Budget
+from dpdistill.data.tables.load import load_table
+from dpdistill.data.tables.save import to_frame
+from dpdistill.data.tables.schema_file import TableFile, read_reviewed
 from dpdistill.methods import DPMERF
-from dpdistill.private.accounting import Budget
 from dpdistill.schema import TableSchema
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from dpdistill.audit import Comparison, compare_marginals, write_marginals
 from dpdistill.data import Records
-from dpdistill.query import Distilled
+from dpdistill.method import Distilled
 from dpdistill.schema import Column, DataError, TableSchema
 
 EVIL = '<script>alert("x")</script>&\'$title'

@@ -18,7 +18,7 @@ from dpdistill.audit.marginals import (
     total_variation,
 )
 from dpdistill.data import Records
-from dpdistill.query import Distilled
+from dpdistill.method import Distilled
 from dpdistill.schema import Column, DataError, Schema, TableSchema
 
 AGE = Column("age", "integer", (0.0, 100.0))

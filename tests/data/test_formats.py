@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dpdistill.data import cifar, files, folders, load
+from dpdistill.data import files, load
+from dpdistill.data.images import cifar, folders
 from dpdistill.data.load import recognise
 from dpdistill.schema import DataError, Schema
 
@@ -261,7 +262,7 @@ def test_npz_that_may_not_be_read(tmp_path, monkeypatch):
     def fail(*_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("dpdistill.data.npz.zipfile.ZipFile", fail)
+    monkeypatch.setattr("dpdistill.data.images.npz.zipfile.ZipFile", fail)
     with pytest.raises(DataError, match=r"d\.npz cannot be read: Permission denied\.$"):
         load(source, classes=10)
 
@@ -398,7 +399,7 @@ def test_gzip_that_promises_more_than_it_can_hold(tmp_path):
 
 
 def test_npz_larger_than_the_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr("dpdistill.data.npz.MAX_UNPACKED", 50)
+    monkeypatch.setattr("dpdistill.data.images.npz.MAX_UNPACKED", 50)
     source = save_npz(tmp_path / "d.npz", True, X=IDX_X, y=IDX_Y)
     with pytest.raises(DataError, match="is too large to be unpacked in memory: save it without compression"):
         load(source, classes=10)

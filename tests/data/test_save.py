@@ -12,9 +12,9 @@ import pytest
 from PIL import Image
 
 from dpdistill.data import check_output, load, read_distilled, write_distilled
-from dpdistill.data.pictures import draw_grid, to_picture
+from dpdistill.data.images.pictures import draw_grid, to_picture
 from dpdistill.data.save import folder_names, write_atomically
-from dpdistill.query import Distilled
+from dpdistill.method import Distilled
 from dpdistill.schema import DataError, Schema
 
 SCHEMA = Schema((4, 4, 1), (0.0, 255.0), ("cat", "dog"))

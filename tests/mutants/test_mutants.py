@@ -25,14 +25,15 @@ import optax
 import pytest
 
 from dpdistill import run
+from dpdistill.accounting import schedule as accounting
 from dpdistill.data.records import Records
 from dpdistill.evaluate import score
+from dpdistill.ledger.run import RunLedger
 from dpdistill.methods import dos, dp_kip
 from dpdistill.methods.kip_gradient import FCNTKGradient
 from dpdistill.methods.softmax import SoftmaxQuery
-from dpdistill.private import accounting, checks, curator, linear
+from dpdistill.private import checks, curator, linear
 from dpdistill.private.grid import Grid
-from dpdistill.private.ledger import RunLedger
 from dpdistill.private.noise import SeededEntropy, SystemEntropy
 from dpdistill.query import Release
 from dpdistill.schema import Schema

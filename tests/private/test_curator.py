@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from contract import FlatQuery, NoNoise, ZeroQuery, full_batches, integer_sum, make_curator, make_records, memory_ledger
 
+from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.data.records import Records
+from dpdistill.ledger.database import LedgerError
 from dpdistill.private import curator
-from dpdistill.private.accounting import Budget, Schedule
 from dpdistill.private.curator import Compute, Curator, CuratorError, NonPrivateCurator
-from dpdistill.private.database import LedgerError
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Stage
 from dpdistill.schema import Schema

@@ -13,8 +13,8 @@ import pytest
 from contract import NOISE, NoNoise, full_batches, insert, make_curator, make_records, replace, subset
 from scipy import stats
 
+from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.data.records import Records
-from dpdistill.private.accounting import Budget, Schedule
 from dpdistill.private.checks import check_query
 from dpdistill.private.curator import CuratorError
 from dpdistill.private.linear import SLACK, SLACK_TEXT, release_linear

@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 from scipy.special import ndtr, ndtri
 
+from dpdistill.accounting.schedule import gaussian_noise_multiplier
 from dpdistill.private import noise
-from dpdistill.private.accounting import gaussian_noise_multiplier
 from dpdistill.private.noise import SeededEntropy, SystemEntropy, rounded_gaussian
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpdistill.data.records import Records
-from dpdistill.query import Distilled
+from dpdistill.method import Distilled
 from dpdistill.schema import Column, DataError, TableSchema
 
 BINS = 20

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from dpdistill.cli.terminal import Bar, add_row, err, out, plain, run_app, say, table, working
 from dpdistill.schema import DataError, TableSchema
-from dpdistill.terminal import Bar, add_row, err, out, plain, run_app, say, table, working
 
 app = typer.Typer(
     help="Distil a private labelled data set into a tiny synthetic one that may be shared.",
@@ -79,10 +79,10 @@ def distill(
 ) -> None:
     """Distil private records into a tiny synthetic set under a privacy budget."""
     from dpdistill import run
+    from dpdistill.accounting.schedule import Budget
+    from dpdistill.cli.recipes import build, build_again
     from dpdistill.data import load
-    from dpdistill.handover import output_folder, owner_folder
-    from dpdistill.private.accounting import Budget
-    from dpdistill.recipes import build, build_again
+    from dpdistill.run.handover import output_folder, owner_folder
 
     stated = {k: v for k, v in (("epsilon", epsilon), ("delta", delta), ("adjacency", adjacency)) if v is not None}
     if (data is None) == (from_ is None):
@@ -139,8 +139,8 @@ def distill(
 
 
 def _load_table(data: str, schema: str, strict: bool) -> Any:
-    from dpdistill.data.schema_file import read_reviewed
-    from dpdistill.data.tables import load_table
+    from dpdistill.data.tables.load import load_table
+    from dpdistill.data.tables.schema_file import read_reviewed
 
     return load_table(data, read_reviewed(schema), strict)
 
@@ -171,9 +171,9 @@ def evaluate(
 
     Images: ConvNets and kernel ridge regression. Tables: twelve classifiers.
     """
+    from dpdistill.cli.recipes import kernel_in, regressions
     from dpdistill.data import load, read_distilled
     from dpdistill.evaluate import TRAININGS, check_krr
-    from dpdistill.recipes import kernel_in, regressions
     from dpdistill.report.folder import read_folder
 
     if training not in TRAININGS:
@@ -215,8 +215,8 @@ def _include(folder: str, scores: dict) -> None:
 
 def _test_table(folder: str, test: str, schema: str | None, facts: TableSchema) -> Any:
     """Held-out rows, in a file that is written as DIR's schema.yaml or another one says."""
-    from dpdistill.data.schema_file import read_schema
-    from dpdistill.data.tables import load_table
+    from dpdistill.data.tables.load import load_table
+    from dpdistill.data.tables.schema_file import read_schema
 
     table_file = read_schema(schema or Path(folder) / "schema.yaml")
     if table_file.schema != facts:
@@ -279,8 +279,8 @@ def verify(
     run: Annotated[str | None, typer.Option(help="The owner's folder of the run; DIR.run if it is there.")] = None,
 ) -> None:
     """Re-check a certificate: arithmetic, plan, ledger and files. Exit code 1 if a check fails."""
-    from dpdistill.private.verify import verify as check
-    from dpdistill.recipes import plan_and_free
+    from dpdistill.certificate.verify import verify as check
+    from dpdistill.cli.recipes import plan_and_free
 
     with working("checking"):
         plan, free = plan_and_free(folder)
@@ -296,7 +296,7 @@ def verify(
 @app.command()
 def methods() -> None:
     """List the methods and their recipe fields."""
-    from dpdistill.recipes import KERNELS, METHODS, fields_of, shown
+    from dpdistill.cli.recipes import KERNELS, METHODS, fields_of, shown
 
     for name, method in METHODS.items():
         listed = table("field", "default", "use again", "meaning", title=f"{name}: {method.title.partition(': ')[2]}")
@@ -319,7 +319,7 @@ def account(
     adjacency: Annotated[str, typer.Option(help="add-remove or replace-one.")] = "add-remove",
 ) -> None:
     """What a noise multiplier costs, or what noise a budget needs."""
-    from dpdistill.private.accounting import Budget, Schedule, calibrate
+    from dpdistill.accounting.schedule import Budget, Schedule, calibrate
     from dpdistill.query import Stage
 
     if (epsilon is None) == (noise_multiplier is None):
@@ -340,7 +340,7 @@ def account(
 @app.command()
 def budget(file: Annotated[str, typer.Argument(metavar="FILE", help="A data set's ledger.")]) -> None:
     """What the runs in a ledger have spent together, and what is left."""
-    from dpdistill.private.dataset_ledger import DatasetLedger
+    from dpdistill.ledger.dataset import DatasetLedger
 
     summary = DatasetLedger(file).summary()
     listed = table("run", "date", "epsilon", "delta")

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from dpdistill.cli.terminal import err, plain, say, working
 from dpdistill.schema import DataError, TableSchema
-from dpdistill.terminal import err, plain, say, working
 
 app = typer.Typer(help="State the public facts about a table.", no_args_is_help=True)
 
@@ -30,8 +30,8 @@ def draft(
     comment: Annotated[str | None, typer.Option(help="Lines of a CSV file that begin with it are skipped.")] = None,
 ) -> None:
     """Write a draft of a table's schema, to be reviewed: it looks at the records."""
-    from dpdistill.data.drafts import draft_schema
-    from dpdistill.data.schema_file import write_schema
+    from dpdistill.data.tables.drafts import draft_schema
+    from dpdistill.data.tables.schema_file import write_schema
 
     if Path(to).exists():
         raise DataError(f"{to} exists: choose another file with --out.")
@@ -51,8 +51,8 @@ def check(
     schema: Annotated[str, typer.Argument(metavar="SCHEMA", help=SCHEMA)],
 ) -> None:
     """How a table fits its schema, for its owner: what is said here is about the records."""
-    from dpdistill.data.drafts import check_table
-    from dpdistill.data.schema_file import read_schema
+    from dpdistill.data.tables.drafts import check_table
+    from dpdistill.data.tables.schema_file import read_schema
 
     table_file = read_schema(schema)
     with working("reading the records"):
@@ -70,8 +70,8 @@ def audit(
     """Compare a synthetic table with the records it stands for, in DIR.audit: for the owner, not covered by epsilon."""
     from dpdistill.audit import compare_marginals, write_marginals
     from dpdistill.data import read_distilled
-    from dpdistill.data.schema_file import read_schema
-    from dpdistill.data.tables import load_table
+    from dpdistill.data.tables.load import load_table
+    from dpdistill.data.tables.schema_file import read_schema
 
     distilled, table_file = read_distilled(folder), read_schema(schema)
     if table_file.schema != distilled.schema:
@@ -93,7 +93,7 @@ def sample(
     """More synthetic rows from a generator, at no further cost."""
     from dpdistill.data import read_distilled
     from dpdistill.data.save import read_generator
-    from dpdistill.data.save_table import write_rows
+    from dpdistill.data.tables.save import write_rows
     from dpdistill.methods.generator import Generator
 
     path = Path(to)

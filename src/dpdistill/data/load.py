@@ -7,8 +7,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from dpdistill.data import cifar, digits, folders, idx, npz
 from dpdistill.data.files import Raw, head, is_gzip, list_files, list_folders, reading, require_file, show, unpack
+from dpdistill.data.images import cifar, digits, folders, idx, npz
 from dpdistill.data.options import Bounds, Classes, parse_bounds, parse_classes, parse_resize
 from dpdistill.data.records import Records
 from dpdistill.schema import DataError

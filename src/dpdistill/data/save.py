@@ -13,10 +13,10 @@ from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 
-from dpdistill.data import npz
 from dpdistill.data.files import reading, require_file, show
-from dpdistill.data.pictures import draw_grid, to_picture
-from dpdistill.query import Distilled
+from dpdistill.data.images import npz
+from dpdistill.data.images.pictures import draw_grid, to_picture
+from dpdistill.method import Distilled
 from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
 
 OWN_FILES = ("recipe.json", "certificate.json")
@@ -117,8 +117,8 @@ def write_distilled(folder: str | os.PathLike, distilled: Distilled) -> None:
 
 
 def _write_table(path: Path, X: np.ndarray, y: np.ndarray, schema: TableSchema) -> None:
-    from dpdistill.data.save_table import write_table
-    from dpdistill.data.schema_file import TableFile, write_schema
+    from dpdistill.data.tables.save import write_table
+    from dpdistill.data.tables.schema_file import TableFile, write_schema
 
     write_table(path, schema.from_unit(X), y, schema)
     write_schema(path / "schema.yaml", TableFile(schema, reviewed=True))

@@ -14,7 +14,7 @@ from dpdistill.data.records import Records
 from dpdistill.evaluate.score import Score, check_test_set, scaled
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import fit, one_hot
-from dpdistill.query import Progress, no_progress
+from dpdistill.method import Progress, no_progress
 from dpdistill.schema import DataError, Schema
 
 CHUNK = 50

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpdistill.data.records import Records
 from dpdistill.evaluate.convnet import PAPER, QUICK, Training, accuracy, train_classifier
-from dpdistill.query import Progress, no_progress
+from dpdistill.method import Progress, no_progress
 from dpdistill.schema import DataError, Schema
 
 TRAININGS = {"quick": QUICK, "paper": PAPER}

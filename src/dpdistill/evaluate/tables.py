@@ -13,7 +13,7 @@ import numpy as np
 from dpdistill.data.records import Records
 from dpdistill.evaluate.classifiers import SETTINGS, answers, available, make_classifier
 from dpdistill.evaluate.score import scaled
-from dpdistill.query import Progress, no_progress
+from dpdistill.method import Progress, no_progress
 from dpdistill.schema import DataError, TableSchema
 
 MOST_ROWS = 20_000

@@ -16,10 +16,11 @@ from jax import Array
 from dpdistill.encode.whitening import WhiteScatterNet, leaves
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import check_definite, one_hot, solve
+from dpdistill.method import Distilled, Progress, finish_field, no_progress, release_field
 from dpdistill.methods.matching import check_fields, check_share, labels
 from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.methods.support import adam, encode, pull_back, start_support
-from dpdistill.query import Distilled, Progress, Release, Stage, finish_field, no_progress, release_field
+from dpdistill.query import Release, Stage
 from dpdistill.schema import Schema
 
 PROBES = 500

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import optax
 
+from dpdistill.method import release_field
 from dpdistill.methods.matching import PlainEmbeddingQuery, check_fields, check_share, check_strategies
 from dpdistill.methods.stepwise import Stepwise
-from dpdistill.query import release_field
 
 
 @dataclass(frozen=True, kw_only=True)

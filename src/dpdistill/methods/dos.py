@@ -15,6 +15,7 @@ from jax import Array
 
 from dpdistill.encode.augment import partition_expand
 from dpdistill.encode.convnet import embed_convnet
+from dpdistill.method import Distilled, Progress, finish_field, no_progress, release_field
 from dpdistill.methods.matching import (
     EmbeddingQuery,
     PixelQuery,
@@ -28,7 +29,7 @@ from dpdistill.methods.matching import (
     signal_of,
     start_images,
 )
-from dpdistill.query import Distilled, Progress, Query, Release, Stage, finish_field, no_progress, release_field
+from dpdistill.query import Query, Release, Stage
 from dpdistill.schema import Schema
 
 CACHED_IMAGES = 20

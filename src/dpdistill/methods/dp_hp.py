@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from dpdistill.method import Distilled, Progress, finish_field, no_progress, release_field
 from dpdistill.methods.generator import (
     MeanEmbedding,
     check_generator_fields,
@@ -21,7 +22,7 @@ from dpdistill.methods.generator import (
     number_coordinates,
 )
 from dpdistill.methods.matching import check_fields, check_share, counts_of, put
-from dpdistill.query import Distilled, Progress, Query, Release, Stage, finish_field, no_progress, release_field
+from dpdistill.query import Query, Release, Stage
 
 MOST_PRODUCTS = 1 << 16
 """Most coordinates of a product release."""

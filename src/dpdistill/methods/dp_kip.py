@@ -16,6 +16,7 @@ from jax import Array
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import one_hot
+from dpdistill.method import Distilled, Progress, no_progress, release_field
 from dpdistill.methods.kip_gradient import CountQuery, FCNTKGradient, FeatureGradient, PlainGradient
 from dpdistill.methods.matching import check_fields, check_share, labels
 from dpdistill.methods.support import (
@@ -27,7 +28,7 @@ from dpdistill.methods.support import (
     pull_back,
     start_support,
 )
-from dpdistill.query import Distilled, Progress, Release, Stage, no_progress, release_field
+from dpdistill.query import Release, Stage
 from dpdistill.schema import AnySchema
 
 

@@ -15,8 +15,8 @@ import numpy as np
 import optax
 from jax import Array
 
+from dpdistill.method import Distilled, Progress, no_progress
 from dpdistill.methods.matching import Counting, check_fields
-from dpdistill.query import Distilled, Progress, no_progress
 from dpdistill.schema import TableSchema
 
 CHUNK = 1000

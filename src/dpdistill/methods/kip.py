@@ -15,9 +15,10 @@ from jax import Array
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import check_definite, one_hot, solve
+from dpdistill.method import Distilled, Progress, no_progress, release_field
 from dpdistill.methods.matching import check_fields, labels
 from dpdistill.methods.support import adam, check_pictures, encode, pull_back, start_support
-from dpdistill.query import Distilled, Progress, Release, Stage, no_progress, release_field
+from dpdistill.query import Release, Stage
 from dpdistill.schema import AnySchema
 
 

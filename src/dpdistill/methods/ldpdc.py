@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from jax import Array
 
+from dpdistill.method import Distilled, Progress, finish_field, no_progress, release_field
 from dpdistill.methods.matching import PixelQuery, check_fields, check_share, counts_of, labels, put
-from dpdistill.query import Distilled, Progress, Release, Stage, finish_field, no_progress, release_field
+from dpdistill.query import Release, Stage
 from dpdistill.schema import Schema
 
 

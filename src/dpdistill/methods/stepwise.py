@@ -12,8 +12,9 @@ import numpy as np
 import optax
 from jax import Array
 
+from dpdistill.method import Distilled, Progress, no_progress
 from dpdistill.methods.matching import labels, network, signal_of, start_images
-from dpdistill.query import Distilled, Progress, Release, Stage, no_progress
+from dpdistill.query import Release, Stage
 from dpdistill.schema import Schema
 
 

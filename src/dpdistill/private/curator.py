@@ -12,13 +12,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpdistill.accounting.schedule import Schedule
 from dpdistill.data.records import Records
-from dpdistill.private.accounting import Schedule
-from dpdistill.private.blobs import pack
+from dpdistill.ledger.database import LedgerError
+from dpdistill.ledger.run import RunLedger
 from dpdistill.private.checks import CuratorError, check_query
-from dpdistill.private.database import LedgerError
 from dpdistill.private.grid import make_grid
-from dpdistill.private.ledger import RunLedger
 from dpdistill.private.linear import release_linear, sum_linear
 from dpdistill.private.noise import Entropy, SystemEntropy, rounded_gaussian
 from dpdistill.private.sampling import poisson_coins
@@ -214,7 +213,7 @@ class Curator(_Room):
                 failure = CuratorError(f"Round {t} could not be answered; nothing was released and nothing was paid.")
             if failure is not None:
                 raise failure
-            stored = self._ledger.commit(t, self._schedule.event(t), value, stddev, pack(params))
+            stored = self._ledger.commit(t, self._schedule.event(t), value, stddev)
         return Release(stored.round, stored.value, stored.stddev, stored.event)
 
     def _draw(self, t: int, query: Query, params: Params, shape: tuple[int, ...]) -> tuple[np.ndarray, float]:

@@ -1,0 +1,226 @@
+"""Accounting: a budget, the noise of a plan that spends it, and the epsilon of anything that was released."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from dpdistill.accounting.bounds import Group, epsilon_lower_bound, epsilon_rdp
+from dpdistill.accounting.gaussian import (
+    Adjacency,
+    check_delta,
+    check_noise_multiplier,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_noise_multiplier,
+    root,
+    sensitivity_factor,
+)
+from dpdistill.accounting.pld import check_pld_delta, compose, discretization_interval, epsilon_pld
+from dpdistill.query import Event, Stage
+
+__all__ = [
+    "Adjacency",
+    "Budget",
+    "Group",
+    "Schedule",
+    "calibrate",
+    "compose",
+    "discretization_interval",
+    "epsilon_lower_bound",
+    "epsilon_pld",
+    "epsilon_rdp",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_noise_multiplier",
+]
+
+REPORTED_DELTAS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What may be spent: (epsilon, delta) under an adjacency.
+
+    Args:
+        epsilon: > 0 and finite.
+        delta: in (0, 1); state it, never derive it from the number of records.
+        adjacency: "add-remove" (neighbours differ by one record more or less) or "replace-one".
+
+    Raises:
+        ValueError: an argument out of its bounds.
+    """
+
+    epsilon: float
+    delta: float = 1e-5
+    adjacency: Adjacency = "add-remove"
+
+    def __post_init__(self) -> None:
+        if not self.epsilon > 0.0:
+            raise ValueError(f"Expected epsilon={self.epsilon} > 0.")
+        if self.epsilon == math.inf:
+            raise ValueError("Expected a finite epsilon; got inf.")
+        check_delta(self.delta)
+        sensitivity_factor(self.adjacency)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The noise of every round, fixed before the first record is read.
+
+    Args:
+        stages: the plan.
+        noise_multipliers: sigma = stddev / clip_norm of a round, one a stage, > 0.
+        budget: what the plan was calibrated to.
+
+    Raises:
+        ValueError: lengths that differ, or a noise multiplier that is no positive number.
+    """
+
+    stages: tuple[Stage, ...]
+    noise_multipliers: tuple[float, ...]
+    budget: Budget
+
+    def __post_init__(self) -> None:
+        if not self.stages or len(self.stages) != len(self.noise_multipliers):
+            raise ValueError(
+                f"Expected one noise multiplier a stage; got {len(self.noise_multipliers)} for {len(self.stages)}."
+            )
+        for noise_multiplier in self.noise_multipliers:
+            check_noise_multiplier(noise_multiplier)
+
+    @property
+    def rounds(self) -> int:
+        """Number of releases of all stages."""
+        return sum(stage.rounds for stage in self.stages)
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """(rounds, event) of every stage, in order."""
+        pairs = zip(self.stages, self.noise_multipliers, strict=True)
+        return tuple((stage.rounds, Event(sigma, stage.sampling_prob)) for stage, sigma in pairs)
+
+    def event(self, t: int) -> Event:
+        """What round t pays.
+
+        Raises:
+            IndexError: t is not in 0 .. rounds - 1.
+        """
+        left = t
+        for rounds, event in self.groups:
+            if 0 <= left < rounds:
+                return event
+            left -= rounds
+        raise IndexError(f"Expected 0 <= round={t} < {self.rounds}.")
+
+    def epsilon(self, delta: float | None = None) -> float:
+        """Epsilon of all rounds at delta, by default the budget's."""
+        return compose(self.groups, self.budget.delta if delta is None else delta, self.budget.adjacency)
+
+    def epsilons(self) -> dict[float, float]:
+        """Epsilon at delta = 1e-4 .. 1e-8 and at the budget's delta, from the largest delta down."""
+        deltas = sorted({*REPORTED_DELTAS, self.budget.delta}, reverse=True)
+        return {delta: self.epsilon(delta) for delta in deltas}
+
+    def event_tree(self) -> dict:
+        """The releases as plain data: the relation, and rounds, mechanism, noise and sampling of every stage."""
+        composition = [
+            {
+                "rounds": rounds,
+                "mechanism": "gaussian" if event.sampling_prob == 1.0 else "poisson-gaussian",
+                "noise_multiplier": event.noise_multiplier,
+                "sampling_prob": event.sampling_prob,
+            }
+            for rounds, event in self.groups
+        ]
+        return {"relation": self.budget.adjacency, "composition": composition}
+
+    def to_json(self) -> str:
+        """All fields as JSON text; floats come back bit for bit."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Schedule:
+        """The schedule that to_json wrote; bounds are checked anew."""
+        data = json.loads(text)
+        stages = tuple(Stage(**stage) for stage in data["stages"])
+        return cls(stages, tuple(data["noise_multipliers"]), Budget(**data["budget"]))
+
+
+def calibrate(plan: Sequence[Stage], budget: Budget) -> Schedule:
+    """The least noise at which a plan costs no more than the budget.
+
+        sigma_i = sigma / weight_i,   the smallest sigma with epsilon(delta) <= budget.epsilon
+
+    All full batch: the closed form. Otherwise a search on the PLD; it ends between 0.9995 and 1 times epsilon.
+
+    Args:
+        plan: stages, at least one.
+        budget: what may be spent on all of them; delta >= 1e-10 with a sampled stage.
+
+    Returns:
+        The schedule, with schedule.epsilon() <= budget.epsilon.
+
+    Raises:
+        ValueError: an empty plan, or a budget whose noise the accountant cannot handle.
+
+    Guarantee:
+        The plan is (epsilon, delta)-private under the budget's adjacency if every round adds a Gaussian of its noise
+        multiplier to a sum whose contributions are clipped, on a Poisson sample of its sampling probability.
+    """
+    plan = tuple(plan)
+    if not plan:
+        raise ValueError("Expected a plan of at least one stage.")
+
+    def schedule(common: float) -> Schedule:
+        return Schedule(plan, tuple(common / stage.weight for stage in plan), budget)
+
+    if all(stage.sampling_prob == 1.0 for stage in plan):
+        single = gaussian_noise_multiplier(budget.epsilon, budget.delta, budget.adjacency)
+        return schedule(single * math.sqrt(math.fsum(stage.rounds * stage.weight**2 for stage in plan)))
+    check_pld_delta(budget.delta)
+    return schedule(_search(lambda common: schedule(common).epsilon(), _clt_guess(plan, budget), budget.epsilon))
+
+
+def _clt_guess(plan: Sequence[Stage], budget: Budget) -> float:
+    """The common multiplier whose central-limit mu is the budget's; Bu, Dong, Long and Su 2020, Corollary 2."""
+    log_mu2 = -2 * math.log(gaussian_noise_multiplier(budget.epsilon, budget.delta))
+    rounds, q, w = np.array([(s.rounds, s.sampling_prob, s.weight) for s in plan], float).T
+
+    def excess(log_common: float) -> float:
+        precision = np.minimum((w / math.exp(log_common)) ** 2, 600.0)
+        if budget.adjacency == "replace-one":
+            sampled, full = 4 * q**2 * np.sinh(precision), 4 * precision
+        else:
+            sampled, full = q**2 * np.expm1(precision), precision
+        return math.log(float(np.sum(rounds * np.where(q == 1.0, full, sampled)))) - log_mu2
+
+    low = math.log(float(w.max())) - 3.0
+    return math.exp(low if excess(low) <= 0.0 else root(excess, low, low + 43.0))
+
+
+def _search(epsilon_of: Callable[[float], float], guess: float, target: float) -> float:
+    """A multiplier with 0.9995 target <= epsilon <= target: secants in log-log within a bracket that is kept."""
+    aim, x, slope = math.log(target * (1 - 2e-4)), math.log(guess), -1.2
+    low, high, previous = -math.inf, math.inf, None
+    for _ in range(60):
+        epsilon = epsilon_of(math.exp(x))
+        if 0.9995 * target <= epsilon <= target:
+            return math.exp(x)
+        low, high = (x, high) if epsilon > target else (low, x)
+        y = math.log(max(epsilon, 1e-12)) if epsilon < math.inf else math.inf
+        if previous is not None and math.isfinite(y) and math.isfinite(previous[1]) and x != previous[0]:
+            slope = min(-0.1, (y - previous[1]) / (x - previous[0]))
+        previous = (x, y)
+        step = (aim - y) / slope if math.isfinite(y) else math.log(2.0)
+        candidate = x + min(max(step, -1.4), 1.4)
+        x = candidate if low < candidate < high else (low + high) / 2
+        if high - low < 1e-9:
+            break
+    if high == math.inf:
+        raise ValueError(f"No noise was found for epsilon={target}: the accountant does not handle this plan.")
+    return math.exp(high)

@@ -1,0 +1,1 @@
+"""The certificate: written once, checked by anybody."""

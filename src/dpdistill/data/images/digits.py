@@ -1,0 +1,31 @@
+"""The 8x8 handwritten digits embedded in scikit-learn, with a fixed split: every fifth record is test."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpdistill.data.files import Raw, show
+from dpdistill.data.images.idx import DIGITS, NOTE
+from dpdistill.schema import DataError
+
+PREFIX = "digits:"
+
+
+def load_digits(source: str) -> Raw:
+    """The digits of "digits:train" or "digits:test": X (n, 8, 8, 1) in 0..16, ten classes.
+
+    Raises:
+        DataError: another name, or scikit-learn is not installed.
+    """
+    part = source.removeprefix(PREFIX)
+    if part not in ("train", "test"):
+        raise DataError(f"Expected digits:train or digits:test; got {show(source)}.")
+    try:
+        from sklearn.datasets import load_digits as embedded
+    except ImportError:
+        raise DataError("The digits need scikit-learn: pip install 'dpdistill[digits]'.") from None
+    images, labels = map(np.asarray, embedded(return_X_y=True))
+    test = np.arange(len(labels)) % 5 == 4
+    rows = test if part == "test" else ~test
+    X = images.reshape(-1, 8, 8, 1)[rows].astype(np.float32)
+    return Raw(X, labels[rows].astype(np.int64), DIGITS, (0.0, 16.0), (NOTE,))

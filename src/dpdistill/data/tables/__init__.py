@@ -1,0 +1,1 @@
+"""Table files and frames to records, and back."""

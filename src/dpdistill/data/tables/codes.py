@@ -1,0 +1,181 @@
+"""Values of a table's columns as codes: numbers, indices of categories and classes; NaN where one is missing."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable
+from decimal import Context, Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+from dpdistill.data.tables.schema_file import NUMBER
+from dpdistill.schema import Column, DataError, TableSchema
+
+_COMPUTE: Any = pyarrow.compute  # which makes its functions when it is imported
+_LARGEST = float(np.finfo(np.float32).max)
+_PLAIN = re.compile(r"-?(0|[1-9]\d{0,24})(\.\d{0,24})?([eE][+-]?\d{1,2})?", re.ASCII)
+DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?", re.ASCII)
+_EXACT = Context(prec=200)
+_TRUTH = {"true": "1", "false": "0"}
+_IGNORE = "list the column under ignored"
+
+
+class Fault(Exception):
+    """A value, or a column, that cannot be encoded, in words."""
+
+
+Encode = Callable[[pa.Array], tuple[np.ndarray, dict[int, str]]]
+
+
+def encoder(column: Column, missing: Iterable[str]) -> Encode:
+    """The map from a batch of a column's values to codes (n,), float64, and the faults in words, by row.
+
+    A number is its own code, a category has its index; NaN where a value is missing or at fault.
+    """
+    absent = _absent(None if column.missing else "the value is missing: declare `missing: true` if it may be")
+    if column.is_number:
+        return _numbers(column, frozenset(missing), absent)
+    index = {name: i for i, name in enumerate(column.categories)}
+    advice = f"is not one of its {len(index)} categories: add it, declare a category `other`, or {_IGNORE}"
+    return _choices(index, frozenset(missing), absent, advice, None if column.other is None else index[column.other])
+
+
+def label_encoder(schema: TableSchema, missing: Iterable[str]) -> Encode:
+    """The map from a batch of labels to class indices (n,), float64, and the faults in words, by row."""
+    index = {name: k for k, name in enumerate(schema.classes)}
+    index |= {value: k for k, group in enumerate(schema.label_values) for value in group}
+    advice = f"stands for none of the {len(schema.classes)} classes"
+    return _choices(index, frozenset(missing), _absent("the label is missing"), advice, None)
+
+
+def _absent(fault: str | None) -> Callable[[], float]:
+    """What a missing value is: NaN, or a fault."""
+
+    def code() -> float:
+        if fault is not None:
+            raise Fault(fault)
+        return math.nan
+
+    return code
+
+
+def _numbers(column: Column, missing: frozenset[str], absent: Callable[[], float]) -> Encode:
+    whole = column.kind == "integer"
+
+    def code(text: str) -> float:
+        if text in missing:
+            return absent()
+        shown, text = repr(text[:80]), _TRUTH.get(text.lower(), text)
+        if not NUMBER.fullmatch(text):
+            if text.lower().strip("+-") in ("inf", "infinity"):
+                raise Fault(f"{shown} is not finite")
+            if DATE.fullmatch(text):
+                raise Fault(f"{shown} is a date: turn it into a number (a year, days since another date), or {_IGNORE}")
+            raise Fault(f"{shown} is not a number: declare categories, or {_IGNORE} (free text, identifiers)")
+        number = float(text)
+        if not math.isfinite(number):
+            raise Fault(f"{shown} is not finite")
+        if whole and not number.is_integer():
+            raise Fault(f"{shown} is not a whole number: declare the column numeric")
+        return number
+
+    def quick(values: pa.Array) -> np.ndarray | None:
+        """The numbers of a batch without any fault; None where there may be one."""
+        if values.null_count and not column.missing:
+            return None
+        try:
+            numbers = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        except pa.ArrowException:
+            return None
+        known = numbers if not values.null_count else numbers[values.is_valid().to_numpy(zero_copy_only=False)]
+        if not np.isfinite(known).all() or (whole and (known != np.rint(known)).any()):
+            return None
+        return numbers
+
+    def encode(values: pa.Array) -> tuple[np.ndarray, dict[int, str]]:
+        values = cleaned(values, missing)
+        codes = quick(values)
+        codes, faults = _by_distinct(values, code, absent) if codes is None else (codes, {})
+        return np.clip(codes, -_LARGEST, _LARGEST), faults
+
+    return encode
+
+
+def _choices(
+    index: dict[str, int], missing: frozenset[str], absent: Callable[[], float], advice: str, other: int | None
+) -> Encode:
+    by_key: dict[str, int] = {}
+    for text, i in index.items():
+        if by_key.setdefault(number_key(text), i) != i:
+            # Which of them a number means would depend on the type of the column, which other rows decide.
+            raise DataError(f"Two categories or classes mean the number {text[:80]!r}: declare one of them.")
+
+    def code(text: str) -> float:
+        found = index.get(text)
+        if found is None and text in missing:
+            return absent()
+        found = by_key.get(number_key(text)) if found is None else found
+        found = other if found is None else found
+        if found is None:
+            raise Fault(f"{text[:80]!r} {advice}")
+        return found
+
+    return lambda values: _by_distinct(cleaned(values, frozenset()), code, absent)
+
+
+def number_key(text: str) -> str:
+    """One text for all that stand for the same number; other texts as they are, and so is 007."""
+    text = _TRUTH.get(text.lower(), text)
+    return format(_EXACT.add(Decimal(text), 0).normalize(_EXACT), "f") if _PLAIN.fullmatch(text) else text
+
+
+def cleaned(values: pa.Array, missing: frozenset[str]) -> pa.Array:
+    """Values as numbers, truth values or trimmed texts; null where one is missing.
+
+    Raises:
+        Fault: values of a type that has no codes, such as dates.
+    """
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    kind = values.type
+    if pa.types.is_floating(kind):
+        values = values.cast(pa.float32()) if pa.types.is_float16(kind) else values
+        values = _without(values, _COMPUTE.is_nan(values))
+    if (
+        pa.types.is_floating(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_decimal(kind)
+    ):
+        numbers = [float(text) for text in missing if NUMBER.fullmatch(text)]
+        return _without(values, _COMPUTE.is_in(values.cast(pa.float64(), safe=False), pa.array(numbers, pa.float64())))
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind) or kind == pa.string_view():
+        texts = _COMPUTE.utf8_trim_whitespace(values.cast(pa.large_string()))
+        return _without(texts, _COMPUTE.is_in(texts, pa.array(sorted(missing), texts.type)))
+    words = "dates or times" if pa.types.is_temporal(kind) else f"values of type {kind}"
+    raise Fault(f"holds {words}: turn them into numbers or categories, or {_IGNORE}")
+
+
+def _without(values: pa.Array, absent: pa.Array) -> pa.Array:
+    return _COMPUTE.if_else(absent, pa.scalar(None, values.type), values)
+
+
+def _by_distinct(
+    values: pa.Array, code: Callable[[str], float], absent: Callable[[], float]
+) -> tuple[np.ndarray, dict[int, str]]:
+    """Codes of a batch, from those of its distinct values, and the faults in words, by row."""
+    encoded = values.dictionary_encode()
+    texts = encoded.dictionary.cast(pa.large_string()).to_pylist()
+    table, wrong = np.full(len(texts) + 1, math.nan), {}
+    for i, text in enumerate([*texts, None]):
+        try:
+            table[i] = absent() if text is None else code(text)
+        except Fault as fault:
+            wrong[i] = str(fault)
+    at = encoded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(np.isin(at, list(wrong))) if wrong else ()
+    return table[at], {int(row): wrong[int(at[row])] for row in rows}

@@ -1,0 +1,268 @@
+"""For the owner's eyes only: a first schema guessed from the records, and what a stated one makes of them.
+
+Everything here looks at records without noise. It belongs on the owner's terminal, never into a run or a report.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpdistill.data.files import reading
+from dpdistill.data.tables.codes import DATE, Fault, cleaned, encoder, label_encoder, number_key
+from dpdistill.data.tables.load import encode_column, open_stated
+from dpdistill.data.tables.schema_file import MISSING, NUMBER, TableFile
+from dpdistill.data.tables.source import Table, open_table
+from dpdistill.schema import Column, DataError, TableSchema
+
+REPLACE = "from the records: replace by what is known without them"
+_MARKS = ("?", "-", "--", "N/A", "n/a", "#N/A", "None", "NULL", "<NA>")
+_MAX_CATEGORIES = 100
+_SAMPLE = 2_000
+_IDENTIFIER = re.compile(r"(^|[_\W])(id|uuid|guid|identifier|index)$|[a-z]ID$", re.IGNORECASE)
+
+
+def draft_schema(
+    source: Any,
+    label: str | None = None,
+    *,
+    header: bool = True,
+    names: Sequence[str] = (),
+    separator: str = ",",
+    missing: Sequence[str] = MISSING,
+    comment: str | None = None,
+) -> tuple[TableFile, dict[str, str]]:
+    """A draft of the schema for its owner to correct: every fact of it is a guess from the records, and not private.
+
+    Args:
+        source: path of a CSV file, gzip or not, or of a Parquet file; or a pandas DataFrame.
+        label: name of the label's column; the last column if None.
+        header: a CSV file begins with the names of its columns.
+        names: of all columns of a CSV file without a header; column1, column2, ... if empty.
+        separator: of a CSV file's fields.
+        missing: texts that stand for a missing value; others that often do ("?", "-", "N/A") are found.
+        comment: lines of a CSV file that begin with it are skipped.
+
+    Returns:
+        (what to write as schema.yaml, not reviewed; the comments that write_schema puts beside what was guessed).
+
+    Raises:
+        DataError: nothing that is a table, or a label with fewer than 2 or more than 100 values.
+    """
+    table = open_table(source, header, tuple(names), separator, comment)
+    target = table.names[-1] if label is None else label
+    if target not in table.names:
+        raise DataError(f"{table.title} lacks the column {target!r}.")
+    looks = {name: _Look(name, frozenset(missing)) for name in table.names}
+    with reading(table.title):
+        for arrays in table.batches(table.names):
+            for look, values in zip(looks.values(), arrays, strict=True):
+                look.add(values)
+    classes = looks.pop(target).choices()
+    if not 2 <= len(classes) <= _MAX_CATEGORIES:
+        raise DataError(
+            f"Expected 2 to {_MAX_CATEGORIES} classes in the label {target!r}; got "
+            f"{len(classes) or f'more than {_MAX_CATEGORIES}, or none'}: name another column as label."
+        )
+    notes = {"classes": f"classes {REPLACE}"}
+    if label is None:
+        notes["label"] = "the last column: name another where it is not the label"
+    columns, ignored = [], {}
+    for name, look in looks.items():
+        guess = look.guess()
+        if isinstance(guess, str):
+            ignored[name] = guess
+        else:
+            columns.append(guess)
+            what = f"kind, {'bounds, scale' if guess.is_number else 'categories'} and missing"
+            notes[f"columns.{name}"] = f"{what} {REPLACE}"
+    if ignored:
+        notes["ignored"] = "; ".join(f"{name[:40]}: {why}" for name, why in ignored.items())
+    marks = sorted({mark for look in looks.values() for mark in look.marks})
+    if marks:
+        notes["csv"] = f"missing: {' '.join(marks)} {REPLACE}"
+    is_csv = isinstance(source, str) or hasattr(source, "__fspath__")
+    found = tuple(table.names) if is_csv and not header else ()
+    schema = TableSchema(tuple(columns), target, classes)
+    draft = TableFile(schema, False, not found, found, separator, (*missing, *marks), comment, tuple(ignored))
+    return draft, notes
+
+
+@dataclass
+class _Look:
+    """What is seen of a column, batch by batch."""
+
+    name: str
+    missing: frozenset[str]
+    texts: set[str] = field(default_factory=set)
+    marks: set[str] = field(default_factory=set)
+    sample: list[np.ndarray] = field(default_factory=list)
+    low: float = math.inf
+    high: float = -math.inf
+    known: int = 0
+    gaps: bool = False
+    numbers: bool = True
+    whole: bool = True
+    dates: bool = True
+    distinct: bool = True
+    unusable: str = ""
+
+    def add(self, values: pa.Array) -> None:
+        try:
+            values = cleaned(values, self.missing)
+        except Fault as fault:
+            self.unusable = self.unusable or str(fault)
+            return
+        encoded = values.drop_null().dictionary_encode()
+        texts = encoded.dictionary.cast(pa.large_string()).to_pylist()
+        counts = np.bincount(encoded.indices.to_numpy(), minlength=len(texts))
+        marks = {text for text in texts if text in _MARKS}
+        self.marks |= marks
+        self.gaps |= values.null_count > 0 or bool(marks)
+        kept = [(text, int(count)) for text, count in zip(texts, counts, strict=True) if text not in marks]
+        if not kept:
+            return
+        self.known += sum(count for _, count in kept)
+        self.distinct &= all(count == 1 for _, count in kept) and not any(text in self.texts for text, _ in kept)
+        if len(self.texts) <= _MAX_CATEGORIES:
+            self.texts |= {text for text, _ in kept}
+        self.dates &= all(DATE.fullmatch(text) for text, _ in kept)
+        numbers = [
+            float(text) if NUMBER.fullmatch(text) else math.nan for text in map(number_key, (t for t, _ in kept))
+        ]
+        self.numbers &= bool(np.isfinite(numbers).all())
+        if self.numbers:
+            x = np.repeat(numbers, [count for _, count in kept])
+            self.low, self.high = min(self.low, float(x.min())), max(self.high, float(x.max()))
+            self.whole &= bool((x == np.rint(x)).all())
+            self.sample.append(np.sort(x)[:: max(1, len(x) // _SAMPLE)])
+
+    def choices(self) -> tuple[str, ...]:
+        """The distinct values in order, if there are few; numbers as whole as they are."""
+        if len(self.texts) > _MAX_CATEGORIES or self.unusable:
+            return ()
+        if not self.numbers:
+            return tuple(sorted(self.texts))
+        return tuple(sorted({number_key(text) for text in self.texts}, key=float))
+
+    def guess(self) -> Column | str:
+        """A column, or why it is left out."""
+        if self.unusable:
+            return self.unusable.partition(":")[0]
+        if not self.known:
+            return "holds no value"
+        choices = self.choices()
+        if len(choices) == 1:
+            return "never varies"
+        if self.dates:
+            return "holds dates; a number (a year, days since another date) could be kept"
+        is_flag = self.whole and self.high - self.low == 1
+        if self.numbers and not is_flag:
+            if self._names_rows():
+                return "looks like identifiers"
+            bounds = _nice_bounds(self.low, self.high)
+            scale = "log" if self._has_long_tail(bounds) else "linear"
+            return Column(self.name, "integer" if self.whole else "numeric", bounds, scale, missing=self.gaps)
+        if not choices or (self.distinct and len(choices) > 10):
+            return "holds too many different texts: free text or identifiers"
+        return Column(self.name, "categorical", categories=choices, missing=self.gaps)
+
+    def _names_rows(self) -> bool:
+        consecutive = self.high - self.low == self.known - 1 and self.known > 10
+        return self.whole and self.distinct and (consecutive or _IDENTIFIER.search(self.name) is not None)
+
+    def _has_long_tail(self, bounds: tuple[float, float]) -> bool:
+        lowest, most = np.quantile(np.concatenate(self.sample), (0.0, 0.9))
+        span = bounds[1] - bounds[0]
+        return span >= 100 and span > 20 * (most - lowest)
+
+
+def _nice_bounds(low: float, high: float) -> tuple[float, float]:
+    """Round numbers around an interval, that look like public ones: 17 to 90 gives 0 to 100."""
+    span = (high - low) or abs(high) or 1.0
+    power = 10.0 ** math.floor(math.log10(span))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= span * (1 - 1e-9)) / 5
+    bottom, top = math.floor(low / step) * step, math.ceil(high / step) * step
+    bottom = 0.0 if 0 <= low <= span else bottom
+    return float(f"{bottom:.12g}"), float(f"{max(top, bottom + step):.12g}")
+
+
+def check_table(source: Any, table_file: TableFile) -> list[str]:
+    """What a stated schema makes of the records, in sentences with exact counts, for their owner only.
+
+    Args:
+        source: path of a CSV file, gzip or not, or of a Parquet file; or a pandas DataFrame.
+        table_file: the stated facts.
+
+    Returns:
+        Rows, rows a class, and what is clamped, unknown, missing or never varies, a sentence each.
+
+    Raises:
+        DataError: a file that cannot be read, or columns that are missing or not declared.
+    """
+    schema = table_file.schema
+    table = open_stated(source, table_file)
+    counts = [_Count(column, table_file.missing) for column in schema.columns]
+    encode_label = label_encoder(schema, table_file.missing)
+    classes, rows, lost, unknown = np.zeros(len(schema.classes), int), 0, 0, 0
+    with reading(table.title):
+        for *arrays, labels in table.batches([*(column.name for column in schema.columns), schema.label]):
+            bad = np.zeros(len(labels), bool)
+            for count, values in zip(counts, arrays, strict=True):
+                bad[count.add(table, values, rows)] = True
+            y, faults = encode_column(table, schema.label, encode_label, labels)
+            bad[list(faults)] = True
+            classes += np.bincount(y[~bad].astype(int), minlength=len(classes))
+            rows, lost, unknown = rows + len(labels), lost + int(bad.sum()), unknown + len(faults)
+    lines = [f"{rows} rows", *(f"class {name!r}: {n} rows" for name, n in zip(schema.classes, classes, strict=True))]
+    if lost:
+        lines.append(f"{lost} rows contribute nothing, {unknown} of them for their label")
+    return [*lines, *(line for count in counts for line in count.lines(rows))]
+
+
+class _Count:
+    """What happens to the values of a column."""
+
+    def __init__(self, column: Column, missing: Sequence[str]) -> None:
+        self.column = column
+        self.encode = encoder(column, missing)
+        self.encode_known = encoder(replace(column, other=None), missing)
+        self.clamped = self.missing = self.other = self.bad = 0
+        self.first = ""
+        self.low, self.high = math.inf, -math.inf
+
+    def add(self, table: Table, values: pa.Array, start: int) -> list[int]:
+        """Counts a batch whose first row follows `start` others; the rows at fault."""
+        codes, faults = encode_column(table, self.column.name, self.encode, values)
+        if faults and not self.bad:
+            self.first = f"row {start + min(faults) + 1}: {faults[min(faults)]}"
+        self.bad += len(faults)
+        self.missing += int(np.isnan(codes).sum()) - len(faults)
+        if self.column.other is not None:
+            self.other += len(self.encode_known(values)[1]) - len(faults)
+        known = codes[np.isfinite(codes)]
+        if self.column.bounds is not None:
+            low, high = self.column.bounds
+            self.clamped += int(((known < low) | (known > high)).sum())
+        self.low, self.high = min(self.low, known.min(initial=math.inf)), max(self.high, known.max(initial=-math.inf))
+        return list(faults)
+
+    def lines(self, rows: int) -> list[str]:
+        name, found = f"column {self.column.name!r}", []
+        if self.clamped:
+            found.append(f"{name}: {self.clamped} values outside its bounds are clamped")
+        if self.other:
+            found.append(f"{name}: {self.other} unknown values become {self.column.other!r}")
+        if self.missing:
+            found.append(f"{name}: {self.missing} of {rows} values are missing")
+        if self.bad:
+            found.append(f"{name}: {self.bad} values cannot be used, the first in {self.first}")
+        if self.low >= self.high:
+            found.append(f"{name} never varies")
+        return found

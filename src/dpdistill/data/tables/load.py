@@ -1,0 +1,138 @@
+"""Rows of a table as Records: columns found by name, read in batches, encoded by what is stated about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dpdistill.data.files import reading
+from dpdistill.data.records import Records
+from dpdistill.data.tables.codes import Encode, Fault, encoder, label_encoder
+from dpdistill.data.tables.schema_file import DRAFT, TableFile
+from dpdistill.data.tables.source import Table, open_table
+from dpdistill.schema import DataError
+
+
+def load_table(source: Any, table_file: TableFile, strict: bool = True) -> Records:
+    """Records from a table; columns are found by their names, and nothing public comes from a record.
+
+    Numbers and truth values match texts that stand for the same number: 1, 1.0, "1" and true are one value. Numbers
+    outside the bounds are kept, to be clamped where records are scaled.
+
+    Args:
+        source: path of a CSV file, gzip or not, or of a Parquet file; or a pandas DataFrame.
+        table_file: the public facts, and how a CSV file is written.
+        strict: stop at a value that cannot be encoded; otherwise its record gets the label -1 and contributes nothing.
+
+    Returns:
+        The records, X (n, columns) float32.
+
+    Raises:
+        DataError: a file that cannot be read, columns that are missing or not declared, a bad value when strict.
+
+    Example:
+        >>> import pandas as pd
+        >>> from dpdistill.schema import Column, TableSchema
+        >>> schema = TableSchema((Column("age", "integer", (0, 100)),), "ill", ("no", "yes"))
+        >>> load_table(pd.DataFrame({"age": [31, 64], "ill": ["no", "yes"]}), TableFile(schema, reviewed=True)).y
+        array([0, 1])
+    """
+    if not table_file.reviewed:
+        raise DataError(f"The schema {DRAFT}")
+    schema = table_file.schema
+    table = open_stated(source, table_file)
+    names = [*(column.name for column in schema.columns), schema.label]
+    encoders = [encoder(column, table_file.missing) for column in schema.columns]
+    encoders.append(label_encoder(schema, table_file.missing))
+    blocks: list[tuple[np.ndarray, np.ndarray]] = []
+    rows = 0
+    with reading(table.title):
+        for arrays in table.batches(names):
+            codes = np.empty((len(arrays[0]), len(names)), np.float32)
+            bad = np.zeros(len(codes), bool)
+            first: tuple[int, str, str] | None = None
+            for i, (name, encode, values) in enumerate(zip(names, encoders, arrays, strict=True)):
+                codes[:, i], faults = encode_column(table, name, encode, values)
+                bad[list(faults)] = True
+                if faults and (first is None or min(faults) < first[0]):
+                    first = min(faults), name, faults[min(faults)]
+            if strict and first is not None:
+                row, name, words = first
+                raise DataError(f"{table.title}: column {name!r}, row {rows + row + 1}: {words}.")
+            blocks.append((codes[:, :-1], np.where(bad, -1, codes[:, -1]).astype(np.int64)))
+            rows += len(codes)
+        if not rows and strict:
+            raise DataError(f"{table.title} has no rows.")
+        return Records(*_joined(blocks, rows, len(schema.columns)), schema)
+
+
+def _joined(blocks: list[tuple[np.ndarray, np.ndarray]], rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
+    """All blocks as one; each is let go as soon as it is copied."""
+    X, y, start = np.empty((rows, columns), np.float32), np.empty(rows, np.int64), 0
+    blocks.reverse()
+    while blocks:
+        codes, labels = blocks.pop()
+        X[start : start + len(labels)], y[start : start + len(labels)] = codes, labels
+        start += len(labels)
+    return X, y
+
+
+def encode_column(table: Table, name: str, encode: Encode, values: Any) -> tuple[np.ndarray, dict[int, str]]:
+    """Codes of a batch of a column and the faults in words, by row.
+
+    Raises:
+        DataError: a column of a type that has no codes.
+    """
+    try:
+        return encode(values)
+    except Fault as fault:
+        raise DataError(f"{table.title}: column {name!r} {fault}.") from None
+
+
+def open_stated(source: Any, table_file: TableFile) -> Table:
+    """The table in a file or frame, with the columns that are stated.
+
+    Raises:
+        DataError: nothing that is a table, or a column that is missing or not declared.
+    """
+    schema = table_file.schema
+    table = open_table(source, table_file.header, table_file.names, table_file.separator, table_file.comment)
+    found, declared = set(table.names), [*(column.name for column in schema.columns), schema.label]
+    for name in declared:
+        if name not in found:
+            raise DataError(f"{table.title} lacks the column {name!r}.")
+    for name in table.names:
+        if name not in (*declared, *table_file.ignored):
+            raise DataError(
+                f"{table.title} has a column {name[:80]!r} that is not declared: describe it under columns, or list it "
+                "under ignored."
+            )
+    return table
+
+
+def split_table(records: Records, test_share: float, seed: int) -> tuple[Records, Records]:
+    """A random split of records into a training and a test part; meant for benchmarks on public tables.
+
+    Args:
+        records: at least 2.
+        test_share: share of the records in the test part, rounded to whole records, 0 < test_share < 1.
+        seed: of the permutation; the same seed gives the same parts.
+
+    Returns:
+        (train, test), each with at least one record.
+
+    Raises:
+        DataError: a share outside (0, 1), or fewer than 2 records.
+    """
+    if not 0 < test_share < 1:
+        raise DataError(f"Expected 0 < test_share={test_share} < 1.")
+    if len(records) < 2:
+        raise DataError(f"Expected at least 2 records to split; got {len(records)}.")
+    size = min(max(1, round(test_share * len(records))), len(records) - 1)
+    order = np.random.default_rng(seed).permutation(len(records))
+    test, train = (
+        Records(records.X[rows], records.y[rows], records.schema, records.notes)
+        for rows in (np.sort(order[:size]), np.sort(order[size:]))
+    )
+    return train, test

@@ -1,0 +1,700 @@
+"""Every command: what it prints and writes; and what cannot be used ends in one sentence, with nothing written."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import io
+import json
+import os
+import re
+import shutil
+import socket
+import sys
+import zipfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpdistill import cli, evaluate, run
+from dpdistill.accounting.schedule import gaussian_epsilon
+from dpdistill.cli.recipes import KERNELS, METHODS, fields_of, from_fields
+from dpdistill.data import load, read_distilled
+from dpdistill.encode.scattering import ScatterNet
+from dpdistill.evaluate.convnet import Training
+from dpdistill.kernels.fc_ntk import FCNTK
+from dpdistill.kernels.feature import FeatureKernel
+from dpdistill.ledger.dataset import DatasetLedger
+from dpdistill.ledger.run import RunLedger
+from dpdistill.method import finish_field, release_field
+from dpdistill.methods import LDPDC
+from dpdistill.schema import DataError
+
+TINY = Training(epochs=2, learning_rate=0.05, schedule="cosine", width=4)
+SMALL_DOS = ["--set", "networks=3", "--set", "width=4", "--set", "steps=20", "--set", "sampling_prob=1"]
+
+
+def dpdistill(*argv: object) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a command, in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    before, sys.argv = sys.argv, ["dpdistill", *map(str, argv)]
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as end:
+            cli.main()
+    finally:
+        sys.argv = before
+    assert isinstance(end.value.code, int)
+    return end.value.code, out.getvalue(), err.getvalue()
+
+
+def succeeds(*argv: object) -> str:
+    code, out, err = dpdistill(*argv)
+    assert code == 0, err
+    assert "Error" not in err
+    return out
+
+
+def refused(*argv: object) -> str:
+    """The one sentence with which a command is refused."""
+    code, out, err = dpdistill(*argv)
+    assert code == 2, (out, err)
+    assert out == ""
+    note = "Classes default to 0-9: pass --classes to change.\n"
+    assert re.fullmatch(r"Error: [^\n]{8,}[.?!]\n", err.removeprefix(note)), err
+    return err.removeprefix(note).removeprefix("Error: ").strip()
+
+
+def files_of(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("curious-working-folder")
+
+
+@pytest.fixture(scope="module")
+def digits(places) -> Path:
+    """The digits in a file with a name to look for."""
+    records = load("digits:train")
+    X = np.concatenate([x[:valid] for x, _, valid in records.chunks(None, 512)])
+    path = places / "curious-input.npz"
+    np.savez(path, X=records.schema.from_unit(X), y=records.y, classes=np.arange(10).astype(str), bounds=[0.0, 16.0])
+    return path
+
+
+@pytest.fixture(scope="module")
+def shared(places, digits) -> Path:
+    """A result of ldpdc on the digits, and its run beside it."""
+    folder = places / "shared"
+    out = succeeds(
+        "distill", digits, "--out", folder, "--method", "ldpdc", "--seed", 7, "--epsilon", 0.1, "--delta", 1e-6
+    )
+    assert out == (
+        f"{folder}: epsilon = 0.1 at delta = 1e-06 (add-remove).\nshared may be shared; keep shared.run to yourself.\n"
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def dos(places) -> Path:
+    folder = places / "dos"
+    succeeds("distill", "digits:train", "--out", folder, "--per-class", 2, *SMALL_DOS, "--epsilon", 0.5)
+    return folder
+
+
+# What is written
+
+
+def test_the_public_folder_holds_exactly_the_promised_files(shared):
+    pictures = [f"images/{k}/{i:03d}.png" for k in range(10) for i in range(10)]
+    named = ["certificate.json", "recipe.json", "report.html", "synthetic.npz", "synthetic.png"]
+    assert files_of(shared) == sorted([*named, *pictures])
+    with np.load(shared / "synthetic.npz") as file:
+        assert sorted(file) == ["X", "bounds", "classes", "y"]
+        assert file["X"].shape == (100, 8, 8, 1)
+        assert file["X"].std() > 1.0
+        assert file["y"].tolist() == [k for k in range(10) for _ in range(10)]
+        assert file["bounds"].tolist() == [0.0, 16.0]
+
+
+def test_the_public_folder_tells_nothing_of_the_owner(shared, digits):
+    n = len(load(digits))
+    assert n == 1438
+    secrets = [str(digits), digits.name, str(digits.parent), digits.parent.name, os.getcwd(), str(Path.home())]
+    secrets += [name for name in [getpass.getuser(), socket.gethostname()] if len(name) > 4]
+    for path in [shared / name for name in files_of(shared)]:
+        content = path.read_bytes()
+        for secret in secrets:
+            assert secret.encode() not in content, (path.name, secret)
+        assert b"tIME" not in content
+        if path.suffix in (".json", ".html"):
+            text = re.sub(r"base64,[A-Za-z0-9+/=]+", "", content.decode())
+            assert not re.search(rf"(?<![\w.]){n}(?![\w.])|{n // 1000},{n % 1000}", text), path.name
+            assert not re.search(r"\d\d?:\d\d(:\d\d)?\b(?![\w;-])", re.sub(r"<style>.*?</style>", "", text, flags=re.S))
+    certificate = json.loads((shared / "certificate.json").read_text())
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", certificate["date"])
+    with zipfile.ZipFile(shared / "synthetic.npz") as archive:
+        assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+
+
+def test_the_search_for_the_owner_would_find_him(shared, digits, tmp_path):
+    """A control: a page with the record count fails the test above."""
+    text = json.dumps({"records": 1438})
+    assert re.search(r"(?<![\w.])1438(?![\w.])", text)
+
+
+def test_the_certificate_says_what_was_asked(shared):
+    certificate = json.loads((shared / "certificate.json").read_text())
+    recipe = json.loads((shared / "recipe.json").read_text())
+    assert certificate["claim"] == {"epsilon": 0.1, "delta": 1e-6}
+    assert certificate["relation"] == "add-remove"
+    assert certificate["noise"] == "operating-system entropy"
+    assert certificate["origin"] == "package default"
+    assert certificate["public_seed"] == recipe["seed"] == 7
+    assert recipe["method"] == "ldpdc"
+    assert recipe["fields"] == {"per_class": 10, "sampling_prob": 0.1, "count_coordinate": 0.1, "count_floor": 1.0}
+
+
+def test_the_owners_folder_is_the_owners(shared):
+    place = shared.with_name("shared.run")
+    assert place.stat().st_mode & 0o777 == 0o700
+    assert len(RunLedger.read(place).events) == 10
+
+
+# Commands
+
+
+def test_version_and_help():
+    assert succeeds("--version") == "dpdistill 0.1.0\n"
+    for name in ("distill", "evaluate", "report", "verify", "methods", "account", "budget", "schema", "sample"):
+        assert name in succeeds("--help")
+        assert name in succeeds()
+        assert "--help" in succeeds(name, "--help")
+
+
+def test_defaults_are_in_the_help():
+    text = re.sub(r"[\s│]+", " ", succeeds("distill", "--help"))
+    for default in ("10 if left out", "1 if left out", "1e-5 if left out", "dos if left out", "default: strict"):
+        assert default in text
+
+
+def test_evaluate_prints_the_scores_and_keeps_them_only_if_asked(shared, monkeypatch):
+    monkeypatch.setitem(evaluate.TRAININGS, "quick", TINY)
+    before = files_of(shared)
+    back, test = read_distilled(shared), load("digits:test")
+    expected = evaluate.score_convnet(back.X, back.y, back.schema, test, nets=2, training=TINY, seed=3)
+    regression = evaluate.score_krr(back.X, back.y, back.schema, test, kernel=KERNELS["scatternet"], ridge=1e-3)
+    lines = (
+        f"ConvNet accuracy: {expected.mean:.2f} ± {expected.std:.2f} % (mean ± std over 2 nets, quick training)\n"
+        f"KRR accuracy: {regression.mean:.2f} % (scatternet, ridge 0.001)\n"
+    )
+    command = ("evaluate", shared, "--test", "digits:test", "--nets", 2, "--seed", 3)
+    assert succeeds(*command) == lines
+    assert files_of(shared) == before
+    try:
+        assert succeeds(*command, "--include-scores") == lines
+        assert files_of(shared) == sorted([*before, "scores.json"])
+        scores = json.loads((shared / "scores.json").read_text())
+        mean, std = round(expected.mean, 2), round(expected.std, 2)
+        assert scores == {
+            "ConvNet accuracy, %": {"mean": mean, "std": std},
+            "nets": 2,
+            "training": "quick",
+            "KRR accuracy, %": {"scatternet, ridge 0.001": round(regression.mean, 2)},
+        }
+        page = (shared / "report.html").read_text()
+        assert f"{mean} ± {std}" in page
+        assert re.search(rf"scatternet, ridge 0.001</th><td>{round(regression.mean, 2):g}<", page)
+        assert "not covered" in page.lower()
+        succeeds("verify", shared)
+    finally:
+        (shared / "scores.json").unlink(missing_ok=True)
+        succeeds("report", shared)
+
+
+def test_evaluate_with_other_kernels_and_ridges(shared, monkeypatch):
+    monkeypatch.setitem(evaluate.TRAININGS, "quick", TINY)
+    back, test = read_distilled(shared), load("digits:test")
+    command = ("evaluate", shared, "--test", "digits:test", "--nets", 1, "--ridge", 0.25)
+    out = succeeds(*command, "--kernel", "fc-ntk", "--kernel", "scatternet").splitlines()
+    assert len(out) == 3
+    for line, name in zip(out[1:], ("fc-ntk", "scatternet"), strict=True):
+        found = evaluate.score_krr(back.X, back.y, back.schema, test, kernel=KERNELS[name], ridge=0.25)
+        assert line == f"KRR accuracy: {found.mean:.2f} % ({name}, ridge 0.25)"
+    assert out[1].split()[2] != out[2].split()[2]
+
+
+def test_report_is_written_anew(shared):
+    page = (shared / "report.html").read_text()
+    (shared / "report.html").unlink()
+    assert succeeds("report", shared) == f"{shared / 'report.html'}\n"
+    assert (shared / "report.html").read_text() == page
+
+
+def test_verify_passes_and_fails(dos, tmp_path):
+    out = succeeds("verify", dos)
+    assert "FAIL" not in out
+    for name in ("certificate", "files", "noise", "events", "plan", "ledger", "epsilon", "epsilons", "groups"):
+        assert re.search(rf"^ok   {name}: ", out, re.M), out
+    picture = dos / "images" / "3" / "001.png"
+    content = picture.read_bytes()
+    picture.write_bytes(content + b"\0")
+    code, out, _ = dpdistill("verify", dos)
+    picture.write_bytes(content)
+    assert code == 1
+    assert "FAIL files: The files are not those of the certificate: images/3/001.png was changed." in out
+    assert dpdistill("verify", tmp_path / "missing")[0] == 1
+    assert "FAIL ledger" in dpdistill("verify", dos, "--run", tmp_path / "missing")[1]
+
+
+def test_methods_lists_every_field():
+    out = succeeds("methods")
+    for name in METHODS:
+        assert f"\n{name}: " in f"\n{out}"
+        for field in fields_of(name):
+            assert re.search(rf"^{field} ", out, re.M)
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["--epsilon", "1"], "noise_multiplier = 3.7306"),
+        (["--epsilon", "10"], "noise_multiplier = 0.499889"),
+        (["--noise-multiplier", "3.7306"], "epsilon = 1.0000 at delta = 1e-05"),
+        (["--noise-multiplier", "3.7306", "--adjacency", "replace-one"], "epsilon = 2.1547 at delta = 1e-05"),
+        (["--epsilon", "1", "--rounds", "100"], "noise_multiplier = 37.306"),
+        (["--noise-multiplier", "37.3063", "--rounds", "100"], "epsilon = 1.0000 at delta = 1e-05"),
+    ],
+)
+def test_account(argv, expected):
+    assert expected in succeeds("account", *argv)
+
+
+def test_account_of_sampled_rounds():
+    """Against the accountant of the tests' own: 1000 rounds at q = 0.01."""
+    from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
+    from dp_accounting.pld import PLDAccountant
+
+    out = succeeds("account", "--epsilon", 1, "--rounds", 1000, "--sampling-prob", 0.01)
+    sigma = float(re.search(r"noise_multiplier = (\S+) for 1000 releases", out).group(1))
+    accountant = PLDAccountant().compose(PoissonSampledDpEvent(0.01, GaussianDpEvent(sigma)), 1000)
+    assert accountant.get_epsilon(1e-5) == pytest.approx(1.0, rel=2e-3)
+
+
+def test_budget_adds_runs_up_and_the_cap_refuses_before_records_are_opened(tmp_path, digits):
+    ledger = tmp_path / "all.ledger"
+    command = ("distill", digits, "--method", "ldpdc", "--set", "sampling_prob=1", "--epsilon", 0.5)
+    capped = ("--ledger", ledger, "--cap", 0.8)
+    for name in ("one", "two [red]"):
+        succeeds(*command, "--out", tmp_path / name, *capped)
+    out = succeeds("budget", ledger)
+    sigma = 1.0 / np.sqrt(2.0 / 7.0318**2)
+    together = gaussian_epsilon(sigma, 1e-5)
+    assert re.search(r"^one +\d{4}-\d\d-\d\d +0.5 +1e-05$", out, re.M)
+    assert "two [red]" in out
+    assert f"Spent together: epsilon = {together:.3f}" in out
+    assert "Cap: epsilon = 0.8; one more full-batch run of epsilon = 0.28" in out
+    before = sorted(tmp_path.iterdir()), ledger.read_bytes()
+    nowhere = ("distill", tmp_path / "no-such-data", *command[2:])
+    assert "over the cap of 0.8" in refused(*nowhere, "--out", tmp_path / "three", "--ledger", ledger)
+    assert "over the cap of 0.8" in refused(*nowhere, "--out", tmp_path / "one", "--overwrite", *capped)
+    assert "got cap=0.9" in refused(*nowhere, "--out", tmp_path / "three", "--ledger", ledger, "--cap", 0.9)
+    unprotected = ("distill", tmp_path / "no-such-data", "--method", "dm", "--non-private")
+    assert "without a privacy guarantee" in refused(*unprotected, "--out", tmp_path / "three", "--ledger", ledger)
+    assert "does not exist" in refused(*nowhere[:2], "--epsilon", 0.1, "--out", tmp_path / "three", "--ledger", ledger)
+    assert (sorted(tmp_path.iterdir()), ledger.read_bytes()) == before
+
+
+def test_a_run_without_a_guarantee_makes_a_ledger_infinite(tmp_path, digits):
+    ledger = tmp_path / "all.ledger"
+    succeeds("distill", digits, "--method", "ldpdc", "--non-private", "--out", tmp_path / "a", "--ledger", ledger)
+    out = succeeds("budget", ledger)
+    assert re.search(r"^a +\d{4}-\d\d-\d\d +infinite", out, re.M)
+    assert "Spent together: epsilon = infinite" in out
+
+
+def test_overwriting_a_finished_run_pays_anew_and_an_ended_one_is_not_touched_without_it(tmp_path, digits):
+    ledger, folder = tmp_path / "all.ledger", tmp_path / "x"
+    command = ("distill", digits, "--method", "ldpdc", "--set", "sampling_prob=1", "--out", folder, "--ledger", ledger)
+    succeeds(*command)
+    content = {name: (folder / name).read_bytes() for name in files_of(folder)}
+    assert "--overwrite" in refused(*command)
+    assert content == {name: (folder / name).read_bytes() for name in files_of(folder)}
+    succeeds(*command, "--overwrite", "--per-class", 3)
+    assert len(DatasetLedger(ledger).summary().runs) == 2
+    assert len(files_of(folder)) == 5 + 30
+    assert (folder.with_name("x.run") / "ledger-001.sqlite").exists()
+    succeeds("verify", folder)
+
+
+def test_from_uses_releases_again_at_no_cost(dos, tmp_path):
+    place = dos.with_name("dos.run")
+    before = {name: (place / name).read_bytes() for name in files_of(place)}
+    again = tmp_path / "again"
+    out = succeeds("distill", "--from", place, "--out", again, "--per-class", 5)
+    assert "epsilon = 0.5 at delta = 1e-05" in out
+    assert "had been paid for" in out
+    assert {name: (place / name).read_bytes() for name in files_of(place)} == before
+    assert not again.with_name("again.run").exists()
+    assert np.bincount(read_distilled(again).y).tolist() == [5] * 10
+    first, second = (json.loads((folder / "certificate.json").read_text()) for folder in (dos, again))
+    assert first["schedule"] == second["schedule"]
+    assert second["recipe"]["fields"]["networks"] == 3
+    succeeds("verify", again, "--run", place)
+    assert "networks" in refused("distill", "--from", place, "--out", tmp_path / "b", "--set", "networks=4")
+    assert "method" in refused("distill", "--from", place, "--out", tmp_path / "b", "--method", "ldpdc")
+    assert "another budget" in refused("distill", "--from", place, "--out", tmp_path / "b", "--epsilon", "2")
+    assert not (tmp_path / "b").exists()
+
+
+def test_from_the_same_recipe_gives_the_same_set(dos, tmp_path):
+    succeeds("distill", "--from", dos.with_name("dos.run"), "--out", tmp_path / "again")
+    assert (tmp_path / "again" / "synthetic.npz").read_bytes() == (dos / "synthetic.npz").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "method", [["dm", "--set", "rounds=2", "--set", "width=4"], ["dos", *SMALL_DOS]], ids=["dm", "dos"]
+)
+def test_without_a_guarantee_everything_says_infinite(method, tmp_path):
+    folder = tmp_path / "open"
+    command = ("distill", "digits:train", "--out", folder, "--per-class", 1, "--non-private")
+    out = succeeds(*command, "--method", *method)
+    assert out == f"{folder}: no privacy guarantee, epsilon is infinite.\n"
+    assert not folder.with_name("open.run").exists()
+    certificate = json.loads((folder / "certificate.json").read_text())
+    assert certificate["claim"] == {"epsilon": "infinite: no privacy guarantee", "delta": None}
+    assert certificate["noise"] == "none"
+    page = (folder / "report.html").read_text()
+    assert "No privacy guarantee" in page
+    assert "infinite: no guarantee" in page
+    assert "epsilon is infinite: this run gives no privacy guarantee." in succeeds("verify", folder)
+
+
+# Methods with a kernel
+
+
+ENCODER = ScatterNet(J=1, L=2, groups=3)
+CLASSIFIER = np.random.default_rng(2).normal(size=(48, 10))
+TARGETS = np.random.default_rng(3).normal(size=(20, 10))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernelled(LDPDC):
+    """Subset means again, with a kernel in the recipe, learned targets and a released classifier."""
+
+    kernel: Any = release_field(FeatureKernel(ENCODER), "kernel of the regression")
+    second: Any = finish_field(FCNTK(), "another kernel")
+    ridge: float = finish_field(0.5, "of the regression")
+    name = "kernel-led"
+
+    def finish(self, state, schema, progress=None):
+        return replace(super().finish(state, schema), targets=TARGETS, classifier=CLASSIFIER)
+
+
+@pytest.fixture(scope="module")
+def led_once(places):
+    """A result of that method, with fields that the caller changed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(METHODS, "kernel-led", Kernelled)
+        settings = ("--set", "second=scatternet", "--set", "sampling_prob=1", "--per-class", 2)
+        succeeds("distill", "digits:train", "--out", places / "led", "--method", "kernel-led", *settings)
+    return places / "led"
+
+
+@pytest.fixture
+def led(led_once, monkeypatch, tmp_path):
+    """A copy of it that may be changed."""
+    monkeypatch.setitem(METHODS, "kernel-led", Kernelled)
+    monkeypatch.setitem(evaluate.TRAININGS, "quick", TINY)
+    for name in ("led", "led.run"):
+        shutil.copytree(led_once.with_name(name), tmp_path / name)
+    return tmp_path / "led"
+
+
+class TestKernels:
+    def test_the_recipe_holds_them_and_they_come_back(self, led):
+        recipe = json.loads((led / "recipe.json").read_text())
+        assert recipe["method"] == "kernel-led"
+        encoder = {"kind": "ScatterNet", "J": 1, "L": 2, "groups": 3, "per_position": False, "normalise": False}
+        assert recipe["fields"]["kernel"] == {"kind": "FeatureKernel", "encoder": encoder}
+        assert recipe["changed"] == ["per_class", "sampling_prob", "second"]
+        expected = Kernelled(per_class=2, sampling_prob=1.0, second=KERNELS["scatternet"])
+        assert from_fields("kernel-led", recipe["fields"]) == expected
+        page = re.sub(r"<[^>]+>", " ", (led / "report.html").read_text())
+        assert "FeatureKernel, the inner product of features (encoder: ScatterNet, two layers" in page
+        assert "classifier.npz" in page
+
+    def test_everything_of_the_result_is_saved_and_verified(self, led, tmp_path):
+        assert {"classifier.npz", "synthetic.npz"} < set(files_of(led))
+        back = read_distilled(led)
+        np.testing.assert_array_equal(back.targets, TARGETS.astype(np.float32))
+        np.testing.assert_array_equal(back.classifier, CLASSIFIER.astype(np.float32))
+        assert re.search(r"^ok   plan: ", succeeds("verify", led), re.M)
+        with np.load(led / "classifier.npz") as file:
+            np.savez(led / "classifier.npz", classifier=2 * file["classifier"])
+        code, out, _ = dpdistill("verify", led)
+        assert code == 1
+        assert "classifier.npz was changed" in out
+        command = ("distill", "digits:train", "--out", led, "--overwrite", "--method", "ldpdc")
+        succeeds(*command, "--set", "sampling_prob=1")
+        assert "classifier.npz" not in files_of(led)
+        assert read_distilled(led).classifier is read_distilled(led).targets is None
+
+    def test_evaluate_takes_the_recipes_kernel_and_ridge_and_the_classifier(self, led):
+        back, test = read_distilled(led), load("digits:test")
+        kernel = FeatureKernel(ENCODER)
+        one = evaluate.score_krr(
+            back.X, back.y, back.schema, test, kernel=kernel, ridge=0.5, targets=TARGETS.astype(np.float32)
+        )
+        two = evaluate.score_classifier(CLASSIFIER.astype(np.float32), kernel, back.schema, test)
+        command = ("evaluate", led, "--test", "digits:test", "--nets", 1)
+        out = succeeds(*command, "--include-scores").splitlines()
+        assert out[0].startswith("ConvNet accuracy: ")
+        assert out[1:] == [
+            f"KRR accuracy: {one.mean:.2f} % ({kernel!r}, ridge 0.5)",
+            f"Released classifier accuracy: {two.mean:.2f} %",
+        ]
+        scores = json.loads((led / "scores.json").read_text())
+        assert scores["released classifier accuracy, %"] == round(two.mean, 2)
+        assert one.mean != two.mean
+        page = re.sub(r"<[^>]+>", "", (led / "report.html").read_text())
+        assert f"released classifier accuracy, %{scores['released classifier accuracy, %']:.6g}" in page
+        succeeds("verify", led)
+        assert "(scatternet, ridge 0.001)" in succeeds(*command, "--kernel", "scatternet")
+        assert ", ridge 2)" in succeeds(*command, "--ridge", 2)
+
+    def test_releases_are_used_again_with_another_kernel_for_finish_only(self, led, tmp_path):
+        again = ("distill", "--from", led.with_name("led.run"), "--out")
+        succeeds(*again, tmp_path / "b", "--set", "second=fc-ntk")
+        assert json.loads((tmp_path / "b" / "recipe.json").read_text())["fields"]["second"]["kind"] == "FCNTK"
+        assert "second" in succeeds("verify", tmp_path / "b", "--run", led.with_name("led.run"))
+        assert "another kernel: they do not fit" in refused(*again, tmp_path / "c", "--set", "kernel=fc-ntk")
+
+    def test_methods_shows_the_short_name(self, led):
+        out = succeeds("methods")
+        assert re.search(r"^second +fc-ntk +free +another kernel", out, re.M)
+        assert re.search(r"^kernel +FeatureKernel\(", out, re.M)
+        assert f"Kernels: {', '.join(KERNELS)}.\n" in out
+
+    @pytest.mark.parametrize("name", KERNELS)
+    def test_every_kernel_of_the_table_is_saved_and_read(self, led, name):
+        fields = run.recipe_of(Kernelled(kernel=KERNELS[name]), 0)["fields"]
+        made = from_fields("kernel-led", json.loads(json.dumps(fields)))
+        assert made.kernel == KERNELS[name]
+        assert hash(made.kernel) == hash(KERNELS[name])
+
+    @pytest.mark.parametrize(
+        ("kernel", "sentence"),
+        [
+            ({"kind": "Kernel"}, "Unknown kind 'Kernel': expected one of FCNTK"),
+            ({"kind": ["FCNTK"]}, r"Unknown kind \['FCNTK'\]"),
+            ({"kind": "FCNTK", "width": 3}, "FCNTK has no field 'width'"),
+            ({"kind": "FCNTK", "depth": 0}, "Expected depth=0 >= 1"),
+            ({"kind": "FCNTK", "depth": {"kind": "FCNTK"}}, "Expected another kind of depth; got fc-ntk"),
+            ({"kind": "FeatureKernel", "encoder": 3}, "Expected another kind of encoder; got 3"),
+            ({"kind": "FeatureKernel"}, "encoder"),
+            ("fc-ntk", "Expected another kind of kernel; got fc-ntk"),
+            (None, "Expected another kind of kernel; got None"),
+        ],
+    )
+    def test_a_recipe_with_another_kernel_is_refused(self, led, kernel, sentence):
+        with pytest.raises(DataError, match=sentence):
+            from_fields("kernel-led", {"kernel": kernel})
+        recipe = json.loads((led / "recipe.json").read_text())
+        recipe["fields"]["kernel"] = kernel
+        (led / "recipe.json").write_text(json.dumps(recipe))
+        assert re.search(sentence, refused("evaluate", led, "--test", "digits:test"))
+
+    @pytest.mark.parametrize("text", ["[]", "{", "3", '{"fields": 3}', "{}", "[" * 100_000])
+    def test_evaluate_of_a_damaged_recipe(self, led, text):
+        (led / "recipe.json").write_text(text)
+        assert "recipe.json is not a recipe that can be read" in refused("evaluate", led, "--test", "digits:test")
+
+    def test_a_classifier_without_its_kernel(self, led):
+        (led / "recipe.json").unlink()
+        assert "it names none" in refused("evaluate", led, "--test", "digits:test")
+
+    def test_a_ridge_of_the_recipe_that_is_no_number(self, led):
+        recipe = json.loads((led / "recipe.json").read_text())
+        recipe["fields"]["ridge"] = "low"
+        (led / "recipe.json").write_text(json.dumps(recipe))
+        assert "Expected ridge=low >= 0" in refused("evaluate", led, "--test", "digits:test")
+
+
+# Wrong input
+
+
+def fields_and_bad_values():
+    bad = {int: ("-1", "1.5", "x", "", "9" * 400), float: ("-1", "nan", "inf", "x", "")}
+    for method in METHODS:
+        for name, field in fields_of(method).items():
+            kind = type(field.default)
+            for value in bad.get(kind, ("nosuch", "color,nosuch")):
+                yield method, name, value
+
+
+def test_every_field_refuses_bad_values_by_name(tmp_path):
+    for method, name, value in fields_and_bad_values():
+        privacy = ["--non-private"] if method in ("dm", "kip") else []
+        setting = f"{name}={value}"
+        sentence = refused(
+            "distill", "digits:train", "--out", tmp_path / "x", "--method", method, "--set", setting, *privacy
+        )
+        assert name in sentence or "too large" in sentence, (setting, sentence)
+    assert list(tmp_path.iterdir()) == []
+
+
+OUT = ["--out", "OUT"]
+WRONG = {
+    "unknown command": (["nonsense"], "nonsense"),
+    "unknown option": (["distill", "digits:train", *OUT, "--nonsense"], "--nonsense"),
+    "no data": (["distill", *OUT], "DATA"),
+    "no out": (["distill", "digits:train"], "--out"),
+    "empty out": (["distill", "digits:train", "--out", ""], "empty"),
+    "out without a value": (["distill", "digits:train", "--out"], "--out"),
+    "two data": (["distill", "digits:train", "digits:test", *OUT], "digits:test"),
+    "data and from": (["distill", "digits:train", *OUT, "--from", "x"], "one of the two"),
+    "unknown method": (
+        ["distill", "digits:train", *OUT, "--method", "nosuch"],
+        "dos, decoupled-kip, dp-kip, dp-merf, dp-hp, ndpdc, ldpdc, dm, kip",
+    ),
+    "method without privacy": (["distill", "missing", *OUT, "--method", "dm"], "--non-private"),
+    "unknown field": (["distill", "digits:train", *OUT, "--set", "nosuch=1"], "'nosuch'"),
+    "set without equals": (["distill", "digits:train", *OUT, "--set", "steps"], "field=value"),
+    "set twice": (["distill", "digits:train", *OUT, "--set", "steps=1", "--set", "steps=2"], "twice"),
+    "per class twice": (["distill", "digits:train", *OUT, "--per-class", "1", "--set", "per_class=2"], "twice"),
+    "per class 0": (["distill", "digits:train", *OUT, "--per-class", "0"], "per_class=0"),
+    "per class a word": (["distill", "digits:train", *OUT, "--per-class", "many"], "--per-class"),
+    "tiles that do not fit": (["distill", "digits:train", *OUT, "--set", "expand=3"], "3x3 tiles"),
+    "images too small": (["distill", "digits:train", *OUT, "--resize", "1"], "2x2"),
+    **{
+        f"epsilon {value}": (["distill", "digits:train", *OUT, "--epsilon", value], "epsilon")
+        for value in ("0", "-1", "nan", "inf", "x", "")
+    },
+    **{
+        f"delta {value}": (["distill", "digits:train", *OUT, "--delta", value], "delta")
+        for value in ("0", "1", "-1", "nan", "inf", "x")
+    },
+    "unknown adjacency": (["distill", "digits:train", *OUT, "--adjacency", "nearby"], "nearby"),
+    "seed -1": (["distill", "digits:train", *OUT, "--seed", "-1"], "--seed"),
+    "seed 2^32": (["distill", "digits:train", *OUT, "--seed", str(2**32)], "--seed"),
+    "missing data": (["distill", "missing", *OUT], "missing does not exist"),
+    "empty data": (["distill", "", *OUT], "path"),
+    "unknown digits": (["distill", "digits:all", *OUT], "digits:all"),
+    "out not empty": (["distill", "digits:train", "--out", "FULL"], "--overwrite"),
+    "out not ours": (["distill", "digits:train", "--out", "FULL", "--overwrite"], "refuses to touch"),
+    "out is a file": (["distill", "digits:train", "--out", "FULL/file"], "is a file"),
+    "out below a file": (["distill", "digits:train", "--out", "FULL/file/x"], "is a file"),
+    "out is here": (["distill", "digits:train", "--out", ".", "--overwrite"], "working folder"),
+    "out with a zero byte": (["distill", "digits:train", "--out", "a\0b"], "impossible"),
+    "budget without privacy": (["distill", "missing", *OUT, "--non-private", "--epsilon", "1"], "--epsilon"),
+    "cap without ledger": (["distill", "digits:train", *OUT, "--cap", "1"], "--ledger"),
+    "cap 0": (["distill", "digits:train", *OUT, "--ledger", "OUT.ledger", "--cap", "0"], "cap=0"),
+    "cap nan": (["distill", "digits:train", *OUT, "--ledger", "OUT.ledger", "--cap", "nan"], "cap=nan"),
+    "epsilon over a new cap": (["distill", "missing", *OUT, "--ledger", "OUT.ledger", "--cap", "0.5"], "cap of 0.5"),
+    "ledger in no folder": (["distill", "digits:train", *OUT, "--ledger", "no/such/x", "--cap", "2"], "folder"),
+    "ledger is a folder": (["distill", "digits:train", *OUT, "--ledger", "FULL"], "FULL"),
+    "ledger is no ledger": (["distill", "digits:train", *OUT, "--ledger", "FULL/file"], "file"),
+    "from a missing run": (["distill", "--from", "missing", *OUT], "missing"),
+    "from a folder without a run": (["distill", "--from", "FULL", *OUT], "FULL"),
+    "from with a seed": (["distill", "--from", "x", *OUT, "--seed", "1"], "--seed"),
+    "from with a ledger": (["distill", "--from", "x", *OUT, "--ledger", "y"], "--ledger"),
+    "from without privacy": (["distill", "--from", "x", *OUT, "--non-private"], "--non-private"),
+    "from with classes": (["distill", "--from", "x", *OUT, "--classes", "2"], "no record is read"),
+    "noise that cannot be found": (
+        ["distill", "missing", *OUT, "--ledger", "OUT.ledger", "--delta", "1e-12", "--set", "sampling_prob=0.5"],
+        "delta=1e-12",
+    ),
+    "evaluate nothing": (["evaluate"], "DIR"),
+    "evaluate without a test set": (["evaluate", "FULL"], "--test"),
+    "evaluate a missing folder": (["evaluate", "missing", "--test", "digits:test"], "missing"),
+    "evaluate another folder": (["evaluate", "FULL", "--test", "digits:test"], "synthetic.npz"),
+    "evaluate unknown training": (["evaluate", "SHARED", "--test", "digits:test", "--training", "long"], "long"),
+    "evaluate with an unknown kernel": (
+        ["evaluate", "SHARED", "--test", "digits:test", "--kernel", "nosuch"],
+        f"Unknown kernel 'nosuch': choose among {', '.join(KERNELS)}",
+    ),
+    "evaluate with a ridge below 0": (["evaluate", "SHARED", "--test", "digits:test", "--ridge", "-1"], "ridge=-1"),
+    "evaluate with a ridge nan": (["evaluate", "SHARED", "--test", "digits:test", "--ridge", "nan"], "ridge=nan"),
+    "evaluate without nets": (["evaluate", "SHARED", "--test", "digits:test", "--nets", "0"], "--nets"),
+    "evaluate on a missing test set": (["evaluate", "SHARED", "--test", "missing"], "missing does not exist"),
+    "evaluate on another shape": (["evaluate", "SHARED", "--test", "OTHER"], "(8, 8, 1); got (4, 4, 1)"),
+    "report nothing": (["report"], "DIR"),
+    "report a missing folder": (["report", "missing"], "missing"),
+    "report another folder": (["report", "FULL"], "certificate.json"),
+    "verify nothing": (["verify"], "DIR"),
+    "budget nothing": (["budget"], "FILE"),
+    "budget of a missing file": (["budget", "missing"], "missing"),
+    "budget of another file": (["budget", "FULL/file"], "file"),
+    "account nothing": (["account"], "--epsilon"),
+    "account both": (["account", "--epsilon", "1", "--noise-multiplier", "1"], "one of"),
+    "account epsilon 0": (["account", "--epsilon", "0"], "epsilon=0.0"),
+    "account noise 0": (["account", "--noise-multiplier", "0"], "noise_multiplier=0"),
+    "account noise nan": (["account", "--noise-multiplier", "nan"], "noise_multiplier=nan"),
+    "account no rounds": (["account", "--epsilon", "1", "--rounds", "0"], "rounds=0"),
+    "account too often": (["account", "--epsilon", "1", "--sampling-prob", "1.5"], "sampling_prob=1.5"),
+    "account never": (["account", "--epsilon", "1", "--sampling-prob", "0"], "sampling_prob=0"),
+    "account delta 2": (["account", "--epsilon", "1", "--delta", "2"], "delta=2"),
+    "account a delta too small": (
+        ["account", "--epsilon", "1", "--sampling-prob", "0.5", "--delta", "1e-300"],
+        "delta",
+    ),
+    "account adjacency": (["account", "--epsilon", "1", "--adjacency", "far"], "far"),
+}
+
+
+@pytest.mark.parametrize(("argv", "expected"), WRONG.values(), ids=WRONG)
+def test_wrong_input_is_one_sentence_and_nothing_is_written(argv, expected, tmp_path, monkeypatch, shared):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "FULL").mkdir()
+    (tmp_path / "FULL" / "file").write_text("mine")
+    np.savez(tmp_path / "OTHER.npz", X=np.zeros((3, 4, 4), np.uint8), y=[0, 1, 2], bounds=[0.0, 16.0])
+    before = files_of(tmp_path), sorted(tmp_path.iterdir())
+    stands_for = {"SHARED": str(shared), "OTHER": str(tmp_path / "OTHER.npz")}
+    assert expected in refused(*[stands_for.get(word, word) for word in argv])
+    assert (files_of(tmp_path), sorted(tmp_path.iterdir())) == before
+    assert (tmp_path / "FULL" / "file").read_text() == "mine"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "closed").mkdir(mode=0o500)
+    assert "cannot be written" in refused("distill", "digits:train", "--out", tmp_path / "closed" / "x")
+
+
+def test_from_a_run_that_has_not_ended(tmp_path, digits, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    command = ("distill", digits, "--out", tmp_path / "x", "--method", "ldpdc", "--set", "sampling_prob=1")
+    with monkeypatch.context() as patch:
+        patch.setattr(RunLedger, "commit", stop)
+        code, out, err = dpdistill(*command)
+        assert (code, out) == (130, "")
+        assert "goes on where it stopped" in err
+        assert "Traceback" not in err
+    assert "not complete" in refused("distill", "--from", tmp_path / "x.run", "--out", tmp_path / "y")
+    assert "--overwrite archives it" in refused(*command, "--per-class", 3)
+    succeeds(*command)
+    succeeds("verify", tmp_path / "x")
+
+
+@pytest.mark.parametrize(
+    ("failure", "expected"),
+    [
+        (MemoryError("1438"), "not enough memory"),
+        (OSError(28, "No space left on device", "/far/x"), "No space left on device: /far/x"),
+        (OSError("odd"), "Input or output failed"),
+    ],
+)
+def test_what_the_machine_refuses_is_one_sentence(failure, expected, tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise failure
+
+    monkeypatch.setattr(run, "distill", fail)
+    sentence = refused("distill", "digits:train", "--out", tmp_path / "x")
+    assert expected in sentence

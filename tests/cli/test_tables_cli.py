@@ -1,0 +1,204 @@
+"""A table from file to shared folder and back, by the command line and by the door for pandas users."""
+
+import gzip
+import json
+import pickle
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from test_cli import refused, succeeds
+
+from dpdistill import DOS, DPKIP, DPMERF, Column, DataError, TableDistiller, TableSchema
+from dpdistill.data import read_distilled
+from dpdistill.ledger.run import RunLedger
+
+QUICK = {"frequencies": 60, "steps": 40, "samples": 300, "hidden": 16}
+SETTINGS = [word for name, value in QUICK.items() for word in ("--set", f"{name}={value}")]
+SCHEMA = TableSchema(
+    (
+        Column("age", "integer", (0.0, 110.0)),
+        Column("cost", "numeric", (0.0, 1e6), "log", missing=True),
+        Column("ward", "categorical", categories=("A", "B", "other"), other="other", missing=True),
+        Column("stage", "ordinal", categories=("I", "II", "III")),
+    ),
+    "outcome",
+    ("recovered", "died"),
+    unit="patient",
+)
+STATED = """
+dpdistill: table schema
+reviewed: true
+unit: patient
+label: outcome
+classes: [recovered, died]
+columns:
+  - {name: age, kind: integer, bounds: [0, 110]}
+  - {name: cost, kind: numeric, bounds: [0, 1000000], scale: log, missing: true}
+  - {name: ward, kind: categorical, categories: [A, B, other], other: other, missing: true}
+  - {name: stage, kind: ordinal, categories: [I, II, III]}
+ignored: [patient_id]
+"""
+
+
+def patients(n, seed=0):
+    """Patients whose age and stage decide."""
+    rng = np.random.default_rng(seed)
+    age, stage = rng.integers(18, 95, n), rng.choice(["I", "II", "III"], n)
+    frame = pd.DataFrame({"patient_id": [f"P{i:05d}" for i in range(n)], "age": age})
+    frame["cost"] = np.where(rng.random(n) < 0.1, np.nan, np.exp(rng.normal(7, 1, n)).round(2))
+    frame["ward"] = rng.choice(np.array(["A", "B", "C", None], object), n)
+    frame["stage"] = stage
+    risk = (age - 60) / 8 + (stage == "III")
+    frame["outcome"] = np.where(rng.random(n) < 1 / (1 + np.exp(-risk)), "died", "recovered")
+    return frame
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder with a table, held-out rows and a schema."""
+    monkeypatch.chdir(tmp_path)
+    patients(600).to_csv("patients.csv", index=False)
+    patients(400, 1).to_csv("held-out.csv", index=False)
+    (tmp_path / "schema.yaml").write_text(STATED)
+    return tmp_path
+
+
+class TestCommands:
+    def test_from_a_draft_to_scores(self, here):
+        said = succeeds("schema", "draft", "patients.csv", "--out", "draft.yaml")
+        assert "It looked at the records" in said
+        assert "from the records" in (here / "draft.yaml").read_text()
+        assert "draft.yaml is a draft" in refused(
+            "distill", "patients.csv", "--schema", "draft.yaml", "--out", "shared"
+        )
+        assert "draft.yaml exists" in refused("schema", "draft", "patients.csv", "--out", "draft.yaml")
+        assert not (here / "shared").exists()
+
+        checked = succeeds("schema", "check", "patients.csv", "schema.yaml")
+        assert "600 rows" in checked
+        succeeds("distill", "patients.csv", "--schema", "schema.yaml", "--out", "shared", *SETTINGS)
+        assert {path.name for path in (here / "shared").iterdir()} == {
+            *("certificate.json", "recipe.json", "report.html", "schema.yaml", "generator.npz"),
+            *("synthetic.npz", "synthetic.csv", "synthetic.parquet"),
+        }
+        recipe = json.loads((here / "shared/recipe.json").read_text())
+        assert (recipe["method"], recipe["fields"]["samples"]) == ("dp-merf", 300)
+        assert len(RunLedger.read(here / "shared.run").events) == 1
+        certificate = json.loads((here / "shared/certificate.json").read_text())
+        assert "; a row stands for: patient; a person with k rows" in certificate["unit"]
+        certified = certificate["files"]
+        assert set(certified) == {
+            *("generator.npz", "schema.yaml", "synthetic.csv", "synthetic.npz", "synthetic.parquet")
+        }
+        assert "FAIL" not in succeeds("verify", "shared")
+
+        table = pd.read_csv(here / "shared/synthetic.csv")
+        assert list(table) == ["age", "cost", "ward", "stage", "outcome"]
+        assert set(table["ward"].dropna()) <= {"A", "B", "other"}
+        assert table["age"].between(0, 110).all()
+        back = read_distilled(here / "shared")
+        assert back.schema == SCHEMA
+        np.testing.assert_array_equal(SCHEMA.from_unit(back.X)[:, 0], table["age"])
+        assert [SCHEMA.classes[k] for k in back.y] == table["outcome"].tolist()
+
+        succeeds("sample", "shared", "--n", "450", "--out", "more.csv", "--seed", "0")
+        more = pd.read_csv(here / "more.csv")
+        assert len(more) == 450
+        pd.testing.assert_frame_equal(more[:300], table)
+        assert "more.csv exists" in refused("sample", "shared", "--n", "3", "--out", "more.csv")
+
+        scored = succeeds("evaluate", "shared", "--test", "held-out.csv", "--schema", "schema.yaml", "--include-scores")
+        rows = re.findall(r"^(\w.*?) +(0\.\d{3}) +(0\.\d{3}) ", scored, re.M)
+        assert len(rows) == 13
+        assert "Mode honest" in scored
+        kept = json.loads((here / "shared/scores.json").read_text())
+        assert kept["mean"]["ROC"] == pytest.approx(float(rows[-1][1]), abs=6e-4)
+        assert "not covered by" in (here / "shared/report.html").read_text().lower()
+
+        said = succeeds("audit", "shared", "patients.csv", "schema.yaml")
+        assert "nothing in it is covered by epsilon" in said
+        assert (here / "shared.audit").stat().st_mode & 0o777 == 0o700
+        assert json.loads((here / "shared.audit/marginals.json").read_text())
+
+    def test_ten_rows_a_class_have_no_generator(self, here):
+        with gzip.open("patients.csv.gz", "wb") as file:
+            file.write((here / "patients.csv").read_bytes())
+        how = ("--method", "dp-kip", "--set", "rounds=3")
+        succeeds("distill", "patients.csv.gz", "--schema", "schema.yaml", "--out", "ten", *how)
+        assert pd.read_csv("ten/synthetic.csv")["outcome"].tolist() == ["recovered"] * 10 + ["died"] * 10
+        assert "ten has no generator" in refused("sample", "ten", "--n", "10", "--out", "more.csv")
+
+    @pytest.mark.parametrize("name", ["patients.csv", "patients.CSV.gz", "patients.parquet", "renamed"])
+    def test_a_table_without_a_schema(self, here, name):
+        frame = patients(5)
+        frame.to_parquet(name) if name in ("patients.parquet", "renamed") else frame.to_csv(name)
+        said = refused("distill", name, "--out", "shared")
+        assert f"{name} looks like a table, which needs a schema" in said
+        assert f"dpdistill schema draft {name}" in said
+
+    def test_what_cannot_be_done(self, here):
+        table = ("distill", "patients.csv", "--schema", "schema.yaml", "--out", "shared")
+        assert "DOS distils images, not tables" in refused(*table, "--method", "dos")
+        assert "leave --classes" in refused(*table, "--classes", "2")
+        assert "kernel=fc-ntk" in refused(*table, "--method", "dp-kip", "--set", "kernel=scatternet")
+        succeeds("distill", "digits:train", "--method", "ldpdc", "--out", "digits")
+        assert "digits has no generator" in refused("sample", "digits", "--n", "10", "--out", "more.csv")
+        assert "holds images" in refused("evaluate", "digits", "--test", "digits:test", "--mode", "paper")
+        assert not (here / "shared").exists()
+
+
+class TestDistiller:
+    def test_fit_and_sample(self):
+        frame = patients(500).drop(columns="patient_id")
+        before = frame.copy(deep=True)
+        distiller = TableDistiller(SCHEMA, epsilon=2.0, method=DPMERF(**QUICK))
+        made = distiller.fit(frame).sample(120)
+        pd.testing.assert_frame_equal(frame, before)
+        assert list(made) == list(frame)
+        assert len(made) == 120
+        assert distiller.epsilon_ == pytest.approx(2.0, abs=1e-3)
+        assert distiller.classes_.tolist() == ["recovered", "died"]
+        pd.testing.assert_frame_equal(made, distiller.sample(120))
+        assert not made.equals(distiller.sample(120, seed=2))
+        assert len(distiller.sample()) == 300
+        with pytest.raises(ValueError, match="Expected n=0 >= 1"):
+            distiller.sample(0)
+
+    def test_labels_apart(self):
+        frame = patients(200).drop(columns="patient_id")
+        apart = TableDistiller(SCHEMA, method=DPKIP(rounds=2)).fit(frame.drop(columns="outcome"), frame["outcome"])
+        assert apart.sample()["outcome"].tolist() == ["recovered"] * 10 + ["died"] * 10
+        with pytest.raises(ValueError, match=r"no generator: sample\(\) returns its 20 rows"):
+            apart.sample(21)
+
+    def test_nothing_private_is_kept(self):
+        frame = patients(300).drop(columns="patient_id")
+        frame["cost"] = 123456.75
+        distiller = TableDistiller(SCHEMA, method=DPMERF(**QUICK)).fit(frame)
+
+        kept = pickle.dumps(distiller)  # records cannot be pickled
+        for value in (frame["cost"][0], SCHEMA.to_unit(np.array([[50.0, frame["cost"][0], 0.0, 0.0]]))[0, 1]):
+            for dtype in (np.float32, np.float64):
+                assert dtype(value).tobytes() not in kept
+        assert distiller.result_.distilled.X.tobytes() in kept
+
+    def test_scikit_learns_conventions(self, here):
+        distiller = TableDistiller("schema.yaml", epsilon=0.5, seed=3)
+        assert clone(distiller).get_params() == distiller.get_params()
+        assert distiller.set_params(epsilon=2.0).epsilon == 2.0
+        for method in (distiller.sample, lambda: distiller.save("shared")):
+            with pytest.raises(NotFittedError):
+                method()
+        distiller.set_params(method=DPMERF(**QUICK)).fit(patients(200)).save("shared")
+        assert (here / "shared/certificate.json").exists()
+
+    def test_drafts_and_methods_for_images_are_refused(self, here):
+        (here / "draft.yaml").write_text(STATED.replace("reviewed: true", "reviewed: false"))
+        with pytest.raises(DataError, match=r"draft\.yaml is a draft"):
+            TableDistiller("draft.yaml").fit(patients(20))
+        with pytest.raises(ValueError, match="DOS distils images, not tables"):
+            TableDistiller("schema.yaml", method=DOS()).fit(patients(20))

@@ -1,0 +1,159 @@
+"""Drafts of a schema: sensible guesses, every one marked; checks: exact counts for the owner."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpdistill.data.tables.drafts import REPLACE, check_table, draft_schema
+from dpdistill.data.tables.load import load_table
+from dpdistill.data.tables.schema_file import TableFile, read_schema, write_schema
+from dpdistill.schema import Column, DataError, TableSchema
+
+N = 400
+RNG = np.random.default_rng(0)
+FRAME = pd.DataFrame(
+    {
+        "id": np.arange(N) + 7,
+        "user_id": RNG.permutation(10 * N)[:N],
+        "born": pd.Timestamp("2000-01-31"),
+        "seen": "31/12/2019",
+        "name": [f"person {i}" for i in range(N)],
+        "age": RNG.permutation(np.arange(N) % 74 + 17),
+        "year": 1993 + np.arange(N) % 30,
+        "height": np.round(RNG.uniform(1.52, 1.97, N), 2),
+        "loss": np.arange(N) % 90 * -1.5,
+        "gain": np.where(np.arange(N) % 50, 0, 99_999),
+        "work": ["field", "office", "?", "other"] * (N // 4),
+        "flag": [1.0, 0.0, np.nan, 1.0] * (N // 4),
+        "same": 3,
+        "none": None,
+        "ill": ["no", "yes"] * (N // 2),
+    }
+)
+COLUMNS = (
+    Column("age", "integer", (0.0, 100.0)),
+    Column("year", "integer", (1990.0, 2030.0)),
+    Column("height", "numeric", (1.5, 2.0)),
+    Column("loss", "numeric", (-160.0, 0.0)),
+    Column("gain", "integer", (0.0, 100_000.0), "log"),
+    Column("work", "categorical", categories=("field", "office", "other"), missing=True),
+    Column("flag", "categorical", categories=("0", "1"), missing=True),
+)
+
+
+def as_csv(folder):
+    FRAME.to_csv(folder / "t.csv", index=False)
+    return folder / "t.csv"
+
+
+def as_parquet(folder):
+    FRAME.to_parquet(folder / "t.parquet")
+    return folder / "t.parquet"
+
+
+@pytest.mark.parametrize("door", [lambda folder: FRAME, as_csv, as_parquet])
+def test_guesses(tmp_path, door):
+    source = door(tmp_path)
+    draft, notes = draft_schema(source)
+    assert draft.schema == TableSchema(COLUMNS, "ill", ("no", "yes"))
+    assert not draft.reviewed
+    assert draft.ignored == ("id", "user_id", "born", "seen", "name", "same", "none")
+    assert draft.missing[-1] == "?"
+    assert set(notes) == {"label", "classes", "csv", "ignored", *(f"columns.{column.name}" for column in COLUMNS)}
+    assert notes["columns.age"] == f"kind, bounds, scale and missing {REPLACE}"
+    assert notes["columns.work"] == f"kind, categories and missing {REPLACE}"
+    assert notes["classes"] == f"classes {REPLACE}"
+    assert notes["csv"] == f"missing: ? {REPLACE}"
+    for words in ("id: looks like identifiers", "name: holds too many different texts", "same: never varies"):
+        assert words in notes["ignored"]
+    assert ("born: never varies" if "csv" in str(source) else "born: holds dates or times") in notes["ignored"]
+    assert "seen: never varies" in notes["ignored"]
+    write_schema(tmp_path / "s.yaml", draft, notes)
+    assert read_schema(tmp_path / "s.yaml") == draft
+    written = (tmp_path / "s.yaml").read_text()
+    assert written.count(REPLACE) == 2 + len(COLUMNS)
+    assert written.startswith("# A draft made from private records: replace every marked value")
+    records = load_table(source, replace(draft, reviewed=True))
+    assert np.bincount(records.y).tolist() == [200, 200]
+    assert np.isnan(records.X).sum(0).tolist() == [0, 0, 0, 0, 0, 100, 100]
+
+
+def test_dates_in_texts():
+    dates = [f"2020-01-{day:02d}" for day in range(1, 32)]
+    draft, notes = draft_schema(pd.DataFrame({"when": dates, "x": np.arange(31) % 5, "y": ["a"] * 9 + ["b"] * 22}))
+    assert draft.ignored == ("when",)
+    assert notes["ignored"].startswith("when: holds dates; a number (a year")
+
+
+def test_options_of_csv_files(tmp_path):
+    (tmp_path / "t.csv").write_text("|about\nno;1.5;-9\nyes;2.5;3\nyes;0.5;4\n")
+    draft, _ = draft_schema(tmp_path / "t.csv", "column1", header=False, separator=";", missing=["-9"], comment="|")
+    columns = (
+        Column("column2", "numeric", (0.0, 2.8)),
+        Column("column3", "categorical", categories=("3", "4"), missing=True),
+    )
+    schema = TableSchema(columns, "column1", ("no", "yes"))
+    names = ("column1", "column2", "column3")
+    assert draft == TableFile(schema, False, False, names, ";", ("-9",), "|")
+    assert load_table(tmp_path / "t.csv", replace(draft, reviewed=True)).y.tolist() == [0, 1, 1]
+    named, _ = draft_schema(tmp_path / "t.csv", "y", header=False, names=["y", "a", "b"], separator=";", comment="|")
+    assert named.names == ("y", "a", "b")
+    assert named.schema.columns[1] == Column("b", "integer", (-12.0, 4.0))
+
+
+def test_numbers_as_classes_are_in_order():
+    draft, notes = draft_schema(pd.DataFrame({"y": [10.0, 9.0, 2.0, 2.0], "x": [1, 2, 3, 3]}), label="y")
+    assert draft.schema.classes == ("2", "9", "10")
+    assert "label" not in notes
+
+
+def test_what_has_no_draft(tmp_path):
+    with pytest.raises(DataError, match="lacks the column 'sex'"):
+        draft_schema(FRAME, "sex")
+    for label, count in (("name", "more than 100, or none"), ("same", "1"), ("none", "more than 100, or none")):
+        with pytest.raises(
+            DataError, match=f"Expected 2 to 100 classes in the label '{label}'; got {count}: name another"
+        ):
+            draft_schema(FRAME, label)
+    with pytest.raises(DataError, match="Expected at least one column beside the label"):
+        draft_schema(FRAME[["id", "ill"]])
+
+
+def test_check_counts_what_the_schema_does():
+    columns = (
+        Column("age", "integer", (20.0, 100.0)),
+        Column("work", "categorical", categories=("field", "rest"), other="rest", missing=True),
+        Column("flag", "categorical", categories=("0", "1")),
+        Column("same", "numeric", (0.0, 1.0)),
+    )
+    schema = TableSchema(columns, "ill", ("no", "yes", "dead"))
+    given = FRAME[["age", "work", "flag", "same", "ill"]].assign(ill=["no", "yes", "yes", "unknown"] * (N // 4))
+    young = sum(age < 20 for age in FRAME["age"])
+    assert young > 0
+    assert check_table(given, TableFile(schema, True, missing=("?",))) == [
+        "400 rows",
+        "class 'no': 100 rows",
+        "class 'yes': 100 rows",
+        "class 'dead': 0 rows",
+        "200 rows contribute nothing, 100 of them for their label",
+        f"column 'age': {young} values outside its bounds are clamped",
+        "column 'work': 200 unknown values become 'rest'",
+        "column 'work': 100 of 400 values are missing",
+        "column 'flag': 100 values cannot be used, the first in row 3: the value is missing: declare `missing: true` "
+        "if it may be",
+        "column 'same': 400 values outside its bounds are clamped",
+        "column 'same' never varies",
+    ]
+
+
+def test_check_needs_the_columns():
+    table_file = TableFile(TableSchema(COLUMNS[:1], "ill", ("no", "yes")), True)
+    with pytest.raises(DataError, match="has a column 'id' that is not declared"):
+        check_table(FRAME, table_file)
+    dates = replace(table_file, schema=TableSchema((Column("born", "numeric", (0, 1)),), "ill", ("no", "yes")))
+    with pytest.raises(DataError, match="The frame: column 'born' holds dates or times"):
+        check_table(FRAME[["born", "ill"]], dates)

@@ -1,0 +1,512 @@
+"""The ledgers: what is committed is paid, stays, and is the only thing handed out."""
+
+import json
+import math
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpdistill.accounting.schedule import (
+    Budget,
+    Schedule,
+    calibrate,
+    epsilon_lower_bound,
+    epsilon_rdp,
+    gaussian_epsilon,
+)
+from dpdistill.ledger.database import LedgerError
+from dpdistill.ledger.dataset import DatasetLedger
+from dpdistill.ledger.run import RunLedger
+from dpdistill.query import Event, Stage
+
+SCHEDULE = Schedule((Stage(2), Stage(3, sampling_prob=0.25)), (4.0, 2.5), Budget(1.0))
+FULL, SAMPLED = Event(4.0), Event(2.5, 0.25)
+RECIPE = {"method": "ldpdc", "fields": {"per_class": 10, "ridge": 1e-6}}
+HERE = Path(__file__).resolve().parent
+
+
+def start(folder, **changes):
+    return RunLedger.open(folder, **{"recipe": RECIPE, "schedule": SCHEDULE, "digest": b"d" * 32} | changes)
+
+
+def mode(path):
+    return stat.S_IMODE(os.stat(path).st_mode)
+
+
+def child(code, *arguments, **options):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE.parents[1] / "src"), str(HERE)])}
+    return subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], env=environment, text=True, **options)
+
+
+class TestCommit:
+    def test_what_is_handed_out_is_what_is_read_back(self):
+        value = np.array([[1.0, -2.5], [np.pi, 1e300]])
+        with start(":memory:") as ledger:
+            stored = ledger.commit(0, FULL, value, 4.0, b"params")
+            value[0, 0] = 99.0
+            for release in (stored, ledger.lookup(0)):
+                assert release.round == 0
+                assert release.value.dtype == np.float64
+                np.testing.assert_array_equal(release.value, [[1.0, -2.5], [np.pi, 1e300]])
+                assert (release.stddev, release.event, release.params) == (4.0, FULL, b"params")
+                assert release.value.flags.writeable
+
+    @pytest.mark.parametrize(
+        "value", [np.array(7), np.zeros((0, 3)), np.arange(6, dtype=np.int64)[::2], np.ones((2, 2), ">f4")]
+    )
+    def test_dtype_and_shape_survive(self, value):
+        with start(":memory:") as ledger:
+            stored = ledger.commit(0, FULL, value, 1.0).value
+        assert (stored.dtype, stored.shape) == (value.dtype, value.shape)
+        np.testing.assert_array_equal(stored, value)
+
+    def test_lookup_of_an_uncommitted_round_is_none(self):
+        with start(":memory:") as ledger:
+            assert ledger.lookup(0) is None
+            assert ledger.resume_at == 0
+
+    def test_events_follow_the_schedule(self):
+        with start(":memory:") as ledger:
+            for round in range(5):
+                ledger.commit(round, SCHEDULE.event(round), np.zeros(2), 1.0)
+            assert ledger.events() == (FULL, FULL, SAMPLED, SAMPLED, SAMPLED)
+            assert ledger.resume_at == 5
+
+    @pytest.mark.parametrize(
+        ("round", "event", "message"),
+        [
+            (0, FULL, "Round 0 is committed already: it is replayed, never drawn again."),
+            (2, SAMPLED, "Expected round 1 next; got round 2."),
+            (5, SAMPLED, "Round 5 is not in the schedule of 5 rounds."),
+            (1, SAMPLED, "The event of round 1 deviates from the schedule"),
+            (1, Event(np.nextafter(4.0, 0.0)), "The event of round 1 deviates from the schedule"),
+        ],
+    )
+    def test_deviations_are_refused_and_leave_no_trace(self, round, event, message):
+        with start(":memory:") as ledger:
+            ledger.commit(0, FULL, np.zeros(2), 1.0)
+            with pytest.raises(LedgerError, match=message):
+                ledger.commit(round, event, np.ones(2), 1.0)
+            assert ledger.resume_at == 1
+            np.testing.assert_array_equal(ledger.lookup(0).value, [0.0, 0.0])
+
+    @pytest.mark.parametrize("stddev", [0.0, -1.0, math.inf, math.nan])
+    def test_stddev_must_be_positive(self, stddev):
+        with start(":memory:") as ledger, pytest.raises(LedgerError, match="Expected 0 < stddev="):
+            ledger.commit(0, FULL, np.zeros(2), stddev)
+
+    def test_objects_are_refused(self):
+        with start(":memory:") as ledger, pytest.raises(LedgerError, match="value of numbers; got dtype object"):
+            ledger.commit(0, FULL, np.array([object()]), 1.0)
+
+    def test_a_ledger_that_cannot_be_written_says_so(self):
+        with start(":memory:") as ledger:
+            ledger._db.execute("PRAGMA query_only = 1")
+            with pytest.raises(LedgerError, match="Round 0 could not be written to the ledger"):
+                ledger.commit(0, FULL, np.zeros(2), 1.0)
+
+    def test_a_failed_insert_rolls_everything_back(self):
+        with start(":memory:") as ledger:
+            with pytest.raises(LedgerError, match="could not be written"):
+                ledger.commit(0, FULL, np.zeros(2), 1.0, params=object())
+            assert ledger.resume_at == 0
+            ledger.commit(0, FULL, np.ones(2), 1.0)
+
+    def test_dropped_values_keep_their_events(self):
+        with start(":memory:") as ledger:
+            for round in range(3):
+                ledger.commit(round, SCHEDULE.event(round), np.full(2, float(round)), 1.0, b"p")
+            ledger.drop_values(before=2)
+            assert ledger.events() == (FULL, FULL, SAMPLED)
+            with pytest.raises(LedgerError, match="The value of round 1 was dropped after its checkpoint"):
+                ledger.lookup(1)
+            np.testing.assert_array_equal(ledger.lookup(2).value, [2.0, 2.0])
+            with pytest.raises(LedgerError, match="committed already"):
+                ledger.commit(1, FULL, np.zeros(2), 1.0)
+
+
+class TestFolder:
+    def test_modes_are_the_owners(self, tmp_path):
+        folder = tmp_path / "a" / "demo.run"
+        key = RunLedger.digest_key(folder)
+        with start(folder) as ledger:
+            ledger.commit(0, FULL, np.zeros(2), 1.0)
+            assert mode(folder) == 0o700
+            names = {path.name: mode(path) for path in folder.iterdir()}
+            assert names.keys() >= {"key", "lock", "ledger.sqlite", "ledger.sqlite-wal"}
+            assert set(names.values()) == {0o600}
+        assert len(key) == 32
+
+    def test_an_open_folder_is_closed(self, tmp_path):
+        tmp_path.chmod(0o755)
+        start(tmp_path).close()
+        assert mode(tmp_path) == 0o700
+
+    def test_durability_settings(self, tmp_path):
+        with start(tmp_path / "run") as ledger:
+            settings = [ledger._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
+            assert settings == ["wal", 2]
+            assert ledger._db.execute("PRAGMA fullfsync").fetchone()[0] == 1
+
+    def test_the_key_is_made_once(self, tmp_path):
+        key = RunLedger.digest_key(tmp_path)
+        assert RunLedger.digest_key(tmp_path) == key
+        assert key != RunLedger.digest_key(tmp_path / "other")
+        assert len(RunLedger.digest_key(":memory:")) == 32
+        assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["key"]
+
+    def test_a_damaged_key_is_refused(self, tmp_path):
+        (tmp_path / "key").write_bytes(b"short")
+        with pytest.raises(LedgerError, match="a key of 32 bytes; it is damaged"):
+            RunLedger.digest_key(tmp_path)
+
+    def test_a_file_in_the_place_of_the_folder(self, tmp_path):
+        (tmp_path / "demo.run").write_text("")
+        with pytest.raises(LedgerError, match="The run's folder cannot be made"):
+            start(tmp_path / "demo.run")
+
+    def test_a_file_that_is_no_ledger(self, tmp_path):
+        (tmp_path / "ledger.sqlite").write_text("no database at all" * 100)
+        with pytest.raises(LedgerError, match=r"ledger\.sqlite is not a ledger"):
+            start(tmp_path)
+        start(tmp_path, overwrite=True).close()
+        assert (tmp_path / "ledger-001.sqlite").read_text() == "no database at all" * 100
+
+    def test_another_kind_of_database(self, tmp_path):
+        db = sqlite3.connect(tmp_path / "ledger.sqlite")
+        db.execute("CREATE TABLE other (a)")
+        db.close()
+        with pytest.raises(LedgerError, match="another kind or version of ledger"):
+            start(tmp_path)
+        with pytest.raises(LedgerError, match="another kind or version of ledger"):
+            RunLedger.read(tmp_path)
+
+
+class TestResume:
+    def test_the_same_run_goes_on(self, tmp_path):
+        with start(tmp_path) as first:
+            first.commit(0, FULL, np.array([1.5]), 1.0, b"p")
+        with start(tmp_path) as second:
+            assert second.run_id == first.run_id
+            assert second.resume_at == 1
+            assert second.lookup(0).value[0] == 1.5
+            second.commit(1, FULL, np.array([2.5]), 1.0)
+        assert RunLedger.read(tmp_path).events == (FULL, FULL)
+
+    @pytest.mark.parametrize(
+        ("changes", "differ"),
+        [
+            ({"recipe": RECIPE | {"method": "other"}}, "its recipe differ"),
+            ({"schedule": Schedule(SCHEDULE.stages, (4.0, 2.6), Budget(1.0))}, "its schedule differ"),
+            ({"digest": b"e" * 32}, "its records differ"),
+            ({"recipe": {}, "digest": b"e" * 32}, "its recipe and records differ"),
+        ],
+    )
+    def test_another_run_is_refused_by_what_differs(self, tmp_path, changes, differ):
+        start(tmp_path).close()
+        with pytest.raises(LedgerError, match=f"{differ}.*--overwrite archives it") as caught:
+            start(tmp_path, **changes)
+        assert "dddd" not in str(caught.value)
+        assert "eeee" not in str(caught.value)
+        assert (b"d" * 32).hex() not in str(caught.value)
+        start(tmp_path).close()
+
+    def test_overwrite_archives_and_never_deletes(self, tmp_path):
+        runs = []
+        for number in range(3):
+            with start(tmp_path, recipe={"number": number}, overwrite=True) as ledger:
+                runs.append(ledger.run_id)
+                ledger.commit(0, FULL, np.array([float(number)]), 1.0)
+        assert len(set(runs)) == 3
+        for number, name in ((0, "ledger-001.sqlite"), (1, "ledger-002.sqlite"), (2, "ledger.sqlite")):
+            db = sqlite3.connect(tmp_path / name)
+            assert json.loads(db.execute("SELECT recipe FROM run").fetchone()[0]) == {"number": number}
+            assert np.frombuffer(db.execute("SELECT value FROM rounds").fetchone()[0])[0] == number
+            db.close()
+        assert mode(tmp_path / "ledger-001.sqlite") == 0o600
+
+    def test_records_may_be_stated_later(self, tmp_path):
+        with start(tmp_path, digest=None) as ledger:
+            ledger.bind(b"d" * 32)
+            ledger.commit(0, FULL, np.zeros(1), 1.0)
+        with start(tmp_path, digest=None) as ledger:
+            with pytest.raises(LedgerError, match="Expected the records of this run to be stated"):
+                ledger.commit(1, FULL, np.zeros(1), 1.0)
+            with pytest.raises(LedgerError, match="its records differ"):
+                ledger.bind(b"e" * 32)
+            ledger.bind(b"d" * 32)
+            ledger.commit(1, FULL, np.zeros(1), 1.0)
+
+    def test_records_cannot_be_stated_after_a_release(self, tmp_path):
+        with start(tmp_path, digest=None) as ledger:
+            ledger.commit(0, FULL, np.zeros(1), 1.0)
+            with pytest.raises(LedgerError, match="its records differ"):
+                ledger.bind(b"d" * 32)
+
+    def test_a_recipe_that_is_not_json(self):
+        with pytest.raises(LedgerError, match="The recipe cannot be written as JSON"):
+            start(":memory:", recipe={"a": object()})
+
+
+class TestRead:
+    def test_reads_beside_a_running_process(self, tmp_path):
+        with start(tmp_path) as ledger:
+            ledger.commit(0, FULL, np.zeros(1), 1.0)
+            record = RunLedger.read(tmp_path)
+            assert (record.recipe, record.schedule, record.events) == (RECIPE, SCHEDULE, (FULL,))
+
+    def test_there_is_none(self, tmp_path):
+        with pytest.raises(LedgerError, match="There is no ledger at"):
+            RunLedger.read(tmp_path)
+
+    def test_a_damaged_one(self, tmp_path):
+        with start(tmp_path) as ledger:
+            ledger._db.execute("UPDATE run SET schedule = '{}'")
+        with pytest.raises(LedgerError, match="is damaged"):
+            RunLedger.read(tmp_path)
+        (tmp_path / "ledger.sqlite").write_text("no database at all" * 100)
+        with pytest.raises(LedgerError, match="is not a ledger"):
+            RunLedger.read(tmp_path)
+
+
+HOLDER = """
+import sys
+from test_ledger import start
+with start(sys.argv[1]):
+    print("open", flush=True)
+    sys.stdin.read()
+"""
+COMMITTER = """
+import sys
+import numpy as np
+from test_ledger import LONG, start
+with start(sys.argv[1], schedule=LONG) as ledger:
+    print("open", flush=True)
+    while True:
+        t = ledger.resume_at
+        ledger.commit(t, LONG.event(t), np.full(5000, float(t)), 1.0, bytes(20000))
+        print(t, flush=True)
+        if t % 7 == 6:
+            ledger.drop_values(before=t - 3)
+"""
+LONG = Schedule((Stage(1_000_000),), (4.0,), Budget(1.0))
+
+
+class TestProcesses:
+    def test_a_second_process_is_told_in_one_sentence(self, tmp_path):
+        holder = child(HOLDER, tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        try:
+            assert holder.stdout.readline() == "open\n"
+            with pytest.raises(LedgerError, match=r"^Another process is using .*: wait until it ends\.$"):
+                start(tmp_path)
+            with pytest.raises(LedgerError, match="Another process is using"):
+                start(tmp_path, overwrite=True)
+            assert not (tmp_path / "ledger-001.sqlite").exists()
+        finally:
+            holder.communicate("", timeout=60)
+        start(tmp_path).close()
+
+    def test_a_second_opening_in_this_process_too(self, tmp_path):
+        with start(tmp_path), pytest.raises(LedgerError, match="Another process is using"):
+            start(tmp_path)
+
+    def test_a_refused_opening_frees_the_lock(self, tmp_path):
+        start(tmp_path).close()
+        with pytest.raises(LedgerError, match="its recipe differ"):
+            start(tmp_path, recipe={})
+        ledger = start(tmp_path)
+        ledger.close()
+        ledger.close()
+
+    def test_a_killed_run_keeps_every_round_once(self, tmp_path):
+        rng = np.random.default_rng(0)
+        seen = -1
+        for _ in range(12):
+            process = child(COMMITTER, tmp_path, stdout=subprocess.PIPE)
+            assert process.stdout.readline() == "open\n"
+            time.sleep(rng.uniform(0.0, 0.15))
+            process.send_signal(signal.SIGKILL)
+            printed = process.communicate(timeout=60)[0].splitlines()
+            assert process.returncode == -signal.SIGKILL
+            seen = max([seen, *map(int, printed)])
+            with start(tmp_path, schedule=LONG) as ledger:
+                rows = ledger._db.execute("SELECT round, LENGTH(value), LENGTH(params) FROM rounds ORDER BY round")
+                rounds, values, params = zip(*rows.fetchall(), strict=True) if ledger.resume_at else ((), (), ())
+                assert rounds == tuple(range(len(rounds)))
+                assert seen + 1 <= len(rounds) <= seen + 2
+                seen = len(rounds) - 1
+                assert set(zip(values, params, strict=True)) <= {(40000, 20000), (None, None)}
+                if rounds:
+                    assert set(ledger.lookup(rounds[-1]).value) == {float(rounds[-1])}
+        assert seen > 12
+
+
+def full(epsilon, delta=1e-5, adjacency="add-remove", rounds=1):
+    return calibrate((Stage(rounds),), Budget(epsilon, delta, adjacency))
+
+
+def composed(*schedules):
+    return gaussian_epsilon(
+        1.0 / math.sqrt(sum(rounds / e.noise_multiplier**2 for s in schedules for rounds, e in s.groups)), 1e-5
+    )
+
+
+class TestDataset:
+    def test_runs_are_composed(self, tmp_path):
+        ledger = DatasetLedger(tmp_path / "mnist.ledger", cap=3.0)
+        assert ledger.reserve("a", "first", full(1.0), "2026-01-02") == pytest.approx(1.0, abs=1e-8)
+        spent = ledger.reserve("b", "second", full(1.0, rounds=7))
+        assert spent == pytest.approx(composed(full(1.0), full(1.0)), abs=1e-9)
+        assert spent == pytest.approx(1.46517, abs=1e-5)
+        summary = ledger.summary()
+        assert [(run.run_id, run.label) for run in summary.runs] == [("a", "first"), ("b", "second")]
+        assert summary.runs[0].date == "2026-01-02"
+        assert len(summary.runs[1].date) == 10
+        assert (summary.cap, summary.delta, summary.adjacency) == (3.0, 1e-5, "add-remove")
+        assert summary.spent == spent
+        assert mode(tmp_path / "mnist.ledger") == 0o600
+
+    def test_what_is_left_fits_and_no_more(self, tmp_path):
+        ledger = DatasetLedger(tmp_path / "ledger", cap=3.0)
+        ledger.reserve("a", "", full(1.0))
+        left = ledger.summary().left
+        assert left > 3.0 - 1.0 + 0.5
+        assert composed(full(1.0), full(left)) <= 3.0
+        assert composed(full(1.0), full(left + 6e-4)) > 3.0
+        ledger.reserve("b", "", full(left))
+        assert ledger.summary().left < 0.05
+
+    def test_the_cap_is_held(self, tmp_path):
+        ledger = DatasetLedger(tmp_path / "ledger", cap=1.4)
+        ledger.reserve("a", "", full(1.0))
+        with pytest.raises(LedgerError, match=r"would have spent epsilon=1\.46517, over the cap of 1\.4"):
+            ledger.reserve("b", "", full(1.0))
+        assert [run.run_id for run in ledger.summary().runs] == ["a"]
+
+    def test_a_run_of_exactly_the_cap_fits(self, tmp_path):
+        ledger = DatasetLedger(tmp_path / "ledger", cap=1.0)
+        assert ledger.reserve("a", "", full(1.0, rounds=10)) <= 1.0
+        assert ledger.summary().left == 0.0
+
+    def test_a_resumed_run_pays_nothing_again(self, tmp_path):
+        ledger = DatasetLedger(tmp_path / "ledger", cap=1.0)
+        spent = ledger.reserve("a", "", full(1.0))
+        assert ledger.reserve("a", "", full(1.0)) == spent
+        assert len(ledger.summary().runs) == 1
+        with pytest.raises(LedgerError, match=r"Run a is in .* with another schedule"):
+            ledger.reserve("a", "", full(0.5))
+
+    def test_sampled_runs(self, tmp_path):
+        ledger = DatasetLedger(tmp_path / "ledger", cap=2.0)
+        sampled = Schedule((Stage(50, sampling_prob=0.1),), (2.0,), Budget(2.0))
+        first = ledger.reserve("a", "", sampled)
+        assert first == pytest.approx(sampled.epsilon(1e-5))
+        both = [*sampled.groups, *full(1.0).groups]
+        spent = ledger.reserve("b", "", full(1.0))
+        assert first < epsilon_lower_bound(both, 1e-5) <= spent <= epsilon_rdp(both, 1e-5)
+        left = ledger.summary().left
+        with pytest.raises(LedgerError, match="over the cap"):
+            ledger.reserve("c", "", full(left + 1e-3))
+        assert spent < ledger.reserve("c", "", full(left)) <= 2.0
+
+    def test_delta_is_the_first_runs(self, tmp_path):
+        ledger = DatasetLedger(tmp_path / "ledger")
+        ledger.reserve("a", "", full(1.0))
+        second = full(1.0, delta=1e-7)
+        assert ledger.reserve("b", "", second) == pytest.approx(composed(full(1.0), second), abs=1e-9)
+        assert ledger.summary().delta == 1e-5
+        assert ledger.summary().left is None
+
+    def test_another_relation_is_refused(self, tmp_path):
+        ledger = DatasetLedger(tmp_path / "ledger")
+        ledger.reserve("a", "", full(1.0))
+        with pytest.raises(LedgerError, match="protect add-remove; one of another relation cannot join"):
+            ledger.reserve("b", "", full(1.0, adjacency="replace-one"))
+        assert len(ledger.summary().runs) == 1
+
+    def test_another_cap_is_refused(self, tmp_path):
+        DatasetLedger(tmp_path / "ledger", cap=3.0).reserve("a", "", full(1.0))
+        for cap in (2.0, 4.0):
+            with pytest.raises(LedgerError, match=rf"was made with, 3\.0; got cap={cap}"):
+                DatasetLedger(tmp_path / "ledger", cap=cap).reserve("b", "", full(0.1))
+        DatasetLedger(tmp_path / "ledger").reserve("b", "", full(0.1))
+        assert DatasetLedger(tmp_path / "ledger").summary().cap == 3.0
+
+    def test_a_cap_cannot_be_added_later(self, tmp_path):
+        DatasetLedger(tmp_path / "ledger").reserve("a", "", full(1.0))
+        with pytest.raises(LedgerError, match=r"was made with, None; got cap=3\.0"):
+            DatasetLedger(tmp_path / "ledger", cap=3.0).summary()
+
+    def test_a_run_without_guarantee(self, tmp_path):
+        capped = DatasetLedger(tmp_path / "capped", cap=3.0)
+        with pytest.raises(LedgerError, match="A run without a privacy guarantee cannot join"):
+            capped.reserve("a", "kip", None)
+        assert capped.summary().left == 3.0
+        ledger = DatasetLedger(tmp_path / "open")
+        assert ledger.reserve("a", "kip", None) == math.inf
+        assert ledger.reserve("b", "", full(1.0)) == math.inf
+        assert ledger.summary().spent == math.inf
+        assert ledger.summary().runs[0].schedule is None
+
+    @pytest.mark.parametrize("cap", [0.0, -1.0, math.inf, math.nan])
+    def test_a_cap_is_positive_and_finite(self, cap, tmp_path):
+        with pytest.raises(LedgerError, match="Expected 0 < cap="):
+            DatasetLedger(tmp_path / "ledger", cap=cap)
+
+    def test_no_ledger(self, tmp_path):
+        with pytest.raises(LedgerError, match="There is no ledger at"):
+            DatasetLedger(tmp_path / "ledger").summary()
+        assert not (tmp_path / "ledger").exists()
+
+    def test_no_such_folder(self, tmp_path):
+        with pytest.raises(LedgerError, match="cannot be opened"):
+            DatasetLedger(tmp_path / "none" / "ledger").reserve("a", "", full(1.0))
+
+    def test_a_runs_ledger_is_another_kind(self, tmp_path):
+        start(tmp_path).close()
+        with pytest.raises(LedgerError, match="another kind or version of ledger"):
+            DatasetLedger(tmp_path / "ledger.sqlite").reserve("a", "", full(1.0))
+
+    def test_a_damaged_ledger(self, tmp_path):
+        DatasetLedger(tmp_path / "ledger").reserve("a", "", full(1.0))
+        db = sqlite3.connect(tmp_path / "ledger")
+        db.execute("DROP TABLE runs")
+        db.close()
+        with pytest.raises(LedgerError, match="cannot be used as a ledger"):
+            DatasetLedger(tmp_path / "ledger").summary()
+
+    def test_a_damaged_run(self, tmp_path):
+        DatasetLedger(tmp_path / "ledger").reserve("a", "", full(1.0))
+        db = sqlite3.connect(tmp_path / "ledger")
+        with db:
+            db.execute("UPDATE runs SET schedule = '{}'")
+        db.close()
+        with pytest.raises(LedgerError, match="a run in it has no schedule"):
+            DatasetLedger(tmp_path / "ledger").summary()
+
+    def test_a_cost_that_cannot_be_composed(self, tmp_path):
+        ledger = DatasetLedger(tmp_path / "ledger")
+        ledger.reserve("a", "", full(1.0, delta=1e-12))
+        with pytest.raises(LedgerError, match="cannot be composed"):
+            ledger.reserve("b", "", Schedule((Stage(5, sampling_prob=0.1),), (2.0,), Budget(1.0)))
+
+    def test_two_processes_cannot_both_take_the_last_of_it(self, tmp_path):
+        code = (
+            "import sys\n"
+            "from test_ledger import DatasetLedger, LedgerError, full\n"
+            "try:\n"
+            "    DatasetLedger(sys.argv[1], cap=1.4).reserve(sys.argv[2], '', full(1.0))\n"
+            "    print('paid')\n"
+            "except LedgerError:\n"
+            "    print('refused')\n"
+        )
+        runs = [child(code, tmp_path / "ledger", name, stdout=subprocess.PIPE) for name in "ab"]
+        assert sorted(run.communicate(timeout=120)[0].strip() for run in runs) == ["paid", "refused"]

@@ -1,0 +1,116 @@
+"""The driver: what a certificate says of a linear query's arithmetic, and how recipes are written down."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import contract
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from contract import make_records
+
+from dpdistill import run
+from dpdistill.accounting.schedule import Budget
+from dpdistill.certificate.build import read_certificate
+from dpdistill.certificate.verify import verify
+from dpdistill.encode.scattering import ScatterNet
+from dpdistill.kernels.fc_ntk import FCNTK
+from dpdistill.kernels.feature import FeatureKernel
+from dpdistill.ledger.run import RunLedger
+from dpdistill.method import Distilled, finish_field, release_field, to_json
+from dpdistill.private.linear import SLACK_TEXT
+from dpdistill.query import Stage
+
+RECORDS, BUDGET = make_records(30), Budget(3.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sums:
+    """Two noised sums of all records, and their signs as a set: with a linear query, or without."""
+
+    linear: int = release_field(1, "whether the query is linear")
+    turned: int = finish_field(0, "whether the signs are turned")
+
+    title = "Sums"
+    name = "two-sums"
+
+    def plan(self):
+        return (Stage(2),)
+
+    def init(self, key, schema, public=None):
+        return np.zeros((2, 64))
+
+    def ask(self, state):
+        query = contract.FlatLinear(clip_norm=2.0) if self.linear else contract.FlatQuery(2.0, by_class=False)
+        return query, jnp.ones(())
+
+    def tell(self, state, release):
+        return np.concatenate([state[1:], release.value[None]])
+
+    def finish(self, state, schema, progress=None):
+        X = np.sign(state + 0.5).reshape(2, 8, 8, 1) * (-1 if self.turned else 1)
+        return Distilled(X.astype(np.float32), np.array([0, 1], np.int32), schema)
+
+
+def slack_of(result, folder) -> Any:
+    """What the saved certificate says, once it is verified."""
+    result.save(folder)
+    assert verify(folder, Sums().plan()).passed
+    return read_certificate(folder)["slack"]
+
+
+@pytest.mark.parametrize(("linear", "expected"), [(1, SLACK_TEXT), (0, None)])
+class TestSlack:
+    def test_of_a_run_and_of_its_releases_used_again(self, linear, expected, tmp_path):
+        method = Sums(linear=linear)
+        result = run.distill(RECORDS, method, BUDGET, run_dir=tmp_path / "a.run")
+        assert slack_of(result, tmp_path / "a") == expected
+        assert RunLedger.read(tmp_path / "a.run").recipe["method"] == "two-sums"
+        again = run.finish_again(tmp_path / "a.run", Sums(linear=linear, turned=1))
+        assert slack_of(again, tmp_path / "b") == expected
+        np.testing.assert_array_equal(again.X, -result.X)
+
+    def test_of_a_run_that_goes_on(self, linear, expected, tmp_path):
+        method, settings = Sums(linear=linear), {"run_dir": tmp_path / "a.run"}
+
+        def stop(stage, done, total):
+            if done == 1:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            run.distill(RECORDS, method, BUDGET, progress=stop, **settings)
+        assert len(RunLedger.read(tmp_path / "a.run").events) == 1
+        result = run.distill(RECORDS, method, BUDGET, **settings)
+        assert slack_of(result, tmp_path / "a") == expected
+
+    def test_without_a_guarantee_there_is_none(self, linear, expected, tmp_path):
+        assert slack_of(run.distill_without_privacy(RECORDS, Sums(linear=linear)), tmp_path / "a") is None
+
+
+def test_fields_as_json():
+    kernel = FeatureKernel(ScatterNet(groups=27))
+    encoder = {"kind": "ScatterNet", "J": 2, "L": 8, "groups": 27, "per_position": False, "normalise": False}
+    assert to_json(kernel) == {"kind": "FeatureKernel", "encoder": encoder}
+    assert to_json((1, ("a", FCNTK(2, 1.0, 0.0)), None)) == [
+        1, ["a", {"kind": "FCNTK", "depth": 2, "w_std": 1.0, "b_std": 0.0}], None,
+    ]  # fmt: skip
+    assert to_json(FCNTK) is FCNTK
+    assert json.loads(json.dumps(to_json(kernel))) == to_json(kernel)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernels:
+    kernel: Any = release_field(FCNTK(2), "a kernel")
+    strategies: tuple[str, ...] = release_field(("crop",), "words")
+
+
+def test_a_recipe_names_what_differs_from_the_defaults():
+    same, other = Kernels(kernel=FCNTK(2), strategies=("crop",)), Kernels(kernel=FCNTK(2, b_std=0.0))
+    assert run.recipe_of(same, 3)["changed"] == []
+    assert run.recipe_of(same, 3)["origin"] == "package default"
+    assert run.recipe_of(other, 3)["changed"] == ["kernel"]
+    assert run.recipe_of(other, 3)["origin"] == "caller changed kernel"
+    assert run.recipe_of(other, 3)["method"] == "kernels"
+    assert run.recipe_of(other, 3)["fields"]["kernel"] == {"kind": "FCNTK", "depth": 2, "w_std": 2**0.5, "b_std": 0.0}
+    assert run.recipe_of(other, 3)["fields"]["strategies"] == ["crop"]
