@@ -48,23 +48,24 @@ class LinearQuery(Query, Protocol):
     """A query whose per-record contributions are never formed; its norm bound carries a proof in the docstring.
 
     Each record is first brought to a few numbers, its coefficients. They are computed once, and the norm and the sum
-    are functions of them alone: what rounding did to them is the same in both.
+    are functions of them alone: what rounding did to them is the same in both. Coefficients and norm are those of ONE
+    record, and the curator maps them: no query can mix records but in the sum.
     """
 
     def prepare(self, params: Params) -> Params:
         """What the others below are given in the place of params: computed from them alone, once a release."""
         ...
 
-    def coefficients(self, params: Params, X: Array, y: Array) -> Any:
-        """What the contributions are made of: arrays of n rows, a row a record, in a pytree; in any precision."""
+    def coefficients(self, params: Params, x: Array, y: Array) -> Any:
+        """What the contribution of ONE record is made of: a pytree of arrays, in any precision."""
         ...
 
-    def norms(self, params: Params, coefficients: Any) -> Array:
-        """Proven upper bounds of the contributions' L2 norms, (n,), float64."""
+    def norm(self, params: Params, coefficients: Any) -> Array:
+        """A proven upper bound of ONE contribution's L2 norm, a float64 scalar."""
         ...
 
     def weighted_sum(self, params: Params, coefficients: Any, w: Array) -> Array:
-        """sum_i w_i contribution_i, float64."""
+        """sum_i w_i contribution_i, float64, from the coefficients of a block: arrays of a row a record."""
         ...
 
     @property

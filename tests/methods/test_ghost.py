@@ -2,6 +2,8 @@
 
 import dataclasses
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import contract
 import jax
@@ -23,13 +25,16 @@ from dpdistill.methods.kip_gradient import CountQuery, FCNTKGradient, FeatureGra
 from dpdistill.methods.matching import labels
 from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.methods.support import encode, fc_ntk_params, feature_params, pull_back
-from dpdistill.private import checks, linear
+from dpdistill.private import checks, programs
 from dpdistill.private.linear import release_linear, step_and_sensitivity
+from dpdistill.private.programs import Same
+from dpdistill.private.self_test import check_rows
 from dpdistill.query import LinearQuery
 from dpdistill.schema import Schema
 
 LINEAR, PLAIN = contract.linear_queries(), contract.plain_gradients()
 GREY = Schema((28, 28, 1), (0.0, 255.0), tuple("0123456789"))
+UNIT = Schema((28, 28, 1), (-1.0, 1.0), contract.NAMES)
 CLASSES, SUPPORT = 3, 6
 Y_S = labels(CLASSES, 2)
 
@@ -240,14 +245,6 @@ class TestPlainGradients:
 # Rows stay.
 
 
-def grey_records(n, seed=0):
-    """Grey images with flat parts, as digits have them."""
-    rng = np.random.default_rng(seed)
-    X = rng.integers(0, 256, (n, 28, 28, 1)) * (rng.random((n, 28, 28, 1)) < 0.4)
-    X[:, :, :6] = 0
-    return Records(X.astype(np.uint8), rng.integers(0, 10, n), GREY)
-
-
 def full_size(name):
     """A query with the numbers of a real run: 28 x 28 pixels, 3,969 features, 100 support records."""
     rng, y = np.random.default_rng(9), labels(10, 10)
@@ -260,29 +257,25 @@ def full_size(name):
     return FCNTKGradient(1e-6, FCNTK(), 1e-3, 100), fc_ntk_params(FCNTK(), X_s, y, 10, 1e-3)
 
 
-class TestRowsStay:
-    @pytest.mark.parametrize(("n", "block"), [(300, 128), (200, 100), (37, 16)])
+class TestRowsStandAlone:
+    @pytest.mark.parametrize("size", [128, 100, 16])
     @pytest.mark.parametrize("name", ["softmax", "features", "fc-ntk"])
-    def test_coefficients(self, name, n, block):
+    def test_at_full_size(self, name, size):
         query, params = full_size(name)
-        rng = np.random.default_rng(1)
-        X = np.abs(rng.normal(size=(n, 784 if name == "fc-ntk" else 3969)))
-        X = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(np.float32)
-        contract.check_coefficients_stay(query, params, X, rng.integers(0, 10, n), block)
+        rows: Any = SimpleNamespace(shape=(784 if name == "fc-ntk" else 3969,), classes=range(10))
+        check_rows(query, params, rows, size)
 
     @pytest.mark.parametrize("name", LINEAR)
-    def test_coefficients_of_small_queries(self, name):
-        query, params = LINEAR[name]
-        records = make_records(23)
-        contract.check_coefficients_stay(query, params, contract.rows_of(query, records), np.arange(23) % 3, 4)
+    def test_of_small_queries(self, name):
+        check_rows(*LINEAR[name], contract.SCHEMA, 4)
 
     @pytest.mark.parametrize("kind", [lambda net: net, Mirrored])
     def test_features(self, kind):
-        contract.check_features_stay(kind(ScatterNet(groups=27, normalise=True)), grey_records(40), 32)
+        contract.check_features(kind(ScatterNet(groups=27, normalise=True)), UNIT, 32, 40)
 
     def test_whitened_features(self, monkeypatch):
         monkeypatch.setattr(whitening, "PICTURES", 50)
-        contract.check_features_stay(WhiteScatterNet(strength=0.987), grey_records(40), 32)
+        contract.check_features(WhiteScatterNet(strength=0.987), UNIT, 32, 40)
 
 
 # Exact arithmetic.
@@ -333,7 +326,8 @@ class TestExactArithmetic:
         build, kernel = CASES[case]
         query, params, _ = build(kernel, ridge, X_s)
         with jax.enable_x64(True):
-            coefficients = jax.tree.map(np.asarray, query.coefficients(params, jnp.asarray(X), jnp.asarray(y)))
+            found = jax.vmap(query.coefficients, (None, 0, 0))(params, jnp.asarray(X), jnp.asarray(y))
+            coefficients = jax.tree.map(np.asarray, found)
         assert contract.check_error_bound(query, params, coefficients, shares(query, params, coefficients)) < 1e-2
 
     def test_of_features_that_cancel(self):
@@ -372,6 +366,6 @@ def test_a_form_that_fits_no_memory_is_refused():
 def test_plain_numbers_among_the_params_do_not_narrow():
     """A Python float beside float32 would round in float32, where the checks count on float64."""
     with jax.enable_x64(True):
-        (kept,) = jax.tree.leaves(linear.prepared(CountQuery(3), {"scale": 0.1}))
+        (kept,) = jax.tree.leaves(programs.prepared(Same(CountQuery(3)), {"scale": 0.1}))
         product = kept * np.float32(1 / 3)
     assert float(product) == 0.1 * float(np.float32(1 / 3))

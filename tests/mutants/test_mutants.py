@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import math
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -31,11 +32,11 @@ from dpdistill.evaluate import score
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods import dos, dp_kip
 from dpdistill.methods.kip_gradient import FCNTKGradient
-from dpdistill.methods.softmax import SoftmaxQuery
-from dpdistill.private import checks, curator, linear
+from dpdistill.private import checks, curator, linear, placed, programs
 from dpdistill.private.grid import Grid
 from dpdistill.private.noise import SeededEntropy, SystemEntropy
 from dpdistill.query import Release
+from dpdistill.run import driver
 from dpdistill.schema import Schema
 
 
@@ -66,9 +67,10 @@ def both(*patches: Any) -> contextlib.ExitStack:
 
 rounded_gaussian, poisson_coins = curator.rounded_gaussian, curator.poisson_coins
 draw_round, plain_sum, run_rounds = curator.Curator._draw, curator.Curator._sum, run.run_rounds
+release_linear = linear.release_linear
 compose, noise_for = accounting.compose, accounting.gaussian_noise_multiplier
-write, to_unit, commit = run.Result.save, Schema.to_unit, RunLedger.commit
-fc_ntk_norms, dp_kip_tell = FCNTKGradient.norms, dp_kip.DPKIP.tell
+write, to_unit, commit, take_rows = run.Result.save, Schema.to_unit, RunLedger.commit, Records.take
+fc_ntk_norm, dp_kip_tell = FCNTKGradient.norm, dp_kip.DPKIP.tell
 
 
 # Noise.
@@ -78,7 +80,7 @@ def cached_sum_noised_anew() -> Any:
     """DOSSER: the un-noised class sums are kept, and every step draws other noise on them."""
 
     def release(self: Any, t: int, query: Any, params: Any) -> Release:
-        shape = checks.check_query(query, params, self._records.schema)
+        shape = checks.check_query(query, params, self._schema)
         value, stddev = draw_round(self, t, query, params, shape)
         if self._ledger.lookup(t) is None:
             self._ledger.commit(t, self._schedule.event(t), value, stddev)
@@ -94,7 +96,7 @@ def another_value_is_committed() -> Any:
         stored = self._ledger.lookup(t)
         if stored is not None:
             return Release(stored.round, stored.value, stored.stddev, stored.event)
-        shape = checks.check_query(query, params, self._records.schema)
+        shape = checks.check_query(query, params, self._schema)
         value, stddev = draw_round(self, t, query, params, shape)
         self._ledger.commit(t, self._schedule.event(t), draw_round(self, t, query, params, shape)[0], stddev)
         return Release(t, value, stddev, self._schedule.event(t))
@@ -157,7 +159,7 @@ def private_counts_in_q() -> Any:
     """DOSSER: q = 50 / N_c, a function of the private class counts."""
 
     def draw(self: Any, t: int, query: Any, params: Any, shape: tuple[int, ...]) -> Any:
-        y = self._records.y
+        y = self._records._records.y
         q = self._schedule.event(t).sampling_prob * len(y) / 3 / np.bincount(y, minlength=3)[y]
 
         def coins(n: int, _: float, entropy: Any) -> np.ndarray:
@@ -199,41 +201,42 @@ def means_of_records() -> Any:
     def mean(self: Any, *arguments: Any) -> np.ndarray:
         return plain_sum(self, *arguments) // max(len(self._records), 1)
 
-    return swap(curator._Room, "_sum", mean)
+    return swap(curator.Curator, "_sum", mean)
 
 
 def nan_through_the_clip() -> Any:
     """v min(1, C / norm) of a NaN is a NaN, and so is a sum of floats."""
 
-    def total(self: Any, query: Any, rows_of: Any, indices: Any, shape: Any, *others: Any) -> np.ndarray:
-        v = to_unit(self._records.schema, self._records.X).reshape(-1, 64).astype(np.float64)
+    def total(self: Any, query: Any, *others: Any) -> np.ndarray:
+        records = self._records._records
+        v = to_unit(records.schema, records.X).reshape(-1, 64).astype(np.float64)
         norms = np.linalg.norm(v, axis=1, keepdims=True)
         clipped = v * np.minimum(1.0, 0.99 * query.clip_norm / np.maximum(norms, 1e-30))
-        K = contract.grid_of(query, np.float32(1.0), self._records.schema).K
+        K = contract.grid_of(query, np.float32(1.0), records.schema).K
         rows = np.rint(K * clipped / query.clip_norm)
-        return np.stack([rows[self._records.y == c].sum(0) for c in range(3)])
+        return np.stack([rows[records.y == c].sum(0) for c in range(3)])
 
-    return swap(curator._Room, "_sum", total)
+    return swap(curator.Curator, "_sum", total)
 
 
 def no_clip() -> Any:
     """Contributions as they come."""
 
     def rows(query: Any, params: Any, X: Any, y: Any, float_clip: Any, step: Any) -> Any:
-        return jnp.rint(jax.vmap(lambda x, c: query.contribution(params, x, c))(X, y) / step).astype(jnp.int32)
+        return jnp.rint(jax.vmap(lambda x, c: query.value.contribution(params, x, c))(X, y) / step).astype(jnp.int32)
 
-    return both(swap(curator, "_grid_rows", rows), swap(Grid, "admissible", lambda self, z: np.ones(len(z), bool)))
+    return both(swap(programs, "grid_rows", rows), swap(Grid, "admissible", lambda self, z: np.ones(len(z), bool)))
 
 
 def normalised_by_the_data_set() -> Any:
     """DP-KIP, PSG, MERF: mean and deviation of the private pixels, free of charge."""
 
-    def chunks(self: Any, indices: Any, size: int) -> Iterator:
+    def take(self: Any, rows: np.ndarray) -> Any:
         X = np.nan_to_num(np.asarray(self.X, np.float32), posinf=1.0, neginf=-1.0).clip(-1, 1)
         scaled = (X - X.mean()) / (X.std() + 1e-6) if len(X) else X
-        return Records._chunks(Records(scaled / 8.0, self.y, self.schema), indices, size, len(self))
+        return take_rows(Records(scaled / 8.0, self.y, self.schema), rows)
 
-    return swap(Records, "chunks", chunks)
+    return swap(Records, "take", take)
 
 
 def sums_kept_by_the_number_of_records() -> Any:
@@ -246,23 +249,23 @@ def sums_kept_by_the_number_of_records() -> Any:
             kept[key] = plain_sum(self, query, *others)
         return kept[key]
 
-    return swap(curator._Room, "_sum", total)
+    return swap(curator.Curator, "_sum", total)
 
 
 def encoder_of_batches() -> Any:
     """Batch normalisation: what an encoder makes of a record depends on the others in its batch."""
-    return swap(curator, "_encode_rows", lambda encoder, X: encoder(X))
+    return both(
+        swap(placed, "encode_rows", lambda encoder, X: encoder.value(X)), swap(curator, "check_rows", lambda *_: None)
+    )
 
 
 def known_labels_only_by_class() -> Any:
     """A record of an unknown label lands in the last class, as NumPy's y[-1] does."""
 
-    def total(self: Any, query: Any, rows_of: Any, *others: Any) -> np.ndarray:
-        y = np.where(self._records.y < 0, 2, self._records.y)
-        with swap(self, "_records", Records(self._records.X, y, self._records.schema)):
-            return plain_sum(self, query, rows_of, *others)
+    def total(self: Any, query: Any, params: Any, chunks: Any, *others: Any) -> np.ndarray:
+        return plain_sum(self, query, params, ((X, np.where(y < 0, 2, y)) for X, y in chunks), *others)
 
-    return swap(curator._Room, "_sum", total)
+    return swap(curator.Curator, "_sum", total)
 
 
 # Ghost clipping. Compiled functions are replaced by plain ones: the compiler would not see the mutant.
@@ -272,35 +275,46 @@ def weights_are_not_applied() -> Any:
     """Norms are computed, and gradients are added as they are: nothing is clipped."""
 
     def total(query: Any, params: Any, coefficients: Any, w: Any) -> Any:
-        return query.weighted_sum(params, coefficients, jnp.where(w > 0, 1.0, 0.0))
+        return query.value.weighted_sum(params, coefficients, jnp.where(w > 0, 1.0, 0.0))
 
-    return swap(linear, "_weighted_sum", total)
+    return swap(programs, "weighted_sum", total)
 
 
 def cross_term_is_forgotten() -> Any:
     """|D X_s|^2 + |c x|^2 in the place of |D X_s + c x|^2: a norm that is too small for half of the records."""
 
-    def norms(self: Any, params: Any, coefficients: Any) -> Any:
-        (X, r, beta, c, own, _), k1 = coefficients, params["k1"]
-        a, K, scale = r @ params["alpha"].T, X @ params["X_s"].T, 3 * X.shape[1]
+    def norm(self: Any, params: Any, coefficients: Any) -> Any:
+        (x, r, beta, c, own, _), k1 = coefficients, params["k1"]
+        a, K, scale = r @ params["alpha"].T, x @ params["X_s"].T, 3 * x.size
         cross = 2 * c * (own * K - beta * ((a * K) @ k1.T) - a * ((beta * K) @ k1.T))
-        squares = jnp.square(fc_ntk_norms(self, params, coefficients)) - cross.sum(1) / scale**2
-        return jnp.sqrt(jnp.maximum(squares, 0.0))
+        square = jnp.square(fc_ntk_norm(self, params, coefficients)) - cross.sum() / scale**2
+        return jnp.sqrt(jnp.maximum(square, 0.0))
 
-    plain = swap(linear, "_norms", lambda query, params, coefficients: query.norms(params, coefficients))
-    return both(plain, swap(FCNTKGradient, "norms", norms))
+    plain = swap(programs, "norms", lambda query, params, found: jax.vmap(query.value.norm, (None, 0))(params, found))
+    return both(plain, swap(FCNTKGradient, "norm", norm))
 
 
-def residuals_are_centred_over_the_batch() -> Any:
-    """Logits standardised over the batch: what is computed of a record depends on its neighbours."""
+def coefficients_are_centred_over_the_batch() -> Any:
+    """Residuals centred over the batch: what is computed of a record depends on its neighbours."""
 
-    def coefficients(self: Any, params: Any, X: Any, y: Any) -> Any:
-        logits = X @ params
-        residuals = jax.nn.softmax(logits - logits.mean(0)) - jax.nn.one_hot(y, self.classes)
-        return X.astype(jnp.float64), residuals.astype(jnp.float64)
+    def coefficients(query: Any, params: Any, X: Any, y: Any) -> Any:
+        phi, residuals = jax.vmap(query.value.coefficients, (None, 0, 0))(params, X, y)
+        return phi, residuals - residuals.mean(0)
 
-    plain = swap(linear, "_coefficients", lambda query, params, X, y: query.coefficients(params, X, y))
-    return both(plain, swap(SoftmaxQuery, "coefficients", coefficients))
+    return swap(programs, "coefficients", coefficients)
+
+
+def ghost_noise_scaled_to_the_clip_norm() -> Any:
+    """Noise for C in the place of Delta: 1.001 of the budget is spent, and nothing looks different."""
+
+    def release(query: Any, params: Any, chunks: Any, shape: Any, classes: int, sigma: float, entropy: Any) -> Any:
+        _, sensitivity = linear.step_and_sensitivity(query.clip_norm, math.prod(shape))
+        value, stddev = release_linear(
+            query, params, chunks, shape, classes, sigma * query.clip_norm / sensitivity, entropy
+        )
+        return value, stddev * sensitivity / query.clip_norm
+
+    return swap(curator, "release_linear", release)
 
 
 def adam_meets_its_own_epsilon() -> Any:
@@ -324,11 +338,11 @@ def records_are_seen(also: Callable[[Records, Any], None] = lambda records, prog
     """The driver's loop with a look at the records that it must not have."""
 
     def rounds(method: Any, asked: Any, *others: Any) -> Any:
-        SEEN.append(asked._records)
-        also(asked._records, others[-1])
+        SEEN.append(asked._records._records)
+        also(SEEN[-1], others[-1])
         return run_rounds(method, asked, *others)
 
-    return swap(run, "run_rounds", rounds)
+    return swap(driver, "run_rounds", rounds)
 
 
 def starts_from_real_images() -> Any:
@@ -377,7 +391,7 @@ def plain_sum_in_the_ledger() -> Any:
     def commit_both(self: Any, round: int, event: Any, value: Any, stddev: float, params: bytes = b"") -> Any:
         return commit(self, round, event, value, stddev, params + kept[-1].tobytes())
 
-    return both(swap(curator._Room, "_sum", total), swap(RunLedger, "commit", commit_both))
+    return both(swap(curator.Curator, "_sum", total), swap(RunLedger, "commit", commit_both))
 
 
 def loss_is_printed() -> Any:
@@ -432,13 +446,13 @@ def batch_size_is_warned_of() -> Any:
 def broken_records_are_warned_of() -> Any:
     """A helpful warning: so many records are not finite, and left out."""
 
-    def total(self: Any, query: Any, rows_of: Any, *others: Any) -> np.ndarray:
-        bad = int((~np.isfinite(self._records.X).all((1, 2, 3))).sum())
+    def total(self: Any, *others: Any) -> np.ndarray:
+        bad = int((~np.isfinite(self._records._records.X).all((1, 2, 3))).sum())
         if bad:
             warnings.warn(f"{bad} records are not finite.", stacklevel=2)
-        return plain_sum(self, query, rows_of, *others)
+        return plain_sum(self, *others)
 
-    return swap(curator._Room, "_sum", total)
+    return swap(curator.Curator, "_sum", total)
 
 
 def print_in_a_query() -> Any:
@@ -446,14 +460,14 @@ def print_in_a_query() -> Any:
     # Past the caches, which would go on accepting the query after the mutant is gone.
     cached = (checks._contribution_shape, checks._check_linear)
     uncached = [swap(checks, f.__name__, f.__wrapped__) for f in cached]
-    return both(*uncached, swap(checks, "_refuse_speech", lambda jaxpr: None))
+    return both(*uncached, swap(checks, "_refuse_side_effects", lambda jaxpr: None))
 
 
 def errors_with_a_traceback() -> Any:
     """An error after loading that names shapes, hence n."""
 
     def release(self: Any, t: int, query: Any, params: Any) -> Release:
-        shape = checks.check_query(query, params, self._records.schema)
+        shape = checks.check_query(query, params, self._schema)
         try:
             value, stddev = self._draw(t, query, params, shape)
         except Exception as error:
@@ -519,10 +533,11 @@ MUTANTS = [
     (normalised_by_the_data_set, contract.check_adversarial_records, "other than its own row"),
     (known_labels_only_by_class, contract.check_adversarial_records, "record of an unknown label"),
     (sums_kept_by_the_number_of_records, contract.check_replacements, "leaves the sum as it was"),
-    (encoder_of_batches, contract.check_encoders_see_one_record, "other than its own row"),
+    (encoder_of_batches, contract.check_encoders_see_one_record, "changes what the others contribute"),
     (weights_are_not_applied, contract.check_ghost_sensitivity, "record moves the sum by more than"),
     (cross_term_is_forgotten, contract.check_ghost_norms, "norm of a gradient is more than is stated"),
-    (residuals_are_centred_over_the_batch, contract.check_ghost_rows_stay, "depends on its place or neighbours"),
+    (coefficients_are_centred_over_the_batch, contract.check_ghost_rows_stand_alone, "depend on the records beside it"),
+    (ghost_noise_scaled_to_the_clip_norm, contract.check_ghost_noise_scale, "not that of the stated sensitivity"),
     (adam_meets_its_own_epsilon, contract.check_steps_without_the_clip_norm, "moves by less, or elsewhere"),
     (starts_from_real_images, only_releases_speak, "the images"),
     (raw_class_distribution, only_releases_speak, "labels are not the planned ones"),

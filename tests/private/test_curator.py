@@ -11,19 +11,29 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from contract import FlatQuery, NoNoise, ZeroQuery, full_batches, integer_sum, make_curator, make_records, memory_ledger
+from contract import (
+    FlatQuery,
+    Halve,
+    NoNoise,
+    ZeroQuery,
+    full_batches,
+    integer_sum,
+    known,
+    make_curator,
+    make_records,
+    memory_ledger,
+)
 
 from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.data.records import Records
 from dpdistill.ledger.database import LedgerError
-from dpdistill.private import curator
-from dpdistill.private.curator import Compute, Curator, CuratorError, NonPrivateCurator
+from dpdistill.private import checks, placed
+from dpdistill.private.checks import CuratorError
+from dpdistill.private.curator import Curator
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Stage
-from dpdistill.schema import Schema
 
 QUERIES = contract.method_queries()
-GREY = Schema((28, 28, 1), (-1.0, 1.0), contract.NAMES)
 
 
 @pytest.mark.parametrize("name", QUERIES)
@@ -35,8 +45,8 @@ class TestQueriesOfMethods:
         contract.check_replace_one(*QUERIES[name], make_records(6))
 
     @pytest.mark.parametrize("chunk", [4, 5])
-    def test_rows_stay_as_they_are(self, name, chunk):
-        contract.check_rows_stay(*QUERIES[name], known(12), chunk)
+    def test_one_record_less_at_real_places(self, name, chunk):
+        contract.check_places(*QUERIES[name], known(12), chunk)
 
     def test_the_sum_is_the_plain_sum(self, name):
         query, params = QUERIES[name]
@@ -54,21 +64,10 @@ class TestQueriesOfMethods:
     def test_value_and_shape(self, name):
         query, params = QUERIES[name]
         release = make_curator(make_records(5)).release(0, query, params)
-        assert release.value.shape == (3, *curator.check_query(query, params, contract.SCHEMA))
+        assert release.value.shape == (3, *checks.check_query(query, params, contract.SCHEMA))
         assert release.value.dtype == np.float64
         assert release.stddev == contract.NOISE * query.clip_norm
         assert (release.round, release.event) == (0, Event(contract.NOISE, 1.0))
-
-
-def known(n, schema=contract.SCHEMA):
-    records = make_records(n, schema=schema)
-    return Records(records.X, np.arange(n) % 3, schema)
-
-
-@pytest.mark.parametrize(("n", "chunk", "strategies"), [(130, 64, ()), (60, 48, ("rotate", "scale")), (20, 7, ())])
-def test_rows_of_a_wide_network_do_not_depend_on_their_place(n, chunk, strategies):
-    _, (query, params) = contract.asked(contract.tiny("dos", width=64, strategies=strategies), GREY)
-    contract.check_rows_stay(query, params, known(n, GREY), chunk, trials=1)
 
 
 def test_the_constant_coordinate_counts_records():
@@ -160,7 +159,7 @@ class TestRounds:
     def test_a_round_is_replayed_without_touching_a_record(self, monkeypatch):
         asked = make_curator(make_records(5))
         first = asked.release(0, FlatQuery(), 1.0)
-        monkeypatch.setattr(Records, "chunks", None)
+        monkeypatch.setattr(Records, "take", None)
         np.testing.assert_array_equal(asked.release(0, FlatQuery(), 1.0).value, first.value)
 
     def test_a_round_out_of_order_is_refused(self):
@@ -216,11 +215,11 @@ class TestRefusals:
     )
     def test_a_noise_without_a_grid_before_a_record_is_read(self, noise, message):
         with pytest.raises(CuratorError, match=message):
-            curator.check_query(FlatQuery(), 1.0, contract.SCHEMA, noise)
+            checks.check_query(FlatQuery(), 1.0, contract.SCHEMA, noise)
 
     @pytest.mark.parametrize("noise", [None, 2.0**-4, 1.0, 1e9])
     def test_what_has_a_grid_is_answered(self, noise):
-        assert curator.check_query(FlatQuery(), 1.0, contract.SCHEMA, noise) == (64,)
+        assert checks.check_query(FlatQuery(), 1.0, contract.SCHEMA, noise) == (64,)
         if noise is not None:
             assert make_curator(make_records(3), full_batches(1, noise)).release(0, FlatQuery(), 1.0).value.any()
 
@@ -328,21 +327,13 @@ class SpeakingEncoder:
         return speak(self.how, X)
 
 
-@dataclass(frozen=True)
-class Halve:
-    """An encoder whose arithmetic is exact."""
-
-    def __call__(self, X: Any) -> Any:
-        return X.reshape(X.shape[0], -1) / 2
-
-
 class TestErrors:
     @pytest.mark.parametrize(
         "error_in",
         [
             "dpdistill.private.curator.rounded_gaussian",
-            "dpdistill.private.curator._grid_rows",
-            "dpdistill.data.records.Records.chunks",
+            "dpdistill.private.programs.grid_rows",
+            "dpdistill.data.records.Records.take",
             "dpdistill.schema.Schema.to_unit",
         ],
     )
@@ -446,7 +437,7 @@ class TestEdges:
     def test_nothing_is_shown_and_nothing_is_pickled(self):
         contract.check_nothing_is_pickled()
         records = make_records(5)
-        for secret in (records, make_curator(records), NonPrivateCurator(records, [1.0], 0)):
+        for secret in (records, make_curator(records)):
             for refused in (pickle.dumps, copy.copy, copy.deepcopy):
                 with pytest.raises(TypeError, match=r"cannot be pickled or copied"):
                     refused(secret)
@@ -455,10 +446,10 @@ class TestEdges:
 
 class TestEncoder:
     def test_it_is_kept_and_gives_what_it_gave(self, monkeypatch):
-        calls, encode = [], curator._encode_rows
-        monkeypatch.setattr(curator, "_encode_rows", lambda *a: calls.append(1) or encode(*a))
+        calls, encode = [], placed.encode_rows
+        monkeypatch.setattr(placed, "encode_rows", lambda *a: calls.append(1) or encode(*a))
         records, schedule = make_records(11), full_batches(4)
-        asked = make_curator(records, schedule, NoNoise(), chunk=4)
+        asked = make_curator(records, schedule, NoNoise(places=range(11)), chunk=4)
         values = [asked.release(t, FlatQuery(encoder=Halve()), 1.0).value for t in range(4)]
         assert len(calls) == 3  # chunks, not chunks times rounds
         np.testing.assert_array_equal(values[0], values[3])
@@ -476,38 +467,3 @@ class TestEncoder:
     def test_its_records_move_by_the_clip_norm_too(self):
         contract.check_add_remove(FlatQuery(encoder=Halve()), 1.0, make_records(6))
         contract.check_replace_one(FlatQuery(encoder=Halve()), 1.0, make_records(6))
-
-
-class TestNonPrivate:
-    def test_plain_sums(self):
-        X = np.array(make_records(20).X)
-        X[3, 0, 0, 0] = np.nan
-        X[7] *= 100.0  # clamped by the bounds
-        records = Records(X, np.arange(20) % 4 - 1, contract.SCHEMA)
-        release = NonPrivateCurator(records, [1.0], 0, Compute(6)).release(0, FlatQuery(clip_norm=1e-9), 3.0)
-        rows = 3.0 * np.clip(X, -1, 1).reshape(20, -1)
-        kept = np.isfinite(rows).all(1)
-        plain = np.stack([rows[kept & (records.y == c)].sum(0, dtype=np.float64) for c in range(3)])
-        np.testing.assert_allclose(release.value, plain, rtol=1e-6, atol=1e-6)
-        assert (release.stddev, release.event, release.round) == (0.0, None, 0)
-
-    def test_a_lone_record_through_an_encoder(self):
-        records = known(3)
-        value = NonPrivateCurator(records, [1.0], 0).release(0, FlatQuery(encoder=Halve()), 2.0).value
-        np.testing.assert_allclose(value, records.X.reshape(3, -1), atol=1e-6)
-
-    def test_coins_follow_the_seed_and_the_round(self):
-        records = known(60)
-
-        def counts(seed, t):
-            asked = NonPrivateCurator(records, [0.5, 0.5], seed)
-            return asked.release(t, contract.CountQuery(), None).value.ravel().tolist()
-
-        assert counts(1, 0) == counts(1, 0)
-        assert len({tuple(counts(seed, t)) for seed in (1, 2, 3) for t in (0, 1)}) > 3
-        sizes = [sum(counts(seed, 0)) for seed in range(40)]
-        assert np.mean(sizes) == pytest.approx(30.0, abs=3.0)
-
-    def test_it_says_that_there_is_no_noise(self):
-        assert NonPrivateCurator(known(3), [1.0], 0).noise_kind == "none"
-        assert repr(NonPrivateCurator(known(3), [1.0], 0)) == "<NonPrivateCurator: nothing about its records is shown>"

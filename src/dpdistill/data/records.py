@@ -99,6 +99,25 @@ class Records:
             y[:valid] = self.y[rows]
             yield X, y, valid
 
+    def take(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The records of one chunk, scaled to [-1, 1] by the bounds.
+
+        Args:
+            rows: indices of records, (m,), int64; -1 is a placeholder.
+
+        Returns:
+            X (m, ...) of the schema's shape, float32, and y (m,), int64, -1 for placeholders. A row depends on its
+            record and its place among the m alone. Values that are not finite may be NaN.
+        """
+        kept = rows >= 0
+        raw = np.zeros((len(rows), *self.schema.raw_shape), self.X.dtype)
+        raw[kept] = self.X[rows[kept]]
+        with np.errstate(over="ignore", invalid="ignore"):
+            X = np.asarray(self.schema.to_unit(raw), np.float32)
+        y = np.full(len(rows), -1, np.int64)
+        y[kept] = self.y[rows[kept]]
+        return X, y
+
     @classmethod
     def from_arrays(
         cls,

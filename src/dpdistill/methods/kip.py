@@ -44,11 +44,11 @@ class BatchGradient:
     def prepare(self, params: Any) -> Any:
         return params
 
-    def coefficients(self, params: Any, X: Array, y: Array) -> tuple[Array, Array]:
-        return X, jax.nn.one_hot(y, params[1].shape[1], dtype=X.dtype)
+    def coefficients(self, params: Any, x: Array, y: Array) -> tuple[Array, Array]:
+        return x, jax.nn.one_hot(y, params[1].shape[1], dtype=x.dtype)
 
-    def norms(self, params: Any, coefficients: tuple[Array, Array]) -> Array:
-        return jnp.full(len(coefficients[0]), jnp.inf)
+    def norm(self, params: Any, coefficients: tuple[Array, Array]) -> Array:
+        return jnp.full((), jnp.inf)
 
     def weighted_sum(self, params: Any, coefficients: tuple[Array, Array], w: Array) -> Array:
         X, Y = coefficients

@@ -19,10 +19,10 @@ SIZE = 16
 """Rows of a part of the quadratic form below."""
 MOST_BYTES = 2**32
 """Memory that the quadratic form below, and making it, may take."""
-FLOOR = 2.0**-16
+FLOOR = 2.0**-10
 """A norm is taken to be at least this share of its terms, so that weights cannot blow rounding up."""
 MOST_TERMS = 10**6
-"""FLOOR^2 = 2^-32 is more than 2^-52 of so many terms, with 4 % to spare for products of errors."""
+"""FLOOR^2 = 2^-20 is far more than 2^-52 of so many terms."""
 
 
 def loss_of(kernel: Any, X_s: Array, Y_s: Array, ridge: float, x: Array, target: Array) -> Array:
@@ -55,11 +55,11 @@ class CountQuery:
     def prepare(self, params: Any) -> Any:
         return params
 
-    def coefficients(self, params: Any, X: Array, y: Array) -> Array:
+    def coefficients(self, params: Any, x: Array, y: Array) -> Array:
         return jax.nn.one_hot(y, self.classes, dtype=jnp.float64)
 
-    def norms(self, params: Any, coefficients: Array) -> Array:
-        return jnp.ones(len(coefficients))
+    def norm(self, params: Any, coefficients: Array) -> Array:
+        return jnp.ones(())
 
     def weighted_sum(self, params: Any, coefficients: Array, w: Array) -> Array:
         return w @ coefficients
@@ -106,9 +106,9 @@ class FeatureGradient:
     Guarantee:
         A function of the coefficients (phi, weight a, beta, weight), which count as exact. With
         T = (||a|| ||phi|| + ||S|| ||Phi_s||)^2, which is at least the sum of the absolute terms, the squared norm is
-        off by at most (2 m + d + 32) 2 u T, u = 2^-53; the bound adds 2^-32 T, which is more for 2 m + d <= MOST_TERMS.
-        Hence ||u|| is at least 2^-16 of the norms of its own terms in the eyes of the clip, and rounding a record's
-        share, at most (128 + m + 32) u of those norms, at most (128 + m + 32) 2^-37 C: error_bound.
+        off by at most (2 m + d + 32) 2 u T, u = 2^-53; the bound adds 2^-20 T, which is more for 2 m + d <= MOST_TERMS.
+        Hence ||u|| is at least 2^-10 of the norms of its own terms in the eyes of the clip, and rounding a record's
+        share, at most (128 + m + 32) u of those norms, at most (128 + m + 32) 2^-43 C: error_bound.
 
     Source: Vinaroz & Park, 2024 (DP-KIP-ScatterNet), algorithm 1; Goodfellow, 2015 (norms without gradients).
     """
@@ -139,19 +139,19 @@ class FeatureGradient:
     def prepare(self, params: Any) -> Any:
         return {**params, "K_ss": params["Phi_s"] @ params["Phi_s"].T}
 
-    def coefficients(self, params: Any, X: Array, y: Array) -> tuple[Array, ...]:
-        alpha, phi, weight = params["alpha"], X.astype(jnp.float64), params["weights"][y]
-        K_ts = phi @ params["Phi_s"].T
-        residuals = weight[:, None] * (K_ts @ alpha - target_of(y, alpha.shape[1], jnp.float64))
-        return phi, residuals @ alpha.T, K_ts @ params["inverse"], weight
+    def coefficients(self, params: Any, x: Array, y: Array) -> tuple[Array, ...]:
+        alpha, phi, weight = params["alpha"], x.astype(jnp.float64), params["weights"][y]
+        k = phi @ params["Phi_s"].T
+        r = weight * (k @ alpha - target_of(y, alpha.shape[1], jnp.float64))
+        return phi, r @ alpha.T, k @ params["inverse"], weight
 
-    def norms(self, params: Any, coefficients: tuple[Array, ...]) -> Array:
+    def norm(self, params: Any, coefficients: tuple[Array, ...]) -> Array:
         (phi, a, beta, weight), Phi = coefficients, params["Phi_s"]
         m, classes = params["alpha"].shape
-        K_ss, K_ts = params["K_ss"], phi @ Phi.T
+        K_ss, k = params["K_ss"], phi @ Phi.T
         dots = {"aa": _dot(a, a), "bb": _dot(beta, beta), "ab": _dot(a, beta), "xx": _dot(phi, phi)}
         Ka, Kb, nu = a @ K_ss, beta @ K_ss, self.ridge / m * dots["ab"]
-        aSk = dots["ab"] * _dot(a, K_ts) + dots["aa"] * _dot(beta, K_ts) + 2 * nu * _dot(a, K_ts)
+        aSk = dots["ab"] * _dot(a, k) + dots["aa"] * _dot(beta, k) + 2 * nu * _dot(a, k)
         KSS = dots["aa"] * _dot(beta, Kb) + dots["bb"] * _dot(a, Ka) + (2 * dots["ab"] + 8 * nu) * _dot(a, Kb)
         squares = dots["aa"] * dots["xx"] - 2 * aSk + KSS + 4 * nu**2 * jnp.trace(K_ss)
         size = 2 * (1 + self.ridge / m**0.5) * jnp.sqrt(dots["aa"] * dots["bb"])
@@ -192,8 +192,8 @@ class FCNTKGradient:
         in them. With |a| the product of |alpha| and |r| and
         R_s = |beta_s| (|k1| (|a| * ||x_j||))_s + |a_s| (|k1| (|beta| * ||x_j||))_s + |own_s| ||x_s|| + |c_s| ||x||,
         no term is left out of sum_s R_s^2, and the squared norm is off by at most
-        (m^2 + 8 m + 2 d + classes^2 + 64) u of it, u = 2^-53; the bound adds 2^-32 of it, which is more while the
-        bracket is at most 2 MOST_TERMS. A record's share is then rounded by at most (128 + 3 m + 64) 2^-37 C:
+        (m^2 + 8 m + 2 d + classes^2 + 64) u of it, u = 2^-53; the bound adds 2^-20 of it, which is more while the
+        bracket is at most 2 MOST_TERMS. A record's share is then rounded by at most (128 + 3 m + 64) 2^-43 C:
         error_bound (3 m >= 2 m + classes, one record a class at least).
 
     Source: Vinaroz & Park, 2024, algorithm 1, with the FC-NTK; the closed form is ours.
@@ -215,44 +215,42 @@ class FCNTKGradient:
         return (MOST_ROWS + 3 * self.support + 64) * ROUNDING / FLOOR * self.clip_norm
 
     def contribution(self, params: Any, x: Array, y: Array) -> Array:
-        X, r, beta, c, own, _ = (
-            row[0] for row in self._coefficients(params, x[None].astype(params["X_s"].dtype), y[None])
-        )
+        x, r, beta, c, own, _ = self._coefficients(params, x.astype(params["X_s"].dtype), y)
         a = params["alpha"] @ r
         D = -(jnp.outer(beta, a) + jnp.outer(a, beta)) * params["k1"] + jnp.diag(own)
-        return ((D @ params["X_s"] + jnp.outer(c, X)) / (params["alpha"].shape[1] * X.size)).ravel()
+        return ((D @ params["X_s"] + jnp.outer(c, x)) / (params["alpha"].shape[1] * x.size)).ravel()
 
     def prepare(self, params: Any) -> Any:
         G = params["X_s"] @ params["X_s"].T
         return {**params, "G": G, "T": _biquadratic_form(params["alpha"], params["k1"], G)}
 
-    def coefficients(self, params: Any, X: Array, y: Array) -> tuple[Array, ...]:
-        return self._coefficients(params, X.astype(jnp.float64), y)
+    def coefficients(self, params: Any, x: Array, y: Array) -> tuple[Array, ...]:
+        return self._coefficients(params, x.astype(jnp.float64), y)
 
-    def _coefficients(self, params: Any, X: Array, y: Array) -> tuple[Array, ...]:
-        X, X_s, alpha = X.reshape(len(X), -1), params["X_s"], params["alpha"]
-        d, m = X.shape[1], len(X_s)
-        xz, xx, zz = X @ X_s.T / d, _dot(X, X)[:, None] / d, _dot(X_s, X_s)[None, :] / d
-        K_ts, k1, k2 = derivatives(self.kernel, *jnp.broadcast_arrays(xz, xx, zz))
+    def _coefficients(self, params: Any, x: Array, y: Array) -> tuple[Array, ...]:
+        x, X_s, alpha = x.ravel(), params["X_s"], params["alpha"]
+        d, m = x.size, len(X_s)
+        xz, xx, zz = x @ X_s.T / d, _dot(x, x) / d, _dot(X_s, X_s) / d
+        k, k1, k2 = derivatives(self.kernel, *jnp.broadcast_arrays(xz, xx, zz))
         weight = params["weights"][y]
-        r = weight[:, None] * (K_ts @ alpha - target_of(y, alpha.shape[1], X.dtype))
-        a, beta = r @ alpha.T, K_ts @ params["inverse"]
+        r = weight * (k @ alpha - target_of(y, alpha.shape[1], x.dtype))
+        a, beta = r @ alpha.T, k @ params["inverse"]
         own = 2 * a * k2 - 2 * (beta * (a @ params["k2"].T) + a * (beta @ params["k2"].T))
-        own = own - 2 * (a * beta + self.ridge / m * _dot(a, beta)[:, None]) * params["k0"]
-        return X, r, beta, a * k1, own, weight
+        own = own - 2 * (a * beta + self.ridge / m * _dot(a, beta)) * params["k0"]
+        return x, r, beta, a * k1, own, weight
 
-    def norms(self, params: Any, coefficients: tuple[Array, ...]) -> Array:
-        (X, r, beta, c, own, weight), X_s, alpha = coefficients, params["X_s"], params["alpha"]
+    def norm(self, params: Any, coefficients: tuple[Array, ...]) -> Array:
+        (x, r, beta, c, own, weight), X_s, alpha = coefficients, params["X_s"], params["alpha"]
         k1 = params["k1"]
-        a, G, K = r @ alpha.T, params["G"], X @ X_s.T
-        lengths, length, Gk = jnp.sqrt(jnp.diag(G)), jnp.sqrt(_dot(X, X))[:, None], G * k1
+        a, G, K = r @ alpha.T, params["G"], x @ X_s.T
+        lengths, length, Gk = jnp.sqrt(jnp.diag(G)), jnp.sqrt(_dot(x, x)), G * k1
         squares = _biquadratic(params["T"], r, beta) + _dot(jnp.square(own), jnp.diag(G))
         squares -= 2 * _dot(own, beta * (a @ Gk.T) + a * (beta @ Gk.T))
         squares += 2 * _dot(c, own * K - beta * ((a * K) @ k1.T) - a * ((beta * K) @ k1.T))
-        squares += jnp.sum(jnp.square(c * length), 1)
+        squares += jnp.sum(jnp.square(c * length))
         a, beta, k1 = jnp.abs(r) @ jnp.abs(alpha).T, jnp.abs(beta), jnp.abs(k1)
         R = beta * ((a * lengths) @ k1.T) + a * ((beta * lengths) @ k1.T) + jnp.abs(own) * lengths + jnp.abs(c) * length
-        scale = alpha.shape[1] * X.shape[1]
+        scale = alpha.shape[1] * x.size
         return jnp.sqrt(jnp.maximum(squares, 0.0) + FLOOR**2 * _dot(R, R)) / (scale * weight)
 
     def weighted_sum(self, params: Any, coefficients: tuple[Array, ...], w: Array) -> Array:
@@ -299,12 +297,12 @@ def _biquadratic_form(alpha: Array, k1: Array, G: Array) -> list[Array]:
 
 
 def _biquadratic(form: list[Array], r: Array, beta: Array) -> Array:
-    """sum_cd r_c r_d beta^T T_cd beta, a record a row, (n,)."""
-    (c, d), total = np.triu_indices(r.shape[1]), jnp.zeros(len(r), r.dtype)
-    pairs = r[:, c] * r[:, d]
+    """sum_cd r_c r_d beta^T T_cd beta of one record."""
+    (c, d), total = np.triu_indices(len(r)), jnp.zeros((), r.dtype)
+    pairs = r[c] * r[d]
     for i, T in enumerate(form):
-        rows = beta[:, i * SIZE : i * SIZE + T.shape[1], None] * beta[:, None, i * SIZE :]
-        total += _dot(rows.reshape(len(r), -1) @ T.reshape(len(T), -1).T, pairs)
+        rows = beta[i * SIZE : i * SIZE + T.shape[1], None] * beta[i * SIZE :]
+        total += _dot(rows.ravel() @ T.reshape(len(T), -1).T, pairs)
     return total
 
 
@@ -317,5 +315,5 @@ def derivatives(kernel: FCNTK, xz: Array, xx: Array, zz: Array) -> tuple[Array, 
 
 
 def _dot(A: Array, B: Array) -> Array:
-    """Inner products of rows, (n,) or of matrices' last axis."""
+    """Inner product along the last axis."""
     return jnp.sum(A * B, -1)

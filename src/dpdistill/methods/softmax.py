@@ -30,7 +30,7 @@ class SoftmaxQuery:
     Guarantee:
         The norm is a closed form of the coefficients (phi_i, p_i - y_i): two sums of squares in float64, whose relative
         error is below (d + 16) u, u = 2^-53; it is multiplied by 1 + 2^-20 (d < 2^32). A share of the weighted sum has
-        norm at most C and is added up with at most 511 others: error_bound = 516 u C.
+        norm at most C and is added up with at most 127 others in a block: error_bound = (128 + 4) u C.
 
     Source: Song et al., 2013 (Stochastic gradient descent with differentially private updates); Tramer & Boneh, 2021
     (Differentially private learning needs better features).
@@ -47,19 +47,18 @@ class SoftmaxQuery:
 
     def contribution(self, params: Any, x: Array, y: Array) -> Array:
         phi = x.astype(params.dtype)
-        return jnp.outer(phi, _residuals(params, phi[None], y[None], self.classes)[0])
+        return jnp.outer(phi, _residuals(params, phi, y, self.classes))
 
     def prepare(self, params: Any) -> Any:
         return params
 
-    def coefficients(self, params: Any, X: Array, y: Array) -> tuple[Array, Array]:
+    def coefficients(self, params: Any, x: Array, y: Array) -> tuple[Array, Array]:
         # In the precision of the features: coefficients count as exact, and this is most of the work of a round.
-        return X, _residuals(params.astype(X.dtype), X, y, self.classes)
+        return x, _residuals(params.astype(x.dtype), x, y, self.classes)
 
-    def norms(self, params: Any, coefficients: tuple[Array, Array]) -> Array:
-        X, residuals = coefficients[0], coefficients[1].astype(jnp.float64)
-        squares = jnp.sum(jnp.square(X.astype(jnp.float64)), 1)
-        return jnp.sqrt(jnp.sum(jnp.square(residuals), 1) * squares) * (1 + 2.0**-20)
+    def norm(self, params: Any, coefficients: tuple[Array, Array]) -> Array:
+        phi, residual = (a.astype(jnp.float64) for a in coefficients)
+        return jnp.sqrt(jnp.sum(jnp.square(residual)) * jnp.sum(jnp.square(phi))) * (1 + 2.0**-20)
 
     def weighted_sum(self, params: Any, coefficients: tuple[Array, Array], w: Array) -> Array:
         X, residuals = coefficients[0], coefficients[1].astype(jnp.float64)
@@ -67,6 +66,6 @@ class SoftmaxQuery:
 
 
 def _residuals(W: Array, phi: Array, y: Array, classes: int) -> Array:
-    """p - y, (n, classes)."""
+    """p - y of one record, (classes,)."""
     logits = phi @ W
     return jax.nn.softmax(logits) - jax.nn.one_hot(y, classes, dtype=logits.dtype)

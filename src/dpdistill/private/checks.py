@@ -11,8 +11,9 @@ import jax
 import jax.numpy as jnp
 
 from dpdistill.private.grid import make_grid
-from dpdistill.private.linear import step_and_sensitivity
+from dpdistill.private.linear import most_records, step_and_sensitivity
 from dpdistill.private.noise import MAX_STDDEV
+from dpdistill.private.programs import Same
 from dpdistill.query import LinearQuery, Params, Query
 from dpdistill.schema import AnySchema
 
@@ -46,10 +47,10 @@ def check_query(
     """
     if not 0.0 < query.clip_norm < math.inf:
         raise CuratorError(f"Expected clip_norm={query.clip_norm} > 0 and finite.")
-    shape = _contribution_shape(query, schema, *_types(params))
+    shape = _contribution_shape(Same(query), schema, *types_of(params))
     if isinstance(query, LinearQuery):
         with jax.enable_x64(True):
-            _check_linear(query, schema, shape, *_types(params))
+            _check_linear(Same(query), schema, shape, *types_of(params))
     if noise_multiplier is not None:
         _check_noise(query, math.prod(shape), noise_multiplier)
     return shape
@@ -69,7 +70,8 @@ def _check_noise(query: Query, d: int, noise_multiplier: float) -> None:
         raise CuratorError(f"Expected noise_multiplier={noise_multiplier} > 0 and of at most 2**48 grid steps.")
 
 
-def _types(params: Params) -> tuple[Any, tuple]:
+def types_of(params: Params) -> tuple[Any, tuple]:
+    """Structure, shapes and types of parameters: what programs are compiled for."""
     leaves, structure = jax.tree.flatten(params)
     return structure, tuple((leaf.shape, leaf.dtype) for leaf in map(jax.typeof, leaves))
 
@@ -79,45 +81,51 @@ def _abstract(structure: Any, leaves: tuple) -> Params:
 
 
 @lru_cache(maxsize=256)
-def _contribution_shape(query: Query, schema: AnySchema, structure: Any, leaves: tuple) -> tuple[int, ...]:
-    x = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
-    if query.encoder is not None:
-        x = _quiet_encoder(query.encoder, x)
-    one, label = jax.ShapeDtypeStruct(x.shape[1:], x.dtype), jax.ShapeDtypeStruct((), jnp.int32)
+def _contribution_shape(same: Same, schema: AnySchema, structure: Any, leaves: tuple) -> tuple[int, ...]:
+    query = same.value
+    one, label = _one_record(query, schema), jax.ShapeDtypeStruct((), jnp.int32)
     return tuple(_quiet(query.contribution, _abstract(structure, leaves), one, label).shape)
 
 
+def _one_record(query: Query, schema: AnySchema) -> Any:
+    """Shape and type of what the query is given of one record."""
+    with jax.enable_x64(False):
+        x = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
+        x = x if query.encoder is None else _quiet_encoder(query.encoder, x)
+    return jax.ShapeDtypeStruct(x.shape[1:], x.dtype)
+
+
 @lru_cache(maxsize=256)
-def _check_linear(
-    query: LinearQuery, schema: AnySchema, shape: tuple[int, ...], structure: Any, leaves: tuple, rows: int = 2
-) -> None:
+def _check_linear(same: Same, schema: AnySchema, shape: tuple[int, ...], structure: Any, leaves: tuple) -> None:
+    query, rows = same.value, 2
     if query.by_class:
         raise CuratorError("Expected by_class=False of a linear query: its own sum has the blocks of the classes.")
-    params, x = _abstract(structure, leaves), jax.ShapeDtypeStruct((rows, *schema.shape), jnp.float32)
-    if query.encoder is not None:
-        with jax.enable_x64(False):
-            x = jax.eval_shape(query.encoder, x)
-    y, w = jax.ShapeDtypeStruct((rows,), jnp.int64), jax.ShapeDtypeStruct((rows,), jnp.float64)
-    jaxpr, params = _traced(query.prepare, params)
-    _refuse_speech(jaxpr)
-    _refuse_narrow("prepare", jaxpr)
-    jaxpr, coefficients = _traced(query.coefficients, params, x, y)
-    _refuse_speech(jaxpr)
-    if any(leaf.shape[:1] != (rows,) for leaf in jax.tree.leaves(coefficients)):
-        raise CuratorError("Expected coefficients with a row for every record.")
-    found = [("norms", *_traced(query.norms, params, coefficients), (rows,))]
-    found += [("weighted_sum", *_traced(query.weighted_sum, params, coefficients, w), shape)]
-    for name, jaxpr, out, expected in found:
-        _refuse_speech(jaxpr)
-        if out.shape != expected or out.dtype != jnp.float64:
-            raise CuratorError(f"Expected {name} in float64 of shape {expected}; got {out.dtype} {out.shape}.")
-        _refuse_narrow(name, jaxpr)
+    try:
+        most_records(query)
+    except ValueError as error:
+        raise CuratorError(str(error)) from None
+    y, w = jax.ShapeDtypeStruct((), jnp.int64), jax.ShapeDtypeStruct((rows,), jnp.float64)
+    params = _in_double("prepare", None, query.prepare, _abstract(structure, leaves))
+    one = _quiet(query.coefficients, params, _one_record(query, schema), y)
+    block = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((rows, *leaf.shape), leaf.dtype), one)
+    _in_double("norm", (), query.norm, params, one)
+    _in_double("weighted_sum", shape, query.weighted_sum, params, block, w)
+
+
+def _in_double(name: str, expected: tuple[int, ...] | None, f: Any, *abstract: Any) -> Any:
+    """f's result, once it is sure that f has no side effects, the expected shape, and no arithmetic but in float64."""
+    jaxpr, out = _traced(f, *abstract)
+    _refuse_side_effects(jaxpr)
+    if expected is not None and (out.shape != expected or out.dtype != jnp.float64):
+        raise CuratorError(f"Expected {name} in float64 of shape {expected}; got {out.dtype} {out.shape}.")
+    _refuse_narrow(name, jaxpr)
+    return out
 
 
 def _quiet(f: Any, *abstract: Any) -> Any:
-    """Shape and type of f's result, once it is sure that f does not speak."""
+    """Shape and type of f's result, once it is sure that f has no side effects."""
     jaxpr, out = _traced(f, *abstract)
-    _refuse_speech(jaxpr)
+    _refuse_side_effects(jaxpr)
     return out
 
 
@@ -125,7 +133,7 @@ def _quiet_encoder(encoder: Any, x: Any) -> Any:
     """The same for an encoder as the curator runs it: mapped over records, its own rule for that looked through."""
     rows = jax.ShapeDtypeStruct((2, *x.shape), x.dtype)
     jaxpr, out = _traced(jax.vmap(encoder), rows)
-    _refuse_speech(jaxpr, allowed=("custom_vmap_call",))
+    _refuse_side_effects(jaxpr, allowed=("custom_vmap_call",))
     return jax.ShapeDtypeStruct(out.shape[1:], out.dtype)
 
 
@@ -134,7 +142,7 @@ def _traced(f: Any, *abstract: Any) -> tuple[Any, Any]:
     return jaxpr.jaxpr, out
 
 
-def _refuse_speech(jaxpr: Any, allowed: tuple[str, ...] = ()) -> None:
+def _refuse_side_effects(jaxpr: Any, allowed: tuple[str, ...] = ()) -> None:
     jaxprs = list(_with_inner(jaxpr))
     for name in (equation.primitive.name for one in jaxprs for equation in one.eqns):
         if name not in allowed and any(word in name for word in FORBIDDEN):

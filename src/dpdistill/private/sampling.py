@@ -1,4 +1,4 @@
-"""Poisson sampling: an independent coin for every record."""
+"""What is drawn for every record alone: its coin in a round, and its place in a chunk."""
 
 from __future__ import annotations
 
@@ -38,3 +38,20 @@ def poisson_coins(n: int, sampling_prob: float, entropy: Entropy) -> np.ndarray:
         stop = min(start + BLOCK, n)
         coins[start:stop] = words(stop - start, entropy) < threshold
     return coins
+
+
+def draw_places(n: int, size: int, entropy: Entropy) -> np.ndarray:
+    """A place for every record, independent of all others: 16 random bits modulo size.
+
+    Args:
+        n: number of records, >= 0; no error speaks of it.
+        size: rows of a chunk, 1 to 65,536.
+        entropy: where the bits come from.
+
+    Returns:
+        Places 0 .. size - 1, (n,), int64. Never store, print or derive anything public from them.
+
+    Guarantee:
+        Independence is what counts: that small places are a little more likely changes nothing.
+    """
+    return np.frombuffer(entropy.bytes(2 * n), np.uint16).astype(np.int64) % size

@@ -22,13 +22,16 @@ from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import MEMORY, RunLedger
 from dpdistill.method import Distilled, Method, Progress, no_progress, to_json
-from dpdistill.private.curator import Compute, Curator, NonPrivateCurator, check_query
+from dpdistill.private.checks import check_query
+from dpdistill.private.curator import Curator
 from dpdistill.private.linear import SLACK_TEXT
 from dpdistill.private.noise import Entropy, SystemEntropy
+from dpdistill.private.placed import Compute
 from dpdistill.query import LinearQuery, Query
 from dpdistill.report import write_report
 from dpdistill.run import handover
 from dpdistill.run.blobs import digest_records
+from dpdistill.run.non_private import NonPrivateCurator
 from dpdistill.run.store import Store
 from dpdistill.schema import AnySchema, TableSchema, schema_from_json
 

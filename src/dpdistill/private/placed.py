@@ -1,0 +1,123 @@
+"""Private records at places of their own: what one record's numbers are does not depend on who else is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpdistill.data.records import Records
+from dpdistill.private.noise import Entropy
+from dpdistill.private.programs import Same, encode_rows
+from dpdistill.private.sampling import draw_places
+from dpdistill.query import MOST_ROWS, Encoder
+
+Chunk = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Compute:
+    """How many records a compiled program takes at once. It changes the speed and low bits, never the guarantee.
+
+    Args:
+        chunk: records in a chunk, 1 to 65,536; placeholders fill it up, so large chunks of small samples are wasteful.
+        block: the same for linear queries over all records, whose work is a few matrix products, 1 to 128.
+
+    Raises:
+        ValueError: a number out of its range; the error bounds of linear queries rest on the block.
+    """
+
+    chunk: int = 16
+    block: int = 64
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.chunk <= 1 << 16:
+            raise ValueError(f"Expected 1 <= chunk={self.chunk} <= 65536.")
+        if not 1 <= self.block <= MOST_ROWS:
+            raise ValueError(f"Expected 1 <= block={self.block} <= {MOST_ROWS}.")
+
+
+class PlacedRecords:
+    """Records cut into chunks of one shape, each record at a row that was drawn for it alone.
+
+    Row r of chunk k holds the k-th record whose place is r; where there is none, a placeholder of label -1.
+
+    Args:
+        records: the private records.
+        entropy: where the places come from.
+
+    Guarantee:
+        Places are independent of each other and of the records, one for each record and chunk size. So whatever a
+        program makes of a row's content and place has the same joint law for all other records with and without one.
+    """
+
+    def __init__(self, records: Records, entropy: Entropy) -> None:
+        self._records, self._entropy = records, entropy
+        self._places: dict[int, np.ndarray] = {}
+        self._features: dict[tuple[Same, int], tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: nothing about its records is shown>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("Placed records cannot be pickled or copied: they are private.")
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def chunks(self, encoder: Encoder | None, sampled: np.ndarray | None, size: int) -> Iterator[Chunk]:
+        """The records, or what a fixed encoder makes of them, in chunks of (X (size, ...) float32, y (size,) int64).
+
+        Args:
+            encoder: its per-record output is a record too: it is kept in memory and nowhere else.
+            sampled: indices of the records of this round, or None for all.
+            size: rows of a chunk.
+        """
+        if encoder is None:
+            for rows in _table(self._places_of(size), sampled, size):
+                yield self._records.take(rows)
+            return
+        X, y, row_of = self._encoded(encoder, size)
+        if sampled is None:  # they lie in this order: nothing is copied
+            yield from ((X[i : i + size], y[i : i + size]) for i in range(0, len(y), size))
+            return
+        for rows in _table(self._places_of(size), sampled, size):
+            at = row_of[rows]
+            yield X[at], np.where(rows >= 0, y[at], -1)
+
+    def _places_of(self, size: int) -> np.ndarray:
+        if size not in self._places:
+            self._places[size] = draw_places(len(self._records), size, self._entropy)
+        return self._places[size]
+
+    def _encoded(self, encoder: Encoder, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(features, labels) of all rows of all chunks, placeholders among them, and the row of every record."""
+        key = Same(encoder), size
+        if key not in self._features:
+            table = _table(self._places_of(size), None, size)
+            x = jax.ShapeDtypeStruct((1, *self._records.schema.shape), jnp.float32)
+            X = np.zeros((table.size, *jax.eval_shape(encoder, x).shape[1:]), np.float32)
+            y = np.full(table.size, -1, np.int64)
+            row_of = np.zeros(len(self._records) + 1, np.int64)  # the last is that of placeholders, which are -1
+            for i, rows in zip(range(0, table.size, size), table, strict=True):
+                x, y[i : i + size] = self._records.take(rows)
+                with jax.enable_x64(False):  # a linear query may be the first to ask
+                    X[i : i + size] = encode_rows(key[0], x)
+                row_of[rows] = np.arange(i, i + size)
+            self._features[key] = X, y, row_of
+        return self._features[key]
+
+
+def _table(places: np.ndarray, sampled: np.ndarray | None, size: int) -> np.ndarray:
+    """Indices of records (chunks, size); -1 is a placeholder. Entry (k, r) is the k-th record of those at place r."""
+    indices = np.arange(len(places)) if sampled is None else sampled
+    places = places[indices]
+    counts = np.bincount(places, minlength=size)
+    order = np.argsort(places, kind="stable")
+    table = np.full((counts.max(initial=0), size), -1, np.int64)
+    table[np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts), places[order]] = indices[order]
+    return table

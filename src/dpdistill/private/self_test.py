@@ -1,0 +1,89 @@
+"""The self-test of a compiled program before it sees a record: no arithmetic crosses the rows of a chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from dpdistill.private import programs
+from dpdistill.private.checks import CuratorError
+from dpdistill.private.programs import Same
+from dpdistill.query import Encoder, LinearQuery, Params, Query
+from dpdistill.schema import AnySchema
+
+PASSED = "every program that reads records was tested before: no row of a chunk changes a bit of another"
+"""What a certificate says of a run whose every release came from a curator."""
+_MIXED = "The query is refused: on this machine a record's numbers depend on the records beside it in a chunk."
+
+
+def check_rows(query: Query, params: Params, schema: AnySchema, size: int) -> None:
+    """Refuse a query one of whose programs, as compiled here for chunks of this size, mixes rows.
+
+    Args:
+        query: whose programs are run on public random numbers: features, contributions, or coefficients and norms.
+        params: its parameters.
+        schema: of the records.
+        size: rows of a chunk.
+
+    Raises:
+        CuratorError: a row's bits change with the other rows.
+    """
+    rng, same = np.random.default_rng(0), Same(query)
+    X = rng.uniform(-1.0, 1.0, (size, *schema.shape)).astype(np.float32)
+    y = rng.integers(0, len(schema.classes), size)
+    alone = True
+    if query.encoder is not None:
+        with jax.enable_x64(False):
+            alone, X = _encoder_passes(query.encoder, X, y)
+
+    def plain(X: np.ndarray, y: np.ndarray) -> Any:
+        # A bound in the middle of what occurs, so that some rows are clipped and some are not.
+        return programs.grid_rows(same, params, X, y.astype(np.int32), query.clip_norm / 2, query.clip_norm * 2.0**-20)
+
+    def linear(X: np.ndarray, y: np.ndarray) -> Any:
+        ready = programs.prepared(same, params)
+        found = programs.coefficients(same, ready, X, y)
+        return found, programs.norms(same, ready, found)
+
+    with jax.enable_x64(isinstance(query, LinearQuery)):
+        alone = alone and rows_stand_alone(linear if isinstance(query, LinearQuery) else plain, X, y)
+    if not alone:
+        raise CuratorError(_MIXED)
+
+
+def _encoder_passes(encoder: Encoder, X: np.ndarray, y: np.ndarray) -> tuple[bool, np.ndarray]:
+    """(whether its rows stand alone, features of the rows)."""
+    same = Same(encoder)
+    alone = rows_stand_alone(lambda X, y: programs.encode_rows(same, X), X, y)
+    return alone, np.asarray(programs.encode_rows(same, X), np.float32)
+
+
+def rows_stand_alone(program: Callable[[np.ndarray, np.ndarray], Any], X: np.ndarray, y: np.ndarray) -> bool:
+    """Whether the bits of every row stay as they are when the other rows change, on this machine.
+
+    Half of the rows are exchanged for others: random, zero, huge, not finite; then the other half. Arithmetic across
+    rows cannot hide: one NaN among its terms is enough.
+
+    Args:
+        program: (X, y) -> a pytree of arrays, a row a record; compiled for these shapes.
+        X: public random rows, (m, ...), float32.
+        y: labels, (m,).
+    """
+    first, (m, half) = _bits(program(X, y)), (len(y), np.arange(len(y)) % 2 == 0)
+    others = [np.roll(X, 1, 0) * -0.7, *(np.full_like(X, v) for v in (0.0, 3e38, np.nan))]
+    for other in [X, *others]:
+        for kept in (half, ~half):
+            mixed = np.where(kept.reshape(m, *[1] * (X.ndim - 1)), X, other)
+            found = _bits(program(mixed, np.where(kept, y, np.roll(y, 1))))
+            if not all(np.array_equal(a[kept], b[kept]) for a, b in zip(first, found, strict=True)):
+                return False
+    return True
+
+
+def _bits(tree: Any) -> list[np.ndarray]:
+    """Bytes of every row of every array, (m, bytes)."""
+    arrays = [np.ascontiguousarray(leaf) for leaf in jax.tree.leaves(tree)]
+    return [a.reshape(len(a), -1).view(np.uint8) for a in arrays]

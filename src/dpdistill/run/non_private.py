@@ -1,0 +1,71 @@
+"""Plain sums in the place of the curator's: no clip, no noise, no guarantee."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpdistill.data.records import Records
+from dpdistill.private.curator import sum_rows
+from dpdistill.private.linear import sum_linear
+from dpdistill.private.noise import SeededEntropy
+from dpdistill.private.placed import Compute, PlacedRecords
+from dpdistill.private.programs import Same
+from dpdistill.query import LinearQuery, Params, Query, Release
+
+
+class NonPrivateCurator:
+    """Answers with plain sums (epsilon is infinite). On request only.
+
+    Args:
+        records: the records.
+        sampling_probs: Poisson sampling probabilities by round.
+        seed: of the samples.
+        compute: how many records a compiled program takes at once.
+    """
+
+    noise_kind = "none"
+
+    def __init__(
+        self, records: Records, sampling_probs: list[float], seed: int, compute: Compute | None = None
+    ) -> None:
+        self._sampling_probs, self._seed, self._compute = sampling_probs, seed, compute or Compute()
+        self._schema, self._records = records.schema, PlacedRecords(records, SeededEntropy(seed))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: nothing about its records is shown>"
+
+    def release(self, t: int, query: Query, params: Params) -> Release:
+        """The plain sum of round t over a Poisson sample; rows that are not finite are left out."""
+        x = jax.ShapeDtypeStruct((1, *self._schema.shape), jnp.float32)
+        if query.encoder is not None:
+            x = jax.eval_shape(query.encoder, x)
+        one, label = jax.ShapeDtypeStruct(x.shape[1:], jnp.float32), jax.ShapeDtypeStruct((), jnp.int32)
+        shape = tuple(jax.eval_shape(query.contribution, params, one, label).shape)
+        sampled, q, classes = None, self._sampling_probs[t], len(self._schema.classes)
+        if q < 1.0:
+            sampled = np.flatnonzero(np.random.default_rng((self._seed, t)).random(len(self._records)) < q)
+        size = self._compute.block if q == 1.0 and isinstance(query, LinearQuery) else self._compute.chunk
+        chunks = self._records.chunks(query.encoder, sampled, size)
+        if isinstance(query, LinearQuery):
+            return Release(t, sum_linear(query, params, chunks, shape, classes), 0.0, None)
+        same = Same(query)
+
+        def rows_of(X: np.ndarray, y: np.ndarray) -> jax.Array:
+            return _plain_rows(same, params, X, y)
+
+        total = sum_rows(chunks, rows_of, _finite, query.by_class, classes, shape, np.float64)
+        return Release(t, total, 0.0, None)
+
+
+@partial(jax.jit, static_argnums=0)
+def _plain_rows(query: Same, params: Params, X: jax.Array, y: jax.Array) -> jax.Array:
+    """Contributions of a chunk as they are, (rows, d)."""
+    return jax.vmap(lambda x, label: query.value.contribution(params, x, label).ravel())(X, y)
+
+
+def _finite(rows: np.ndarray) -> np.ndarray:
+    return np.asarray(np.isfinite(rows).all(1))

@@ -1,0 +1,236 @@
+"""What one record's numbers are depends on its content and its own place: for every shape, encoder, query and chunk."""
+
+import dataclasses
+from typing import Any
+
+import contract
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from contract import FlatQuery, MixingEncoder, NoNoise, make_curator, make_records
+
+from dpdistill.encode.scattering import ScatterNet
+from dpdistill.kernels.fc_ntk import FCNTK
+from dpdistill.methods import DOS, DPKIP
+from dpdistill.private.checks import CuratorError
+from dpdistill.private.noise import SeededEntropy
+from dpdistill.private.placed import Compute, PlacedRecords
+from dpdistill.private.programs import Same
+from dpdistill.private.sampling import draw_places
+from dpdistill.private.self_test import check_rows, rows_stand_alone
+from dpdistill.schema import Schema
+
+SIDES = (8, 9, 12, 15, 16, 17, 20, 23, 24, 27, 28, 31, 32, 33, 36, 40, 45, 48, 56, 63, 64, 96)
+SHAPES = [(side, side, colours) for side in SIDES for colours in (1, 3)]
+ODD = [(28, 20, 1), (17, 40, 3)]
+
+
+def schema_of(shape: tuple[int, int, int]) -> Schema:
+    return Schema(shape, (-1.0, 1.0), contract.NAMES)
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, *ODD], ids=str)
+def test_features_of_every_shape(shape):
+    """Chunks from 1 to 128 take turns: a place at which a record lies alone and places beside others."""
+    chunk = (1, 3, 4, 16, 32, 64, 128)[(shape[0] + shape[2]) % 7]
+    n = min(2 * chunk + 1, 12 if shape[0] > 40 else 40)
+    contract.check_features(ScatterNet(groups=27, normalise=True), schema_of(shape), chunk, n)
+
+
+@pytest.mark.parametrize("shape", [(28, 28, 3), (40, 40, 1), (64, 64, 3)], ids=str)
+@pytest.mark.parametrize("chunk", [1, 16, 128])
+def test_features_where_places_used_to_matter(shape, chunk):
+    contract.check_features(ScatterNet(groups=27, normalise=True), schema_of(shape), chunk, 20)
+
+
+@pytest.mark.parametrize("shape", [(8, 8, 1), (28, 28, 3), (33, 33, 1), (45, 45, 3), (64, 64, 1)], ids=str)
+@pytest.mark.parametrize("chunk", [3, 16])
+def test_signals_of_random_networks(shape, chunk):
+    _, (query, params) = contract.asked(contract.tiny("dos", width=16), schema_of(shape))
+    contract.check_places(query, params, make_records(11, schema=schema_of(shape)), chunk)
+
+
+def test_an_ill_conditioned_release_moves_by_one_share():
+    """40 x 40, ridge 1e-6, clip 1e-8: a record of unknown label has no share, and moves nothing."""
+    schema = schema_of((40, 40, 1))
+    records = make_records(600, schema=schema)
+    records = type(records)(records.X, np.r_[-1, np.arange(599) % 3], schema)
+    kernel = contract.FeatureKernel(ScatterNet(groups=27, normalise=True))
+    method = contract.tiny("dp-kip", kernel=kernel, ridge=1e-6, clip_norm=1e-8)
+    query, params = method.ask(method.init(jax.random.key(1), schema))
+    places = np.random.default_rng(4).integers(0, 1 << 16, 600)
+    sums = []
+    for rows in (np.arange(600), np.arange(1, 600)):
+        asked = make_curator(contract.subset(records, rows), entropy=NoNoise(places=places[rows]), chunk=16)
+        sums.append(asked.release(0, query, params).value)
+    moved = np.linalg.norm(sums[0] - sums[1]) / 1e-8
+    assert moved <= 2e-3  # Delta allows for E twice and a rounding: 2 * 2.5e-4 + 5e-4
+    assert np.linalg.norm(sums[0]) > 1e-8
+
+
+class TestPlaces:
+    def test_are_independent_and_nearly_uniform(self):
+        places = draw_places(60_000, 24, SeededEntropy(3))
+        counts = np.bincount(places, minlength=24)
+        assert places.min() == 0
+        assert places.max() == 23
+        assert ((counts - 2500) ** 2 / 2500).sum() < 50  # chi-squared with 23 degrees of freedom: 99.9 % below 49.7
+        pairs = np.histogram2d(places[:-1], places[1:], bins=24)[0]
+        assert ((pairs - 60_000 / 576) ** 2 / (60_000 / 576)).sum() < 690  # 575 degrees of freedom
+
+    def test_come_from_the_operating_system(self):
+        placed = [PlacedRecords(make_records(500), contract.curator.SystemEntropy())._places_of(16) for _ in range(2)]
+        assert np.mean(placed[0] == placed[1]) < 0.15
+
+    def test_every_record_is_in_one_chunk_at_its_own_place(self):
+        records = make_records(50)
+        placed = PlacedRecords(records, SeededEntropy(1))
+        places, seen = placed._places_of(7), []
+        for X, y in placed.chunks(None, None, 7):
+            assert X.shape == (7, 8, 8, 1)
+            for r in range(7):
+                if X[r].any():
+                    at = int(np.flatnonzero((X[r] == records.X).all((1, 2, 3)))[0])
+                    assert places[at] == r
+                    assert y[r] == records.y[at]
+                    seen.append(at)
+                else:
+                    assert y[r] == -1
+        assert sorted(seen) == list(range(50))
+
+    def test_of_a_sample_are_those_of_its_records(self):
+        records, sampled = make_records(50), np.array([3, 17, 18, 40])
+        placed = PlacedRecords(records, SeededEntropy(1))
+        for encoder in (None, contract.Halve()):
+            found = [(X[r], r) for X, y in placed.chunks(encoder, sampled, 7) for r in range(7) if X[r].any()]
+            factor = 1.0 if encoder is None else 0.5
+            assert len(found) == 4
+            for x, r in found:
+                at = [i for i in sampled if np.allclose(factor * records.X[i].ravel(), x.ravel())]
+                assert placed._places_of(7)[at[0]] == r
+
+    def test_placeholders_are_few(self):
+        chunks = list(PlacedRecords(make_records(8_000), SeededEntropy(1)).chunks(None, None, 16))
+        assert len(chunks) <= 1.1 * 8_000 / 16
+
+    @pytest.mark.parametrize("chunk", [0, -1, 65_537])
+    def test_chunk(self, chunk):
+        with pytest.raises(ValueError, match=f"Expected 1 <= chunk={chunk} <= 65536"):
+            Compute(chunk=chunk)
+
+    @pytest.mark.parametrize("block", [0, 129])
+    def test_block(self, block):
+        with pytest.raises(ValueError, match=f"Expected 1 <= block={block} <= 128"):
+            Compute(block=block)
+
+
+@dataclasses.dataclass(frozen=True)
+class Mixing:
+    """A contribution or an encoder whose own batching rule subtracts the mean of the rows."""
+
+    clip_norm: float = 1.0
+    by_class: bool = True
+    encoder: Any = None
+
+    def __call__(self, X: Any) -> Any:
+        return centred(X).reshape(len(X), -1)
+
+
+@jax.custom_batching.custom_vmap
+def centred(x: Any) -> Any:
+    return x
+
+
+@centred.def_vmap
+def _(axis_size: int, in_batched: Any, x: Any) -> Any:
+    return x - 0.1 * x.mean(0, keepdims=True), True
+
+
+class TestSelfTest:
+    def test_an_encoder_that_mixes_rows_in_its_batching_rule_is_refused(self):
+        """It would move others by more than C."""
+        asked = make_curator(make_records(9), chunk=4)
+        with pytest.raises(CuratorError, match="numbers depend on the records beside it in a chunk"):
+            asked.release(0, FlatQuery(encoder=Mixing()), 1.0)
+        assert asked._ledger.events() == ()
+
+    def test_an_encoder_that_is_mapped_is_not(self):
+        check_rows(FlatQuery(encoder=MixingEncoder()), np.float32(1.0), contract.SCHEMA, 4)
+
+    def test_it_is_run_once_for_a_stage(self, monkeypatch):
+        times = []
+        monkeypatch.setattr(contract.curator, "check_rows", lambda *arguments: times.append(arguments))
+        asked = make_curator(make_records(9), contract.full_batches(4), chunk=4)
+        for t in range(3):
+            asked.release(t, FlatQuery(), np.float32(t))
+        assert len(times) == 1
+        asked.release(3, FlatQuery(by_class=False), np.float32(1.0))
+        assert [arguments[3] for arguments in times] == [4, 4]
+
+    @pytest.mark.parametrize(
+        ("mixes", "alone"),
+        [
+            (lambda X: X * 2.0, True),
+            (lambda X: X - X.mean(1, keepdims=True), True),
+            (lambda X: X - X.mean(0), False),
+            (lambda X: X / (1.0 + 1e-30 * jnp.abs(X[0])), False),
+            (lambda X: jnp.where(X.max() == X, 1.0, X), False),
+            (lambda X: jnp.cumsum(X, 0), False),
+            (lambda X: X.at[-1].set(X[0]), False),
+            (lambda X: jnp.sort(X, 0), False),
+        ],
+    )
+    def test_what_it_finds(self, mixes, alone):
+        X = np.random.default_rng(0).uniform(-1, 1, (6, 5)).astype(np.float32)
+        assert rows_stand_alone(jax.jit(lambda X, y: mixes(X)), X, np.arange(6)) is alone
+
+    def test_of_labels(self):
+        X = np.ones((6, 2), np.float32)
+        assert not rows_stand_alone(lambda X, y: X + y.sum(), X, np.arange(6) ** 2)
+
+    @pytest.mark.parametrize("method", [DOS(width=8), DPKIP(kernel=FCNTK(), per_class=2)], ids=["dos", "dp-kip"])
+    @pytest.mark.parametrize("size", [1, 2, 5, 64])
+    def test_the_queries_of_methods_pass(self, method, size):
+        check_rows(*method.ask(method.init(jax.random.key(1), contract.SCHEMA)), contract.SCHEMA, size)
+
+
+class TestSame:
+    """What was checked is what runs: Python's own equality is what a class says it is."""
+
+    def test_types_count(self):
+        assert FlatQuery(clip_norm=1) == FlatQuery(clip_norm=True)
+        keys = {Same(FlatQuery(clip_norm=value)) for value in (1, 1.0, True)}
+        assert len(keys) == 3
+        assert Same(FlatQuery(1.0)) == Same(FlatQuery(1.0))
+        assert Same(FlatQuery(0.0)) != Same(FlatQuery(-0.0))
+        assert Same(FlatQuery(encoder=ScatterNet())) == Same(FlatQuery(encoder=ScatterNet()))
+        assert Same(FlatQuery(encoder=ScatterNet(J=1))) != Same(FlatQuery(encoder=ScatterNet()))
+        assert Same((1, 2.0)) != Same((1, 2))
+        assert Same(1) != 1
+
+    def test_a_class_that_calls_everything_equal_is_checked_anew(self):
+        assert Agreeable(False) == Agreeable(True)
+        asked = make_curator(make_records(3), contract.full_batches(2))
+        asked.release(0, Agreeable(False), 1.0)
+        with pytest.raises(CuratorError, match="The query is refused"):
+            asked.release(1, Agreeable(True), 1.0)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Agreeable:
+    prints: bool
+    clip_norm: float = 1.0
+    by_class: bool = True
+    encoder: None = None
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return 0
+
+    def contribution(self, params: Any, x: Any, y: Any) -> Any:
+        if self.prints:
+            jax.debug.print("{}", x.mean())
+        return jnp.ravel(x)
