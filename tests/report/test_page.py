@@ -208,6 +208,8 @@ for _ in range(600):
     ("changes", "words"),
     [
         ({"certificate": fakes.certificate(epsilons={"1e-05": 1.0, "1e-06": 1.7e308})}, "10⁻⁵"),
+        ({"certificate": fakes.certificate(epsilons={"1e-300": 5e-324})}, "10⁻³⁰⁰"),
+        ({"certificate": fakes.certificate(epsilons={"1e-305": 1.0, "0.5": 0.0})}, "10⁻³⁰⁵ 10⁻²⁷¹"),
         ({"certificate": fakes.certificate(epsilons={"1e-05": 10**400, "1e-06": 2.0})}, "ε = 1 says"),
         ({"certificate": fakes.certificate(claim={"epsilon": 5e-324, "delta": 5e-324})}, "ε = 1e-300 says"),
         ({"certificate": fakes.certificate(groups={"inf": 3.0})}, "∞3"),

@@ -181,7 +181,7 @@ def test_counts_by_hand():
     assert counts.absent.tolist() == [0, 1]
     assert counts.rows == 4
     picture = histogram(Column("x", "integer", (1.0, 3.0), missing=True), counts)
-    assert "".join(picture.paths).count("M") == 4
+    assert "".join(picture["paths"]).count("M") == 4
 
 
 @pytest.mark.parametrize(("classes", "colours"), [(2, 2), (5, 5), (6, 1)])

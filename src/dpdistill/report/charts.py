@@ -1,10 +1,10 @@
-"""The geometry of the charts: histograms of numbers, bars of categories, ε against δ; templates/charts.html draws it."""
+"""Geometry of the charts that templates/charts.html draws: histograms, bars of categories, ε against δ."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,32 +38,6 @@ class Counts(NamedTuple):
         return int(self.bins.sum() + self.absent.sum())
 
 
-class Histogram(NamedTuple):
-    """Groups stacked, one SVG path per group; missing values are a bar of their own at the right."""
-
-    paths: list[str]
-    peak: float
-    low: float
-    high: float
-    width: float
-    missing: bool
-
-
-class Bars(NamedTuple):
-    """Groups side by side, one SVG path per group; (top, name, right end, share of the rows) of each bar."""
-
-    paths: list[str]
-    bars: list[tuple[int, str, float, float]]
-
-
-class Curve(NamedTuple):
-    """(y, ε) of the rules, (x, δ) of the powers of ten, (x, y, ε, whether it is the headline's, label shown)."""
-
-    rules: list[tuple[float, float]]
-    powers: list[tuple[float, float]]
-    points: list[tuple[float, float, float, bool, bool]]
-
-
 def edges(column: Column) -> np.ndarray:
     """The inner edges of a histogram over the declared bounds, ascending, at most BINS - 1.
 
@@ -93,8 +67,8 @@ def count(column: Column, values: np.ndarray, groups: np.ndarray, size: int) -> 
     return Counts(table, np.bincount(groups[~known], minlength=size))
 
 
-def histogram(column: Column, counts: Counts) -> Histogram:
-    """The histogram of a column of numbers."""
+def histogram(column: Column, counts: Counts) -> dict[str, Any]:
+    """The histogram of a column of numbers, groups stacked; missing values are a bar of their own at the right."""
     assert column.bounds is not None
     shares, absent = counts.bins / max(counts.rows, 1), counts.absent / max(counts.rows, 1)
     peak = float(max(shares.sum(0).max(), absent.sum()))
@@ -104,13 +78,16 @@ def histogram(column: Column, counts: Counts) -> Histogram:
     if column.missing:
         shares, x, wide = np.column_stack([shares, absent]), np.r_[x, WIDTH - ABSENT], np.r_[wide, ABSENT]
     heights = shares * (BASE - TOP) / (peak or 1.0)
-    return Histogram(
-        _paths(x, BASE - np.cumsum(heights, 0), wide, heights), peak, *column.bounds, width, column.missing
-    )
+    paths = _paths(x, BASE - np.cumsum(heights, 0), wide, heights)
+    return {"paths": paths, "peak": peak, "bounds": column.bounds, "width": width, "missing": column.missing}
 
 
-def bars(column: Column, counts: Counts) -> Bars:
-    """The shares of a column of categories; of more than BARS the rest is one bar."""
+def bars(column: Column, counts: Counts) -> dict[str, Any]:
+    """The shares of a column of categories, groups side by side; of more than BARS the rest is one bar.
+
+    Returns:
+        One SVG path per group; (top, name, right end, share of the rows) of each bar.
+    """
     names, table = _few(column, counts.bins)
     if column.missing:
         names, table = [*names, "–"], np.column_stack([table, counts.absent])
@@ -118,7 +95,8 @@ def bars(column: Column, counts: Counts) -> Bars:
     wide = shares * (WIDTH - NAME - PERCENT) / (shares.sum(0).max() or 1.0)
     ends, tops = NAME + np.cumsum(wide, 0), STEP * np.arange(len(names))
     paths = _paths(ends - wide, tops + (STEP - BAR) / 2, wide, np.full(len(names), float(BAR)))
-    return Bars(paths, list(zip(tops.tolist(), names, ends[-1].round(1).tolist(), shares.sum(0).tolist(), strict=True)))
+    facts = (tops.tolist(), names, ends[-1].round(1).tolist(), shares.sum(0).tolist())
+    return {"paths": paths, "bars": list(zip(*facts, strict=True))}
 
 
 def _few(column: Column, table: np.ndarray) -> tuple[list[str], np.ndarray]:
@@ -141,12 +119,15 @@ def _paths(*rectangles: np.ndarray) -> list[str]:
     ]
 
 
-def curve(table: Sequence[tuple[float, float]], headline: float) -> Curve:
+def curve(table: Sequence[tuple[float, float]], headline: float) -> dict[str, Any]:
     """ε against δ on a logarithmic axis.
 
     Args:
         table: (δ, ε) pairs, δ in (0, 1), ε finite.
         headline: the δ of the claim, whose point is drawn larger; 0 for none.
+
+    Returns:
+        (y, ε) of the rules, (x, δ) of the powers of ten, (x, y, ε, is the headline's, is labelled) of the points.
     """
     points = sorted(table)
     first, last = (math.log10(delta) for delta, _ in (points[0], points[-1]))
@@ -164,15 +145,16 @@ def curve(table: Sequence[tuple[float, float]], headline: float) -> Curve:
         # Beside the headline's point there is no room for a second label.
         roomy = paid or headline == 0 or abs(math.log10(delta) - math.log10(headline)) >= 0.6
         shown.append((x(math.log10(delta)), y(epsilon), epsilon, paid, roomy))
-    exponents = range(math.ceil(first - 1e-9), math.floor(last + 1e-9) + 1)
-    return Curve(
-        rules=[(y(top * k / 4), top * k / 4) for k in range(5)],
-        powers=[(x(exponent), 10.0**exponent) for exponent in exponents],
-        points=shown,
-    )
+    low, high = math.ceil(first - 1e-9), math.floor(last + 1e-9) + 1
+    powers = range(low, high, 1 + (high - low) // 9)
+    return {
+        "rules": [(y(top * k / 4), top * k / 4) for k in range(5)],
+        "powers": [(x(power), 10.0**power) for power in powers],
+        "points": shown,
+    }
 
 
 def _nice_ceiling(value: float) -> float:
     """The smallest of 1, 1.2, 1.6, … 8, 10 times a power of ten that is not below value: it splits in four."""
-    power = 10.0 ** math.floor(math.log10(value)) if value > 0 else 1.0
+    power = 10.0 ** math.floor(math.log10(value)) if value > 1e-300 else 1.0
     return next((k * power for k in (1, 1.2, 1.6, 2, 2.4, 3, 4, 6, 8) if k * power >= value), 10 * power)

@@ -10,15 +10,7 @@ from typing import Any
 from dpdistill.report import words
 
 Pairs = tuple[tuple[float, float], ...]
-
-
-@dataclass(frozen=True)
-class Group:
-    """Equal rounds: how many, their noise multiplier and sampling probability; None where not stated."""
-
-    rounds: float | None
-    noise_multiplier: float | None
-    sampling_prob: float | None
+GROUP = ("rounds", "noise_multiplier", "sampling_prob")
 
 
 @dataclass(frozen=True)
@@ -32,7 +24,7 @@ class Guarantee:
         unit: what one record is, in the certificate's words.
         noise: kind of the noise.
         seeded: the noise came from a seed, so that nothing is guaranteed.
-        groups: the rounds.
+        groups: equal rounds, as GROUP names their numbers; None where one is not stated.
         table: (δ, ε) pairs.
         rows: (k, ε) pairs: what a person with k rows has, at the headline's δ.
     """
@@ -44,7 +36,7 @@ class Guarantee:
     unit: str
     noise: str
     seeded: bool
-    groups: tuple[Group, ...]
+    groups: list[list[float | None]]
     table: Pairs
     rows: Pairs
 
@@ -85,7 +77,7 @@ def read_guarantee(certificate: Mapping[str, Any]) -> Guarantee:
         unit=str(certificate.get("unit") or "").partition("; a person")[0],
         noise=noise,
         seeded=any(word in noise.lower() for word in ("seeded", "insecure")),
-        groups=_groups(certificate) if private else (),
+        groups=_groups(certificate) if private else [],
         table=_pairs(certificate.get("epsilons")) if private else (),
         rows=_pairs(certificate.get("groups")) if private else (),
     )
@@ -113,9 +105,7 @@ def _pairs(table: Any) -> Pairs:
     return tuple(sorted((key, value) for key, value in pairs if key is not None and value is not None))
 
 
-def _groups(certificate: Mapping[str, Any]) -> tuple[Group, ...]:
+def _groups(certificate: Mapping[str, Any]) -> list[list[float | None]]:
     composition = mapping(certificate.get("events")).get("composition")
-    events = [mapping(event) for event in composition] if isinstance(composition, list) else []
-    return tuple(
-        Group(*(number(event.get(key)) for key in ("rounds", "noise_multiplier", "sampling_prob"))) for event in events
-    )
+    events = composition if isinstance(composition, list) else []
+    return [[number(mapping(event).get(key)) for key in GROUP] for event in events]
