@@ -12,7 +12,7 @@ from dpdistill.report import recipe, words
 from dpdistill.report.charts import curve
 from dpdistill.report.folder import Folder, read_folder
 from dpdistill.report.guarantee import mapping, read_guarantee
-from dpdistill.report.images import shown_images
+from dpdistill.report.pictures import shown_images
 from dpdistill.report.tables import marginals, shown_rows, unit
 from dpdistill.schema import TableSchema
 

@@ -1,14 +1,20 @@
-"""Synthetic images as inline PNG."""
+"""Synthetic images as inline PNG, a row per class, for templates/images.html."""
 
 from __future__ import annotations
 
 import base64
 import struct
 import zlib
+from typing import Any
 
 import numpy as np
 
+from dpdistill.report.folder import Folder
 from dpdistill.schema import Schema
+
+MAX_IMAGES = 1000
+SIDE, LARGEST = 64, 96
+"""Pixels on a screen: about how large a small image is drawn, and at most how wide any."""
 
 
 def to_pixels(X: np.ndarray, schema: Schema) -> np.ndarray:
@@ -44,3 +50,22 @@ def png_uri(pixels: np.ndarray) -> str:
         for name, data in chunks.items()
     )
     return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
+
+
+def shown_images(folder: Folder, schema: Schema) -> dict[str, Any]:
+    """At most MAX_IMAGES images as (class, count, PNG data URIs) per class, and how large they are drawn."""
+    limit = max(1, MAX_IMAGES // len(schema.classes))
+    height, width = schema.shape[:2]
+    rows = []
+    for k, name in enumerate(schema.classes):
+        X = folder.X[folder.y == k]
+        rows.append((name, len(X), [png_uri(pixels) for pixels in to_pixels(X[:limit], schema)]))
+    return {
+        "rows": rows,
+        "limit": limit,
+        "shortened": any(count > limit for _, count, _ in rows),
+        "height": height,
+        "width": width,
+        "size": min(width * max(1, round(SIDE / max(height, width))), LARGEST),
+        "large": width > LARGEST,
+    }
