@@ -9,15 +9,17 @@ import math
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import report_fakes as fakes
 from PIL import Image
 
-from dpdistill.report.page import write_report
-from dpdistill.report.pictures import power_of_ten, to_pixels
-from dpdistill.report.words import guess_bound, percent, plain, upper
+from dpdistill.report.folder import read_folder
+from dpdistill.report.page import render_report, write_report
+from dpdistill.report.pictures import png_uri, to_pixels
+from dpdistill.report.words import bound, guess_bound, percent, plain, power_of_ten
 from dpdistill.schema import DataError, Schema
 
 CLASSES = ["cat", "<script>alert('x')</script>", 'R&D "quoted" {$x}']
@@ -197,6 +199,30 @@ def test_a_certificate_with_little_in_it_is_shown(tmp_path):
     assert "not stated" in text
 
 
+DEEP: Any = []
+for _ in range(600):
+    DEEP = [DEEP]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"certificate": fakes.certificate(epsilons={"1e-05": 1.0, "1e-06": 1.7e308})}, "10⁻⁵"),
+        ({"certificate": fakes.certificate(epsilons={"1e-300": 5e-324})}, "10⁻³⁰⁰"),
+        ({"certificate": fakes.certificate(epsilons={"1e-305": 1.0, "0.5": 0.0})}, "10⁻³⁰⁵ 10⁻²⁷¹"),
+        ({"certificate": fakes.certificate(epsilons={"1e-05": 10**400, "1e-06": 2.0})}, "ε = 1 says"),
+        ({"certificate": fakes.certificate(claim={"epsilon": 5e-324, "delta": 5e-324})}, "ε = 1e-300 says"),
+        ({"certificate": fakes.certificate(groups={"inf": 3.0})}, "∞3"),
+        ({"recipe": fakes.recipe(fields={"deep": DEEP})}, "deep…"),
+        ({"recipe": fakes.recipe(fields={"kind": 1, "items": 2, "get": 3})}, "items2"),
+        ({"scores": {"a": DEEP}}, "Not covered by ε."),
+        ({"scores": DEEP}, "…"),
+    ],
+)
+def test_odd_values_of_json_are_shown(tmp_path, changes, words):
+    assert words in page(tmp_path, **changes).text
+
+
 def test_seeded_noise_is_insecure(tmp_path):
     shown = page(tmp_path, certificate=fakes.certificate(noise="insecure: seeded noise"))
     assert [attrs["role"] for _, attrs in shown.tags if attrs.get("class") == "banner"] == ["alert"]
@@ -339,6 +365,27 @@ def test_no_folder_is_one_sentence(tmp_path):
         write_report(tmp_path / "none")
 
 
+@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 3, 3), (300, 301, 1), (200, 150, 3)])
+def test_a_png_holds_its_pixels_in_the_same_bytes_everywhere(shape):
+    pixels = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    data = base64.b64decode(png_uri(pixels).removeprefix("data:image/png;base64,"))
+    image = Image.open(io.BytesIO(data))
+    np.testing.assert_array_equal(np.asarray(image).reshape(shape), pixels)
+    stored = pixels.size + shape[0]
+    # Signature, three chunks of 12 bytes and a header of 13; zlib's 2 + 4 and 5 for each 65,535 bytes.
+    assert len(data) == 8 + 3 * 12 + 13 + 6 + stored + 5 * math.ceil(stored / 65_535)
+
+
+def test_the_same_folder_gives_the_same_page(tmp_path):
+    X, y = digits()
+    path = write_report(fakes.write(tmp_path, X, y, ["\ud800", "b", "c"], scores={"a": 1}))
+    first = path.read_bytes()
+    assert render_report(read_folder(tmp_path)).encode() == first
+    assert b"&#55296; <small>4 images" in first
+    path.unlink()
+    assert write_report(tmp_path).read_bytes() == first
+
+
 def test_two_channels_are_shown_as_their_mean():
     schema = Schema((1, 1, 2), (0.0, 1.0), ("a", "b"))
     assert to_pixels(np.array([[[[0.0, 1.0]]]]), schema).tolist() == [[[[128]]]]
@@ -351,7 +398,7 @@ def test_two_channels_are_shown_as_their_mean():
      (284.4991, "284.5"), (12.753, "12.76"), (math.inf, "∞")],
 )  # fmt: skip
 def test_bounds_are_rounded_up(value, text):
-    assert upper(value) == text
+    assert bound(value) == text
 
 
 def test_words_for_numbers():

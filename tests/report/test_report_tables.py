@@ -12,9 +12,10 @@ import pytest
 import report_fakes as fakes
 from test_page import Page
 
-from dpdistill.report.bars import BINS, count, cut, edges, histogram_svg, number_text, percent
+from dpdistill.report.charts import BINS, count, edges, histogram
 from dpdistill.report.page import write_report
 from dpdistill.report.tables import unit
+from dpdistill.report.words import number, share
 from dpdistill.schema import Column, DataError, TableSchema
 
 EVIL = '<script>alert("x")</script>&\'$title'
@@ -155,6 +156,12 @@ def test_of_many_categories_the_rest_is_one_bar(tmp_path):
         assert shown[-1] == ("29 others", "29")
 
 
+def test_a_long_category_is_cut_and_named_in_full_by_its_title(tmp_path):
+    schema = TableSchema((Column("c", "categorical", categories=("n" * 15, "m" * 14)),), "ill", ("no", "yes"))
+    text = page(tmp_path, schema, np.array([[0.0], [1.0]]), np.array([0, 1])).text
+    assert f"{'n' * 15}{'n' * 13}…50 %{'m' * 14}50 %" in text
+
+
 def test_edges_by_hand():
     np.testing.assert_allclose(edges(Column("x", "numeric", (-1.0, 1.0))), np.linspace(-1, 1, BINS + 1)[1:-1])
     np.testing.assert_allclose(edges(Column("x", "integer", (1.0, 4.0))), [1.5, 2.5, 3.5])
@@ -173,8 +180,8 @@ def test_counts_by_hand():
     assert counts.bins.tolist() == [[1, 0, 1], [0, 0, 1]]
     assert counts.absent.tolist() == [0, 1]
     assert counts.rows == 4
-    picture = histogram_svg(Column("x", "integer", (1.0, 3.0), missing=True), counts)
-    assert picture.count("M") == 4
+    picture = histogram(Column("x", "integer", (1.0, 3.0), missing=True), counts)
+    assert "".join(picture["paths"]).count("M") == 4
 
 
 @pytest.mark.parametrize(("classes", "colours"), [(2, 2), (5, 5), (6, 1)])
@@ -330,12 +337,11 @@ def test_rounding_of_single_precision_is_let_through(tmp_path):
 
 
 def test_words_for_values():
-    assert [number_text(x) for x in (0.0, -0.0, 7.0, 0.1234567, 1e30, 123456789.0, np.inf)] == [
+    assert [number(x) for x in (0.0, -0.0, 7.0, 0.1234567, 1e30, 123456789.0, np.inf)] == [
         "0", "0", "7", "0.123457", "1e+30", "123456789", "∞",
     ]  # fmt: skip
-    assert [percent(p) for p in (0.0, 0.001, 0.01, 0.5, 1.0)] == ["0 %", "&lt;1 %", "1 %", "50 %", "100 %"]
-    assert cut("abcdef", 4) == "abc…"
-    assert cut("abcd", 4) == "abcd"
+    assert [share(p) for p in (0.0, 0.001, 0.01, 0.5, 1.0)] == ["0 %", "<1 %", "1 %", "50 %", "100 %"]
+    assert [number(x, ",") for x in (1e6, -1e5, 0.5, 1e30)] == ["1,000,000", "-100,000", "0.5", "1e+30"]
     assert unit("one patient") == ("patient", "")
     assert unit("row: one second; 23 a recording") == ("row", "one second; 23 a recording")
     assert unit("") == ("row", "")

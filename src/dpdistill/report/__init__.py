@@ -1,5 +1,5 @@
 """Results to one self-contained page; nothing is computed here."""
 
-from dpdistill.report.page import write_report
+from dpdistill.report.page import render_report, write_report
 
-__all__ = ["write_report"]
+__all__ = ["render_report", "write_report"]

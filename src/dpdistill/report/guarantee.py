@@ -7,18 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dpdistill.report.folder import number
+from dpdistill.report import words
 
 Pairs = tuple[tuple[float, float], ...]
-
-
-@dataclass(frozen=True)
-class Group:
-    """Equal rounds: how many, their noise multiplier and sampling probability; None where not stated."""
-
-    rounds: float | None
-    noise_multiplier: float | None
-    sampling_prob: float | None
+GROUP = ("rounds", "noise_multiplier", "sampling_prob")
 
 
 @dataclass(frozen=True)
@@ -32,7 +24,7 @@ class Guarantee:
         unit: what one record is, in the certificate's words.
         noise: kind of the noise.
         seeded: the noise came from a seed, so that nothing is guaranteed.
-        groups: the rounds.
+        groups: equal rounds, as GROUP names their numbers; None where one is not stated.
         table: (δ, ε) pairs.
         rows: (k, ε) pairs: what a person with k rows has, at the headline's δ.
     """
@@ -44,14 +36,34 @@ class Guarantee:
     unit: str
     noise: str
     seeded: bool
-    groups: tuple[Group, ...]
+    groups: list[list[float | None]]
     table: Pairs
     rows: Pairs
+
+    @property
+    def holds(self) -> bool:
+        """Whether the noise that protects the records is there, and secret."""
+        return self.private and not self.seeded
+
+    @property
+    def guess(self) -> float:
+        """How often a fifty-fifty guess about one record can be right at most."""
+        return words.guess_bound(self.epsilon, self.delta)
+
+    @property
+    def finite(self) -> Pairs:
+        """The pairs of the table that a curve can show."""
+        return tuple((delta, epsilon) for delta, epsilon in self.table if 0 < delta < 1 and 0 <= epsilon < 1e300)
+
+    @property
+    def several(self) -> Pairs:
+        """The first pairs of a person with more than one row."""
+        return tuple((k, epsilon) for k, epsilon in self.rows if k > 1)[:3]
 
 
 def read_guarantee(certificate: Mapping[str, Any]) -> Guarantee:
     """Reads what is stated; what is missing stays empty, and without a finite ε nothing is guaranteed."""
-    claim = _object(certificate.get("claim"))
+    claim = mapping(certificate.get("claim"))
     epsilon, delta = number(claim.get("epsilon")), number(claim.get("delta"))
     noise = str(certificate.get("noise") or "")
     stated = epsilon is not None and delta is not None and 0 <= epsilon < math.inf and 0 <= delta < 1
@@ -65,25 +77,35 @@ def read_guarantee(certificate: Mapping[str, Any]) -> Guarantee:
         unit=str(certificate.get("unit") or "").partition("; a person")[0],
         noise=noise,
         seeded=any(word in noise.lower() for word in ("seeded", "insecure")),
-        groups=_groups(certificate) if private else (),
+        groups=_groups(certificate) if private else [],
         table=_pairs(certificate.get("epsilons")) if private else (),
         rows=_pairs(certificate.get("groups")) if private else (),
     )
 
 
-def _object(value: Any) -> Mapping[str, Any]:
+def mapping(value: Any) -> Mapping[str, Any]:
+    """An object of JSON; an empty one where there is something else."""
     return value if isinstance(value, Mapping) else {}
+
+
+def number(value: Any) -> float | None:
+    """A float from JSON, where infinity may be the word; None where there is no number."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        value = float({"∞": "inf", "infinity": "inf"}.get(str(value).lower(), value))
+    except (ValueError, OverflowError):
+        return None
+    return None if math.isnan(value) else value
 
 
 def _pairs(table: Any) -> Pairs:
     """(key, ε) pairs from {"1e-05": 1.0}; what is not a number is left out."""
-    pairs = [(number(key), number(value)) for key, value in _object(table).items()]
+    pairs = [(number(key), number(value)) for key, value in mapping(table).items()]
     return tuple(sorted((key, value) for key, value in pairs if key is not None and value is not None))
 
 
-def _groups(certificate: Mapping[str, Any]) -> tuple[Group, ...]:
-    composition = _object(certificate.get("events")).get("composition")
-    events = [_object(event) for event in composition] if isinstance(composition, list) else []
-    return tuple(
-        Group(*(number(event.get(key)) for key in ("rounds", "noise_multiplier", "sampling_prob"))) for event in events
-    )
+def _groups(certificate: Mapping[str, Any]) -> list[list[float | None]]:
+    composition = mapping(certificate.get("events")).get("composition")
+    events = composition if isinstance(composition, list) else []
+    return [[number(mapping(event).get(key)) for key in GROUP] for event in events]

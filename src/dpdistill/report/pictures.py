@@ -1,19 +1,20 @@
-"""The pictures of the page: synthetic records as inline PNG, the ε(δ) curve as inline SVG."""
+"""Synthetic images as inline PNG, a row per class, for templates/images.html."""
 
 from __future__ import annotations
 
 import base64
-import io
-import math
-from collections.abc import Sequence
+import struct
+import zlib
+from typing import Any
 
 import numpy as np
-from PIL import Image
 
+from dpdistill.report.folder import Folder
 from dpdistill.schema import Schema
 
-WIDTH, HEIGHT = 520, 320
-LEFT, RIGHT, TOP, BOTTOM = 54, 10, 34, 54
+MAX_IMAGES = 1000
+SIDE, LARGEST = 64, 96
+"""Pixels on a screen: about how large a small image is drawn, and at most how wide any."""
 
 
 def to_pixels(X: np.ndarray, schema: Schema) -> np.ndarray:
@@ -29,64 +30,42 @@ def to_pixels(X: np.ndarray, schema: Schema) -> np.ndarray:
 
 
 def png_uri(pixels: np.ndarray) -> str:
-    """One image (h, w, 1 or 3), uint8, as a PNG data URI of its own size; a browser enlarges it."""
-    buffer = io.BytesIO()
-    image = Image.fromarray(pixels[:, :, 0] if pixels.shape[-1] == 1 else pixels)
-    image.save(buffer, format="PNG", optimize=True)
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+    """One image (h, w, 1 or 3), uint8, as a PNG data URI of its own size; a browser enlarges it.
 
-
-def power_of_ten(delta: float) -> str:
-    """1e-05 as 10⁻⁵; any other number as m·10ⁿ."""
-    mantissa, exponent = f"{delta:.2e}".split("e")
-    power = "10" + str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return power if float(mantissa) == 1.0 else f"{float(mantissa):g}·{power}"
-
-
-def curve_svg(table: Sequence[tuple[float, float]], budget: tuple[float, float] | None, labels: Sequence[str]) -> str:
-    """ε against δ on a logarithmic axis.
-
-    Args:
-        table: (δ, ε) pairs, δ in (0, 1), ε finite.
-        budget: the (δ, ε) of the headline, δ > 0, drawn larger, or None.
-        labels: the text at each point of the table.
+    The rows are stored, not compressed: a compressor's bytes depend on its version, and a page must be the same
+    wherever it is rendered. Noisy images hardly compress anyway.
     """
-    points = sorted(zip(table, labels, strict=True))
-    exponents = [math.log10(delta) for (delta, _), _ in points]
-    first, last = min(exponents), max(exponents)
-    top = _nice_ceiling(1.08 * max(epsilon for (_, epsilon), _ in points))
-
-    def x(delta: float) -> float:
-        return LEFT + 24 + (math.log10(delta) - first) / max(last - first, 1e-9) * (WIDTH - LEFT - RIGHT - 48)
-
-    def y(epsilon: float) -> float:
-        return HEIGHT - BOTTOM - epsilon / top * (HEIGHT - TOP - BOTTOM)
-
-    parts = [f'<svg class="curve" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="ε against δ">']
-    for tick in (top * k / 4 for k in range(5)):
-        parts.append(f'<line class="rule" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>')
-        parts.append(f'<text x="{LEFT - 10}" y="{y(tick) + 5:.1f}" text-anchor="end">{tick:g}</text>')
-    for exponent in range(math.ceil(first - 1e-9), math.floor(last + 1e-9) + 1):
-        tick, text = x(10.0**exponent), power_of_ten(10.0**exponent)
-        parts.append(f'<text x="{tick:.1f}" y="{HEIGHT - BOTTOM + 22}" text-anchor="middle">{text}</text>')
-    parts.append(f'<text class="name" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 8}" text-anchor="middle">δ</text>')
-    parts.append(f'<text class="name" x="{LEFT - 10}" y="15" text-anchor="end">ε</text>')
-    line = " ".join(f"{x(delta):.1f},{y(epsilon):.1f}" for (delta, epsilon), _ in points)
-    parts.append(f'<polyline class="line" points="{line}"/>')
-    for (delta, epsilon), label in points:
-        paid = budget is not None and math.isclose(delta, budget[0], rel_tol=1e-6)
-        # Beside the headline's point there is no room for a second label.
-        crowded = not paid and budget is not None and abs(math.log10(delta / budget[0])) < 0.6
-        parts.append(
-            f'<circle class="{"paid" if paid else "point"}" cx="{x(delta):.1f}" cy="{y(epsilon):.1f}"'
-            f' r="{7 if paid else 4}"/>'
-            f'<text class="{"value paid" if paid else "value"}" x="{x(delta):.1f}" y="{y(epsilon) - 13:.1f}"'
-            f' text-anchor="middle">{"" if crowded else label}</text>'
-        )
-    return "".join(parts) + "</svg>"
+    height, width, channels = pixels.shape
+    rows = np.pad(pixels.reshape(height, -1), ((0, 0), (1, 0))).tobytes()  # each after the byte of filter 0
+    blocks = [rows[start : start + 0xFFFF] for start in range(0, len(rows), 0xFFFF)]
+    heads = (struct.pack("<BHH", k == len(blocks), len(part), len(part) ^ 0xFFFF) for k, part in enumerate(blocks, 1))
+    stored = b"".join(head + part for head, part in zip(heads, blocks, strict=True))
+    chunks = {
+        b"IHDR": struct.pack(">IIBBBBB", width, height, 8, 0 if channels == 1 else 2, 0, 0, 0),
+        b"IDAT": b"\x78\x01" + stored + struct.pack(">I", zlib.adler32(rows)),
+        b"IEND": b"",
+    }
+    png = b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        for name, data in chunks.items()
+    )
+    return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
 
 
-def _nice_ceiling(value: float) -> float:
-    """The smallest of 1, 1.2, 1.6, … 8, 10 times a power of ten that is not below value: it splits in four."""
-    power = 10.0 ** math.floor(math.log10(value)) if value > 0 else 1.0
-    return next((k * power for k in (1, 1.2, 1.6, 2, 2.4, 3, 4, 6, 8) if k * power >= value), 10 * power)
+def shown_images(folder: Folder, schema: Schema) -> dict[str, Any]:
+    """At most MAX_IMAGES images as (class, count, PNG data URIs) per class, and how large they are drawn."""
+    limit = max(1, MAX_IMAGES // len(schema.classes))
+    height, width = schema.shape[:2]
+    rows = []
+    for k, name in enumerate(schema.classes):
+        X = folder.X[folder.y == k]
+        rows.append((name, len(X), [png_uri(pixels) for pixels in to_pixels(X[:limit], schema)]))
+    return {
+        "rows": rows,
+        "limit": limit,
+        "shortened": any(count > limit for _, count, _ in rows),
+        "height": height,
+        "width": width,
+        "size": min(width * max(1, round(SIDE / max(height, width))), LARGEST),
+        "large": width > LARGEST,
+    }

@@ -1,12 +1,13 @@
-"""Numbers as text, and the guarantee in plain words."""
+"""Numbers and JSON values as text; a template calls these functions as its filters."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 MARGIN = 1e-6
+DEEPEST = 20
+"""Levels of a JSON value that are shown; below them stands an ellipsis."""
 KINDS = {
     "FCNTK": "the tangent kernel of an infinitely wide dense network",
     "ConvNTK": "the tangent kernel of an infinitely wide convolutional network",
@@ -22,18 +23,19 @@ KINDS = {
 """What a kernel, or a part of one, is."""
 
 
-def upper(value: float, digits: int = 4) -> str:
+def bound(value: float, digits: int = 4) -> str:
     """A bound with some significant digits, rounded up so that the text is a bound too; ∞ stays ∞."""
     if math.isinf(value):
         return "∞"
     if value <= 0:
         return "0"
+    value = max(value, 1e-300)
     unit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
     # MARGIN: 1.0000000001 is the 1 that was asked for, not 1.001.
     return f"{math.ceil(value / unit * (1 - MARGIN)) * unit:.{digits}g}"
 
 
-def plain(value: Any) -> str:
+def plain(value: Any, depth: int = 0) -> str:
     """A JSON value for a person: 1e-05 as 1e-5, lists with commas, true and false as yes and no, kernels in words."""
     if value is None:
         return "none"
@@ -42,19 +44,41 @@ def plain(value: Any) -> str:
     if isinstance(value, float):
         text = "∞" if value == math.inf else f"{value:.6g}"
         return text.replace("e-0", "e-").replace("e+0", "e+")
+    if isinstance(value, list | tuple | dict) and depth == DEEPEST:
+        return "…"
     if isinstance(value, list | tuple):
-        return ", ".join(plain(item) for item in value) or "none"
+        return ", ".join(plain(item, depth + 1) for item in value) or "none"
     if isinstance(value, dict) and isinstance(value.get("kind"), str):
         kind, fields = value["kind"], {key: item for key, item in value.items() if key != "kind"}
-        return f"{kind}, {KINDS[kind]} ({plain(fields)})" if kind in KINDS else f"{kind} ({plain(fields)})"
+        name = f"{kind}, {KINDS[kind]}" if kind in KINDS else kind
+        return f"{name} ({plain(fields, depth + 1)})"
     if isinstance(value, dict):
-        return ", ".join(f"{key}: {plain(item)}" for key, item in value.items()) or "none"
+        return ", ".join(f"{key}: {plain(item, depth + 1)}" for key, item in value.items()) or "none"
     return str(value)
+
+
+def number(value: float, thousands: str = "") -> str:
+    """A number: whole ones up to 15 digits with all of them, others with 6 significant digits."""
+    value = float(value)
+    whole = abs(value) < 1e15 and value == round(value)
+    return f"{round(value):{thousands}}" if whole else plain(value)
+
+
+def share(value: float) -> str:
+    """A share of rows as a whole percentage; less than one, but not none, as `<1 %`."""
+    return "<1 %" if 0 < value < 0.01 else f"{100 * value:.0f} %"
+
+
+def power_of_ten(delta: float) -> str:
+    """1e-05 as 10⁻⁵; any other number as m·10ⁿ."""
+    mantissa, exponent = f"{delta:.2e}".split("e")
+    power = "10" + str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return power if float(mantissa) == 1.0 else f"{float(mantissa):g}·{power}"
 
 
 def one_in(delta: float) -> str:
     """1e-5 as `1 in 100,000`."""
-    return f"1 in {1 / delta:,.0f}"
+    return f"1 in {1 / max(delta, 1e-300):,.0f}"
 
 
 def guess_bound(epsilon: float, delta: float) -> float:
@@ -68,45 +92,16 @@ def percent(value: float) -> str:
     digits = 1
     while digits < 4 and math.ceil(value * 100 * 10**digits - MARGIN) >= 100 * 10**digits:
         digits += 1
-    bound = math.ceil(value * 100 * 10**digits - MARGIN) / 10**digits
-    return f"{bound:.{digits}f} %" if bound < 100 else "100 %"
+    rounded = math.ceil(value * 100 * 10**digits - MARGIN) / 10**digits
+    return f"{rounded:.{digits}f} %" if rounded < 100 else "100 %"
 
 
 def factor(epsilon: float) -> str:
     """e^ε as text: 2.72, 22,030, or e^40 where the number says nothing any more."""
     if epsilon > 30:
-        return f"e^{upper(epsilon)}"
+        return f"e^{bound(epsilon)}"
     value = math.exp(epsilon)
-    return f"{math.ceil(value):,}" if value >= 1000 else upper(value, 3)
+    return f"{math.ceil(value):,}" if value >= 1000 else bound(value, 3)
 
 
-@dataclass(frozen=True)
-class Neighbours:
-    """What a relation does to one record, in the phrases the page needs."""
-
-    change: str
-    regardless: str
-    had: str
-    question: str
-
-
-def neighbours(relation: str) -> Neighbours:
-    """The phrases of a relation; neutral ones where it is unknown."""
-    known = {
-        "add-remove": Neighbours(
-            "added or removed",
-            "whether or not any one record was there",
-            "had any one record never been used",
-            "whether a given record was used",
-        ),
-        "replace-one": Neighbours(
-            "replaced by another",
-            "whatever any one record was",
-            "had any one record been replaced by another",
-            "which of two given records was used",
-        ),
-    }
-    other = Neighbours(
-        relation, "whatever any one record was", "had any one record been different", "which of two data sets was used"
-    )
-    return known.get(relation, other)
+FILTERS = (bound, plain, number, share, power_of_ten, one_in, percent, factor)
