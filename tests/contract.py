@@ -49,10 +49,9 @@ from dpdistill.private.checks import CuratorError
 from dpdistill.private.curator import Curator
 from dpdistill.private.grid import Grid, make_grid
 from dpdistill.private.noise import SeededEntropy
-from dpdistill.private.placed import Compute, PlacedRecords
-from dpdistill.private.programs import Same
+from dpdistill.private.placed import PlacedRecords
 from dpdistill.private.self_test import check_rows
-from dpdistill.query import MOST_ROWS, Event, Release, Stage
+from dpdistill.query import MOST_ROWS, Compute, Event, Release, Same, Stage
 from dpdistill.schema import Schema
 
 NAMES = ("ant", "bee", "cat")
@@ -178,7 +177,7 @@ def make_curator(
 
 def grid_of(query: Any, params: Any, schema: Schema, n: int = 100) -> Grid:
     d = math.prod(checks.check_query(query, params, schema))
-    return make_grid(query.clip_norm, NOISE, d, 1, n)
+    return make_grid(query.clip_norm, NOISE, d, n)
 
 
 def integer_sum(records: Records, query: Any, params: Any, chunk: int = 64, places: Any = None) -> np.ndarray:
@@ -803,7 +802,7 @@ def check_batches_are_poisson() -> None:
     schedule = Schedule((Stage(rounds, q),), (NOISE,), Budget(1.0))
     asked = make_curator(records, schedule, OnlyCoins(n, 4), chunk=200)
     step = grid_of(CountQuery(), None, SCHEMA, n).step
-    one = np.rint(make_grid(1.0, NOISE, 1, 1, n).float_clip / step) * step
+    one = np.rint(make_grid(1.0, NOISE, 1, n).float_clip / step) * step
     counts = np.stack([asked.release(t, CountQuery(), None).value[:, 0] for t in range(rounds)]) / one
     for sizes, m in ((counts[:, 0], 180), (counts[:, 1], 20), (counts.sum(1), n)):
         variance = m * q * (1 - q)

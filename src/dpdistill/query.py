@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -13,6 +14,28 @@ Array = Any
 
 MOST_ROWS = 128
 """Most records of one call of a linear query: rounding grows with the length of a sum."""
+
+
+@dataclass(frozen=True)
+class Compute:
+    """How many records a compiled program takes at once. It changes the speed and low bits, never the guarantee.
+
+    Args:
+        chunk: records in a chunk, 1 to 65,536; placeholders fill it up, so large chunks of small samples are wasteful.
+        block: the same for linear queries over all records, whose work is a few matrix products, 1 to 128.
+
+    Raises:
+        ValueError: a number out of its range; the error bounds of linear queries rest on the block.
+    """
+
+    chunk: int = 16
+    block: int = 64
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.chunk <= 1 << 16:
+            raise ValueError(f"Expected 1 <= chunk={self.chunk} <= 65536.")
+        if not 1 <= self.block <= MOST_ROWS:
+            raise ValueError(f"Expected 1 <= block={self.block} <= {MOST_ROWS}.")
 
 
 class Encoder(Protocol):
@@ -75,6 +98,32 @@ class LinearQuery(Query, Protocol):
         The coefficients count as exact. A sum of m records is off by at most m e.
         """
         ...
+
+
+class Same:
+    """A query or an encoder as a key of caches: the same only if the types and values of all its fields are.
+
+    Python's own equality is what a class says it is (1 == 1.0 == True); what was checked must be what runs.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.value, self._key = value, _key(value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+def _key(value: Any) -> Hashable:
+    if is_dataclass(value) and not isinstance(value, type):
+        return type(value), *((f.name, _key(getattr(value, f.name))) for f in fields(value))
+    if isinstance(value, tuple):
+        return type(value), *map(_key, value)
+    if value is None or type(value) in (bool, int, float, str):
+        return type(value), repr(value)
+    return type(value), id(value)  # kept alive by the Same that holds it
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,8 @@ from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.methods.support import encode, fc_ntk_params, feature_params, pull_back
 from dpdistill.private import checks, programs
 from dpdistill.private.linear import release_linear, step_and_sensitivity
-from dpdistill.private.programs import Same
 from dpdistill.private.self_test import check_rows
-from dpdistill.query import LinearQuery
+from dpdistill.query import LinearQuery, Same
 from dpdistill.schema import Schema
 
 LINEAR, PLAIN = contract.linear_queries(), contract.plain_gradients()

@@ -13,7 +13,7 @@ from dpdistill.private.grid import Grid, make_grid
     [(1.0, 10, 1 << 20), (3.7306, 10, 1 << 19), (0.49989, 10, 1 << 22), (100.0, 784, 1 << 14), (1e6, 3072, 1 << 15)],
 )
 def test_resolution(noise_multiplier, dimension, K):
-    grid = make_grid(2.0, noise_multiplier, dimension, chunk=64, records=1000)
+    grid = make_grid(2.0, noise_multiplier, dimension, records=1000)
     assert grid.K == K
     assert grid.step == 2.0 / K
     assert grid.clip_norm == 2.0
@@ -25,7 +25,7 @@ def test_resolution(noise_multiplier, dimension, K):
 @pytest.mark.parametrize("dimension", [1, 100, 20_000])
 def test_float_clipping_and_rounding_stay_within_K(dimension):
     rng = np.random.default_rng(0)
-    grid = make_grid(0.7, 2.0, dimension, chunk=8, records=8)
+    grid = make_grid(0.7, 2.0, dimension, records=8)
     v = rng.standard_normal((8, dimension)).astype(np.float32)
     v[0] = 1.0
     v[1] = 0.0
@@ -37,7 +37,7 @@ def test_float_clipping_and_rounding_stay_within_K(dimension):
 
 
 def test_admissible_is_exact_at_the_border():
-    grid = make_grid(1.0, 1.0, 4, chunk=8, records=8)
+    grid = make_grid(1.0, 1.0, 4, records=8)
     K = grid.K
     z = np.array(
         [[K, 0, 0, 0], [-K, 0, 0, 0], [K, 1, 0, 0], [K + 1, 0, 0, 0], [-K - 1, 0, 0, 0], [K // 2] * 4, [0] * 4],
@@ -48,7 +48,7 @@ def test_admissible_is_exact_at_the_border():
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_huge_integers_cannot_wrap_into_admissible_ones(dtype):
-    grid = make_grid(1.0, 1.0, 4, chunk=8, records=8)
+    grid = make_grid(1.0, 1.0, 4, records=8)
     info = np.iinfo(dtype)
     z = np.array([[info.min, 0, 0, 0], [info.max, 0, 0, 0], [info.min] * 4, [1 << 16, 1 << 16, 0, 0]], dtype)
     assert grid.admissible(z).tolist() == [False, False, False, True]
@@ -56,7 +56,7 @@ def test_huge_integers_cannot_wrap_into_admissible_ones(dtype):
 
 def test_one_record_moves_the_sum_by_at_most_K():
     rng = np.random.default_rng(1)
-    grid = make_grid(1.0, 1.0, 3, chunk=8, records=8)
+    grid = make_grid(1.0, 1.0, 3, records=8)
     z = rng.integers(-2 * grid.K, 2 * grid.K, (20_000, 3))
     kept = z[grid.admissible(z)]
     norms = np.sqrt((kept.astype(float) ** 2).sum(axis=1))
@@ -66,10 +66,10 @@ def test_one_record_moves_the_sum_by_at_most_K():
 
 
 def test_no_contributions_are_legal():
-    assert make_grid(1.0, 1.0, 3, chunk=8, records=0).admissible(np.zeros((0, 3), np.int32)).shape == (0,)
+    assert make_grid(1.0, 1.0, 3, records=0).admissible(np.zeros((0, 3), np.int32)).shape == (0,)
 
 
-GOOD = dict(clip_norm=1.0, noise_multiplier=1.0, dimension=10, chunk=64, records=1000)
+GOOD = dict(clip_norm=1.0, noise_multiplier=1.0, dimension=10, records=1000)
 
 
 @pytest.mark.parametrize(
@@ -81,11 +81,9 @@ GOOD = dict(clip_norm=1.0, noise_multiplier=1.0, dimension=10, chunk=64, records
         (dict(noise_multiplier=0.0), "Expected noise_multiplier=0.0 > 0"),
         (dict(noise_multiplier=math.inf), "Expected noise_multiplier=inf"),
         (dict(dimension=0), "Expected dimension=0 >= 1"),
-        (dict(chunk=0), "Expected chunk=0 >= 1"),
         (dict(noise_multiplier=0.05), "more than 2\\*\\*24 steps"),
         (dict(dimension=1 << 31), "more than 2\\*\\*24 steps"),
         (dict(dimension=1 << 23), "dimension=8388608 \\* K\\*\\*2 < 2\\*\\*63"),
-        (dict(chunk=1 << 11), "chunk=2048 \\* K < 2\\*\\*31"),
         (dict(records=1 << 42), "could overflow 64 bits"),
     ],
 )
@@ -98,7 +96,6 @@ def test_every_check_refuses_in_public_words(bad, sentence):
 
 def test_the_last_legal_sizes_pass():
     assert make_grid(**GOOD | dict(noise_multiplier=0.0625)).K == 1 << 24
-    assert make_grid(**GOOD | dict(chunk=(1 << 11) - 1)).K == 1 << 20
     assert make_grid(**GOOD | dict(records=(1 << 42) - 1)).K == 1 << 20
 
 

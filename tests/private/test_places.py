@@ -15,10 +15,10 @@ from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.methods import DOS, DPKIP
 from dpdistill.private.checks import CuratorError
 from dpdistill.private.noise import SeededEntropy
-from dpdistill.private.placed import Compute, PlacedRecords
-from dpdistill.private.programs import Same
+from dpdistill.private.placed import PlacedRecords
 from dpdistill.private.sampling import draw_places
 from dpdistill.private.self_test import check_rows, rows_stand_alone
+from dpdistill.query import Compute, Same
 from dpdistill.schema import Schema
 
 SIDES = (8, 9, 12, 15, 16, 17, 20, 23, 24, 27, 28, 31, 32, 33, 36, 40, 45, 48, 56, 63, 64, 96)

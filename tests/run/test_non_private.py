@@ -6,7 +6,7 @@ import pytest
 from contract import FlatQuery, make_records
 
 from dpdistill.data.records import Records
-from dpdistill.private.placed import Compute
+from dpdistill.query import Compute
 from dpdistill.run.non_private import NonPrivateCurator
 
 

@@ -13,8 +13,7 @@ import jax.numpy as jnp
 from dpdistill.private.grid import make_grid
 from dpdistill.private.linear import most_records, step_and_sensitivity
 from dpdistill.private.noise import MAX_STDDEV
-from dpdistill.private.programs import Same
-from dpdistill.query import LinearQuery, Params, Query
+from dpdistill.query import LinearQuery, Params, Query, Same
 from dpdistill.schema import AnySchema
 
 FORBIDDEN = ("callback", "print", "infeed", "outfeed", "ffi_call", "custom_vmap")
@@ -63,7 +62,7 @@ def _check_noise(query: Query, d: int, noise_multiplier: float) -> None:
             step, sensitivity = step_and_sensitivity(query.clip_norm, d)
             stddev = noise_multiplier * sensitivity / step
         else:
-            stddev = noise_multiplier * make_grid(query.clip_norm, noise_multiplier, d, 1, 0).K
+            stddev = noise_multiplier * make_grid(query.clip_norm, noise_multiplier, d, 0).K
     except ValueError as error:
         raise CuratorError(str(error)) from None
     if not 0.0 < stddev <= MAX_STDDEV:
@@ -84,14 +83,17 @@ def _abstract(structure: Any, leaves: tuple) -> Params:
 def _contribution_shape(same: Same, schema: AnySchema, structure: Any, leaves: tuple) -> tuple[int, ...]:
     query = same.value
     one, label = _one_record(query, schema), jax.ShapeDtypeStruct((), jnp.int32)
-    return tuple(_quiet(query.contribution, _abstract(structure, leaves), one, label).shape)
+    return tuple(_quiet(query.contribution, _abstract(structure, leaves), one, label)[1].shape)
 
 
 def _one_record(query: Query, schema: AnySchema) -> Any:
     """Shape and type of what the query is given of one record."""
-    with jax.enable_x64(False):
-        x = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
-        x = x if query.encoder is None else _quiet_encoder(query.encoder, x)
+    x = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
+    if query.encoder is not None:
+        # As the curator runs it: mapped over records, its own rule for that looked through.
+        rows = jax.ShapeDtypeStruct((2, *x.shape), x.dtype)
+        with jax.enable_x64(False):
+            x = jax.eval_shape(lambda X: X[0], _quiet(jax.vmap(query.encoder), rows, allowed=("custom_vmap_call",))[1])
     return jax.ShapeDtypeStruct(x.shape[1:], x.dtype)
 
 
@@ -106,7 +108,7 @@ def _check_linear(same: Same, schema: AnySchema, shape: tuple[int, ...], structu
         raise CuratorError(str(error)) from None
     y, w = jax.ShapeDtypeStruct((), jnp.int64), jax.ShapeDtypeStruct((rows,), jnp.float64)
     params = _in_double("prepare", None, query.prepare, _abstract(structure, leaves))
-    one = _quiet(query.coefficients, params, _one_record(query, schema), y)
+    _, one = _quiet(query.coefficients, params, _one_record(query, schema), y)
     block = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((rows, *leaf.shape), leaf.dtype), one)
     _in_double("norm", (), query.norm, params, one)
     _in_double("weighted_sum", shape, query.weighted_sum, params, block, w)
@@ -114,31 +116,17 @@ def _check_linear(same: Same, schema: AnySchema, shape: tuple[int, ...], structu
 
 def _in_double(name: str, expected: tuple[int, ...] | None, f: Any, *abstract: Any) -> Any:
     """f's result, once it is sure that f has no side effects, the expected shape, and no arithmetic but in float64."""
-    jaxpr, out = _traced(f, *abstract)
-    _refuse_side_effects(jaxpr)
+    jaxpr, out = _quiet(f, *abstract)
     if expected is not None and (out.shape != expected or out.dtype != jnp.float64):
         raise CuratorError(f"Expected {name} in float64 of shape {expected}; got {out.dtype} {out.shape}.")
     _refuse_narrow(name, jaxpr)
     return out
 
 
-def _quiet(f: Any, *abstract: Any) -> Any:
-    """Shape and type of f's result, once it is sure that f has no side effects."""
-    jaxpr, out = _traced(f, *abstract)
-    _refuse_side_effects(jaxpr)
-    return out
-
-
-def _quiet_encoder(encoder: Any, x: Any) -> Any:
-    """The same for an encoder as the curator runs it: mapped over records, its own rule for that looked through."""
-    rows = jax.ShapeDtypeStruct((2, *x.shape), x.dtype)
-    jaxpr, out = _traced(jax.vmap(encoder), rows)
-    _refuse_side_effects(jaxpr, allowed=("custom_vmap_call",))
-    return jax.ShapeDtypeStruct(out.shape[1:], out.dtype)
-
-
-def _traced(f: Any, *abstract: Any) -> tuple[Any, Any]:
+def _quiet(f: Any, *abstract: Any, allowed: tuple[str, ...] = ()) -> tuple[Any, Any]:
+    """(jaxpr of f, shape and type of its result), once it is sure that f has no side effects."""
     jaxpr, out = jax.make_jaxpr(f, return_shape=True)(*abstract)
+    _refuse_side_effects(jaxpr.jaxpr, allowed)
     return jaxpr.jaxpr, out
 
 

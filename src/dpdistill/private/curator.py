@@ -18,11 +18,10 @@ from dpdistill.private.checks import CuratorError, check_query, types_of
 from dpdistill.private.grid import Grid, make_grid
 from dpdistill.private.linear import most_records, release_linear
 from dpdistill.private.noise import Entropy, SystemEntropy, rounded_gaussian
-from dpdistill.private.placed import Chunk, Compute, PlacedRecords
-from dpdistill.private.programs import Same
+from dpdistill.private.placed import Chunk, PlacedRecords
 from dpdistill.private.sampling import poisson_coins
 from dpdistill.private.self_test import check_rows
-from dpdistill.query import LinearQuery, Params, Query, Release
+from dpdistill.query import Compute, LinearQuery, Params, Query, Release, Same
 
 
 def sum_rows(
@@ -34,19 +33,10 @@ def sum_rows(
     shape: tuple[int, ...],
     dtype: type,
 ) -> np.ndarray:
-    """Sum of the admissible rows with a known label, on the host, while the next chunk is computed.
-
-    Args:
-        chunks: (X, y) of one shape.
-        rows_of: (X, y) -> rows (m, d).
-        admissible: rows -> which of them may be summed, (m,) bool.
-        by_class: add every row into the block of its class.
-        classes: labels 0 .. classes - 1 are known.
-        shape: of a row before it was flattened.
-        dtype: of the sum.
+    """Sum of the rows (m, d) that are admissible and of a known label, on the host while the next chunk is computed.
 
     Returns:
-        (classes, *shape) by class, else of the shape.
+        (classes, *shape) by class, every row in the block of its class; else of the shape.
     """
     total = np.zeros((classes if by_class else 1, math.prod(shape)), dtype)
 
@@ -120,9 +110,6 @@ class Curator:
             query: what is asked; the same fields for a whole stage, so that it compiles once.
             params: its parameters of this round, a pytree of arrays.
 
-        Returns:
-            Release with value (classes, d...) for a query by class, else (d...).
-
         Raises:
             CuratorError: a query that is refused, or a round that could not be answered.
             LedgerError: the round is out of order or could not be committed.
@@ -159,7 +146,7 @@ class Curator:
         chunks = self._records.chunks(query.encoder, sampled, size)
         if isinstance(query, LinearQuery):
             return release_linear(query, params, chunks, shape, classes, event.noise_multiplier, self._entropy)
-        grid = make_grid(query.clip_norm, event.noise_multiplier, math.prod(shape), 1, n)
+        grid = make_grid(query.clip_norm, event.noise_multiplier, math.prod(shape), n)
         total = self._sum(query, params, chunks, grid, shape)
         noise = rounded_gaussian(total.shape, event.noise_multiplier * grid.K, self._entropy)
         return (total + noise).astype(np.float64) * grid.step, event.noise_multiplier * query.clip_norm

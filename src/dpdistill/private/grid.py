@@ -55,7 +55,7 @@ class Grid:
         return small & (squares <= self.K**2)
 
 
-def make_grid(clip_norm: float, noise_multiplier: float, dimension: int, chunk: int, records: int) -> Grid:
+def make_grid(clip_norm: float, noise_multiplier: float, dimension: int, records: int) -> Grid:
     """The grid of a round: fine enough for its noise and its dimension, coarse enough never to overflow.
 
         K = 2^ceil(log2 max(2^20 / sigma, 500 sqrt(d)))
@@ -64,7 +64,6 @@ def make_grid(clip_norm: float, noise_multiplier: float, dimension: int, chunk: 
         clip_norm: C, > 0 and finite.
         noise_multiplier: sigma = stddev / C, > 0 and finite.
         dimension: d, coordinates one record can touch (its class block), >= 1.
-        chunk: contributions summed in int32 at a time, >= 1.
         records: contributions summed in all, >= 0; private, so no error speaks of it.
 
     Returns:
@@ -79,8 +78,6 @@ def make_grid(clip_norm: float, noise_multiplier: float, dimension: int, chunk: 
         raise ValueError(f"Expected noise_multiplier={noise_multiplier} > 0 and finite.")
     if dimension < 1:
         raise ValueError(f"Expected dimension={dimension} >= 1.")
-    if chunk < 1:
-        raise ValueError(f"Expected chunk={chunk} >= 1.")
     finest = max(2.0**20 / noise_multiplier, 500.0 * math.sqrt(dimension))
     if finest > MAX_K:
         raise ValueError(
@@ -91,8 +88,6 @@ def make_grid(clip_norm: float, noise_multiplier: float, dimension: int, chunk: 
     K = 1 << (exponent - 1 if mantissa == 0.5 else exponent)
     if dimension * K**2 >= 1 << 63:
         raise ValueError(f"Expected dimension={dimension} * K**2 < 2**63 with K={K}: lower the dimension.")
-    if chunk * K >= 1 << 31:
-        raise ValueError(f"Expected chunk={chunk} * K < 2**31 with K={K}: lower the chunk.")
     if records * K >= 1 << 62:
         raise ValueError(f"The integer sums could overflow 64 bits with K={K}: raise noise_multiplier.")
     float_clip = clip_norm * (1.0 - math.sqrt(dimension) / (2 * K) - 2.0**-12)

@@ -11,8 +11,7 @@ import numpy as np
 from dpdistill.private import programs
 from dpdistill.private.noise import Entropy, rounded_gaussian
 from dpdistill.private.placed import Chunk
-from dpdistill.private.programs import Same
-from dpdistill.query import LinearQuery, Params
+from dpdistill.query import LinearQuery, Params, Same
 
 SLACK = 5e-4
 SLACK_TEXT = f"float64 ghost sum, bound E = {SLACK / 2} clip_norm: noise for a sensitivity of at most 1.001 clip_norm"
@@ -57,7 +56,7 @@ def release_linear(
     """
     step, sensitivity = step_and_sensitivity(query.clip_norm, math.prod(shape))
     with np.errstate(all="ignore"):
-        total = _sum(query, params, chunks, shape, classes, query.clip_norm)
+        total = sum_linear(query, params, chunks, shape, classes, query.clip_norm)
     if not np.isfinite(total).all():
         raise ValueError("The weighted sum is not finite.")
     noise = rounded_gaussian(shape, noise_multiplier * sensitivity / step, entropy)
@@ -65,13 +64,6 @@ def release_linear(
 
 
 def sum_linear(
-    query: LinearQuery, params: Params, chunks: Iterable[Chunk], shape: tuple[int, ...], classes: int
-) -> np.ndarray:
-    """Plain sum of the contributions, neither clipped nor noised: for the curator that gives no guarantee."""
-    return _sum(query, params, chunks, shape, classes, None)
-
-
-def _sum(
     query: LinearQuery,
     params: Params,
     chunks: Iterable[Chunk],
@@ -79,7 +71,7 @@ def _sum(
     classes: int,
     clip_norm: float | None,
 ) -> np.ndarray:
-    """Sum of the contributions, scaled to the clip norm if there is one; blocks are added with compensation."""
+    """Sum of the contributions, scaled down to the clip norm if there is one; blocks are added with compensation."""
     total, lost, same = np.zeros(shape), np.zeros(shape), Same(query)
     with jax.enable_x64(True):
         params = programs.prepared(same, params)

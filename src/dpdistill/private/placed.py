@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import jax
@@ -14,31 +13,9 @@ from dpdistill.data.records import Records
 from dpdistill.private.noise import Entropy
 from dpdistill.private.programs import Same, encode_rows
 from dpdistill.private.sampling import draw_places
-from dpdistill.query import MOST_ROWS, Encoder
+from dpdistill.query import Encoder
 
 Chunk = tuple[np.ndarray, np.ndarray]
-
-
-@dataclass(frozen=True)
-class Compute:
-    """How many records a compiled program takes at once. It changes the speed and low bits, never the guarantee.
-
-    Args:
-        chunk: records in a chunk, 1 to 65,536; placeholders fill it up, so large chunks of small samples are wasteful.
-        block: the same for linear queries over all records, whose work is a few matrix products, 1 to 128.
-
-    Raises:
-        ValueError: a number out of its range; the error bounds of linear queries rest on the block.
-    """
-
-    chunk: int = 16
-    block: int = 64
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.chunk <= 1 << 16:
-            raise ValueError(f"Expected 1 <= chunk={self.chunk} <= 65536.")
-        if not 1 <= self.block <= MOST_ROWS:
-            raise ValueError(f"Expected 1 <= block={self.block} <= {MOST_ROWS}.")
 
 
 class PlacedRecords:

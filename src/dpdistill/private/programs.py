@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any
 
@@ -11,33 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpdistill.query import Params
-
-
-class Same:
-    """A query or an encoder as a key of caches: the same only if the types and values of all its fields are.
-
-    Python's own equality is what a class says it is (1 == 1.0 == True); what was checked must be what runs.
-    """
-
-    def __init__(self, value: Any) -> None:
-        self.value, self._key = value, _key(value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-
-def _key(value: Any) -> Hashable:
-    if is_dataclass(value) and not isinstance(value, type):
-        return type(value), *((f.name, _key(getattr(value, f.name))) for f in fields(value))
-    if isinstance(value, tuple):
-        return type(value), *map(_key, value)
-    if value is None or type(value) in (bool, int, float, str):
-        return type(value), repr(value)
-    return type(value), id(value)  # kept alive by the Same that holds it
+from dpdistill.query import Params, Same
 
 
 @partial(jax.jit, static_argnums=0)

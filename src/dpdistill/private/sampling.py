@@ -49,9 +49,7 @@ def draw_places(n: int, size: int, entropy: Entropy) -> np.ndarray:
         entropy: where the bits come from.
 
     Returns:
-        Places 0 .. size - 1, (n,), int64. Never store, print or derive anything public from them.
-
-    Guarantee:
-        Independence is what counts: that small places are a little more likely changes nothing.
+        Places 0 .. size - 1, (n,), int64. Never store, print or derive anything public from them. Independence is what
+        counts: that small places are a little more likely changes nothing.
     """
     return np.frombuffer(entropy.bytes(2 * n), np.uint16).astype(np.int64) % size

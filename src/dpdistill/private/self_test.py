@@ -10,8 +10,7 @@ import numpy as np
 
 from dpdistill.private import programs
 from dpdistill.private.checks import CuratorError
-from dpdistill.private.programs import Same
-from dpdistill.query import Encoder, LinearQuery, Params, Query
+from dpdistill.query import LinearQuery, Params, Query, Same
 from dpdistill.schema import AnySchema
 
 PASSED = "every program that reads records was tested before: no row of a chunk changes a bit of another"
@@ -36,8 +35,10 @@ def check_rows(query: Query, params: Params, schema: AnySchema, size: int) -> No
     y = rng.integers(0, len(schema.classes), size)
     alone = True
     if query.encoder is not None:
+        encoder = Same(query.encoder)
         with jax.enable_x64(False):
-            alone, X = _encoder_passes(query.encoder, X, y)
+            alone = rows_stand_alone(lambda X, y: programs.encode_rows(encoder, X), X, y)
+            X = np.asarray(programs.encode_rows(encoder, X), np.float32)
 
     def plain(X: np.ndarray, y: np.ndarray) -> Any:
         # A bound in the middle of what occurs, so that some rows are clipped and some are not.
@@ -54,13 +55,6 @@ def check_rows(query: Query, params: Params, schema: AnySchema, size: int) -> No
         raise CuratorError(_MIXED)
 
 
-def _encoder_passes(encoder: Encoder, X: np.ndarray, y: np.ndarray) -> tuple[bool, np.ndarray]:
-    """(whether its rows stand alone, features of the rows)."""
-    same = Same(encoder)
-    alone = rows_stand_alone(lambda X, y: programs.encode_rows(same, X), X, y)
-    return alone, np.asarray(programs.encode_rows(same, X), np.float32)
-
-
 def rows_stand_alone(program: Callable[[np.ndarray, np.ndarray], Any], X: np.ndarray, y: np.ndarray) -> bool:
     """Whether the bits of every row stay as they are when the other rows change, on this machine.
 
@@ -68,9 +62,7 @@ def rows_stand_alone(program: Callable[[np.ndarray, np.ndarray], Any], X: np.nda
     rows cannot hide: one NaN among its terms is enough.
 
     Args:
-        program: (X, y) -> a pytree of arrays, a row a record; compiled for these shapes.
-        X: public random rows, (m, ...), float32.
-        y: labels, (m,).
+        program: (X, y) -> a pytree of arrays, a row a record; compiled for the shapes of X (m, ...) and y (m,).
     """
     first, (m, half) = _bits(program(X, y)), (len(y), np.arange(len(y)) % 2 == 0)
     others = [np.roll(X, 1, 0) * -0.7, *(np.full_like(X, v) for v in (0.0, 3e38, np.nan))]

@@ -26,8 +26,7 @@ from dpdistill.private.checks import check_query
 from dpdistill.private.curator import Curator
 from dpdistill.private.linear import SLACK_TEXT
 from dpdistill.private.noise import Entropy, SystemEntropy
-from dpdistill.private.placed import Compute
-from dpdistill.query import LinearQuery, Query
+from dpdistill.query import Compute, LinearQuery, Query
 from dpdistill.report import write_report
 from dpdistill.run import handover
 from dpdistill.run.blobs import digest_records

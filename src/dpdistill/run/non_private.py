@@ -12,9 +12,8 @@ from dpdistill.data.records import Records
 from dpdistill.private.curator import sum_rows
 from dpdistill.private.linear import sum_linear
 from dpdistill.private.noise import SeededEntropy
-from dpdistill.private.placed import Compute, PlacedRecords
-from dpdistill.private.programs import Same
-from dpdistill.query import LinearQuery, Params, Query, Release
+from dpdistill.private.placed import PlacedRecords
+from dpdistill.query import Compute, LinearQuery, Params, Query, Release, Same
 
 
 class NonPrivateCurator:
@@ -51,7 +50,7 @@ class NonPrivateCurator:
         size = self._compute.block if q == 1.0 and isinstance(query, LinearQuery) else self._compute.chunk
         chunks = self._records.chunks(query.encoder, sampled, size)
         if isinstance(query, LinearQuery):
-            return Release(t, sum_linear(query, params, chunks, shape, classes), 0.0, None)
+            return Release(t, sum_linear(query, params, chunks, shape, classes, None), 0.0, None)
         same = Same(query)
 
         def rows_of(X: np.ndarray, y: np.ndarray) -> jax.Array:
