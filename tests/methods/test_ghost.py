@@ -75,7 +75,7 @@ class TestSensitivity:
         rounding = step * math.sqrt(math.prod(shape))
 
         def total(*y):
-            rows = [(X, np.array(y), 4)]
+            rows = [(X, np.array(y))]
             return release_linear(query, params, rows, shape, CLASSES, 1.0, contract.NoNoise())[0].ravel()
 
         moved = total(0, 2, 1, 1) - total(0, 2, 1, -1)
@@ -104,7 +104,7 @@ class TestClassWeights:
         shape = checks.check_query(query, params, SCHEMA)
 
         def share(k, **changes):
-            rows = [(np.repeat(X[k : k + 1], 2, 0), np.array([k, -1]), 2)]
+            rows = [(np.repeat(X[k : k + 1], 2, 0), np.array([k, -1]))]
             return release_linear(query, {**params, **changes}, rows, shape, CLASSES, 1.0, contract.NoNoise())[
                 0
             ].ravel()
@@ -181,7 +181,7 @@ class TestPlainGradients:
         X, y, X_s = rows_and_support(copies=False)
         build, kernel = CASES[case]
         query, params, expected = build(kernel, ridge, X_s)
-        contract.check_linear_is_plain(query, params, X, y, expected(X, y), rtol, 1e-5)
+        contract.check_linear_is_plain(query, params, X, y, expected(X, y), rtol, 1e-4)
 
     @pytest.mark.parametrize(
         ("case", "ridge", "rtol"),
@@ -190,7 +190,7 @@ class TestPlainGradients:
     def test_records_that_are_there_three_times(self, case, ridge, rtol):
         """Under other labels, so that their dual weights are as large as the inverse of the ridge.
 
-        Gradients are then small differences of large terms; a norm may be stated as 2^-16 of the terms.
+        Gradients are then small differences of large terms; a norm may be stated as 2^-10 of the terms.
         """
         X, y, X_s = rows_and_support(copies=True)
         build, kernel = CASES[case]
@@ -325,12 +325,13 @@ class TestExactArithmetic:
         build, kernel = CASES[case]
         query, params, _ = build(kernel, ridge, X_s)
         with jax.enable_x64(True):
-            found = jax.vmap(query.coefficients, (None, 0, 0))(params, jnp.asarray(X), jnp.asarray(y))
+            ready = jax.tree.map(jnp.asarray, params)
+            found = jax.vmap(query.coefficients, (None, 0, 0))(ready, jnp.asarray(X), jnp.asarray(y))
             coefficients = jax.tree.map(np.asarray, found)
         assert contract.check_error_bound(query, params, coefficients, shares(query, params, coefficients)) < 1e-2
 
     def test_of_features_that_cancel(self):
-        """a phi^T is S Phi_s but for rounding: nothing of the terms is left, and weights are 2^16 C / terms."""
+        """a phi^T is S Phi_s but for rounding: nothing of the terms is left, and weights are 2^10 C / terms."""
         rng, ridge = np.random.default_rng(3), 1e-30
         params = {"Phi_s": rng.normal(size=(4, 12)), "alpha": rng.normal(size=(4, CLASSES)), "inverse": np.eye(4)}
         a, t = 1e6 * rng.normal(size=(16, 4)), rng.normal(size=(16, 1))
