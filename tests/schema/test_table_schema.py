@@ -76,7 +76,10 @@ def test_json():
     ("make", "message"),
     [
         (lambda: Column("x", "text"), "Expected kind of column 'x' among numeric, integer, ordinal, categorical"),
-        (lambda: Column("x", "numeric"), "Expected bounds low < high of column 'x', both finite; got None"),
+        (
+            lambda: Column("x", "numeric"),
+            "Expected bounds low < high of column 'x', both finite; got None",
+        ),
         (lambda: Column("x", "numeric", (1.0, 1.0)), "Expected bounds low < high"),
         (lambda: Column("x", "numeric", (0.0, np.inf)), "both finite"),
         (lambda: Column("x", "numeric", (0.0, 1.0), "cubic"), "Expected scale of column 'x' among linear, log"),

@@ -32,14 +32,14 @@ def draft(
     """Write a draft of a table's schema, to be reviewed: it looks at the records."""
     from dpdistill.data.tables.drafts import draft_schema
     from dpdistill.data.tables.schema_file import write_schema
+    from dpdistill.data.tables.source import CsvFormat
 
     if Path(to).exists():
         raise DataError(f"{to} exists: choose another file with --out.")
     with working("reading the records"):
         listed = tuple(name.strip() for name in names.split(",")) if names else ()
-        table_file, notes = draft_schema(
-            data, label, header=header and not listed, names=listed, separator=separator, comment=comment
-        )
+        form = CsvFormat(header and not listed, listed, separator, comment=comment)
+        table_file, notes = draft_schema(data, label, form)
     write_schema(to, table_file, notes)
     say(f"{to}: a draft. It looked at the records: {len(notes)} facts came from them and are marked.")
     say("Replace each by what is known without looking, then set `reviewed: true`. Do not share the draft.")

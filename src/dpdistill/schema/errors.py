@@ -3,3 +3,9 @@
 
 class DataError(ValueError):
     """Input that cannot be used; its text is one sentence for the person at the door."""
+
+
+def require_trimmed(what: str, *texts: str) -> None:
+    """Raises unless all are texts without spaces around them: values of a table are compared without."""
+    if odd := [text for text in texts if not text or text != text.strip()]:
+        raise DataError(f"Expected {what} as a text without spaces around it; got {odd[0][:80]!r}.")

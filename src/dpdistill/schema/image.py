@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 import numpy as np
+from pydantic import StrictFloat, StrictInt
 
 from dpdistill.schema.errors import DataError
+from dpdistill.schema.facts import STRICT, read_facts
 
 
 @dataclass(frozen=True)
@@ -22,8 +24,9 @@ class Schema:
         DataError: a shape, bound or class list that cannot describe a data set.
     """
 
-    shape: tuple[int, ...]
-    bounds: tuple[float, float]
+    __pydantic_config__ = STRICT
+    shape: tuple[StrictInt, ...]
+    bounds: tuple[StrictFloat, StrictFloat]
     classes: tuple[str, ...]
 
     def __post_init__(self) -> None:
@@ -71,4 +74,4 @@ class Schema:
 
     @classmethod
     def from_json(cls, data: dict) -> Schema:
-        return cls(tuple(data["shape"]), tuple(data["bounds"]), tuple(data["classes"]))
+        return read_facts(cls, data)

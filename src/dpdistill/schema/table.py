@@ -8,8 +8,10 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
+from pydantic import StrictBool, StrictFloat
 
-from dpdistill.schema.errors import DataError
+from dpdistill.schema.errors import DataError, require_trimmed
+from dpdistill.schema.facts import STRICT, read_facts
 
 Kind = Literal["numeric", "integer", "ordinal", "categorical"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -33,22 +35,25 @@ class Column:
         DataError: facts that contradict each other.
     """
 
+    __pydantic_config__ = STRICT
     name: str
     kind: Kind
-    bounds: tuple[float, float] | None = None
+    bounds: tuple[StrictFloat, StrictFloat] | None = None
     scale: Literal["linear", "log"] = "linear"
     categories: tuple[str, ...] = ()
     other: str | None = None
-    missing: bool = False
+    missing: StrictBool = False
 
     def __post_init__(self) -> None:
         name = f"column {self.name!r}"
+        require_trimmed("the name of a column", self.name)
+        require_trimmed(f"each category of {name}", *self.categories)
         if self.kind not in KINDS:
             raise DataError(f"Expected kind of {name} among {', '.join(KINDS)}; got {self.kind!r}.")
         if self.scale not in SCALES:
             raise DataError(f"Expected scale of {name} among {', '.join(SCALES)}; got {self.scale!r}.")
         if self.is_number:
-            if self.bounds is None or not all(map(math.isfinite, self.bounds)) or not self.bounds[0] < self.bounds[1]:
+            if self.bounds is None or not -math.inf < self.bounds[0] < self.bounds[1] < math.inf:
                 raise DataError(f"Expected bounds low < high of {name}, both finite; got {self.bounds}.")
             if self.categories or self.other is not None:
                 raise DataError(f"Expected no categories of {name}, which is {self.kind}.")
@@ -126,6 +131,7 @@ class TableSchema:
         DataError: facts that contradict each other.
     """
 
+    __pydantic_config__ = STRICT
     columns: tuple[Column, ...]
     label: str
     classes: tuple[str, ...]
@@ -134,6 +140,9 @@ class TableSchema:
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
+        require_trimmed("label", self.label)
+        require_trimmed("unit", self.unit)
+        require_trimmed("each class and its values", *self.classes, *(text for group in self.labels for text in group))
         if not names:
             raise DataError("Expected at least one column beside the label.")
         if len({*names, self.label}) != len(names) + 1:
@@ -142,7 +151,7 @@ class TableSchema:
         if len(self.classes) < 2 or len(set(self.classes)) != len(self.classes):
             raise DataError(f"Expected at least 2 distinct classes of {self.label!r}; got {list(self.classes)}.")
         values = [value for group in self.label_values for value in group]
-        if len(self.label_values) != len(self.classes) or len(set(values)) != len(values):
+        if len(self.label_values) != len(self.classes) or len(set(values)) != len(values) or () in self.labels:
             raise DataError(f"Expected distinct values of {self.label!r} for each of {len(self.classes)} classes.")
 
     @property
@@ -236,9 +245,10 @@ class TableSchema:
 
     @classmethod
     def from_json(cls, data: dict) -> TableSchema:
-        columns = []
-        for item in data["columns"]:
-            bounds = None if item["bounds"] is None else (float(item["bounds"][0]), float(item["bounds"][1]))
-            columns.append(Column(**{**item, "bounds": bounds, "categories": tuple(item["categories"])}))
-        labels = tuple(tuple(group) for group in data["labels"])
-        return cls(tuple(columns), data["label"], tuple(data["classes"]), labels, data["unit"])
+        """The schema that `to_json` wrote.
+
+        Raises:
+            TypeError: another type or an unknown key.
+            DataError: facts that contradict each other.
+        """
+        return read_facts(cls, data)

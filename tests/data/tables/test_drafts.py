@@ -11,6 +11,7 @@ import pytest
 from dpdistill.data.tables.drafts import REPLACE, check_table, draft_schema
 from dpdistill.data.tables.load import load_table
 from dpdistill.data.tables.schema_file import TableFile, read_schema, write_schema
+from dpdistill.data.tables.source import CsvFormat
 from dpdistill.schema import Column, DataError, TableSchema
 
 N = 400
@@ -62,7 +63,7 @@ def test_guesses(tmp_path, door):
     assert draft.schema == TableSchema(COLUMNS, "ill", ("no", "yes"))
     assert not draft.reviewed
     assert draft.ignored == ("id", "user_id", "born", "seen", "name", "same", "none")
-    assert draft.missing[-1] == "?"
+    assert draft.csv.missing[-1] == "?"
     assert set(notes) == {"label", "classes", "csv", "ignored", *(f"columns.{column.name}" for column in COLUMNS)}
     assert notes["columns.age"] == f"kind, bounds, scale and missing {REPLACE}"
     assert notes["columns.work"] == f"kind, categories and missing {REPLACE}"
@@ -91,17 +92,17 @@ def test_dates_in_texts():
 
 def test_options_of_csv_files(tmp_path):
     (tmp_path / "t.csv").write_text("|about\nno;1.5;-9\nyes;2.5;3\nyes;0.5;4\n")
-    draft, _ = draft_schema(tmp_path / "t.csv", "column1", header=False, separator=";", missing=["-9"], comment="|")
+    draft, _ = draft_schema(tmp_path / "t.csv", "column1", CsvFormat(False, (), ";", ("-9",), "|"))
     columns = (
         Column("column2", "numeric", (0.0, 2.8)),
         Column("column3", "categorical", categories=("3", "4"), missing=True),
     )
     schema = TableSchema(columns, "column1", ("no", "yes"))
     names = ("column1", "column2", "column3")
-    assert draft == TableFile(schema, False, False, names, ";", ("-9",), "|")
+    assert draft == TableFile(schema, False, CsvFormat(False, names, ";", ("-9",), "|"))
     assert load_table(tmp_path / "t.csv", replace(draft, reviewed=True)).y.tolist() == [0, 1, 1]
-    named, _ = draft_schema(tmp_path / "t.csv", "y", header=False, names=["y", "a", "b"], separator=";", comment="|")
-    assert named.names == ("y", "a", "b")
+    named, _ = draft_schema(tmp_path / "t.csv", "y", CsvFormat(False, ("y", "a", "b"), ";", comment="|"))
+    assert named.csv.names == ("y", "a", "b")
     assert named.schema.columns[1] == Column("b", "integer", (-12.0, 4.0))
 
 
@@ -134,7 +135,7 @@ def test_check_counts_what_the_schema_does():
     given = FRAME[["age", "work", "flag", "same", "ill"]].assign(ill=["no", "yes", "yes", "unknown"] * (N // 4))
     young = sum(age < 20 for age in FRAME["age"])
     assert young > 0
-    assert check_table(given, TableFile(schema, True, missing=("?",))) == [
+    assert check_table(given, TableFile(schema, True, CsvFormat(missing=("?",)))) == [
         "400 rows",
         "class 'no': 100 rows",
         "class 'yes': 100 rows",

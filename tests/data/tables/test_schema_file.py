@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpdistill.data.tables.schema_file import MISSING, TableFile, read_schema, write_schema
+from dpdistill.data.tables.schema_file import TableFile, read_schema, write_schema
+from dpdistill.data.tables.source import MISSING, CsvFormat
 from dpdistill.schema import Column, DataError, TableSchema
 
 FULL = """
@@ -44,7 +45,7 @@ SCHEMA = TableSchema(
     (("<=50K", "<=50K."), (">50K",)),
     "patient",
 )
-FILE = TableFile(SCHEMA, True, False, ("age", "gain", "work", "id", "income"), ";", ("", "?"), "|", ("id",))
+FILE = TableFile(SCHEMA, True, CsvFormat(False, ("age", "gain", "work", "id", "income"), ";", ("", "?"), "|"), ("id",))
 SHORT = """
 dpdistill: table schema
 label: y
@@ -69,8 +70,8 @@ def test_every_fact_is_read(tmp_path):
 def test_what_is_left_out_has_defaults(tmp_path):
     expected = TableFile(TableSchema((Column("x", "integer", (0.0, 1.0)),), "y", ("a", "b")), reviewed=False)
     assert read(tmp_path, SHORT) == expected
-    assert (expected.header, expected.separator, expected.schema.unit) == (True, ",", "row")
-    assert expected.missing == MISSING == ("", "NA", "NaN", "nan", "null")
+    assert (expected.csv.header, expected.csv.separator, expected.schema.unit) == (True, ",", "row")
+    assert expected.csv.missing == MISSING == ("", "NA", "NaN", "nan", "null")
 
 
 def test_texts_are_as_they_are_written(tmp_path):
@@ -85,7 +86,9 @@ def test_tags_of_python_objects_are_texts(tmp_path):
     assert read(tmp_path, text).schema.label == "y"
 
 
-@pytest.mark.parametrize("table_file", [FILE, replace(FILE, reviewed=False, names=(), header=True)])
+@pytest.mark.parametrize(
+    "table_file", [FILE, replace(FILE, reviewed=False, csv=CsvFormat(separator=";", missing=("", "?"), comment="|"))]
+)
 def test_what_is_written_is_read(tmp_path, table_file):
     notes = {"columns.gain": "bounds from\nthe records", "classes": "two", "nothing": "never written"}
     write_schema(tmp_path / "s.yaml", table_file, notes)
@@ -119,7 +122,7 @@ def test_every_text_and_number_survives(tmp_path_factory, names, categories, cla
     )
     labels = tuple((name,) for name in classes)
     schema = TableSchema(columns, names[2], tuple(classes), labels, names[3])
-    expected = TableFile(schema, True, missing=tuple(missing), ignored=(names[3],))
+    expected = TableFile(schema, True, CsvFormat(missing=tuple(missing)), (names[3],))
     path = tmp_path_factory.mktemp("schema") / "s.yaml"
     write_schema(path, expected)
     assert read_schema(path) == expected
@@ -140,12 +143,15 @@ BAD = {
     "encoding": (FULL.replace("patient", "Fraü").encode("latin-1"), "Expected UTF-8 text"),
     "key": (changed("unit", "units"), "Unknown key 'units' in the schema; expected dpdistill, reviewed,"),
     "csv key": (changed("separator", "sep"), "Unknown key 'sep' in csv; expected header, names,"),
-    "column key": (changed("scale: log", "log: true"), "Unknown key 'log' in column 'gain'; expected name, kind,"),
+    "column key": (
+        changed("scale: log", "log: true"),
+        "Unknown key 'log' in columns[2] of 'gain'; expected name, kind,",
+    ),
     "key twice": (changed("unit: patient", "label: y"), "Key 'label' is written twice, again in line 5."),
     "list as key": (changed("unit", "[a]"), "Expected a text as key in line 4."),
-    "csv": (changed("csv:", "csv: no\n_:"), "Unknown key '_' in the schema"),
+    "csv": (changed("csv:", "csv: no\n_:"), "Expected csv as a mapping; got 'no'."),
     "csv text": (SHORT + "csv: x\n", "Expected csv as a mapping; got 'x'."),
-    "no label": (changed("label: income", ""), "Expected the key 'label' in the schema."),
+    "no label": (changed("label: income", ""), "Expected label, which is missing."),
     "empty label": (changed("label: income", "label:"), "Expected label as a text without spaces around it; got ''."),
     "reviewed": (changed("reviewed: true", "reviewed: yes"), "Expected reviewed as true or false; got 'yes'."),
     "columns": (
@@ -155,40 +161,55 @@ BAD = {
     "no columns": (changed("- name: x\n  kind: integer\n  bounds: [0, 1]", "  []", SHORT), "at least one column"),
     "column text": (
         changed("- {name: age, kind: integer, bounds: [0, 100]}", "- age"),
-        "Expected column 1 as a mapping",
+        "Expected columns[1] as a mapping; got 'age'.",
     ),
-    "no kind": (changed("kind: integer, ", ""), "Expected the kind of column 'age'."),
-    "kind": (changed("kind: integer", "kind: int"), "Expected kind of column 'age' among numeric, integer,"),
+    "no kind": (changed("kind: integer, ", ""), "Expected columns[1].kind of 'age', which is missing."),
+    "kind": (
+        changed("kind: integer", "kind: int"),
+        "Expected columns[1].kind of 'age' among 'numeric', 'integer', 'ordinal' or 'categorical'; got 'int'.",
+    ),
     "no bounds": (changed(", bounds: [0, 100]", ""), "Expected bounds low < high of column 'age'"),
     "bound": (
         changed("[0, 100]", "[0, many]"),
-        "Expected bounds of column 'age' as numbers -1e30 <= low < high <= 1e30",
+        "Expected columns[1].bounds[2] of 'age' as a number (1e30 at most); got 'many'.",
     ),
-    "infinite": (changed("[0, 100]", "[0, .inf]"), "Expected bounds of column 'age' as numbers"),
-    "large": (changed("[0, 100]", "[0, 1e31]"), "Expected bounds of column 'age' as numbers"),
-    "order": (changed("[0, 100]", "[100, 0]"), "got \"['100', '0']\"."),
-    "one bound": (changed("[0, 100]", "[100]"), "Expected bounds of column 'age' as [low, high]"),
+    "infinite": (
+        changed("[0, 100]", "[0, .inf]"),
+        "Expected columns[1].bounds[2] of 'age' as a number (1e30 at most); got '.inf'.",
+    ),
+    "large": (
+        changed("[0, 100]", "[0, 1e31]"),
+        "Expected columns[1].bounds[2] of 'age' as a number (1e30 at most); got '1e31'.",
+    ),
+    "order": (
+        changed("[0, 100]", "[100, 0]"),
+        "Expected bounds low < high of column 'age', both finite; got (100.0, 0.0).",
+    ),
+    "one bound": (changed("[0, 100]", "[100]"), "Expected columns[1].bounds[2] of 'age', which is missing."),
     "flag": (
         changed("missing: true", "missing: maybe"),
-        "Expected missing of column 'work' as true or false; got 'maybe'.",
+        "Expected columns[3].missing of 'work' as true or false; got 'maybe'.",
     ),
-    "category": (changed("[Private,", "[[Private],"), "Expected each of categories of column 'work' as a text"),
-    "spaces": (changed("[Private,", "[' Private',"), "as a text without spaces around it; got ' Private'."),
+    "category": (changed("[Private,", "[[Private],"), "Expected columns[3].categories[1] of 'work' as a text"),
+    "spaces": (
+        changed("[Private,", "[' Private',"),
+        "Expected each category of column 'work' as a text without spaces around it; got ' Private'.",
+    ),
     "categories": (
         changed("[Private, other]", "Private"),
-        "Expected categories of column 'work' as a list; got 'Private'.",
+        "Expected columns[3].categories of 'work' as a list; got 'Private'.",
     ),
     "same twice": (
         changed("[Private,", "[other,"),
-        "Expected distinct categories of column 'work'; 'other' is named twice.",
+        "Expected at least 2 distinct categories of column 'work'; got ['other', 'other'].",
     ),
     "other": (changed("other: other", "other: rest"), "Expected other='rest' of column 'work' among its categories."),
     "one class": (changed('  ">50K": [">50K"]\n', ""), "Expected 2 to 65536 classes; got 1."),
     "class text": (
         changed("classes: [a, b]", "classes: a", SHORT),
-        "Expected classes as a list of names, or as a mapping",
+        "Expected classes as a list, or as a mapping to lists; got 'a'.",
     ),
-    "no value": (changed('[">50K"]', "[]"), "Expected at least one value of the label for class '>50K'."),
+    "no value": (changed('[">50K"]', "[]"), "Expected distinct values of 'income' for each of 2 classes."),
     "value twice": (changed('[">50K"]', '["<=50K."]'), "Expected distinct values of 'income' for each of 2 classes."),
     "crossed": (
         changed('["<=50K", "<=50K."]', '[">50K"]').replace('">50K": [">50K"]', '">50K": ["x"]'),
@@ -204,7 +225,7 @@ BAD = {
         changed("id, income]", "id, x, income]"),
         "Expected column 'x' of names under columns, or under ignored.",
     ),
-    "comment": (changed('comment: "|"', 'comment: "\\t|"'), "Expected csv comment as a text without spaces around it"),
+    "comment": (changed('comment: "|"', 'comment: "\\t|"'), "Expected comment='\\t|' as printable characters."),
     "bell": (changed('comment: "|"', 'comment: "a\\ab"'), "Expected comment='a\\x07b' as printable characters."),
     "separator": (changed('";"', '"; "'), "Expected separator='; ' as one ASCII character other than a quote."),
 }

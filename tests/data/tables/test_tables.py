@@ -19,6 +19,7 @@ from pyarrow import parquet
 
 from dpdistill.data.tables.load import load_table, split_table
 from dpdistill.data.tables.schema_file import TableFile, read_schema
+from dpdistill.data.tables.source import CsvFormat
 from dpdistill.schema import Column, DataError, TableSchema
 
 NAN = np.nan
@@ -34,7 +35,7 @@ SCHEMA = TableSchema(
     ("no", "yes"),
     (("0", "healthy"), ("1",)),
 )
-FILE = TableFile(SCHEMA, True, missing=("", "?"), ignored=("id",))
+FILE = TableFile(SCHEMA, True, CsvFormat(missing=("", "?")), ("id",))
 TEXT = """id,age,gain,work,flag,size,ill
 a,31, 2.5 ,office,0,S,0
 b,64.0,?,field,1.0,M,1.0
@@ -122,7 +123,7 @@ def test_no_header_another_separator_and_comments(tmp_path):
     lines = TEXT.splitlines()[1:4]
     text = "|a comment, with, fields\n" + "\n| more\n".join(lines).replace(",", ";") + "\n"
     names = ("id", "age", "gain", "work", "flag", "size", "ill")
-    table_file = replace(FILE, header=False, names=names, separator=";", comment="|")
+    table_file = replace(FILE, csv=CsvFormat(False, names, ";", FILE.csv.missing, "|"))
     np.testing.assert_array_equal(load_table(write(tmp_path, text), table_file).X, np.array(X[:3], np.float32))
     path = write(tmp_path, gzip.compress(text.encode()))
     assert load_table(path, table_file).y.tolist() == Y[:3]
@@ -216,7 +217,7 @@ def test_declared_values_come_before_missing_texts_and_other_spellings():
         Column("land", "categorical", categories=("NA", "1", "7", "red"), missing=True),
         Column("x", "numeric", (0, 1), missing=True),
     )
-    table_file = TableFile(TableSchema(columns, "y", ("a", "b")), True, missing=("", "NA", "-9"))
+    table_file = TableFile(TableSchema(columns, "y", ("a", "b")), True, CsvFormat(missing=("", "NA", "-9")))
     given = pd.DataFrame(
         {"land": ["NA", "true", "7.0", "red", ""], "x": [1e300, -9, -1e300, 0.25, -9.0], "y": list("abaab")}
     )

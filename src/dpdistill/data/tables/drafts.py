@@ -17,8 +17,8 @@ import pyarrow as pa
 from dpdistill.data.files import reading
 from dpdistill.data.tables.codes import DATE, Fault, cleaned, encoder, label_encoder, number_key
 from dpdistill.data.tables.load import encode_column, open_stated
-from dpdistill.data.tables.schema_file import MISSING, NUMBER, TableFile
-from dpdistill.data.tables.source import Table, open_table
+from dpdistill.data.tables.schema_file import NUMBER, TableFile
+from dpdistill.data.tables.source import CsvFormat, Table, open_table
 from dpdistill.schema import Column, DataError, TableSchema
 
 REPLACE = "from the records: replace by what is known without them"
@@ -31,23 +31,14 @@ _IDENTIFIER = re.compile(r"(^|[_\W])(id|uuid|guid|identifier|index)$|[a-z]ID$", 
 def draft_schema(
     source: Any,
     label: str | None = None,
-    *,
-    header: bool = True,
-    names: Sequence[str] = (),
-    separator: str = ",",
-    missing: Sequence[str] = MISSING,
-    comment: str | None = None,
+    form: CsvFormat = CsvFormat(),
 ) -> tuple[TableFile, dict[str, str]]:
     """A draft of the schema for its owner to correct: every fact of it is a guess from the records, and not private.
 
     Args:
         source: path of a CSV file, gzip or not, or of a Parquet file; or a pandas DataFrame.
         label: name of the label's column; the last column if None.
-        header: a CSV file begins with the names of its columns.
-        names: of all columns of a CSV file without a header; column1, column2, ... if empty.
-        separator: of a CSV file's fields.
-        missing: texts that stand for a missing value; others that often do ("?", "-", "N/A") are found.
-        comment: lines of a CSV file that begin with it are skipped.
+        form: of a CSV file; texts that often stand for a missing value ("?", "-", "N/A") are found beside its own.
 
     Returns:
         (what to write as schema.yaml, not reviewed; the comments that write_schema puts beside what was guessed).
@@ -55,11 +46,11 @@ def draft_schema(
     Raises:
         DataError: nothing that is a table, or a label with fewer than 2 or more than 100 values.
     """
-    table = open_table(source, header, tuple(names), separator, comment)
+    table = open_table(source, form)
     target = table.names[-1] if label is None else label
     if target not in table.names:
         raise DataError(f"{table.title} lacks the column {target!r}.")
-    looks = {name: _Look(name, frozenset(missing)) for name in table.names}
+    looks = {name: _Look(name, frozenset(form.missing)) for name in table.names}
     with reading(table.title):
         for arrays in table.batches(table.names):
             for look, values in zip(looks.values(), arrays, strict=True):
@@ -88,10 +79,9 @@ def draft_schema(
     if marks:
         notes["csv"] = f"missing: {' '.join(marks)} {REPLACE}"
     is_csv = isinstance(source, str) or hasattr(source, "__fspath__")
-    found = tuple(table.names) if is_csv and not header else ()
-    schema = TableSchema(tuple(columns), target, classes)
-    draft = TableFile(schema, False, not found, found, separator, (*missing, *marks), comment, tuple(ignored))
-    return draft, notes
+    found = tuple(table.names) if is_csv and not form.header else ()
+    form = replace(form, header=not found, names=found, missing=(*form.missing, *marks))
+    return TableFile(TableSchema(tuple(columns), target, classes), False, form, tuple(ignored)), notes
 
 
 @dataclass
@@ -208,8 +198,8 @@ def check_table(source: Any, table_file: TableFile) -> list[str]:
     """
     schema = table_file.schema
     table = open_stated(source, table_file)
-    counts = [_Count(column, table_file.missing) for column in schema.columns]
-    encode_label = label_encoder(schema, table_file.missing)
+    counts = [_Count(column, table_file.csv.missing) for column in schema.columns]
+    encode_label = label_encoder(schema, table_file.csv.missing)
     classes, rows, lost, unknown = np.zeros(len(schema.classes), int), 0, 0, 0
     with reading(table.title):
         for *arrays, labels in table.batches([*(column.name for column in schema.columns), schema.label]):

@@ -43,8 +43,8 @@ def load_table(source: Any, table_file: TableFile, strict: bool = True) -> Recor
     schema = table_file.schema
     table = open_stated(source, table_file)
     names = [*(column.name for column in schema.columns), schema.label]
-    encoders = [encoder(column, table_file.missing) for column in schema.columns]
-    encoders.append(label_encoder(schema, table_file.missing))
+    encoders = [encoder(column, table_file.csv.missing) for column in schema.columns]
+    encoders.append(label_encoder(schema, table_file.csv.missing))
     blocks: list[tuple[np.ndarray, np.ndarray]] = []
     rows = 0
     with reading(table.title):
@@ -97,7 +97,7 @@ def open_stated(source: Any, table_file: TableFile) -> Table:
         DataError: nothing that is a table, or a column that is missing or not declared.
     """
     schema = table_file.schema
-    table = open_table(source, table_file.header, table_file.names, table_file.separator, table_file.comment)
+    table = open_table(source, table_file.csv)
     found, declared = set(table.names), [*(column.name for column in schema.columns), schema.label]
     for name in declared:
         if name not in found:

@@ -9,19 +9,52 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
+from pydantic import StrictBool
 
 from dpdistill.data.files import head, is_gzip, reading, require_file, show
 from dpdistill.schema import DataError
+from dpdistill.schema.facts import STRICT
 
+MISSING = ("", "NA", "NaN", "nan", "null")
 _BLOCK = 1 << 20
 _ROWS = 1 << 16
 _PARQUET = b"PAR1"
 _INDEX = re.compile(r"__index_level_\d+__")  # where pandas keeps the index of rows
 _RAGGED = re.compile(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
+
+
+@dataclass(frozen=True)
+class CsvFormat:
+    """How CSV files are written.
+
+    Args:
+        header: a file begins with the names of its columns.
+        names: of all columns in the file's order, where there is no header.
+        separator: of fields, one character.
+        missing: texts that stand for a missing value, also in other formats.
+        comment: lines that begin with it are skipped.
+
+    Raises:
+        DataError: a separator or comment that cannot be.
+    """
+
+    __pydantic_config__ = STRICT
+    header: StrictBool = True
+    names: tuple[str, ...] = ()
+    separator: str = ","
+    missing: tuple[str, ...] = MISSING
+    comment: str | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.separator) != 1 or self.separator in '"\r\n' or not self.separator.isascii():
+            raise DataError(f"Expected separator={self.separator!r} as one ASCII character other than a quote.")
+        if self.comment is not None and (not self.comment or not self.comment.isprintable()):
+            raise DataError(f"Expected comment={self.comment!r} as printable characters.")
 
 
 class Table(Protocol):
@@ -47,21 +80,12 @@ class Table(Protocol):
         ...
 
 
-def open_table(
-    source: Any,
-    header: bool = True,
-    names: tuple[str, ...] = (),
-    separator: str = ",",
-    comment: str | None = None,
-) -> Table:
+def open_table(source: Any, form: CsvFormat) -> Table:
     """The table in a file or frame, its format recognised by the content.
 
     Args:
         source: path of a CSV file, gzip or not, or of a Parquet file; or a pandas DataFrame.
-        header: a CSV file begins with the names of its columns.
-        names: of all columns of a CSV file without a header; column1, column2, ... if empty.
-        separator: of a CSV file's fields.
-        comment: lines of a CSV file that begin with it are skipped.
+        form: of a CSV file; columns without a header and names are column1, column2, ...
 
     Raises:
         DataError: nothing that is a table.
@@ -76,7 +100,7 @@ def open_table(
             table: Table = _Parquet(path)
         else:
             _require_text(path, start)
-            table = _Csv(path, header, names, separator, comment)
+            table = _Csv(path, form)
     else:
         table = _Frame(source)
     if not table.names:
@@ -94,26 +118,25 @@ def _require_text(path: Path, start: bytes) -> None:
 
 
 class _Csv:
-    def __init__(self, path: Path, header: bool, names: tuple[str, ...], separator: str, comment: str | None) -> None:
-        self.path, self.title = path, show(path)
-        self.header, self.separator, self.comment = header, separator, comment
-        self.names = names
-        if not names:
+    def __init__(self, path: Path, form: CsvFormat) -> None:
+        self.path, self.title, self.form, self.names = path, show(path), form, form.names
+        if not self.names:
             with self._open() as file:
                 first = self._read_header(file)
-            self.names = first if header else tuple(f"column{i}" for i in range(1, len(first) + 1))
+            self.names = first if form.header else tuple(f"column{i}" for i in range(1, len(first) + 1))
 
     @contextmanager
     def _open(self) -> Iterator[io.BufferedIOBase]:
         opener = gzip.open if is_gzip(self.path) else open
         with reading(self.path), opener(self.path, "rb") as file:
-            yield io.BufferedReader(_Uncommented(file, self.comment.encode()), _BLOCK) if self.comment else file
+            mark = (self.form.comment or "").encode()
+            yield io.BufferedReader(_Uncommented(file, mark), _BLOCK) if mark else file
 
     def _read_header(self, file: io.BufferedIOBase) -> tuple[str, ...]:
         """The names of the columns; the file is then at its first row."""
         lines = (line.decode("utf-8") for line in _physical_lines(file))
         try:
-            rows = csv.reader(lines, delimiter=self.separator, skipinitialspace=True)
+            rows = csv.reader(lines, delimiter=self.form.separator, skipinitialspace=True)
             row = next((row for row in rows if row), [])
         except UnicodeDecodeError:
             raise DataError(f"{self.title} is not UTF-8 text: convert it first.") from None
@@ -125,10 +148,10 @@ class _Csv:
         from pyarrow import csv as arrow
 
         with self._open() as file:
-            if self.header:
+            if self.form.header:
                 self._read_header(file)
             read = arrow.ReadOptions(column_names=self.names, block_size=_BLOCK, use_threads=False)
-            parse = arrow.ParseOptions(delimiter=self.separator, newlines_in_values=True)
+            parse = arrow.ParseOptions(delimiter=self.form.separator, newlines_in_values=True)
             convert = arrow.ConvertOptions(
                 column_types={name: pa.string() for name in self.names},
                 strings_can_be_null=False,
