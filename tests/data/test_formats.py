@@ -58,7 +58,7 @@ def test_idx(tmp_path, images, labels, form):
         np.testing.assert_array_equal(r.X[..., 0], IDX_X)
         assert r.y.tolist() == [5, 0, 4, 9, 2, 1, 3]
         assert r.notes[0] == "Classes default to 0-9: pass --classes to change."
-    assert r.notes[1:] == ("One file is named: all of it is read as the test part.",)
+    assert r.notes[1:] == ("The file has a single part: all of it is read as the test part.",)
 
 
 def test_idx_parts_by_name(tmp_path):

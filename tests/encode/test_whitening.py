@@ -10,7 +10,7 @@ import pytest
 from dpdistill.encode import whitening
 from dpdistill.encode.mirror import Mirrored
 from dpdistill.encode.scattering import ScatterNet
-from dpdistill.encode.whitening import WhiteScatterNet, leaves
+from dpdistill.encode.whitening import WhiteScatterNet, dead_leaves
 
 NET = ScatterNet(J=1, L=2, groups=1, normalise=True)
 FEATURES = jax.jit(lambda encoder, X: encoder(X), static_argnums=0)
@@ -32,7 +32,7 @@ def features(encoder, images):
 def moments(shape):
     """Second moments of the channels of all colours, over the pictures and their positions."""
     channels = NET.channels * shape[2]
-    S = features(NET, leaves(shape, 300, 0)).astype(np.float64).reshape(300, channels, -1)
+    S = features(NET, dead_leaves(shape, 300, 0)).astype(np.float64).reshape(300, channels, -1)
     return np.mean([S[:, :, p].T @ S[:, :, p] / 300 for p in range(S.shape[2])], 0)
 
 
@@ -112,13 +112,13 @@ class TestMirrored:
 
 class TestLeaves:
     def test_they_are_the_same_for_a_seed(self):
-        pictures = leaves((9, 7, 3), 20, 5)
-        np.testing.assert_array_equal(leaves((9, 7, 3), 20, 5), pictures)
-        np.testing.assert_array_equal(leaves((9, 7, 3), 3, 5), pictures[:3])
-        assert np.abs(leaves((9, 7, 3), 20, 6) - pictures).max() > 0.5
+        pictures = dead_leaves((9, 7, 3), 20, 5)
+        np.testing.assert_array_equal(dead_leaves((9, 7, 3), 20, 5), pictures)
+        np.testing.assert_array_equal(dead_leaves((9, 7, 3), 3, 5), pictures[:3])
+        assert np.abs(dead_leaves((9, 7, 3), 20, 6) - pictures).max() > 0.5
 
     def test_they_are_pictures_of_something(self):
-        pictures = leaves((16, 16, 3), 200, 0)
+        pictures = dead_leaves((16, 16, 3), 200, 0)
         assert (pictures.shape, pictures.dtype) == ((200, 16, 16, 3), np.float32)
         assert np.abs(pictures).max() <= 1.0
         # Uniform colours have mean 0 and standard deviation 1 / sqrt(3) = 0.58, and less where an edge mixes two.

@@ -29,7 +29,7 @@ class Raw:
         y: labels, (n,): whole numbers, or names.
         classes: class names that the format states, or None.
         bounds: bounds that the format states, or None.
-        notes: sentences to be said aloud: public facts only.
+        notes: sentences shown to the owner while loading: public facts only.
         codes: labels are the format's own codes: looked up when the caller's class names are whole numbers.
         resized: X has the size that the caller asked for already.
     """
@@ -137,6 +137,16 @@ def list_folders(folder: Path) -> list[str]:
     """Sorted names of the folders in a folder; hidden names are left out."""
     with reading(folder), os.scandir(folder) as entries:
         return sorted(e.name for e in entries if not e.name.startswith(".") and _is_dir(e))
+
+
+def single_part(source: str, part: str) -> tuple[str, ...]:
+    """What is noted when the test part is asked of a file or folder that has one part."""
+    return (f"The {source} has a single part: all of it is read as the test part.",) if part == "test" else ()
+
+
+def plain_first(name: str) -> tuple[bool, str]:
+    """Sort key of file names by which a plain file comes before the gzip file of the same name."""
+    return name.lower().endswith(".gz"), name
 
 
 def _is_dir(entry: os.DirEntry) -> bool:

@@ -7,7 +7,18 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from dpdistill.data.files import Raw, head, is_gzip, list_files, list_folders, reading, require_file, show, unpack
+from dpdistill.data.files import (
+    Raw,
+    head,
+    is_gzip,
+    list_files,
+    list_folders,
+    reading,
+    require_file,
+    show,
+    single_part,
+    unpack,
+)
 from dpdistill.data.images import cifar, digits, folders, idx, npz
 from dpdistill.data.options import Bounds, Classes, parse_bounds, parse_classes, parse_resize
 from dpdistill.data.records import Records
@@ -45,7 +56,7 @@ def load(
         strict: stop at a bad record; otherwise it is kept with the label -1, and contributes nothing.
 
     Returns:
-        The records; their `notes` are to be said aloud.
+        The records; their `notes` are sentences for the owner, about where the public facts come from.
 
     Raises:
         DataError: anything that cannot be read, in one sentence.
@@ -97,8 +108,7 @@ def _read(
 
 
 def _whole(raw: Raw, part: str) -> Raw:
-    note = "One file is named: all of it is read as the test part."
-    return replace(raw, notes=(*raw.notes, note)) if part == "test" else raw
+    return replace(raw, notes=(*raw.notes, *single_part("file", part)))
 
 
 def recognise(source: str | os.PathLike) -> str:

@@ -23,7 +23,7 @@ class Records:
         X: raw values of the schema's raw shape, (n, h, w, c) or (n, columns), integers or floats; may be memory-mapped.
         y: class indices, (n,), int64; -1 is an unknown label: such a record contributes nothing.
         schema: the public facts.
-        notes: sentences to be said aloud about where the public facts come from.
+        notes: sentences shown to the owner while loading: where the public facts come from.
 
     Raises:
         DataError: X, y and schema do not belong together.
@@ -139,7 +139,7 @@ class Records:
             bounds: (low, high) of a raw value or "low,high"; 0,255 for uint8 when left out; values outside are clamped.
             resize: side of the square to which images are resized (bilinear), or None.
             strict: stop at a record that is not finite or has an unknown label; otherwise it gets the label -1.
-            notes: sentences to be said aloud.
+            notes: sentences shown to the owner while loading.
 
         Raises:
             DataError: shapes, types, labels or options that cannot be used.

@@ -8,7 +8,16 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from dpdistill.encode.networks import Params, check_positive, check_sizes, convolve, dense, init_layers, unit_affine
+from dpdistill.encode.networks import (
+    Network,
+    Params,
+    check_positive,
+    check_sizes,
+    convolve,
+    dense,
+    init_layers,
+    unit_affine,
+)
 
 STAGES = ((1, 1), (2, 2), (4, 2), (8, 2))
 """Width over the first stage's and stride of the four stages, two blocks each."""
@@ -24,7 +33,7 @@ def group_norm(X: Array, affine: dict[str, Array], groups: int) -> Array:
 
 
 @dataclass(frozen=True)
-class ResNet18:
+class ResNet18(Network):
     """ResNet-18 with a 3 x 3 first convolution of stride 1 and no max pool, as is usual for small images.
 
         block(x) = relu(norm(conv(relu(norm(conv(x))))) + shortcut(x)),   shortcut = identity or norm(conv 1 x 1)
@@ -61,9 +70,6 @@ class ResNet18:
         layers = init_layers(self.seed, shapes, [name == "head" for name in names])
         affine = [unit_affine(s[-1]) if name != "head" else {} for name, s in zip(names, shapes, strict=True)]
         return {name: {**layer, **unit} for name, layer, unit in zip(names, layers, affine, strict=True)}
-
-    def apply(self, params: Params, X: Array) -> Array:
-        return self.activations(params, X)[-1]
 
     def activations(self, params: Params, X: Array) -> list[Array]:
         """Outputs of the 17 convolutional layers after ReLU (and the shortcut's sum), and the logits."""

@@ -1,4 +1,4 @@
-"""Features whose channels are decorrelated as they are on public pictures of nothing: no record has a part in it."""
+"""Features whose channels are decorrelated by their second moment on drawn pictures; records have no part in it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class WhiteScatterNet:
     """phi(x) = P S(x) / ||P S(x)||, P = (Sigma + strength tr(Sigma) / channels I)^-1/2, at every position.
 
     Sigma is the second moment of a ScatterNet's channels over positions and over 2,000 drawn pictures of overlapping
-    ellipses (`leaves`): a constant. Noise on a linear classifier hides a record by its norm, so features that all
+    ellipses (`dead_leaves`): a constant. Noise on a linear classifier hides a record by its norm, so features that all
     records share are worth shrinking.
 
     Args:
@@ -52,7 +52,7 @@ class WhiteScatterNet:
 def _whitening(scattering: ScatterNet, shape: tuple[int, ...], strength: float) -> np.ndarray:
     """P (channels, channels); channels of all colours."""
     channels = scattering.channels * shape[2]
-    pictures, sigma = leaves(shape, PICTURES, seed=0), np.zeros((channels, channels))
+    pictures, sigma = dead_leaves(shape, PICTURES, seed=0), np.zeros((channels, channels))
     with jax.ensure_compile_time_eval(), jax.enable_x64(False):
         transform = jax.jit(scattering.__call__)
         for i in range(0, PICTURES, 50):
@@ -63,15 +63,15 @@ def _whitening(scattering: ScatterNet, shape: tuple[int, ...], strength: float) 
     return (vectors / np.sqrt(values / values.mean())) @ vectors.T
 
 
-def leaves(shape: tuple[int, ...], n: int, seed: int) -> np.ndarray:
-    """n pictures in [-1, 1] of one to fourteen overlapping ellipses of uniform random colours: nobody's data.
+def dead_leaves(shape: tuple[int, ...], n: int, seed: int) -> np.ndarray:
+    """n random pictures in [-1, 1] of one to fourteen overlapping ellipses of uniform random colours.
 
     Args:
         shape: (height, width, colours).
         n: pictures.
         seed: public.
 
-    Source: Lee, Mumford & Huang, 2001 (Occlusion models for natural images), dead leaves.
+    Source: Lee, Mumford & Huang, 2001 (Occlusion models for natural images).
     """
     rng, (h, w, colours) = np.random.default_rng(seed), shape
     rows, columns = np.mgrid[:h, :w]

@@ -13,7 +13,7 @@ import numpy as np
 import optax
 from jax import Array
 
-from dpdistill.encode.whitening import WhiteScatterNet, leaves
+from dpdistill.encode.whitening import WhiteScatterNet, dead_leaves
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import check_definite, one_hot, solve
 from dpdistill.method import Distilled, Progress, finish_field, no_progress, release_field
@@ -107,7 +107,7 @@ class DecoupledKIP:
         encoder, classes = self.kernel.encoder, len(schema.classes)
         W = (state["W"] - state["W"].mean(1, keepdims=True)).astype(np.float32)
         y = labels(classes, self.per_class)
-        F = encode(encoder, leaves(schema.shape, PROBES, self.image_seed))
+        F = encode(encoder, dead_leaves(schema.shape, PROBES, self.image_seed))
         key = jax.random.fold_in(jnp.asarray(state["key"]), self.image_seed)
         X = start_support(key, classes, self.per_class, schema, self.start_noise)
         optimiser = self._optimiser().init(jnp.asarray(X))

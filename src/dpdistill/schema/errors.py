@@ -1,4 +1,4 @@
-"""What is said of input that cannot be used."""
+"""The error for input that cannot be used."""
 
 
 class DataError(ValueError):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpdistill.data.files import Raw, head, is_gzip, list_files, require_file, show, unpack
+from dpdistill.data.files import Raw, head, is_gzip, list_files, plain_first, require_file, show, unpack
 from dpdistill.schema import DataError
 
 IMAGE_BYTES = 3 * 32 * 32
@@ -47,7 +47,7 @@ def load_folder(folder: Path, part: str) -> Raw:
     for name in list_files(folder):
         if _FOLDER.fullmatch(name) and (match := _PARTS[part].fullmatch(name)):
             stem = match.group(1).lower()
-            best[stem] = min(best.get(stem, name), name, key=lambda n: (n.lower().endswith(".gz"), n))
+            best[stem] = min(best.get(stem, name), name, key=plain_first)
     if not best:
         raise DataError(f"{show(folder)} has no CIFAR file of the {part} part (data_batch_*.bin, test_batch.bin).")
     batches = [stem for stem in best if stem.startswith(("data_batch", "test_batch"))]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from dpdistill.data.files import Raw, list_files, list_folders, reading, require_file, show
+from dpdistill.data.files import Raw, list_files, list_folders, reading, require_file, show, single_part
 from dpdistill.schema import DataError
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
@@ -56,8 +56,7 @@ def load_folder(
 
 def _part_folder(folder: Path, part: str) -> tuple[Path, list[str]]:
     if not _is_split(folder):
-        single = "The folder has a single part: all of it is read as the test part."
-        return folder, [single] if part == "test" else []
+        return folder, [*single_part("folder", part)]
     if part not in list_folders(folder):
         raise DataError(f"{show(folder)} has no folder '{part}' with class folders.")
     return folder / part, []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpdistill.data.files import Raw, head, is_gzip, list_files, require_file, show, unpack
+from dpdistill.data.files import Raw, head, is_gzip, list_files, plain_first, require_file, show, unpack
 from dpdistill.schema import DataError
 
 IMAGES_MAGIC = 0x00000803
@@ -99,7 +99,7 @@ def _one(folder: Path, found: list[str], what: str) -> Path:
         raise DataError(f"{show(folder)} has no file of {what} (such as train-images-idx3-ubyte.gz).")
     if len({_stem(name) for name in found}) > 1:
         raise DataError(f"{show(folder)} has several files of {what}: name one of them, such as {show(found[0])}.")
-    return folder / min(found, key=lambda name: (name.lower().endswith(".gz"), name))
+    return folder / min(found, key=plain_first)
 
 
 def _labels_beside(path: Path) -> Path:
@@ -109,4 +109,4 @@ def _labels_beside(path: Path) -> Path:
     found = [name for name in list_files(path.parent) if _stem(name) == wanted]
     if not found:
         raise DataError(f"{show(path)} has no labels beside it: expected {show(wanted)} or {show(wanted)}.gz.")
-    return path.parent / min(found, key=lambda name: (name.lower().endswith(".gz"), name))
+    return path.parent / min(found, key=plain_first)

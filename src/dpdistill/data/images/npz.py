@@ -9,7 +9,7 @@ from typing import IO
 
 import numpy as np
 
-from dpdistill.data.files import MAX_UNPACKED, Raw, reading, require_file, show
+from dpdistill.data.files import MAX_UNPACKED, Raw, reading, require_file, show, single_part
 from dpdistill.schema import DataError
 
 _IMAGES = ("X", "x", "images")
@@ -34,11 +34,7 @@ def load_file(path: Path, part: str) -> Raw:
         y = read_member(path, archive, members[label_key])
         classes = read_member(path, archive, members["classes"]) if "classes" in members else None
         bounds = read_member(path, archive, members["bounds"]) if "bounds" in members else None
-    return Raw(X, y, _names(path, classes), _limits(path, bounds), () if split else _single_part(part))
-
-
-def _single_part(part: str) -> tuple[str, ...]:
-    return ("The file has a single part: all of it is read as the test part.",) if part == "test" else ()
+    return Raw(X, y, _names(path, classes), _limits(path, bounds), () if split else single_part("file", part))
 
 
 def _key(members: dict[str, str], names: tuple[str, ...], part: str) -> tuple[str | None, bool]:
