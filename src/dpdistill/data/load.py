@@ -1,4 +1,4 @@
-"""The one door for records in files: recognises the format by its content."""
+"""Records from files of any format, which is recognised by the content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For the owner's eyes only: a first schema guessed from the records, and what a stated one makes of them.
+"""For the owner only: a first schema guessed from the records, and what a stated one makes of them.
 
 Everything here looks at records without noise. It belongs on the owner's terminal, never into a run or a report.
 """

@@ -20,7 +20,7 @@ from dpdistill.schema import Column, DataError, TableSchema
 from dpdistill.schema.facts import STRICT, read_facts
 
 DRAFT = "is a draft: replace what came from the records, then set `reviewed: true` in it."
-"""What is said of a schema that nobody vouches for."""
+"""The sentence about a schema that is not reviewed."""
 _TITLE = "table schema"
 _DRAFT = "A draft made from private records: replace every marked value, then set reviewed to true."
 _MAX_BYTES = 16 << 20

@@ -1,4 +1,4 @@
-"""Tables as they lie there: a CSV file, a Parquet file or a pandas DataFrame, read in batches of columns."""
+"""Tables in a CSV file, a Parquet file or a pandas DataFrame, read in batches of columns."""
 
 from __future__ import annotations
 
