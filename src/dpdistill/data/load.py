@@ -7,18 +7,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from dpdistill.data.files import (
-    Raw,
-    head,
-    is_gzip,
-    list_files,
-    list_folders,
-    reading,
-    require_file,
-    show,
-    single_part,
-    unpack,
-)
+from dpdistill.data import files
+from dpdistill.data.files import Raw, head, is_gzip, list_files, list_folders, reading, require_file, show, unpack
 from dpdistill.data.images import cifar, digits, folders, idx, npz
 from dpdistill.data.options import Bounds, Classes, parse_bounds, parse_classes, parse_resize
 from dpdistill.data.records import Records
@@ -108,7 +98,7 @@ def _read(
 
 
 def _whole(raw: Raw, part: str) -> Raw:
-    return replace(raw, notes=(*raw.notes, *single_part("file", part)))
+    return replace(raw, notes=(*raw.notes, *files.single_part("file", part)))
 
 
 def recognise(source: str | os.PathLike) -> str:

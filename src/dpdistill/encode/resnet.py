@@ -8,16 +8,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from dpdistill.encode.networks import (
-    Network,
-    Params,
-    check_positive,
-    check_sizes,
-    convolve,
-    dense,
-    init_layers,
-    unit_affine,
-)
+from dpdistill.encode import networks
+from dpdistill.encode.networks import Params, check_positive, check_sizes, convolve, dense, init_layers, unit_affine
 
 STAGES = ((1, 1), (2, 2), (4, 2), (8, 2))
 """Width over the first stage's and stride of the four stages, two blocks each."""
@@ -33,7 +25,7 @@ def group_norm(X: Array, affine: dict[str, Array], groups: int) -> Array:
 
 
 @dataclass(frozen=True)
-class ResNet18(Network):
+class ResNet18(networks.Network):
     """ResNet-18 with a 3 x 3 first convolution of stride 1 and no max pool, as is usual for small images.
 
         block(x) = relu(norm(conv(relu(norm(conv(x))))) + shortcut(x)),   shortcut = identity or norm(conv 1 x 1)
