@@ -133,7 +133,8 @@ class TestCommit:
         dataset = DatasetLedger(tmp_path / "ledger", cap=5.0)
         dataset.bind(of())
         with start(tmp_path / "run") as ledger:
-            assert ledger.join(dataset, "demo") == pytest.approx(SCHEDULE.epsilon(1e-5))
+            ledger.join(dataset, "demo")
+            assert dataset.summary().spent == pytest.approx(SCHEDULE.epsilon(1e-5))
             ledger.commit(0, FULL, np.zeros(2), 1.0)
             os.rename(tmp_path / "ledger", tmp_path / "gone")
             with pytest.raises(LedgerError, match="There is no ledger at"):

@@ -48,7 +48,7 @@ class Killed:
         folder: an empty folder.
         method: "dos" (one-shot) or "ndpdc" (adaptive).
         overwrite: the command has --overwrite, as that of `make demo`.
-        ledger: the command has --ledger; then a copy of the owner's folder is tried in the end.
+        ledger: the command has --ledger.
         cache: folder of compiled code, or None.
     """
 

@@ -117,14 +117,13 @@ def distill(
         if not non_private:
             run.check_private(recipe)
             run.check_ledger(recipe, budget, **paid)
-            if ledger is not None and not Path(ledger).exists():
-                err.print(plain(f"{ledger} is a new ledger: this is the first run in it."), markup=False)
         with working("reading the records"):
             if schema is not None:
                 records = _load_table(data, schema, not lenient)
             else:
                 records = load(data, "train", classes, bounds, resize, channels, not lenient)
-        for note in records.notes:
+        started = ledger is not None and not Path(ledger).exists()
+        for note in (*records.notes, *[f"{ledger} is a new ledger: this is the first run in it."] * started):
             err.print(plain(note), markup=False)
         with Bar() as bar:
             if non_private:

@@ -31,15 +31,7 @@ _TABLES = (
 
 @dataclass(frozen=True)
 class LedgerRun:
-    """One run in a data set's ledger.
-
-    Args:
-        run_id: its random name.
-        label: what the owner calls it.
-        date: ISO date of its start.
-        schedule: what it costs.
-        nonce: that of its latest round.
-    """
+    """One run in a data set's ledger: what it is called there, what it costs, and the nonce of its latest round."""
 
     run_id: str
     label: str

@@ -37,10 +37,9 @@ class RunRecord:
 
     Args:
         run_id: its random name.
-        recipe: the recipe.
-        schedule: what every round pays.
-        events: the events of the committed rounds.
-        nonces: the one before the last round, and that of the last round (`DatasetLedger`).
+        recipe, schedule: what it was started with.
+        events: of the committed rounds.
+        nonces: of the round before the last, and of the last (`DatasetLedger`).
     """
 
     run_id: str
@@ -71,7 +70,7 @@ class RunLedger:
     def open(
         cls, folder: str | Path, recipe: dict, schedule: Schedule, digest: bytes, overwrite: bool = False
     ) -> RunLedger:
-        """Start the ledger of a run, or resume it.
+        """Start the ledger of a run, or resume it; no other process can until it is closed.
 
         Args:
             folder: the owner's folder of the run, made with mode 0700; ":memory:" keeps the ledger in memory.
@@ -79,9 +78,6 @@ class RunLedger:
             schedule: what every round pays.
             digest: digest of the records, keyed by `digest_key`.
             overwrite: archive a ledger that is there (ledger-001.sqlite, ...) and start anew.
-
-        Returns:
-            The ledger, locked for this process until it is closed.
 
         Raises:
             LedgerError: another process holds it, it belongs to another run, or it cannot be read.
@@ -104,26 +100,22 @@ class RunLedger:
             undo.pop_all()
             return ledger
 
-    def join(self, dataset: DatasetLedger, label: str) -> float:
+    def join(self, dataset: DatasetLedger, label: str) -> None:
         """Pay for the run in a data set's ledger, which is told of every round from now on.
 
         Args:
             dataset: the data set's ledger, bound to the records of this run.
             label: what the owner calls the run there.
 
-        Returns:
-            The composed epsilon of all runs on the data set, this one included.
-
         Raises:
-            LedgerError: as `DatasetLedger.reserve`; the run has gone on in a copy of this folder.
+            LedgerError: as `DatasetLedger.reserve`.
         """
         # Noted here first: once the data set's ledger knows the run, it cannot go on without being told.
         with transaction(self._db):
             self._db.execute("UPDATE run SET joined = 1")
         self._joined = True
-        spent = dataset.reserve(self.run_id, label, self._schedule, _nonces(self._db))
+        dataset.reserve(self.run_id, label, self._schedule, _nonces(self._db))
         self._dataset = dataset
-        return spent
 
     @staticmethod
     def find(folder: str | Path) -> RunRecord | None:
@@ -138,8 +130,8 @@ class RunLedger:
                 check_format(db, path, _RUN_FORMAT)
                 with transaction(db, "BEGIN"):
                     run_id, recipe, schedule = db.execute("SELECT run_id, recipe, schedule FROM run").fetchone()
-                    schedule = Schedule.from_json(schedule)
-                    return RunRecord(run_id, json.loads(recipe), schedule, _events(db), _nonces(db))
+                    texts = json.loads(recipe), Schedule.from_json(schedule)
+                    return RunRecord(run_id, *texts, _events(db), _nonces(db))
             except LedgerError:
                 raise
             except (sqlite3.Error, KeyError, TypeError, ValueError):
@@ -210,8 +202,8 @@ class RunLedger:
         if value.dtype.kind not in "fiu":
             raise LedgerError(f"Expected value of numbers; got dtype {value.dtype}.")
         self._check_joined()
-        row = (round, event.noise_multiplier, event.sampling_prob, float(stddev), value.dtype.str)
-        row = (*row, json.dumps(value.shape), value.tobytes())
+        row = (round, event.noise_multiplier, event.sampling_prob, float(stddev))
+        row = (*row, value.dtype.str, json.dumps(value.shape), value.tobytes())
         try:
             with transaction(self._db):
                 self._check_round(round, event)
