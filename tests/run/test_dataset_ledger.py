@@ -17,6 +17,7 @@ from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled, release_field
 from dpdistill.private.curator import Curator
 from dpdistill.query import Stage
+from dpdistill.schema import Schema
 
 RECORDS, BUDGET, ELSEWHERE = make_records(30), Budget(1.0), "this run has gone on elsewhere"
 
@@ -28,7 +29,7 @@ class Sums:
     rounds: int = release_field(6, "rounds")
 
     title, name, origin, references = "Sums", "sums", "package default", ()
-    private, tables = True, False
+    private, schemas = True, (Schema,)
 
     def plan(self):
         return (Stage(self.rounds),)
