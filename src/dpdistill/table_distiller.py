@@ -31,6 +31,8 @@ class TableDistiller(BaseEstimator):
         strict: stop at a row that the schema does not allow; otherwise it contributes nothing.
         seed: fixes everything public, never the noise.
         run_dir: the owner's folder: ledger and checkpoints, for resuming; None keeps them in memory.
+        ledger: file that adds up all runs on this data set, under one cap, and refuses the fit that would exceed it.
+        cap: epsilon that all runs in ledger may spend together; to be stated where there is no ledger yet.
 
     Attributes:
         result_: what was distilled and what was paid (`Result`); it holds no private row.
@@ -56,6 +58,8 @@ class TableDistiller(BaseEstimator):
         strict: bool = True,
         seed: int = 0,
         run_dir: str | os.PathLike | None = None,
+        ledger: str | os.PathLike | None = None,
+        cap: float | None = None,
     ) -> None:
         self.schema = schema
         self.epsilon = epsilon
@@ -65,6 +69,8 @@ class TableDistiller(BaseEstimator):
         self.strict = strict
         self.seed = seed
         self.run_dir = run_dir
+        self.ledger = ledger
+        self.cap = cap
 
     def fit(self, X: Any, y: Any = None) -> TableDistiller:
         """Distil a frame.
@@ -76,14 +82,17 @@ class TableDistiller(BaseEstimator):
         Raises:
             DataError: a frame that does not fit the schema, or a schema that is not reviewed.
             ValueError: a budget or a field that cannot be used.
+            LedgerError: the ledger does not take the run, which is known before the frame is looked at, or its records.
         """
         table_file = self._table_file()
         budget = Budget(self.epsilon, self.delta, self.adjacency)  # type: ignore[arg-type]
         method = DPMERF() if self.method is None else self.method
+        paid: Any = {"ledger": self.ledger, "cap": self.cap, "seed": self.seed, "run_dir": self.run_dir}
+        run.check_ledger(method, budget, **paid)
         if y is not None:
             X = X.assign(**{table_file.schema.label: np.asarray(y)})
         records = load_table(X, table_file, self.strict)
-        self.result_ = run.distill(records, method, budget, seed=self.seed, run_dir=self.run_dir)
+        self.result_ = run.distill(records, method, budget, label=type(self).__name__, **paid)
         self.schema_ = table_file.schema
         self.epsilon_ = self.result_.epsilon
         self.classes_ = np.array(table_file.schema.classes)

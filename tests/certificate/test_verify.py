@@ -367,7 +367,7 @@ class TestLedger:
         [
             "UPDATE rounds SET noise_multiplier = 1.0 WHERE round = 2",
             "UPDATE rounds SET sampling_prob = 0.5 WHERE round = 2",
-            "INSERT INTO rounds SELECT 10, noise_multiplier, 1.0, 1.0, '', '', NULL, NULL FROM rounds WHERE round = 9",
+            "INSERT INTO rounds SELECT 10, noise_multiplier, 1.0, 1.0, '', '', NULL FROM rounds WHERE round = 9",
             "DELETE FROM run",
             "UPDATE run SET schedule = 'x'",
             "UPDATE run SET schedule = '{}'",

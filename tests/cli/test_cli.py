@@ -289,8 +289,8 @@ def test_budget_adds_runs_up_and_the_cap_refuses_before_records_are_opened(tmp_p
     ledger = tmp_path / "all.ledger"
     command = ("distill", digits, "--method", "ldpdc", "--set", "sampling_prob=1", "--epsilon", 0.5)
     capped = ("--ledger", ledger, "--cap", 0.8)
-    for name in ("one", "two [red]"):
-        succeeds(*command, "--out", tmp_path / name, *capped)
+    assert "all.ledger is a new ledger" in dpdistill(*command, "--out", tmp_path / "one", *capped)[2]
+    assert "new ledger" not in dpdistill(*command, "--out", tmp_path / "two [red]", *capped[:2])[2]
     out = succeeds("budget", ledger)
     sigma = 1.0 / np.sqrt(2.0 / 7.0318**2)
     together = gaussian_epsilon(sigma, 1e-5)
@@ -309,17 +309,38 @@ def test_budget_adds_runs_up_and_the_cap_refuses_before_records_are_opened(tmp_p
     assert (sorted(tmp_path.iterdir()), ledger.read_bytes()) == before
 
 
-def test_a_run_without_a_guarantee_makes_a_ledger_infinite(tmp_path, digits):
-    ledger = tmp_path / "all.ledger"
-    succeeds("distill", digits, "--method", "ldpdc", "--non-private", "--out", tmp_path / "a", "--ledger", ledger)
-    out = succeeds("budget", ledger)
-    assert re.search(r"^a +\d{4}-\d\d-\d\d +infinite", out, re.M)
-    assert "Spent together: epsilon = infinite" in out
+def test_a_copy_of_the_owners_folder_is_refused_before_records_are_opened(tmp_path, digits, monkeypatch):
+    command = ("--method", "ndpdc", "--set", "rounds=3", "--ledger", tmp_path / "all.ledger", "--cap", 2)
+    commit = RunLedger.commit
+
+    def stop_at_two(self, round, *row):
+        if round == 2:
+            raise KeyboardInterrupt
+        return commit(self, round, *row)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunLedger, "commit", stop_at_two)
+        assert dpdistill("distill", digits, *command, "--out", tmp_path / "x")[0] == 130
+    shutil.copytree(tmp_path / "x.run", tmp_path / "y.run")
+    succeeds("distill", digits, *command, "--out", tmp_path / "x")
+    refusal = refused("distill", tmp_path / "no-such-data", *command, "--out", tmp_path / "y")
+    assert "this run has gone on elsewhere" in refusal
+    assert "move this DIR.run away" in refusal
+    assert len(RunLedger.read(tmp_path / "y.run").events) == 2
+    assert "all.ledger is the ledger of other records" in refused(
+        "distill", digits, "--resize", 4, *command, "--out", tmp_path / "z"
+    )
+    shutil.move(tmp_path / "y.run", tmp_path / "away")
+    succeeds("distill", digits, *command, "--out", tmp_path / "y")
+    assert len(DatasetLedger(tmp_path / "all.ledger").summary().runs) == 2
 
 
 def test_overwriting_a_finished_run_pays_anew_and_an_ended_one_is_not_touched_without_it(tmp_path, digits):
     ledger, folder = tmp_path / "all.ledger", tmp_path / "x"
     command = ("distill", digits, "--method", "ldpdc", "--set", "sampling_prob=1", "--out", folder, "--ledger", ledger)
+    assert "There is no ledger at" in refused(*command)
+    assert not ledger.exists()
+    command = (*command, "--cap", 3)
     succeeds(*command)
     content = {name: (folder / name).read_bytes() for name in files_of(folder)}
     assert "--overwrite" in refused(*command)
@@ -596,6 +617,7 @@ WRONG = {
     "cap 0": (["distill", "digits:train", *OUT, "--ledger", "OUT.ledger", "--cap", "0"], "cap=0"),
     "cap nan": (["distill", "digits:train", *OUT, "--ledger", "OUT.ledger", "--cap", "nan"], "cap=nan"),
     "epsilon over a new cap": (["distill", "missing", *OUT, "--ledger", "OUT.ledger", "--cap", "0.5"], "cap of 0.5"),
+    "no ledger, no cap": (["distill", "missing", *OUT, "--ledger", "OUT.ledger"], "There is no ledger at OUT.ledger"),
     "ledger in no folder": (["distill", "digits:train", *OUT, "--ledger", "no/such/x", "--cap", "2"], "folder"),
     "ledger is a folder": (["distill", "digits:train", *OUT, "--ledger", "FULL"], "FULL"),
     "ledger is no ledger": (["distill", "digits:train", *OUT, "--ledger", "FULL/file"], "file"),
@@ -606,7 +628,19 @@ WRONG = {
     "from without privacy": (["distill", "--from", "x", *OUT, "--non-private"], "--non-private"),
     "from with classes": (["distill", "--from", "x", *OUT, "--classes", "2"], "no record is read"),
     "noise that cannot be found": (
-        ["distill", "missing", *OUT, "--ledger", "OUT.ledger", "--delta", "1e-12", "--set", "sampling_prob=0.5"],
+        [
+            "distill",
+            "missing",
+            *OUT,
+            "--ledger",
+            "OUT.ledger",
+            "--cap",
+            "2",
+            "--delta",
+            "1e-12",
+            "--set",
+            "sampling_prob=0.5",
+        ],
         "delta=1e-12",
     ),
     "evaluate nothing": (["evaluate"], "DIR"),

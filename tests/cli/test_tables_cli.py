@@ -14,6 +14,8 @@ from test_cli import refused, succeeds
 
 from dpdistill import DOS, DPKIP, DPMERF, Column, DataError, TableDistiller, TableSchema
 from dpdistill.data import read_distilled
+from dpdistill.ledger.database import LedgerError
+from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
 
 QUICK = {"frequencies": 60, "steps": 40, "samples": 300, "hidden": 16}
@@ -195,6 +197,24 @@ class TestDistiller:
                 method()
         distiller.set_params(method=DPMERF(**QUICK)).fit(patients(200)).save("shared")
         assert (here / "shared/certificate.json").exists()
+
+    def test_fits_are_added_up_in_a_ledger(self, tmp_path):
+        frame, ledger = patients(200).drop(columns="patient_id"), tmp_path / "all.ledger"
+        paid = {"method": DPMERF(**QUICK), "ledger": ledger}
+        with pytest.raises(LedgerError, match="There is no ledger at"):
+            TableDistiller(SCHEMA, **paid).fit(frame)
+        TableDistiller(SCHEMA, epsilon=1.0, cap=1.2, **paid).fit(frame)
+        summary = DatasetLedger(ledger).summary()
+        assert [(run.label, run.schedule.budget.epsilon) for run in summary.runs] == [("TableDistiller", 1.0)]
+        assert summary.cap == 1.2
+        with pytest.raises(LedgerError, match=r"over the cap of 1\.2"):
+            TableDistiller(SCHEMA, epsilon=1.0, **paid).fit(None)  # before the frame is looked at
+        with pytest.raises(LedgerError, match="is the ledger of other records"):
+            TableDistiller(SCHEMA, epsilon=0.2, **paid).fit(frame[::-1])
+        TableDistiller(SCHEMA, epsilon=0.2, **paid).fit(frame)
+        assert len(DatasetLedger(ledger).summary().runs) == 2
+        with pytest.raises(LedgerError, match=r"Expected a ledger with cap=1\.0"):
+            TableDistiller(SCHEMA, cap=1.0).fit(frame)
 
     def test_drafts_and_methods_for_images_are_refused(self, here):
         (here / "draft.yaml").write_text(STATED.replace("reviewed: true", "reviewed: false"))

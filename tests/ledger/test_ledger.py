@@ -24,6 +24,7 @@ from dpdistill.accounting.schedule import (
 )
 from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.dataset import DatasetLedger
+from dpdistill.ledger.folder import digest_key
 from dpdistill.ledger.run import RunLedger
 from dpdistill.query import Event, Stage
 
@@ -50,13 +51,13 @@ class TestCommit:
     def test_what_is_handed_out_is_what_is_read_back(self):
         value = np.array([[1.0, -2.5], [np.pi, 1e300]])
         with start(":memory:") as ledger:
-            stored = ledger.commit(0, FULL, value, 4.0, b"params")
+            stored = ledger.commit(0, FULL, value, 4.0)
             value[0, 0] = 99.0
             for release in (stored, ledger.lookup(0)):
                 assert release.round == 0
                 assert release.value.dtype == np.float64
                 np.testing.assert_array_equal(release.value, [[1.0, -2.5], [np.pi, 1e300]])
-                assert (release.stddev, release.event, release.params) == (4.0, FULL, b"params")
+                assert (release.stddev, release.event) == (4.0, FULL)
                 assert release.value.flags.writeable
 
     @pytest.mark.parametrize(
@@ -113,17 +114,46 @@ class TestCommit:
             with pytest.raises(LedgerError, match="Round 0 could not be written to the ledger"):
                 ledger.commit(0, FULL, np.zeros(2), 1.0)
 
-    def test_a_failed_insert_rolls_everything_back(self):
+    def test_a_failed_transaction_rolls_everything_back(self):
         with start(":memory:") as ledger:
+            ledger._db.execute("CREATE TRIGGER t BEFORE UPDATE ON run BEGIN SELECT RAISE(ABORT, 'no'); END")
             with pytest.raises(LedgerError, match="could not be written"):
-                ledger.commit(0, FULL, np.zeros(2), 1.0, params=object())
+                ledger.commit(0, FULL, np.zeros(2), 1.0)
             assert ledger.resume_at == 0
+            ledger._db.execute("DROP TRIGGER t")
             ledger.commit(0, FULL, np.ones(2), 1.0)
+
+    def test_nothing_but_the_round_is_kept(self, tmp_path):
+        with start(tmp_path) as ledger:
+            ledger.commit(0, FULL, np.ones(2), 4.0)
+            kept = ledger._db.execute("SELECT * FROM rounds").fetchall()
+        assert kept == [(0, 4.0, 1.0, 4.0, "<f8", "[2]", np.ones(2).tobytes())]
+
+    def test_a_round_that_the_data_sets_ledger_does_not_take_is_never_handed_out(self, tmp_path):
+        dataset = DatasetLedger(tmp_path / "ledger", cap=5.0)
+        dataset.bind(of())
+        with start(tmp_path / "run") as ledger:
+            ledger.join(dataset, "demo")
+            assert dataset.summary().spent == pytest.approx(SCHEDULE.epsilon(1e-5))
+            ledger.commit(0, FULL, np.zeros(2), 1.0)
+            os.rename(tmp_path / "ledger", tmp_path / "gone")
+            with pytest.raises(LedgerError, match="There is no ledger at"):
+                ledger.commit(1, FULL, np.ones(2), 1.0)
+            with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+                ledger.lookup(1)
+        os.rename(tmp_path / "gone", tmp_path / "ledger")
+        with start(tmp_path / "run") as ledger:
+            for use in (lambda: ledger.lookup(1), lambda: ledger.commit(2, SAMPLED, np.ones(2), 1.0)):
+                with pytest.raises(LedgerError, match="kept in a data set's ledger: state it again"):
+                    use()
+            ledger.join(dataset, "demo")
+            assert ledger.lookup(1).value[0] == 1.0
+            assert dataset.summary().runs[0].nonce == RunLedger.read(tmp_path / "run").nonces[1]
 
     def test_dropped_values_keep_their_events(self):
         with start(":memory:") as ledger:
             for round in range(3):
-                ledger.commit(round, SCHEDULE.event(round), np.full(2, float(round)), 1.0, b"p")
+                ledger.commit(round, SCHEDULE.event(round), np.full(2, float(round)), 1.0)
             ledger.drop_values(before=2)
             assert ledger.events() == (FULL, FULL, SAMPLED)
             with pytest.raises(LedgerError, match="The value of round 1 was dropped after its checkpoint"):
@@ -136,7 +166,7 @@ class TestCommit:
 class TestFolder:
     def test_modes_are_the_owners(self, tmp_path):
         folder = tmp_path / "a" / "demo.run"
-        key = RunLedger.digest_key(folder)
+        key = digest_key(folder)
         with start(folder) as ledger:
             ledger.commit(0, FULL, np.zeros(2), 1.0)
             assert mode(folder) == 0o700
@@ -157,16 +187,16 @@ class TestFolder:
             assert ledger._db.execute("PRAGMA fullfsync").fetchone()[0] == 1
 
     def test_the_key_is_made_once(self, tmp_path):
-        key = RunLedger.digest_key(tmp_path)
-        assert RunLedger.digest_key(tmp_path) == key
-        assert key != RunLedger.digest_key(tmp_path / "other")
-        assert len(RunLedger.digest_key(":memory:")) == 32
+        key = digest_key(tmp_path)
+        assert digest_key(tmp_path) == key
+        assert key != digest_key(tmp_path / "other")
+        assert len(digest_key(None)) == 32
         assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["key"]
 
     def test_a_damaged_key_is_refused(self, tmp_path):
         (tmp_path / "key").write_bytes(b"short")
         with pytest.raises(LedgerError, match="a key of 32 bytes; it is damaged"):
-            RunLedger.digest_key(tmp_path)
+            digest_key(tmp_path)
 
     def test_a_file_in_the_place_of_the_folder(self, tmp_path):
         (tmp_path / "demo.run").write_text("")
@@ -193,7 +223,7 @@ class TestFolder:
 class TestResume:
     def test_the_same_run_goes_on(self, tmp_path):
         with start(tmp_path) as first:
-            first.commit(0, FULL, np.array([1.5]), 1.0, b"p")
+            first.commit(0, FULL, np.array([1.5]), 1.0)
         with start(tmp_path) as second:
             assert second.run_id == first.run_id
             assert second.resume_at == 1
@@ -233,24 +263,6 @@ class TestResume:
             db.close()
         assert mode(tmp_path / "ledger-001.sqlite") == 0o600
 
-    def test_records_may_be_stated_later(self, tmp_path):
-        with start(tmp_path, digest=None) as ledger:
-            ledger.bind(b"d" * 32)
-            ledger.commit(0, FULL, np.zeros(1), 1.0)
-        with start(tmp_path, digest=None) as ledger:
-            with pytest.raises(LedgerError, match="Expected the records of this run to be stated"):
-                ledger.commit(1, FULL, np.zeros(1), 1.0)
-            with pytest.raises(LedgerError, match="its records differ"):
-                ledger.bind(b"e" * 32)
-            ledger.bind(b"d" * 32)
-            ledger.commit(1, FULL, np.zeros(1), 1.0)
-
-    def test_records_cannot_be_stated_after_a_release(self, tmp_path):
-        with start(tmp_path, digest=None) as ledger:
-            ledger.commit(0, FULL, np.zeros(1), 1.0)
-            with pytest.raises(LedgerError, match="its records differ"):
-                ledger.bind(b"d" * 32)
-
     def test_a_recipe_that_is_not_json(self):
         with pytest.raises(LedgerError, match="The recipe cannot be written as JSON"):
             start(":memory:", recipe={"a": object()})
@@ -259,11 +271,18 @@ class TestResume:
 class TestRead:
     def test_reads_beside_a_running_process(self, tmp_path):
         with start(tmp_path) as ledger:
+            first = RunLedger.read(tmp_path)
             ledger.commit(0, FULL, np.zeros(1), 1.0)
             record = RunLedger.read(tmp_path)
             assert (record.recipe, record.schedule, record.events) == (RECIPE, SCHEDULE, (FULL,))
+            assert record.run_id == first.run_id == ledger.run_id
+            assert record.nonces[0] == first.nonces[0] == first.nonces[1] != record.nonces[1]
 
     def test_there_is_none(self, tmp_path):
+        with pytest.raises(LedgerError, match="There is no ledger at"):
+            RunLedger.read(tmp_path)
+        (tmp_path / "ledger.sqlite").touch()
+        assert RunLedger.find(tmp_path) is None
         with pytest.raises(LedgerError, match="There is no ledger at"):
             RunLedger.read(tmp_path)
 
@@ -292,7 +311,7 @@ with start(sys.argv[1], schedule=LONG) as ledger:
     print("open", flush=True)
     while True:
         t = ledger.resume_at
-        ledger.commit(t, LONG.event(t), np.full(5000, float(t)), 1.0, bytes(20000))
+        ledger.commit(t, LONG.event(t), np.full(5000, float(t)), 1.0)
         print(t, flush=True)
         if t % 7 == 6:
             ledger.drop_values(before=t - 3)
@@ -338,12 +357,12 @@ class TestProcesses:
             assert process.returncode == -signal.SIGKILL
             seen = max([seen, *map(int, printed)])
             with start(tmp_path, schedule=LONG) as ledger:
-                rows = ledger._db.execute("SELECT round, LENGTH(value), LENGTH(params) FROM rounds ORDER BY round")
-                rounds, values, params = zip(*rows.fetchall(), strict=True) if ledger.resume_at else ((), (), ())
+                rows = ledger._db.execute("SELECT round, LENGTH(value) FROM rounds ORDER BY round")
+                rounds, values = zip(*rows.fetchall(), strict=True) if ledger.resume_at else ((), ())
                 assert rounds == tuple(range(len(rounds)))
                 assert seen + 1 <= len(rounds) <= seen + 2
                 seen = len(rounds) - 1
-                assert set(zip(values, params, strict=True)) <= {(40000, 20000), (None, None)}
+                assert set(values) <= {40000, None}
                 if rounds:
                     assert set(ledger.lookup(rounds[-1]).value) == {float(rounds[-1])}
         assert seen > 12
@@ -359,11 +378,24 @@ def composed(*schedules):
     )
 
 
+def of(digest=b"r" * 32):
+    return lambda key: digest
+
+
+NONCES = ("m", "n")
+
+
+def pay(ledger, run_id, schedule, nonces=NONCES, **more):
+    """Bind to the records if that is still to be done, and reserve."""
+    ledger.bind(of())
+    return ledger.reserve(run_id, more.pop("label", ""), schedule, nonces, **more)
+
+
 class TestDataset:
     def test_runs_are_composed(self, tmp_path):
         ledger = DatasetLedger(tmp_path / "mnist.ledger", cap=3.0)
-        assert ledger.reserve("a", "first", full(1.0), "2026-01-02") == pytest.approx(1.0, abs=1e-8)
-        spent = ledger.reserve("b", "second", full(1.0, rounds=7))
+        assert pay(ledger, "a", full(1.0), label="first", date="2026-01-02") == pytest.approx(1.0, abs=1e-8)
+        spent = pay(ledger, "b", full(1.0, rounds=7), label="second")
         assert spent == pytest.approx(composed(full(1.0), full(1.0)), abs=1e-9)
         assert spent == pytest.approx(1.46517, abs=1e-5)
         summary = ledger.summary()
@@ -374,87 +406,134 @@ class TestDataset:
         assert summary.spent == spent
         assert mode(tmp_path / "mnist.ledger") == 0o600
 
+    def test_the_records_are_those_of_the_first_run(self, tmp_path):
+        keys = []
+        ledger = DatasetLedger(tmp_path / "ledger", cap=3.0)
+        for file in (tmp_path / "ledger", tmp_path / "other"):
+            for _ in range(2):
+                DatasetLedger(file, cap=3.0).bind(lambda key: (keys.append(key), b"r" * 32)[1])
+        assert [len(key) for key in keys] == [32] * 4
+        assert keys[0] == keys[1] != keys[2] == keys[3]
+        with pytest.raises(LedgerError, match="is the ledger of other records"):
+            ledger.bind(of(b"s" * 32))
+        ledger.bind(of(b"r" * 32))
+
+    def test_nothing_is_paid_before_the_records_are_stated(self, tmp_path):
+        ledger = DatasetLedger(tmp_path / "ledger", cap=3.0)
+        with pytest.raises(ZeroDivisionError):
+            ledger.bind(lambda key: 1 // 0)
+        with pytest.raises(LedgerError, match=r"Expected the records of .* to be stated"):
+            ledger.reserve("a", "", full(1.0), NONCES)
+        pay(ledger, "a", full(1.0))
+
+    def test_a_nonce_is_taken_in_its_turn_only(self, tmp_path):
+        ledger = DatasetLedger(tmp_path / "ledger", cap=3.0)
+        pay(ledger, "a", full(1.0), ("1", "2"))
+        for nonces in (("1", "2"), ("2", "3"), ("2", "3"), ("3", "4")):
+            ledger.advance("a", nonces)
+        assert ledger.summary().runs[0].nonce == "4"
+        for nonces in (("1", "2"), ("2", "3"), ("3", "other"), ("", "")):
+            for refused in (
+                lambda n: ledger.advance("a", n),
+                lambda n: pay(ledger, "a", full(1.0), n),
+                lambda n: ledger.check(full(1.0), "a", n),
+            ):
+                with pytest.raises(LedgerError, match="this run has gone on elsewhere"):
+                    refused(nonces)
+        pay(ledger, "a", full(1.0), ("4", "5"))
+        ledger.advance("a", ("5", "6"))
+        with pytest.raises(LedgerError, match="this run has gone on elsewhere"):
+            ledger.advance("unknown", ("5", "6"))
+
     def test_what_is_left_fits_and_no_more(self, tmp_path):
         ledger = DatasetLedger(tmp_path / "ledger", cap=3.0)
-        ledger.reserve("a", "", full(1.0))
+        pay(ledger, "a", full(1.0))
         left = ledger.summary().left
         assert left > 3.0 - 1.0 + 0.5
         assert composed(full(1.0), full(left)) <= 3.0
         assert composed(full(1.0), full(left + 6e-4)) > 3.0
-        ledger.reserve("b", "", full(left))
+        pay(ledger, "b", full(left))
         assert ledger.summary().left < 0.05
 
     def test_the_cap_is_held(self, tmp_path):
         ledger = DatasetLedger(tmp_path / "ledger", cap=1.4)
-        ledger.reserve("a", "", full(1.0))
+        pay(ledger, "a", full(1.0))
         with pytest.raises(LedgerError, match=r"would have spent epsilon=1\.46517, over the cap of 1\.4"):
-            ledger.reserve("b", "", full(1.0))
+            pay(ledger, "b", full(1.0))
         assert [run.run_id for run in ledger.summary().runs] == ["a"]
 
     def test_a_run_of_exactly_the_cap_fits(self, tmp_path):
         ledger = DatasetLedger(tmp_path / "ledger", cap=1.0)
-        assert ledger.reserve("a", "", full(1.0, rounds=10)) <= 1.0
+        assert pay(ledger, "a", full(1.0, rounds=10)) <= 1.0
         assert ledger.summary().left == 0.0
 
     def test_a_resumed_run_pays_nothing_again(self, tmp_path):
         ledger = DatasetLedger(tmp_path / "ledger", cap=1.0)
-        spent = ledger.reserve("a", "", full(1.0))
-        assert ledger.reserve("a", "", full(1.0)) == spent
+        spent = pay(ledger, "a", full(1.0))
+        assert pay(ledger, "a", full(1.0)) == spent
         assert len(ledger.summary().runs) == 1
         with pytest.raises(LedgerError, match=r"Run a is in .* with another schedule"):
-            ledger.reserve("a", "", full(0.5))
+            pay(ledger, "a", full(0.5))
 
     def test_sampled_runs(self, tmp_path):
         ledger = DatasetLedger(tmp_path / "ledger", cap=2.0)
         sampled = Schedule((Stage(50, sampling_prob=0.1),), (2.0,), Budget(2.0))
-        first = ledger.reserve("a", "", sampled)
+        first = pay(ledger, "a", sampled)
         assert first == pytest.approx(sampled.epsilon(1e-5))
         both = [*sampled.groups, *full(1.0).groups]
-        spent = ledger.reserve("b", "", full(1.0))
+        spent = pay(ledger, "b", full(1.0))
         assert first < epsilon_lower_bound(both, 1e-5) <= spent <= epsilon_rdp(both, 1e-5)
         left = ledger.summary().left
         with pytest.raises(LedgerError, match="over the cap"):
-            ledger.reserve("c", "", full(left + 1e-3))
-        assert spent < ledger.reserve("c", "", full(left)) <= 2.0
+            pay(ledger, "c", full(left + 1e-3))
+        assert spent < pay(ledger, "c", full(left)) <= 2.0
 
     def test_delta_is_the_first_runs(self, tmp_path):
-        ledger = DatasetLedger(tmp_path / "ledger")
-        ledger.reserve("a", "", full(1.0))
+        ledger = DatasetLedger(tmp_path / "ledger", cap=50.0)
+        pay(ledger, "a", full(1.0))
         second = full(1.0, delta=1e-7)
-        assert ledger.reserve("b", "", second) == pytest.approx(composed(full(1.0), second), abs=1e-9)
+        assert pay(ledger, "b", second) == pytest.approx(composed(full(1.0), second), abs=1e-9)
         assert ledger.summary().delta == 1e-5
-        assert ledger.summary().left is None
 
     def test_another_relation_is_refused(self, tmp_path):
-        ledger = DatasetLedger(tmp_path / "ledger")
-        ledger.reserve("a", "", full(1.0))
+        ledger = DatasetLedger(tmp_path / "ledger", cap=50.0)
+        pay(ledger, "a", full(1.0))
         with pytest.raises(LedgerError, match="protect add-remove; one of another relation cannot join"):
-            ledger.reserve("b", "", full(1.0, adjacency="replace-one"))
+            pay(ledger, "b", full(1.0, adjacency="replace-one"))
         assert len(ledger.summary().runs) == 1
 
     def test_another_cap_is_refused(self, tmp_path):
-        DatasetLedger(tmp_path / "ledger", cap=3.0).reserve("a", "", full(1.0))
+        pay(DatasetLedger(tmp_path / "ledger", cap=3.0), "a", full(1.0))
         for cap in (2.0, 4.0):
             with pytest.raises(LedgerError, match=rf"was made with, 3\.0; got cap={cap}"):
-                DatasetLedger(tmp_path / "ledger", cap=cap).reserve("b", "", full(0.1))
-        DatasetLedger(tmp_path / "ledger").reserve("b", "", full(0.1))
+                pay(DatasetLedger(tmp_path / "ledger", cap=cap), "b", full(0.1))
+        pay(DatasetLedger(tmp_path / "ledger"), "b", full(0.1))
         assert DatasetLedger(tmp_path / "ledger").summary().cap == 3.0
 
-    def test_a_cap_cannot_be_added_later(self, tmp_path):
-        DatasetLedger(tmp_path / "ledger").reserve("a", "", full(1.0))
-        with pytest.raises(LedgerError, match=r"was made with, None; got cap=3\.0"):
-            DatasetLedger(tmp_path / "ledger", cap=3.0).summary()
+    def test_a_new_one_wants_a_cap(self, tmp_path):
+        for file in (tmp_path / "ledger", tmp_path / "empty"):
+            with pytest.raises(LedgerError, match=f"There is no ledger at {file}: state a cap to start one"):
+                DatasetLedger(file).check(full(1.0))
+            with pytest.raises(LedgerError, match=f"There is no ledger at {file}: state a cap to start one"):
+                DatasetLedger(file).bind(of())
+            assert not (tmp_path / "ledger").exists()
+            (tmp_path / "empty").touch()  # as a run leaves it that is killed before the first transaction
+        assert DatasetLedger(tmp_path / "empty", cap=2.0).check(full(1.0)) == pytest.approx(1.0, abs=1e-8)
+        pay(DatasetLedger(tmp_path / "empty", cap=2.0), "a", full(1.0))
+        assert DatasetLedger(tmp_path / "empty").summary().cap == 2.0
 
-    def test_a_run_without_guarantee(self, tmp_path):
-        capped = DatasetLedger(tmp_path / "capped", cap=3.0)
-        with pytest.raises(LedgerError, match="A run without a privacy guarantee cannot join"):
-            capped.reserve("a", "kip", None)
-        assert capped.summary().left == 3.0
-        ledger = DatasetLedger(tmp_path / "open")
-        assert ledger.reserve("a", "kip", None) == math.inf
-        assert ledger.reserve("b", "", full(1.0)) == math.inf
-        assert ledger.summary().spent == math.inf
-        assert ledger.summary().runs[0].schedule is None
+    def test_a_check_says_what_paying_would_and_writes_nothing(self, tmp_path):
+        ledger = DatasetLedger(tmp_path / "ledger", cap=1.4)
+        assert ledger.check(full(1.0)) == pytest.approx(1.0, abs=1e-8)
+        with pytest.raises(LedgerError, match=r"over the cap of 1\.4"):
+            ledger.check(full(2.0))
+        assert not (tmp_path / "ledger").exists()
+        pay(ledger, "a", full(1.0))
+        before = (tmp_path / "ledger").read_bytes()
+        with pytest.raises(LedgerError, match=r"over the cap of 1\.4"):
+            ledger.check(full(1.0))
+        assert ledger.check(full(1.0), "a", NONCES) == pytest.approx(1.0, abs=1e-8)
+        assert (tmp_path / "ledger").read_bytes() == before
 
     @pytest.mark.parametrize("cap", [0.0, -1.0, math.inf, math.nan])
     def test_a_cap_is_positive_and_finite(self, cap, tmp_path):
@@ -468,23 +547,39 @@ class TestDataset:
 
     def test_no_such_folder(self, tmp_path):
         with pytest.raises(LedgerError, match="cannot be opened"):
-            DatasetLedger(tmp_path / "none" / "ledger").reserve("a", "", full(1.0))
+            pay(DatasetLedger(tmp_path / "none" / "ledger", cap=2.0), "a", full(1.0))
 
     def test_a_runs_ledger_is_another_kind(self, tmp_path):
         start(tmp_path).close()
         with pytest.raises(LedgerError, match="another kind or version of ledger"):
-            DatasetLedger(tmp_path / "ledger.sqlite").reserve("a", "", full(1.0))
+            pay(DatasetLedger(tmp_path / "ledger.sqlite"), "a", full(1.0))
 
     def test_a_damaged_ledger(self, tmp_path):
-        DatasetLedger(tmp_path / "ledger").reserve("a", "", full(1.0))
+        pay(DatasetLedger(tmp_path / "ledger", cap=2.0), "a", full(1.0))
         db = sqlite3.connect(tmp_path / "ledger")
         db.execute("DROP TABLE runs")
         db.close()
         with pytest.raises(LedgerError, match="cannot be used as a ledger"):
             DatasetLedger(tmp_path / "ledger").summary()
 
+    def test_an_earlier_format(self, tmp_path):
+        pay(DatasetLedger(tmp_path / "ledger", cap=2.0), "a", full(1.0))
+        start(tmp_path / "run").close()
+        for file in (tmp_path / "ledger", tmp_path / "run" / "ledger.sqlite"):
+            db = sqlite3.connect(file)
+            db.execute(f"PRAGMA user_version = {0x64700002 if file.name == 'ledger' else 0x64700001}")
+            db.close()
+        for look in (
+            DatasetLedger(tmp_path / "ledger").summary,
+            lambda: pay(DatasetLedger(tmp_path / "ledger"), "b", full(0.1)),
+            lambda: start(tmp_path / "run"),
+            lambda: RunLedger.read(tmp_path / "run"),
+        ):
+            with pytest.raises(LedgerError, match="another kind or version of ledger: this version cannot go on with"):
+                look()
+
     def test_a_damaged_run(self, tmp_path):
-        DatasetLedger(tmp_path / "ledger").reserve("a", "", full(1.0))
+        pay(DatasetLedger(tmp_path / "ledger", cap=2.0), "a", full(1.0))
         db = sqlite3.connect(tmp_path / "ledger")
         with db:
             db.execute("UPDATE runs SET schedule = '{}'")
@@ -493,17 +588,17 @@ class TestDataset:
             DatasetLedger(tmp_path / "ledger").summary()
 
     def test_a_cost_that_cannot_be_composed(self, tmp_path):
-        ledger = DatasetLedger(tmp_path / "ledger")
-        ledger.reserve("a", "", full(1.0, delta=1e-12))
+        ledger = DatasetLedger(tmp_path / "ledger", cap=50.0)
+        pay(ledger, "a", full(1.0, delta=1e-12))
         with pytest.raises(LedgerError, match="cannot be composed"):
-            ledger.reserve("b", "", Schedule((Stage(5, sampling_prob=0.1),), (2.0,), Budget(1.0)))
+            pay(ledger, "b", Schedule((Stage(5, sampling_prob=0.1),), (2.0,), Budget(1.0)))
 
     def test_two_processes_cannot_both_take_the_last_of_it(self, tmp_path):
         code = (
             "import sys\n"
-            "from test_ledger import DatasetLedger, LedgerError, full\n"
+            "from test_ledger import DatasetLedger, LedgerError, full, pay\n"
             "try:\n"
-            "    DatasetLedger(sys.argv[1], cap=1.4).reserve(sys.argv[2], '', full(1.0))\n"
+            "    pay(DatasetLedger(sys.argv[1], cap=1.4), sys.argv[2], full(1.0))\n"
             "    print('paid')\n"
             "except LedgerError:\n"
             "    print('refused')\n"

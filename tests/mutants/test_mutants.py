@@ -388,8 +388,10 @@ def plain_sum_in_the_ledger() -> Any:
         kept.append(plain_sum(self, *arguments))
         return kept[-1]
 
-    def commit_both(self: Any, round: int, event: Any, value: Any, stddev: float, params: bytes = b"") -> Any:
-        return commit(self, round, event, value, stddev, params + kept[-1].tobytes())
+    def commit_both(self: Any, *row: Any) -> Any:
+        self._db.execute("CREATE TABLE sums (total BLOB)")
+        self._db.execute("INSERT INTO sums VALUES (?)", (kept[-1].tobytes(),))
+        return commit(self, *row)
 
     return both(swap(curator.Curator, "_sum", total), swap(RunLedger, "commit", commit_both))
 

@@ -19,7 +19,12 @@ from dpdistill.private import curator, programs
 from dpdistill.run import store
 
 SPEC = json.loads(sys.argv[1])
-KINDS = {"INSERT INTO rounds": "commit", "UPDATE rounds": "drop", "INSERT INTO runs": "reserve"}
+KINDS = {
+    "INSERT INTO rounds": "commit",
+    "UPDATE rounds": "drop",
+    "INSERT INTO runs": "reserve",
+    "UPDATE runs": "rotate",
+}
 NOW = {"round": -1, "chunks": 0}
 
 

@@ -31,6 +31,7 @@ BY_ROUND = (
     "sampling", "sum", "noise", "commit-before", "commit-after",
     "checkpoint-before", "checkpoint-after", "drop-before", "drop-after",
 )  # fmt: skip
+IN_DATASET = ("rotate-before", "rotate-after")
 AT_START = ("key-before", "key-after", "created", "reserve-before", "reserve-after")
 AT_END = (
     "finish", "synthetic.npz-before", "synthetic.npz-after", "synthetic.png-before", "000.png-before",
@@ -164,6 +165,7 @@ def _rows_of(run_dir: Path, name: str = "ledger.sqlite") -> tuple[str | None, di
 def any_point(rng: random.Random, method: str, ledger: bool) -> tuple[str, int]:
     """A random phase and round."""
     start = [phase for phase in AT_START if ledger or not phase.startswith("reserve")]
-    phase = rng.choice(rng.choice((BY_ROUND, BY_ROUND, start, AT_END)))
+    by_round = BY_ROUND + IN_DATASET * ledger
+    phase = rng.choice(rng.choice((by_round, by_round, start, AT_END)))
     first = 1 if (phase, method) == ("sampling", "dos") else 0  # the pilot takes every record
     return phase, rng.randrange(first, ROUNDS)

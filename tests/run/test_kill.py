@@ -12,7 +12,8 @@ from killing import Killed
 
 CHAINS = {
     "dos": (
-        ("created", 0), ("reserve-after", 0), ("sampling", 1), ("commit-before", 1), ("sum", 2),
+        ("created", 0), ("reserve-after", 0), ("rotate-before", 0), ("sampling", 1), ("commit-before", 1),
+        ("commit-after", 1), ("sum", 2), ("rotate-after", 2),
         ("checkpoint-before", 3), ("finish", 0), ("certificate.json-before", 0), ("shared-after", 0),
     ),
     "ndpdc": (

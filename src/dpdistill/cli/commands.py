@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -65,7 +64,9 @@ def distill(
     resize: Annotated[str | None, typer.Option(help="Side of the square that images are resized to.")] = None,
     channels: Annotated[int | None, typer.Option(help="1 (grey) or 3 (colour), for class folders of images.")] = None,
     lenient: Annotated[bool, typer.Option("--lenient/--strict", help="Let bad records contribute nothing.")] = False,
-    ledger: Annotated[str | None, typer.Option(help="File that adds up all runs on this data set.")] = None,
+    ledger: Annotated[
+        str | None, typer.Option(help="File that adds up all runs on this data set; new: with --cap.")
+    ] = None,
     cap: Annotated[float | None, typer.Option(help="Epsilon that all runs in --ledger may spend together.")] = None,
     from_: Annotated[
         str | None, typer.Option("--from", help="DIR.run of a finished run: use its releases again, free.")
@@ -91,6 +92,8 @@ def distill(
         raise DataError("Expected --ledger FILE with --cap.")
     if non_private and stated:
         raise DataError("With --non-private there is no budget: leave --epsilon, --delta and --adjacency out.")
+    if non_private and ledger is not None:
+        raise DataError("A run without a privacy guarantee cannot join a ledger: its epsilon is infinite.")
     if from_ is not None and (seed is not None or ledger is not None or non_private):
         raise DataError("With --from nothing is drawn or paid: leave --seed, --ledger and --non-private out.")
     pictured = any((classes, bounds, resize, channels))
@@ -109,24 +112,24 @@ def distill(
         with Bar() as bar:
             result = run.finish_again(from_, recipe, budget=budget if stated else None, progress=bar)
     else:
+        paid: dict[str, Any] = {"ledger": ledger, "cap": cap, "seed": seed or 0}
+        paid |= {"run_dir": owner_folder(path), "overwrite": overwrite}
         if not non_private:
             run.check_private(recipe)
-        paid: dict[str, Any] = {"ledger": ledger, "cap": cap, "label": path.name, "seed": seed or 0}
-        place: dict[str, Any] = {"run_dir": owner_folder(path), "overwrite": overwrite}
-        if ledger is not None:
-            run.check_cap(recipe, None if non_private else budget, ledger, cap, seed=seed or 0, **place)
+            run.check_ledger(recipe, budget, **paid)
         with working("reading the records"):
             if schema is not None:
                 records = _load_table(data, schema, not lenient)
             else:
                 records = load(data, "train", classes, bounds, resize, channels, not lenient)
-        for note in records.notes:
+        started = ledger is not None and not Path(ledger).exists()
+        for note in (*records.notes, *[f"{ledger} is a new ledger: this is the first run in it."] * started):
             err.print(plain(note), markup=False)
         with Bar() as bar:
             if non_private:
-                result = run.distill_without_privacy(records, recipe, progress=bar, **paid)
+                result = run.distill_without_privacy(records, recipe, seed=seed or 0, progress=bar)
             else:
-                result = run.distill(records, recipe, budget, progress=bar, **paid, **place)
+                result = run.distill(records, recipe, budget, label=path.name, progress=bar, **paid)
     with working("writing the certificate and the report"):
         result.save(path, replace)
     if result.schedule is None:
@@ -345,15 +348,12 @@ def budget(file: Annotated[str, typer.Argument(metavar="FILE", help="A data set'
     summary = DatasetLedger(file).summary()
     listed = table("run", "date", "epsilon", "delta")
     for run in summary.runs:
-        terms = None if run.schedule is None else run.schedule.budget
-        spent = ("infinite", "") if terms is None else (f"{terms.epsilon:.6g}", f"{terms.delta:g}")
-        add_row(listed, run.label, run.date, *spent)
+        terms = run.schedule.budget
+        add_row(listed, run.label, run.date, f"{terms.epsilon:.6g}", f"{terms.delta:g}")
     out.print(listed, soft_wrap=False)
-    spent = "infinite" if math.isinf(summary.spent) else f"{summary.spent:.4f}"
     delta = "" if summary.delta is None else f" at delta = {summary.delta:g} ({summary.adjacency})"
-    say(f"Spent together: epsilon = {spent}{delta}")
-    if summary.cap is not None:
-        say(f"Cap: epsilon = {summary.cap:g}; one more full-batch run of epsilon = {summary.left:.4f} still fits.")
+    say(f"Spent together: epsilon = {summary.spent:.4f}{delta}")
+    say(f"Cap: epsilon = {summary.cap:g}; one more full-batch run of epsilon = {summary.left:.4f} still fits.")
 
 
 def main() -> None:

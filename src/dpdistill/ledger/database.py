@@ -26,9 +26,9 @@ def create_tables(db: sqlite3.Connection, tables: tuple[str, ...], format: int) 
 
 
 def check_format(db: sqlite3.Connection, name: object, format: int) -> None:
-    """Raise LedgerError on a file of another kind."""
+    """Raise LedgerError on a file of another kind or an earlier format."""
     if db.execute("PRAGMA user_version").fetchone()[0] != format:
-        raise LedgerError(f"{name} holds another kind or version of ledger.")
+        raise LedgerError(f"{name} holds another kind or version of ledger: this version cannot go on with it.")
 
 
 def connect(path: Path, journal: str = "", synchronous: str = "FULL", create: bool = True) -> sqlite3.Connection:

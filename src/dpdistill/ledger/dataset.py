@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
+import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date as Date
@@ -13,24 +15,29 @@ from typing import Any
 
 from dpdistill.accounting.schedule import Budget, Group, Schedule, calibrate, compose
 from dpdistill.ledger.database import LedgerError, check_format, connect, create_tables, is_new, transaction
+from dpdistill.ledger.folder import KEY_BYTES
 from dpdistill.query import Event, Stage
 
-_DATASET_FORMAT = 0x64700002
-_DATASET_TABLES = (
-    "CREATE TABLE ledger (id INTEGER PRIMARY KEY CHECK (id = 1), cap REAL)",
+Nonces = tuple[str, str]
+"""What a run's ledger has for the round before its last, and for the last."""
+
+_FORMAT = 0x64700004
+_TABLES = (
+    "CREATE TABLE ledger (id INTEGER PRIMARY KEY CHECK (id = 1), cap REAL NOT NULL, key BLOB NOT NULL, digest BLOB)",
     "CREATE TABLE runs (number INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, label TEXT NOT NULL,"
-    " date TEXT NOT NULL, schedule TEXT)",
+    " date TEXT NOT NULL, schedule TEXT NOT NULL, nonce TEXT NOT NULL)",
 )
 
 
 @dataclass(frozen=True)
 class LedgerRun:
-    """One run in a data set's ledger: its schedule is None when it had no privacy guarantee."""
+    """One run in a data set's ledger: what it is called there, what it costs, and the nonce of its latest round."""
 
     run_id: str
     label: str
     date: str
-    schedule: Schedule | None
+    schedule: Schedule
+    nonce: str
 
 
 @dataclass(frozen=True)
@@ -39,102 +46,155 @@ class LedgerSummary:
 
     Args:
         runs: the runs, in order.
-        delta: the delta of the first private run, at which all are composed; None before it.
-        adjacency: the relation of all runs; None before the first private run.
-        cap: the epsilon they may spend together, or None.
-        spent: their composed epsilon; infinite when one of them had no guarantee.
-        left: the largest epsilon of one more full-batch run that still fits the cap, rounded down; None without a cap.
+        delta: the delta of the first run, at which all are composed; None before it.
+        adjacency: the relation of all runs; None before the first.
+        cap: the epsilon they may spend together.
+        spent: their composed epsilon.
+        left: the largest epsilon of one more full-batch run that still fits the cap, rounded down.
             It is not cap - spent: epsilons do not add up.
     """
 
     runs: tuple[LedgerRun, ...]
     delta: float | None
     adjacency: str | None
-    cap: float | None
+    cap: float
     spent: float
-    left: float | None
+    left: float
 
 
 class DatasetLedger:
-    """The ledger kept for a data set across runs; its cap is fixed by the first run.
+    """The ledger kept for a data set across runs; its first run fixes the cap and the records.
 
     Args:
-        file: the ledger's file, made by the first `reserve`.
-        cap: the epsilon all runs may spend together, > 0; None states no cap at creation, and keeps it later.
+        file: the ledger's file, made by the first `bind`.
+        cap: the epsilon all runs may spend together, > 0; to be stated for a ledger that does not exist yet, and None
+            or the same afterwards.
 
     Raises:
         LedgerError: a cap that is not positive and finite.
 
     Guarantee:
-        With a cap, all reserved runs together are (cap, delta)-DP at the first run's delta, if their schedules were
+        *Cap.* All reserved runs together are (cap, delta)-DP at the first run's delta, if their schedules were
         fixed beforehand. For runs of full batches alone that also holds when a schedule was chosen after seeing earlier
         releases: the sum of their mu^2 is a filter of Gaussian differential privacy. For runs with sampling that were
         chosen so, it is not proven: the privacy loss distributions are composed as if the schedules had been fixed.
+
+        *Copies.* However often a run's folder is copied or put back, no round is handed out with two values. With every
+        round the run's ledger draws a random nonce, in the round's transaction, and keeps the one before; this file
+        keeps one a run. A round is handed out, and a run goes on, only after `advance` or `reserve` has found one of
+        the folder's two here and put the later in its place. So once round t is handed out by a folder with nonces
+        (a, b), b or a later one is here. Only that folder, and copies made of it since, hold b, with the same value of
+        round t. All others hold a and older ones, or a b' of their own, which was refused here before its round
+        was handed out; they are refused for ever, as what is here never goes back.
+
+        *Crashes.* The folder that ran last is never locked out: killed between the two commits it holds (a, b), and a
+        is here; killed at any other moment, its later nonce is here.
+
+        Copies of this file are beyond it: a folder and a file put back together look like the first ones.
 
     Source:
         Smith and Thakurta 2022, Fully Adaptive Composition for Gaussian Differential Privacy (the filter).
     """
 
-    def __init__(self, file: str | Path, cap: float | None = None) -> None:
+    def __init__(self, file: str | os.PathLike, cap: float | None = None) -> None:
         if cap is not None and not 0.0 < cap < math.inf:
             raise LedgerError(f"Expected 0 < cap={cap} < inf.")
         self._file, self._cap = Path(file), cap
 
-    def reserve(self, run_id: str, label: str, schedule: Schedule | None, date: str | None = None) -> float:
+    def bind(self, digest_of: Callable[[bytes], bytes]) -> None:
+        """State which records the runs read, before any of them is released from; the first to come decides.
+
+        Args:
+            digest_of: digest of the records by a key of 32 bytes, which is this ledger's own.
+
+        Raises:
+            LedgerError: it was kept for other records, has another cap, or does not exist and no cap is stated.
+        """
+        if not self._file.exists():
+            self._new_cap()
+        with self._open(create=True) as db:
+            with transaction(db):
+                if is_new(db):
+                    create_tables(db, _TABLES, _FORMAT)
+                    row = (self._new_cap(), secrets.token_bytes(KEY_BYTES))
+                    db.execute("INSERT INTO ledger VALUES (1, ?, ?, NULL)", row)
+                self._read_cap(db)
+                key = db.execute("SELECT key FROM ledger").fetchone()[0]
+            digest = digest_of(key)
+            with transaction(db):
+                stored = db.execute("SELECT digest FROM ledger").fetchone()[0]
+                if stored is None:
+                    db.execute("UPDATE ledger SET digest = ?", (digest,))
+                elif stored != digest:
+                    raise LedgerError(
+                        f"{self._file} is the ledger of other records (or of these, read in another way): take the"
+                        " ledger of this data set, or state another file and its cap to start one."
+                    )
+
+    def reserve(self, run_id: str, label: str, schedule: Schedule, nonces: Nonces, date: str | None = None) -> float:
         """Pay for all rounds of a run, before it reads any record; a run that is there already pays nothing again.
 
         Args:
             run_id: the run's random name, `RunLedger.run_id`.
             label: what the owner calls it.
-            schedule: what it costs; None for a run without a privacy guarantee.
+            schedule: what it costs.
+            nonces: of the run's folder.
             date: ISO date, today's by default.
 
         Returns:
             The composed epsilon of all runs, this one included.
 
         Raises:
-            LedgerError: it would exceed the cap, states another cap, relation or schedule, or the file is no ledger.
+            LedgerError: it would exceed the cap, states another cap, relation or schedule, has gone on in another copy
+                of its folder, no records are stated, or the file is no ledger.
         """
-        run = LedgerRun(run_id, label, date or Date.today().isoformat(), schedule)
-        text = None if schedule is None else schedule.to_json()
-        with self._open(create=True) as db, transaction(db):
+        run = LedgerRun(run_id, label, date or Date.today().isoformat(), schedule, nonces[1])
+        with self._open() as db, transaction(db):
             cap, runs = self._read_cap(db), _runs(db)
-            spent = self._admit(runs, cap, run)
-            if all(known.run_id != run_id for known in runs):
-                row = (run_id, label, run.date, text)
-                db.execute("INSERT INTO runs (run_id, label, date, schedule) VALUES (?, ?, ?, ?)", row)
+            if db.execute("SELECT digest FROM ledger").fetchone()[0] is None:
+                raise LedgerError(f"Expected the records of {self._file} to be stated before a run on them is paid.")
+            spent = self._admit(runs, cap, run, nonces)
+            row = (run_id, label, run.date, schedule.to_json(), run.nonce)
+            columns = "run_id, label, date, schedule, nonce"
+            again = "ON CONFLICT (run_id) DO UPDATE SET nonce = excluded.nonce"
+            db.execute(f"INSERT INTO runs ({columns}) VALUES (?, ?, ?, ?, ?) {again}", row)
         return spent
 
-    def check(self, run_id: str | None, schedule: Schedule | None) -> float:
+    def advance(self, run_id: str, nonces: Nonces) -> None:
+        """Note that a run has committed a round, before the round is handed out.
+
+        Args:
+            run_id: a run that is reserved.
+            nonces: of the run's folder: that of the round before, and that of the round.
+
+        Raises:
+            LedgerError: the run has gone on in another copy of its folder, or the file cannot be written.
+        """
+        with self._open() as db, transaction(db):
+            found = db.execute("SELECT nonce FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+            self._check_latest(found[0] if found else "", nonces)
+            db.execute("UPDATE runs SET nonce = ? WHERE run_id = ?", (nonces[1], run_id))
+
+    def check(self, schedule: Schedule, run_id: str = "", nonces: Nonces = ("", "")) -> float:
         """What `reserve` would say, without writing anything: for a refusal before any record is opened.
 
         Args:
-            run_id: the run's random name; None for a run that has none yet.
-            schedule: what it costs; None for a run without a privacy guarantee.
+            schedule: what the run costs.
+            run_id: its random name; none for a run that has none yet.
+            nonces: of its folder.
 
         Returns:
             The composed epsilon of all runs, this one included.
 
         Raises:
-            LedgerError: as `reserve`.
+            LedgerError: as `reserve`, or the ledger does not exist and no cap is stated.
         """
-        cap, runs = self._cap, ()
+        found = None
         if self._file.exists():
-            with self._open(create=False) as db, transaction(db, "BEGIN"):
-                cap, runs = self._read_cap(db), _runs(db)
-        return self._admit(runs, cap, LedgerRun(run_id or "", "", "", schedule))
-
-    def _admit(self, runs: tuple[LedgerRun, ...], cap: float | None, run: LedgerRun) -> float:
-        """Composed epsilon with the run: one that is there already pays nothing again, one over the cap is refused."""
-        known = next((other for other in runs if other.run_id == run.run_id), None)
-        if known is not None:
-            if known.schedule != run.schedule:
-                raise LedgerError(f"Run {run.run_id} is in {self._file} with another schedule.")
-            return self._spent(runs)
-        spent = self._spent((*runs, run))
-        if cap is not None and spent > cap:
-            raise LedgerError(self._over(runs, spent, cap))
-        return spent
+            with self._open() as db, transaction(db, "BEGIN"):
+                found = None if is_new(db) else (self._read_cap(db), _runs(db))
+        cap, runs = found or (self._new_cap(), ())
+        return self._admit(runs, cap, LedgerRun(run_id, "", "", schedule, nonces[1]), nonces)
 
     def summary(self) -> LedgerSummary:
         """The runs, what they have spent together, and what still fits.
@@ -142,46 +202,57 @@ class DatasetLedger:
         Raises:
             LedgerError: there is no ledger in the file, or it has another cap.
         """
-        with self._open(create=False) as db, transaction(db, "BEGIN"):
+        with self._open() as db, transaction(db, "BEGIN"):
             cap, runs = self._read_cap(db), _runs(db)
         delta, adjacency = _terms(runs)
-        spent = self._spent(runs)
-        left = None if cap is None else _left(runs, delta, adjacency, cap)
-        return LedgerSummary(runs, delta, adjacency, cap, spent, left)
+        return LedgerSummary(runs, delta, adjacency, cap, self._spent(runs), _left(runs, delta, adjacency, cap))
+
+    def _admit(self, runs: tuple[LedgerRun, ...], cap: float, run: LedgerRun, nonces: Nonces) -> float:
+        """Composed epsilon with the run: one that is there already pays nothing again, one over the cap is refused."""
+        known = next((other for other in runs if other.run_id == run.run_id), None)
+        if known is not None:
+            if known.schedule != run.schedule:
+                raise LedgerError(f"Run {run.run_id} is in {self._file} with another schedule.")
+            self._check_latest(known.nonce, nonces)
+            return self._spent(runs)
+        spent = self._spent((*runs, run))
+        if spent > cap:
+            together = f"With this run the data set would have spent epsilon={spent:.6g}"
+            raise LedgerError(f"{together}, over the cap of {cap} in {self._file}.")
+        return spent
+
+    def _check_latest(self, nonce: str, nonces: Nonces) -> None:
+        if nonce not in nonces:
+            raise LedgerError(
+                f"By {self._file} this run has gone on elsewhere: its DIR.run here is a copy, or was put back from one."
+                " Go on in the folder that ran last, or move this DIR.run away to pay for a new run."
+            )
 
     def _spent(self, runs: tuple[LedgerRun, ...]) -> float:
         delta, adjacency = _terms(runs)
-        relations = {run.schedule.budget.adjacency for run in runs if run.schedule}
-        if len(relations) > 1:
+        if len({run.schedule.budget.adjacency for run in runs}) > 1:
             raise LedgerError(
                 f"The runs in {self._file} protect {adjacency}; one of another relation cannot join them."
             )
-        if any(run.schedule is None for run in runs):
-            return math.inf
         try:
             return 0.0 if delta is None else compose(_groups(runs), delta, adjacency)
         except ValueError as error:
             raise LedgerError(f"What the runs in {self._file} spend cannot be composed: {error}") from None
 
-    def _over(self, runs: tuple[LedgerRun, ...], spent: float, cap: float) -> str:
-        if math.isinf(spent):
-            return f"A run without a privacy guarantee cannot join {self._file}: its cap is epsilon={cap}."
-        return (
-            f"With this run the data set would have spent epsilon={spent:.6g}, over the cap of {cap} in {self._file}."
-        )
+    def _new_cap(self) -> float:
+        if self._cap is None:
+            raise LedgerError(f"There is no ledger at {self._file}: state a cap to start one (--cap EPSILON).")
+        return self._cap
 
-    def _read_cap(self, db: sqlite3.Connection) -> float | None:
-        if is_new(db):
-            create_tables(db, _DATASET_TABLES, _DATASET_FORMAT)
-            db.execute("INSERT INTO ledger VALUES (1, ?)", (self._cap,))
-        check_format(db, self._file, _DATASET_FORMAT)
+    def _read_cap(self, db: sqlite3.Connection) -> float:
+        check_format(db, self._file, _FORMAT)
         cap = db.execute("SELECT cap FROM ledger").fetchone()[0]
-        if self._cap is not None and self._cap != cap:
+        if self._cap not in (None, cap):
             raise LedgerError(f"Expected the cap that {self._file} was made with, {cap}; got cap={self._cap}.")
         return cap
 
     @contextmanager
-    def _open(self, create: bool) -> Iterator[sqlite3.Connection]:
+    def _open(self, create: bool = False) -> Iterator[sqlite3.Connection]:
         db = connect(self._file, "DELETE", "EXTRA", create)
         try:
             yield db
@@ -192,23 +263,22 @@ class DatasetLedger:
 
 
 def _runs(db: sqlite3.Connection) -> tuple[LedgerRun, ...]:
-    rows = db.execute("SELECT run_id, label, date, schedule FROM runs ORDER BY number").fetchall()
+    rows = db.execute("SELECT run_id, label, date, schedule, nonce FROM runs ORDER BY number").fetchall()
     try:
         return tuple(
-            LedgerRun(run_id, label, date, Schedule.from_json(schedule) if schedule else None)
-            for run_id, label, date, schedule in rows
+            LedgerRun(run_id, label, date, Schedule.from_json(schedule), nonce)
+            for run_id, label, date, schedule, nonce in rows
         )
     except (KeyError, TypeError, ValueError):
         raise LedgerError("The data set's ledger is damaged: a run in it has no schedule.") from None
 
 
 def _terms(runs: tuple[LedgerRun, ...]) -> tuple[float | None, Any]:
-    first = next((run.schedule.budget for run in runs if run.schedule), None)
-    return (first.delta, first.adjacency) if first else (None, None)
+    return (runs[0].schedule.budget.delta, runs[0].schedule.budget.adjacency) if runs else (None, None)
 
 
 def _groups(runs: tuple[LedgerRun, ...]) -> list[Group]:
-    return [group for run in runs if run.schedule for group in run.schedule.groups]
+    return [group for run in runs for group in run.schedule.groups]
 
 
 def _left(runs: tuple[LedgerRun, ...], delta: float | None, adjacency: Any, cap: float) -> float:

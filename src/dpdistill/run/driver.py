@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,19 +18,20 @@ from dpdistill.data.records import Records
 from dpdistill.data.save import write_atomically
 from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.dataset import DatasetLedger
-from dpdistill.ledger.run import MEMORY, RunLedger
-from dpdistill.method import Distilled, Method, Progress, no_progress, to_json
+from dpdistill.ledger.run import RunLedger
+from dpdistill.method import Distilled, Method, Progress, no_progress
 from dpdistill.private.checks import check_query
 from dpdistill.private.curator import Curator
 from dpdistill.private.linear import SLACK_TEXT
 from dpdistill.private.noise import Entropy, SystemEntropy
-from dpdistill.query import Compute, LinearQuery, Query
+from dpdistill.query import LinearQuery, Query
 from dpdistill.report import write_report
 from dpdistill.run import handover
-from dpdistill.run.blobs import digest_records
 from dpdistill.run.non_private import NonPrivateCurator
+from dpdistill.run.recipe import changed_releases, check_kind, check_private, recipe_of
+from dpdistill.run.start import check_ledger, open_ledger
 from dpdistill.run.store import Store
-from dpdistill.schema import AnySchema, TableSchema, schema_from_json
+from dpdistill.schema import AnySchema, schema_from_json
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +117,6 @@ def distill(
     label: str = "",
     overwrite: bool = False,
     progress: Progress = no_progress,
-    compute: Compute | None = None,
     entropy: Entropy | None = None,
 ) -> Result:
     """Distil private records under a budget: every release is noised, paid for, and never drawn twice.
@@ -129,12 +127,12 @@ def distill(
         budget: what may be spent; epsilon 1 at delta 1e-5 under add-or-remove by default.
         seed: fixes everything public; noise and coins never follow it.
         run_dir: the owner's folder: ledger and checkpoints, for resuming; None keeps them in memory.
-        ledger: file that composes all runs on a data set; a run that would exceed its cap is refused.
-        cap: that ledger's cap.
+        ledger: file that composes all runs on a data set, and knows its records and how far each run has come; a run
+            that would exceed its cap, reads other records, or has gone on in a copy of run_dir, is refused.
+        cap: that ledger's cap; to be stated where there is no ledger yet.
         label: what the owner calls the run in that ledger.
         overwrite: archive the ledger of a finished or another run in run_dir, and pay anew.
         progress: told the number of rounds and steps done.
-        compute: how the work is cut up.
         entropy: for tests only; what it makes is stamped insecure.
 
     Returns:
@@ -142,7 +140,7 @@ def distill(
 
     Raises:
         ValueError: a method that has no private form.
-        LedgerError: the run cannot be started or resumed, or the cap would be exceeded.
+        LedgerError: the run cannot be started or resumed, or the data set's ledger does not take it.
 
     Guarantee:
         (epsilon, delta)-DP of everything in the result, under the budget's adjacency, for the releases of this run.
@@ -153,102 +151,27 @@ def distill(
     """
     check_private(method)
     check_kind(method, records.schema)
-    schedule = calibrate(method.plan(), budget or Budget(1.0))
-    recipe = recipe_of(method, seed)
+    budget, folder = budget or Budget(1.0), None if run_dir is None else Path(run_dir)
+    schedule = calibrate(method.plan(), budget)
     entropy = entropy or SystemEntropy()
-    identity = {**recipe, "schema": records.schema.to_json(), "noise": entropy.kind}
     # A recipe that does not fit the data or the noise is refused here, before anything is written.
     query, params = method.ask(method.init(jax.random.key(seed), records.schema))
     for noise_multiplier in (min(schedule.noise_multipliers), max(schedule.noise_multipliers)):
         check_query(query, params, records.schema, noise_multiplier)
-    folder = None if run_dir is None else Path(run_dir)
-    place = MEMORY if folder is None else folder
-    if ledger is not None:
-        # Before a ledger is archived: a refused run leaves everything as it was.
-        check_cap(method, schedule.budget, ledger, cap, seed=seed, run_dir=run_dir, overwrite=overwrite)
-    digest = digest_records(records, RunLedger.digest_key(place))
-    with open_run(place, identity, schedule, digest, overwrite) as run_ledger:
-        if ledger is not None:
-            DatasetLedger(Path(ledger), cap).reserve(run_ledger.run_id, label, schedule)
-        curator = Curator(records, schedule, run_ledger, entropy, compute)
+    check_ledger(method, budget, ledger, cap, seed=seed, run_dir=run_dir, overwrite=overwrite)
+    dataset = None if ledger is None else DatasetLedger(ledger, cap)
+    recipe = recipe_of(method, seed)
+    identity = {**recipe, "schema": records.schema.to_json(), "noise": entropy.kind}
+    with open_ledger(records, identity, schedule, folder, dataset, label, overwrite) as run_ledger:
+        curator = Curator(records, schedule, run_ledger, entropy)
         store = Store(folder, run_ledger.run_id, run_ledger)
         state = run_rounds(method, curator, store, schedule.rounds, seed, records.schema, progress)
     distilled = method.finish(state, records.schema, progress)
     return Result(distilled, recipe, schedule, curator.noise_kind, folder, slack_of(query))
 
 
-def check_private(method: Method) -> None:
-    """Refuse a method that only runs without a guarantee.
-
-    Raises:
-        ValueError: the method has no private form.
-    """
-    if not getattr(method, "private", True):
-        raise ValueError(f"{type(method).__name__} has no private form: run it without a guarantee (--non-private).")
-
-
-def check_kind(method: Method, schema: AnySchema) -> None:
-    """Refuse a method for images on a table.
-
-    Raises:
-        ValueError: with the methods' own words.
-    """
-    if isinstance(schema, TableSchema) and not getattr(method, "tables", False):
-        raise ValueError(f"{type(method).__name__} distils images, not tables: take dp-merf, dp-hp or dp-kip.")
-
-
-def check_cap(
-    method: Method,
-    budget: Budget | None,
-    ledger: str | os.PathLike,
-    cap: float | None = None,
-    *,
-    seed: int = 0,
-    run_dir: str | os.PathLike | None = None,
-    overwrite: bool = False,
-) -> None:
-    """Refuse a run that would exceed a data set's cap before its records are opened; a resumed run has paid already.
-
-    Args:
-        method: a distiller.
-        budget: what may be spent; None for a run without a guarantee.
-        ledger: the data set's ledger.
-        cap: its cap.
-        seed, run_dir, overwrite: as in `distill`.
-
-    Raises:
-        LedgerError: the cap would be exceeded, or the ledger cannot be written.
-    """
-    folder = Path(ledger).resolve().parent
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise LedgerError(f"Expected --ledger in a folder that can be written to; {folder} cannot.")
-    schedule = None if budget is None else calibrate(method.plan(), budget)
-    resumed = None
-    if schedule is not None and run_dir is not None:
-        resumed = _resumed(Path(run_dir), recipe_of(method, seed), schedule, overwrite)
-    DatasetLedger(Path(ledger), cap).check(resumed, schedule)
-
-
-def _resumed(run_dir: Path, recipe: dict, schedule: Schedule, overwrite: bool) -> str | None:
-    """Name of the run that would be resumed; None for one that would start."""
-    run_id = RunLedger.run_id_in(run_dir)
-    if run_id is None or (overwrite and (run_dir / handover.FINISHED).exists()):
-        return None
-    run = RunLedger.read(run_dir)
-    same = run.schedule == schedule and all(run.recipe.get(key) == value for key, value in recipe.items())
-    return run_id if same else None
-
-
 def distill_without_privacy(
-    records: Records,
-    method: Method,
-    *,
-    seed: int = 0,
-    ledger: str | os.PathLike | None = None,
-    cap: float | None = None,
-    label: str = "",
-    progress: Progress = no_progress,
-    compute: Compute | None = None,
+    records: Records, method: Method, *, seed: int = 0, progress: Progress = no_progress
 ) -> Result:
     """The same method on plain sums: epsilon is infinite, and everything that is written says so.
 
@@ -256,17 +179,14 @@ def distill_without_privacy(
         records: records that need no protection.
         method: a distiller.
         seed: fixes everything.
-        ledger: file that composes all runs on a data set: what they have spent is infinite from now on.
-        cap: that ledger's cap; with one, the run is refused.
-        label: what the owner calls the run in that ledger.
         progress: told the number of rounds and steps done.
-        compute: how the work is cut up.
+
+    Raises:
+        ValueError: a method for images on a table.
     """
     check_kind(method, records.schema)
     probs = [stage.sampling_prob for stage in method.plan() for _ in range(stage.rounds)]
-    if ledger is not None:
-        DatasetLedger(Path(ledger), cap).reserve(secrets.token_hex(16), label, None)
-    curator = NonPrivateCurator(records, probs, seed, compute)
+    curator = NonPrivateCurator(records, probs, seed)
     state = run_rounds(method, curator, Store(None), len(probs), seed, records.schema, progress)
     return Result(method.finish(state, records.schema, progress), recipe_of(method, seed), None, None)
 
@@ -287,7 +207,7 @@ def finish_again(
     """
     folder = Path(run_dir)
     run = RunLedger.read(folder)
-    changed = _release_fields(method, run.recipe)
+    changed = changed_releases(method, run.recipe)
     if changed:
         raise LedgerError(f"The releases of this run were made with another {', '.join(changed)}: they do not fit.")
     if budget is not None and budget != run.schedule.budget:
@@ -295,7 +215,7 @@ def finish_again(
     schema, seed = schema_from_json(run.recipe["schema"]), run.recipe["seed"]
     like = method.init(jax.random.key(seed), schema)
     query, _ = method.ask(like)
-    t, state = Store(folder, RunLedger.run_id_in(folder) or "").load(like)
+    t, state = Store(folder, run.run_id).load(like)
     if t != run.schedule.rounds or len(run.events) != t:
         raise LedgerError("This run is not complete: resume it with the command that started it.")
     distilled = method.finish(state, schema, progress)
@@ -320,49 +240,3 @@ def run_rounds(
 def slack_of(query: Query) -> str | None:
     """What a certificate says of a run's arithmetic, from its first query: a method's queries are all of one kind."""
     return SLACK_TEXT if isinstance(query, LinearQuery) else None
-
-
-def name_of(method: Method) -> str:
-    """The method's `name`, as in the command line's table; without one, that of its class in small letters."""
-    return getattr(method, "name", type(method).__name__.lower())
-
-
-def recipe_of(method: Method, seed: int) -> dict:
-    """What is saved of a method: its name, all fields, the public seed, where the settings come from."""
-    described = dataclasses.fields(method)  # type: ignore[arg-type]
-    fields = {f.name: to_json(getattr(method, f.name)) for f in described}
-    changed = [f.name for f in described if getattr(method, f.name) != f.default]
-    return {
-        "method": name_of(method),
-        "title": getattr(method, "title", type(method).__name__),
-        "fields": json.loads(json.dumps(fields)),
-        "changed": changed,
-        "seed": int(seed),
-        "origin": f"caller changed {', '.join(changed)}" if changed else getattr(method, "origin", "package default"),
-        "references": list(getattr(method, "references", ())),
-    }
-
-
-def open_run(folder: Any, identity: dict, schedule: Schedule, digest: bytes, overwrite: bool) -> RunLedger:
-    """The run's ledger: resumed when it is the same run and not finished, archived only with overwrite."""
-    try:
-        ledger = RunLedger.open(folder, identity, schedule, digest)
-    except LedgerError:
-        if not overwrite:
-            raise
-    else:
-        if not overwrite or folder == MEMORY or not (folder / handover.FINISHED).exists():
-            return ledger
-        ledger.close()
-    ledger = RunLedger.open(folder, identity, schedule, digest, overwrite=True)
-    (folder / handover.FINISHED).unlink(missing_ok=True)
-    return ledger
-
-
-def _release_fields(method: Method, recipe: dict) -> list[str]:
-    """Names of the fields that shape releases and differ from the recipe's."""
-    if recipe.get("method") != name_of(method):
-        return ["method"]
-    mine = recipe_of(method, 0)["fields"]
-    fields = [f.name for f in dataclasses.fields(method) if not f.metadata.get("finish")]  # type: ignore[arg-type]
-    return [name for name in fields if recipe["fields"].get(name) != mine[name]]

@@ -1,0 +1,101 @@
+"""The owner's folder of a run: its lock, the key of its records' digest, the ledgers that were archived."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import sqlite3
+import tempfile
+from contextlib import closing, suppress
+from pathlib import Path
+
+from dpdistill.ledger.database import LedgerError, connect, sync_folder
+
+RUN_LEDGER = "ledger.sqlite"
+KEY_BYTES = 32
+
+
+def make_folder(folder: Path) -> Path:
+    """The folder, made if it is not there, with mode 0700.
+
+    Raises:
+        LedgerError: it cannot be made.
+    """
+    try:
+        if not folder.is_dir():
+            folder.mkdir(mode=0o700, parents=True)
+            sync_folder(folder.parent)
+        folder.chmod(0o700)
+    except OSError as error:
+        raise LedgerError(f"The run's folder cannot be made: {error}.") from None
+    return folder
+
+
+def lock_folder(folder: Path) -> int:
+    """A file handle that keeps other processes out of the folder until it is closed.
+
+    Raises:
+        LedgerError: another process holds it.
+    """
+    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise LedgerError(f"Another process is using {folder}: wait until it ends.") from None
+    return handle
+
+
+def archive_ledger(folder: Path) -> None:
+    """Rename the folder's ledger, if there is one, to ledger-001.sqlite, ledger-002.sqlite, ..."""
+    path = folder / RUN_LEDGER
+    if not path.exists():
+        return
+    number = 1
+    while (archived := folder / f"ledger-{number:03d}.sqlite").exists():
+        number += 1
+    with suppress(LedgerError, sqlite3.Error), closing(connect(path)) as db:  # a damaged one is archived as it is
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    # The main file last: until then the old ledger is whole, or was damaged before.
+    for suffix in ("-wal", "-shm", ""):
+        part = folder / (RUN_LEDGER + suffix)
+        if part.exists():
+            part.rename(f"{archived}{suffix}")
+    sync_folder(folder)
+
+
+def digest_key(folder: str | Path | None) -> bytes:
+    """The random key of 32 bytes that the records' digest is keyed with; made once, kept in the owner's folder.
+
+    Args:
+        folder: the owner's folder of the run; None for a key that is not kept.
+
+    Returns:
+        The key.
+
+    Raises:
+        LedgerError: the file that holds it is damaged.
+    """
+    if folder is None:
+        return secrets.token_bytes(KEY_BYTES)
+    folder = make_folder(Path(folder))
+    path = folder / "key"
+    if not path.exists():
+        # Written aside and linked: a key is there in full or not at all, and the first of two processes wins.
+        handle, aside = tempfile.mkstemp(dir=folder, prefix="key-")
+        with os.fdopen(handle, "wb") as file:
+            file.write(secrets.token_bytes(KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(aside, path)
+        except FileExistsError:
+            pass
+        finally:
+            os.unlink(aside)
+        sync_folder(folder)
+    key = path.read_bytes()
+    if len(key) != KEY_BYTES:
+        raise LedgerError(f"Expected {path} to hold a key of {KEY_BYTES} bytes; it is damaged.")
+    return key

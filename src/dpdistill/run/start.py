@@ -1,0 +1,119 @@
+"""How a run starts: what is refused before a record is read, and the ledgers that it is paid in."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from dpdistill.accounting.schedule import Budget, Schedule, calibrate
+from dpdistill.data.records import Records
+from dpdistill.ledger.database import LedgerError
+from dpdistill.ledger.dataset import DatasetLedger
+from dpdistill.ledger.folder import digest_key
+from dpdistill.ledger.run import MEMORY, RunLedger, RunRecord
+from dpdistill.method import Method
+from dpdistill.run import handover
+from dpdistill.run.blobs import digest_records
+from dpdistill.run.recipe import recipe_of
+
+
+def check_ledger(
+    method: Method,
+    budget: Budget,
+    ledger: str | os.PathLike | None,
+    cap: float | None = None,
+    *,
+    seed: int = 0,
+    run_dir: str | os.PathLike | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Refuse a run that a data set's ledger does not take, before its records are opened.
+
+    Args:
+        method: a distiller.
+        budget: what may be spent.
+        ledger: the data set's ledger; None for a run without one.
+        cap: its cap; to be stated where there is no ledger yet.
+        seed, run_dir, overwrite: as in `distill`.
+
+    Raises:
+        LedgerError: the cap would be exceeded (a resumed run has paid already), the run has gone on in a copy of
+            run_dir, there is no ledger and no cap is stated, or the ledger cannot be written.
+    """
+    if ledger is None:
+        if cap is not None:
+            raise LedgerError(f"Expected a ledger with cap={cap}: the file that adds up the runs on a data set.")
+        return
+    folder = Path(ledger).resolve().parent
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise LedgerError(f"Expected --ledger in a folder that can be written to; {folder} cannot.")
+    dataset, schedule = DatasetLedger(ledger, cap), calibrate(method.plan(), budget)
+    resumed = None if run_dir is None else _resumed(Path(run_dir), recipe_of(method, seed), schedule, overwrite)
+    if resumed is None:
+        dataset.check(schedule)
+    else:
+        dataset.check(schedule, resumed.run_id, resumed.nonces)
+
+
+def open_ledger(
+    records: Records,
+    identity: dict,
+    schedule: Schedule,
+    run_dir: Path | None,
+    dataset: DatasetLedger | None,
+    label: str,
+    overwrite: bool,
+) -> RunLedger:
+    """The run's ledger, bound to the records, and paid for in the data set's.
+
+    Args:
+        records: the private records: digests of them stay in the two ledgers.
+        identity: recipe, schema and noise: what has to be the same for a run to be resumed.
+        schedule: what every round pays.
+        run_dir: the owner's folder; None keeps the ledger in memory.
+        dataset: the data set's ledger, or None.
+        label: what the owner calls the run there.
+        overwrite: archive the ledger of a finished or another run.
+
+    Raises:
+        LedgerError: the run cannot be started or resumed, or the data set's ledger does not take it.
+    """
+    if dataset is not None:
+        # Before a ledger is archived: a refused run leaves everything as it was.
+        dataset.bind(lambda key: digest_records(records, key))
+    digest = digest_records(records, digest_key(run_dir))
+    run_ledger = _open_run(run_dir, identity, schedule, digest, overwrite)
+    if dataset is not None:
+        try:
+            run_ledger.join(dataset, label)
+        except BaseException:
+            run_ledger.close()
+            raise
+    return run_ledger
+
+
+def _open_run(run_dir: Path | None, identity: dict, schedule: Schedule, digest: bytes, overwrite: bool) -> RunLedger:
+    """Resumed when it is the same run and not finished, archived only with overwrite."""
+    place = MEMORY if run_dir is None else run_dir
+    try:
+        ledger = RunLedger.open(place, identity, schedule, digest)
+    except LedgerError:
+        if not overwrite:
+            raise
+    else:
+        if not overwrite or run_dir is None or not (run_dir / handover.FINISHED).exists():
+            return ledger
+        ledger.close()
+    ledger = RunLedger.open(place, identity, schedule, digest, overwrite=True)
+    if run_dir is not None:
+        (run_dir / handover.FINISHED).unlink(missing_ok=True)
+    return ledger
+
+
+def _resumed(run_dir: Path, recipe: dict, schedule: Schedule, overwrite: bool) -> RunRecord | None:
+    """The run that would be resumed; None where one would start."""
+    run = RunLedger.find(run_dir)
+    if run is None or (overwrite and (run_dir / handover.FINISHED).exists()):
+        return None
+    same = run.schedule == schedule and all(run.recipe.get(key) == value for key, value in recipe.items())
+    return run if same else None
