@@ -339,7 +339,7 @@ def _smallest(field: dataclasses.Field) -> Any:
 
 def _kernels(kind: type) -> list[Any]:
     """Small kernels that a field of this kind takes."""
-    return [k for k in (FCNTK(), FCNTK(2), SCATTER, PixelKernel()) if issubclass(kind, Kernel) and isinstance(k, kind)]
+    return [k for k in (FCNTK(), SCATTER, PixelKernel()) if issubclass(kind, Kernel) and isinstance(k, kind)]
 
 
 def variants(name: str) -> dict[str, Any]:
@@ -400,9 +400,9 @@ def release_shape(query: Any, params: Any, schema: AnySchema = SCHEMA) -> tuple[
 
 
 def method_queries(schema: Schema = SCHEMA) -> dict[str, tuple[Any, Any]]:
-    """Every query of every private method that is no linear one, with params as the method makes them."""
+    """Every query by class of every private method, with params as the method makes them."""
     found = [queries_of(name, schema) for name, kind in METHODS.items() if kind.private]
-    return {k: v for each in found for k, v in each.items() if not isinstance(v[0], LinearQuery)}
+    return {label: query for each in found for label, query in each.items() if query[0].by_class}
 
 
 @lru_cache(maxsize=2)

@@ -198,11 +198,7 @@ class TestFields:
             ({"kind": bool}, 1, "Expected n as true or false; got n=1."),
             ({"kind": tuple, "choices": ("a", "b")}, ("a", "c", "d"), "Expected n among a, b; got c, d."),
             ({"kind": tuple, "choices": ("a", "b")}, "a", "Expected n as a tuple of words; got n='a'."),
-            (
-                {"kind": FeatureKernel},
-                FCNTK(2, 1.0, 0.0),
-                "Expected n as a FeatureKernel; got n=FCNTK(depth=2, w_std=1.0, b_std=0.0).",
-            ),
+            ({"kind": FeatureKernel}, 3, "Expected n as a FeatureKernel; got n=3."),
         ],
     )
     def test_what_is_refused_is_said_with_the_value(self, bounds, value, said):
