@@ -322,16 +322,16 @@ class PrintingQuery:
 # Methods in small, from what their fields say of themselves.
 
 
-def tiny(name: str, **changes: Any) -> Any:
-    """A method of the table in a setting that takes a second: in every number as small as its fields allow."""
+def tiny(name: str, most: int = 2, **changes: Any) -> Any:
+    """A method of the table in a setting that takes a second: no whole number is more than `most`."""
     kind = METHODS[name]
-    return kind(**{**{field.name: _smallest(field) for field in dataclasses.fields(kind)}, **changes})
+    return kind(**{**{field.name: _small(field, most) for field in dataclasses.fields(kind)}, **changes})
 
 
-def _smallest(field: dataclasses.Field) -> Any:
+def _small(field: dataclasses.Field, most: int) -> Any:
     allowed = field.metadata["allowed"]
     if allowed.kind is int:
-        return min(field.default, max(2, allowed.at_least))
+        return min(field.default, most)
     if (allowed.above, allowed.at_most) == (0, 1):  # a probability of being sampled
         return 1.0
     return next((kernel for kernel in _kernels(allowed.kind)), field.default)
@@ -342,16 +342,16 @@ def _kernels(kind: type) -> list[Any]:
     return [k for k in (FCNTK(), SCATTER, PixelKernel()) if issubclass(kind, Kernel) and isinstance(k, kind)]
 
 
-def variants(name: str) -> dict[str, Any]:
+def variants(name: str, most: int = 2) -> dict[str, Any]:
     """A method in its tiny setting, and with each field that shapes releases switched: on, off, all, another kernel."""
-    found = {"as it is": tiny(name)}
+    found = {"as it is": tiny(name, most)}
     for field in dataclasses.fields(METHODS[name]):
         allowed, default = field.metadata["allowed"], getattr(found["as it is"], field.name)
         ends = [float(v) for v in (allowed.at_least, allowed.at_most) if v in (0, 1) and allowed.kind is float]
         switched = [not default] if allowed.kind is bool else [allowed.choices] if allowed.kind is tuple else ends
         for value in () if field.metadata["finish"] else (*switched, *_kernels(allowed.kind)):
             if value != default:
-                found[f"{field.name}={value}"] = tiny(name, **{field.name: value})
+                found[f"{field.name}={value}"] = tiny(name, most, **{field.name: value})
     return found
 
 

@@ -28,8 +28,8 @@ METHODS = {
     f"{name}, {variant}": method
     for name, kind in contract.METHODS.items()
     if kind.private and TableSchema in kind.schemas
-    for variant, method in contract.variants(name).items()
-    if variant == "as it is" or method.plan() != contract.tiny(name).plan()
+    for variant, method in contract.variants(name, most=8).items()
+    if variant == "as it is" or method.plan() != contract.tiny(name, most=8).plan()
 }
 """Every method of tables, and those with rounds of another kind when a field is switched."""
 
