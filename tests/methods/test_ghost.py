@@ -92,7 +92,7 @@ class TestSensitivity:
         contract.check_add_remove(*PLAIN[name], make_records(7))
         contract.check_replace_one(*PLAIN[name], make_records(6))
         records = make_records(12)
-        contract.check_rows_stay(*PLAIN[name], Records(records.X, np.arange(12) % 3, SCHEMA), 5)
+        contract.check_places(*PLAIN[name], Records(records.X, np.arange(12) % 3, SCHEMA), 5)
 
 
 class TestClassWeights:

@@ -25,10 +25,10 @@ from dpdistill.methods.gradient_routes import route_of
 from dpdistill.methods.kip_gradient import FCNTKGradient, FeatureGradient, PlainGradient
 from dpdistill.methods.matching import labels
 from dpdistill.methods.support import dual, encode
-from dpdistill.private.curator import NonPrivateCurator
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Release
 from dpdistill.run.blobs import pack, unpack
+from dpdistill.run.non_private import NonPrivateCurator
 from dpdistill.schema import Column, Schema, TableSchema
 
 TOY, HELD_OUT = toy_records(240), toy_records(120, seed=8)
