@@ -117,22 +117,22 @@ class Allowed:
         return "" if math.isfinite(value) else " and finite"
 
 
-def finish_field(default: Any, help: str, **allowed: Any) -> Any:
-    """A recipe field that only `finish` reads: it may change when paid releases are used again.
+def release_field(default: Any, help: str, *, finish: bool = False, **allowed: Any) -> Any:
+    """A recipe field that shapes the releases: it is fixed once they are paid.
 
     Args:
         default: of the kind that is allowed, unless `kind` is stated.
         help: what it means, for a table of all fields.
+        finish: that it shapes no release, as with `finish_field`.
         allowed: bounds, choices or kind as `Allowed` has them.
     """
-    allowed = {"kind": type(default), **allowed}
-    return field(default=default, metadata={"help": help, "finish": True, "allowed": Allowed(**allowed)})
+    holds = Allowed(**{"kind": type(default), **allowed})
+    return field(default=default, metadata={"help": help, "finish": finish, "allowed": holds})
 
 
-def release_field(default: Any, help: str, **allowed: Any) -> Any:
-    """A recipe field that shapes the releases: it is fixed once they are paid. Args as in `finish_field`."""
-    allowed = {"kind": type(default), **allowed}
-    return field(default=default, metadata={"help": help, "finish": False, "allowed": Allowed(**allowed)})
+def finish_field(default: Any, help: str, **allowed: Any) -> Any:
+    """A recipe field that only `finish` reads: it may change when paid releases are used again."""
+    return release_field(default, help, finish=True, **allowed)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,18 +53,14 @@ class DOS(Method):
     width: int = release_field(64, "filters of the random networks", at_least=1)
     clip_norm: float = release_field(1.0, "L2 bound of one record's contribution", above=0)
     count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", at_least=1e-3, below=1)
-    strategies: tuple[str, ...] = release_field(
-        (), "DSA strategies, one draw a signal for all images", choices=STRATEGIES
-    )
+    strategies: tuple[str, ...] = release_field((), "DSA strategies, one draw a signal for all", choices=STRATEGIES)
     pilot_share: float = release_field(0.05, "share of the budget for the pilot; 0: no centre", at_least=0, below=1)
     per_class: int = finish_field(10, "synthetic records a class", at_least=1)
     expand: int = finish_field(1, "PEA: every image stands for expand x expand tiles; 1 is off", at_least=1)
     steps: int = finish_field(2500, "steps of Adam, one signal each", at_least=1)
     learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine", above=0)
     average: float = finish_field(0.99, "exponential average of the images, which is handed out", at_least=0, below=1)
-    start_noise: float = finish_field(
-        0.5, "standard deviation of images at the start, around the pilot's means", above=0
-    )
+    start_noise: float = finish_field(0.5, "standard deviation around the pilot's means, where images start", above=0)
     count_floor: float = release_field(1.0, "least number of records a class is taken to have", above=0)
     image_seed: int = finish_field(0, "public seed of the start and of the order of signals", at_least=0)
 

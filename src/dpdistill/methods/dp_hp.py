@@ -132,18 +132,12 @@ class DPHP(GeneratorMethod):
     """
 
     order: int = release_field(20, "highest Hermite order of a number in the sum kernel", at_least=1)
-    rho: float = release_field(
-        0.9, "Gaussian kernel of length sqrt((1 - rho^2) / (2 rho)) on numbers in [-1, 1]", at_least=1e-3, below=1
-    )
+    rho: float = release_field(0.9, "Gaussian kernel of length sqrt((1 - rho^2) / (2 rho))", at_least=1e-3, below=1)
     product_dims: int = release_field(2, "columns of a product kernel", at_least=1)
     product_rounds: int = release_field(20, "product kernels, each with columns of its own; 0: none", at_least=0)
-    product_share: float = release_field(
-        0.8, "share of the budget for all product kernels together", at_least=1e-3, below=1
-    )
+    product_share: float = release_field(0.8, "share of the budget for product kernels", at_least=1e-3, below=1)
     count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", at_least=1e-3, below=1)
-    product_weight: float = finish_field(
-        0.2, "weight of a product kernel's distance beside that of the sum kernel", above=0
-    )
+    product_weight: float = finish_field(0.2, "weight of a product kernel beside the sum kernel", above=0)
     steps: int = finish_field(1000, "steps of Adam, one product kernel each", at_least=1)
     learning_rate: float = finish_field(0.003, "of Adam, decayed by a cosine", above=0)
 

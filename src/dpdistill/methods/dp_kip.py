@@ -47,18 +47,10 @@ class DPKIP(Method):
     clip_norm: float = release_field(1e-2, "L2 bound of one record's gradient", above=0)
     learning_rate: float = release_field(0.1, "of Adam, decayed by a cosine", above=0)
     start_noise: float = release_field(1.0, "standard deviation of the noise that the support set starts from", above=0)
-    corrupted: float = release_field(
-        0.0, "share of the pixels that are fixed to noise and left out of the gradient", at_least=0, below=1
-    )
-    balance: float = release_field(
-        0.0, "1: every class weighs the same, whatever its size; 0: every record does", at_least=0, at_most=1
-    )
-    count_share: float = release_field(
-        0.05, "share of the budget for the classes' sizes, where balance is not 0", at_least=1e-6, below=1
-    )
-    average: float = release_field(
-        0.9, "exponential average of the support set, which is handed out", at_least=0, below=1
-    )
+    corrupted: float = release_field(0.0, "share of the pixels that stay as they start", at_least=0, below=1)
+    balance: float = release_field(0.0, "1: every class weighs the same; 0: every record does", at_least=0, at_most=1)
+    count_share: float = release_field(0.05, "share of the budget for the classes' sizes", at_least=1e-6, below=1)
+    average: float = release_field(0.9, "exponential average of the support set, handed out", at_least=0, below=1)
 
     name = "dp-kip"
     title = "DP-KIP: differentially private kernel inducing points"

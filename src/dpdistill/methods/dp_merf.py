@@ -88,9 +88,7 @@ class DPMERF(GeneratorMethod):
     frequencies: int = release_field(500, "random frequencies; each has a cosine and a sine", at_least=1)
     length_scale: float = release_field(0.5, "of the Gaussian kernel, times the root of the number of columns", above=0)
     joint: bool = release_field(True, "frequencies see categories as well as numbers")
-    category_share: float = release_field(
-        0.5, "share of the squared norm for each category by itself", at_least=0, below=1
-    )
+    category_share: float = release_field(0.5, "share of the squared norm for single categories", at_least=0, below=1)
     count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", at_least=1e-3, below=1)
 
     name = "dp-merf"

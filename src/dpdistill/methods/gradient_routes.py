@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,8 +16,10 @@ from dpdistill.query import Query
 
 
 @dataclass(frozen=True)
-class Route(ABC):
-    """A query for the gradient with one kernel, its params, and the way back to the support set.
+class Route:
+    """A query for the gradient with a kernel, its params, and the way back to the support set.
+
+    This one takes any kernel: a back-propagation a record, clipped by the curator.
 
     Attributes:
         balances: whether classes may weigh differently.
@@ -28,15 +29,15 @@ class Route(ABC):
     clip_norm: float
     ridge: float
 
-    balances: ClassVar[bool] = True
+    balances: ClassVar[bool] = False
 
-    @abstractmethod
     def query(self, m: int) -> Query:
         """The query of every round for m support records."""
+        return PlainGradient(self.clip_norm, self.kernel, self.ridge)
 
-    @abstractmethod
     def params(self, X: np.ndarray, y: np.ndarray, classes: int, weights: np.ndarray) -> Any:
         """Its params for a support set (X, y) and weights of the classes, (classes,)."""
+        return {"X_s": X, "Y_s": one_hot(y, classes)}
 
     def by_record(self, X: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         """A released gradient (m, d) with respect to the support records."""
@@ -46,7 +47,9 @@ class Route(ABC):
 class ByPixel(Route):
     """Ghost clipping for the FC-NTK, a function of inner products."""
 
-    def query(self, m: int) -> FCNTKGradient:
+    balances = True
+
+    def query(self, m: int) -> Query:
         return FCNTKGradient(self.clip_norm, self.kernel, self.ridge, m)
 
     def params(self, X: np.ndarray, y: np.ndarray, classes: int, weights: np.ndarray) -> Any:
@@ -56,7 +59,9 @@ class ByPixel(Route):
 class ByFeature(Route):
     """Ghost clipping with respect to fixed features; records follow by the chain rule, at no cost."""
 
-    def query(self, m: int) -> FeatureGradient:
+    balances = True
+
+    def query(self, m: int) -> Query:
         return FeatureGradient(self.clip_norm, self.kernel.features, self.ridge, m)
 
     def params(self, X: np.ndarray, y: np.ndarray, classes: int, weights: np.ndarray) -> Any:
@@ -66,22 +71,10 @@ class ByFeature(Route):
         return pull_back(self.kernel.features, X, gradient)
 
 
-class Plain(Route):
-    """A back-propagation a record, clipped by the curator: any kernel at all."""
-
-    balances = False
-
-    def query(self, m: int) -> PlainGradient:
-        return PlainGradient(self.clip_norm, self.kernel, self.ridge)
-
-    def params(self, X: np.ndarray, y: np.ndarray, classes: int, weights: np.ndarray) -> Any:
-        return {"X_s": X, "Y_s": one_hot(y, classes)}
-
-
 ROUTES: dict[type, type[Route]] = {FCNTK: ByPixel, FeatureKernel: ByFeature}
 """The kernels whose gradients need not be formed."""
 
 
 def route_of(kernel: Any, clip_norm: float, ridge: float) -> Route:
     """How the gradient with a kernel is asked."""
-    return ROUTES.get(type(kernel), Plain)(kernel, clip_norm, ridge)
+    return ROUTES.get(type(kernel), Route)(kernel, clip_norm, ridge)

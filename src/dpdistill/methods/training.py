@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress
+from dpdistill.method import Distilled, Method, Progress, finish_field
 from dpdistill.methods.descent import Descent, Moved
-from dpdistill.methods.generator import Generator, Piece, heads, init_weights, outputs_of, pieces_of
+from dpdistill.methods.generator import Generator, heads, init_weights, outputs_of, pieces_of
 from dpdistill.methods.matching import Counting
 from dpdistill.schema import Schema, TableSchema
 
@@ -40,90 +40,49 @@ class Training:
     """How a generator is trained: frozen and hashable, so that it compiles once.
 
     Args:
-        pieces: kinds of the coordinates.
+        how: the method, whose fields size the generator and its training.
+        schema: of the records.
         loss: of (params, X, step): X (classes, m, d) made by the generator -> (classes,).
-        classes: how many.
-        hidden: widths of the hidden layers.
-        code_size: coordinates of a code.
-        batch: records a step, shared evenly by the classes, at least two of each.
-        steps: of Adam.
-        learning_rate: of Adam, decayed by a cosine.
-        hard: categories are drawn while training, gradients are those of the softmax; else the softmax itself.
     """
 
-    pieces: tuple[Piece, ...]
+    how: GeneratorMethod
+    schema: Any
     loss: Callable[[Any, Array, Array], Array]
-    classes: int
-    hidden: tuple[int, ...]
-    code_size: int
-    batch: int
-    steps: int
-    learning_rate: float
-    hard: bool
-
-    @property
-    def each(self) -> int:
-        """Records of a class in a step."""
-        return max(2, self.batch // self.classes)
 
     @property
     def descent(self) -> Descent:
-        return Descent(self.learning_rate, self.steps, bound=math.inf)
+        return Descent(self.how.learning_rate, self.how.steps, bound=math.inf)
+
+    def start(self, key: Array) -> Moved:
+        """The weights before the first step."""
+        hidden = (self.how.hidden,) * self.how.layers
+        sizes = (self.how.code_size + len(self.schema.classes), *hidden, self.schema.dimension)
+        return self.descent.start(init_weights(key, sizes))
 
     def make(self, weights: tuple[Array, ...], key: Array) -> Array:
-        """Records as training sees them, (classes, m, d), from fresh codes: the same number of each class."""
-        code_key, head_key = jax.random.split(key)
-        codes = jax.random.normal(code_key, (self.classes * self.each, self.code_size))
-        labels = jnp.repeat(jnp.eye(self.classes), self.each, axis=0)
-        drawn, soft = heads(self.pieces, outputs_of(weights, codes, labels), head_key)
-        X = soft + jax.lax.stop_gradient(drawn - soft) if self.hard else soft
-        return X.reshape(self.classes, self.each, -1)
+        """Records as training sees them, (classes, m, d), from fresh codes: the same number of each class, >= 2.
 
+        Categories are drawn, with the gradients of the softmax; or, unless hard, are the softmax itself.
+        """
+        classes = len(self.schema.classes)
+        each, (code_key, head_key) = max(2, self.how.batch // classes), jax.random.split(key)
+        codes = jax.random.normal(code_key, (classes * each, self.how.code_size))
+        labels = jnp.repeat(jnp.eye(classes), each, axis=0)
+        drawn, soft = heads(pieces_of(self.schema), outputs_of(weights, codes, labels), head_key)
+        X = soft + jax.lax.stop_gradient(drawn - soft) if self.how.hard else soft
+        return X.reshape(classes, each, -1)
 
-def train_generator(
-    training: Training,
-    key: Array,
-    schema: Any,
-    class_shares: np.ndarray,
-    params: Any,
-    progress: Progress = no_progress,
-) -> Generator:
-    """min over weights of  sum_c share_c loss_c,  with fresh codes at every step.
+    @partial(jax.jit, static_argnums=0)
+    def steps(self, moved: Moved, params: Any, shares: Array, key: Array, start: Array, stop: Array) -> Moved:
+        """Steps start .. stop - 1; the codes of each are its own."""
 
-    Classes count by their released shares: the noise of a class's mean embedding grows as its share falls.
+        def step(t: Array, moved: Moved) -> Moved:
+            def loss(weights: tuple[Array, ...]) -> Array:
+                return jnp.sum(shares * self.loss(params, self.make(weights, jax.random.fold_in(key, t)), t))
 
-    Args:
-        training: sizes, loss and steps.
-        key: public, of the weights' start and of the codes.
-        schema: of the records.
-        class_shares: released, (classes,).
-        params: of the loss, a pytree of arrays.
-        progress: told the steps done.
-    """
-    init_key, key = jax.random.split(key)
-    sizes = (training.code_size + training.classes, *training.hidden, schema.dimension)
-    moved = training.descent.start(init_weights(init_key, sizes))
-    shares = jnp.asarray(class_shares, jnp.float32)
-    for start in range(0, training.steps, SLICE):
-        stop = min(start + SLICE, training.steps)
-        moved = jax.block_until_ready(steps(training, moved, params, shares, key, start, stop))
-        progress("training", stop, training.steps)
-    made = tuple(np.asarray(w) for w in moved.X)
-    return Generator(made, np.asarray(class_shares, np.float64), training.code_size, schema)
+            return self.descent.step(moved, jax.grad(loss)(moved.X), t)
 
-
-@partial(jax.jit, static_argnums=0)
-def steps(training: Training, moved: Moved, params: Any, shares: Array, key: Array, start: Array, stop: Array) -> Moved:
-    """Steps start .. stop - 1 of training; the codes of each are its own."""
-
-    def step(t: Array, moved: Moved) -> Moved:
-        def loss(weights: tuple[Array, ...]) -> Array:
-            X = training.make(weights, jax.random.fold_in(key, t))
-            return jnp.sum(shares * training.loss(params, X, t))
-
-        return training.descent.step(moved, jax.grad(loss)(moved.X), t)
-
-    return jax.lax.fori_loop(start, stop, step, moved)
+        return jax.lax.fori_loop(start, stop, step, moved)
 
 
 def distance(phi: Array, targets: Array) -> Array:
@@ -161,9 +120,7 @@ class GeneratorMethod(Method):
     steps: int = finish_field(2000, "steps of Adam", at_least=1)
     learning_rate: float = finish_field(0.002, "of Adam, decayed by a cosine", above=0)
     hard: bool = finish_field(True, "draw categories while training; false: use their probabilities")
-    sample_seed: int = finish_field(
-        0, "public seed of the generator's start, of codes and of the stored sample", at_least=0
-    )
+    sample_seed: int = finish_field(0, "public seed of the generator's start, codes and stored sample", at_least=0)
 
     origin = "package default, selected on a held-out part of Adult's training set"
     schemas = (Schema, TableSchema)
@@ -171,28 +128,25 @@ class GeneratorMethod(Method):
     def train(
         self, loss: Any, params: Any, counts: np.ndarray, key: Array, schema: Any, progress: Progress
     ) -> Distilled:
-        """Train a generator as the fields say, and store a sample of it.
+        """min over weights of  sum_c share_c loss_c,  with fresh codes at every step; then a sample is stored.
+
+        Classes count by their released shares: the noise of a class's mean embedding grows as its share falls.
 
         Args:
             loss: hashable, (params, X (classes, m, d), step) -> (classes,).
             params: of the loss, a pytree of arrays.
-            counts: released records a class, all > 0, (classes,): their shares weigh the classes and draw the labels.
-            key: public.
+            counts: released records a class, all > 0, (classes,): their shares draw the labels as well.
+            key: public, of the weights' start and of the codes.
             schema: of the records.
             progress: told the steps done.
         """
-        training = Training(
-            pieces_of(schema),
-            loss,
-            len(schema.classes),
-            (self.hidden,) * self.layers,
-            self.code_size,
-            self.batch,
-            self.steps,
-            self.learning_rate,
-            self.hard,
-        )
-        key = jax.random.fold_in(key, self.sample_seed)
-        generator = train_generator(training, key, schema, counts / counts.sum(), params, progress)
+        training, shares = Training(self, schema, loss), counts / counts.sum()
+        init_key, key = jax.random.split(jax.random.fold_in(key, self.sample_seed))
+        moved, weighed = training.start(init_key), jnp.asarray(shares, jnp.float32)
+        for start in range(0, self.steps, SLICE):
+            stop = min(start + SLICE, self.steps)
+            moved = jax.block_until_ready(training.steps(moved, params, weighed, key, start, stop))
+            progress("training", stop, self.steps)
+        generator = Generator(tuple(np.asarray(w) for w in moved.X), shares, self.code_size, schema)
         X, y = generator.sample(self.samples, self.sample_seed)
         return Distilled(X, y, schema, generator=generator)
