@@ -40,9 +40,10 @@ from dpdistill.encode.scattering import ScatterNet
 from dpdistill.evaluate import convnet, score
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
+from dpdistill.kernels.kernel import Kernel
 from dpdistill.kernels.ridge import one_hot
 from dpdistill.ledger.run import RunLedger
-from dpdistill.methods import DM, DOS, DPHP, DPKIP, DPMERF, KIP, LDPDC, NDPDC, DecoupledKIP
+from dpdistill.methods import METHODS
 from dpdistill.methods.kip_gradient import PlainGradient
 from dpdistill.private import checks, curator, linear, programs
 from dpdistill.private.checks import CuratorError
@@ -52,10 +53,22 @@ from dpdistill.private.noise import SeededEntropy
 from dpdistill.private.placed import PlacedRecords
 from dpdistill.private.self_test import check_rows
 from dpdistill.query import MOST_ROWS, Compute, Event, Release, Same, Stage
-from dpdistill.schema import Schema
+from dpdistill.schema import AnySchema, Column, Schema, TableSchema
 
 NAMES = ("ant", "bee", "cat")
 SCHEMA = Schema((8, 8, 1), (-1.0, 1.0), NAMES)
+TABLE = TableSchema(
+    (
+        Column("age", "integer", (0.0, 100.0)),
+        Column("income", "numeric", (0.0, 1e5), "log"),
+        Column("job", "categorical", categories=("a", "b", "c"), missing=True),
+        Column("weight", "numeric", (10.0, 20.0), missing=True),
+        Column("sex", "categorical", categories=("f", "m")),
+        Column("grade", "ordinal", categories=("low", "mid", "high")),
+    ),
+    "sick",
+    ("no", "yes", "maybe"),
+)
 NOISE = 4.0
 SCATTER = FeatureKernel(ScatterNet(J=1, L=2, groups=1, normalise=True))
 FAILED = "Round 0 could not be answered; nothing was released and nothing was paid."
@@ -69,6 +82,20 @@ def make_records(n: int, seed: int = 0, schema: Schema = SCHEMA, low: float = -1
     rng = np.random.default_rng(seed)
     X = rng.uniform(low, 1.0, (n, *schema.shape)).astype(np.float32)
     return Records(X, rng.integers(-1, len(schema.classes), n), schema)
+
+
+def table_records(n: int, seed: int = 0, schema: AnySchema = TABLE) -> Records:
+    """n random records with all labels, unknown ones and, in a table, missing values among them."""
+    if isinstance(schema, Schema):
+        return make_records(n, seed, schema)
+    rng = np.random.default_rng(seed)
+    X = np.empty((n, len(schema.columns)))
+    for i, column in enumerate(schema.columns):
+        low, high = column.bounds or (0, len(column.categories) - 1)
+        X[:, i] = rng.uniform(low, high, n) if column.is_number else rng.integers(low, high + 1, n)
+        if column.missing:
+            X[rng.random(n) < 0.2, i] = np.nan
+    return Records(X.astype(np.float32), rng.integers(-1, len(schema.classes), n), schema)
 
 
 def subset(records: Records, rows: Any) -> Records:
@@ -292,27 +319,65 @@ class PrintingQuery:
         return jnp.ravel(x)
 
 
-def tiny(name: str, **changes: Any) -> Any:
-    """A method in a setting that takes a second."""
-    networks = {"sampling_prob": 1.0, "width": 4, "per_class": 2}
-    gradients = {"rounds": 3, "per_class": 2, "clip_norm": 1e-6, "ridge": 1e-3}
-    generator = {"samples": 6, "hidden": 4, "code_size": 2, "batch": 6, "steps": 3}
-    settings: dict[str, tuple[Any, dict]] = {
-        "dos": (DOS, {**networks, "networks": 3, "steps": 4, "pilot_share": 0.05, "strategies": (), "expand": 1}),
-        "ndpdc": (NDPDC, {**networks, "rounds": 4}),
-        "ldpdc": (LDPDC, {"per_class": 2, "sampling_prob": 1.0}),
-        "dm": (DM, {**networks, "rounds": 3, "sampling_prob": 0.5}),
-        "decoupled-kip": (DecoupledKIP, {"kernel": SCATTER, "rounds": 3, "steps": 3, "per_class": 2, "probes": 0.5}),
-        "dp-kip": (DPKIP, {**gradients, "kernel": FCNTK(), "sampling_prob": 1.0}),
-        "dp-merf": (DPMERF, {**generator, "frequencies": 10}),
-        "dp-hp": (DPHP, {**generator, "order": 2, "product_rounds": 2}),
-        "kip": (KIP, {"kernel": FCNTK(), "rounds": 3, "sampling_prob": 0.5, "per_class": 2}),
-    }
-    kind, fields = settings[name]
-    return kind(**{**fields, **changes})
+# Methods in small, from what their fields say of themselves.
 
 
-def asked(method: Any, schema: Schema = SCHEMA, rounds: int = 2) -> list[tuple[Any, Any]]:
+def tiny(name: str, most: int = 2, **changes: Any) -> Any:
+    """A method of the table in a setting that takes a second: no whole number is more than `most`."""
+    kind = METHODS[name]
+    return kind(**{**{field.name: _small(field, most) for field in dataclasses.fields(kind)}, **changes})
+
+
+def _small(field: dataclasses.Field, most: int) -> Any:
+    allowed = field.metadata["allowed"]
+    if allowed.kind is int:
+        return min(field.default, most)
+    if (allowed.above, allowed.at_most) == (0, 1):  # a probability of being sampled
+        return 1.0
+    return next((kernel for kernel in _kernels(allowed.kind)), field.default)
+
+
+def _kernels(kind: type) -> list[Any]:
+    """Small kernels that a field of this kind takes."""
+    return [k for k in (FCNTK(), SCATTER, PixelKernel()) if issubclass(kind, Kernel) and isinstance(k, kind)]
+
+
+def variants(name: str, most: int = 2) -> dict[str, Any]:
+    """A method in its tiny setting, and with each field that shapes releases switched: on, off, all, another kernel."""
+    found = {"as it is": tiny(name, most)}
+    for field in dataclasses.fields(METHODS[name]):
+        allowed, default = field.metadata["allowed"], getattr(found["as it is"], field.name)
+        ends = [float(v) for v in (allowed.at_least, allowed.at_most) if v in (0, 1) and allowed.kind is float]
+        switched = [not default] if allowed.kind is bool else [allowed.choices] if allowed.kind is tuple else ends
+        for value in () if field.metadata["finish"] else (*switched, *_kernels(allowed.kind)):
+            if value != default:
+                found[f"{field.name}={value}"] = tiny(name, most, **{field.name: value})
+    return found
+
+
+def rounds_of(method: Any) -> int:
+    """The rounds that a method promises."""
+    return sum(stage.rounds for stage in method.plan())
+
+
+@lru_cache(maxsize=64)
+def queries_of(name: str, schema: AnySchema = SCHEMA) -> dict[str, tuple[Any, Any]]:
+    """Every query that a method asks, in the first variant that asks it, with params of that one's last round.
+
+    Queries are told apart by their class, by what is no number in them, and by the structure of their params.
+    """
+    found: dict[Any, tuple[str, Any, Any]] = {}
+    for variant, method in variants(name).items():
+        with contextlib.suppress(ValueError):  # a kernel of images, with a table
+            for query, params in asked(method, schema, rounds_of(method)):
+                values = (getattr(query, field.name) for field in dataclasses.fields(query))
+                kind = type(query), *(v for v in values if not isinstance(v, int | float)), jax.tree.structure(params)
+                if kind not in found or found[kind][0] == variant:
+                    found[kind] = variant, query, params
+    return {f"{name}: {type(q).__name__}, {variant}": (q, params) for variant, q, params in found.values()}
+
+
+def asked(method: Any, schema: AnySchema = SCHEMA, rounds: int = 2) -> list[tuple[Any, Any]]:
     """(query, params) of the first rounds, in between a release of random numbers."""
     rng, state, found = np.random.default_rng(5), method.init(jax.random.key(1), schema), []
     for t in range(rounds):
@@ -323,41 +388,30 @@ def asked(method: Any, schema: Schema = SCHEMA, rounds: int = 2) -> list[tuple[A
     return found
 
 
-def release_shape(query: Any, params: Any, schema: Schema = SCHEMA) -> tuple[int, ...]:
+def release_shape(query: Any, params: Any, schema: AnySchema = SCHEMA) -> tuple[int, ...]:
     """Shape of a release's value."""
     if math.isfinite(query.clip_norm):
         shape = checks.check_query(query, params, schema)
     else:
-        label = jax.ShapeDtypeStruct((), jnp.int32)
-        shape = jax.eval_shape(query.contribution, params, jax.ShapeDtypeStruct(schema.shape, jnp.float32), label).shape
+        x, label = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32), jax.ShapeDtypeStruct((), jnp.int32)
+        x = x if query.encoder is None else jax.eval_shape(query.encoder, x)
+        shape = jax.eval_shape(query.contribution, params, jax.ShapeDtypeStruct(x.shape[1:], x.dtype), label).shape
     return (len(schema.classes), *shape) if query.by_class else tuple(shape)
 
 
 def method_queries(schema: Schema = SCHEMA) -> dict[str, tuple[Any, Any]]:
     """Every query by class of every private method, with params as the method makes them."""
-    pilot, centred = asked(tiny("dos"), schema)
-    _, augmented = asked(tiny("dos", strategies=("color", "crop", "cutout", "flip", "scale", "rotate")), schema)
-    _, rotated = asked(
-        tiny("dos", pilot_share=0.0, strategies=("rotate",), clip_norm=1e-3, count_coordinate=0.7), schema
-    )
-    (ndpdc,) = asked(tiny("ndpdc", clip_norm=30.0), schema, 1)
-    (ldpdc,) = asked(tiny("ldpdc"), schema, 1)
-    return {
-        "dos pilot": pilot,
-        "dos signal with a centre": centred,
-        "dos signal with a centre and a draw": augmented,
-        "dos signal without a pilot": rotated,
-        "ndpdc": ndpdc,
-        "ldpdc": ldpdc,
-    }
+    found = [queries_of(name, schema) for name, kind in METHODS.items() if kind.private]
+    return {label: query for each in found for label, query in each.items() if query[0].by_class}
 
 
 @lru_cache(maxsize=2)
 def linear_queries(schema: Schema = SCHEMA) -> dict[str, tuple[Any, Any]]:
-    """Every linear query of every private method, with params as the method makes them."""
+    """The linear queries of the kernel methods by name, for tests of their values."""
     _, softmax = asked(tiny("decoupled-kip"), schema)
     kernels = {"features": SCATTER, "fc-ntk": FCNTK(), "fc-ntk of depth 2": FCNTK(2)}
-    gradients = {name: asked(tiny("dp-kip", kernel=kernel), schema, 1)[0] for name, kernel in kernels.items()}
+    fields = {"clip_norm": 1e-6, "ridge": 1e-3}
+    gradients = {name: asked(tiny("dp-kip", kernel=kernel, **fields), schema, 1)[0] for name, kernel in kernels.items()}
     return {"softmax": softmax, **gradients}
 
 
@@ -368,23 +422,26 @@ def flattened(X: Any) -> Any:
 
 def plain_gradients(schema: Schema = SCHEMA) -> dict[str, tuple[Any, Any]]:
     """What DP-KIP asks with any other kernel."""
-    images, classes = tiny("dp-kip").init(jax.random.key(1), schema)["images"], len(schema.classes)
+    images, classes = support_images(schema), len(schema.classes)
     params = {"X_s": images, "Y_s": one_hot(np.repeat(np.arange(classes), 2), classes)}
     kernels = {"plain features": FeatureKernel(flattened), "plain fc-ntk": FCNTK()}
     return {name: (PlainGradient(1e-6, kernel, 1e-3), params) for name, kernel in kernels.items()}
 
 
 @dataclass(frozen=True)
-class PixelKernel:
+class PixelKernel(Kernel):
     """k(x, z) = <x, z>, a kernel that has no linear query."""
 
     def __call__(self, X: Any, Z: Any) -> Any:
         return flattened(X) @ flattened(Z).T
 
+    def diagonal(self, X: Any) -> Any:
+        return jnp.square(flattened(X)).sum(1)
+
 
 def support_images(schema: Schema = SCHEMA) -> np.ndarray:
     """The support set behind the params of DP-KIP's queries, (m, h, w, c)."""
-    return tiny("dp-kip").init(jax.random.key(1), schema)["images"]
+    return tiny("dp-kip").init(jax.random.key(1), schema)["images"].X
 
 
 # Checks of one query.
@@ -957,11 +1014,11 @@ def check_steps_without_the_clip_norm() -> None:
     for clip_norm in (1e-9, 1e-5):
         method = tiny("dp-kip", clip_norm=clip_norm, average=0.0)
         state = method.init(jax.random.key(0), SCHEMA)
-        start = state["images"]
+        start = state["images"].X
         for _ in range(2):
             release = make_curator(records, entropy=SeededEntropy(2)).release(0, *method.ask(state))
             state = method.tell(state, release)
-        moved.append(state["images"] - start)
+        moved.append(state["images"].X - start)
     assert np.abs(moved[1]).mean() > 0.1, "The support set does not move."
     off = np.abs(moved[0] - moved[1]).mean() / np.abs(moved[1]).mean()
     assert off < 0.02, "With a small clip norm the support set moves by less, or elsewhere."

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from dpdistill.accounting.schedule import Budget
 from dpdistill.certificate.verify import verify
 from dpdistill.data import Records, load
-from dpdistill.methods import DM, DOS, DPHP, DPKIP, DPMERF, KIP, LDPDC, NDPDC, DecoupledKIP
+from dpdistill.methods import *  # noqa: F403 - the methods of the one table
+from dpdistill.methods import __all__ as _methods
 from dpdistill.run.driver import Result, distill, distill_without_privacy, finish_again
 from dpdistill.schema import Column, DataError, Schema, TableSchema
 
@@ -14,19 +15,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "DM",
-    "DOS",
-    "DPHP",
-    "DPKIP",
-    "DPMERF",
-    "KIP",
-    "LDPDC",
-    "NDPDC",
+__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "Budget",
     "Column",
     "DataError",
-    "DecoupledKIP",
     "Records",
     "Result",
     "Schema",
@@ -37,6 +29,7 @@ __all__ = [
     "finish_again",
     "load",
     "verify",
+    *_methods,
 ]
 
 

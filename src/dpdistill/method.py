@@ -1,18 +1,24 @@
-"""The contract that every distiller signs, and what a distiller hands out."""
+"""The contract that every distiller signs: what it states of itself, what its fields hold, and what it hands out."""
 
 from __future__ import annotations
 
+import math
+import reprlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dpdistill.query import Array, Params, Query, Release, Stage, State
-from dpdistill.schema import AnySchema
+from dpdistill.schema import AnySchema, Schema
 
 Progress = Callable[[str, int, int], None]
 """progress(stage, done, total): counts rounds or steps of public loops, never records."""
+MOST = 2**31
+"""What all whole numbers of a recipe stay below: they are sizes and seeds."""
+WORDS: dict[type, str] = {int: "a whole number", float: "a number", bool: "true or false", tuple: "a tuple of words"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,43 +46,151 @@ class Distilled:
     generator: Any = None
 
 
-@runtime_checkable
-class Method(Protocol):
-    """A distiller: a frozen dataclass whose fields are the recipe. All of it is post-processing of releases."""
-
-    def plan(self) -> tuple[Stage, ...]:
-        """The rounds it promises, before any record is read."""
-        ...
-
-    def init(self, key: Array, schema: AnySchema, public: np.ndarray | None = None) -> State:
-        """The state before the first round: a pytree of arrays."""
-        ...
-
-    def ask(self, state: State) -> tuple[Query, Params]:
-        """The next query and its parameters (a pytree of arrays); in all rounds a LinearQuery, or in none."""
-        ...
-
-    def tell(self, state: State, release: Release) -> State:
-        """The state after a release."""
-        ...
-
-    def finish(self, state: State, schema: AnySchema, progress: Progress = ...) -> Distilled:
-        """The synthetic set from what was released; free, as often as wished."""
-        ...
-
-
 def no_progress(stage: str, done: int, total: int) -> None:
     """A silent Progress."""
 
 
-def finish_field(default: Any, help: str) -> Any:
+@dataclass(frozen=True, kw_only=True)
+class Allowed:
+    """What a recipe field may hold.
+
+    Args:
+        kind: class of the value: int (below MOST), float (finite; whole numbers count), bool, tuple (of words), or that
+            of a kernel.
+        at_least: least number, itself allowed.
+        above: a number that every allowed one is more than.
+        at_most: largest number, itself allowed.
+        below: a number that every allowed one is less than.
+        choices: words that a tuple may hold.
+    """
+
+    kind: type
+    at_least: float | None = None
+    above: float | None = None
+    at_most: float | None = None
+    below: float | None = None
+    choices: tuple[str, ...] = ()
+
+    def check(self, name: str, value: Any) -> None:
+        """Refuse a value that is not allowed.
+
+        Raises:
+            ValueError: with the field's name and the value.
+        """
+        if not self._is_of_kind(value):
+            wanted = WORDS.get(self.kind, f"a {self.kind.__name__}")
+            raise ValueError(f"Expected {name} as {wanted}; got {name}={value!r}.")
+        unknown = [str(word) for word in value if word not in self.choices] if self.kind is tuple else ()
+        if unknown:
+            raise ValueError(f"Expected {name} among {', '.join(self.choices)}; got {', '.join(unknown)}.")
+        if self.kind in (int, float) and not self._is_within(value):
+            raise ValueError(f"Expected {self.bounds(f'{name}={reprlib.repr(value)}')}{self._also(value)}.")
+
+    def bounds(self, number: str) -> str:
+        """The bounds as a formula of a number: "0 < number <= 1", "number >= 1"."""
+        above, below = self.above is not None, self.below is not None
+        low, high = self.above if above else self.at_least, self.below if below else self.at_most
+        end = "" if high is None else f" {'<' if below else '<='} {high}"
+        if low is None:
+            return number + end
+        return f"{low} {'<' if above else '<='} {number}{end}" if end else f"{number} {'>' if above else '>='} {low}"
+
+    def __str__(self) -> str:
+        if self.kind in (int, float):
+            return self.bounds("whole" if self.kind is int else "x")
+        return ", ".join(self.choices) or WORDS.get(self.kind, self.kind.__name__)
+
+    def _is_of_kind(self, value: Any) -> bool:
+        if self.kind is float:
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        return isinstance(value, self.kind) and (self.kind is not int or not isinstance(value, bool))
+
+    def _is_within(self, value: float) -> bool:
+        low = (self.at_least is None or value >= self.at_least) and (self.above is None or value > self.above)
+        high = (self.at_most is None or value <= self.at_most) and (self.below is None or value < self.below)
+        return low and high and not self._also(value)
+
+    def _also(self, value: float) -> str:
+        """What no number may be, whatever the bounds: not finite, or a size that no array has."""
+        if isinstance(value, int):
+            return "" if value < MOST else f" and < {MOST}"
+        return "" if math.isfinite(value) else " and finite"
+
+
+def release_field(default: Any, help: str, *, finish: bool = False, **allowed: Any) -> Any:
+    """A recipe field that shapes the releases: it is fixed once they are paid.
+
+    Args:
+        default: of the kind that is allowed, unless `kind` is stated.
+        help: what it means, for a table of all fields.
+        finish: that it shapes no release, as with `finish_field`.
+        allowed: bounds, choices or kind as `Allowed` has them.
+    """
+    holds = Allowed(**{"kind": type(default), **allowed})
+    return field(default=default, metadata={"help": help, "finish": finish, "allowed": holds})
+
+
+def finish_field(default: Any, help: str, **allowed: Any) -> Any:
     """A recipe field that only `finish` reads: it may change when paid releases are used again."""
-    return field(default=default, metadata={"help": help, "finish": True})
+    return release_field(default, help, finish=True, **allowed)
 
 
-def release_field(default: Any, help: str) -> Any:
-    """A recipe field that shapes the releases: it is fixed once they are paid."""
-    return field(default=default, metadata={"help": help, "finish": False})
+@dataclass(frozen=True, kw_only=True)
+class Method(ABC):
+    """A distiller: a frozen, keyword-only dataclass whose fields are the recipe. It post-processes releases.
+
+    Every field is a `release_field` or a `finish_field`, which say what it may hold; a method is checked against them
+    when it is made. What several fields must keep to together is checked in a `__post_init__` of its own, after this
+    one.
+
+    Attributes:
+        name: short, as the table of methods and the command line have it.
+        title: "SHORT: what it is", for people.
+        references: the papers.
+        origin: where the defaults come from.
+        private: whether it can be run under a budget; the others run without a guarantee only.
+        schemas: kinds of records that it distils.
+
+    Raises:
+        ValueError: a field that holds what it may not.
+        TypeError: a class that leaves a part of the contract out.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    references: ClassVar[tuple[str, ...]]
+    origin: ClassVar[str] = "package default"
+    private: ClassVar[bool] = True
+    schemas: ClassVar[tuple[type[AnySchema], ...]] = (Schema,)
+
+    def __post_init__(self) -> None:
+        for stated in ("name", "title", "references"):
+            if not hasattr(self, stated):
+                raise TypeError(f"Expected {type(self).__name__} to state its {stated}.")
+        for each in fields(self):
+            if "allowed" not in each.metadata:
+                raise TypeError(f"Expected {type(self).__name__}.{each.name} to be a release_field or a finish_field.")
+            each.metadata["allowed"].check(each.name, getattr(self, each.name))
+
+    @abstractmethod
+    def plan(self) -> tuple[Stage, ...]:
+        """The rounds it promises, before any record is read."""
+
+    @abstractmethod
+    def init(self, key: Array, schema: Any) -> State:
+        """The state before the first round: a pytree of arrays."""
+
+    @abstractmethod
+    def ask(self, state: State) -> tuple[Query, Params]:
+        """The next query and its parameters (a pytree of arrays); in all rounds a LinearQuery, or in none."""
+
+    @abstractmethod
+    def tell(self, state: State, release: Release) -> State:
+        """The state after a release."""
+
+    @abstractmethod
+    def finish(self, state: State, schema: Any, progress: Progress = no_progress) -> Distilled:
+        """The synthetic set from what was released; free, as often as wished."""
 
 
 def to_json(value: Any) -> Any:

@@ -27,6 +27,7 @@ from dpdistill.encode.scattering import ScatterNet
 from dpdistill.evaluate.convnet import Training
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
+from dpdistill.kernels.kernel import Kernel
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import finish_field, release_field
@@ -407,9 +408,9 @@ TARGETS = np.random.default_rng(3).normal(size=(20, 10))
 class Kernelled(LDPDC):
     """Subset means again, with a kernel in the recipe, learned targets and a released classifier."""
 
-    kernel: Any = release_field(FeatureKernel(ENCODER), "kernel of the regression")
-    second: Any = finish_field(FCNTK(), "another kernel")
-    ridge: float = finish_field(0.5, "of the regression")
+    kernel: Any = release_field(FeatureKernel(ENCODER), "kernel of the regression", kind=Kernel)
+    second: Any = finish_field(FCNTK(), "another kernel", kind=Kernel)
+    ridge: float = finish_field(0.5, "of the regression", above=0)
     name = "kernel-led"
 
     def finish(self, state, schema, progress=None):
@@ -497,7 +498,7 @@ class TestKernels:
 
     def test_methods_shows_the_short_name(self, led):
         out = succeeds("methods")
-        assert re.search(r"^second +fc-ntk +free +another kernel", out, re.M)
+        assert re.search(r"^second +fc-ntk +Kernel +free +another kernel", out, re.M)
         assert re.search(r"^kernel +FeatureKernel\(", out, re.M)
         assert f"Kernels: {', '.join(KERNELS)}.\n" in out
 

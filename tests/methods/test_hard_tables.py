@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contract
 import numpy as np
 import pandas as pd
 import pytest
 
-from dpdistill import DPHP, DPKIP, DPMERF, Budget, Column, TableSchema, run
+from dpdistill import Budget, Column, TableSchema, run
 from dpdistill.data.tables.load import load_table
 from dpdistill.data.tables.save import to_frame
 from dpdistill.data.tables.schema_file import TableFile
@@ -23,12 +24,14 @@ SCHEMA = TableSchema(
     "outcome",
     ("no", "yes", "never"),
 )
-QUICK = {"samples": 40, "hidden": 8, "layers": 1, "code_size": 3, "batch": 12, "steps": 4}
 METHODS = {
-    "dp-merf": DPMERF(frequencies=10, **QUICK),
-    "dp-hp": DPHP(order=4, product_rounds=2, **QUICK),
-    "dp-kip": DPKIP(per_class=2, rounds=3, sampling_prob=0.5, balance=0.5),
+    f"{name}, {variant}": method
+    for name, kind in contract.METHODS.items()
+    if kind.private and TableSchema in kind.schemas
+    for variant, method in contract.variants(name, most=8).items()
+    if variant == "as it is" or method.plan() != contract.tiny(name, most=8).plan()
 }
+"""Every method of tables, and those with rounds of another kind when a field is switched."""
 
 
 def frame(n=30):
@@ -44,9 +47,9 @@ def frame(n=30):
     })  # fmt: skip
 
 
-def distilled(table, method, strict=True):
+def distilled(table, name, strict=True):
     records = load_table(table, TableFile(SCHEMA, reviewed=True), strict)
-    result = run.distill(records, method, Budget(1.0), entropy=SeededEntropy(3))
+    result = run.distill(records, METHODS[name], Budget(1.0), entropy=SeededEntropy(3))
     assert result.epsilon <= 1.0 + 1e-6
     return result.distilled
 
@@ -55,7 +58,7 @@ def distilled(table, method, strict=True):
 class TestEveryMethod:
     @pytest.mark.parametrize("rows", [30, 2, 1])
     def test_rows_come_back_as_the_schema_says(self, name, rows):
-        made = distilled(frame(rows), METHODS[name])
+        made = distilled(frame(rows), name)
         back = to_frame(SCHEMA.from_unit(made.X), made.y, SCHEMA)
         assert back["same"].between(0, 10).all()
         assert (back["same"] % 1 == 0).all()
@@ -69,7 +72,7 @@ class TestEveryMethod:
         wild.loc[[3, 4, 5, 6], "amount"] = [1e30, -1e30, 1001.0, -50.5]
         tame.loc[[3, 4, 5, 6], "amount"] = [1000.0, -50.0, 1000.0, -50.0]
         wild["same"], tame["same"] = 10**9, 10
-        np.testing.assert_array_equal(distilled(wild, METHODS[name]).X, distilled(tame, METHODS[name]).X)
+        np.testing.assert_array_equal(distilled(wild, name).X, distilled(tame, name).X)
 
     def test_unknown_categories_and_missing_values_count_as_declared(self, name):
         wild, tame = frame(), frame()
@@ -78,12 +81,12 @@ class TestEveryMethod:
         wild["amount"] = wild["amount"].astype(object)
         wild.loc[[10, 11], "amount"] = ["", None]
         tame.loc[[10, 11], "amount"] = np.nan
-        np.testing.assert_array_equal(distilled(wild, METHODS[name]).X, distilled(tame, METHODS[name]).X)
+        np.testing.assert_array_equal(distilled(wild, name).X, distilled(tame, name).X)
 
     def test_missing_everywhere(self, name):
         table = frame()
         table[["amount", "empty", "place", "grade"]] = None
-        made = distilled(table, METHODS[name])
+        made = distilled(table, name)
         assert np.isfinite(made.X).all()
         assert np.abs(made.X).max() <= 1.0
 
@@ -92,6 +95,6 @@ class TestEveryMethod:
         bad["same"], other["same"] = bad["same"].astype(object), other["same"].astype(object)
         bad.loc[12, ["same", "amount"]] = [None, 7.0]
         other.loc[12, ["same", "amount"]] = ["many", 900.0]
-        first, second = distilled(bad, METHODS[name], strict=False), distilled(other, METHODS[name], strict=False)
+        first, second = distilled(bad, name, strict=False), distilled(other, name, strict=False)
         np.testing.assert_array_equal(first.X, second.X)
-        assert not np.array_equal(first.X, distilled(frame(), METHODS[name]).X)
+        assert not np.array_equal(first.X, distilled(frame(), name).X)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from contract import SCATTER, SCHEMA, NoNoise, make_curator, make_records, subset, tiny, toy_records
+from contract import SCATTER, SCHEMA, NoNoise, make_curator, make_records, subset, toy_records
 
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
@@ -21,18 +21,29 @@ from dpdistill.kernels.ridge import one_hot
 from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods import support
+from dpdistill.methods.gradient_routes import route_of
 from dpdistill.methods.kip_gradient import FCNTKGradient, FeatureGradient, PlainGradient
 from dpdistill.methods.matching import labels
 from dpdistill.methods.support import dual, encode
-from dpdistill.private.curator import NonPrivateCurator
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Release
 from dpdistill.run.blobs import pack, unpack
+from dpdistill.run.non_private import NonPrivateCurator
 from dpdistill.schema import Column, Schema, TableSchema
 
 TOY, HELD_OUT = toy_records(240), toy_records(120, seed=8)
 HUGE, RIDGE = Budget(150.0), 1e-3
 KEY = jax.random.key(0)
+SETTINGS = {
+    "decoupled-kip": {"rounds": 3, "steps": 3, "probes": 0.5},
+    "dp-kip": {"rounds": 3, "clip_norm": 1e-6, "ridge": 1e-3},
+    "kip": {"rounds": 3, "sampling_prob": 0.5},
+}
+
+
+def tiny(name, **changes):
+    """A kernel method in a setting that takes a second and clips every gradient."""
+    return contract.tiny(name, **{**SETTINGS[name], **changes})
 
 
 def accuracy(X, y, kernel, ridge, targets=None):
@@ -86,7 +97,7 @@ class TestKIP:
     @pytest.mark.parametrize("learn_labels", [False, True])
     def test_it_learns_the_classes(self, made, learn_labels):
         method, distilled = made[learn_labels]
-        start = dataclasses.replace(distilled, X=method.init(KEY, SCHEMA)["images"], targets=None)
+        start = dataclasses.replace(distilled, X=method.init(KEY, SCHEMA)["images"].X, targets=None)
         assert accuracy(start.X, start.y, method.kernel, method.ridge) < 60.0
         assert accuracy(distilled.X, distilled.y, method.kernel, method.ridge, distilled.targets) > 99.0
         assert loss_of_set(distilled, method) < 0.1 * loss_of_set(start, method)
@@ -103,22 +114,22 @@ class TestKIP:
         method = tiny("kip", kernel=kernel, ridge=RIDGE, learning_rate=0.05, learn_labels=True)
         state, release = released(method, TOY, NonPrivateCurator(TOY, [1.0], 0))
         targets = one_hot(labels(3, 2), 3)
-        by_image, by_target = gradients_by_hand(kernel, state["images"], targets, RIDGE, TOY)
+        by_image, by_target = gradients_by_hand(kernel, state["images"].X, targets, RIDGE, TOY)
         if kernel is not SCATTER:  # otherwise the release is the gradient by features
             assert near(release.value[:-18], by_image.ravel(), 1e-3)
         assert near(release.value[-18:], by_target.ravel(), 1e-3)
         after = method.tell(state, release)
         # Adam's first step is as long as the learning rate wherever there is a gradient.
         clear = np.abs(by_image) > 1e-2 * np.abs(by_image).max()
-        expected = np.clip(state["images"] - 0.05 * np.sign(by_image), -1, 1)
-        np.testing.assert_allclose(after["images"][clear], expected[clear], atol=1e-5)
-        np.testing.assert_allclose(after["targets"], targets - 0.05 * np.sign(by_target), atol=1e-5)
+        expected = np.clip(state["images"].X - 0.05 * np.sign(by_image), -1, 1)
+        np.testing.assert_allclose(after["images"].X[clear], expected[clear], atol=1e-5)
+        np.testing.assert_allclose(after["targets"].X, targets - 0.05 * np.sign(by_target), atol=1e-5)
         assert clear.mean() > 0.5
 
     def test_targets_stay_unless_they_are_learned(self):
         method = tiny("kip", ridge=RIDGE)
         state, release = released(method, TOY, NonPrivateCurator(TOY, [1.0], 0))
-        np.testing.assert_array_equal(method.tell(state, release)["targets"], one_hot(labels(3, 2), 3))
+        np.testing.assert_array_equal(method.tell(state, release)["targets"].X, one_hot(labels(3, 2), 3))
 
     def test_batches_are_samples_of_the_records(self):
         method = tiny("kip", ridge=RIDGE)
@@ -191,7 +202,7 @@ class TestDPKIP:
         schema = TableSchema((Column("x", "numeric", (0.0, 1.0)),), "y", ("a", "b"))
         with pytest.raises(ValueError, match="Expected kernel=fc-ntk for a table"):
             tiny("dp-kip", kernel=SCATTER).init(KEY, schema)
-        assert tiny("dp-kip").init(KEY, schema)["images"].shape == (4, 1)
+        assert tiny("dp-kip").init(KEY, schema)["images"].X.shape == (4, 1)
 
     @pytest.mark.parametrize("kernel", [FCNTK(), SCATTER], ids=["fc-ntk", "features"])
     def test_without_noise_and_clipping_a_release_is_kips(self, kernel):
@@ -201,13 +212,13 @@ class TestDPKIP:
         method = dataclasses.replace(method, clip_norm=2.0 * float(norms.max()))
         kip = tiny("kip", kernel=kernel, ridge=method.ridge)
         state, release = released(method, TOY, make_curator(TOY, entropy=NoNoise(), chunk=64))
-        query, params = kip.ask({"images": state["images"], "targets": one_hot(labels(3, 2), 3)})
+        query, params = kip.ask(kip.init(KEY, SCHEMA) | {"images": state["images"]})
         plain = NonPrivateCurator(TOY, [1.0], 0).release(0, query, params).value[:-18]
         assert near(release.value, plain, 1e-3)
         assert np.linalg.norm(plain) > 0.1
 
     def test_the_query_follows_the_kernel(self):
-        kinds = [type(tiny("dp-kip", kernel=k).query(6)) for k in (FCNTK(2), SCATTER, contract.PixelKernel())]
+        kinds = [type(route_of(k, 1.0, 1e-3).query(6)) for k in (FCNTK(2), SCATTER, contract.PixelKernel())]
         assert kinds == [FCNTKGradient, FeatureGradient, PlainGradient]
 
     def test_it_learns_the_classes(self):
@@ -224,17 +235,17 @@ class TestDPKIP:
             method = tiny("dp-kip", clip_norm=clip_norm)
             sets.append(run.distill(TOY, method, HUGE, entropy=SeededEntropy(5)).X)
         np.testing.assert_array_equal(*sets)
-        assert np.abs(sets[0] - method.init(KEY, SCHEMA)["images"]).max() > 0.05
+        assert np.abs(sets[0] - method.init(KEY, SCHEMA)["images"].X).max() > 0.05
 
     def test_corrupted_pixels_stay_where_they_were(self):
         method = tiny("dp-kip", corrupted=0.3, average=0.0)
         start = method.init(KEY, SCHEMA)
         X = run.distill(TOY, method, HUGE, entropy=SeededEntropy(1)).distilled.X
-        stayed = start["images"] == X
+        stayed = start["images"].X == X
         fixed = ~start["kept"]
         assert abs(fixed.mean() - 0.3) < 0.08
         assert stayed[fixed].all()
-        at_bounds = np.abs(start["images"]) == 1.0
+        at_bounds = np.abs(start["images"].X) == 1.0
         assert not stayed[~fixed & ~at_bounds].any()
         assert tiny("dp-kip").init(KEY, SCHEMA)["kept"].all()
 
@@ -243,15 +254,15 @@ class TestDPKIP:
         rng, states = np.random.default_rng(4), [method.init(KEY, SCHEMA)]
         for t in range(3):
             states.append(method.tell(states[-1], Release(t, rng.normal(size=384), 1.0, Event(1.0))))
-        average = states[0]["images"]
+        average = states[0]["images"].X
         for t, state in enumerate(states[1:]):
             decay = min(0.15, (1 + t) / (10 + t))
-            average = decay * average + (1 - decay) * state["images"]
+            average = decay * average + (1 - decay) * state["images"].X
         np.testing.assert_allclose(method.finish(states[-1], SCHEMA).X, average, atol=1e-6)
-        assert np.abs(average - states[-1]["images"]).max() > 1e-3
+        assert np.abs(average - states[-1]["images"].X).max() > 1e-3
         state = last.init(KEY, SCHEMA)
         state = last.tell(state, Release(0, rng.normal(size=384), 1.0, Event(1.0)))
-        np.testing.assert_array_equal(last.finish(state, SCHEMA).X, state["images"])
+        np.testing.assert_array_equal(last.finish(state, SCHEMA).X, state["images"].X)
 
 
 class TestDecoupledKIP:
@@ -369,7 +380,7 @@ class TestAll:
     def test_no_records_are_legal_without_privacy(self, sampling_prob):
         records = subset(TOY, []) if sampling_prob == 1.0 else TOY
         made = run.distill_without_privacy(records, tiny("kip", sampling_prob=sampling_prob)).distilled
-        np.testing.assert_array_equal(made.X, tiny("kip").init(KEY, SCHEMA)["images"])
+        np.testing.assert_array_equal(made.X, tiny("kip").init(KEY, SCHEMA)["images"].X)
 
 
 def test_a_start_is_noise_of_the_stated_deviation():
@@ -379,7 +390,7 @@ def test_a_start_is_noise_of_the_stated_deviation():
     )
     assert (np.abs(whole) == 1.0).mean() == pytest.approx(0.317, abs=0.02)
     for name in ("dp-kip", "kip"):
-        small, large = (tiny(name, start_noise=s).init(KEY, SCHEMA)["images"] for s in (0.01, 0.1))
+        small, large = (tiny(name, start_noise=s).init(KEY, SCHEMA)["images"].X for s in (0.01, 0.1))
         np.testing.assert_allclose(10 * small, large, rtol=1e-5)
         assert large.std() == pytest.approx(0.1, abs=0.01)
 

@@ -1,50 +1,34 @@
-"""Conformance: what every method of the command line's table keeps to, and the values of each on data that tell."""
+"""The distribution-matching methods: values on data that tell; releases that are used again; what fields may hold."""
 
 import dataclasses
 import math
-import sys
+import re
+from unittest import mock
 
 import contract
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
-from contract import SCHEMA, make_records, subset, tiny, toy_records
+from contract import METHODS, SCHEMA, make_records, subset, tiny, toy_records
 
+import dpdistill
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget, Schedule
-from dpdistill.certificate.build import read_certificate
-from dpdistill.cli.recipes import METHODS, from_fields
 from dpdistill.data import read_distilled
-from dpdistill.kernels.fc_ntk import FCNTK
+from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.run import RunLedger
+from dpdistill.method import Allowed, Method
+from dpdistill.methods import LDPDC
+from dpdistill.methods.descent import Descent
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.private.sampling import poisson_coins
 from dpdistill.query import Event, Release
 from dpdistill.run import store as stores
 
-NAMES = list(METHODS)
-PRIVATE = [name for name in NAMES if METHODS[name].private]
-SAMPLING = [name for name in NAMES if "sampling_prob" in METHODS[name].__dataclass_fields__]
-GENERATORS = [name for name in NAMES if "samples" in METHODS[name].__dataclass_fields__]
-SIZE = {name: "samples" if name in GENERATORS else "per_class" for name in NAMES}
-"""How many synthetic records there are: in all, or of each class."""
-PAID = {name: "clip_norm" if "kip" in name else "count_coordinate" for name in PRIVATE}
-"""A field of each private method that its releases cannot do without."""
 RECORDS = make_records(40)
 BUDGET = Budget(5.0)
-
-
-def make(name, records=RECORDS, seed=0, entropy=3, **changes):
-    """A result of a method in its tiny setting."""
-    if not METHODS[name].private:
-        return run.distill_without_privacy(records, tiny(name, **changes), seed=seed)
-    return run.distill(records, tiny(name, **changes), BUDGET, seed=seed, entropy=SeededEntropy(entropy))
-
-
-@pytest.fixture(scope="module")
-def results():
-    return {name: make(name) for name in NAMES}
 
 
 class Stop(Exception):
@@ -57,245 +41,6 @@ def stop_after(rounds):
             raise Stop
 
     return progress
-
-
-def test_every_method_has_a_tiny_setting():
-    for name in NAMES:
-        assert type(tiny(name)) is METHODS[name]
-
-
-@pytest.mark.parametrize("name", NAMES)
-class TestEveryMethod:
-    def test_the_same_seed_and_releases_give_the_same_result(self, name, results):
-        np.testing.assert_array_equal(make(name).X, results[name].X)
-
-    def test_another_seed_or_other_noise_gives_another(self, name, results):
-        if name != "ldpdc":  # nothing in it is random but the releases
-            assert not np.array_equal(make(name, seed=1).X, results[name].X)
-        if METHODS[name].private:
-            assert not np.array_equal(make(name, entropy=4).X, results[name].X)
-
-    def test_values_are_in_bounds_and_every_class_is_there(self, name, results):
-        for records in (RECORDS, subset(RECORDS, RECORDS.y != 1), subset(RECORDS, [])):
-            made = results[name] if records is RECORDS else make(name, records)
-            assert made.distilled.X.shape == (6, 8, 8, 1)
-            assert made.distilled.X.dtype == np.float32
-            assert np.isfinite(made.distilled.X).all()
-            assert np.abs(made.distilled.X).max() <= 1.0
-            assert made.y.dtype == np.int32
-            if name in GENERATORS:
-                assert len(made.y) == 6
-                assert set(made.y.tolist()) <= {0, 1, 2}
-            else:
-                assert made.y.tolist() == [0, 0, 1, 1, 2, 2]
-            assert made.distilled.schema == SCHEMA
-
-    def test_it_saves_and_loads(self, name, results, tmp_path):
-        result = results[name]
-        folder = result.save(tmp_path / "shared")
-        back = read_distilled(folder)
-        np.testing.assert_allclose(back.X, result.distilled.X, atol=1e-6)
-        np.testing.assert_array_equal(back.y, result.y)
-        assert (back.schema, back.training) == (SCHEMA, None)
-        for kept, made in ((back.targets, result.distilled.targets), (back.classifier, result.distilled.classifier)):
-            assert (kept is None) == (made is None)
-            np.testing.assert_array_equal(kept, made)
-        recipe = read_certificate(folder)["recipe"]
-        assert from_fields(recipe["method"], recipe["fields"]) == tiny(name)
-
-    def test_it_is_a_frozen_value(self, name):
-        one, same = tiny(name), tiny(name)
-        assert one == same
-        assert hash(one) == hash(same)
-        assert one != dataclasses.replace(one, **{SIZE[name]: 3})
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            setattr(one, SIZE[name], 5)
-
-    def test_its_fields_say_what_they_are(self, name):
-        for field in dataclasses.fields(METHODS[name]):
-            assert field.metadata["help"]
-            assert isinstance(field.metadata["finish"], bool)
-            assert field.kw_only
-
-    def test_its_state_is_a_pytree_that_keeps_its_types(self, name):
-        method = tiny(name)
-        state = method.init(jax.random.key(0), SCHEMA)
-        query, params = method.ask(state)
-        value = np.ones(contract.release_shape(query, params))
-        after = method.tell(state, Release(0, value, 1.0, Event(1.0)))
-        assert jax.tree.structure(state) == jax.tree.structure(after)
-        for a, b in zip(jax.tree.leaves(state), jax.tree.leaves(after), strict=True):
-            assert (np.shape(a), np.asarray(a).dtype) == (np.shape(b), np.asarray(b).dtype)
-
-
-BAD = {
-    "dos": [
-        *(
-            (f, v, f"Expected {f}={v} > 0")
-            for f in ("networks", "width", "per_class", "expand", "steps")
-            for v in (0, -1)
-        ),
-        *(
-            (f, v, f"Expected {f}={v} > 0")
-            for f in ("clip_norm", "learning_rate", "count_floor", "start_noise")
-            for v in (0.0, -1.0, math.nan, math.inf)
-        ),
-        *(("count_coordinate", v, f"count_coordinate={v} < 1") for v in (0.0, -0.1, 1.0, math.nan)),
-        *((f, v, f"Expected 0.0 <= {f}={v} < 1") for f in ("pilot_share", "average") for v in (-0.1, 1.0, math.nan)),
-        *(("sampling_prob", v, f"Expected 0 < sampling_prob={v} <= 1") for v in (0.0, 1.5, math.nan)),
-        ("strategies", ("crop", "blur"), "Expected strategies among color, .*; got blur"),
-        ("image_seed", -1, "Expected 0 <= image_seed=-1"),
-        ("image_seed", 2**31, "image_seed=2147483648 < 2"),
-    ],
-    "ndpdc": [
-        *((f, 0, f"Expected {f}=0 > 0") for f in ("per_class", "rounds", "width", "clip_norm", "learning_rate")),
-        ("count_floor", 0.0, "Expected count_floor=0.0 > 0"),
-        ("count_coordinate", 1.0, "count_coordinate=1.0 < 1"),
-        ("average", 1.0, "average=1.0 < 1"),
-        ("sampling_prob", 0.0, "sampling_prob=0.0"),
-    ],
-    "ldpdc": [
-        ("per_class", 0, "Expected per_class=0 > 0"),
-        ("count_floor", -2.0, "Expected count_floor=-2.0 > 0"),
-        ("count_coordinate", 0.0, "count_coordinate=0.0 < 1"),
-        ("sampling_prob", 1.01, "sampling_prob=1.01"),
-    ],
-    "dm": [
-        *((f, 0, f"Expected {f}=0 > 0") for f in ("per_class", "rounds", "width", "learning_rate", "count_floor")),
-        ("momentum", 1.0, "momentum=1.0 < 1"),
-        ("average", -0.5, "average=-0.5 < 1"),
-        ("sampling_prob", -1.0, "sampling_prob=-1.0"),
-        ("strategies", ("turn",), "got turn"),
-    ],
-    "decoupled-kip": [
-        *(
-            (f, 0, f"Expected {f}=0 > 0")
-            for f in ("rounds", "clip_norm", "step", "per_class", "steps", "learning_rate")
-        ),
-        *((f, v, f"Expected {f}={v} > 0") for f in ("clip_norm", "step", "ridge") for v in (-1.0, math.nan, math.inf)),
-        *(("probes", v, f"Expected probes={v} >= 0") for v in (-1.0, math.nan, math.inf)),
-        *(("momentum", v, f"Expected 0.0 <= momentum={v} < 1") for v in (-0.1, 1.0, math.nan)),
-        ("image_seed", -1, "Expected 0 <= image_seed=-1"),
-        ("image_seed", 2**31, "image_seed=2147483648 < 2"),
-        ("start_noise", 0.0, "Expected start_noise=0.0 > 0"),
-        ("kernel", FCNTK(), "Expected a kernel of fixed features; got kernel=FCNTK"),
-    ],
-    "dp-kip": [
-        ("start_noise", -0.1, "Expected start_noise=-0.1 > 0"),
-        *((f, 0, f"Expected {f}=0 > 0") for f in ("per_class", "rounds", "clip_norm", "learning_rate", "ridge")),
-        *((f, v, f"Expected {f}={v} > 0") for f in ("clip_norm", "ridge") for v in (-1.0, math.nan, math.inf)),
-        *((f, v, f"Expected 0.0 <= {f}={v} < 1") for f in ("corrupted", "average") for v in (-0.1, 1.0, math.nan)),
-        *(("sampling_prob", v, f"Expected 0 < sampling_prob={v} <= 1") for v in (0.0, 1.5, math.nan)),
-        *(("balance", v, f"Expected 0 <= balance={v} <= 1") for v in (-0.1, 1.1, math.nan)),
-        *(("count_share", v, f"count_share={v} < 1") for v in (0.0, 1.0, math.nan)),
-    ],
-    "dp-merf": [
-        *((f, 0, f"Expected {f}=0 > 0") for f in ("frequencies", "samples", "hidden", "layers", "batch", "steps")),
-        *((f, v, f"Expected {f}={v} > 0") for f in ("length_scale", "count_floor") for v in (-1.0, math.nan)),
-        *(("count_coordinate", v, f"count_coordinate={v} < 1") for v in (0.0, 1.0, math.nan)),
-        ("category_share", 1.0, "Expected 0.0 <= category_share=1.0 < 1"),
-        ("sample_seed", -1, "Expected 0 <= sample_seed=-1"),
-    ],
-    "dp-hp": [
-        *((f, 0, f"Expected {f}=0 > 0") for f in ("order", "product_dims", "samples", "code_size", "learning_rate")),
-        *((f, v, f"{f}={v} < 1") for f in ("rho", "product_share") for v in (0.0, 1.0, math.nan)),
-        ("product_rounds", -1, "Expected product_rounds=-1 >= 0"),
-        ("sample_seed", 2**31, "sample_seed=2147483648 < 2"),
-    ],
-    "kip": [
-        ("start_noise", math.nan, "Expected start_noise=nan > 0"),
-        *((f, 0, f"Expected {f}=0 > 0") for f in ("per_class", "rounds", "learning_rate", "ridge")),
-        *((f, v, f"Expected {f}={v} > 0") for f in ("learning_rate", "ridge") for v in (-1.0, math.nan, math.inf)),
-        ("sampling_prob", 0.0, "sampling_prob=0.0"),
-    ],
-}
-
-
-@pytest.mark.parametrize(("name", "field", "value", "message"), [(n, *bad) for n in NAMES for bad in BAD[n]])
-def test_a_bad_field_is_refused_by_its_value(name, field, value, message):
-    with pytest.raises(ValueError, match=message.replace("+", r"\+")):
-        tiny(name, **{field: value}).plan()
-
-
-@pytest.mark.parametrize("name", PRIVATE)
-class TestPrivateMethods:
-    def test_the_budget_is_spent_and_every_round_is_in_the_ledger_once(self, name, tmp_path):
-        method = tiny(name, **({"sampling_prob": 0.5} if name in SAMPLING else {}))
-        result = run.distill(RECORDS, method, BUDGET, run_dir=tmp_path / "run", entropy=SeededEntropy(3))
-        assert result.schedule is not None
-        kept = RunLedger.read(tmp_path / "run")
-        plan = method.plan()
-        assert len(kept.events) == sum(stage.rounds for stage in plan) == result.schedule.rounds
-        assert list(kept.events) == [result.schedule.event(t) for t in range(result.schedule.rounds)]
-        q = [stage.sampling_prob for stage in plan for _ in range(stage.rounds)]
-        assert [event.sampling_prob for event in kept.events] == q
-        assert BUDGET.epsilon * (1 - 1e-3) <= result.epsilon <= BUDGET.epsilon
-        assert result.noise == "insecure: seeded noise"
-
-    @pytest.mark.parametrize("every", [0.0, 1e9])
-    def test_a_killed_run_goes_on_where_it_stopped(self, name, every, tmp_path, monkeypatch, results):
-        monkeypatch.setattr(stores, "EVERY", every)
-        entropy = SeededEntropy(3)
-        settings = {"run_dir": tmp_path / "run", "entropy": entropy}
-        done = min(2, sum(stage.rounds for stage in tiny(name).plan()))
-        with pytest.raises(Stop):
-            run.distill(RECORDS, tiny(name), BUDGET, progress=stop_after(done), **settings)
-        assert len(RunLedger.read(tmp_path / "run").events) == done
-        told = []
-        result = run.distill(RECORDS, tiny(name), BUDGET, progress=lambda *said: told.append(said), **settings)
-        assert result.schedule is not None
-        from_checkpoint = every == 0.0 or result.schedule.rounds == done
-        assert told[0] == ("releasing", done if from_checkpoint else 0, result.schedule.rounds)
-        assert len(RunLedger.read(tmp_path / "run").events) == result.schedule.rounds
-        # The seeded stream went on where it was: replayed and fresh rounds are those of a run that was not stopped.
-        np.testing.assert_array_equal(result.X, results[name].X)
-
-    def test_it_goes_on_for_the_same_recipe_and_records_only(self, name, tmp_path):
-        settings = {"run_dir": tmp_path / "run", "entropy": SeededEntropy(3)}
-        with pytest.raises(Stop):
-            run.distill(RECORDS, tiny(name), BUDGET, progress=stop_after(1), **settings)
-        others = [
-            (subset(RECORDS, np.arange(39)), tiny(name), BUDGET, 0),
-            (RECORDS, tiny(name, **{PAID[name]: 0.2}), BUDGET, 0),
-            (RECORDS, tiny(name), Budget(4.0), 0),
-            (RECORDS, tiny(name), BUDGET, 1),
-        ]
-        for records, method, budget, seed in others:
-            with pytest.raises(LedgerError, match="Another run is kept"):
-                run.distill(records, method, budget, seed=seed, **settings)
-        assert len(RunLedger.read(tmp_path / "run").events) == 1
-
-    def test_only_releases_speak(self, name, tmp_path):
-        contract.check_only_releases_speak(tmp_path, name)
-
-    def test_the_fields_that_may_change_afterwards_are_read_by_finish_alone(self, name):
-        method, read = recording(tiny(name))
-        free = {field.name for field in dataclasses.fields(method) if field.metadata["finish"]}
-        state = method.init(jax.random.key(0), SCHEMA)
-        read.clear()  # a start may refuse images that do not fall into tiles
-        for t in range(sum(stage.rounds for stage in method.plan())):
-            query, params = method.ask(state)
-            value = np.ones(contract.release_shape(query, params))
-            state = method.tell(state, Release(t, value, 1.0, Event(1.0)))
-        assert not read & free
-        assert PAID[name] in read
-        method.finish(state, SCHEMA)
-        assert free <= read
-
-
-def recording(method):
-    """The same method, and the names of the fields that its own code has read since it was made."""
-    read = set()
-
-    class Recording(type(method)):
-        def __getattribute__(self, name):
-            if sys._getframe(1).f_code.co_name not in ("__hash__", "__eq__", "__post_init__"):
-                read.add(name)
-            return super().__getattribute__(name)
-
-    made = Recording(**{field.name: getattr(method, field.name) for field in dataclasses.fields(method)})
-    read.clear()
-    return made, read
 
 
 class TestFinishAgain:
@@ -431,3 +176,110 @@ class TestValues:
         with pytest.raises(ValueError, match="DM has no private form: run it without a guarantee"):
             run.distill(RECORDS, tiny("dm"), run_dir=tmp_path / "run")
         assert not (tmp_path / "run").exists()
+
+
+class TestFields:
+    """What a field may hold, by its constraint; that all methods state and keep theirs is in test_conformance.py."""
+
+    @pytest.mark.parametrize(
+        ("bounds", "value", "said"),
+        [
+            ({"kind": int, "at_least": 1}, 0, "Expected n=0 >= 1."),
+            ({"kind": int, "at_least": 1}, 2.0, "Expected n as a whole number; got n=2.0."),
+            ({"kind": int, "at_least": 1}, True, "Expected n as a whole number; got n=True."),
+            ({"kind": int, "at_least": 0}, 2**31, "Expected n=2147483648 >= 0 and < 2147483648."),
+            ({"kind": float, "above": 0}, 0.0, "Expected n=0.0 > 0."),
+            ({"kind": float, "above": 0}, math.inf, "Expected n=inf > 0 and finite."),
+            ({"kind": float, "above": 0}, math.nan, "Expected n=nan > 0 and finite."),
+            ({"kind": float, "above": 0}, "1", "Expected n as a number; got n='1'."),
+            ({"kind": float, "above": 0, "at_most": 1}, 1.5, "Expected 0 < n=1.5 <= 1."),
+            ({"kind": float, "at_least": 0, "below": 1}, 1, "Expected 0 <= n=1 < 1."),
+            ({"kind": float, "below": 1}, 1, "Expected n=1 < 1."),
+            ({"kind": bool}, 1, "Expected n as true or false; got n=1."),
+            ({"kind": tuple, "choices": ("a", "b")}, ("a", "c", "d"), "Expected n among a, b; got c, d."),
+            ({"kind": tuple, "choices": ("a", "b")}, "a", "Expected n as a tuple of words; got n='a'."),
+            ({"kind": FeatureKernel}, 3, "Expected n as a FeatureKernel; got n=3."),
+        ],
+    )
+    def test_what_is_refused_is_said_with_the_value(self, bounds, value, said):
+        with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+            Allowed(**bounds).check("n", value)
+
+    @pytest.mark.parametrize(
+        ("bounds", "values"),
+        [
+            ({"kind": int, "at_least": 1}, (1, 2**31 - 1)),
+            ({"kind": float, "above": 0, "at_most": 1}, (1e-300, 1, 1.0)),
+            ({"kind": float, "at_least": 0, "below": 1}, (0, 0.0, 1 - 1e-16)),
+            ({"kind": bool}, (True, False)),
+            ({"kind": tuple, "choices": ("a", "b")}, ((), ("b",), ("b", "a"))),
+            ({"kind": FeatureKernel}, (contract.SCATTER,)),
+        ],
+    )
+    def test_what_is_allowed_is_let_through(self, bounds, values):
+        for value in values:
+            Allowed(**bounds).check("n", value)
+
+    @pytest.mark.parametrize(
+        ("bounds", "words"),
+        [
+            ({"kind": int, "at_least": 1}, "whole >= 1"),
+            ({"kind": float, "above": 0, "at_most": 1}, "0 < x <= 1"),
+            ({"kind": bool}, "true or false"),
+            ({"kind": tuple, "choices": ("a", "b")}, "a, b"),
+            ({"kind": FeatureKernel}, "FeatureKernel"),
+        ],
+    )
+    def test_it_is_written_as_a_person_reads_it(self, bounds, words):
+        assert str(Allowed(**bounds)) == words
+
+    def test_a_part_of_the_contract_that_is_left_out_is_named(self):
+        @dataclasses.dataclass(frozen=True, kw_only=True)
+        class Plain(LDPDC):
+            extra: int = 3
+
+        with pytest.raises(TypeError, match=r"Expected Plain\.extra to be a release_field or a finish_field\."):
+            Plain()
+        with mock.patch.object(LDPDC, "title"):
+            del LDPDC.title
+            with pytest.raises(TypeError, match=r"Expected LDPDC to state its title\."):
+                LDPDC()
+        with pytest.raises(TypeError, match="abstract"):
+            Method()
+
+
+def test_the_table_of_methods_is_what_the_package_offers():
+    offered = {name for name, kind in vars(dpdistill).items() if isinstance(kind, type) and issubclass(kind, Method)}
+    assert offered == {kind.__name__ for kind in METHODS.values()} <= set(dpdistill.__all__)
+    assert list(METHODS) == ["dos", "decoupled-kip", "dp-kip", "dp-merf", "dp-hp", "ndpdc", "ldpdc", "dm", "kip"]
+    assert [name for name, kind in METHODS.items() if not kind.private] == ["dm", "kip"]
+
+
+class TestDescent:
+    def test_adam_by_hand(self):
+        descent = Descent(0.1, 4, average=0.5)
+        rng = np.random.default_rng(3)
+        X, m, v = rng.uniform(-0.9, 0.9, 5), np.zeros(5), np.zeros(5)
+        moved, average = descent.start(jnp.asarray(X)), X
+        for t in range(3):
+            g = rng.normal(size=5)
+            moved = descent.step(moved, jnp.asarray(g), t)
+            m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
+            rate = 0.05 * (1 + math.cos(math.pi * t / 4))
+            step = m / (1 - 0.9 ** (t + 1)) / (np.sqrt(v / (1 - 0.999 ** (t + 1))) + 1e-8)
+            X = np.clip(X - rate * step, -1.0, 1.0)
+            d = min(0.5, (1 + t) / (10 + t))
+            average = d * average + (1 - d) * X
+        np.testing.assert_allclose(moved.X, X, atol=1e-5)
+        np.testing.assert_allclose(moved.average, average, atol=1e-5)
+        assert np.abs(average - X).max() > 1e-3
+
+    def test_sgd_by_hand_and_bounds(self):
+        X = {"a": jnp.array([0.5, -0.9]), "b": jnp.array([0.0])}
+        g = {"a": jnp.array([1.0, 2.0]), "b": jnp.array([-30.0])}
+        descent = Descent(0.1, 9, momentum=0.5)
+        moved = descent.step(descent.step(descent.start(X), g), g)
+        np.testing.assert_allclose(moved.X["a"], [0.5 - 0.1 - 0.15, -1.0], atol=1e-6)
+        assert moved.X["b"] == moved.average["b"] == 1.0
+        free = dataclasses.replace(descent, bound=math.inf)
+        assert free.step(free.start(X), g).X["b"] == pytest.approx(3.0)

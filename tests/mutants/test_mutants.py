@@ -22,7 +22,6 @@ import contract
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 
 from dpdistill import run
@@ -31,6 +30,7 @@ from dpdistill.data.records import Records
 from dpdistill.evaluate import score
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods import dos, dp_kip
+from dpdistill.methods.descent import Descent
 from dpdistill.methods.kip_gradient import FCNTKGradient
 from dpdistill.private import checks, curator, linear, placed, programs
 from dpdistill.private.grid import Grid
@@ -323,9 +323,8 @@ def adam_meets_its_own_epsilon() -> Any:
     def tell(self: Any, state: Any, release: Release) -> Any:
         return dp_kip_tell(self, state, dataclasses.replace(release, stddev=1.0))
 
-    usual = swap(dp_kip.DPKIP, "_optimiser", lambda self: optax.adam(self.learning_rate))
-    step: Any = dp_kip._step
-    return both(usual, swap(dp_kip, "_step", step.__wrapped__), swap(dp_kip.DPKIP, "tell", tell))
+    usual = property(lambda self: Descent(self.learning_rate, self.rounds, self.average))
+    return both(swap(dp_kip.DPKIP, "_descent", usual), swap(dp_kip.DPKIP, "tell", tell))
 
 
 # What leaves the room beside the releases.

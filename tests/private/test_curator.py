@@ -71,14 +71,14 @@ class TestQueriesOfMethods:
 
 
 def test_the_constant_coordinate_counts_records():
-    query, params = QUERIES["ndpdc"]
+    query, params = QUERIES["ndpdc: EmbeddingQuery, as it is"]
     records = make_records(40)
     release = make_curator(records, entropy=NoNoise()).release(0, query, params)
     counts = release.value[:, 0] / query.count
     np.testing.assert_allclose(counts, [(records.y == c).sum() for c in range(3)], rtol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["dos signal with a centre", "ldpdc"])
+@pytest.mark.parametrize("name", ["dos: EmbeddingQuery, as it is", "ldpdc: PixelQuery, as it is"])
 def test_the_clip_norm_is_nearly_reached(name):
     query, params = QUERIES[name]
     z = integer_sum(known(1), query, params)

@@ -18,7 +18,7 @@ from dpdistill.encode.scattering import ScatterNet
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.ledger.run import RunLedger
-from dpdistill.method import Distilled, finish_field, release_field, to_json
+from dpdistill.method import Distilled, Method, finish_field, release_field, to_json
 from dpdistill.private.linear import SLACK_TEXT
 from dpdistill.query import Stage
 
@@ -26,19 +26,20 @@ RECORDS, BUDGET = make_records(30), Budget(3.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sums:
+class Sums(Method):
     """Two noised sums of all records, and their signs as a set: with a linear query, or without."""
 
-    linear: int = release_field(1, "whether the query is linear")
-    turned: int = finish_field(0, "whether the signs are turned")
+    linear: int = release_field(1, "whether the query is linear", at_least=0)
+    turned: int = finish_field(0, "whether the signs are turned", at_least=0)
 
     title = "Sums"
     name = "two-sums"
+    references = ()
 
     def plan(self):
         return (Stage(2),)
 
-    def init(self, key, schema, public=None):
+    def init(self, key, schema):
         return np.zeros((2, 64))
 
     def ask(self, state):
@@ -100,9 +101,11 @@ def test_fields_as_json():
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kernels:
+class Kernels(Sums):
     kernel: Any = release_field(FCNTK(2), "a kernel")
-    strategies: tuple[str, ...] = release_field(("crop",), "words")
+    strategies: tuple[str, ...] = release_field(("crop",), "words", choices=("crop",))
+
+    name = "kernels"
 
 
 def test_a_recipe_names_what_differs_from_the_defaults():

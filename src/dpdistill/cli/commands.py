@@ -302,10 +302,12 @@ def methods() -> None:
     from dpdistill.cli.recipes import KERNELS, METHODS, fields_of, shown
 
     for name, method in METHODS.items():
-        listed = table("field", "default", "use again", "meaning", title=f"{name}: {method.title.partition(': ')[2]}")
-        for field in fields_of(name).values():
+        title = f"{name}: {method.title.partition(': ')[2]}"
+        listed = table("field", "default", "allowed", "use again", "meaning", title=title)
+        for field in sorted(fields_of(name).values(), key=lambda field: field.metadata["finish"]):
             free = "free" if field.metadata["finish"] else "paid" if method.private else ""
-            add_row(listed, field.name, shown(field.default) or "none", free, field.metadata["help"])
+            default, allowed = shown(field.default) or "none", str(field.metadata["allowed"])
+            add_row(listed, field.name, default, allowed, free, field.metadata["help"])
         out.print(listed, soft_wrap=False)
         say("")
     say(f"Kernels: {', '.join(KERNELS)}.")

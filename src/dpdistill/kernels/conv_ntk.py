@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from dpdistill.kernels.arc_cosine import arc_cosines
+from dpdistill.kernels.kernel import Kernel
 
 BLOCK_ELEMENTS = 2**19
 """Elements of one array of a block: 2 MB in single precision, so that a block stays in a processor's cache."""
@@ -123,7 +124,7 @@ class _Images(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ConvNTK:
+class ConvNTK(Kernel):
     """Tangent kernel of an infinitely wide network: blocks of conv 3 x 3, ReLU, 2 x 2 average pool, then a dense layer.
 
         S(p, p') = w^2 / 9 sum_{d in 3x3} C(p + d, p' + d) + b^2,   U(p, p') = w^2 / 9 sum_d T(p + d, p' + d) + S(p, p')

@@ -10,13 +10,14 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from dpdistill.encode.networks import Network, Params
+from dpdistill.kernels.kernel import Kernel
 
 GRADIENT_BYTES = 2**30
 """What the gradients of the records of one block may take together."""
 
 
 @dataclass(frozen=True)
-class EmpiricalNTK:
+class EmpiricalNTK(Kernel):
     """Inner products of the gradients, by all parameters, of the sum of a network's logits.
 
         k(x, z) = <grad_theta s(x), grad_theta s(z)>,   s(x) = sum_c f_c(x; theta),   theta from the network's seed

@@ -8,10 +8,11 @@ import jax.numpy as jnp
 from jax import Array
 
 from dpdistill.kernels.arc_cosine import arc_cosines
+from dpdistill.kernels.kernel import Kernel
 
 
 @dataclass(frozen=True)
-class FCNTK:
+class FCNTK(Kernel):
     """Neural tangent kernel of flatten, depth x [dense, ReLU], dense, at infinite width.
 
         q(x, z) = W_std^2 <x, z> / d + b_std^2,   Theta <- q,   then a hidden layer:
@@ -38,6 +39,8 @@ class FCNTK:
     depth: int = 1
     w_std: float = 2**0.5
     b_std: float = 0.1
+
+    tables = True
 
     def __post_init__(self) -> None:
         if self.depth < 1:

@@ -8,9 +8,11 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
+from dpdistill.kernels.kernel import Kernel
+
 
 @dataclass(frozen=True)
-class FeatureKernel:
+class FeatureKernel(Kernel):
     """k(x, z) = <phi(x), phi(z)> of a fixed encoder phi; ridge regression with it is a linear classifier on phi.
 
     Args:
@@ -22,6 +24,10 @@ class FeatureKernel:
     """
 
     encoder: Any
+
+    @property
+    def features(self) -> Any:
+        return self.encoder
 
     def __call__(self, X: Array, Z: Array) -> Array:
         """K (n, m) of records X (n, ...) and Z (m, ...)."""

@@ -1,5 +1,6 @@
-"""The distillers, one a file; all of them post-process releases."""
+"""The distillers, one a file; all of them post-process releases. METHODS is the one place that lists them."""
 
+from dpdistill.method import Method
 from dpdistill.methods.decoupled_kip import DecoupledKIP
 from dpdistill.methods.dm import DM
 from dpdistill.methods.dos import DOS
@@ -10,4 +11,9 @@ from dpdistill.methods.kip import KIP
 from dpdistill.methods.ldpdc import LDPDC
 from dpdistill.methods.ndpdc import NDPDC
 
-__all__ = ["DM", "DOS", "DPHP", "DPKIP", "DPMERF", "KIP", "LDPDC", "NDPDC", "DecoupledKIP"]
+METHODS: dict[str, type[Method]] = {
+    method.name: method for method in (DOS, DecoupledKIP, DPKIP, DPMERF, DPHP, NDPDC, LDPDC, DM, KIP)
+}
+"""Every method by its name; the command line, the package's names and the conformance tests follow from it."""
+
+__all__ = sorted(method.__name__ for method in METHODS.values())  # pyright: ignore[reportUnsupportedDunderAll]

@@ -10,16 +10,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax import Array
 
 from dpdistill.encode.whitening import WhiteScatterNet, dead_leaves
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import check_definite, one_hot, solve
-from dpdistill.method import Distilled, Progress, finish_field, no_progress, release_field
-from dpdistill.methods.matching import check_fields, check_share, labels
+from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
+from dpdistill.methods.descent import Descent
+from dpdistill.methods.matching import labels
 from dpdistill.methods.softmax import SoftmaxQuery
-from dpdistill.methods.support import adam, encode, pull_back, start_support
+from dpdistill.methods.support import SMALL, encode, pull_back, start_support
 from dpdistill.query import Release, Stage
 from dpdistill.schema import Schema
 
@@ -27,7 +27,7 @@ PROBES = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class DecoupledKIP:
+class DecoupledKIP(Method):
     """Release once, then kernel inducing points as post-processing for as long as one likes.
 
         stage 1   G_t = sum_i clip((p_i - y_i) phi_i^T) + noise,   W <- W - step_t momentum(G_t / ||G_t||),   full batch
@@ -42,19 +42,20 @@ class DecoupledKIP:
     Source: ours; the classifier as in Tramer & Boneh, 2021 (Differentially private learning needs better features).
     """
 
-    kernel: Any = release_field(FeatureKernel(WhiteScatterNet()), "a kernel of fixed features, by name")
-    rounds: int = release_field(60, "full-batch gradients of the classifier")
-    clip_norm: float = release_field(0.1, "L2 bound of one record's gradient; features have norm 1")
-    step: float = release_field(14.0, "norm of a step of the classifier's logits, decayed by a cosine")
-    momentum: float = release_field(0.9, "of the classifier's steps")
-    per_class: int = finish_field(10, "synthetic records a class")
-    ridge: float = finish_field(1e-3, "regularisation, relative to the mean of the kernel's diagonal")
-    steps: int = finish_field(500, "steps of Adam on the support set")
-    learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine")
-    probes: float = finish_field(1.0, "weight of the outputs on public pictures beside the weights themselves; 0: none")
-    start_noise: float = finish_field(1.0, "standard deviation of the noise that the support set starts from")
-    image_seed: int = finish_field(0, "public seed of the support set's start and of the pictures")
+    kernel: FeatureKernel = release_field(FeatureKernel(WhiteScatterNet()), "a kernel of fixed features, by name")
+    rounds: int = release_field(60, "full-batch gradients of the classifier", at_least=1)
+    clip_norm: float = release_field(0.1, "L2 bound of one record's gradient; features have norm 1", above=0)
+    step: float = release_field(14.0, "norm of a step of the classifier's logits, decayed by a cosine", above=0)
+    momentum: float = release_field(0.9, "of the classifier's steps", at_least=0, below=1)
+    per_class: int = finish_field(10, "synthetic records a class", at_least=1)
+    ridge: float = finish_field(1e-3, "regularisation, relative to the mean of the kernel's diagonal", above=0)
+    steps: int = finish_field(500, "steps of Adam on the support set", at_least=1)
+    learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine", above=0)
+    probes: float = finish_field(1.0, "weight of the outputs on public pictures beside the weights' own", at_least=0)
+    start_noise: float = finish_field(1.0, "standard deviation of the noise that the support set starts from", above=0)
+    image_seed: int = finish_field(0, "public seed of the support set's start and of the pictures", at_least=0)
 
+    name = "decoupled-kip"
     title = "Decoupled KIP: a released classifier and a support set that teaches it"
     references = (
         "Vinaroz, M., Park, M. (2024). Differentially Private Kernel Inducing Points using features from ScatterNets "
@@ -62,33 +63,12 @@ class DecoupledKIP:
         "Tramer, F., Boneh, D. (2021). Differentially Private Learning Needs Better Features (or Much More Data). "
         "ICLR.",
     )
-    name = "decoupled-kip"
     origin = "package default, selected on a held-out part of MNIST's training set"
-    private = True
-
-    def __post_init__(self) -> None:
-        check_fields(
-            rounds=self.rounds,
-            clip_norm=self.clip_norm,
-            step=self.step,
-            per_class=self.per_class,
-            steps=self.steps,
-            learning_rate=self.learning_rate,
-            start_noise=self.start_noise,
-            ridge=self.ridge,
-        )
-        check_share("momentum", self.momentum)
-        if not self.probes >= 0 or not math.isfinite(self.probes):
-            raise ValueError(f"Expected probes={self.probes} >= 0.")
-        if not 0 <= self.image_seed < 2**31:
-            raise ValueError(f"Expected 0 <= image_seed={self.image_seed} < 2^31.")
-        if not isinstance(self.kernel, FeatureKernel):
-            raise ValueError(f"Expected a kernel of fixed features; got kernel={self.kernel}.")
 
     def plan(self) -> tuple[Stage, ...]:
         return (Stage(self.rounds),)
 
-    def init(self, key: Array, schema: Schema, public: np.ndarray | None = None) -> Any:
+    def init(self, key: Array, schema: Schema) -> Any:
         record = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
         d = jax.eval_shape(self.kernel.encoder, record).shape[1]
         W = np.zeros((d, len(schema.classes)))
@@ -110,18 +90,15 @@ class DecoupledKIP:
         F = encode(encoder, dead_leaves(schema.shape, PROBES, self.image_seed))
         key = jax.random.fold_in(jnp.asarray(state["key"]), self.image_seed)
         X = start_support(key, classes, self.per_class, schema, self.start_noise)
-        optimiser = self._optimiser().init(jnp.asarray(X))
+        descent = Descent(self.learning_rate, self.steps, epsilon=SMALL)
+        moved = descent.start(X)
         for step in range(self.steps):
-            by_feature = _by_feature(self, encode(encoder, X), one_hot(y, classes), W, F)
+            by_feature = _by_feature(self, encode(encoder, moved.X), one_hot(y, classes), W, F)
             check_definite(np.asarray(by_feature), self.ridge)
-            gradient = pull_back(encoder, X, np.asarray(by_feature))
-            X, optimiser = _update(self, X, gradient, optimiser)
+            moved = descent.step(moved, pull_back(encoder, moved.X, np.asarray(by_feature)), step)
             if step % 10 == 9 or step + 1 == self.steps:
                 progress("matching", step + 1, self.steps)
-        return Distilled(np.asarray(X), y, schema, classifier=W)
-
-    def _optimiser(self) -> optax.GradientTransformation:
-        return adam(self.learning_rate, self.steps)
+        return Distilled(np.asarray(moved.X), y, schema, classifier=W)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -133,12 +110,6 @@ def _by_feature(method: DecoupledKIP, Phi: Array, Y_s: Array, W: Array, F: Array
         return 1.0 - _cosine(V, W) + method.probes * (1.0 - _cosine(_centred(F @ V), _centred(F @ W)))
 
     return jax.grad(loss)(Phi)
-
-
-@partial(jax.jit, static_argnums=0)
-def _update(method: DecoupledKIP, X: Array, gradient: Array, optimiser: Any) -> tuple[Array, Any]:
-    updates, optimiser = method._optimiser().update(gradient, optimiser)
-    return jnp.clip(optax.apply_updates(X, updates), -1.0, 1.0), optimiser  # type: ignore[arg-type]
 
 
 def _centred(outputs: Array) -> Array:

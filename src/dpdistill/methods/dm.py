@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import optax
-
+from dpdistill.encode.augment import STRATEGIES
 from dpdistill.method import release_field
-from dpdistill.methods.matching import PlainEmbeddingQuery, check_fields, check_share, check_strategies
+from dpdistill.methods.descent import Descent
+from dpdistill.methods.matching import PlainEmbeddingQuery
 from dpdistill.methods.stepwise import Stepwise
 
 
@@ -19,34 +19,23 @@ class DM(Stepwise):
     Source: Zhao & Bilen, 2023 (Dataset condensation with distribution matching).
     """
 
-    per_class: int = release_field(10, "synthetic records a class")
-    rounds: int = release_field(2000, "steps, each with a fresh random network; 20,000 in the paper")
-    sampling_prob: float = release_field(0.05, "share of the records behind a step; about 256 a class in the paper")
-    width: int = release_field(128, "filters of the random networks")
-    strategies: tuple[str, ...] = release_field((), "DSA strategies, one draw a step for real and synthetic images")
-    learning_rate: float = release_field(1.0, "of SGD")
-    momentum: float = release_field(0.5, "of SGD")
-    count_floor: float = release_field(1.0, "least number of records a class is taken to have")
-    average: float = release_field(0.0, "exponential average of the images; 0 hands out the last ones")
+    per_class: int = release_field(10, "synthetic records a class", at_least=1)
+    rounds: int = release_field(2000, "steps, each with a fresh random network; 20,000 in the paper", at_least=1)
+    sampling_prob: float = release_field(0.05, "share of the records behind a step", above=0, at_most=1)
+    width: int = release_field(128, "filters of the random networks", at_least=1)
+    strategies: tuple[str, ...] = release_field((), "DSA strategies, one draw a step for all", choices=STRATEGIES)
+    learning_rate: float = release_field(1.0, "of SGD", above=0)
+    momentum: float = release_field(0.5, "of SGD", at_least=0, below=1)
+    count_floor: float = release_field(1.0, "least number of records a class is taken to have", above=0)
+    average: float = release_field(0.0, "exponential average of the images; 0: the last ones", at_least=0, below=1)
 
+    name = "dm"
     title = "DM: distribution matching (no privacy)"
     references = ("Zhao, B., Bilen, H. (2023). Dataset Condensation with Distribution Matching. WACV.",)
     private = False
 
-    def __post_init__(self) -> None:
-        check_fields(
-            per_class=self.per_class,
-            rounds=self.rounds,
-            width=self.width,
-            learning_rate=self.learning_rate,
-            count_floor=self.count_floor,
-        )
-        check_strategies(self.strategies)
-        check_share("momentum", self.momentum)
-        check_share("average", self.average)
-
     def query(self) -> PlainEmbeddingQuery:
         return PlainEmbeddingQuery()
 
-    def optimiser(self) -> optax.GradientTransformation:
-        return optax.sgd(self.learning_rate, self.momentum)
+    def descent(self) -> Descent:
+        return Descent(self.learning_rate, self.rounds, self.average, momentum=self.momentum)

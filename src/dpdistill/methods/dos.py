@@ -10,19 +10,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax import Array
 
-from dpdistill.encode.augment import partition_expand
+from dpdistill.encode.augment import STRATEGIES, partition_expand
 from dpdistill.encode.convnet import embed_convnet
-from dpdistill.method import Distilled, Progress, finish_field, no_progress, release_field
+from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
+from dpdistill.methods.descent import Descent
 from dpdistill.methods.matching import (
     EmbeddingQuery,
     PixelQuery,
-    check_fields,
-    check_share,
-    check_strategies,
     counts_of,
+    first_stage,
     labels,
     network,
     put,
@@ -36,7 +34,7 @@ CACHED_IMAGES = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class DOS:
+class DOS(Method):
     """Decoupled optimisation and sampling, with a centre found from a cheap first release.
 
         stage 0   P_c = sum of the pixels of class c + noise, the pilot, for a small share of the budget
@@ -50,22 +48,23 @@ class DOS:
     Source: Zheng et al., 2025 (DOSSER); the pilot is ours, in the place of its public auxiliary images.
     """
 
-    networks: int = release_field(150, "random networks; one signal each, released once")
-    sampling_prob: float = release_field(0.1, "Poisson sampling probability of a signal; 1 is the full batch")
-    width: int = release_field(64, "filters of the random networks")
-    clip_norm: float = release_field(1.0, "L2 bound of one record's contribution")
-    count_coordinate: float = release_field(0.1, "constant coordinate that counts records, as a share of the clip norm")
-    strategies: tuple[str, ...] = release_field((), "DSA strategies, one stored draw a signal for real and synthetic")
-    pilot_share: float = release_field(0.05, "share of the budget for the pilot; 0: no centre")
-    per_class: int = finish_field(10, "synthetic records a class")
-    expand: int = finish_field(1, "PEA: every image stands for expand x expand tiles; 1 is off")
-    steps: int = finish_field(2500, "steps of Adam, one signal each")
-    learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine")
-    average: float = finish_field(0.99, "exponential average of the images: they are what is handed out")
-    start_noise: float = finish_field(0.5, "standard deviation around the pilot's class means, where images start")
-    count_floor: float = release_field(1.0, "least number of records a class is taken to have")
-    image_seed: int = finish_field(0, "public seed of the start and of the order of signals")
+    networks: int = release_field(150, "random networks; one signal each, released once", at_least=1)
+    sampling_prob: float = release_field(0.1, "Poisson sampling probability of a signal", above=0, at_most=1)
+    width: int = release_field(64, "filters of the random networks", at_least=1)
+    clip_norm: float = release_field(1.0, "L2 bound of one record's contribution", above=0)
+    count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", at_least=1e-3, below=1)
+    strategies: tuple[str, ...] = release_field((), "DSA strategies, one draw a signal for all", choices=STRATEGIES)
+    pilot_share: float = release_field(0.05, "share of the budget for the pilot; 0: no centre", at_least=0, below=1)
+    per_class: int = finish_field(10, "synthetic records a class", at_least=1)
+    expand: int = finish_field(1, "PEA: every image stands for expand x expand tiles; 1 is off", at_least=1)
+    steps: int = finish_field(2500, "steps of Adam, one signal each", at_least=1)
+    learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine", above=0)
+    average: float = finish_field(0.99, "exponential average of the images, which is handed out", at_least=0, below=1)
+    start_noise: float = finish_field(0.5, "standard deviation around the pilot's means, where images start", above=0)
+    count_floor: float = release_field(1.0, "least number of records a class is taken to have", above=0)
+    image_seed: int = finish_field(0, "public seed of the start and of the order of signals", at_least=0)
 
+    name = "dos"
     title = "DOS: decoupled optimisation and sampling"
     references = (
         "Zheng, R., Dasu, V. A., Wang, Y. O., Wang, H., De la Torre, F. (2025). Improving Noise Efficiency in "
@@ -74,34 +73,12 @@ class DOS:
         "Zhao, G., Li, G., Qin, Y., Yu, Y. (2023). Improved Distribution Matching for Dataset Condensation. CVPR.",
     )
     origin = "package default, selected on a held-out part of MNIST's training set"
-    private = True
-
-    def __post_init__(self) -> None:
-        check_fields(
-            networks=self.networks,
-            width=self.width,
-            clip_norm=self.clip_norm,
-            per_class=self.per_class,
-            expand=self.expand,
-            steps=self.steps,
-            learning_rate=self.learning_rate,
-            count_floor=self.count_floor,
-            start_noise=self.start_noise,
-        )
-        check_share("count_coordinate", self.count_coordinate, low=1e-3)
-        check_share("pilot_share", self.pilot_share)
-        check_share("average", self.average)
-        check_strategies(self.strategies)
-        if not 0 <= self.image_seed < 2**31:
-            raise ValueError(f"Expected 0 <= image_seed={self.image_seed} < 2^31.")
 
     def plan(self) -> tuple[Stage, ...]:
         signals = Stage(self.networks, self.sampling_prob)
         if not self.pilot_share:
             return (signals,)
-        # A sampled round costs about (q / sigma)^2 of mu^2: weight^2 / (weight^2 + networks q^2) = share.
-        weight = self.sampling_prob * math.sqrt(self.networks * self.pilot_share / (1.0 - self.pilot_share))
-        return (Stage(1, 1.0, weight), signals)
+        return (first_stage(self.pilot_share, self.networks, self.sampling_prob), signals)
 
     @property
     def _pilots(self) -> int:
@@ -110,7 +87,7 @@ class DOS:
     def query(self) -> EmbeddingQuery:
         return EmbeddingQuery(self.clip_norm, self.count_coordinate)
 
-    def init(self, key: Array, schema: Schema, public: np.ndarray | None = None) -> Any:
+    def init(self, key: Array, schema: Schema) -> Any:
         classes = len(schema.classes)
         params = jax.eval_shape(lambda: network(key, 0, schema.shape, self.width))
         image = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
@@ -120,7 +97,6 @@ class DOS:
             "key": np.asarray(jax.random.key_data(key)),
             "round": np.zeros((), np.int64),
             "pilot": np.zeros((self._pilots, classes, *schema.shape), np.float32),
-            "coordinates": np.zeros((self._pilots, classes), np.float32),
             "signals": np.zeros((self.networks, classes, 1 + d), np.float32),
         }
 
@@ -144,27 +120,26 @@ class DOS:
         query = PixelQuery(math.prod(state["pilot"].shape[2:]), self.count_coordinate)
         counts = counts_of(release.value[None, :, 0], query, 1.0, self.count_floor)
         means = np.clip(release.value[:, 1:] / counts[:, None], -1.0, 1.0)
-        pilot = means.reshape(state["pilot"].shape).astype(np.float32)
-        return {**state, "pilot": pilot, "coordinates": release.value[None, :, 0].astype(np.float32)}
+        return {**state, "pilot": means.reshape(state["pilot"].shape).astype(np.float32)}
 
     def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
         classes = len(schema.classes)
         y = labels(classes, self.per_class)
         counts = counts_of(state["signals"][:, :, 0], self.query(), self.sampling_prob, self.count_floor)
         targets = state["signals"][:, :, 1:] / (self.sampling_prob * counts[:, None])
-        images = self._start(state, schema)
-        carry = (images, images, self._optimiser().init(images))
+        descent = Descent(self.learning_rate, self.steps, self.average)
+        moved = descent.start(self._start(state, schema))
         order = np.random.default_rng(self.image_seed)
         turns = order.permutation(self.networks)
         for step in range(self.steps):
             if step and step % self.networks == 0:
                 turns = order.permutation(self.networks)
             t = turns[step % self.networks]
-            grads = _gradients(self, carry[0], _params(self, state["key"], t, state["pilot"]), targets[t])
-            carry = _update(self, carry, grads, step)
+            gradient = _gradient_of(self, moved.X, _params(self, state["key"], t, state["pilot"]), targets[t])
+            moved = descent.step(moved, gradient, step)
             if step % 10 == 9 or step + 1 == self.steps:
                 progress("matching", step + 1, self.steps)
-        X = np.clip(np.asarray(carry[1]), -1.0, 1.0)
+        X = np.clip(np.asarray(moved.average), -1.0, 1.0)
         if self.expand == 1:
             return Distilled(X, y, schema)
         tiles = np.asarray(partition_expand(jnp.asarray(X), self.expand))
@@ -178,23 +153,20 @@ class DOS:
             return noise
         return jnp.clip(jnp.repeat(state["pilot"][0], self.per_class, axis=0) + self.start_noise * noise, -1.0, 1.0)
 
-    def _optimiser(self) -> optax.GradientTransformation:
-        return optax.adam(optax.cosine_decay_schedule(self.learning_rate, self.steps))
-
 
 @partial(jax.jit, static_argnums=0)
 def _params(method: DOS, key: Array, t: Array, pilot: Array) -> Any:
     return method._params(key, t, pilot)
 
 
-def _gradients(method: DOS, images: Array, params: Any, target: np.ndarray) -> list[Array]:
-    """Gradients of one signal's loss. It is a sum over classes, so a CPU takes them in groups that fit its cache."""
+def _gradient_of(method: DOS, images: Array, params: Any, target: np.ndarray) -> Array:
+    """Gradient of one signal's loss. It is a sum over classes, so a CPU takes them in groups that fit its cache."""
     classes = len(target)
     each = method.per_class * method.expand**2
     at_once = max(1, CACHED_IMAGES // each) if jax.default_backend() == "cpu" else classes
     groups = [slice(c, min(c + at_once, classes)) for c in range(0, classes, at_once)]
     rows = [slice(g.start * method.per_class, g.stop * method.per_class) for g in groups]
-    return [_gradient(method, images[r], params, target[g]) for g, r in zip(groups, rows, strict=True)]
+    return jnp.concatenate([_gradient(method, images[r], params, target[g]) for g, r in zip(groups, rows, strict=True)])
 
 
 @partial(jax.jit, static_argnums=0)
@@ -206,13 +178,3 @@ def _gradient(method: DOS, images: Array, params: Any, target: Array) -> Array:
         return jnp.sum(jnp.square(found - target)) / query.scale
 
     return jax.grad(loss)(images)
-
-
-@partial(jax.jit, static_argnums=0)
-def _update(method: DOS, carry: tuple, grads: list[Array], step: Array) -> tuple:
-    """One step of Adam and of the average; the images stay in [-1, 1], as records do."""
-    images, average, optimiser = carry
-    updates, optimiser = method._optimiser().update(jnp.concatenate(grads), optimiser)
-    images = jnp.clip(optax.apply_updates(images, updates), -1.0, 1.0)  # type: ignore[arg-type]
-    decay = jnp.minimum(method.average, (1 + step) / (10 + step))
-    return images, decay * average + (1 - decay) * images, optimiser

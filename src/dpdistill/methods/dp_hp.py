@@ -12,16 +12,9 @@ import numpy as np
 from jax import Array
 
 from dpdistill.method import Distilled, Progress, finish_field, no_progress, release_field
-from dpdistill.methods.generator import (
-    MeanEmbedding,
-    check_generator_fields,
-    distance,
-    feasible,
-    finish_with_generator,
-    indicator_groups,
-    number_coordinates,
-)
-from dpdistill.methods.matching import check_fields, check_share, counts_of, put
+from dpdistill.methods.generator import indicator_groups, number_coordinates
+from dpdistill.methods.matching import counts_of, put
+from dpdistill.methods.training import GeneratorMethod, MeanEmbedding, distance, feasible
 from dpdistill.query import Query, Release, Stage
 
 MOST_PRODUCTS = 1 << 16
@@ -123,7 +116,7 @@ class _Match:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPHP:
+class DPHP(GeneratorMethod):
     """Hermite mean embeddings: one release of all columns, some of tuples of columns, then a generator.
 
         stage 0   S_c = sum over class c of (a, sqrt(1 - a^2) (features of every column) / sqrt(columns)) + noise
@@ -138,47 +131,22 @@ class DPHP:
     Source: Vinaroz et al., 2022; the constant coordinate, products with categories and the unbiased distance are ours.
     """
 
-    order: int = release_field(20, "highest Hermite order of a number in the sum kernel")
-    rho: float = release_field(0.9, "Gaussian kernel of length sqrt((1 - rho^2) / (2 rho)) on numbers in [-1, 1]")
-    product_dims: int = release_field(2, "columns of a product kernel")
-    product_rounds: int = release_field(20, "product kernels, each with columns of its own; 0: none")
-    product_share: float = release_field(0.8, "share of the budget for all product kernels together")
-    count_coordinate: float = release_field(0.1, "constant coordinate that counts records, as a share of the clip norm")
-    product_weight: float = finish_field(0.2, "weight of a product kernel's distance beside that of the sum kernel")
-    count_floor: float = finish_field(1.0, "least number of records a class is taken to have")
-    samples: int = finish_field(10_000, "synthetic records to store")
-    hidden: int = finish_field(256, "width of the generator's hidden layers")
-    layers: int = finish_field(2, "hidden layers of the generator")
-    code_size: int = finish_field(16, "random coordinates behind a synthetic record")
-    batch: int = finish_field(500, "generated records a step, shared evenly by the classes")
-    steps: int = finish_field(1000, "steps of Adam, one product kernel each")
-    learning_rate: float = finish_field(0.003, "of Adam, decayed by a cosine")
-    hard: bool = finish_field(True, "draw categories while training; false: use their probabilities")
-    sample_seed: int = finish_field(0, "public seed of the generator's start, of codes and of the stored sample")
+    order: int = release_field(20, "highest Hermite order of a number in the sum kernel", at_least=1)
+    rho: float = release_field(0.9, "Gaussian kernel of length sqrt((1 - rho^2) / (2 rho))", at_least=1e-3, below=1)
+    product_dims: int = release_field(2, "columns of a product kernel", at_least=1)
+    product_rounds: int = release_field(20, "product kernels, each with columns of its own; 0: none", at_least=0)
+    product_share: float = release_field(0.8, "share of the budget for product kernels", at_least=1e-3, below=1)
+    count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", at_least=1e-3, below=1)
+    product_weight: float = finish_field(0.2, "weight of a product kernel beside the sum kernel", above=0)
+    steps: int = finish_field(1000, "steps of Adam, one product kernel each", at_least=1)
+    learning_rate: float = finish_field(0.003, "of Adam, decayed by a cosine", above=0)
 
+    name = "dp-hp"
     title = "DP-HP: mean embeddings with Hermite features"
     references = (
         "Vinaroz, M., Charusaie, M.-A., Harder, F., Adamczewski, K., Park, M. (2022). Hermite Polynomial Features for "
         "Private Data Generation. ICML.",
     )
-    name = "dp-hp"
-    origin = "package default, selected on a held-out part of Adult's training set"
-    private = True
-    tables = True
-
-    def __post_init__(self) -> None:
-        check_fields(
-            order=self.order,
-            product_dims=self.product_dims,
-            product_weight=self.product_weight,
-            count_floor=self.count_floor,
-        )
-        check_generator_fields(self)
-        check_share("count_coordinate", self.count_coordinate, low=1e-3)
-        check_share("rho", self.rho, low=1e-3)
-        check_share("product_share", self.product_share, low=1e-3)
-        if not self.product_rounds >= 0:
-            raise ValueError(f"Expected product_rounds={self.product_rounds} >= 0.")
 
     def plan(self) -> tuple[Stage, ...]:
         if not self.product_rounds:
@@ -193,7 +161,7 @@ class DPHP:
     def product_query(self) -> ProductQuery:
         return ProductQuery(self.order, self.rho)
 
-    def init(self, key: Array, schema: Any, public: np.ndarray | None = None) -> Any:
+    def init(self, key: Array, schema: Any) -> Any:
         numbers, groups = number_coordinates(schema), indicator_groups(schema)
         classes, each = len(schema.classes), self.order + 1
         starts = np.cumsum([len(numbers) * each, *map(len, groups)])
@@ -242,10 +210,7 @@ class DPHP:
             "sums": feasible(sums[:, 1:] / (query.bound * counts[:, None])),
             "products": feasible(state["products"] / counts[:, None]),
         }
-        match, key = (
-            _Match(query, self.product_query(), self.product_rounds, self.product_weight),
-            jnp.asarray(state["key"]),
-        )
+        match = _Match(query, self.product_query(), self.product_rounds, self.product_weight)
         # The product kernels' columns were drawn with numbers below product_rounds folded into the key.
-        key = jax.random.fold_in(key, self.product_rounds)
-        return finish_with_generator(self, match, params, counts, key, schema, progress)
+        key = jax.random.fold_in(jnp.asarray(state["key"]), self.product_rounds)
+        return self.train(match, params, counts, key, schema, progress)

@@ -11,17 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.method import Distilled, Progress, finish_field, no_progress, release_field
-from dpdistill.methods.generator import (
-    MeanEmbedding,
-    check_generator_fields,
-    distance,
-    feasible,
-    finish_with_generator,
-    indicator_groups,
-    number_coordinates,
-)
-from dpdistill.methods.matching import check_fields, check_share, counts_of
+from dpdistill.method import Distilled, Progress, no_progress, release_field
+from dpdistill.methods.generator import indicator_groups, number_coordinates
+from dpdistill.methods.matching import counts_of
+from dpdistill.methods.training import GeneratorMethod, MeanEmbedding, distance, feasible
 from dpdistill.query import Release, Stage
 
 
@@ -77,7 +70,7 @@ class _Match:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPMERF:
+class DPMERF(GeneratorMethod):
     """Mean embeddings with random features: one release, then a generator as post-processing.
 
         release   S_c = sum over class c of (a, sqrt(1 - a^2) phi(x_i)) + noise,   all records, once
@@ -92,41 +85,18 @@ class DPMERF:
     features and the unbiased distance are ours.
     """
 
-    frequencies: int = release_field(500, "random frequencies; each has a cosine and a sine")
-    length_scale: float = release_field(0.5, "of the Gaussian kernel, times the root of the number of columns")
+    frequencies: int = release_field(500, "random frequencies; each has a cosine and a sine", at_least=1)
+    length_scale: float = release_field(0.5, "of the Gaussian kernel, times the root of the number of columns", above=0)
     joint: bool = release_field(True, "frequencies see categories as well as numbers")
-    category_share: float = release_field(0.5, "share of the squared norm for each category by itself")
-    count_coordinate: float = release_field(0.1, "constant coordinate that counts records, as a share of the clip norm")
-    count_floor: float = finish_field(1.0, "least number of records a class is taken to have")
-    samples: int = finish_field(10_000, "synthetic records to store")
-    hidden: int = finish_field(256, "width of the generator's hidden layers")
-    layers: int = finish_field(2, "hidden layers of the generator")
-    code_size: int = finish_field(16, "random coordinates behind a synthetic record")
-    batch: int = finish_field(500, "generated records a step, shared evenly by the classes")
-    steps: int = finish_field(2000, "steps of Adam")
-    learning_rate: float = finish_field(0.002, "of Adam, decayed by a cosine")
-    hard: bool = finish_field(True, "draw categories while training; false: use their probabilities")
-    sample_seed: int = finish_field(0, "public seed of the generator's start, of codes and of the stored sample")
+    category_share: float = release_field(0.5, "share of the squared norm for single categories", at_least=0, below=1)
+    count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", at_least=1e-3, below=1)
 
+    name = "dp-merf"
     title = "DP-MERF: mean embeddings with random features"
     references = (
         "Harder, F., Adamczewski, K., Park, M. (2021). DP-MERF: Differentially Private Mean Embeddings with Random "
         "Features for Practical Privacy-Preserving Data Generation. AISTATS.",
     )
-    name = "dp-merf"
-    origin = "package default, selected on a held-out part of Adult's training set"
-    private = True
-    tables = True
-
-    def __post_init__(self) -> None:
-        check_fields(
-            frequencies=self.frequencies,
-            length_scale=self.length_scale,
-            count_floor=self.count_floor,
-        )
-        check_generator_fields(self)
-        check_share("count_coordinate", self.count_coordinate, low=1e-3)
-        check_share("category_share", self.category_share)
 
     def plan(self) -> tuple[Stage, ...]:
         return (Stage(1),)
@@ -134,7 +104,7 @@ class DPMERF:
     def query(self) -> FourierQuery:
         return FourierQuery(self.count_coordinate, self.category_share)
 
-    def init(self, key: Array, schema: Any, public: np.ndarray | None = None) -> Any:
+    def init(self, key: Array, schema: Any) -> Any:
         groups, numbers = indicator_groups(schema), number_coordinates(schema)
         d = schema.dimension
         seen = np.ones(d, bool) if self.joint else np.isin(np.arange(d), numbers)
@@ -162,4 +132,4 @@ class DPMERF:
         counts = counts_of(sums[None, :, 0], query, 1.0, self.count_floor)
         targets = feasible(sums[:, 1:] / (query.bound * counts[:, None]))
         params, key = {"query": state["params"], "targets": targets}, jnp.asarray(state["key"])
-        return finish_with_generator(self, _Match(query), params, counts, key, schema, progress)
+        return self.train(_Match(query), params, counts, key, schema, progress)

@@ -1,9 +1,8 @@
-"""A fully connected conditional generator of records, and its training against released mean embeddings."""
+"""A fully connected conditional generator of records."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -12,28 +11,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax import Array
 
-from dpdistill.method import Distilled, Progress, no_progress
-from dpdistill.methods.matching import Counting, check_fields
 from dpdistill.schema import TableSchema
 
 CHUNK = 1000
 """Records of one compiled call of `Generator.sample`: codes and labels depend on it, so it never changes."""
-SLICE = 50
-"""Steps of training between two reports of progress."""
-
-
-class MeanEmbedding(Counting, ABC):
-    """u = (a, sqrt(C^2 - a^2) phi(x)) of one record, ||phi(x)|| <= 1."""
-
-    @abstractmethod
-    def features(self, params: Any, X: Array) -> Array:
-        """phi(X), (..., D), of flat records (..., d)."""
-
-    def contribution(self, params: Any, x: Array, y: Array) -> Array:
-        return jnp.concatenate([jnp.full((1,), self.count), self.bound * self.features(params, x.ravel())])
 
 
 class Piece(NamedTuple):
@@ -207,163 +190,3 @@ def heads(pieces: tuple[Piece, ...], outputs: Array, key: Array) -> tuple[Array,
             drawn.append(values)
             soft.append(values)
     return jnp.concatenate(drawn, 1), jnp.concatenate(soft, 1)
-
-
-@dataclass(frozen=True)
-class Training:
-    """How a generator is trained: frozen and hashable, so that it compiles once.
-
-    Args:
-        pieces: kinds of the coordinates.
-        loss: of (params, X, step): X (classes, m, d) made by the generator -> (classes,).
-        classes: how many.
-        hidden: widths of the hidden layers.
-        code_size: coordinates of a code.
-        batch: records a step, shared evenly by the classes, at least two of each.
-        steps: of Adam.
-        learning_rate: of Adam, decayed by a cosine.
-        hard: categories are drawn while training, gradients are those of the softmax; else the softmax itself.
-    """
-
-    pieces: tuple[Piece, ...]
-    loss: Callable[[Any, Array, Array], Array]
-    classes: int
-    hidden: tuple[int, ...]
-    code_size: int
-    batch: int
-    steps: int
-    learning_rate: float
-    hard: bool
-
-    @property
-    def each(self) -> int:
-        """Records of a class in a step."""
-        return max(2, self.batch // self.classes)
-
-    def optimiser(self) -> optax.GradientTransformation:
-        return optax.adam(optax.cosine_decay_schedule(self.learning_rate, self.steps))
-
-    def make(self, weights: tuple[Array, ...], key: Array) -> Array:
-        """Records as training sees them, (classes, m, d), from fresh codes: the same number of each class."""
-        code_key, head_key = jax.random.split(key)
-        codes = jax.random.normal(code_key, (self.classes * self.each, self.code_size))
-        labels = jnp.repeat(jnp.eye(self.classes), self.each, axis=0)
-        drawn, soft = heads(self.pieces, outputs_of(weights, codes, labels), head_key)
-        X = soft + jax.lax.stop_gradient(drawn - soft) if self.hard else soft
-        return X.reshape(self.classes, self.each, -1)
-
-
-def train_generator(
-    training: Training,
-    key: Array,
-    schema: Any,
-    class_shares: np.ndarray,
-    params: Any,
-    progress: Progress = no_progress,
-) -> Generator:
-    """min over weights of  sum_c share_c loss_c,  with fresh codes at every step.
-
-    Classes count by their released shares: the noise of a class's mean embedding grows as its share falls.
-
-    Args:
-        training: sizes, loss and steps.
-        key: public, of the weights' start and of the codes.
-        schema: of the records.
-        class_shares: released, (classes,).
-        params: of the loss, a pytree of arrays.
-        progress: told the steps done.
-    """
-    init_key, key = jax.random.split(key)
-    sizes = (training.code_size + training.classes, *training.hidden, schema.dimension)
-    weights = init_weights(init_key, sizes)
-    carry = (weights, training.optimiser().init(weights))
-    shares = jnp.asarray(class_shares, jnp.float32)
-    for start in range(0, training.steps, SLICE):
-        stop = min(start + SLICE, training.steps)
-        carry = _steps(training, carry, params, shares, key, start, stop)
-        jax.block_until_ready(carry)
-        progress("training", stop, training.steps)
-    made = tuple(np.asarray(w) for w in carry[0])
-    return Generator(made, np.asarray(class_shares, np.float64), training.code_size, schema)
-
-
-@partial(jax.jit, static_argnums=0)
-def _steps(training: Training, carry: Any, params: Any, shares: Array, key: Array, start: Array, stop: Array) -> Any:
-    return jax.lax.fori_loop(start, stop, lambda t, c: step(training, c, params, shares, key, t), carry)
-
-
-def step(training: Training, carry: Any, params: Any, shares: Array, key: Array, t: Array | int) -> Any:
-    """Step t of training from (weights, state of Adam); its codes are its own."""
-
-    def loss(weights: tuple[Array, ...]) -> Array:
-        X = training.make(weights, jax.random.fold_in(key, t))
-        return jnp.sum(shares * training.loss(params, X, jnp.asarray(t)))
-
-    weights, optimiser = carry
-    updates, optimiser = training.optimiser().update(jax.grad(loss)(weights), optimiser)
-    return optax.apply_updates(weights, updates), optimiser
-
-
-def distance(phi: Array, targets: Array) -> Array:
-    """||E phi - target||^2 - ||target||^2 a class, without bias.
-
-    ||E phi||^2 is estimated as (m ||mean||^2 - mean ||phi||^2) / (m - 1): no record is paired with itself.
-
-    The plain square of the mean of m records would also ask them to be alike.
-
-    Args:
-        phi: features, (classes, m, D).
-        targets: mean embeddings, (classes, D).
-    """
-    m, mean = phi.shape[1], phi.mean(1)
-    square = (m * jnp.sum(jnp.square(mean), 1) - jnp.sum(jnp.square(phi), 2).mean(1)) / (m - 1)
-    return square - 2.0 * jnp.sum(mean * targets, 1)
-
-
-def feasible(embeddings: np.ndarray) -> np.ndarray:
-    """Noised mean embeddings brought back to where those of records are: norm at most 1, (classes, D), float32."""
-    norms = np.linalg.norm(embeddings.astype(np.float64), axis=-1, keepdims=True)
-    return (embeddings / np.maximum(norms, 1.0)).astype(np.float32)
-
-
-def check_generator_fields(method: Any) -> None:
-    """Raise on a field of a generator's training that is out of its range.
-
-    Raises:
-        ValueError: with the name and the value.
-    """
-    names = ("samples", "hidden", "layers", "code_size", "batch", "steps", "learning_rate")
-    check_fields(**{name: getattr(method, name) for name in names})
-    if not 0 <= method.sample_seed < 2**31:
-        raise ValueError(f"Expected 0 <= sample_seed={method.sample_seed} < 2^31.")
-
-
-def finish_with_generator(
-    method: Any, loss: Any, params: Any, counts: np.ndarray, key: Array, schema: Any, progress: Progress
-) -> Distilled:
-    """Train a generator as the fields of a method say, and store a sample of it.
-
-    Args:
-        method: with fields hidden, layers, code_size, batch, steps, learning_rate, hard, samples, sample_seed.
-        loss: hashable, (params, X (classes, m, d), step) -> (classes,).
-        params: of the loss, a pytree of arrays.
-        counts: released records a class, all > 0, (classes,): their shares weigh the classes and draw the labels.
-        key: public.
-        schema: of the records.
-        progress: told the steps done.
-    """
-    training = Training(
-        pieces_of(schema),
-        loss,
-        len(schema.classes),
-        (method.hidden,) * method.layers,
-        method.code_size,
-        method.batch,
-        method.steps,
-        method.learning_rate,
-        method.hard,
-    )
-    key = jax.random.fold_in(key, method.sample_seed)
-    generator = train_generator(training, key, schema, counts / counts.sum(), params, progress)
-    X, y = generator.sample(method.samples, method.sample_seed)
-    return Distilled(X, y, schema, generator=generator)

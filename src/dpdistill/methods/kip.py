@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax import Array
 
 from dpdistill.kernels.fc_ntk import FCNTK
-from dpdistill.kernels.feature import FeatureKernel
+from dpdistill.kernels.kernel import Kernel
 from dpdistill.kernels.ridge import check_definite, one_hot, solve
-from dpdistill.method import Distilled, Progress, no_progress, release_field
-from dpdistill.methods.matching import check_fields, labels
-from dpdistill.methods.support import adam, check_pictures, encode, pull_back, start_support
+from dpdistill.method import Distilled, Method, Progress, no_progress, release_field
+from dpdistill.methods.descent import Descent
+from dpdistill.methods.matching import labels
+from dpdistill.methods.support import SMALL, check_pictures, encode, pull_back, start_support
 from dpdistill.query import Release, Stage
-from dpdistill.schema import AnySchema
+from dpdistill.schema import AnySchema, Schema, TableSchema
 
 
 @dataclass(frozen=True)
@@ -67,77 +67,60 @@ class BatchGradient:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KIP:
+class KIP(Method):
     """X_s, y_s <- Adam on sum_i || y_i - k_is (K_ss + ridge tr(K_ss) / m I)^-1 y_s ||^2 over batches of records.
 
     Guarantee: none; only the non-private curator answers it.
     Source: Nguyen et al., 2021 (Dataset meta-learning from kernel ridge-regression), algorithm 1.
     """
 
-    kernel: Any = release_field(FCNTK(), "kernel of the regression: a name, see the table of kernels")
-    per_class: int = release_field(10, "synthetic records a class")
-    rounds: int = release_field(1000, "steps of Adam, each on a batch of records")
-    sampling_prob: float = release_field(0.02, "share of the records behind a step")
-    ridge: float = release_field(1e-5, "regularisation, relative to the mean of the kernel's diagonal")
-    learning_rate: float = release_field(0.15, "of Adam, decayed by a cosine")
-    start_noise: float = release_field(1.0, "standard deviation of the noise that the support set starts from")
+    kernel: Kernel = release_field(FCNTK(), "kernel of the regression: a name, see the table of kernels", kind=Kernel)
+    per_class: int = release_field(10, "synthetic records a class", at_least=1)
+    rounds: int = release_field(1000, "steps of Adam, each on a batch of records", at_least=1)
+    sampling_prob: float = release_field(0.02, "share of the records behind a step", above=0, at_most=1)
+    ridge: float = release_field(1e-5, "regularisation, relative to the mean of the kernel's diagonal", above=0)
+    learning_rate: float = release_field(0.15, "of Adam, decayed by a cosine", above=0)
+    start_noise: float = release_field(1.0, "standard deviation of the noise that the support set starts from", above=0)
     learn_labels: bool = release_field(False, "move the regression targets as well")
 
+    name = "kip"
     title = "KIP: kernel inducing points (no privacy)"
     references = ("Nguyen, T., Chen, Z., Lee, J. (2021). Dataset Meta-Learning from Kernel Ridge-Regression. ICLR.",)
     private = False
-    tables = True
-
-    def __post_init__(self) -> None:
-        check_fields(
-            per_class=self.per_class,
-            rounds=self.rounds,
-            learning_rate=self.learning_rate,
-            start_noise=self.start_noise,
-            ridge=self.ridge,
-        )
-
-    @property
-    def _encoder(self) -> Any:
-        return self.kernel.encoder if isinstance(self.kernel, FeatureKernel) else None
+    schemas = (Schema, TableSchema)
 
     def plan(self) -> tuple[Stage, ...]:
         return (Stage(self.rounds, self.sampling_prob),)
 
-    def init(self, key: Array, schema: AnySchema, public: np.ndarray | None = None) -> Any:
+    def init(self, key: Array, schema: AnySchema) -> Any:
         check_pictures(self.kernel, schema)
         classes = len(schema.classes)
         images = start_support(key, classes, self.per_class, schema, self.start_noise)
-        support = {"images": images, "targets": one_hot(labels(classes, self.per_class), classes)}
-        optimiser = jax.tree.map(np.asarray, self._optimiser().init(jax.tree.map(jnp.asarray, support)))
-        return {**support, "optimiser": optimiser}
+        targets = one_hot(labels(classes, self.per_class), classes)
+        return {"images": self._descent.start(images), "targets": self._descent.start(targets)}
 
     def ask(self, state: Any) -> tuple[BatchGradient, Any]:
-        X = state["images"] if self._encoder is None else encode(self._encoder, state["images"])
-        return BatchGradient(self.kernel, self.ridge, self._encoder), (X, state["targets"])
+        encoder, X = self.kernel.features, state["images"].X
+        X = X if encoder is None else encode(encoder, X)
+        return BatchGradient(self.kernel, self.ridge, encoder), (X, state["targets"].X)
 
     def tell(self, state: Any, release: Release) -> Any:
         check_definite(release.value, self.ridge)
-        X, Y = state["images"], state["targets"]
-        gradient, by_target = np.split(release.value, [release.value.size - Y.size])
+        X, Y = state["images"].X, state["targets"].X
+        gradient, by_target = np.split(np.float32(release.value), [release.value.size - Y.size])
         gradient = gradient.reshape(len(X), -1)
-        if self._encoder is not None:
-            gradient = pull_back(self._encoder, X, gradient)
-        gradients = {"images": gradient.reshape(X.shape), "targets": by_target.reshape(Y.shape) * self.learn_labels}
-        return jax.tree.map(np.asarray, _step(self, state, jax.tree.map(jnp.float32, gradients)))
+        if self.kernel.features is not None:
+            gradient = pull_back(self.kernel.features, X, gradient)
+        images, targets = self._descent.step(state["images"], gradient.reshape(X.shape)), state["targets"]
+        if self.learn_labels:
+            targets = replace(self._descent, bound=math.inf).step(targets, by_target.reshape(Y.shape))
+        return jax.tree.map(np.asarray, {"images": images, "targets": targets})
 
     def finish(self, state: Any, schema: AnySchema, progress: Progress = no_progress) -> Distilled:
         y = labels(len(schema.classes), self.per_class)
-        targets = np.asarray(state["targets"], np.float32) if self.learn_labels else None
-        return Distilled(np.asarray(state["images"]), y, schema, targets=targets)
+        targets = np.asarray(state["targets"].X, np.float32) if self.learn_labels else None
+        return Distilled(np.asarray(state["images"].X), y, schema, targets=targets)
 
-    def _optimiser(self) -> optax.GradientTransformation:
-        return adam(self.learning_rate, self.rounds)
-
-
-@partial(jax.jit, static_argnums=0)
-def _step(method: KIP, state: Any, gradients: Any) -> Any:
-    support = {"images": state["images"], "targets": state["targets"]}
-    updates, optimiser = method._optimiser().update(gradients, state["optimiser"])
-    moved: Any = optax.apply_updates(support, updates)
-    return {"images": jnp.clip(moved["images"], -1.0, 1.0), "targets": moved["targets"], "optimiser": optimiser}
+    @property
+    def _descent(self) -> Descent:
+        return Descent(self.learning_rate, self.rounds, epsilon=SMALL)

@@ -8,32 +8,28 @@ from typing import Any
 import numpy as np
 from jax import Array
 
-from dpdistill.method import Distilled, Progress, finish_field, no_progress, release_field
-from dpdistill.methods.matching import PixelQuery, check_fields, check_share, counts_of, labels, put
+from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
+from dpdistill.methods.matching import PixelQuery, counts_of, labels, put
 from dpdistill.query import Release, Stage
 from dpdistill.schema import Schema
 
 
 @dataclass(frozen=True, kw_only=True)
-class LDPDC:
+class LDPDC(Method):
     """Noised means of Poisson subsets: image j of class c = (sum of a subset's pixels + noise) / (q count_c).
 
     Guarantee: per_class releases of sensitivity sqrt(d) / sqrt(1 - a^2), all classes in one.
     Source: Zheng & Li, 2024 (Differentially private dataset condensation), algorithm 1.
     """
 
-    per_class: int = release_field(10, "synthetic records a class; each is one release")
-    sampling_prob: float = release_field(0.1, "share of the records behind one image")
-    count_coordinate: float = release_field(0.1, "constant coordinate that counts records, as a share of the clip norm")
-    count_floor: float = finish_field(1.0, "least number of records a class is taken to have")
+    per_class: int = release_field(10, "synthetic records a class; each is one release", at_least=1)
+    sampling_prob: float = release_field(0.1, "share of the records behind one image", above=0, at_most=1)
+    count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", at_least=1e-3, below=1)
+    count_floor: float = finish_field(1.0, "least number of records a class is taken to have", above=0)
 
+    name = "ldpdc"
     title = "LDPDC: linear DP dataset condensation"
     references = ("Zheng, T., Li, B. (2024). Differentially Private Dataset Condensation.",)
-    private = True
-
-    def __post_init__(self) -> None:
-        check_fields(per_class=self.per_class, count_floor=self.count_floor)
-        check_share("count_coordinate", self.count_coordinate, low=1e-3)
 
     def plan(self) -> tuple[Stage, ...]:
         return (Stage(self.per_class, self.sampling_prob),)
@@ -41,7 +37,7 @@ class LDPDC:
     def _query(self, d: int) -> PixelQuery:
         return PixelQuery(d, self.count_coordinate)
 
-    def init(self, key: Array, schema: Schema, public: np.ndarray | None = None) -> Any:
+    def init(self, key: Array, schema: Schema) -> Any:
         return {"sums": np.zeros((self.per_class, len(schema.classes), 1 + schema.dimension), np.float32)}
 
     def ask(self, state: Any) -> tuple[PixelQuery, Any]:

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.encode.augment import STRATEGIES, apply_augmentation, draw_augmentation
+from dpdistill.encode.augment import apply_augmentation, draw_augmentation
 from dpdistill.encode.convnet import embed_convnet, init_convnet
-from dpdistill.query import Release
+from dpdistill.query import Release, Stage
 from dpdistill.schema import AnySchema
 
 
@@ -152,28 +152,12 @@ def put(stack: np.ndarray, t: int, release: Release) -> np.ndarray:
     return stack
 
 
-def check_fields(**fields: float) -> None:
-    """Raise on a field that is not > 0.
+def first_stage(share: float, rounds: int, sampling_prob: float) -> Stage:
+    """One full-batch round that takes a share of the budget, before so many sampled ones.
 
-    Raises:
-        ValueError: with the name and the value.
+    A sampled round costs about (q / sigma)^2 of mu^2: weight^2 / (weight^2 + rounds q^2) = share.
     """
-    for name, value in fields.items():
-        if not value > 0 or not math.isfinite(value):
-            raise ValueError(f"Expected {name}={value} > 0.")
-
-
-def check_share(name: str, value: float, low: float = 0.0) -> None:
-    """Raise on a share outside (low, 1)."""
-    if not low <= value < 1.0 or (value == 0.0 and low > 0.0):
-        raise ValueError(f"Expected {low} <= {name}={value} < 1.")
-
-
-def check_strategies(strategies: tuple[str, ...]) -> None:
-    """Raise on an unknown strategy of the augmentation."""
-    unknown = [name for name in strategies if name not in STRATEGIES]
-    if unknown:
-        raise ValueError(f"Expected strategies among {', '.join(STRATEGIES)}; got {', '.join(unknown)}.")
+    return Stage(1, 1.0, sampling_prob * math.sqrt(rounds * share / (1.0 - share)))
 
 
 def labels(classes: int, per_class: int) -> np.ndarray:

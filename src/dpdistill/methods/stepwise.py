@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax import Array
 
-from dpdistill.method import Distilled, Progress, no_progress
+from dpdistill.method import Distilled, Method, Progress, no_progress
+from dpdistill.methods.descent import Descent
 from dpdistill.methods.matching import labels, network, signal_of, start_images
 from dpdistill.query import Release, Stage
 from dpdistill.schema import Schema
 
 
-class Stepwise(ABC):
+class Stepwise(Method):
     """Ask a signal of network t, step on || signal / count - mean of the synthetic features ||^2, repeat."""
 
     per_class: int
@@ -34,22 +34,20 @@ class Stepwise(ABC):
         """The query of every round."""
 
     @abstractmethod
-    def optimiser(self) -> optax.GradientTransformation:
-        """What turns a gradient into a step."""
+    def descent(self) -> Descent:
+        """How the images move."""
 
     def plan(self) -> tuple[Stage, ...]:
         return (Stage(self.rounds, self.sampling_prob),)
 
-    def init(self, key: Array, schema: Schema, public: np.ndarray | None = None) -> Any:
+    def init(self, key: Array, schema: Schema) -> Any:
         network_key, image_key = jax.random.split(key)
         images = start_images(image_key, len(schema.classes) * self.per_class, schema)
         return {
             "key": jax.random.key_data(network_key),
             "round": jnp.zeros((), jnp.int32),
             "coordinates": jnp.zeros(len(schema.classes)),
-            "images": images,
-            "average": images,
-            "optimiser": self.optimiser().init(images),
+            "images": self.descent().start(images),
         }
 
     def ask(self, state: Any) -> tuple[Any, Any]:
@@ -59,12 +57,12 @@ class Stepwise(ABC):
         return _step(self, state, _params(self, state), jnp.asarray(release.value, jnp.float32))
 
     def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
-        X = np.clip(np.asarray(state["average"]), -1.0, 1.0)
+        X = np.clip(np.asarray(state["images"].average), -1.0, 1.0)
         return Distilled(X, labels(len(schema.classes), self.per_class), schema)
 
 
 def _params(method: Stepwise, state: Any) -> Any:
-    return network(state["key"], state["round"], state["images"].shape[1:], method.width, method.strategies)
+    return network(state["key"], state["round"], state["images"].X.shape[1:], method.width, method.strategies)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -78,14 +76,5 @@ def _step(method: Stepwise, state: Any, params: Any, value: Array) -> Any:
     def loss(images: Array) -> Array:
         return jnp.sum(jnp.square(signal_of(query, params, images, method.per_class) - target)) / query.scale
 
-    updates, optimiser = method.optimiser().update(jax.grad(loss)(state["images"]), state["optimiser"])
-    images = jnp.clip(optax.apply_updates(state["images"], updates), -1.0, 1.0)  # type: ignore[arg-type]
-    decay = jnp.minimum(method.average, (1 + t) / (10 + t))
-    return {
-        **state,
-        "round": t + 1,
-        "coordinates": coordinates,
-        "images": images,
-        "average": decay * state["average"] + (1 - decay) * images,
-        "optimiser": optimiser,
-    }
+    moved = method.descent().step(state["images"], jax.grad(loss)(state["images"].X), t)
+    return {**state, "round": t + 1, "coordinates": coordinates, "images": moved}

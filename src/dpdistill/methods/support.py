@@ -8,27 +8,29 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import scipy.linalg  # noqa: F401 - behind JAX's Cholesky factor: loaded before its threads are counted
 from jax import Array
 from threadpoolctl import ThreadpoolController
 
 from dpdistill.kernels.fc_ntk import FCNTK
+from dpdistill.kernels.kernel import Kernel
 from dpdistill.kernels.ridge import check_definite, one_hot, solve
 from dpdistill.methods.kip_gradient import MOST_BYTES, MOST_TERMS, derivatives, form_bytes
 from dpdistill.methods.matching import start_images
 from dpdistill.schema import AnySchema, TableSchema
 
 CACHED_IMAGES = 20
+SMALL = 1e-12
+"""Of Adam, in the place of an epsilon that gradients would meet."""
 
 
-def check_pictures(kernel: Any, schema: AnySchema) -> None:
+def check_pictures(kernel: Kernel, schema: AnySchema) -> None:
     """Raise on a kernel of images for a table.
 
     Raises:
         ValueError: with the kernel that works.
     """
-    if isinstance(schema, TableSchema) and not isinstance(kernel, FCNTK):
+    if isinstance(schema, TableSchema) and not kernel.tables:
         raise ValueError("Expected kernel=fc-ntk for a table: the others look at images.")
 
 
@@ -36,11 +38,6 @@ def start_support(key: Array, classes: int, per_class: int, schema: AnySchema, n
     """A start that no record has touched: N(0, noise^2), in the bounds of records."""
     X = noise * start_images(key, classes * per_class, schema)
     return np.clip(np.asarray(X, np.float32), -1.0, 1.0)
-
-
-def adam(learning_rate: float, steps: int) -> optax.GradientTransformation:
-    """Adam, decayed by a cosine, with an epsilon that no gradient meets."""
-    return optax.adam(optax.cosine_decay_schedule(learning_rate, steps), eps=1e-12)
 
 
 def encode(encoder: Any, X: Array | np.ndarray) -> np.ndarray:

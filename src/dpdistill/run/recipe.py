@@ -6,6 +6,7 @@ import dataclasses
 import json
 
 from dpdistill.method import Method, to_json
+from dpdistill.methods import METHODS
 from dpdistill.schema import AnySchema, TableSchema
 
 
@@ -15,45 +16,42 @@ def check_private(method: Method) -> None:
     Raises:
         ValueError: the method has no private form.
     """
-    if not getattr(method, "private", True):
+    if not method.private:
         raise ValueError(f"{type(method).__name__} has no private form: run it without a guarantee (--non-private).")
 
 
 def check_kind(method: Method, schema: AnySchema) -> None:
-    """Refuse a method for images on a table.
+    """Refuse a method on records that it does not distil.
 
     Raises:
         ValueError: with the methods' own words.
     """
-    if isinstance(schema, TableSchema) and not getattr(method, "tables", False):
-        raise ValueError(f"{type(method).__name__} distils images, not tables: take dp-merf, dp-hp or dp-kip.")
-
-
-def name_of(method: Method) -> str:
-    """The method's `name`, as in the command line's table; without one, that of its class in small letters."""
-    return getattr(method, "name", type(method).__name__.lower())
+    if not isinstance(schema, method.schemas):
+        what = "images, not tables" if isinstance(schema, TableSchema) else "tables, not images"
+        others = ", ".join(name for name, other in METHODS.items() if other.private and type(schema) in other.schemas)
+        raise ValueError(f"{type(method).__name__} distils {what}: take one of {others}.")
 
 
 def recipe_of(method: Method, seed: int) -> dict:
     """What is saved of a method: its name, all fields, the public seed, where the settings come from."""
-    described = dataclasses.fields(method)  # type: ignore[arg-type]
+    described = dataclasses.fields(method)
     fields = {f.name: to_json(getattr(method, f.name)) for f in described}
     changed = [f.name for f in described if getattr(method, f.name) != f.default]
     return {
-        "method": name_of(method),
-        "title": getattr(method, "title", type(method).__name__),
+        "method": method.name,
+        "title": method.title,
         "fields": json.loads(json.dumps(fields)),
         "changed": changed,
         "seed": int(seed),
-        "origin": f"caller changed {', '.join(changed)}" if changed else getattr(method, "origin", "package default"),
-        "references": list(getattr(method, "references", ())),
+        "origin": f"caller changed {', '.join(changed)}" if changed else method.origin,
+        "references": list(method.references),
     }
 
 
 def changed_releases(method: Method, recipe: dict) -> list[str]:
     """Names of the fields that shape releases and differ from the recipe's."""
-    if recipe.get("method") != name_of(method):
+    if recipe.get("method") != method.name:
         return ["method"]
     mine = recipe_of(method, 0)["fields"]
-    fields = [f.name for f in dataclasses.fields(method) if not f.metadata.get("finish")]  # type: ignore[arg-type]
+    fields = [f.name for f in dataclasses.fields(method) if not f.metadata["finish"]]
     return [name for name in fields if recipe["fields"].get(name) != mine[name]]

@@ -1,0 +1,31 @@
+"""What a kernel is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+from jax import Array
+
+
+class Kernel(ABC):
+    """A pure function k(X, Z) of two batches of records: a frozen dataclass, hashable by value, so it compiles once.
+
+    Attributes:
+        tables: whether it takes flat records, as rows of tables are; the others look at images.
+    """
+
+    tables: ClassVar[bool] = False
+
+    @property
+    def features(self) -> Any:
+        """The encoder phi of a kernel <phi(x), phi(z)> of fixed features; None for any other."""
+        return None
+
+    @abstractmethod
+    def __call__(self, X: Array, Z: Array) -> Array:
+        """K (n, m) of records X (n, ...) and Z (m, ...)."""
+
+    @abstractmethod
+    def diagonal(self, X: Array) -> Array:
+        """k(x, x), (n,)."""

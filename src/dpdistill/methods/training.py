@@ -1,0 +1,152 @@
+"""Training a generator against released mean embeddings, and what the methods that do so share."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from dpdistill.method import Distilled, Method, Progress, finish_field
+from dpdistill.methods.descent import Descent, Moved
+from dpdistill.methods.generator import Generator, heads, init_weights, outputs_of, pieces_of
+from dpdistill.methods.matching import Counting
+from dpdistill.schema import Schema, TableSchema
+
+SLICE = 50
+"""Steps of training between two reports of progress."""
+
+
+class MeanEmbedding(Counting, ABC):
+    """u = (a, sqrt(C^2 - a^2) phi(x)) of one record, ||phi(x)|| <= 1."""
+
+    @abstractmethod
+    def features(self, params: Any, X: Array) -> Array:
+        """phi(X), (..., D), of flat records (..., d)."""
+
+    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+        return jnp.concatenate([jnp.full((1,), self.count), self.bound * self.features(params, x.ravel())])
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a generator is trained: frozen and hashable, so that it compiles once.
+
+    Args:
+        how: the method, whose fields size the generator and its training.
+        schema: of the records.
+        loss: of (params, X, step): X (classes, m, d) made by the generator -> (classes,).
+    """
+
+    how: GeneratorMethod
+    schema: Any
+    loss: Callable[[Any, Array, Array], Array]
+
+    @property
+    def descent(self) -> Descent:
+        return Descent(self.how.learning_rate, self.how.steps, bound=math.inf)
+
+    def start(self, key: Array) -> Moved:
+        """The weights before the first step."""
+        hidden = (self.how.hidden,) * self.how.layers
+        sizes = (self.how.code_size + len(self.schema.classes), *hidden, self.schema.dimension)
+        return self.descent.start(init_weights(key, sizes))
+
+    def make(self, weights: tuple[Array, ...], key: Array) -> Array:
+        """Records as training sees them, (classes, m, d), from fresh codes: the same number of each class, >= 2.
+
+        Categories are drawn, with the gradients of the softmax; or, unless hard, are the softmax itself.
+        """
+        classes = len(self.schema.classes)
+        each, (code_key, head_key) = max(2, self.how.batch // classes), jax.random.split(key)
+        codes = jax.random.normal(code_key, (classes * each, self.how.code_size))
+        labels = jnp.repeat(jnp.eye(classes), each, axis=0)
+        drawn, soft = heads(pieces_of(self.schema), outputs_of(weights, codes, labels), head_key)
+        X = soft + jax.lax.stop_gradient(drawn - soft) if self.how.hard else soft
+        return X.reshape(classes, each, -1)
+
+    @partial(jax.jit, static_argnums=0)
+    def steps(self, moved: Moved, params: Any, shares: Array, key: Array, start: Array, stop: Array) -> Moved:
+        """Steps start .. stop - 1; the codes of each are its own."""
+
+        def step(t: Array, moved: Moved) -> Moved:
+            def loss(weights: tuple[Array, ...]) -> Array:
+                return jnp.sum(shares * self.loss(params, self.make(weights, jax.random.fold_in(key, t)), t))
+
+            return self.descent.step(moved, jax.grad(loss)(moved.X), t)
+
+        return jax.lax.fori_loop(start, stop, step, moved)
+
+
+def distance(phi: Array, targets: Array) -> Array:
+    """||E phi - target||^2 - ||target||^2 a class, without bias.
+
+    ||E phi||^2 is estimated as (m ||mean||^2 - mean ||phi||^2) / (m - 1): no record is paired with itself.
+
+    The plain square of the mean of m records would also ask them to be alike.
+
+    Args:
+        phi: features, (classes, m, D).
+        targets: mean embeddings, (classes, D).
+    """
+    m, mean = phi.shape[1], phi.mean(1)
+    square = (m * jnp.sum(jnp.square(mean), 1) - jnp.sum(jnp.square(phi), 2).mean(1)) / (m - 1)
+    return square - 2.0 * jnp.sum(mean * targets, 1)
+
+
+def feasible(embeddings: np.ndarray) -> np.ndarray:
+    """Noised mean embeddings brought back to where those of records are: norm at most 1, (classes, D), float32."""
+    norms = np.linalg.norm(embeddings.astype(np.float64), axis=-1, keepdims=True)
+    return (embeddings / np.maximum(norms, 1.0)).astype(np.float32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneratorMethod(Method):
+    """A method whose `finish` trains a generator and stores a sample of it."""
+
+    count_floor: float = finish_field(1.0, "least number of records a class is taken to have", above=0)
+    samples: int = finish_field(10_000, "synthetic records to store", at_least=1)
+    hidden: int = finish_field(256, "width of the generator's hidden layers", at_least=1)
+    layers: int = finish_field(2, "hidden layers of the generator", at_least=1)
+    code_size: int = finish_field(16, "random coordinates behind a synthetic record", at_least=1)
+    batch: int = finish_field(500, "generated records a step, shared evenly by the classes", at_least=1)
+    steps: int = finish_field(2000, "steps of Adam", at_least=1)
+    learning_rate: float = finish_field(0.002, "of Adam, decayed by a cosine", above=0)
+    hard: bool = finish_field(True, "draw categories while training; false: use their probabilities")
+    sample_seed: int = finish_field(0, "public seed of the generator's start, codes and stored sample", at_least=0)
+
+    origin = "package default, selected on a held-out part of Adult's training set"
+    schemas = (Schema, TableSchema)
+
+    def train(
+        self, loss: Any, params: Any, counts: np.ndarray, key: Array, schema: Any, progress: Progress
+    ) -> Distilled:
+        """min over weights of  sum_c share_c loss_c,  with fresh codes at every step; then a sample is stored.
+
+        Classes count by their released shares: the noise of a class's mean embedding grows as its share falls.
+
+        Args:
+            loss: hashable, (params, X (classes, m, d), step) -> (classes,).
+            params: of the loss, a pytree of arrays.
+            counts: released records a class, all > 0, (classes,): their shares draw the labels as well.
+            key: public, of the weights' start and of the codes.
+            schema: of the records.
+            progress: told the steps done.
+        """
+        training, shares = Training(self, schema, loss), counts / counts.sum()
+        init_key, key = jax.random.split(jax.random.fold_in(key, self.sample_seed))
+        moved, weighed = training.start(init_key), jnp.asarray(shares, jnp.float32)
+        for start in range(0, self.steps, SLICE):
+            stop = min(start + SLICE, self.steps)
+            moved = jax.block_until_ready(training.steps(moved, params, weighed, key, start, stop))
+            progress("training", stop, self.steps)
+        generator = Generator(tuple(np.asarray(w) for w in moved.X), shares, self.code_size, schema)
+        X, y = generator.sample(self.samples, self.sample_seed)
+        return Distilled(X, y, schema, generator=generator)
