@@ -98,6 +98,17 @@ def test_the_table_goes_in_one_direction():
     assert not ROOMS["accounting"] & {"data", "private", "ledger"}
 
 
+def test_the_table_of_the_documentation_is_this_one():
+    text = (PACKAGE.parents[1] / "docs" / "architecture.md").read_text()
+    rows = [line.split("|")[1:4] for line in text.splitlines() if line.startswith("| `")]
+    rooms = {*ROOMS} - {TOP}
+    listed = {}
+    for room, _, imports in rows:
+        names = {name.strip() for name in imports.replace("all but", "").split(",")} - {"", "all"}
+        listed[room.strip(" `")] = rooms - names if imports.strip().startswith("all") else names
+    assert {room: names - {room} for room, names in listed.items()} == {r: ROOMS[r] - {r, TOP} for r in rooms}
+
+
 @pytest.mark.parametrize(
     ("module", "code", "found"),
     [
