@@ -1,14 +1,18 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
+PIP = $(BIN)/pip --disable-pip-version-check
+CORES ?= auto
+PYTEST = $(BIN)/pytest -n $(CORES) --maxprocesses 8 --dist worksteal
+QUICK = tests/accounting tests/data tests/kernels tests/ledger tests/private tests/schema tests/test_rooms.py
 
-.PHONY: demo test lint install clean
+.PHONY: demo test quick lint install mutants constraints clean
 
 install: $(VENV)/.installed
 
-$(VENV)/.installed: pyproject.toml
+$(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(PIP) install --quiet -c constraints.txt -e '.[dev]'
 	touch $@
 
 demo: install
@@ -20,12 +24,28 @@ test: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
-	$(BIN)/pytest
+	$(PYTEST)
+
+quick: install
+	$(BIN)/ruff check .
+	$(PYTEST) -m 'not slow' $(QUICK)
 
 lint: install
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(BIN)/pyright
+
+mutants: install
+	@$(BIN)/python tests/mutants/list_mutants.py
+
+# The newest versions within the bounds of pyproject.toml, as they were found in a fresh virtual environment.
+constraints:
+	rm -rf build/constraints
+	$(PYTHON) -m venv build/constraints
+	build/constraints/bin/pip --disable-pip-version-check install --quiet -e '.[dev]'
+	(sed -n '/^#/p' constraints.txt; build/constraints/bin/pip freeze --exclude-editable) > build/constraints.txt
+	mv build/constraints.txt constraints.txt
+	rm -rf build/constraints
 
 clean:
 	rm -rf $(VENV) demo demo.run

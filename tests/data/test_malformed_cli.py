@@ -28,7 +28,7 @@ def command(source: str, options: dict, out: Path) -> list[str]:
 
 def test_all_of_them_in_one_process(tmp_path, monkeypatch):
     passed = 0
-    for number, (name, build) in enumerate(CASES):
+    for number, (name, says, build) in enumerate(CASES):
         place = tmp_path / str(number)
         place.mkdir()
         (place / "in").mkdir()
@@ -43,6 +43,7 @@ def test_all_of_them_in_one_process(tmp_path, monkeypatch):
         assert end.value.code == 2, (name, said)
         assert out.getvalue() == "", name
         assert said.startswith("Error: "), (name, said)
+        assert says in said, (name, said)
         assert said.count("\n") == 1, (name, said)
         assert said.rstrip("\n").isprintable(), (name, said)
         assert "Traceback" not in said, name

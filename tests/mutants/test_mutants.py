@@ -461,7 +461,7 @@ def print_in_a_query() -> Any:
     # Past the caches, which would go on accepting the query after the mutant is gone.
     cached = (checks._contribution_shape, checks._check_linear)
     uncached = [swap(checks, f.__name__, f.__wrapped__) for f in cached]
-    return both(*uncached, swap(checks, "_refuse_side_effects", lambda jaxpr: None))
+    return both(*uncached, swap(checks, "_refuse_side_effects", lambda *_: None))
 
 
 def errors_with_a_traceback() -> Any:

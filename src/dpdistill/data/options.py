@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -26,7 +27,7 @@ def parse_classes(classes: Classes) -> tuple[str, ...]:
     Raises:
         DataError: not a number of classes, or a name that is empty, repeated or not printable.
     """
-    if isinstance(classes, str) and "," not in classes and classes.strip().isascii() and classes.strip().isdecimal():
+    if isinstance(classes, str) and re.fullmatch(r"\s*-?[0-9]+\s*", classes):
         if len(classes) > 9:
             raise DataError(f"Expected 2 to {MAX_CLASSES} classes; got a number of {len(classes)} digits.")
         classes = int(classes)
@@ -39,11 +40,11 @@ def parse_classes(classes: Classes) -> tuple[str, ...]:
     elif not isinstance(classes, Iterable):
         raise DataError(f"Expected classes as a number or as names (cat,dog); got {classes!r}.")
     names = tuple(str(name) for name in classes)
-    if not 2 <= len(names) <= MAX_CLASSES:
-        raise DataError(f"Expected 2 to {MAX_CLASSES} classes; got {len(names)}.")
     for name in names:
         if not name or not name.isprintable():
             raise DataError(f"Expected class names of printable characters; got {name[:80]!r}.")
+    if not 2 <= len(names) <= MAX_CLASSES:
+        raise DataError(f"Expected 2 to {MAX_CLASSES} classes; got {len(names)}.")
     if len(set(names)) != len(names):
         raise DataError("Expected distinct class names; at least one is named twice.")
     return names
@@ -76,5 +77,5 @@ def parse_resize(resize: int | str) -> int:
     except (TypeError, ValueError, OverflowError):
         side = 0
     if isinstance(resize, bool | float) or not 1 <= side <= MAX_SIDE:
-        raise DataError(f"Expected resize={resize!r} as a whole number of pixels, 1 to {MAX_SIDE}.")
+        raise DataError(f"Expected resize={resize} as a whole number of pixels, 1 to {MAX_SIDE}.")
     return side

@@ -29,6 +29,7 @@ _PARTS = {
     "train": re.compile(r"(data_batch_(\d+)|train)(\.bin)?(\.gz)?", re.IGNORECASE),
     "test": re.compile(r"(test_batch|test)(\.bin)?(\.gz)?", re.IGNORECASE),
 }
+_CIFAR100 = re.compile(r"(train|test)\.bin(\.gz)?", re.IGNORECASE)
 _FOLDER = re.compile(r"(data_batch_\d+|test_batch)(\.bin)?(\.gz)?|(train|test)\.bin(\.gz)?", re.IGNORECASE)
 
 
@@ -49,7 +50,8 @@ def load_folder(folder: Path, part: str) -> Raw:
             stem = match.group(1).lower()
             best[stem] = min(best.get(stem, name), name, key=plain_first)
     if not best:
-        raise DataError(f"{show(folder)} has no CIFAR file of the {part} part (data_batch_*.bin, test_batch.bin).")
+        names = "data_batch_*.bin or train.bin" if part == "train" else "test_batch.bin or test.bin"
+        raise DataError(f"{show(folder)} has no CIFAR file of the {part} part ({names}).")
     batches = [stem for stem in best if stem.startswith(("data_batch", "test_batch"))]
     stems = sorted(batches or best, key=lambda stem: (len(stem), stem))
     parts = [load_file(folder / best[stem]) for stem in stems]
@@ -76,9 +78,10 @@ def load_file(path: Path) -> Raw:
     if content is None and size % record and head(path, 1) == b"\x80":
         raise DataError(f"{show(path)} looks like a Python pickle, which is never loaded: take the binary version.")
     if size == 0 or size % record:
+        either = f"{IMAGE_BYTES + 1} (CIFAR-10) or {IMAGE_BYTES + 2} (CIFAR-100)"
+        sizes = either if _CIFAR100.fullmatch(path.name) else IMAGE_BYTES + 1
         raise DataError(
-            f"{show(path)} is not a CIFAR file: its {size} bytes are not a whole number of records of "
-            f"{IMAGE_BYTES + 1} bytes."
+            f"{show(path)} is not a CIFAR file: its {size} bytes are not a whole number of records of {sizes} bytes."
         )
     rows = np.memmap(path, np.uint8, mode="r") if content is None else content
     rows = rows.reshape(-1, record)
@@ -89,5 +92,4 @@ def load_file(path: Path) -> Raw:
 
 def is_cifar100(path: Path, size: int) -> bool:
     """Whether a file's name and size are those of the CIFAR-100 binary version."""
-    named = re.fullmatch(r"(train|test)\.bin(\.gz)?", path.name, re.IGNORECASE)
-    return named is not None and size > 0 and size % (IMAGE_BYTES + 2) == 0
+    return _CIFAR100.fullmatch(path.name) is not None and size > 0 and size % (IMAGE_BYTES + 2) == 0

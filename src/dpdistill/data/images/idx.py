@@ -68,11 +68,11 @@ def read_array(path: Path, magic: int) -> np.ndarray:
     rank = magic & 0xFF
     start = 4 + 4 * rank
     header = head(path, start)
+    found = int.from_bytes(header[:4], "big")
+    if len(header) >= 4 and found != magic:
+        raise DataError(f"{show(path)} has the IDX magic 0x{found:08x}; expected 0x{magic:08x}.")
     if len(header) < start:
         raise DataError(f"{show(path)} is truncated: its IDX header needs {start} bytes.")
-    found = int.from_bytes(header[:4], "big")
-    if found != magic:
-        raise DataError(f"{show(path)} has the IDX magic 0x{found:08x}; expected 0x{magic:08x}.")
     shape = tuple(int.from_bytes(header[4 + 4 * i : 8 + 4 * i], "big") for i in range(rank))
     if not all(1 <= side <= 1 << 16 for side in shape[1:]):
         raise DataError(f"{show(path)} has images of {shape[1]}x{shape[2]} pixels; expected 1 to 65536 a side.")
