@@ -14,6 +14,25 @@ from dpdistill.schema.errors import DataError
 Kind = Literal["numeric", "integer", "ordinal", "categorical"]
 KINDS: tuple[str, ...] = get_args(Kind)
 SCALES = ("linear", "log")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""What a spreadsheet begins a formula with, or skips before one."""
+
+
+def check_text(what: str, text: object) -> None:
+    """Refuse a text of synthetic.csv that a spreadsheet may run as a formula.
+
+    Raises:
+        DataError: a text that begins with one of = + - @ or with a tab or line break, and is no number.
+    """
+    if not isinstance(text, str) or not text.startswith(_FORMULA):
+        return
+    try:
+        float(text)
+    except ValueError:
+        raise DataError(
+            f"Expected {what} without =, +, -, @, a tab or a line break at its beginning; got {text!r}: a spreadsheet may"
+            " run it as a formula. Rename it, in the records too."
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -30,7 +49,7 @@ class Column:
         missing: a value may be missing.
 
     Raises:
-        DataError: facts that contradict each other.
+        DataError: facts that contradict each other, or a text that a spreadsheet may run as a formula.
     """
 
     name: str
@@ -43,6 +62,7 @@ class Column:
 
     def __post_init__(self) -> None:
         name = f"column {self.name!r}"
+        check_text("a column's name", self.name)
         if self.kind not in KINDS:
             raise DataError(f"Expected kind of {name} among {', '.join(KINDS)}; got {self.kind!r}.")
         if self.scale not in SCALES:
@@ -57,6 +77,8 @@ class Column:
             raise DataError(f"Expected no bounds and no scale of {name}, which is {self.kind}.")
         if len(self.categories) < 2 or len(set(self.categories)) != len(self.categories):
             raise DataError(f"Expected at least 2 distinct categories of {name}; got {list(self.categories)}.")
+        for category in self.categories:
+            check_text(f"a category of {name}", category)
         if self.other is not None and self.other not in self.categories:
             raise DataError(f"Expected other={self.other!r} of {name} among its categories.")
 
@@ -123,7 +145,7 @@ class TableSchema:
         unit: whom one row stands for, in words: "row", "patient".
 
     Raises:
-        DataError: facts that contradict each other.
+        DataError: facts that contradict each other, or a text that a spreadsheet may run as a formula.
     """
 
     columns: tuple[Column, ...]
@@ -141,6 +163,8 @@ class TableSchema:
             raise DataError(f"Expected distinct column names; {twice!r} is named twice.")
         if len(self.classes) < 2 or len(set(self.classes)) != len(self.classes):
             raise DataError(f"Expected at least 2 distinct classes of {self.label!r}; got {list(self.classes)}.")
+        for text, what in ((self.label, "the label's name"), *((name, "a class") for name in self.classes)):
+            check_text(what, text)
         values = [value for group in self.label_values for value in group]
         if len(self.label_values) != len(self.classes) or len(set(values)) != len(values):
             raise DataError(f"Expected distinct values of {self.label!r} for each of {len(self.classes)} classes.")

@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
+from dpdistill.data.atomic import write_atomically
 from dpdistill.data.files import reading, require_file, show
 from dpdistill.data.options import parse_classes
-from dpdistill.data.save import write_atomically
 from dpdistill.schema import Column, DataError, TableSchema
 
 MISSING = ("", "NA", "NaN", "nan", "null")
