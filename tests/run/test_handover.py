@@ -39,7 +39,7 @@ def test_what_a_killed_run_left_is_removed(result, tmp_path):
     partial = tmp_path / "x.partial"
     (partial / "images" / "a").mkdir(parents=True)
     (partial / "images" / "a" / "007.png").touch()
-    (partial / "certificate.json.new").touch()
+    (partial / ".certificate.json.part").touch()
     (partial / ".synthetic.npz.part").touch()
     result.save(tmp_path / "x")
     assert not partial.exists()
@@ -49,7 +49,7 @@ def test_what_a_killed_run_left_is_removed(result, tmp_path):
 def test_what_was_left_in_an_earlier_result_is_removed(result, tmp_path):
     folder = result.save(tmp_path / "x")
     before = sorted(folder.rglob("*"))
-    for name in (".synthetic.npz.part", "images/a/.009.png.part", ".report.html.123", "certificate.json.new"):
+    for name in (".synthetic.npz.part", "images/a/.009.png.part", ".report.html.part", ".certificate.json.part"):
         (folder / name).touch()
     result.save(folder, overwrite=True)
     assert sorted(folder.rglob("*")) == before

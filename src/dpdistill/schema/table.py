@@ -30,8 +30,8 @@ def check_text(what: str, text: object) -> None:
         float(text)
     except ValueError:
         raise DataError(
-            f"Expected {what} without =, +, -, @, a tab or a line break at its beginning; got {text!r}: a spreadsheet may"
-            " run it as a formula. Rename it, in the records too."
+            f"Expected {what} that no spreadsheet takes for a formula; got {text!r}, which begins with {text[0]!r}"
+            " and is no number: rename it, in the records too."
         ) from None
 
 
