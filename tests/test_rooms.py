@@ -27,7 +27,7 @@ ROOMS: dict[str, set[str]] = {
 """What each room may import: rooms, and single modules of others."""
 ROOMS["run"] = {*ROOMS} - {"evaluate", "encode", "kernels"}
 ROOMS["table_distiller"] = {"schema", "query", "method", "data", "accounting", "private", "methods", "run"}
-ROOMS["verification"] = {"schema", "data.folder", "certificate", "private", "report", "run", "cli.recipes"}
+ROOMS["verification"] = {"schema", "certificate", "private", "report", "run", "cli.recipes"}
 ROOMS[TOP] = {"schema", "query", "method", "data", "accounting", "methods", "run", "table_distiller", "verification"}
 ROOMS["audit"] = {*ROOMS} - {"report", "table_distiller", "verification", TOP}
 ROOMS["cli"] = {*ROOMS}

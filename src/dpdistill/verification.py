@@ -10,7 +10,6 @@ from typing import Any
 
 from dpdistill.certificate.check import Expected, Verification, plain
 from dpdistill.certificate.verify import check_certificate
-from dpdistill.data.folder import SYNTHETIC, read_labelled
 from dpdistill.schema import AnySchema, DataError
 
 
@@ -37,17 +36,18 @@ def verify(folder: str | os.PathLike, run: str | os.PathLike | None = None) -> V
 
 
 def _expected(folder: Path, certificate: dict) -> Expected:
-    from dpdistill.report import page_of
+    from dpdistill.report import render_report
+    from dpdistill.report.folder import read_folder
 
     method = _method(certificate["recipe"])
     try:
-        schema = read_labelled(folder / SYNTHETIC).schema
-        page = page_of(folder)
+        found = read_folder(folder)
+        page = render_report(found).encode()
     except Exception as error:  # of a stranger's files: whatever cannot be read is a fault, never a traceback
         sentence = plain(error, 300) if isinstance(error, DataError) else "The records or the page cannot be read."
         return Expected(**_of_method(method, certificate["recipe"]), fault=sentence)
-    facts = json.loads(json.dumps(schema.to_json()))
-    slacks = _slacks(method if facts == certificate["schema"] else None, schema)
+    facts = json.loads(json.dumps(found.schema.to_json()))
+    slacks = _slacks(method if facts == certificate["schema"] else None, found.schema)
     return Expected(**_of_method(method, certificate["recipe"]), schema=facts, page=page, slacks=slacks)
 
 

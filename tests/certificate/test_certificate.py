@@ -117,7 +117,7 @@ class TestBuild:
         assert certificate["slack"] is None
         assert certificate["recipe"] == FACTS["recipe"]
         assert Schema.from_json(certificate["schema"]) == SCHEMA
-        packages = {"dpdistill", "jax", "numpy", "scipy", "dp-accounting", "pillow", "python"}
+        packages = {"dpdistill", "jax", "numpy", "scipy", "dp-accounting", "pillow", "jinja2", "python"}
         assert certificate["versions"].keys() == packages
         assert re.fullmatch(r"3\.\d+\.\d+.*", certificate["versions"]["python"])
         assert certificate["date"] == "2026-03-04"

@@ -37,7 +37,7 @@ NO_SCOPE = (
     "epsilon is infinite: the releases behind these files carry no noise, and nothing here limits what they reveal"
     " about a record."
 )
-_PACKAGES = ("dpdistill", "jax", "numpy", "scipy", "dp-accounting", "pillow")
+_PACKAGES = ("dpdistill", "jax", "numpy", "scipy", "dp-accounting", "pillow", "jinja2")
 _ORIGINS = ("package default", "selected on ", "caller changed ")
 
 

@@ -120,7 +120,7 @@ def _page(path: Path, certificate: dict, expected: Expected) -> Check:
     if path.stat().st_size == len(expected.page) and path.read_bytes() == expected.page:
         return Check("report", True, f"{REPORT} is the page of this folder, byte for byte.")
     named = f"{REPORT} is not the page of this folder, which `dpdistill report` writes anew"
-    return _unless_elsewhere("report", named, certificate, "dpdistill", "pillow")
+    return _unless_elsewhere("report", named, certificate, "dpdistill", "pillow", "jinja2")
 
 
 def _unless_elsewhere(name: str, fault: str, certificate: dict, *packages: str) -> Check:

@@ -18,7 +18,6 @@ from dpdistill.report.tables import marginals, shown_rows, unit
 from dpdistill.schema import TableSchema
 
 
-
 def write_report(folder: Path | str) -> Path:
     """Writes report.html into a shared folder: images or rows, guarantee, recipe, how to verify.
 
