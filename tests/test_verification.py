@@ -116,8 +116,8 @@ def test_extra_files(folder):
 def test_a_recipe_that_is_gone(folder):
     (folder / "recipe.json").unlink()
     names, said = look(folder)
-    assert names == ["files", "recipe", "schema"]
-    assert "Expected recipe.json in" in said["schema"]
+    assert names == ["files", "recipe", "folder"]
+    assert "Expected recipe.json in" in said["folder"]
 
 
 def test_a_recipe_with_another_title(folder):
@@ -171,7 +171,7 @@ def test_a_false_slack(made, tmp_path, name, slack):
 
 
 @pytest.mark.parametrize(
-    ("name", "names"), [("certificate.json", ["certificate"]), ("recipe.json", ["files", "recipe", "schema"])]
+    ("name", "names"), [("certificate.json", ["certificate"]), ("recipe.json", ["files", "recipe", "folder"])]
 )
 def test_a_name_twice(folder, name, names):
     text = (folder / name).read_text()
@@ -192,8 +192,8 @@ def test_replaced_records_beside_their_run(made, tmp_path):
 def test_records_that_cannot_be_read(folder):
     np.savez_compressed(folder / "synthetic.npz", X=np.zeros(3))
     names, said = look(folder)
-    assert names == ["files", "schema"]
-    assert "what is compressed is not read" in said["schema"]
+    assert names == ["files", "folder"]
+    assert "what is compressed is not read" in said["folder"]
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def _origin(certificate: dict, expected: Expected) -> Check:
 
 def _schema(certificate: dict, expected: Expected) -> Check:
     if expected.fault is not None:
-        return Check("schema", False, expected.fault)
+        return Check("folder", False, expected.fault)
     if expected.schema is None:
         return Check("schema", None, f"The schema was not compared with that of {SYNTHETIC}.")
     if differ := differing(expected.schema, certificate["schema"]):
