@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING
 
 from dpdistill.accounting.schedule import Budget
-from dpdistill.certificate.verify import verify
 from dpdistill.data import Records, load
 from dpdistill.methods import *  # noqa: F403 - the methods of the one table
 from dpdistill.methods import __all__ as _methods
 from dpdistill.run.driver import Result, distill, distill_without_privacy, finish_again
 from dpdistill.schema import Column, DataError, Schema, TableSchema
+from dpdistill.verification import verify
 
 if TYPE_CHECKING:
     from dpdistill.table_distiller import TableDistiller

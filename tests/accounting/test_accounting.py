@@ -219,6 +219,8 @@ def test_schedule_survives_json_bit_for_bit():
         ((0.0,), r"Expected epsilon=0\.0 > 0\."),
         ((math.nan,), "Expected epsilon=nan > 0"),
         ((math.inf,), "Expected a finite epsilon"),
+        ((1.0, 0.9999), r"Expected delta=0\.9999 <= 0\.01: with probability up to delta the guarantee of a record may"),
+        ((1.0, 0.010001), r"Expected delta=0\.010001 <= 0\.01"),
         ((1.0, 0.0), r"Expected 0 < delta=0\.0 < 1\."),
         ((1.0, 1.0), r"Expected 0 < delta=1\.0 < 1\."),
         ((1.0, 1e-5, "replace"), "Expected adjacency 'add-remove' or 'replace-one'; got 'replace'"),
@@ -288,3 +290,13 @@ def test_a_search_that_stalls_returns_the_safe_side():
     found = accounting._search(lambda common: 2.0 if common < 3.0 else 0.5, 1.0, 1.0)
     assert found == pytest.approx(3.0, rel=1e-6)
     assert found >= 3.0
+
+
+def test_a_large_delta_is_explained():
+    for delta in (1e-300, 1e-8, 1e-5, 1e-4):
+        assert Budget(1.0, delta).caution is None
+    assert Budget(1.0, 0.01).caution == (
+        "delta = 0.01 is large: with probability up to delta the guarantee of a record may fail altogether; of 100"
+        " records that may be about one."
+    )
+    assert "of 5,000 records" in str(Budget(1.0, 2e-4).caution)

@@ -18,26 +18,21 @@ from dpdistill.certificate.build import (
     SEEDED_NOISE,
     SYSTEM_NOISE,
     CertificateError,
-    PublicData,
     build_certificate,
     group_epsilon,
-    hash_files,
     read_certificate,
     unit,
     write_certificate,
 )
 from dpdistill.data import write_distilled
+from dpdistill.data.folder import hash_files
 from dpdistill.method import Distilled
 from dpdistill.query import Stage
 from dpdistill.schema import Schema
 
 SCHEMA = Schema((8, 8, 1), (0.0, 16.0), tuple("0123456789"))
-FACTS = {
-    "recipe": {"method": "ldpdc", "fields": {"per_class": 10}},
-    "origin": "package default",
-    "schema": SCHEMA,
-    "public_seed": 7,
-}
+RECIPE = {"method": "ldpdc", "fields": {"per_class": 10}, "origin": "package default", "seed": 7}
+FACTS = {"recipe": RECIPE, "schema": SCHEMA}
 
 
 @pytest.fixture
@@ -45,6 +40,7 @@ def folder(tmp_path):
     (tmp_path / "images" / "class-0").mkdir(parents=True)
     (tmp_path / "synthetic.npz").write_bytes(b"synthetic")
     (tmp_path / "images" / "class-0" / "000.png").write_bytes(b"image")
+    (tmp_path / "recipe.json").write_text("{}")
     (tmp_path / "report.html").write_text("not covered")
     return tmp_path
 
@@ -99,9 +95,10 @@ class TestGroups:
 class TestBuild:
     def test_what_it_says(self, folder):
         schedule = full()
-        public = PublicData("ab" * 32, "the caller says it is public")
-        certificate = build_certificate(folder, schedule=schedule, public_data=[public], date="2026-03-04", **FACTS)
-        assert certificate["format"] == 1
+        stated = {"backend": "cpu", "self_test": "rows bit-identical", "date": "2026-03-04"}
+        certificate = build_certificate(folder, schedule=schedule, **stated, **FACTS)
+        assert certificate["format"] == 2
+        assert (certificate["backend"], certificate["self_test"]) == ("cpu", "rows bit-identical")
         assert certificate["claim"] == {"epsilon": 1.0, "delta": 1e-5}
         assert certificate["relation"] == "add-remove"
         assert certificate["unit"] == unit("add-remove", certificate["schema"])
@@ -119,11 +116,9 @@ class TestBuild:
         assert certificate["noise"] == SYSTEM_NOISE == "operating-system entropy"
         assert certificate["slack"] is None
         assert certificate["recipe"] == FACTS["recipe"]
-        assert certificate["origin"] == "package default"
-        assert certificate["public_seed"] == 7
         assert Schema.from_json(certificate["schema"]) == SCHEMA
-        assert certificate["public_data"] == [{"sha256": "ab" * 32, "statement": "the caller says it is public"}]
-        assert certificate["versions"].keys() == {"dpdistill", "jax", "numpy", "scipy", "dp-accounting", "python"}
+        packages = {"dpdistill", "jax", "numpy", "scipy", "dp-accounting", "pillow", "jinja2", "python"}
+        assert certificate["versions"].keys() == packages
         assert re.fullmatch(r"3\.\d+\.\d+.*", certificate["versions"]["python"])
         assert certificate["date"] == "2026-03-04"
         assert certificate["scope"] == SCOPE
@@ -136,7 +131,7 @@ class TestBuild:
         certificate = build_certificate(folder, schedule=full(), **FACTS)
         assert certificate.keys() == {
             *("format", "claim", "relation", "unit", "groups", "epsilons", "schedule", "events", "noise", "slack"),
-            *("recipe", "origin", "public_seed", "schema", "public_data", "versions", "files", "date", "scope"),
+            *("backend", "self_test", "recipe", "schema", "versions", "files", "date", "scope"),
         }
         assert str(folder) not in json.dumps(certificate)
 
@@ -171,7 +166,8 @@ class TestBuild:
         ("changes", "message"),
         [
             ({"noise": "none"}, "Expected noise 'operating-system entropy' or 'insecure: seeded noise'; got 'none'"),
-            ({"origin": "somewhere"}, "Expected an origin .* got 'somewhere'"),
+            ({"recipe": RECIPE | {"origin": "somewhere"}}, "Expected an origin .* got 'somewhere'"),
+            ({"recipe": {"method": "ldpdc"}}, "Expected an origin .* got None"),
             ({"date": "2026-03-04T10:11"}, "Expected an ISO date without a time of day; got '2026-03-04T10:11'"),
         ],
     )
@@ -179,24 +175,25 @@ class TestBuild:
         with pytest.raises(CertificateError, match=message):
             build_certificate(folder, **({"schedule": full()} | FACTS | changes))
 
-    def test_no_synthetic_file(self, tmp_path):
-        with pytest.raises(CertificateError, match=r"Expected synthetic\.npz in"):
-            build_certificate(tmp_path, schedule=full(), **FACTS)
+    @pytest.mark.parametrize("name", ["synthetic.npz", "recipe.json"])
+    def test_no_records_or_no_recipe(self, folder, name):
+        (folder / name).unlink()
+        with pytest.raises(CertificateError, match=f"Expected {re.escape(name)} in"):
+            build_certificate(folder, schedule=full(), **FACTS)
 
-    @pytest.mark.parametrize("sha256", ["", "ab" * 31, "AB" * 32, "zz" * 32])
-    def test_public_data_needs_a_digest(self, sha256):
-        with pytest.raises(CertificateError, match="Expected a SHA-256 of 64 hexadecimal digits"):
-            PublicData(sha256, "the caller says so")
-
-    def test_public_data_needs_a_word(self):
-        with pytest.raises(CertificateError, match="Expected a statement by whose word"):
-            PublicData("ab" * 32, "")
+    def test_a_large_delta_is_explained(self, folder):
+        schedule = calibrate((Stage(1),), Budget(1.0, 1e-3))
+        assert build_certificate(folder, schedule=schedule, **FACTS)["scope"] == (
+            f"{SCOPE} delta = 0.001 is large: with probability up to delta the guarantee of a record may fail"
+            " altogether; of 1,000 records that may be about one."
+        )
 
 
 class TestFiles:
     def test_hashes(self, folder):
         assert hash_files(folder) == {
             "images/class-0/000.png": hashlib.sha256(b"image").hexdigest(),
+            "recipe.json": hashlib.sha256(b"{}").hexdigest(),
             "synthetic.npz": hashlib.sha256(b"synthetic").hexdigest(),
         }
 
@@ -229,11 +226,11 @@ class TestFiles:
         assert not (folder / "certificate.json").exists()
 
     def test_unreadable(self, tmp_path):
-        with pytest.raises(CertificateError, match=r"There is no certificate\.json in"):
+        with pytest.raises(CertificateError, match=r"Expected certificate\.json in .*; it is not there"):
             read_certificate(tmp_path)
         for text in ("{", "[" * 100_000, '"\ud800"'):
             (tmp_path / "certificate.json").write_bytes(text.encode("utf-8", "surrogatepass"))
-            with pytest.raises(CertificateError, match="is not JSON"):
+            with pytest.raises(CertificateError, match="Expected JSON in"):
                 read_certificate(tmp_path)
         (tmp_path / "certificate.json").write_text("[1]")
         with pytest.raises(CertificateError, match="Expected a JSON object in"):

@@ -1,5 +1,6 @@
 """verify: an honest certificate passes, and every kind of tampering fails in one sentence."""
 
+import hashlib
 import json
 import sqlite3
 
@@ -7,16 +8,23 @@ import numpy as np
 import pytest
 
 from dpdistill.accounting.schedule import Budget, Schedule, calibrate, epsilon_rdp
+from dpdistill.certificate import arithmetic
 from dpdistill.certificate import verify as verify_module
-from dpdistill.certificate.build import SEEDED_NOISE, build_certificate, write_certificate
-from dpdistill.certificate.verify import CLOSING, Check, Verification, verify
+from dpdistill.certificate.build import SCOPE, SEEDED_NOISE, build_certificate, write_certificate
+from dpdistill.certificate.check import Check, Expected, Verification
+from dpdistill.certificate.verify import CLOSING, check_certificate
+from dpdistill.data import folder as folder_module
 from dpdistill.ledger.run import RunLedger
 from dpdistill.query import Stage
 from dpdistill.schema import Schema
 
-RECIPE = {"method": "ldpdc", "fields": {"per_class": 10}}
-WHOLE = {**RECIPE, "seed": 0, "origin": "package default", "title": "LDPDC", "noise": "operating-system entropy"}
+RECIPE = {
+    **{"method": "ldpdc", "title": "LDPDC", "fields": {"per_class": 10}, "changed": [], "seed": 0},
+    **{"origin": "package default", "references": ["Zheng and Li 2024"]},
+}
 SCHEMA = Schema((8, 8, 1), (0.0, 16.0), tuple("0123456789"))
+FACTS = json.loads(json.dumps(SCHEMA.to_json()))
+WHOLE = {**RECIPE, "schema": FACTS, "noise": "operating-system entropy"}
 PLAN = (Stage(4), Stage(6, weight=2.0))
 FULL = calibrate(PLAN, Budget(1.0))
 SAMPLED = calibrate((Stage(1), Stage(20, sampling_prob=0.1)), Budget(2.0))
@@ -27,7 +35,8 @@ def make(folder, schedule=FULL, **changes):
     (folder / "images" / "0").mkdir(parents=True)
     np.savez(folder / "synthetic.npz", X=np.arange(6.0))
     (folder / "images" / "0" / "000.png").write_bytes(b"image")
-    facts = {"recipe": RECIPE, "origin": "package default", "schema": SCHEMA, "public_seed": 0} | changes
+    (folder / "recipe.json").write_text(json.dumps(RECIPE))
+    facts = {"recipe": RECIPE, "schema": SCHEMA} | changes
     write_certificate(folder, build_certificate(folder, schedule=schedule, **facts))
     return folder
 
@@ -41,6 +50,14 @@ def run_all(folder, schedule=FULL, rounds=None, recipe=None):
 @pytest.fixture
 def demo(tmp_path):
     return make(tmp_path / "demo")
+
+
+def verify(folder, run=None, **known):
+    return check_certificate(folder, run, lambda certificate: Expected(**known))
+
+
+def detail(verification, name):
+    return "; ".join(check.detail for check in verification.checks if check.name == name)
 
 
 def results(verification):
@@ -87,12 +104,14 @@ def both(*changes):
 class TestHonest:
     def test_full_batch(self, demo):
         run_all(demo.with_name("demo.run"))
-        verification = verify(demo, plan=PLAN)
+        verification = verify(demo, plan=PLAN, recipe=RECIPE, schema=FACTS, slacks=(None,))
         assert failed(verification) == []
         assert results(verification) == {
-            **dict.fromkeys(("certificate", "files", "noise", "events", "plan", "ledger", "epsilon"), True),
-            **{"looser bound": None, "epsilons": True, "groups": True, "scope": None},
+            **dict.fromkeys(("certificate", "files", "recipe", "origin", "schema", "noise", "slack"), True),
+            **dict.fromkeys(("events", "plan", "ledger", "epsilon", "epsilons", "groups"), True),
+            **dict.fromkeys(("report", "self-test", "looser bound", "covered", "scope"), None),
         }
+        assert detail(verification, "covered") == SCOPE
         details = {check.name: check.detail for check in verification.checks}
         assert details["epsilon"].startswith("Claimed epsilon=1 at delta=1e-05: closed form 1, PLD 1")
         assert details["ledger"] == "The run's ledger holds 10 of 10 promised rounds, and no other."
@@ -101,8 +120,7 @@ class TestHonest:
     def test_sampled(self, tmp_path):
         verification = verify(make(tmp_path / "demo", SAMPLED), plan=SAMPLED.stages)
         assert failed(verification) == []
-        detail = next(check.detail for check in verification.checks if check.name == "epsilon")
-        assert "lower bound 1.99" in detail
+        assert "lower bound 1.99" in detail(verification, "epsilon")
 
     def test_replace_one_is_never_judged_by_renyi(self, tmp_path):
         schedule = calibrate(PLAN, Budget(1.0, 1e-5, "replace-one"))
@@ -124,31 +142,28 @@ class TestHonest:
     def test_a_delta_below_the_plds_reach(self, tmp_path):
         verification = verify(make(tmp_path / "demo", calibrate(PLAN, Budget(1.0, 1e-12))))
         assert failed(verification) == []
-        assert "no PLD at so small a delta" in verification.checks[6].detail
+        assert "no PLD at so small a delta" in detail(verification, "epsilon")
 
     def test_without_plan_and_ledger_they_are_left_open(self, demo):
         verification = verify(demo)
         assert verification.passed
         assert (results(verification)["plan"], results(verification)["ledger"]) == (None, None)
-        plan = next(check.detail for check in verification.checks if check.name == "plan")
-        assert plan == "The recipe is unknown to this version: its plan was not checked."
+        assert detail(verification, "plan") == "The recipe is unknown to this version: its plan was not checked."
 
     def test_a_run_that_stopped_early(self, demo):
         run_all(demo.with_name("demo.run"), rounds=3)
         verification = verify(demo)
         assert results(verification)["ledger"] is True
-        assert "3 of 10 promised rounds" in verification.checks[5].detail
-
-    def test_files_of_the_owner_are_nobodys_business(self, demo):
-        for stray in ("more.npz", "plot.png", "images/cover.png", "images/0/me.png"):
-            (demo / stray).write_bytes(b"the owner's")
-        assert failed(verify(demo)) == []
+        assert "3 of 10 promised rounds" in detail(verification, "ledger")
 
     def test_no_guarantee_is_said(self, tmp_path):
         verification = verify(make(tmp_path / "demo", None))
         assert failed(verification) == []
-        assert results(verification) == {"certificate": True, "files": True, "guarantee": None, "scope": None}
-        assert verification.checks[2].detail == "epsilon is infinite: this run gives no privacy guarantee."
+        assert results(verification) == {
+            **{"certificate": True, "files": True, "recipe": True, "origin": None, "schema": None, "report": None},
+            **{"guarantee": None, "scope": None},
+        }
+        assert detail(verification, "guarantee") == "epsilon is infinite: this run gives no privacy guarantee."
 
     def test_the_end_says_what_it_cannot_know(self):
         assert "verify checks arithmetic and files" in CLOSING
@@ -159,7 +174,7 @@ class TestFails:
     def test_seeded_noise(self, tmp_path):
         verification = verify(make(tmp_path / "demo", noise=SEEDED_NOISE))
         assert failed(verification) == ["noise"]
-        assert "insecure: seeded noise" in verification.checks[2].detail
+        assert "insecure: seeded noise" in detail(verification, "noise")
 
     def test_one_byte_of_the_synthetic_file(self, demo):
         content = bytearray((demo / "synthetic.npz").read_bytes())
@@ -167,17 +182,17 @@ class TestFails:
         (demo / "synthetic.npz").write_bytes(content)
         verification = verify(demo)
         assert failed(verification) == ["files"]
-        assert "synthetic.npz was changed" in verification.checks[1].detail
+        assert "synthetic.npz was changed" in detail(verification, "files")
 
     def test_missing_and_extra_files(self, demo):
         (demo / "images" / "0" / "000.png").unlink()
         (demo / "classifier.npz").write_bytes(b"more")
         verification = verify(demo)
         assert failed(verification) == ["files"]
-        assert "images/0/000.png is missing; classifier.npz is not in the certificate" in verification.checks[1].detail
+        assert "images/0/000.png is missing; classifier.npz is not in the certificate" in detail(verification, "files")
 
     def test_a_file_that_cannot_be_read(self, demo, monkeypatch):
-        monkeypatch.setattr(verify_module.cert, "_sha256", lambda path: (path / "nothing").read_bytes())
+        monkeypatch.setattr(folder_module, "sha256", lambda path: (path / "nothing").read_bytes())
         assert failed(verify(demo)) == ["files"]
 
     def test_a_list_without_the_synthetic_file(self, demo):
@@ -220,9 +235,11 @@ class TestFails:
             (put("files", "\ud800\x1b[2J\n", value=""), ["files"]),
             (put("noise", value="\ud800\x1b[2J\n" * 99), ["noise"]),
             (put("epsilons", "\ud800\x1b[2J\n", value=1.0), ["epsilons"]),
-            (put("format", value=2), ["certificate"]),
+            (put("format", value=1), ["certificate"]),
+            (put("format", value=3), ["certificate"]),
+            (put("comment", value="audited"), ["certificate"]),
             (put("format", value=True), ["certificate"]),
-            (put("format", value="1"), ["certificate"]),
+            (put("format", value="2"), ["certificate"]),
             (put("schedule", value={}), ["certificate"]),
             (put("schedule", value=None), ["certificate"]),
             (put("schedule", "stages", value=[]), ["certificate"]),
@@ -247,7 +264,7 @@ class TestFails:
 
     @pytest.mark.parametrize("key", ["format", *verify_module._TYPES])
     def test_missing_and_wrong_keys(self, demo, key):
-        edit(demo, put(key, value=[0.5] if key != "public_data" else 1))
+        edit(demo, put(key, value=[0.5]))
         assert failed(verify(demo)) == ["certificate"]
         edit(demo, lambda certificate: certificate.pop(key))
         assert failed(verify(demo)) == ["certificate"]
@@ -284,20 +301,146 @@ class TestFails:
         schedule = Schedule(SAMPLED.stages, tuple(0.98 * s for s in SAMPLED.noise_multipliers), SAMPLED.budget)
         verification = verify(make(tmp_path / "demo", schedule))
         assert failed(verification) == ["epsilon"]
-        assert "cost at least epsilon=2.0" in verification.checks[6].detail
+        assert "cost at least epsilon=2.0" in detail(verification, "epsilon")
 
     def test_sampled_beyond_the_tolerance_of_the_pld(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(verify_module, "epsilon_lower_bound", lambda *_: 0.0)
+        monkeypatch.setattr(arithmetic, "epsilon_lower_bound", lambda *_: 0.0)
         schedule = Schedule(SAMPLED.stages, SAMPLED.noise_multipliers, Budget(1.99))
         verification = verify(make(tmp_path / "demo", schedule))
         assert failed(verification) == ["epsilon"]
-        assert "by the PLD" in verification.checks[6].detail
+        assert "by the PLD" in detail(verification, "epsilon")
 
     def test_accountants_that_disagree(self, demo, monkeypatch):
-        monkeypatch.setattr(verify_module, "epsilon_pld", lambda *_: 1.0003)
+        monkeypatch.setattr(arithmetic, "epsilon_pld", lambda *_: 1.0003)
         verification = verify(demo)
         assert failed(verification) == ["epsilon"]
-        assert "they disagree" in verification.checks[6].detail
+        assert "they disagree" in detail(verification, "epsilon")
+
+
+class TestFiles:
+    def test_extra_files_that_look_like_a_runs_fail(self, demo):
+        for name in ("more.npz", "records.CSV", "old/report.html", "images/cover.png", "images/0/me.txt", ".x.json"):
+            (demo / name).parent.mkdir(exist_ok=True)
+            (demo / name).write_bytes(b"real records")
+            verification = verify(demo)
+            assert failed(verification) == ["files"]
+            assert detail(verification, "files") == (
+                f"The files are not those of the certificate: {name} is not in the certificate."
+            )
+            (demo / name).unlink()
+        assert failed(verify(demo)) == []
+
+    def test_other_files_are_named(self, demo):
+        (demo / "notes").mkdir()
+        (demo / "notes" / "a\x1b[2J.txt").write_bytes(b"")
+        (demo / "real.pkl").symlink_to(demo / "synthetic.npz")
+        (demo / "linked").symlink_to(demo / "images")
+        verification = verify(demo)
+        assert failed(verification) == []
+        assert [check.detail for check in verification.checks if check.name == "not covered"] == [
+            f"{name} is not in the certificate: nothing here speaks of it."
+            for name in ("linked", "notes/a\\x1b[2J.txt", "real.pkl")
+        ]
+
+    def test_no_more_than_twenty_are_named(self, demo):
+        for k in range(25):
+            (demo / f"{k:02d}.txt").write_bytes(b"")
+        named = [check for check in verify(demo).checks if check.name == "not covered"]
+        assert len(named) == 21
+        assert named[-1].detail == "5 more files are not in the certificate."
+
+    def test_scores_are_not_covered(self, demo):
+        (demo / "scores.json").write_text("{}")
+        verification = verify(demo)
+        assert failed(verification) == []
+        assert detail(verification, "not covered") == (
+            "scores.json holds scores on test records: epsilon does not cover them."
+        )
+
+    def test_the_page_is_compared(self, demo):
+        assert detail(verify(demo, page=b"page"), "report") == "There is no report.html."
+        (demo / "report.html").write_bytes(b"page")
+        assert results(verify(demo))["report"] is None
+        assert results(verify(demo, page=b"page"))["report"] is True
+        for other in (b"PAGE", b"page "):
+            verification = verify(demo, page=other)
+            assert failed(verification) == ["report"]
+            assert "`dpdistill report` writes anew" in detail(verification, "report")
+        edit(demo, put("versions", "pillow", value="1.0"))
+        verification = verify(demo, page=b"other")
+        assert failed(verification) == []
+        assert "it was made with pillow 1.0, so that decides nothing" in detail(verification, "report")
+
+    def test_the_schema_is_compared(self, demo):
+        assert results(verify(demo, schema=FACTS))["schema"] is True
+        edit(demo, put("schema", "unit", value="patient"))
+        verification = verify(demo, schema=FACTS)
+        assert failed(verification) == ["schema", "events"]
+        assert detail(verification, "schema") == "synthetic.npz and the certificate differ in unit."
+        assert failed(verify(demo, fault="synthetic.npz cannot be read.")) == ["folder", "events"]
+
+    def test_the_slack_is_that_of_the_queries(self, tmp_path, demo):
+        assert results(verify(demo))["slack"] is None
+        assert failed(verify(demo, slacks=("float64",))) == ["slack"]
+        other = make(tmp_path / "other", slack="float64")
+        assert failed(verify(other, slacks=("float64",))) == []
+        verification = verify(other, slacks=(None,))
+        assert failed(verification) == ["slack"]
+        assert detail(verification, "slack") == (
+            "The stated slack of the sums is not that of the recipe's queries: float64."
+        )
+
+    def test_a_name_that_is_there_twice(self, demo):
+        text = (demo / "certificate.json").read_text()
+        (demo / "certificate.json").write_text(text.replace('"noise":', '"noise": "secret", "noise":', 1))
+        verification = verify(demo)
+        assert failed(verification) == ["certificate"]
+        assert "Expected each name once in an object of" in detail(verification, "certificate")
+
+    def test_what_the_run_says_of_itself(self, tmp_path):
+        demo = make(tmp_path / "demo", backend="gpu (H200)", self_test="rows bit-identical beside other rows")
+        assert detail(verify(demo), "self-test") == (
+            "By its own word the run computed on gpu (H200), and had tested: rows bit-identical beside other rows."
+        )
+
+    def test_a_large_delta_is_said(self, tmp_path):
+        demo = make(tmp_path / "demo", calibrate(PLAN, Budget(1.0, 1e-3)))
+        assert failed(verify(demo)) == []
+        assert "the guarantee of a record may fail altogether" in detail(verify(demo), "covered")
+        edit(demo, put("scope", value=SCOPE))
+        assert failed(verify(demo)) == ["events"]
+
+
+class TestHandover:
+    @pytest.fixture
+    def run(self, demo):
+        run = demo.with_name("demo.run")
+        run_all(run)
+        digest = hashlib.sha256((demo / "certificate.json").read_bytes()).hexdigest()
+        (run / "finished").write_text(f"{'0' * 64}\n{digest}\n")
+        return run
+
+    def test_the_certificate_that_was_handed_over(self, demo, run):
+        assert results(verify(demo))["handover"] is True
+        assert results(verify(demo, run))["handover"] is True
+        (run / "finished").unlink()
+        assert "handover" not in results(verify(demo))
+
+    def test_replaced_records_and_an_honest_hash_of_them(self, demo, run):
+        np.savez(demo / "synthetic.npz", X=np.zeros(6))
+        digest = hashlib.sha256((demo / "synthetic.npz").read_bytes()).hexdigest()
+        edit(demo, put("files", "synthetic.npz", value=digest))
+        verification = verify(demo)
+        assert failed(verification) == ["handover"]
+        assert detail(verification, "handover") == (
+            "The run handed over another certificate: the folder was changed since."
+        )
+
+    def test_a_later_set_from_the_same_releases(self, demo, run, tmp_path):
+        again = make(tmp_path / "again", date="2020-01-01")
+        verification = verify(again, run)
+        assert failed(verification) == []
+        assert results(verification)["handover"] is None
 
 
 OTHERS = [
@@ -305,38 +448,64 @@ OTHERS = [
     ({"seed": 1}, "seed"),
     ({"origin": "selected on digits"}, "origin"),
 ]
+IN_THE_LEDGER = [
+    *OTHERS,
+    ({"schema": FACTS | {"classes": list("abcdefghij")}}, "schema"),
+    ({"noise": "insecure: seeded noise"}, "noise"),
+]
 
 
 class TestRecipe:
-    def test_of_the_folder(self, demo):
-        (demo / "recipe.json").write_text(json.dumps(WHOLE))
-        verification = verify(demo)
-        assert failed(verification) == []
-        assert results(verification)["recipe"] is True
-
-    @pytest.mark.parametrize(("change", "name"), [*OTHERS, ({"fields": {"per_class": 5}}, "fields")])
+    @pytest.mark.parametrize(
+        ("change", "name"), [*OTHERS, ({"fields": {"per_class": 5}}, "fields"), ({"title": ""}, "title")]
+    )
     @pytest.mark.parametrize("schedule", [FULL, None], ids=["private", "without a guarantee"])
     def test_another_recipe_in_the_folder(self, tmp_path, schedule, change, name):
         demo = make(tmp_path / "demo", schedule)
-        (demo / "recipe.json").write_text(json.dumps(WHOLE | change))
+        honest = (demo / "recipe.json").read_text()
+        (demo / "recipe.json").write_text(json.dumps(RECIPE | change))
         verification = verify(demo)
-        assert failed(verification) == ["recipe"]
-        assert verification.checks[2].detail == f"recipe.json and the certificate differ in {name}."
-        (demo / "recipe.json").write_text(json.dumps({k: v for k, v in WHOLE.items() if k not in change}))
+        assert failed(verification) == ["files", "recipe"]
+        assert detail(verification, "recipe") == f"recipe.json and the certificate differ in {name}."
+        (demo / "recipe.json").write_text(json.dumps({k: v for k, v in RECIPE.items() if k not in change}))
+        assert failed(verify(demo)) == ["files", "recipe"]
+        (demo / "recipe.json").write_text(honest)
+        edit(demo, put("recipe", name, value=change[name]))
         assert failed(verify(demo)) == ["recipe"]
 
-    @pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000, '"\x00'])
+    @pytest.mark.parametrize(
+        "text", ["", "{", "[]", "null", "[" * 100_000, '"\x00', json.dumps(RECIPE)[:-1] + ', "seed": 0}']
+    )
     def test_what_is_no_recipe(self, demo, text):
         (demo / "recipe.json").write_text(text)
-        assert failed(verify(demo)) == ["recipe"]
+        assert failed(verify(demo)) == ["files", "recipe"]
 
-    @pytest.mark.parametrize(("change", "name"), OTHERS)
+    def test_no_recipe(self, demo):
+        (demo / "recipe.json").unlink()
+        verification = verify(demo)
+        assert failed(verification) == ["files", "recipe"]
+        assert "recipe.json is missing" in detail(verification, "files")
+        edit(demo, lambda certificate: certificate["files"].pop("recipe.json"))
+        assert "recipe.json is not listed" in detail(verify(demo), "files")
+
+    @pytest.mark.parametrize("name", ["title", "origin", "changed", "references"])
+    def test_what_the_method_does_not_say_of_itself(self, demo, name):
+        assert failed(verify(demo, recipe=RECIPE)) == []
+        verification = verify(demo, recipe=RECIPE | {name: "another"})
+        assert failed(verification) == ["origin"]
+        assert detail(verification, "origin") == f"The method states another {name} for these fields."
+        edit(demo, put("versions", "dpdistill", value="0.0.1"))
+        verification = verify(demo, recipe=RECIPE | {name: "another"})
+        assert failed(verification) == []
+        assert "it was made with dpdistill 0.0.1, so that decides nothing" in detail(verification, "origin")
+
+    @pytest.mark.parametrize(("change", "name"), IN_THE_LEDGER)
     @pytest.mark.parametrize("free", [None, {"per_class"}])
     def test_another_recipe_in_the_ledger(self, demo, change, name, free):
         run_all(demo.with_name("demo.run"), recipe=WHOLE | change)
         verification = verify(demo, free=free)
         assert failed(verification) == ["ledger"]
-        assert verification.checks[5].detail == f"The run's ledger has another recipe than the certificate: {name}."
+        assert detail(verification, "ledger") == f"The run's ledger has another recipe than the certificate: {name}."
 
     @pytest.mark.parametrize("fields", [{"per_class": 5}, {}, {"per_class": 10, "\x1b[2J\ud800": 1}])
     def test_other_fields_in_the_ledger(self, demo, fields):
@@ -347,14 +516,14 @@ class TestRecipe:
             verification = verify(demo, free=free)
             assert failed(verification) == (["ledger"] if passed is False else [])
             assert results(verification)["ledger"] is passed
-            assert ascii(changed)[1:-1] in verification.checks[5].detail
+            assert ascii(changed)[1:-1] in detail(verification, "ledger")
 
     @pytest.mark.parametrize("fields", [None, 3, [1]])
     def test_no_fields(self, demo, fields):
         run_all(demo.with_name("demo.run"), recipe=WHOLE | {"fields": fields})
         assert failed(verify(demo)) == ["ledger"]
         edit(demo, put("recipe", "fields", value=fields))
-        assert failed(verify(demo)) == ["ledger"]
+        assert failed(verify(demo)) == ["recipe", "ledger"]
 
 
 class TestLedger:

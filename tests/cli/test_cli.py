@@ -154,8 +154,8 @@ def test_the_certificate_says_what_was_asked(shared):
     assert certificate["claim"] == {"epsilon": 0.1, "delta": 1e-6}
     assert certificate["relation"] == "add-remove"
     assert certificate["noise"] == "operating-system entropy"
-    assert certificate["origin"] == "package default"
-    assert certificate["public_seed"] == recipe["seed"] == 7
+    assert certificate["recipe"] == recipe
+    assert (recipe["origin"], recipe["seed"]) == ("package default", 7)
     assert recipe["method"] == "ldpdc"
     assert recipe["fields"] == {"per_class": 10, "sampling_prob": 0.1, "count_coordinate": 0.1, "count_floor": 1.0}
 
@@ -239,7 +239,8 @@ def test_report_is_written_anew(shared):
 def test_verify_passes_and_fails(dos, tmp_path):
     out = succeeds("verify", dos)
     assert "FAIL" not in out
-    for name in ("certificate", "files", "noise", "events", "plan", "ledger", "epsilon", "epsilons", "groups"):
+    listed = ("certificate", "files", "recipe", "origin", "schema", "report", "handover", "noise", "slack")
+    for name in (*listed, "events", "plan", "ledger", "epsilon", "epsilons", "groups"):
         assert re.search(rf"^ok   {name}: ", out, re.M), out
     picture = dos / "images" / "3" / "001.png"
     content = picture.read_bytes()
@@ -273,6 +274,13 @@ def test_methods_lists_every_field():
 )
 def test_account(argv, expected):
     assert expected in succeeds("account", *argv)
+
+
+def test_a_large_delta_is_said_before_it_is_spent(tmp_path):
+    sentence = "the guarantee of a record may fail altogether; of 1,000 records that may be about one."
+    assert sentence in dpdistill("account", "--epsilon", "1", "--delta", "0.001")[2]
+    assert sentence in dpdistill("distill", "missing", "--out", tmp_path / "x", "--delta", "0.001")[2]
+    assert "records" not in dpdistill("account", "--epsilon", "1", "--delta", "0.0001")[2]
 
 
 def test_account_of_sampled_rounds():
@@ -673,6 +681,7 @@ WRONG = {
     "account no rounds": (["account", "--epsilon", "1", "--rounds", "0"], "rounds=0"),
     "account too often": (["account", "--epsilon", "1", "--sampling-prob", "1.5"], "sampling_prob=1.5"),
     "account never": (["account", "--epsilon", "1", "--sampling-prob", "0"], "sampling_prob=0"),
+    "delta 0.5": (["distill", "missing", *OUT, "--delta", "0.5"], "Expected delta=0.5 <= 0.01"),
     "account delta 2": (["account", "--epsilon", "1", "--delta", "2"], "delta=2"),
     "account a delta too small": (
         ["account", "--epsilon", "1", "--sampling-prob", "0.5", "--delta", "1e-300"],

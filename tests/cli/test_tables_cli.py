@@ -94,7 +94,7 @@ class TestCommands:
         assert "; a row stands for: patient; a person with k rows" in certificate["unit"]
         certified = certificate["files"]
         assert set(certified) == {
-            *("generator.npz", "schema.yaml", "synthetic.csv", "synthetic.npz", "synthetic.parquet")
+            *("generator.npz", "recipe.json", "schema.yaml", "synthetic.csv", "synthetic.npz", "synthetic.parquet")
         }
         assert "FAIL" not in succeeds("verify", "shared")
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from dpdistill.certificate.verify import verify
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
 from dpdistill.run.handover import owner_folder
+from dpdistill.verification import verify
 
 CHILD = Path(__file__).with_name("kill_child.py")
 ROUNDS = 4

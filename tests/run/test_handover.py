@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+
 import numpy as np
 import pytest
 
@@ -39,7 +42,7 @@ def test_what_a_killed_run_left_is_removed(result, tmp_path):
     partial = tmp_path / "x.partial"
     (partial / "images" / "a").mkdir(parents=True)
     (partial / "images" / "a" / "007.png").touch()
-    (partial / "certificate.json.new").touch()
+    (partial / ".certificate.json.part").touch()
     (partial / ".synthetic.npz.part").touch()
     result.save(tmp_path / "x")
     assert not partial.exists()
@@ -49,7 +52,7 @@ def test_what_a_killed_run_left_is_removed(result, tmp_path):
 def test_what_was_left_in_an_earlier_result_is_removed(result, tmp_path):
     folder = result.save(tmp_path / "x")
     before = sorted(folder.rglob("*"))
-    for name in (".synthetic.npz.part", "images/a/.009.png.part", ".report.html.123", "certificate.json.new"):
+    for name in (".synthetic.npz.part", "images/a/.009.png.part", ".report.html.part", ".certificate.json.part"):
         (folder / name).touch()
     result.save(folder, overwrite=True)
     assert sorted(folder.rglob("*")) == before
@@ -66,3 +69,24 @@ def test_a_result_is_in_the_way_unless_its_own_run_was_handing_it_over(result, t
             output_folder(folder)
     assert output_folder(folder, overwrite=True) == (folder, True)
     assert output_folder(tmp_path / "y") == (tmp_path / "y", False)
+
+
+def test_every_certificate_of_a_run_is_noted(result, tmp_path):
+    run = tmp_path / "x.run"
+    run.mkdir()
+    noted = []
+    for name in ("x", "y"):
+        folder = dataclasses.replace(result, run_dir=run).save(tmp_path / name)
+        noted.append(hashlib.sha256((folder / "certificate.json").read_bytes()).hexdigest())
+        assert (run / "finished").read_text().split() == noted
+    assert not (run / "handing-over").exists()
+
+
+def test_what_takes_the_place_of_a_runs_result_is_noted_beside_it(result, tmp_path):
+    (tmp_path / "x.run").mkdir()
+    folder = result.save(tmp_path / "x")
+    assert list((tmp_path / "x.run").iterdir()) == []
+    (tmp_path / "x.run" / "finished").write_text("0\n")
+    result.save(folder, overwrite=True)
+    digest = hashlib.sha256((folder / "certificate.json").read_bytes()).hexdigest()
+    assert (tmp_path / "x.run" / "finished").read_text() == f"0\n{digest}\n"

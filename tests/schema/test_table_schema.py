@@ -1,6 +1,7 @@
 """Rows of a table and what they are encoded as: by hand, there and back, and at the bounds."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -98,3 +99,27 @@ def test_facts_that_contradict_each_other(make, message):
     with pytest.raises(DataError) as error:
         make()
     assert message in str(error.value)
+
+
+FORMULAS = ["=cmd|'/c calc'!A0", "+1+cmd", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "-", "+x"]
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_what_a_spreadsheet_may_run_is_refused(text):
+    sentence = f"that no spreadsheet takes for a formula; got {re.escape(repr(text))}, which begins with"
+    age = Column("age", "integer", (0.0, 1.0))
+    with pytest.raises(DataError, match=f"Expected a category of column 'work' {sentence}"):
+        Column("work", "categorical", categories=("office", text))
+    with pytest.raises(DataError, match=f"Expected a column's name {sentence}"):
+        Column(text, "integer", (0.0, 1.0))
+    with pytest.raises(DataError, match=f"Expected the label's name {sentence}"):
+        TableSchema((age,), text, ("no", "yes"))
+    with pytest.raises(DataError, match=f"Expected a class {sentence}"):
+        TableSchema((age,), "ill", ("no", text))
+    # In the records a class may be called anything: what is written is its name.
+    assert TableSchema((age,), "ill", ("no", "yes"), (("no",), (text,))).label_values[1] == (text,)
+
+
+@pytest.mark.parametrize("text", ["-1", "+1", "-0.5", "-1e-9", "-inf", "<=50K", "a=b", "'=1"])
+def test_numbers_and_signs_inside_are_let_through(text):
+    assert Column("work", "categorical", categories=("office", text)).categories[1] == text

@@ -40,6 +40,9 @@ __all__ = [
 ]
 
 REPORTED_DELTAS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
+MAX_DELTA = 1e-2
+CAUTIOUS_DELTA = 1e-4
+_FAILS = "with probability up to delta the guarantee of a record may fail altogether"
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class Budget:
 
     Args:
         epsilon: > 0 and finite.
-        delta: in (0, 1); state it, never derive it from the number of records.
+        delta: in (0, 0.01]; state it, never derive it from the number of records.
         adjacency: "add-remove" (neighbours differ by one record more or less) or "replace-one".
 
     Raises:
@@ -65,7 +68,16 @@ class Budget:
         if self.epsilon == math.inf:
             raise ValueError("Expected a finite epsilon; got inf.")
         check_delta(self.delta)
+        if self.delta > MAX_DELTA:
+            raise ValueError(f"Expected delta={self.delta:g} <= {MAX_DELTA:g}: {_FAILS}.")
         sensitivity_factor(self.adjacency)
+
+    @property
+    def caution(self) -> str | None:
+        """What a large delta means, in a sentence; None for a delta that needs none."""
+        if self.delta <= CAUTIOUS_DELTA:
+            return None
+        return f"delta = {self.delta:g} is large: {_FAILS}; of {1 / self.delta:,.0f} records that may be about one."
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from dpdistill.data.save import write_atomically
+from dpdistill.data.atomic import write_atomically
 from dpdistill.schema import DataError
 
 NOTICE = (

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-import os
 import platform
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
 from datetime import date as Date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,17 +15,19 @@ from dp_accounting.dp_event import DpEvent, GaussianDpEvent, MixtureOfGaussiansD
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 from scipy.stats import binom
 
-from dpdistill.accounting.schedule import Schedule, gaussian_epsilon
+from dpdistill.accounting.schedule import Budget, Schedule, gaussian_epsilon
+from dpdistill.data.atomic import write_atomically
+from dpdistill.data.folder import CERTIFICATE, RECIPE, SYNTHETIC, hash_files, read_object
 from dpdistill.query import Event
-from dpdistill.schema import AnySchema
+from dpdistill.schema import AnySchema, DataError
 
-FORMAT = 1
-CERTIFICATE = "certificate.json"
+FORMAT = 2
 SYSTEM_NOISE = "operating-system entropy"
 SEEDED_NOISE = "insecure: seeded noise"
 NO_NOISE = "none"
 INFINITE = "infinite: no privacy guarantee"
 GROUP_ROWS = (2, 5)
+NOT_STATED = "not stated"
 
 SCOPE = (
     "epsilon covers the releases listed in this certificate. It does not cover: choosing the recipe on these records,"
@@ -39,36 +37,12 @@ NO_SCOPE = (
     "epsilon is infinite: the releases behind these files carry no noise, and nothing here limits what they reveal"
     " about a record."
 )
-_FILES = (
-    *("synthetic.npz", "training.npz", "classifier.npz", "generator.npz", "synthetic.png"),
-    *("synthetic.csv", "synthetic.parquet", "schema.yaml"),
-)
-_PICTURE = re.compile(r"\d{3,}\.png")
-_PACKAGES = ("dpdistill", "jax", "numpy", "scipy", "dp-accounting")
+_PACKAGES = ("dpdistill", "jax", "numpy", "scipy", "dp-accounting", "pillow", "jinja2")
 _ORIGINS = ("package default", "selected on ", "caller changed ")
 
 
 class CertificateError(ValueError):
     """A certificate that cannot be written or read; its text is one sentence."""
-
-
-@dataclass(frozen=True)
-class PublicData:
-    """Data a run used as public.
-
-    Args:
-        sha256: SHA-256 of its bytes, 64 hexadecimal digits.
-        statement: by whose word it is public, for example "the caller says it is public".
-    """
-
-    sha256: str
-    statement: str
-
-    def __post_init__(self) -> None:
-        if len(self.sha256) != 64 or set(self.sha256) - set("0123456789abcdef"):
-            raise CertificateError(f"Expected a SHA-256 of 64 hexadecimal digits; got {self.sha256!r}.")
-        if not self.statement:
-            raise CertificateError("Expected a statement by whose word the public data is public; got none.")
 
 
 def group_epsilon(schedule: Schedule, rows: int, delta: float) -> float | None:
@@ -131,22 +105,11 @@ def unit(adjacency: str, schema: Mapping[str, Any]) -> str:
     return f"one row ({change});{stands_for} a person with k rows has k times mu: see groups"
 
 
-def hash_files(folder: str | Path) -> dict[str, str]:
-    """SHA-256 of the files that a run writes and that were computed from its releases.
-
-    They are those of _FILES, and images/*/000.png. Any other file in the folder is the owner's, and no certificate
-    speaks of it.
-
-    Args:
-        folder: the folder that may be shared.
-
-    Returns:
-        Digest by file name, relative to the folder, sorted.
-    """
-    folder = Path(folder)
-    pictures = (path for path in folder.glob("images/*/*.png") if _PICTURE.fullmatch(path.name))
-    paths = sorted(path for path in (*map(folder.joinpath, _FILES), *pictures) if path.is_file())
-    return {path.relative_to(folder).as_posix(): _sha256(path) for path in paths}
+def scope(budget: Budget | None) -> str:
+    """What epsilon covers and what it does not, in words; None without a guarantee."""
+    if budget is None:
+        return NO_SCOPE
+    return SCOPE if budget.caution is None else f"{SCOPE} {budget.caution}"
 
 
 def build_certificate(
@@ -154,59 +117,59 @@ def build_certificate(
     *,
     schedule: Schedule | None,
     recipe: dict,
-    origin: str,
     schema: AnySchema,
-    public_seed: int,
     noise: str = SYSTEM_NOISE,
     slack: str | None = None,
-    public_data: Sequence[PublicData] = (),
+    backend: str = NOT_STATED,
+    self_test: str = NOT_STATED,
     date: str | None = None,
 ) -> dict:
     """The certificate of a finished run. It holds functions of releases and public facts only.
 
     Args:
-        folder: the folder that may be shared, with the synthetic files in it.
+        folder: the folder that may be shared, with all files but certificate and report in it.
         schedule: what was paid; None for a run without a privacy guarantee.
-        recipe: name of the method and its fields, JSON-able.
-        origin: "package default", "selected on ..." or "caller changed ...".
+        recipe: what recipe.json holds: method, fields, seed, and its origin: "package default", "selected on ..." or
+            "caller changed ...".
         schema: the public facts of the data set.
-        public_seed: seed of everything that is not noise.
         noise: SYSTEM_NOISE, or SEEDED_NOISE for noise that was not secret; NO_NOISE goes with schedule=None.
         slack: what a linear query rounds away, in words, or None.
-        public_data: data used as public.
+        backend: what the releases were computed on, in words.
+        self_test: what the run had checked before its first release, in words.
         date: ISO date without a time of day; today by default.
 
     Returns:
         The certificate, JSON-able.
 
     Raises:
-        CertificateError: a noise kind, origin or date of another form, or no synthetic.npz in the folder.
+        CertificateError: a noise kind, origin or date of another form, or no synthetic.npz or recipe.json.
     """
     noise = NO_NOISE if schedule is None else noise
     if noise not in ((NO_NOISE,) if schedule is None else (SYSTEM_NOISE, SEEDED_NOISE)):
         raise CertificateError(f"Expected noise {SYSTEM_NOISE!r} or {SEEDED_NOISE!r}; got {noise!r}.")
-    if not origin.startswith(_ORIGINS):
+    origin = recipe.get("origin")
+    if not isinstance(origin, str) or not origin.startswith(_ORIGINS):
         raise CertificateError(
             f"Expected an origin 'package default', 'selected on ...' or 'caller changed ...'; got {origin!r}."
         )
     files = hash_files(folder)
-    if "synthetic.npz" not in files:
-        raise CertificateError(f"Expected synthetic.npz in {folder}.")
+    for name in (SYNTHETIC, RECIPE):
+        if name not in files:
+            raise CertificateError(f"Expected {name} in {folder}.")
     facts = json.loads(json.dumps(schema.to_json()))
     return {
         "format": FORMAT,
         **(no_claim() if schedule is None else _claim(schedule, facts)),
         "noise": noise,
         "slack": slack,
+        "backend": backend,
+        "self_test": self_test,
         "recipe": recipe,
-        "origin": origin,
-        "public_seed": int(public_seed),
         "schema": facts,
-        "public_data": [asdict(data) for data in public_data],
-        "versions": _versions(),
+        "versions": versions(),
         "files": files,
         "date": _day(date),
-        "scope": NO_SCOPE if schedule is None else SCOPE,
+        "scope": scope(None if schedule is None else schedule.budget),
     }
 
 
@@ -259,9 +222,7 @@ def write_certificate(folder: str | Path, certificate: dict) -> Path:
         text = json.dumps(certificate, indent=2, allow_nan=False, ensure_ascii=False)
     except (TypeError, ValueError):
         raise CertificateError("The certificate cannot be written as JSON.") from None
-    aside = path.with_suffix(".json.new")
-    aside.write_text(text + "\n", encoding="utf-8")
-    os.replace(aside, path)
+    write_atomically(path, lambda file: file.write(f"{text}\n".encode()))
     return path
 
 
@@ -277,31 +238,21 @@ def read_certificate(folder: str | Path) -> dict:
     Raises:
         CertificateError: it is not there, or is not a JSON object.
     """
-    path = Path(folder) / CERTIFICATE
     try:
-        certificate = json.loads(path.read_text(encoding="utf-8"))
-    except OSError:
-        raise CertificateError(f"There is no {CERTIFICATE} in {folder}.") from None
-    except (ValueError, RecursionError):
-        raise CertificateError(f"{path} is not JSON.") from None
-    if not isinstance(certificate, dict):
-        raise CertificateError(f"Expected a JSON object in {path}.")
-    return certificate
+        return read_object(Path(folder) / CERTIFICATE)
+    except DataError as error:
+        raise CertificateError(str(error)) from None
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version()}
+def versions() -> dict[str, str]:
+    """The packages that a run and its page depend on."""
+    found = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
-            versions[package] = version(package)
+            found[package] = version(package)
         except PackageNotFoundError:
-            versions[package] = "not installed"
-    return versions
+            found[package] = "not installed"
+    return found
 
 
 def _day(date: str | None) -> str:

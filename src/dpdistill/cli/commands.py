@@ -107,6 +107,7 @@ def distill(
     else:
         recipe = build(method or ("dos" if schema is None else "dp-merf"), settings, per_class=per_class)
     path, replace = output_folder(to, overwrite)
+    _caution(None if non_private else budget)
     if data is None:
         assert from_ is not None
         with Bar() as bar:
@@ -139,6 +140,12 @@ def distill(
     say(f"{path}: epsilon = {b.epsilon:.10g} at delta = {b.delta:.10g} ({b.adjacency}).")
     kept = f"keep {result.run_dir.name} to yourself" if result.run_dir else "its releases had been paid for"
     say(f"{path.name} may be shared; {kept}.")
+
+
+def _caution(budget: Any) -> None:
+    """What a large delta means is said before it is spent."""
+    if budget is not None and budget.caution is not None:
+        err.print(plain(budget.caution), markup=False)
 
 
 def _load_table(data: str, schema: str, strict: bool) -> Any:
@@ -208,11 +215,12 @@ def evaluate(
 
 
 def _include(folder: str, scores: dict) -> None:
-    from dpdistill.data.save import write_atomically
+    from dpdistill.data.atomic import write_atomically
+    from dpdistill.data.folder import SCORES
     from dpdistill.report import write_report
 
     text = json.dumps(scores, indent=2) + "\n"
-    write_atomically(Path(folder) / "scores.json", lambda file: file.write(text.encode()))
+    write_atomically(Path(folder) / SCORES, lambda file: file.write(text.encode()))
     write_report(folder)
 
 
@@ -281,13 +289,11 @@ def verify(
     folder: Folder,
     run: Annotated[str | None, typer.Option(help="The owner's folder of the run; DIR.run if it is there.")] = None,
 ) -> None:
-    """Re-check a certificate: arithmetic, plan, ledger and files. Exit code 1 if a check fails."""
-    from dpdistill.certificate.verify import verify as check
-    from dpdistill.cli.recipes import plan_and_free
+    """Re-check a shared folder: every file, the recipe, arithmetic, plan and ledger. Exit code 1 if a check fails."""
+    from dpdistill import verification
 
     with working("checking"):
-        plan, free = plan_and_free(folder)
-        result = check(folder, plan, run, free)
+        result = verification.verify(folder, run)
     for item in result.checks:
         mark, style = {True: ("ok", "green"), False: ("FAIL", "bold red"), None: ("", None)}[item.passed]
         out.print(f"{mark:5}", style=style, end="", markup=False)
@@ -335,6 +341,7 @@ def account(
     else:
         assert noise_multiplier is not None
         schedule = Schedule((stage,), (noise_multiplier,), Budget(1.0, delta, adjacency))  # type: ignore[arg-type]
+    _caution(schedule.budget)
     epsilons, sigma = schedule.epsilons(), schedule.noise_multipliers[0]
     releases = "1 release" if rounds == 1 else f"{rounds} releases"
     say(f"noise_multiplier = {sigma:.6g} for {releases} at sampling_prob = {sampling_prob:g}, {adjacency}")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from dpdistill.certificate.build import CertificateError, read_certificate
+from dpdistill.data.folder import RECIPE, read_object
 from dpdistill.encode.mirror import Mirrored
 from dpdistill.encode.networks import LeNet
 from dpdistill.encode.perceptual import Perceptual
@@ -185,29 +184,18 @@ def _part(field: str, example: Any, value: Any) -> Any:
     return value
 
 
-def plan_and_free(folder: str) -> tuple[Any, Any]:
-    """(plan, fields that may change with --from) of the certificate's recipe, from the method itself; else Nones."""
-    try:
-        recipe = read_certificate(folder)["recipe"]
-        fields = fields_of(recipe["method"])
-        plan = from_fields(recipe["method"], recipe["fields"]).plan()
-    except (CertificateError, DataError, KeyError, TypeError, AttributeError):
-        return None, None
-    return plan, {name for name, field in fields.items() if field.metadata["finish"]}
-
-
 def kernel_in(folder: str) -> tuple[Any, float] | None:
     """Kernel and ridge of the recipe in a folder; None where there is no recipe, or it names no kernel.
 
     Raises:
         DataError: a recipe that cannot be read, or an unknown kernel.
     """
-    path = Path(folder) / "recipe.json"
-    try:
-        fields = dict(json.loads(path.read_text(encoding="utf-8"))["fields"])
-    except FileNotFoundError:
+    path = Path(folder) / RECIPE
+    if not path.exists():
         return None
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+    try:
+        fields = dict(read_object(path)["fields"])
+    except (ValueError, TypeError, KeyError):
         raise DataError(f"{path} is not a recipe that can be read.") from None
     if "kernel" not in fields:
         return None

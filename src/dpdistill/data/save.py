@@ -5,22 +5,34 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 
-from dpdistill.data.files import reading, require_file, show
-from dpdistill.data.images import npz
+from dpdistill.data.atomic import write_atomically, writing
+from dpdistill.data.files import reading, show
+from dpdistill.data.folder import (
+    CERTIFICATE,
+    CLASSIFIER,
+    CSV,
+    GENERATOR,
+    GRID,
+    IMAGES,
+    PARQUET,
+    RECIPE,
+    SCHEMA,
+    SYNTHETIC,
+    TRAINING,
+    is_listed,
+    read_arrays,
+    read_labelled,
+)
 from dpdistill.data.images.pictures import draw_grid, to_picture
 from dpdistill.method import Distilled
-from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
+from dpdistill.schema import AnySchema, DataError, TableSchema
 
-OWN_FILES = ("recipe.json", "certificate.json")
-TABLE_FILES = ("synthetic.csv", "synthetic.parquet", "schema.yaml")
 Labelled = tuple[np.ndarray, np.ndarray]
 
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
@@ -56,7 +68,7 @@ def check_output(folder: str | os.PathLike, overwrite: bool = False) -> Path:
         names = os.listdir(path) if existing == path else []
     if names and not overwrite:
         raise DataError(f"{show(path)} is not empty: choose another folder, or pass --overwrite.")
-    if names and not any((path / name).is_file() for name in OWN_FILES):
+    if names and not any((path / name).is_file() for name in (RECIPE, CERTIFICATE)):
         raise DataError(f"{show(path)} holds files that are not an earlier result: --overwrite refuses to touch them.")
     return path
 
@@ -94,21 +106,16 @@ def write_distilled(folder: str | os.PathLike, distilled: Distilled) -> None:
         classifier = {"classifier": _checked_columns("classifier", distilled.classifier, None, classes)}
     if distilled.generator is not None:
         generator = distilled.generator.to_arrays()
-    contents = {
-        "synthetic.npz": synthetic,
-        "training.npz": training,
-        "classifier.npz": classifier,
-        "generator.npz": generator,
-    }
+    contents = {SYNTHETIC: synthetic, TRAINING: training, CLASSIFIER: classifier, GENERATOR: generator}
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
-        _remove_pictures(path / "images")
+        _remove_pictures(path)
         for name, arrays in contents.items():
             if arrays is None:
                 (path / name).unlink(missing_ok=True)
             else:
                 _write_npz(path / name, arrays)
-        for name in (*TABLE_FILES, "synthetic.png"):
+        for name in (CSV, PARQUET, SCHEMA, GRID):
             (path / name).unlink(missing_ok=True)
         if isinstance(schema, TableSchema):
             _write_table(path, X, y, schema)
@@ -121,18 +128,18 @@ def _write_table(path: Path, X: np.ndarray, y: np.ndarray, schema: TableSchema) 
     from dpdistill.data.tables.schema_file import TableFile, write_schema
 
     write_table(path, schema.from_unit(X), y, schema)
-    write_schema(path / "schema.yaml", TableFile(schema, reviewed=True))
+    write_schema(path / SCHEMA, TableFile(schema, reviewed=True))
 
 
 def _write_pictures(path: Path, X: np.ndarray, y: np.ndarray, classes: tuple[str, ...]) -> None:
     grid = draw_grid(X, y, classes)
-    write_atomically(path / "synthetic.png", lambda file: grid.save(file, "PNG"))
+    write_atomically(path / GRID, lambda file: grid.save(file, "PNG"))
     for k, name in enumerate(folder_names(classes)):
         rows = np.flatnonzero(y == k)
         for i, row in enumerate(rows):
-            (path / "images" / name).mkdir(parents=True, exist_ok=True)
+            (path / IMAGES / name).mkdir(parents=True, exist_ok=True)
             picture = to_picture(X[row])
-            write_atomically(path / "images" / name / f"{i:03d}.png", lambda file, p=picture: p.save(file, "PNG"))
+            write_atomically(path / IMAGES / name / f"{i:03d}.png", lambda file, p=picture: p.save(file, "PNG"))
 
 
 def read_distilled(folder: str | os.PathLike) -> Distilled:
@@ -145,17 +152,18 @@ def read_distilled(folder: str | os.PathLike) -> Distilled:
     with reading(path):
         if not path.is_dir():
             raise DataError(f"{show(path)} is not a folder with a synthetic set.")
-        X, y, schema = _read_labelled(path / "synthetic.npz")
-        targets, classifier, training = _read_array(path / "synthetic.npz", "targets"), None, None
-        if (path / "training.npz").exists():
-            X_training, y_training, other = _read_labelled(path / "training.npz")
+        X, y, schema, arrays = read_labelled(path / SYNTHETIC)
+        X, y = _in_unit(X, y, schema)
+        targets, classifier, training = arrays.get("targets"), None, None
+        if (path / TRAINING).exists():
+            X_training, y_training, other, _ = read_labelled(path / TRAINING)
             if other != schema:
-                raise DataError(f"{show(path)} has a training.npz that does not belong to its synthetic.npz.")
-            training = X_training, y_training
-        if (path / "classifier.npz").exists():
-            classifier = _read_array(path / "classifier.npz", "classifier")
+                raise DataError(f"{show(path)} has a {TRAINING} that does not belong to its {SYNTHETIC}.")
+            training = _in_unit(X_training, y_training, schema)
+        if (path / CLASSIFIER).exists():
+            classifier = read_arrays(path / CLASSIFIER).get("classifier")
             if classifier is None:
-                raise DataError(f"{show(path / 'classifier.npz')} has no array 'classifier'.")
+                raise DataError(f"{show(path / CLASSIFIER)} has no array 'classifier'.")
     if targets is not None:
         targets = _checked_columns("targets", targets, len(X), len(schema.classes))
     if classifier is not None:
@@ -169,22 +177,17 @@ def read_generator(folder: str | os.PathLike) -> dict[str, np.ndarray]:
     Raises:
         DataError: the folder has none, or it is damaged.
     """
-    path = Path(folder) / "generator.npz"
-    with reading(path):
-        if not path.is_file():
-            raise DataError(f"{show(folder)} has no generator: its records are all there are.")
-        with npz.open_archive(path) as archive:
-            names = [name for name in archive.namelist() if name.endswith(".npy")]
-            return {name.removesuffix(".npy"): npz.read_member(path, archive, name) for name in names}
+    path = Path(folder) / GENERATOR
+    if not path.is_file():
+        raise DataError(f"{show(folder)} has no generator: its records are all there are.")
+    return read_arrays(path)
 
 
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """What cannot be written is said in one sentence."""
-    try:
-        yield
-    except OSError as error:
-        raise DataError(f"{show(path)} cannot be written: {error.strerror or 'input/output error'}.") from None
+def _in_unit(X: np.ndarray, y: np.ndarray, schema: AnySchema) -> Labelled:
+    """Stored records in [-1, 1]."""
+    X = np.clip(X, -1.0, 1.0) if isinstance(schema, TableSchema) else schema.to_unit(X)
+    X, y = _checked(X, y, schema)
+    return X, y.astype(np.int32)
 
 
 def _checked(X: np.ndarray, y: np.ndarray, schema: AnySchema) -> Labelled:
@@ -201,6 +204,8 @@ def _checked(X: np.ndarray, y: np.ndarray, schema: AnySchema) -> Labelled:
 
 def _checked_columns(name: str, M: np.ndarray, rows: int | None, classes: int) -> np.ndarray:
     """A finite matrix with a column a class, float32; any number of rows but 0 where none is stated."""
+    if np.asarray(M).dtype.kind not in "uif":
+        raise DataError(f"Expected {name} of numbers; got {np.asarray(M).dtype}.")
     with np.errstate(over="ignore"):
         M = np.array(M, np.float32)
     if M.ndim != 2 or M.shape != (rows or max(1, len(M)), classes):
@@ -208,17 +213,6 @@ def _checked_columns(name: str, M: np.ndarray, rows: int | None, classes: int) -
     if not np.isfinite(M).all():
         raise DataError(f"Expected finite {name}; got NaN or infinity.")
     return M
-
-
-def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Writes a file under another name beside it, then renames it."""
-    unfinished = path.with_name(f".{path.name}.part")
-    try:
-        with unfinished.open("wb") as file:
-            write(file)
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def _arrays(X: np.ndarray, y: np.ndarray, schema: AnySchema) -> dict[str, np.ndarray]:
@@ -245,55 +239,13 @@ def _write_npz(path: Path, arrays: dict[str, np.ndarray]) -> None:
     write_atomically(path, write)
 
 
-def _read_array(path: Path, name: str) -> np.ndarray | None:
-    """An array of numbers in a .npz file; None if there is none of that name."""
-    with npz.open_archive(path) as archive:
-        if f"{name}.npy" not in archive.namelist():
-            return None
-        array = npz.read_member(path, archive, f"{name}.npy")
-    if array.dtype.kind not in "uif":
-        raise DataError(f"{show(path)} has an array {name!r} that is not of numbers.")
-    return array
-
-
-def _read_labelled(path: Path) -> tuple[np.ndarray, np.ndarray, AnySchema]:
-    require_file(path)
-    if (table := _read_table(path)) is not None:
-        return table
-    raw = npz.load_file(path, "train")
-    X, y = raw.X, raw.y
-    if raw.classes is None or raw.bounds is None or X.ndim != 4 or X.dtype.kind not in "uif":
-        raise DataError(f"{show(path)} is not a synthetic set of this program: it lacks X, y, classes or bounds.")
-    if y.shape != X.shape[:1] or y.dtype.kind not in "ui":
-        raise DataError(f"{show(path)} has labels that do not belong to its records.")
-    h, w, c = X.shape[1:]
-    schema = Schema((h, w, c), raw.bounds, raw.classes)
-    X, y = _checked(schema.to_unit(np.asarray(X)), y, schema)
-    return X, y.astype(np.int32), schema
-
-
-def _read_table(path: Path) -> tuple[np.ndarray, np.ndarray, TableSchema] | None:
-    """Encoded rows, labels and schema; None for a file that states no schema."""
-    with npz.open_archive(path) as archive:
-        if "schema.npy" not in archive.namelist():
-            return None
-        X, y, text = (npz.read_member(path, archive, f"{name}.npy") for name in ("X", "y", "schema"))
-    try:
-        schema = TableSchema.from_json(json.loads(str(text)))
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise DataError(f"{show(path)} states a schema that cannot be read.") from None
-    if X.dtype.kind not in "uif" or y.dtype.kind not in "ui":
-        raise DataError(f"{show(path)} has rows or labels that are not numbers.")
-    X, y = _checked(X, y, schema)
-    return np.clip(X, -1.0, 1.0), y.astype(np.int32), schema
-
-
-def _remove_pictures(images: Path) -> None:
+def _remove_pictures(path: Path) -> None:
+    images = path / IMAGES
     if not images.is_dir() or images.is_symlink():
         return
     for folder in sorted(p for p in images.iterdir() if p.is_dir() and not p.is_symlink()):
         for file in sorted(folder.iterdir()):
-            if re.fullmatch(r"\d{3,}\.png", file.name):
+            if is_listed(file.relative_to(path).as_posix()):
                 file.unlink()
         if not any(folder.iterdir()):
             folder.rmdir()

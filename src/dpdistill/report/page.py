@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from dpdistill.data.atomic import write_atomically
+from dpdistill.data.folder import REPORT
 from dpdistill.report import recipe, words
 from dpdistill.report.charts import curve
 from dpdistill.report.folder import Folder, read_folder
@@ -15,8 +16,6 @@ from dpdistill.report.guarantee import mapping, read_guarantee
 from dpdistill.report.pictures import shown_images
 from dpdistill.report.tables import marginals, shown_rows, unit
 from dpdistill.schema import TableSchema
-
-REPORT = "report.html"
 
 
 def write_report(folder: Path | str) -> Path:
@@ -33,9 +32,7 @@ def write_report(folder: Path | str) -> Path:
     """
     path = Path(folder) / REPORT
     page = render_report(read_folder(folder)).encode()
-    partial = path.with_name(f".{REPORT}.{os.getpid()}")
-    partial.write_bytes(page)
-    os.replace(partial, path)
+    write_atomically(path, lambda file: file.write(page))
     return path
 
 

@@ -12,10 +12,11 @@ import jax
 import numpy as np
 
 from dpdistill.accounting.schedule import Budget, Schedule, calibrate
-from dpdistill.certificate.build import NO_NOISE, build_certificate, write_certificate
+from dpdistill.certificate.build import NO_NOISE, NOT_STATED, build_certificate, write_certificate
 from dpdistill.data import check_output, write_distilled
+from dpdistill.data.atomic import write_atomically
+from dpdistill.data.folder import RECIPE, UNLISTED
 from dpdistill.data.records import Records
-from dpdistill.data.save import write_atomically
 from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
@@ -24,6 +25,7 @@ from dpdistill.private.checks import check_query
 from dpdistill.private.curator import Curator
 from dpdistill.private.linear import SLACK_TEXT
 from dpdistill.private.noise import Entropy, SystemEntropy
+from dpdistill.private.self_test import PASSED
 from dpdistill.query import LinearQuery, Query
 from dpdistill.report import write_report
 from dpdistill.run import handover
@@ -45,6 +47,8 @@ class Result:
         noise: where the noise came from; None without noise.
         run_dir: the owner's folder of the run, or None.
         slack: what its queries round away, in words; None if nothing.
+        backend: what the releases were computed on, in words.
+        self_test: what was checked before the first release, in words.
     """
 
     distilled: Distilled
@@ -53,6 +57,8 @@ class Result:
     noise: str | None
     run_dir: Path | None = None
     slack: str | None = None
+    backend: str = NOT_STATED
+    self_test: str = NOT_STATED
 
     @property
     def X(self) -> np.ndarray:
@@ -81,28 +87,25 @@ class Result:
         """
         path = check_output(folder, overwrite)
         target = handover.start(path)
-        for stale in ("certificate.json", "scores.json", "report.html"):
+        for stale in UNLISTED:
             (target / stale).unlink(missing_ok=True)
         write_distilled(target, self.distilled)
         text = json.dumps(self.recipe, indent=2) + "\n"
-        write_atomically(target / "recipe.json", lambda file: file.write(text.encode()))
-        write_certificate(target, self._certificate(target))
+        write_atomically(target / RECIPE, lambda file: file.write(text.encode()))
+        certificate = build_certificate(
+            target,
+            schedule=self.schedule,
+            recipe=self.recipe,
+            schema=self.distilled.schema,
+            noise=self.noise or NO_NOISE,
+            slack=self.slack,
+            backend=self.backend,
+            self_test=self.self_test,
+        )
+        write_certificate(target, certificate)
         write_report(target)
         handover.hand_over(target, path, self.run_dir)
         return path
-
-    def _certificate(self, folder: Path) -> dict:
-        recipe = {"method": self.recipe["method"], "fields": self.recipe["fields"]}
-        return build_certificate(
-            folder,
-            schedule=self.schedule,
-            recipe=recipe,
-            origin=self.recipe["origin"],
-            schema=self.distilled.schema,
-            public_seed=self.recipe["seed"],
-            noise=self.noise or NO_NOISE,
-            slack=self.slack,
-        )
 
 
 def distill(
@@ -167,7 +170,7 @@ def distill(
         store = Store(folder, run_ledger.run_id, run_ledger)
         state = run_rounds(method, curator, store, schedule.rounds, seed, records.schema, progress)
     distilled = method.finish(state, records.schema, progress)
-    return Result(distilled, recipe, schedule, curator.noise_kind, folder, slack_of(query))
+    return Result(distilled, recipe, schedule, curator.noise_kind, folder, slack_of(query), backend(), PASSED)
 
 
 def distill_without_privacy(
@@ -188,7 +191,8 @@ def distill_without_privacy(
     probs = [stage.sampling_prob for stage in method.plan() for _ in range(stage.rounds)]
     curator = NonPrivateCurator(records, probs, seed)
     state = run_rounds(method, curator, Store(None), len(probs), seed, records.schema, progress)
-    return Result(method.finish(state, records.schema, progress), recipe_of(method, seed), None, None)
+    distilled = method.finish(state, records.schema, progress)
+    return Result(distilled, recipe_of(method, seed), None, None, backend=backend())
 
 
 def finish_again(
@@ -240,3 +244,9 @@ def run_rounds(
 def slack_of(query: Query) -> str | None:
     """What a certificate says of a run's arithmetic, from its first query: a method's queries are all of one kind."""
     return SLACK_TEXT if isinstance(query, LinearQuery) else None
+
+
+def backend() -> str:
+    """What this process computes on, in words: "cpu", "gpu (NVIDIA H200)"."""
+    name, kind = jax.default_backend(), jax.devices()[0].device_kind
+    return name if kind == name else f"{name} ({kind})"

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from pathlib import Path
 
-from dpdistill.certificate.build import CERTIFICATE
 from dpdistill.data import check_output
+from dpdistill.data.atomic import remove_unfinished
+from dpdistill.data.folder import CERTIFICATE, FINISHED, IMAGES, LISTED, UNLISTED, owner_folder, sha256
 from dpdistill.run.store import write_synced
 from dpdistill.schema import DataError
 
-FINISHED = "finished"
 _HANDING_OVER = "handing-over"
-_WRITTEN = {
-    *("synthetic.npz", "training.npz", "classifier.npz", "generator.npz", "synthetic.png", "images"),
-    *("synthetic.csv", "synthetic.parquet", "schema.yaml"),
-    *("recipe.json", CERTIFICATE, "report.html"),
-}
-
-
-def owner_folder(folder: Path) -> Path:
-    """The owner's folder of the run whose result is in a folder: beside it, DIR.run."""
-    return folder.with_name(folder.name + ".run")
 
 
 def output_folder(folder: str | os.PathLike, overwrite: bool = False) -> tuple[Path, bool]:
@@ -46,8 +35,7 @@ def output_folder(folder: str | os.PathLike, overwrite: bool = False) -> tuple[P
 def start(path: Path) -> Path:
     """Where to write: beside a new folder, in place of an earlier result."""
     if path.exists() and any(path.iterdir()):
-        for left in (*path.rglob(".*.part"), *path.glob(".report.html.*"), *path.glob(f"{CERTIFICATE}.new")):
-            left.unlink()
+        remove_unfinished(path)
         return path
     target = path.with_name(path.name + ".partial")
     if target.exists():
@@ -56,33 +44,41 @@ def start(path: Path) -> Path:
 
 
 def hand_over(target: Path, path: Path, run_dir: Path | None) -> None:
-    """Give what was written its name, and note in the owner's folder that the run is finished."""
-    if run_dir is not None:
-        write_synced(run_dir / _HANDING_OVER, _digest(target))
+    """Give what was written its name, and note its certificate in the owner's folder, where the run is finished now.
+
+    The note, a SHA-256 a line, is of every result that the run has handed over. A result from elsewhere that takes the
+    place of a run's own is noted there too.
+    """
+    owners = set() if run_dir is None else {run_dir.resolve()}
+    if (owner_folder(path) / FINISHED).exists():
+        owners.add(owner_folder(path))
+    for owner in owners:
+        earlier = (owner / FINISHED).read_bytes() if (owner / FINISHED).exists() else b""
+        write_synced(owner / _HANDING_OVER, earlier + _note(target))
     if target != path:
         if path.exists():
             path.rmdir()
         os.replace(target, path)
-    if run_dir is not None:
-        os.replace(run_dir / _HANDING_OVER, run_dir / FINISHED)
+    for owner in owners:
+        os.replace(owner / _HANDING_OVER, owner / FINISHED)
 
 
 def _handed_over(folder: str | os.PathLike) -> bool:
     """The folder holds the very result that the run beside it was handing over when it was killed."""
     try:
         path = Path(folder).resolve()
-        return (owner_folder(path) / _HANDING_OVER).read_bytes() == _digest(path)
+        return (owner_folder(path) / _HANDING_OVER).read_bytes().endswith(_note(path))
     except (OSError, RuntimeError, ValueError):
         return False
 
 
-def _digest(folder: Path) -> bytes:
-    return hashlib.sha256((folder / CERTIFICATE).read_bytes()).hexdigest().encode()
+def _note(folder: Path) -> bytes:
+    return f"{sha256(folder / CERTIFICATE)}\n".encode()
 
 
 def _remove(partial: Path) -> None:
     """Remove what a killed run left, and nothing else."""
-    names = [name for name in os.listdir(partial) if not name.startswith(".")] if partial.is_dir() else [""]
-    if any(name.removesuffix(".new") not in _WRITTEN for name in names):
+    names = {name for name in os.listdir(partial) if not name.startswith(".")} if partial.is_dir() else {""}
+    if names - {*LISTED, *UNLISTED, IMAGES}:
         raise DataError(f"{partial} is in the way: move it, then give the same command again.")
     shutil.rmtree(partial)

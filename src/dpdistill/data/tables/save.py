@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpdistill.data.atomic import write_atomically, writing
 from dpdistill.data.files import show
-from dpdistill.data.save import write_atomically, writing
+from dpdistill.data.folder import CSV, PARQUET
 from dpdistill.schema import Column, DataError, TableSchema
 
 if TYPE_CHECKING:
     import pandas as pd
-
-CSV, PARQUET = "synthetic.csv", "synthetic.parquet"
 
 
 def to_frame(X: np.ndarray, y: np.ndarray, schema: TableSchema) -> pd.DataFrame:

@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import yaml
 from pydantic import Discriminator, StrictBool, Tag
 
+from dpdistill.data.atomic import write_atomically, writing
 from dpdistill.data.files import reading, require_file, show
 from dpdistill.data.options import parse_classes
-from dpdistill.data.save import write_atomically, writing
 from dpdistill.data.tables.source import CsvFormat
 from dpdistill.schema import Column, DataError, TableSchema
 from dpdistill.schema.facts import STRICT, read_facts

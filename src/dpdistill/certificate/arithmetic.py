@@ -1,0 +1,110 @@
+"""Checks of every epsilon that a certificate states, by other routes than the one that made it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from dpdistill.accounting.schedule import (
+    Schedule,
+    discretization_interval,
+    epsilon_lower_bound,
+    epsilon_pld,
+    epsilon_rdp,
+)
+from dpdistill.certificate.build import GROUP_ROWS, group_epsilon
+from dpdistill.certificate.check import Check, plain
+
+_ROUNDING = 1.0 + 1e-9
+_TOLERANCE = 1.0 + 1e-3
+_MIN_PLD_DELTA = 1e-10
+
+
+def check_arithmetic(certificate: dict, schedule: Schedule) -> Iterator[Check]:
+    """The claim, the table of other deltas, and that of people with several rows.
+
+    Full batch: closed form and PLD agree. Sampled: the PLD at another discretisation and an independent lower bound.
+    """
+    sampled = any(event.sampling_prob < 1.0 for _, event in schedule.groups)
+    epsilon = _computed("epsilon", lambda: _sampled(schedule) if sampled else _full_batch(schedule))
+    yield epsilon
+    if not epsilon.passed:
+        return  # a false claim settles it, and absurd noise can make the tables take hours
+    if schedule.budget.adjacency == "add-remove":
+        yield _computed("looser bound", lambda: _looser(schedule))
+    yield _computed("epsilons", lambda: _epsilons(certificate, schedule))
+    yield _computed("groups", lambda: _groups(certificate, schedule))
+
+
+def _computed(name: str, check: Callable[[], Check]) -> Check:
+    try:
+        return check()
+    except (ArithmeticError, MemoryError, TypeError, ValueError):  # a library's answers to absurd noise
+        return Check(name, False, "The epsilon of this schedule cannot be computed.")
+
+
+def _full_batch(schedule: Schedule) -> Check:
+    budget, closed = schedule.budget, schedule.epsilon()
+    if closed > budget.epsilon * _ROUNDING:
+        return _over("cost", closed, schedule)
+    if budget.delta < _MIN_PLD_DELTA:
+        return _within(schedule, f"closed form {closed:.6g}; no PLD at so small a delta")
+    pld = epsilon_pld(schedule.groups, budget.delta, budget.adjacency)
+    if abs(closed - pld) > 1e-4 * max(1.0, closed):
+        return Check("epsilon", False, f"The closed form gives epsilon={closed:.6g}, the PLD {pld:.6g}: they disagree.")
+    return _within(schedule, f"closed form {closed:.6g}, PLD {pld:.6g}")
+
+
+def _sampled(schedule: Schedule) -> Check:
+    budget, groups = schedule.budget, schedule.groups
+    lower = epsilon_lower_bound(groups, budget.delta, budget.adjacency)
+    if lower > budget.epsilon * _ROUNDING:
+        return _over("cost at least", lower, schedule)
+    pld = epsilon_pld(groups, budget.delta, budget.adjacency, 2 * discretization_interval(groups, budget.adjacency))
+    if pld > budget.epsilon * _TOLERANCE:
+        return _over("cost, by the PLD,", pld, schedule)
+    return _within(schedule, f"PLD {pld:.6g}, lower bound {lower:.6g}")
+
+
+def _over(cost: str, epsilon: float, schedule: Schedule) -> Check:
+    claim = schedule.budget.epsilon
+    return Check("epsilon", False, f"The releases {cost} epsilon={epsilon:.6g}, more than the claimed {claim:.6g}.")
+
+
+def _within(schedule: Schedule, found: str) -> Check:
+    budget = schedule.budget
+    return Check("epsilon", True, f"Claimed epsilon={budget.epsilon:.6g} at delta={budget.delta:g}: {found}.")
+
+
+def _looser(schedule: Schedule) -> Check:
+    rdp = epsilon_rdp(schedule.groups, schedule.budget.delta, schedule.budget.adjacency)
+    return Check(
+        "looser bound", None, f"Renyi accounting gives epsilon <= {rdp:.6g}; it is looser and decides nothing."
+    )
+
+
+def _epsilons(certificate: dict, schedule: Schedule) -> Check:
+    return _table("epsilons", certificate, {repr(delta): epsilon for delta, epsilon in schedule.epsilons().items()})
+
+
+def _groups(certificate: dict, schedule: Schedule) -> Check:
+    delta = schedule.budget.delta
+    return _table("groups", certificate, {str(k): group_epsilon(schedule, k, delta) for k in GROUP_ROWS})
+
+
+def _table(name: str, certificate: dict, expected: dict[str, float | None]) -> Check:
+    stated = certificate[name]
+    differ = stated.keys() ^ expected.keys()
+    differ |= {key for key in stated.keys() & expected.keys() if not _agree(stated[key], expected[key])}
+    if differ:
+        keys = plain(", ".join(sorted(differ)))
+        return Check(name, False, f"The certificate's {name!r} are wrong at {keys}.")
+    return Check(name, True, f"All {len(expected)} values of {name!r} agree.")
+
+
+def _agree(stated: Any, expected: float | None) -> bool:
+    if expected is None or not math.isfinite(expected):
+        return stated is None
+    number = isinstance(stated, int | float) and not isinstance(stated, bool)
+    return number and abs(stated - expected) <= 1e-3 * expected + 1e-6

@@ -1,0 +1,223 @@
+"""verify on folders as runs leave them: each way to change one is found, from Python and from the command line."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import dpdistill as dp
+from dpdistill.cli.commands import app
+from dpdistill.cli.terminal import run_app
+from dpdistill.private.linear import SLACK_TEXT
+from dpdistill.report import write_report
+from dpdistill.verification import _slacks
+
+METHODS = {
+    "ldpdc": dp.LDPDC(per_class=1, sampling_prob=1.0),
+    "dp-kip": dp.DPKIP(per_class=1, rounds=2, sampling_prob=1.0),
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with its run beside it, a method."""
+    place, rng = tmp_path_factory.mktemp("made"), np.random.default_rng(0)
+    X, y = rng.integers(0, 256, (40, 8, 8), dtype=np.uint8), np.arange(40) % 2
+    records = dp.Records.from_arrays(X, y, classes=["cat", "dog"], bounds=(0, 255))
+    for name, method in METHODS.items():
+        dp.distill(records, method, dp.Budget(1.0), run_dir=place / f"{name}.run").save(place / name)
+    return place
+
+
+@pytest.fixture
+def folder(made, tmp_path):
+    shutil.copytree(made / "ldpdc", tmp_path / "d")
+    return tmp_path / "d"
+
+
+def look(folder):
+    """Names of the checks that failed, and what all of them say."""
+    checks = dp.verify(folder).checks
+    assert all(check.detail.isascii() for check in checks)
+    return [check.name for check in checks if check.passed is False], {check.name: check.detail for check in checks}
+
+
+def edit(folder, change, name="certificate.json"):
+    data = json.loads((folder / name).read_text())
+    change(data)
+    (folder / name).write_text(json.dumps(data, indent=2) + "\n")
+
+
+def hash_anew(folder, name):
+    """The certificate of somebody who knows how: it lists the file as it is, and the page shows it."""
+    digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    edit(folder, lambda certificate: certificate["files"].update({name: digest}))
+    write_report(folder)
+
+
+def forge(folder, **recipe):
+    """Change the recipe everywhere it is written."""
+    edit(folder, lambda found: found.update(recipe), "recipe.json")
+    edit(folder, lambda certificate: certificate["recipe"].update(recipe))
+    hash_anew(folder, "recipe.json")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_an_honest_folder_passes_every_check(made, name):
+    verification = dp.verify(made / name)
+    assert verification.passed
+    open_checks = {check.name for check in verification.checks if check.passed is None}
+    assert open_checks == {"self-test", "looser bound", "covered", "scope"}
+    certificate = json.loads((made / name / "certificate.json").read_text())
+    assert certificate["recipe"] == json.loads((made / name / "recipe.json").read_text())
+    assert certificate["slack"] == (SLACK_TEXT if name == "dp-kip" else None)
+    assert certificate["backend"].startswith(("cpu", "gpu"))
+
+
+def test_the_command_says_what_python_says(folder, capsys):
+    for expected in (0, 1):
+        assert run_app(lambda **how: app(["verify", str(folder)], **how)) == expected
+        marks = {True: "ok   ", False: "FAIL ", None: "     "}
+        said = "".join(f"{marks[check.passed]}{check.name}: {check.detail}\n" for check in dp.verify(folder).checks)
+        assert capsys.readouterr().out == said
+        (folder / "report.html").write_text("")
+
+
+def test_an_edited_page(folder):
+    page = (folder / "report.html").read_text()
+    (folder / "report.html").write_text(page.replace("cat", "rat"))
+    assert look(folder)[0] == ["report"]
+    write_report(folder)
+    assert (folder / "report.html").read_text() == page
+
+
+def test_added_scores(folder):
+    (folder / "scores.json").write_text('{"accuracy": 1.0}')
+    assert look(folder)[0] == ["report"]
+    write_report(folder)
+    names, said = look(folder)
+    assert names == []
+    assert said["not covered"] == "scores.json holds scores on test records: epsilon does not cover them."
+
+
+def test_extra_files(folder):
+    np.savez(folder / "more.npz", X=np.zeros(3))
+    assert look(folder)[0] == ["files"]
+    (folder / "more.npz").rename(folder / "more.bin")
+    names, said = look(folder)
+    assert names == []
+    assert said["not covered"] == "more.bin is not in the certificate: nothing here speaks of it."
+
+
+def test_a_recipe_that_is_gone(folder):
+    (folder / "recipe.json").unlink()
+    names, said = look(folder)
+    assert names == ["files", "recipe", "folder"]
+    assert "Expected recipe.json in" in said["folder"]
+
+
+def test_a_recipe_with_another_title(folder):
+    edit(folder, lambda recipe: recipe.update(title="Private for ever"), "recipe.json")
+    assert look(folder)[0] == ["files", "recipe", "report"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("title", "Private for ever"),
+        ("references", []),
+        ("origin", "caller changed count_floor"),
+        ("origin", "package default"),
+        ("changed", []),
+    ],
+)
+def test_a_recipe_that_is_not_its_methods_own(folder, key, value):
+    forge(folder, **{key: value})
+    names, said = look(folder)
+    assert names == ["origin"]
+    assert said["origin"] == f"The method states another {key} for these fields."
+
+
+def test_an_unknown_method_is_said(folder):
+    forge(folder, method="new")
+    edit(folder, lambda certificate: certificate.update(slack="nothing is lost"))
+    write_report(folder)
+    names, said = look(folder)
+    assert names == ["slack"]
+    for name in ("origin", "plan"):
+        assert "The recipe is unknown to this version" in said[name]
+
+
+def test_a_foreign_unit(folder):
+    edit(folder, lambda certificate: certificate["schema"].update(unit="hospital"))
+    row = "one row (adding or removing one row);"
+    edit(folder, lambda c: c.update(unit=c["unit"].replace(row, f"{row} a row stands for: hospital;")))
+    write_report(folder)
+    names, said = look(folder)
+    assert names == ["schema"]
+    assert said["schema"] == "synthetic.npz and the certificate differ in unit."
+
+
+@pytest.mark.parametrize(("name", "slack"), [("ldpdc", SLACK_TEXT), ("dp-kip", None), ("dp-kip", "none at all")])
+def test_a_false_slack(made, tmp_path, name, slack):
+    shutil.copytree(made / name, tmp_path / "d")
+    edit(tmp_path / "d", lambda certificate: certificate.update(slack=slack))
+    write_report(tmp_path / "d")
+    assert look(tmp_path / "d")[0] == ["slack"]
+
+
+@pytest.mark.parametrize(
+    ("name", "names"), [("certificate.json", ["certificate"]), ("recipe.json", ["files", "recipe", "folder"])]
+)
+def test_a_name_twice(folder, name, names):
+    text = (folder / name).read_text()
+    (folder / name).write_text('{"method": "none", "noise": "none",' + text.removeprefix("{"))
+    assert look(folder)[0] == names
+
+
+def test_replaced_records_beside_their_run(made, tmp_path):
+    shutil.copytree(made, tmp_path / "all")
+    folder = tmp_path / "all" / "ldpdc"
+    with np.load(folder / "synthetic.npz") as saved:
+        arrays = {**saved, "X": saved["X"][::-1]}
+    np.savez(folder / "synthetic.npz", **arrays)
+    hash_anew(folder, "synthetic.npz")
+    assert look(folder)[0] == ["handover"]
+
+
+def test_records_that_cannot_be_read(folder):
+    np.savez_compressed(folder / "synthetic.npz", X=np.zeros(3))
+    names, said = look(folder)
+    assert names == ["files", "folder"]
+    assert "what is compressed is not read" in said["folder"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda c: c["groups"].update({"5": [{}]}),
+        lambda c: c["epsilons"].update({"1e-08": {"a": "b"}}),
+        lambda c: c["recipe"].update(fields={"per_class": {}}, method=[], seed="x", references={"a": 1}),
+        lambda c: c.update(schema={"columns": 3}),
+        lambda c: c.update(claim={"epsilon": [], "delta": {}}),
+        lambda c: c["recipe"].update(fields={"per_class": 10**400}),
+    ],
+)
+def test_whatever_a_certificate_says_it_is_no_traceback(folder, change):
+    edit(folder, change)
+    assert look(folder)[0] != []
+
+
+def test_the_slack_of_every_method_is_known():
+    images = dp.Schema((8, 8, 1), (0.0, 1.0), ("a", "b"))
+    table = dp.TableSchema((dp.Column("age", "numeric", (0.0, 1.0)),), "ill", ("no", "yes"))
+    for method in (dp.DOS(), dp.NDPDC(), dp.LDPDC()):
+        assert _slacks(method, images) == (None,)
+    for method in (dp.DPMERF(), dp.DPHP()):
+        assert _slacks(method, table) == (None,)
+    assert _slacks(dp.DecoupledKIP(), images) == _slacks(dp.DPKIP(), table) == (SLACK_TEXT,)
+    assert _slacks(dp.DOS(), table) == _slacks(None, table) == (None, SLACK_TEXT)
