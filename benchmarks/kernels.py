@@ -27,7 +27,8 @@ from dpdistill.kernels.ridge import one_hot
 from dpdistill.methods.kip_gradient import FCNTKGradient, FeatureGradient, PlainGradient
 from dpdistill.methods.matching import labels
 from dpdistill.methods.support import encode, fc_ntk_params, feature_params, pull_back
-from dpdistill.private import linear
+from dpdistill.private import programs
+from dpdistill.query import Same
 
 SHAPE, CLASSES, RIDGE, CLIP, BLOCK = (28, 28, 1), 10, 1e-3, 1e-6, 125
 
@@ -49,13 +50,13 @@ def compare(name: str, fast: Any, plain: Any, turns: int, scale: float = 1.0) ->
 
 def clipped_sum(query: Any, params: Any, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """What the private room does for a linear query, in its blocks, without noise."""
-    total: Any = 0.0
+    total, same = 0.0, Same(query)  # type: Any
     with jax.enable_x64(True):
-        params = linear.prepared(query, params)
+        params = programs.prepared(same, params)
         for rows in (slice(i, i + BLOCK) for i in range(0, len(y), BLOCK)):
-            coefficients = linear._coefficients(query, params, X[rows], y[rows])
-            w = np.minimum(1.0, query.clip_norm / np.asarray(linear._norms(query, params, coefficients)))
-            total = total + np.asarray(linear._weighted_sum(query, params, coefficients, w))
+            found = programs.coefficients(same, params, X[rows], y[rows])
+            w = np.minimum(1.0, query.clip_norm / np.asarray(programs.norms(same, params, found)))
+            total = total + np.asarray(programs.weighted_sum(same, params, found, w))
     return total
 
 
@@ -90,13 +91,14 @@ def fc_ntk(X: np.ndarray, y: np.ndarray, X_s: np.ndarray, y_s: np.ndarray, turns
     compare(f"FC-NTK m={m} B={B}, vmap in float64", ghost, lambda: in_double(double, X64, y), turns)
     params = fc_ntk_params(kernel, X_s, y_s, CLASSES, RIDGE)
     with jax.enable_x64(True):
-        kept = linear.prepared(query, params)
-        coefficients = linear._coefficients(query, kept, X[:BLOCK], y[:BLOCK])
+        same = Same(query)
+        kept = programs.prepared(same, params)
+        found = programs.coefficients(same, kept, X[:BLOCK], y[:BLOCK])
         parts = (
-            linear._prepare.lower(query, params),
-            linear._coefficients.lower(query, kept, X[:BLOCK], y[:BLOCK]),
-            linear._norms.lower(query, kept, coefficients),
-            linear._weighted_sum.lower(query, kept, coefficients, np.ones(BLOCK)),
+            programs._prepare.lower(same, params),
+            programs.coefficients.lower(same, kept, X[:BLOCK], y[:BLOCK]),
+            programs.norms.lower(same, kept, found),
+            programs.weighted_sum.lower(same, kept, found, np.ones(BLOCK)),
         )
         form = sum(part.nbytes for part in kept["T"]) / 1e6
         ghost_memory = form + max(map(memory, parts))

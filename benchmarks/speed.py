@@ -18,9 +18,9 @@ from dpdistill.data.records import Records
 from dpdistill.encode.convnet import depth_for, embed_convnet, first_padding, init_convnet
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods.matching import EmbeddingQuery, network
-from dpdistill.private.curator import Compute, Curator
+from dpdistill.private.curator import Curator
 from dpdistill.private.noise import SystemEntropy, rounded_gaussian
-from dpdistill.query import Stage
+from dpdistill.query import Compute, Stage
 
 SHAPE = (28, 28, 1)
 
