@@ -87,8 +87,6 @@ class EmbeddingQuery(Counting):
         return self.bound**2
 
     def contribution(self, params: Any, x: Array, y: Array) -> Array:
-        if params["draw"] is not None:
-            x = apply_augmentation(params["draw"], x)
         v = clip(features(params, x[None])[0], self.bound)
         return jnp.concatenate([jnp.full((1,), self.count), v])
 
@@ -105,21 +103,19 @@ class PlainEmbeddingQuery:
     scale: float = 1.0
 
     def contribution(self, params: Any, x: Array, y: Array) -> Array:
-        if params["draw"] is not None:
-            x = apply_augmentation(params["draw"], x)
         return jnp.concatenate([jnp.ones(1), features(params, x[None])[0]])
 
 
 def features(params: Any, X: Array) -> Array:
-    """phi(X) - centre, (n, d); the centre is the origin when there is none."""
+    """phi(X) - centre, (n, d), of images as they are drawn; the centre is the origin when there is none."""
+    if params["draw"] is not None:
+        X = jax.vmap(apply_augmentation, (None, 0))(params["draw"], X)
     phi = embed_convnet(params["blocks"], X)
     return phi if params["centre"] is None else phi - params["centre"]
 
 
 def signal_of(query: Any, params: Any, X: Array, per_class: int) -> Array:
     """Mean clipped features a class of images ordered by class, (classes, d): what is compared to a signal."""
-    if params["draw"] is not None:
-        X = jax.vmap(apply_augmentation, (None, 0))(params["draw"], X)
     v = clip(features(params, X), query.bound)
     return v.reshape(-1, per_class, v.shape[-1]).mean(1)
 
