@@ -13,3 +13,21 @@ def require_trimmed(what: str, *texts: str) -> None:
     """
     if odd := [text for text in texts if not text or text != text.strip()]:
         raise DataError(f"Expected {what} as a text without spaces around it; got {odd[0][:80]!r}.")
+
+
+def require_harmless(what: str, *texts: str) -> None:
+    """Raises unless all are texts that no spreadsheet takes for a formula: they are written into synthetic.csv.
+
+    Raises:
+        DataError: a text that begins with =, +, - or @ and is no number.
+    """
+    for text in texts:
+        if not text.startswith(("=", "+", "-", "@")):
+            continue
+        try:
+            float(text)
+        except ValueError:
+            raise DataError(
+                f"Expected {what} as a number, or without {text[0]} at its beginning, where a spreadsheet takes it for"
+                f" a formula; got {text[:80]!r}: rename it, in the records too."
+            ) from None

@@ -10,31 +10,12 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from pydantic import StrictBool, StrictFloat
 
-from dpdistill.schema.errors import DataError, require_trimmed
+from dpdistill.schema.errors import DataError, require_harmless, require_trimmed
 from dpdistill.schema.facts import STRICT, read_facts
 
 Kind = Literal["numeric", "integer", "ordinal", "categorical"]
 KINDS: tuple[str, ...] = get_args(Kind)
 SCALES = ("linear", "log")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""What a spreadsheet begins a formula with, or skips before one."""
-
-
-def check_text(what: str, text: object) -> None:
-    """Refuse a text of synthetic.csv that a spreadsheet may run as a formula.
-
-    Raises:
-        DataError: a text that begins with one of = + - @ or with a tab or line break, and is no number.
-    """
-    if not isinstance(text, str) or not text.startswith(_FORMULA):
-        return
-    try:
-        float(text)
-    except ValueError:
-        raise DataError(
-            f"Expected {what} that no spreadsheet takes for a formula; got {text!r}, which begins with {text[0]!r}"
-            " and is no number: rename it, in the records too."
-        ) from None
 
 
 @dataclass(frozen=True)
@@ -67,7 +48,8 @@ class Column:
         name = f"column {self.name!r}"
         require_trimmed("the name of a column", self.name)
         require_trimmed(f"each category of {name}", *self.categories)
-        check_text("a column's name", self.name)
+        require_harmless("the name of a column", self.name)
+        require_harmless(f"each category of {name}", *self.categories)
         if self.kind not in KINDS:
             raise DataError(f"Expected kind of {name} among {', '.join(KINDS)}; got {self.kind!r}.")
         if self.scale not in SCALES:
@@ -82,8 +64,6 @@ class Column:
             raise DataError(f"Expected no bounds and no scale of {name}, which is {self.kind}.")
         if len(self.categories) < 2 or len(set(self.categories)) != len(self.categories):
             raise DataError(f"Expected at least 2 distinct categories of {name}; got {list(self.categories)}.")
-        for category in self.categories:
-            check_text(f"a category of {name}", category)
         if self.other is not None and self.other not in self.categories:
             raise DataError(f"Expected other={self.other!r} of {name} among its categories.")
 
@@ -172,8 +152,8 @@ class TableSchema:
             raise DataError(f"Expected distinct column names; {twice!r} is named twice.")
         if len(self.classes) < 2 or len(set(self.classes)) != len(self.classes):
             raise DataError(f"Expected at least 2 distinct classes of {self.label!r}; got {list(self.classes)}.")
-        for text, what in ((self.label, "the label's name"), *((name, "a class") for name in self.classes)):
-            check_text(what, text)
+        require_harmless("the name of the label", self.label)
+        require_harmless("each class", *self.classes)
         values = [value for group in self.label_values for value in group]
         if len(self.label_values) != len(self.classes) or len(set(values)) != len(values) or () in self.labels:
             raise DataError(f"Expected distinct values of {self.label!r} for each of {len(self.classes)} classes.")
