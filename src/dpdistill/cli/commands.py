@@ -82,7 +82,6 @@ def distill(
     from dpdistill import run
     from dpdistill.accounting.schedule import Budget
     from dpdistill.cli.recipes import build, build_again
-    from dpdistill.data import load
     from dpdistill.run.handover import output_folder, owner_folder
 
     stated = {k: v for k, v in (("epsilon", epsilon), ("delta", delta), ("adjacency", adjacency)) if v is not None}
@@ -118,14 +117,9 @@ def distill(
         if not non_private:
             run.check_private(recipe)
             run.check_ledger(recipe, budget, **paid)
-        with working("reading the records"):
-            if schema is not None:
-                records = _load_table(data, schema, not lenient)
-            else:
-                records = load(data, "train", classes, bounds, resize, channels, not lenient)
-        started = ledger is not None and not Path(ledger).exists()
-        for note in (*records.notes, *[f"{ledger} is a new ledger: this is the first run in it."] * started):
-            err.print(plain(note), markup=False)
+        records = _read(data, schema, classes, bounds, resize, channels, not lenient)
+        if ledger is not None and not Path(ledger).exists():
+            err.print(plain(f"{ledger} is a new ledger: this is the first run in it."), markup=False)
         with Bar() as bar:
             if non_private:
                 result = run.distill_without_privacy(records, recipe, seed=seed or 0, progress=bar)
@@ -133,6 +127,21 @@ def distill(
                 result = run.distill(records, recipe, budget, label=path.name, progress=bar, **paid)
     with working("writing the certificate and the report"):
         result.save(path, replace)
+    _say_result(path, result)
+
+
+def _read(data: str, schema: str | None, *stated: Any) -> Any:
+    """The records, a table's where there is a schema, with a note on whatever the owner should know of them."""
+    from dpdistill.data import load
+
+    with working("reading the records"):
+        records = load(data, "train", *stated) if schema is None else _load_table(data, schema, stated[-1])
+    for note in records.notes:
+        err.print(plain(note), markup=False)
+    return records
+
+
+def _say_result(path: Path, result: Any) -> None:
     if result.schedule is None:
         say(f"{path}: no privacy guarantee, epsilon is infinite.")
         return
