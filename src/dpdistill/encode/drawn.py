@@ -1,0 +1,228 @@
+"""A convolutional kernel network whose filters come from drawn pictures alone."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from dpdistill.encode.unit import unit_rows
+
+ALPHA = 2.0
+BLUR = 0.22
+FLOOR = 0.01
+POWER = 0.7
+LEAST = 8
+DIGESTS = {
+    "photographs": "",
+    "grey": "",
+}
+"""SHA-256 of the files of filters: whoever is given a classifier on these features needs the same ones."""
+
+
+class Filters(NamedTuple):
+    """What is learned from drawn pictures; s sizes of patches, c colours, K1 and K2 filters.
+
+    Args:
+        first: (s s c, K1 + s s c) of whitened patches, then the whitening itself, whose outputs' norm is the patch's.
+        floor: added to a patch's norm.
+        between: (K1, rank), from responses of layer 1 to what layer 2 sees.
+        second: (3 3 rank, K2), or twice as many with the mirror images of filters behind them, bfloat16.
+        metric: (K2, K2), inverse square root of the kernel between the filters of layer 2.
+        mean: (positions, K2) of features of drawn pictures.
+        channels: (K2, K2), inverse square root of their covariance.
+        positions: (positions, positions), how features at one position count at others.
+    """
+
+    first: np.ndarray
+    floor: np.ndarray
+    between: np.ndarray
+    second: np.ndarray
+    metric: np.ndarray
+    mean: np.ndarray
+    channels: np.ndarray
+    positions: np.ndarray
+
+
+@dataclass(frozen=True)
+class DrawnNet:
+    """Two layers of convolutional kernels, averages over a grid, whitened; learned from drawn pictures, never records.
+
+        layer 1   p a 5 x 5 patch minus its mean, Z a whitening:  a_k = exp(2 (<Z p, w_k> / |Z p| - 1)) |Z p|
+                  h = blur(average of 2 x 2 of a) B
+        layer 2   the same of 3 x 3 patches of h, averaged over the cells of a grid
+        features  x = A s at a position, divided by its norm, minus the mean over drawn pictures;
+                  channels times (Sigma + 0.2 tr(Sigma) / K I)^-1/2;  positions times their metric;  sign(x) |x|^0.7
+
+    The filters w are centroids of patches; A and B are inverse square roots of the kernel between them, B projected on
+    the leading directions. Those of photographs are closed under the mirror, and a record and its mirror image have the
+    same features. Products over patches have factors in bfloat16 and sums in float32.
+
+    Args:
+        pictures: what the filters are of: "photographs", or "grey" strokes, silhouettes and leaves. Records of another
+            number of colours are averaged over theirs.
+
+    Raises:
+        ValueError: other pictures.
+
+    Source: Mairal et al., 2014 (Convolutional kernel networks); Mairal, 2016 (End-to-end kernel learning with
+    supervised convolutional kernel networks); the drawn pictures and the final metrics are ours.
+    """
+
+    pictures: str = "photographs"
+
+    def __post_init__(self) -> None:
+        if self.pictures not in DIGESTS:
+            raise ValueError(f"Expected pictures={self.pictures!r} to be one of {', '.join(DIGESTS)}.")
+
+    def __call__(self, X: Array) -> Array:
+        """Features (n, d) of norm 1 of X (n, h, w, colours) in [-1, 1].
+
+        Raises:
+            ValueError: a side of less than 8 pixels.
+        """
+        if min(X.shape[1:3]) < LEAST:
+            raise ValueError(f"Expected pictures of at least {LEAST} x {LEAST}; got {X.shape[1]} x {X.shape[2]}.")
+        return features(load_filters(self.pictures), X)
+
+
+def features(filters: Filters, X: Array) -> Array:
+    """Features (n, positions * K2) of norm 1."""
+    x = jnp.einsum("pq,nqc->npc", filters.positions, (local(filters, X) - filters.mean) @ filters.channels)
+    x = x * (jnp.square(x) + 1e-8) ** ((POWER - 1) / 2)
+    return unit_rows(x.reshape(len(x), -1))
+
+
+def local(filters: Filters, X: Array) -> Array:
+    """What is learned without a mean and a metric: (n, positions, K2), in total of norm 1."""
+    grid = round(len(filters.positions) ** 0.5)
+    x = averaged(filters, layer2(filters, layer1(filters, X)), grid) @ filters.metric
+    squares = jnp.square(x).sum(2, keepdims=True)
+    x = x / jnp.sqrt(squares + FLOOR * squares.mean(1, keepdims=True) + 1e-12)
+    return unit_rows(x.reshape(len(x), -1)).reshape(x.shape)
+
+
+def layer1(filters: Filters, X: Array) -> Array:
+    """Maps (n, h / 2, w / 2, rank) of X (n, h, w, colours); odd sides are made even by repeating the last pixels."""
+    (d, outputs), s = filters.first.shape, 5
+    if d != s * s * X.shape[3]:
+        X = jnp.repeat(X.mean(3, keepdims=True), d // (s * s), 3)
+    X = jnp.pad(X, ((0, 0), (0, X.shape[1] % 2), (0, X.shape[2] % 2), (0, 0)), mode="edge")
+    high = filters.first.astype(jnp.bfloat16).astype(np.float32)
+    patches = windows((X * 127.5).astype(jnp.bfloat16), s)  # 2 v - 255 for a byte v: exact
+    r = (product(patches, high) + product(patches, filters.first - high)) / 127.5
+    a = responses(r[..., : outputs - d], jnp.square(r[..., outputs - d :]).sum(-1, keepdims=True), filters.floor)
+    n, h, w, c = a.shape
+    return blurred(a.reshape(n, h // 2, 2, w // 2, 2, c).mean((2, 4)) @ filters.between)
+
+
+def layer2(filters: Filters, h: Array) -> Array:
+    """Responses (n, h, w, K2 or 2 K2) of maps (n, h, w, rank)."""
+    squares = windows(jnp.square(h).sum(-1, keepdims=True), 3).sum(-1, keepdims=True)
+    return responses(product(windows(h.astype(jnp.bfloat16), 3), filters.second), squares, 1e-6)
+
+
+def responses(r: Array, squares: Array, floor: float | np.ndarray) -> Array:
+    """exp(alpha (cos - 1)) |p| of products <p, w> and squares |p|^2."""
+    norm = jnp.sqrt(squares + 1e-12)
+    return jnp.exp(ALPHA * (jnp.minimum(r / (norm + floor), 1.0) - 1.0)) * norm
+
+
+def averaged(filters: Filters, a: Array, grid: int) -> Array:
+    """Averages (n, grid^2, K2) over cells, boxes where they fit; those of mirrored filters are flipped back."""
+    n, h, w, c = a.shape
+    k = len(filters.metric)
+    if h % grid == w % grid == 0:
+        a = a.reshape(n, grid, h // grid, grid, w // grid, c).mean((2, 4))
+    else:
+        a = jnp.einsum("ph,nhk->npk", cells(h, grid), a.reshape(n, h, w * c)).reshape(n, grid, w, c)
+        a = jnp.einsum("qw,npwc->npqc", cells(w, grid), a)
+    a = (a[..., :k] + a[:, :, ::-1, k:]) / 2 if c > k else a
+    return a.reshape(n, grid**2, k)
+
+
+def cells(h: int, grid: int) -> np.ndarray:
+    """Averages (grid, h): Gaussian windows whose deviation is half a cell."""
+    centres = (np.arange(grid) + 0.5) * h / grid - 0.5
+    M = np.exp(-2 * np.square((np.arange(h) - centres[:, None]) / (h / grid)))
+    return (M / M.sum(1, keepdims=True)).astype(np.float32)
+
+
+def windows(x: Array, s: int) -> Array:
+    """Patches (n, h, w, s s c) in the order (row, column, channel) of x, reflected at its border."""
+    h, w, a = x.shape[1], x.shape[2], s // 2
+    x = jnp.pad(x, ((0, 0), (a, a), (a, a), (0, 0)), mode="reflect")
+    x = jnp.concatenate([x[:, :, j : j + w] for j in range(s)], -1)
+    return jnp.concatenate([x[:, i : i + h] for i in range(s)], -1)
+
+
+def product(a: Array, b: np.ndarray | Array) -> Array:
+    """a b with factors in bfloat16 and sums in float32: a processor's matrix unit is several times as fast with them."""
+    a, b = a.astype(jnp.bfloat16), jnp.asarray(b, jnp.bfloat16)
+    return jax.lax.dot_general(a, b, (((a.ndim - 1,), (0,)), ((), ())), preferred_element_type=jnp.float32)
+
+
+def blurred(x: Array) -> Array:
+    """Averages with the neighbours in rows, then in columns; the border is repeated."""
+    for axis in (1, 2):
+        e = jnp.pad(x, [(1, 1) if i == axis else (0, 0) for i in range(4)], mode="edge")
+        before, after = (jax.lax.slice_in_dim(e, i, i + x.shape[axis], axis=axis) for i in (0, 2))
+        x = BLUR * (before + after) + (1 - 2 * BLUR) * x
+    return x
+
+
+def mirrored(p: np.ndarray, s: int, sign: np.ndarray | float = 1.0) -> np.ndarray:
+    """Mirror images of patches (n, s s c) whose channels keep or change their sign."""
+    return (p.reshape(len(p), s, s, -1)[:, :, ::-1] * sign).reshape(p.shape).astype(np.float32)
+
+
+@lru_cache
+def load_filters(pictures: str) -> Filters:
+    """The filters that the package ships.
+
+    Raises:
+        ValueError: the file is not the one that this version was released with.
+    """
+    path = Path(__file__).with_name(f"drawn_{pictures}.npz")
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != DIGESTS[pictures]:
+        raise ValueError(f"{path} is damaged: install the package again.")
+    with np.load(io.BytesIO(content)) as stored:
+        return unpacked(dict(stored))
+
+
+def packed(filters: Filters, sign: np.ndarray) -> dict[str, np.ndarray]:
+    """Arrays for a file: halves of what is symmetric, bits of what is bfloat16, no mirror images.
+
+    Args:
+        filters: as learned.
+        sign: (rank,) of layer 1's directions under the mirror; empty without one.
+    """
+    stored = filters._asdict()
+    for name in ("metric", "channels"):
+        stored[name] = stored[name][np.triu_indices(len(stored[name]))]
+    stored["second"] = filters.second[:, : len(filters.metric)].view(np.uint16)
+    return stored | {"sign": sign}
+
+
+def unpacked(stored: dict[str, np.ndarray]) -> Filters:
+    """The filters of such arrays."""
+    stored, sign = dict(stored), stored["sign"]
+    second = stored["second"].view(jnp.bfloat16)
+    k = second.shape[1]
+    for name in ("metric", "channels"):
+        upper = np.zeros((k, k), np.float32)
+        upper[np.triu_indices(k)] = stored[name]
+        stored[name] = upper + np.triu(upper, 1).T
+    if len(sign):
+        second = np.concatenate([second.T, mirrored(second.T.astype(np.float32), 3, sign)]).T.astype(jnp.bfloat16)
+    stored["second"] = second
+    return Filters(**{name: stored[name] for name in Filters._fields})

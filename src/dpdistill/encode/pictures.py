@@ -1,0 +1,150 @@
+"""Pictures that a program draws: what filters are learned from in place of anybody's photographs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+SIDE = 64
+SMALL = 28
+TILE = 128
+
+
+def photographs(n: int, seed: int) -> np.ndarray:
+    """(n, 32, 32, 3) in [-1, 1] at 256 levels: the middles of n / 2 colour scenes, and n / 2 others at half the scale.
+
+    Args:
+        n: pictures, even.
+        seed: public.
+    """
+    X = scenes(n, seed)
+    half = X[n // 2 :].reshape(-1, 32, 2, 32, 2, 3).mean((2, 4))
+    return np.concatenate([X[: n // 2, 16:48, 16:48], half])
+
+
+def greys(n: int, seed: int) -> np.ndarray:
+    """(n, 28, 28, 1) in [-1, 1]: a third each of strokes, of silhouettes on black, and of scenes without colour.
+
+    Args:
+        n: pictures.
+        seed: public.
+    """
+    rng = np.random.default_rng(seed)
+    a, b = int(0.34 * n), int(0.33 * n)
+    full = scenes(n - a, seed).mean(3)
+    low, middle = full.reshape(-1, 32, 2, 32, 2).mean((2, 4)), full[:, 16:48, 16:48]
+    X = np.where((np.arange(n - a) % 2 == 0)[:, None, None], low, middle)[:, 2:30, 2:30].copy()
+    for image in X[:b]:
+        texture = (image - image.mean()) * rng.uniform(0, 1) + rng.uniform(-0.3, 0.8)
+        image[:] = np.clip((np.clip(texture, -1, 1) + 1) * _silhouette(rng) - 1, -1, 1)
+    X = np.concatenate([np.stack([_strokes(rng) for _ in range(a)]), X])[..., None]
+    return X[rng.permutation(n)].astype(np.float32)
+
+
+def scenes(n: int, seed: int) -> np.ndarray:
+    """n pictures (n, 64, 64, 3) in [-1, 1] of overlapping leaves with their own outline, texture, light and blur.
+
+    Args:
+        n: pictures.
+        seed: public.
+
+    Source: after Lee, Mumford & Huang, 2001 (Occlusion models for natural images); outlines and textures are ours.
+    """
+    rng = np.random.default_rng(seed)
+    textures, (rows, columns) = _textures(400, rng), np.mgrid[:SIDE, :SIDE].astype(np.float32)
+    X = np.empty((n, SIDE, SIDE, 3), np.float32)
+    for image in X:
+        image[:] = _fill(textures, rows, columns, rng)
+        for _ in range(rng.integers(1, 14)):
+            cover = _leaf(rows, columns, rng)[..., None]
+            image[:] = image * (1 - cover) + cover * _fill(textures, rows, columns, rng)
+    return np.clip((X * 0.7 + 1) * 127.5, 0, 255).astype(np.uint8).astype(np.float32) / 127.5 - 1
+
+
+def _turned(y: np.ndarray, x: np.ndarray, angle: float) -> tuple[np.ndarray, np.ndarray]:
+    return y * np.cos(angle) + x * np.sin(angle), x * np.cos(angle) - y * np.sin(angle)
+
+
+def _inside(distance: np.ndarray, sharpness: float) -> np.ndarray:
+    """1 where the distance is below 1, 0 where it is above, with an edge of a width of 1 / sharpness."""
+    return 1 / (1 + np.exp(np.clip((distance - 1) * sharpness, -20, 20)))
+
+
+def _textures(n: int, rng: np.random.Generator) -> np.ndarray:
+    """Noise of power spectra, oriented or not, of bands of frequencies, and gratings; mean 0, deviation 1."""
+    rows, columns = np.mgrid[:TILE, :TILE]
+    fy, fx = np.fft.fftfreq(TILE)[:, None], np.fft.fftfreq(TILE)[None]
+    f = np.hypot(fx, fy)
+    f[0, 0] = 1 / TILE
+    out = np.empty((n, TILE, TILE), np.float32)
+    for texture in out:
+        angle, kind = rng.uniform(0, np.pi), rng.integers(4)
+        amplitude, centre = f ** -rng.uniform(0.4, 2.2), np.exp(rng.uniform(np.log(0.03), np.log(0.35)))
+        if kind == 1:
+            amplitude = amplitude * np.exp(-rng.uniform(1, 6) * np.abs(_turned(fy, fx, angle)[0]) / f)
+        if kind == 2:
+            amplitude = np.exp(-(((f - centre) / (centre * rng.uniform(0.1, 0.5))) ** 2))
+        z = np.fft.ifft2(np.fft.fft2(rng.normal(size=f.shape)) * amplitude).real
+        if kind == 3:
+            z = np.sin(2 * np.pi * centre * _turned(rows, columns, angle)[0] + 0.5 * z / z.std() * rng.uniform())
+            z = np.tanh(5 * z) if rng.uniform() < 0.5 else z
+        texture[:] = (z - z.mean()) / z.std()
+    return out
+
+
+def _fill(textures: np.ndarray, rows: np.ndarray, columns: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A colour, a texture in shades of another, and a light that falls from one side."""
+    colour, texture = rng.uniform(-1, 1, 3) * rng.uniform(0.2, 1), textures[rng.integers(len(textures))]
+    a, b = rng.integers(0, TILE - SIDE, 2)
+    texture = texture[a : a + SIDE, b : b + SIDE]
+    texture = texture.T if rng.uniform() < 0.5 else texture
+    shade, strength = rng.normal(size=3) * 0.15 + rng.normal() * 0.25, rng.uniform() ** 2
+    light = ((rows / SIDE - 0.5) * rng.normal() + (columns / SIDE - 0.5) * rng.normal()) * 0.5 * rng.uniform()
+    return colour + strength * texture[..., None] * shade + light[..., None]
+
+
+def _leaf(rows: np.ndarray, columns: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Cover (64, 64) of an ellipse, a rectangle, a flower or a triangle at a random place."""
+    radius, aspect = SIDE * np.exp(rng.uniform(-2.8, -0.6)), rng.uniform(0.25, 1)
+    along, across = _turned(rows - rng.uniform(0, SIDE), columns - rng.uniform(0, SIDE), rng.uniform(0, np.pi))
+    u, v, kind = along / radius, across / (radius * aspect), rng.integers(4)
+    distance = np.hypot(u, v)
+    if kind == 1:
+        distance = np.maximum(np.abs(u), np.abs(v))
+    if kind == 2:
+        waves = rng.uniform(0.1, 0.5), int(rng.integers(2, 7)), rng.uniform(0, 6)
+        ripples = rng.uniform(0, 0.2), int(rng.integers(5, 12)), rng.uniform(0, 6)
+        angle = np.arctan2(v, u)
+        distance = distance / (1 + sum(size * np.cos(count * angle + phase) for size, count, phase in (waves, ripples)))
+    if kind == 3:
+        distance = np.maximum(np.maximum(-v, 0.87 * u + 0.5 * v), -0.87 * u + 0.5 * v) * 1.6
+    return _inside(distance, radius * aspect * rng.choice([0.4, 1.0, 3.0]))
+
+
+def _silhouette(rng: np.random.Generator) -> np.ndarray:
+    """Cover (28, 28) of one to three superellipses together, upright or turned."""
+    rows, columns = np.mgrid[:SMALL, :SMALL]
+    cover = np.zeros((SMALL, SMALL))
+    for _ in range(rng.integers(1, 4)):
+        angle = rng.uniform(0, np.pi) if rng.uniform() < 0.5 else 0.0
+        u, v = _turned(rows - rng.uniform(8, 20), columns - rng.uniform(8, 20), angle)
+        length, width, p = rng.uniform(3, 12), rng.uniform(1.5, 12), rng.choice([2, 4, 8])
+        distance = (np.abs(u / length) ** p + np.abs(v / width) ** p) ** (1 / p)
+        cover = np.maximum(cover, _inside(distance, min(length, width) * 2))
+    return cover
+
+
+def _strokes(rng: np.random.Generator) -> np.ndarray:
+    """(28, 28) in [-1, 1]: one to three bent strokes of a pen."""
+    rows, columns = np.mgrid[:SMALL, :SMALL]
+    ink, width = np.zeros((SMALL, SMALL)), rng.uniform(0.6, 1.8)
+    for _ in range(rng.integers(1, 4)):
+        place, angle, bend = rng.uniform(4, SMALL - 4, 2), rng.uniform(0, 2 * np.pi), rng.normal() * 0.25
+        points = []
+        for _ in range(rng.integers(5, 28)):
+            points.append(place)
+            place = np.clip(place + 0.9 * np.array([np.sin(angle), np.cos(angle)]), 3, SMALL - 4)
+            angle += bend + rng.normal() * 0.1
+        y, x = np.array(points).T
+        distance = np.hypot(rows[..., None] - y, columns[..., None] - x).min(-1)
+        ink = np.maximum(ink, _inside(distance - width + 1, 3.0))
+    return ink * rng.uniform(0.8, 1) * 2 - 1
