@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dpdistill.data.folder import RECIPE, read_object
+from dpdistill.encode.drawn import DrawnNet
 from dpdistill.encode.mirror import Mirrored
 from dpdistill.encode.networks import LeNet
 from dpdistill.encode.perceptual import Perceptual
@@ -32,6 +33,8 @@ KERNELS: dict[str, Any] = {
     "scatternet-position": FeatureKernel(ScatterNet(groups=27, per_position=True, normalise=True)),
     "scatternet-white": FeatureKernel(WhiteScatterNet()),
     "scatternet-mirrored": FeatureKernel(Mirrored(ScatterNet(groups=27, normalise=True))),
+    "drawn": FeatureKernel(DrawnNet()),
+    "drawn-grey": FeatureKernel(DrawnNet("grey")),
 }
 
 RIDGE = 1e-3

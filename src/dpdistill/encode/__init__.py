@@ -1,8 +1,9 @@
 """Maps of one record without private inputs."""
 
+from dpdistill.encode.drawn import DrawnNet
 from dpdistill.encode.mirror import Mirrored
 from dpdistill.encode.perceptual import Perceptual
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.encode.whitening import WhiteScatterNet
 
-__all__ = ["Mirrored", "Perceptual", "ScatterNet", "WhiteScatterNet"]
+__all__ = ["DrawnNet", "Mirrored", "Perceptual", "ScatterNet", "WhiteScatterNet"]

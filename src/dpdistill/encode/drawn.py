@@ -22,8 +22,8 @@ FLOOR = 0.01
 POWER = 0.7
 LEAST = 8
 DIGESTS = {
-    "photographs": "",
-    "grey": "",
+    "photographs": "fd06d58c6e460c9ffa0529a0decfd6a36021df3df961f3320fd67851460ba9b5",
+    "grey": "3b7b98d363290dc05f50544fcc0b05f4694cb71b46be05d291398f84763551b8",
 }
 """SHA-256 of the files of filters: whoever is given a classifier on these features needs the same ones."""
 
@@ -165,7 +165,7 @@ def windows(x: Array, s: int) -> Array:
 
 
 def product(a: Array, b: np.ndarray | Array) -> Array:
-    """a b with factors in bfloat16 and sums in float32: a processor's matrix unit is several times as fast with them."""
+    """a b with factors in bfloat16 and sums in float32: matrix units are several times as fast with them."""
     a, b = a.astype(jnp.bfloat16), jnp.asarray(b, jnp.bfloat16)
     return jax.lax.dot_general(a, b, (((a.ndim - 1,), (0,)), ((), ())), preferred_element_type=jnp.float32)
 
@@ -184,6 +184,10 @@ def mirrored(p: np.ndarray, s: int, sign: np.ndarray | float = 1.0) -> np.ndarra
     return (p.reshape(len(p), s, s, -1)[:, :, ::-1] * sign).reshape(p.shape).astype(np.float32)
 
 
+def path_of(pictures: str) -> Path:
+    return Path(__file__).with_name(f"drawn_{pictures}.npz")
+
+
 @lru_cache
 def load_filters(pictures: str) -> Filters:
     """The filters that the package ships.
@@ -191,7 +195,7 @@ def load_filters(pictures: str) -> Filters:
     Raises:
         ValueError: the file is not the one that this version was released with.
     """
-    path = Path(__file__).with_name(f"drawn_{pictures}.npz")
+    path = path_of(pictures)
     content = path.read_bytes()
     if hashlib.sha256(content).hexdigest() != DIGESTS[pictures]:
         raise ValueError(f"{path} is damaged: install the package again.")

@@ -1,0 +1,244 @@
+"""The drawn network against sums over patches, its shipped filters, and the pictures that they are learned from."""
+
+import dataclasses
+import hashlib
+import re
+
+import contract
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dpdistill.encode import drawn, learn_drawn, pictures
+from dpdistill.encode.drawn import DrawnNet, Filters
+from dpdistill.encode.learn_drawn import LEARNINGS, learn
+from dpdistill.methods.softmax import SoftmaxQuery
+from dpdistill.private.self_test import check_rows
+from dpdistill.schema import Schema
+
+FEATURES = jax.jit(lambda encoder, X: encoder(X), static_argnums=0)
+SMALL = {"first": 8, "second": 12, "rank": 6, "pictures": 40, "measured": 20, "patches": 600}
+NETS = [DrawnNet(), DrawnNet("grey")]
+each_net = pytest.mark.parametrize("net", NETS, ids=lambda net: net.pictures)
+
+
+def images(*shape):
+    return np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)
+
+
+@pytest.fixture(scope="module", params=list(LEARNINGS))
+def small(request):
+    """A small network of the same kind, and its signs."""
+    return learn(dataclasses.replace(LEARNINGS[request.param], **SMALL))
+
+
+def patch(x, i, j, s):
+    """The s x s patch around (i, j), reflected at the border, flat."""
+    a = s // 2
+    return np.pad(x, ((a, a), (a, a), (0, 0)), mode="reflect")[i : i + s, j : j + s].ravel()
+
+
+def by_sums(f: Filters, x):
+    """The features of one picture (16, 16, c), one patch at a time, in double precision."""
+    d, k, grid = len(f.first), len(f.metric), round(len(f.positions) ** 0.5)
+    first, second = f.first.astype(np.float64), f.second.astype(np.float64)
+
+    def layer(x, W, s, floor, length):
+        out = np.empty((*x.shape[:2], W.shape[1]))
+        for i, j in np.ndindex(x.shape[:2]):
+            p = patch(x, i, j, s)
+            norm = length(p)
+            out[i, j] = np.exp(2 * (np.minimum(p @ W / (norm + floor), 1) - 1)) * norm
+        return out
+
+    K1 = first.shape[1] - d
+    a = layer(x.astype(np.float64), first[:, :K1], 5, f.floor, lambda p: np.linalg.norm(p @ first[:, K1:]))
+    h = a.reshape(8, 2, 8, 2, K1).mean((1, 3)) @ f.between
+    for axis in (0, 1):
+        before, after = (np.take(h, np.clip(np.arange(8) + t, 0, 7), axis) for t in (-1, 1))
+        h = 0.22 * (before + after) + 0.56 * h
+    a = layer(h, second, 3, 1e-6, np.linalg.norm)
+    centres = (np.arange(grid) + 0.5) * 8 / grid - 0.5
+    M = np.exp(-2 * ((np.arange(8) - centres[:, None]) / (8 / grid)) ** 2)
+    M = np.kron(np.eye(grid), np.ones(8 // grid)) if 8 % grid == 0 else M
+    M = M / M.sum(1, keepdims=True)
+    s = np.einsum("ph,qw,hwk->pqk", M, M, a)
+    s = (s[..., :k] + s[:, ::-1, k:]) / 2 if a.shape[2] > k else s
+    y = s.reshape(-1, k) @ f.metric
+    squares = np.square(y).sum(1, keepdims=True)
+    y = y / np.sqrt(squares + 0.01 * squares.mean())
+    y = f.positions @ (y / np.linalg.norm(y) - f.mean) @ f.channels
+    y = np.sign(y) * np.abs(y) ** 0.7
+    return y.ravel() / np.linalg.norm(y)
+
+
+class TestFeatures:
+    def test_are_sums_over_patches(self, small):
+        filters, _ = small
+        X = images(2, 16, 16, len(filters.first) // 25)
+        found = np.asarray(jax.jit(drawn.features)(filters, X))
+        expected = np.stack([by_sums(filters, x) for x in X])
+        assert (found * expected).sum(1).min() > 0.9995  # bfloat16 has eight bits
+        assert np.abs(expected[0] - expected[1]).max() > 0.05
+
+    @each_net
+    @pytest.mark.parametrize("shape", [(8, 8, 1), (9, 14, 3), (28, 20, 2), (33, 33, 3)], ids=str)
+    def test_have_norm_one_whatever_the_shape(self, net, shape):
+        found = np.asarray(FEATURES(net, images(3, *shape)))
+        assert found.shape == (3, 16 * 512 if net.pictures == "photographs" else 25 * 512)
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1.0, rtol=1e-5)
+        assert np.abs(found[0] - found[1]).max() > 0.005
+
+    def test_of_photographs_do_not_see_the_mirror(self):
+        X = pictures.photographs(4, 9)
+        found, mirrored, turned = (np.asarray(FEATURES(NETS[0], x)) for x in (X, X[:, :, ::-1], X[:, ::-1]))
+        assert (found * mirrored).sum(1).min() > 0.999
+        assert (found * turned).sum(1).max() < 0.95
+        grey, mirrored = (np.asarray(FEATURES(NETS[1], x)) for x in (X, X[:, :, ::-1]))
+        assert (grey * mirrored).sum(1).max() < 0.95
+
+    def test_other_colours_are_averaged(self):
+        X = images(2, 12, 12, 4)
+        mean = X.mean(3, keepdims=True)
+        np.testing.assert_allclose(FEATURES(NETS[0], X), FEATURES(NETS[0], np.repeat(mean, 3, 3)), atol=1e-4)
+        np.testing.assert_allclose(FEATURES(NETS[1], X), FEATURES(NETS[1], mean), atol=1e-4)
+
+    def test_gradients_say_how_features_move(self, small):
+        filters, _ = small
+        X, v = images(2, 12, 12, len(filters.first) // 25), images(2, 16 * 12 if len(filters.positions) == 16 else 300)
+        value = jax.jit(lambda X: jnp.sum(drawn.features(filters, X) * v))
+        gradient = np.asarray(jax.jit(jax.grad(value))(X))
+        move = 0.05 * gradient / np.linalg.norm(gradient)
+        slope = (value(X + move) - value(X - move)) / 0.1
+        np.testing.assert_allclose(slope, np.linalg.norm(gradient), rtol=0.1)
+
+    @each_net
+    def test_nothing_has_features_and_finite_gradients(self, net):
+        X = np.stack([np.zeros((8, 8, 3)), np.ones((8, 8, 3))]).astype(np.float32)
+        found = np.asarray(FEATURES(net, X))
+        np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1.0, rtol=1e-5)
+        assert np.isfinite(jax.jit(jax.grad(lambda X: (net(X) ** 3).sum()))(X)).all()
+
+    @each_net
+    def test_are_the_same_beside_double_precision(self, net):
+        X = images(2, 8, 8, 1)
+        found = np.asarray(FEATURES(net, X))
+        with jax.enable_x64(True):
+            again = np.asarray(FEATURES(net, X))
+        assert again.dtype == np.float32
+        np.testing.assert_allclose(again, found, atol=1e-6)
+
+    def test_a_small_picture_is_named(self):
+        with pytest.raises(ValueError, match=re.escape("Expected pictures of at least 8 x 8; got 7 x 9.")):
+            DrawnNet()(jnp.zeros((1, 7, 9, 3)))
+
+    def test_other_pictures_are_named(self):
+        with pytest.raises(ValueError, match=re.escape("Expected pictures='cats' to be one of photographs, grey.")):
+            DrawnNet("cats")
+
+    def test_it_is_a_value(self):
+        assert DrawnNet() == DrawnNet("photographs") != DrawnNet("grey")
+        assert hash(DrawnNet()) == hash(DrawnNet("photographs"))
+
+
+class TestRecords:
+    @each_net
+    @pytest.mark.parametrize(
+        ("shape", "chunk"), [((8, 8, 1), 1), ((28, 28, 1), 16), ((17, 40, 3), 3), ((32, 32, 3), 7)]
+    )
+    def test_do_not_see_each_other(self, net, shape, chunk):
+        contract.check_features(net, Schema(shape, (-1.0, 1.0), contract.NAMES), chunk, 12)
+
+    @each_net
+    def test_the_self_test_passes(self, net):
+        d = 8192 if net.pictures == "photographs" else 12800
+        check_rows(SoftmaxQuery(0.1, 3, net), np.zeros((d, 3)), Schema((16, 16, 3), (-1.0, 1.0), contract.NAMES), 16)
+
+
+class TestFilters:
+    def test_learned_twice_they_have_the_same_bits(self, small):
+        filters, sign = small
+        name = "photographs" if len(sign) else "grey"
+        again, _ = learn(dataclasses.replace(LEARNINGS[name], **SMALL))
+        for a, b in zip(filters, again, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+    def test_they_come_back_from_a_file(self, small):
+        filters, sign = small
+        back = drawn.unpacked(drawn.packed(filters, sign))
+        for a, b in zip(filters, back, strict=True):
+            assert a.dtype == b.dtype
+            np.testing.assert_array_equal(a, b)
+
+    def test_centroids_of_layer_one_are_closed_under_the_mirror(self, small):
+        filters, sign = small
+        if not len(sign):
+            pytest.skip("no mirror")
+        W = filters.first[:, :8].T
+        np.testing.assert_allclose(drawn.mirrored(W, 5), np.roll(W, 4, 0), atol=1e-4)
+
+    def test_channels_are_whitened(self, small):
+        filters, sign = small
+        net = dataclasses.replace(LEARNINGS["photographs" if len(sign) else "grey"], **SMALL)
+        Q = np.asarray(jax.jit(drawn.local)(filters, net.draw(20, 1))) - filters.mean
+        S = np.einsum("npc,npd->cd", Q, Q) / (20 * Q.shape[1])
+        shifted = S + 0.2 * np.trace(S) / 12 * np.eye(12)
+        np.testing.assert_allclose(filters.channels @ shifted @ filters.channels, np.eye(12), atol=0.02)
+
+    @pytest.mark.parametrize("name", drawn.DIGESTS)
+    def test_the_package_ships_those_of_the_digest(self, name):
+        path = drawn.path_of(name)
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == drawn.DIGESTS[name]
+        assert path.stat().st_size < 2.5e6
+        filters, net = drawn.load_filters(name), LEARNINGS[name]
+        assert filters.between.shape == (net.first, net.rank)
+        assert filters.second.shape == (9 * net.rank, net.second * (1 + net.mirror))
+        np.testing.assert_array_equal(filters.channels, filters.channels.T)
+        np.testing.assert_allclose(np.linalg.norm(filters.second.astype(np.float32), axis=0), 1.0, rtol=5e-3)
+
+    def test_a_damaged_file_is_refused(self, tmp_path, monkeypatch):
+        damaged = tmp_path / "drawn_grey.npz"
+        damaged.write_bytes(drawn.path_of("grey").read_bytes()[:-1] + b"x")
+        monkeypatch.setattr(drawn, "path_of", lambda name: damaged)
+        drawn.load_filters.cache_clear()
+        with pytest.raises(ValueError, match=re.escape(f"{damaged} is damaged: install the package again.")):
+            drawn.load_filters("grey")
+
+    def test_the_script_writes_them_and_says_their_digest(self, small, tmp_path, monkeypatch, capsys):
+        name = "photographs" if len(small[1]) else "grey"
+        monkeypatch.setattr(learn_drawn, "LEARNINGS", {name: None})
+        monkeypatch.setattr(learn_drawn, "learn", lambda net: small)
+        learn_drawn.write(str(tmp_path))
+        content = (tmp_path / f"drawn_{name}.npz").read_bytes()
+        assert capsys.readouterr().out == f"{name} {hashlib.sha256(content).hexdigest()}\n"
+        monkeypatch.setattr(drawn, "path_of", lambda name: tmp_path / f"drawn_{name}.npz")
+        monkeypatch.setitem(drawn.DIGESTS, name, hashlib.sha256(content).hexdigest())
+        drawn.load_filters.cache_clear()
+        for a, b in zip(drawn.load_filters(name), small[0], strict=True):
+            np.testing.assert_array_equal(a, b)
+        drawn.load_filters.cache_clear()
+
+
+class TestPictures:
+    @pytest.mark.parametrize(("draw", "shape"), [(pictures.photographs, (32, 32, 3)), (pictures.greys, (28, 28, 1))])
+    def test_they_are_the_same_for_a_seed_and_in_bounds(self, draw, shape):
+        X = draw(60, 5)
+        assert (X.shape, X.dtype) == ((60, *shape), np.float32)
+        assert np.abs(X).max() <= 1.0
+        np.testing.assert_array_equal(draw(60, 5), X)
+        assert np.abs(draw(60, 6) - X).max() > 0.5
+        assert (X.std((1, 2, 3)) > 0.05).mean() > 0.8
+        near = np.corrcoef(X[:, 8, 8].ravel(), X[:, 8, 9].ravel())[0, 1]
+        assert near > 0.7
+
+    def test_scenes_have_256_levels(self):
+        X = (pictures.scenes(10, 0) + 1) * 127.5
+        np.testing.assert_allclose(X, np.rint(X), atol=1e-3)
+
+    def test_a_third_of_the_greys_are_strokes_on_black(self):
+        X = pictures.greys(60, 0)[..., 0]
+        black = (X < -0.95).mean((1, 2))
+        assert 0.25 < (black > 0.6).mean() < 0.75
+        assert (black < 0.1).mean() > 0.15
