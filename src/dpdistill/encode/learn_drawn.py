@@ -94,7 +94,7 @@ def _layer1(net: Learning, X: np.ndarray, rng: np.random.Generator) -> tuple[np.
     p, norms = longest(p @ Z)
     W = centroids(p, net.first, rng, mirror=net.mirror)
     T = np.concatenate([W @ Z, Z])
-    floor = np.float32(0.1 * np.median(norms))
+    floor = np.asarray(0.1 * np.median(norms), np.float32)
     return (T - T.mean(1, keepdims=True)).T.copy(), floor, power(kernel(W), 1e-3, -0.5)
 
 
