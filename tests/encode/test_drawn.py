@@ -10,6 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from dpdistill import run
+from dpdistill.accounting.schedule import Budget
+from dpdistill.cli.recipes import KERNELS
 from dpdistill.encode import drawn, learn_drawn, pictures
 from dpdistill.encode.drawn import DrawnNet, Filters
 from dpdistill.encode.learn_drawn import LEARNINGS, learn
@@ -162,6 +165,14 @@ class TestRecords:
     def test_the_self_test_passes(self, net):
         d = 8192 if net.pictures == "photographs" else 12800
         check_rows(SoftmaxQuery(0.1, 3, net), np.zeros((d, 3)), Schema((16, 16, 3), (-1.0, 1.0), contract.NAMES), 16)
+
+    @pytest.mark.parametrize("method", ["decoupled-kip", "dp-kip"])
+    def test_are_distilled_with_it(self, method):
+        tiny = contract.tiny(method, kernel=KERNELS["drawn-grey"])
+        found = run.distill(contract.toy_records(30), tiny, Budget(100.0))
+        assert found.X.shape[1:] == (8, 8, 1)
+        assert np.isfinite(found.X).all()
+        assert found.X.std() > 0.05
 
 
 class TestFilters:
