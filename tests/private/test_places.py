@@ -12,6 +12,7 @@ from contract import FlatQuery, MixingEncoder, NoNoise, make_curator, make_recor
 
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.kernels.fc_ntk import FCNTK
+from dpdistill.ledger.database import LedgerError
 from dpdistill.methods import DOS, DPKIP
 from dpdistill.private.checks import CuratorError
 from dpdistill.private.noise import SeededEntropy
@@ -160,7 +161,7 @@ class TestSelfTest:
 
     def test_it_is_run_once_for_a_stage(self, monkeypatch):
         times = []
-        monkeypatch.setattr(contract.curator, "check_rows", lambda *arguments: times.append(arguments))
+        monkeypatch.setattr(contract.curator, "check_rows", lambda *arguments: times.append(arguments) or True)
         asked = make_curator(make_records(9), contract.full_batches(4), chunk=4)
         for t in range(3):
             asked.release(t, FlatQuery(), np.float32(t))
@@ -179,6 +180,9 @@ class TestSelfTest:
             (lambda X: jnp.cumsum(X, 0), False),
             (lambda X: X.at[-1].set(X[0]), False),
             (lambda X: jnp.sort(X, 0), False),
+            (lambda X: X + 0.5 * jnp.roll(X, 2, 0), False),
+            (lambda X: X + 0.5 * jnp.roll(X, 4, 0), False),
+            (lambda X: X - X[::2].mean(0), False),
         ],
     )
     def test_what_it_finds(self, mixes, alone):
@@ -193,6 +197,90 @@ class TestSelfTest:
     @pytest.mark.parametrize("size", [1, 2, 5, 64])
     def test_the_queries_of_methods_pass(self, method, size):
         check_rows(*method.ask(method.init(jax.random.key(1), contract.SCHEMA)), contract.SCHEMA, size)
+
+
+class TestWhatIsTestedIsWhatRuns:
+    def test_precision_and_types_that_are_set_outside_do_not_count(self):
+        records = make_records(9)
+        _, (query, params) = contract.asked(contract.tiny("dos", width=4))
+        values = []
+        for context in (jax.enable_x64(False), jax.enable_x64(True), jax.default_matmul_precision("BF16_BF16_F32")):
+            with context:
+                values.append(make_curator(records, entropy=NoNoise(), chunk=4).release(0, query, params).value)
+        np.testing.assert_array_equal(values[1], values[0])
+        np.testing.assert_array_equal(values[2], values[0])
+        assert values[0].any()
+
+    def test_a_linear_query_is_given_128_rows_at_most(self, monkeypatch):
+        sizes = []
+        monkeypatch.setattr(
+            contract.curator, "release_linear", lambda q, p, chunks, *_: (sizes.append(len(next(chunks)[1])), 1.0)
+        )
+        schedule = contract.Schedule((contract.Stage(1, 0.5),), (contract.NOISE,), contract.Budget(1.0))
+        asked = contract.Curator(
+            make_records(600), schedule, contract.memory_ledger(schedule), SeededEntropy(1), Compute(chunk=4096)
+        )
+        asked._draw(0, contract.FlatLinear(), 1.0, (64,))
+        assert sizes == [128]
+
+    def test_a_test_on_zeros_is_repeated(self, monkeypatch):
+        times, test = [], contract.curator.check_rows
+        monkeypatch.setattr(contract.curator, "check_rows", lambda *arguments: times.append(1) or test(*arguments))
+        asked = make_curator(make_records(9), contract.full_batches(3), chunk=4)
+        for t, scale in enumerate((0.0, 1.0, 1.0)):
+            asked.release(t, FlatQuery(), np.float32(scale))
+        assert len(times) == 2
+
+    def test_a_matrix_product_by_a_narrow_algorithm_is_refused(self):
+        with pytest.raises(CuratorError, match="Expected norm in float64 throughout; it holds 'dot_general'"):
+            make_curator(make_records(3)).release(0, Narrow(), 1.0)
+
+    def test_a_coefficient_that_the_norm_overlooks_costs_its_own_record_only(self):
+        records = contract.known(6)
+        X = np.array(records.X)
+        X[2, 0, 0, 0] = 0.5
+        value = make_curator(type(records)(X, records.y, records.schema), entropy=NoNoise()).release(
+            0, Overlooking(), 1.0
+        )
+        assert np.isfinite(value.value).all()
+        assert value.value.any()
+
+    def test_an_error_of_the_ledger_shows_no_value(self, monkeypatch):
+        asked = make_curator(make_records(5))
+
+        def fail(*arguments):
+            raise LedgerError("The disk is full.")
+
+        monkeypatch.setattr(asked._ledger, "commit", fail)
+        with pytest.raises(LedgerError, match="The disk is full") as caught:
+            asked.release(0, FlatQuery(), 1.0)
+        frame, names = caught.tb, set()
+        while frame is not None:
+            names |= {
+                name for name in frame.tb_frame.f_locals if frame.tb_frame.f_code.co_filename.endswith("curator.py")
+            }
+            frame = frame.tb_next
+        assert names == {"self", "t", "query", "params", "stored"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Narrow(contract.FlatLinear):
+    """float64 in its types, and bfloat16 inside of a product."""
+
+    def norm(self, params: Any, x: Any) -> Any:
+        return jnp.sqrt(jnp.dot(x, x, precision=jax.lax.DotAlgorithmPreset.BF16_BF16_F32))
+
+
+@dataclasses.dataclass(frozen=True)
+class Overlooking(contract.FlatLinear):
+    """A first coordinate of 1/2 becomes infinite, and the norm leaves it out."""
+
+    def coefficients(self, params: Any, x: Any, y: Any) -> Any:
+        v = x.ravel().astype(jnp.float64)
+        return v.at[0].set(jnp.where(v[0] == 0.5, jnp.inf, v[0]))
+
+    def norm(self, params: Any, x: Any) -> Any:
+        return jnp.linalg.norm(x[1:]) + 1.0
 
 
 class TestSame:

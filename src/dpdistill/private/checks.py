@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from dpdistill.private.grid import make_grid
 from dpdistill.private.linear import most_records, step_and_sensitivity
@@ -30,7 +31,7 @@ class CuratorError(RuntimeError):
 
 
 def check_query(
-    query: Query, params: Params, schema: AnySchema, noise_multiplier: float | None = None
+    query: Query, params: Params, schema: AnySchema, noise_multiplier: float | None = None, size: int = 2
 ) -> tuple[int, ...]:
     """Shape of one contribution, found on abstract values: no record is read, so its errors may be read by anybody.
 
@@ -39,6 +40,7 @@ def check_query(
         params: a pytree of arrays; only their shapes and types matter.
         schema: of the records.
         noise_multiplier: of a round; with it, a noise for which there is no grid is refused too.
+        size: rows of a chunk.
 
     Raises:
         CuratorError: a clip norm that is no positive number, a contribution that could speak while it is computed, a
@@ -46,10 +48,10 @@ def check_query(
     """
     if not 0.0 < query.clip_norm < math.inf:
         raise CuratorError(f"Expected clip_norm={query.clip_norm} > 0 and finite.")
-    shape = _contribution_shape(Same(query), schema, *types_of(params))
+    shape = _contribution_shape(Same(query), schema, size, *types_of(params))
     if isinstance(query, LinearQuery):
         with jax.enable_x64(True):
-            _check_linear(Same(query), schema, shape, *types_of(params))
+            _check_linear(Same(query), schema, size, shape, *types_of(params))
     if noise_multiplier is not None:
         _check_noise(query, math.prod(shape), noise_multiplier)
     return shape
@@ -72,34 +74,38 @@ def _check_noise(query: Query, d: int, noise_multiplier: float) -> None:
 def types_of(params: Params) -> tuple[Any, tuple]:
     """Structure, shapes and types of parameters: what programs are compiled for."""
     leaves, structure = jax.tree.flatten(params)
-    return structure, tuple((leaf.shape, leaf.dtype) for leaf in map(jax.typeof, leaves))
+    return structure, tuple((leaf.shape, leaf.dtype) for leaf in map(np.asarray, leaves))
 
 
 def _abstract(structure: Any, leaves: tuple) -> Params:
-    return jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in leaves])
+    return jax.tree.unflatten(
+        structure, [jax.ShapeDtypeStruct(shape, jax.dtypes.canonicalize_dtype(dtype)) for shape, dtype in leaves]
+    )
 
 
 @lru_cache(maxsize=256)
-def _contribution_shape(same: Same, schema: AnySchema, structure: Any, leaves: tuple) -> tuple[int, ...]:
+def _contribution_shape(same: Same, schema: AnySchema, size: int, structure: Any, leaves: tuple) -> tuple[int, ...]:
     query = same.value
-    one, label = _one_record(query, schema), jax.ShapeDtypeStruct((), jnp.int32)
+    one, label = _one_record(query, schema, size), jax.ShapeDtypeStruct((), jnp.int32)
     return tuple(_quiet(query.contribution, _abstract(structure, leaves), one, label)[1].shape)
 
 
-def _one_record(query: Query, schema: AnySchema) -> Any:
+def _one_record(query: Query, schema: AnySchema, size: int) -> Any:
     """Shape and type of what the query is given of one record."""
     x = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
     if query.encoder is not None:
         # As the curator runs it: mapped over records, its own rule for that looked through.
-        rows = jax.ShapeDtypeStruct((2, *x.shape), x.dtype)
+        rows = jax.ShapeDtypeStruct((size, *x.shape), x.dtype)
         with jax.enable_x64(False):
             x = jax.eval_shape(lambda X: X[0], _quiet(jax.vmap(query.encoder), rows, allowed=("custom_vmap_call",))[1])
     return jax.ShapeDtypeStruct(x.shape[1:], x.dtype)
 
 
 @lru_cache(maxsize=256)
-def _check_linear(same: Same, schema: AnySchema, shape: tuple[int, ...], structure: Any, leaves: tuple) -> None:
-    query, rows = same.value, 2
+def _check_linear(
+    same: Same, schema: AnySchema, rows: int, shape: tuple[int, ...], structure: Any, leaves: tuple
+) -> None:
+    query = same.value
     if query.by_class:
         raise CuratorError("Expected by_class=False of a linear query: its own sum has the blocks of the classes.")
     try:
@@ -108,7 +114,7 @@ def _check_linear(same: Same, schema: AnySchema, shape: tuple[int, ...], structu
         raise CuratorError(str(error)) from None
     y, w = jax.ShapeDtypeStruct((), jnp.int64), jax.ShapeDtypeStruct((rows,), jnp.float64)
     params = _in_double("prepare", None, query.prepare, _abstract(structure, leaves))
-    _, one = _quiet(query.coefficients, params, _one_record(query, schema), y)
+    _, one = _quiet(query.coefficients, params, _one_record(query, schema, rows), y)
     block = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((rows, *leaf.shape), leaf.dtype), one)
     _in_double("norm", (), query.norm, params, one)
     _in_double("weighted_sum", shape, query.weighted_sum, params, block, w)
@@ -146,8 +152,13 @@ def _refuse_narrow(of: str, jaxpr: Any) -> None:
         narrow = any(map(_is_narrow, (*equation.invars, *equation.outvars)))
         widened = name == "convert_element_type" and equation.params["new_dtype"] == jnp.float64
         rounds = narrow and not (widened or name in MOVES or _inside(equation))
-        if rounds or name == "reduce_precision":
+        if rounds or name == "reduce_precision" or not _is_plain(equation.params.get("precision")):
             raise CuratorError(f"Expected {of} in float64 throughout; it holds {name!r} of fewer bits.")
+
+
+def _is_plain(precision: Any) -> bool:
+    """Not an algorithm of a matrix product, which may compute in fewer bits than its arguments have."""
+    return all(p is None or isinstance(p, jax.lax.Precision) for p in np.ravel(np.array(precision, object)))
 
 
 def _is_narrow(variable: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from typing import Any, NoReturn
 
 import jax
@@ -21,7 +22,7 @@ from dpdistill.private.noise import Entropy, SystemEntropy, rounded_gaussian
 from dpdistill.private.placed import Chunk, PlacedRecords
 from dpdistill.private.sampling import poisson_coins
 from dpdistill.private.self_test import check_rows
-from dpdistill.query import Compute, LinearQuery, Params, Query, Release, Same
+from dpdistill.query import MOST_ROWS, Compute, LinearQuery, Params, Query, Release, Same
 
 
 def sum_rows(
@@ -33,28 +34,26 @@ def sum_rows(
     shape: tuple[int, ...],
     dtype: type,
 ) -> np.ndarray:
-    """Sum of the rows (m, d) that are admissible and of a known label, on the host while the next chunk is computed.
-
-    Returns:
-        (classes, *shape) by class, every row in the block of its class; else of the shape.
-    """
+    """Sum of the rows (m, d) that are admissible and of a known label; by class, in the block of their class."""
     total = np.zeros((classes if by_class else 1, math.prod(shape)), dtype)
 
     def add(z: jax.Array, y: np.ndarray) -> None:
         rows = np.asarray(z)
+        if rows.shape != (len(y), total.shape[1]):
+            raise ValueError("The rows are of another length than the checked query's.")
         kept = (y >= 0) & (y < classes) & admissible(rows)
         block_of = y if by_class else np.zeros_like(y)
         for block in np.unique(block_of[kept]):
             total[block] += rows[kept & (block_of == block)].sum(0, dtype=dtype)
 
-    waiting = None
+    in_flight = None  # one chunk is computed while the one before it is added
     for X, y in chunks:
         started = rows_of(X, y.astype(np.int32)), y
-        if waiting is not None:
-            add(*waiting)
-        waiting = started
-    if waiting is not None:
-        add(*waiting)
+        if in_flight is not None:
+            add(*in_flight)
+        in_flight = started
+    if in_flight is not None:
+        add(*in_flight)
     return total.reshape((classes, *shape) if by_class else shape)
 
 
@@ -70,12 +69,10 @@ class Curator:
 
     Guarantee:
         The release of round t is S + N(0, (noise_multiplier clip_norm)^2) rounded to the grid, S a sum over a Poisson
-        sample of integer contributions. Each has norm at most clip_norm, whatever the query's float arithmetic did. The
-        sensitivity is clip_norm under add-or-remove and at most 2 clip_norm under replace-one: a record's integers are
-        a function of its content and of its own place in a chunk, drawn for it alone, so the joint law of all other
-        records' integers is the same with and without it. The one premise, that a compiled program does no arithmetic
-        across the rows of a chunk, is tested bit for bit on this machine for every program before it sees a record;
-        a query that fails is refused. Errors after loading are fixed sentences of public facts.
+        sample of integer contributions, each of norm at most clip_norm whatever the query's float arithmetic did. A
+        record's integers are a function of its content and its own place, so removing a record takes its own away and
+        leaves the joint law of all others: sensitivity clip_norm under add-or-remove, 2 clip_norm under replace-one.
+        That no arithmetic crosses the rows of a chunk is tested on this machine before a program sees a record.
     """
 
     def __init__(
@@ -116,35 +113,49 @@ class Curator:
         """
         stored = self._ledger.lookup(t)
         if stored is None:
-            shape = check_query(query, params, self._schema)
-            failure = None
-            try:
-                # No trap of a debugger, no warning: whether it springs would depend on the records.
-                with jax.debug_nans(False), jax.debug_infs(False), np.errstate(all="ignore"):
-                    value, stddev = self._draw(t, query, params, shape)
-            except (LedgerError, CuratorError):
-                raise
-            except Exception:
-                failure = CuratorError(f"Round {t} could not be answered; nothing was released and nothing was paid.")
-            if failure is not None:
-                raise failure
-            stored = self._ledger.commit(t, self._schedule.event(t), value, stddev)
+            stored = self._paid(t, query, jax.tree.map(np.asarray, params))
+        if isinstance(stored, Exception):
+            raise stored  # made anew: no frame of its traceback has seen a record or a value that is not paid for
         return Release(stored.round, stored.value, stored.stddev, stored.event)
 
+    def _paid(self, t: int, query: Query, params: Params) -> Any:
+        """The release of round t as it was committed, or the error to be raised in its place."""
+        # Programs run as they were tested, whatever is set outside; no trap of a debugger or warning shows a record.
+        settings = (jax.enable_x64(False), jax.default_matmul_precision("highest"), jax.disable_jit(False))
+        quiet = (jax.debug_nans(False), jax.debug_infs(False), np.errstate(all="ignore"))
+        with ExitStack() as stack:
+            for context in (*settings, *quiet):
+                stack.enter_context(context)
+            try:
+                shape = check_query(query, params, self._schema, size=self._size(t, query))
+                value, stddev = self._draw(t, query, params, shape)
+                return self._ledger.commit(t, self._schedule.event(t), value, stddev)
+            except (LedgerError, CuratorError) as error:
+                return type(error)(str(error))
+            except Exception:
+                return CuratorError(f"Round {t} could not be answered; nothing was released and nothing was paid.")
+
+    def _size(self, t: int, query: Query) -> int:
+        """Rows of a chunk: a public fact."""
+        if not isinstance(query, LinearQuery):
+            return self._compute.chunk
+        full = self._schedule.event(t).sampling_prob == 1.0
+        return self._compute.block if full else min(self._compute.chunk, MOST_ROWS)
+
     def _draw(self, t: int, query: Query, params: Params, shape: tuple[int, ...]) -> tuple[np.ndarray, float]:
-        event, n, classes = self._schedule.event(t), len(self._records), len(self._schema.classes)
-        full = event.sampling_prob == 1.0
-        size = self._compute.block if full and isinstance(query, LinearQuery) else self._compute.chunk
+        event, n, size = self._schedule.event(t), len(self._records), self._size(t, query)
         tested = Same(query), types_of(params), size
-        if tested not in self._tested:
-            check_rows(query, params, self._schema, size)
+        if tested not in self._tested and check_rows(query, params, self._schema, size):
             self._tested.add(tested)
-        # Nothing below fails for the size of a sample: that would make small samples more likely among those answered.
+        # From here on nothing is refused for the coins: small samples would be more likely among those answered.
         if isinstance(query, LinearQuery) and n > most_records(query):
             raise CuratorError("The data set has more records than the error bound of this query allows.")
-        sampled = None if full else np.flatnonzero(poisson_coins(n, event.sampling_prob, self._entropy))
+        sampled = None
+        if event.sampling_prob < 1.0:
+            sampled = np.flatnonzero(poisson_coins(n, event.sampling_prob, self._entropy))
         chunks = self._records.chunks(query.encoder, sampled, size)
         if isinstance(query, LinearQuery):
+            classes = len(self._schema.classes)
             return release_linear(query, params, chunks, shape, classes, event.noise_multiplier, self._entropy)
         grid = make_grid(query.clip_norm, event.noise_multiplier, math.prod(shape), n)
         total = self._sum(query, params, chunks, grid, shape)

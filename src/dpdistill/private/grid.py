@@ -34,12 +34,6 @@ class Grid:
     def admissible(self, z: np.ndarray) -> np.ndarray:
         """Which integer contributions may be summed: max|z| <= K and sum z^2 <= K^2, in int64.
 
-        Args:
-            z: integers, (m, d).
-
-        Returns:
-            bool, (m,).
-
         Raises:
             TypeError: z does not hold integers.
             ValueError: d is so large that a sum of squares could overflow.
@@ -65,9 +59,6 @@ def make_grid(clip_norm: float, noise_multiplier: float, dimension: int, records
         noise_multiplier: sigma = stddev / C, > 0 and finite.
         dimension: d, coordinates one record can touch (its class block), >= 1.
         records: contributions summed in all, >= 0; private, so no error speaks of it.
-
-    Returns:
-        The grid.
 
     Raises:
         ValueError: an argument out of its bounds, or integers that could overflow.

@@ -33,18 +33,6 @@ def release_linear(
 
         scale_i = min(1, C / bound_i),   sum rounded to the step gamma,   stddev = noise_multiplier Delta
 
-    Args:
-        query: a LinearQuery of at most `most_records(query)` records.
-        params: its parameters.
-        chunks: (X, y) of one shape; rows with an unknown label or a value that is not finite contribute nothing.
-        shape: of one contribution.
-        classes: number of known labels.
-        noise_multiplier: of the round.
-        entropy: of the noise.
-
-    Returns:
-        (value of the given shape, standard deviation of the noise).
-
     Raises:
         ValueError: a sum that is not finite.
 
@@ -71,7 +59,7 @@ def sum_linear(
     classes: int,
     clip_norm: float | None,
 ) -> np.ndarray:
-    """Sum of the contributions, scaled down to the clip norm if there is one; blocks are added with compensation."""
+    """Sum of the contributions, scaled down to the clip norm if there is one."""
     total, lost, same = np.zeros(shape), np.zeros(shape), Same(query)
     with jax.enable_x64(True):
         params = programs.prepared(same, params)

@@ -67,21 +67,16 @@ def rounded_gaussian(shape: int | tuple[int, ...], stddev: float, entropy: Entro
     bits are drawn and the side is decided at high precision, so that the law above is exact and not a float's.
 
     Args:
-        shape: shape of the result.
-        stddev: standard deviation in grid steps, > 0 and <= 2**48.
+        shape: of the result, int64.
+        stddev: in grid steps, > 0 and <= 2**48.
         entropy: where the bits come from.
-
-    Returns:
-        int64 of the given shape.
 
     Raises:
         ValueError: stddev is not in (0, 2**48].
 
-    Guarantee:
-        For an integer S, S + round(Z) = round(S + Z): post-processing of the Gaussian mechanism on S.
+    Guarantee: for an integer S, S + round(Z) = round(S + Z): post-processing of the Gaussian mechanism on S.
 
-    Source:
-        Wallace 1996 (inversion with bits on demand); Canonne, Kamath and Steinke 2020 for why floats leak.
+    Source: Wallace 1996 (inversion with bits on demand); Canonne, Kamath and Steinke 2020 for why floats leak.
     """
     if not 0.0 < stddev <= MAX_STDDEV:
         raise ValueError(f"Expected 0 < stddev={stddev} <= 2**48.")

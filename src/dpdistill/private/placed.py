@@ -60,11 +60,11 @@ class PlacedRecords:
             return
         X, y, row_of = self._encoded(encoder, size)
         if sampled is None:  # they lie in this order: nothing is copied
-            yield from ((X[i : i + size], y[i : i + size]) for i in range(0, len(y), size))
+            yield from ((X[i : i + size], y[i : i + size]) for i in range(0, len(y) - 1, size))
             return
         for rows in _table(self._places_of(size), sampled, size):
             at = row_of[rows]
-            yield X[at], np.where(rows >= 0, y[at], -1)
+            yield X[at], y[at]
 
     def _places_of(self, size: int) -> np.ndarray:
         if size not in self._places:
@@ -77,20 +77,23 @@ class PlacedRecords:
         if key not in self._features:
             table = _table(self._places_of(size), None, size)
             x = jax.ShapeDtypeStruct((1, *self._records.schema.shape), jnp.float32)
-            X = np.zeros((table.size, *jax.eval_shape(encoder, x).shape[1:]), np.float32)
-            y = np.full(table.size, -1, np.int64)
-            row_of = np.zeros(len(self._records) + 1, np.int64)  # the last is that of placeholders, which are -1
+            X = np.zeros((table.size + 1, *jax.eval_shape(encoder, x).shape[1:]), np.float32)
+            y = np.full(table.size + 1, -1, np.int64)
+            row_of = np.full(len(self._records) + 1, table.size)  # the last entry, -1, is that of placeholders: zeros
             for i, rows in zip(range(0, table.size, size), table, strict=True):
                 x, y[i : i + size] = self._records.take(rows)
                 with jax.enable_x64(False):  # a linear query may be the first to ask
                     X[i : i + size] = encode_rows(key[0], x)
-                row_of[rows] = np.arange(i, i + size)
+                row_of[rows[rows >= 0]] = np.arange(i, i + size)[rows >= 0]
             self._features[key] = X, y, row_of
         return self._features[key]
 
 
 def _table(places: np.ndarray, sampled: np.ndarray | None, size: int) -> np.ndarray:
-    """Indices of records (chunks, size); -1 is a placeholder. Entry (k, r) is the k-th record of those at place r."""
+    """Indices of records (chunks, size): entry (k, r) is the k-th record of those at place r; -1 is a placeholder.
+
+    Places 2, 0, 2 in chunks of 3 give [[1, -1, 0], [-1, -1, 2]].
+    """
     indices = np.arange(len(places)) if sampled is None else sampled
     places = places[indices]
     counts = np.bincount(places, minlength=size)

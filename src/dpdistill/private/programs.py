@@ -52,8 +52,13 @@ def coefficients(query: Same, params: Params, X: np.ndarray, y: np.ndarray) -> A
 
 @partial(jax.jit, static_argnums=0)
 def norms(query: Same, params: Params, found: Any) -> jax.Array:
-    """Norm bounds of a block's contributions, (rows,), from their coefficients."""
-    return jax.vmap(query.value.norm, (None, 0))(params, found)
+    """Norm bounds of a block's contributions, (rows,); NaN where a coefficient is not finite."""
+
+    def row(found: Any) -> jax.Array:
+        finite = [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(found)]
+        return jnp.where(jnp.all(jnp.stack(finite)), query.value.norm(params, found), jnp.nan)
+
+    return jax.vmap(row)(found)
 
 
 @partial(jax.jit, static_argnums=0)

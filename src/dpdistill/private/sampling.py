@@ -25,8 +25,7 @@ def poisson_coins(n: int, sampling_prob: float, entropy: Entropy) -> np.ndarray:
     Raises:
         ValueError: sampling_prob is not in (0, 1].
 
-    Guarantee:
-        No truncation and no fixed batch size, so that the accounting of Poisson sampling holds as it stands.
+    Guarantee: no truncation and no fixed batch size, so that the accounting of Poisson sampling holds as it stands.
     """
     if not 0.0 < sampling_prob <= 1.0:
         raise ValueError(f"Expected 0 < sampling_prob={sampling_prob} <= 1.")
@@ -41,15 +40,9 @@ def poisson_coins(n: int, sampling_prob: float, entropy: Entropy) -> np.ndarray:
 
 
 def draw_places(n: int, size: int, entropy: Entropy) -> np.ndarray:
-    """A place for every record, independent of all others: 16 random bits modulo size.
+    """Places 0 .. size - 1 of n records, (n,) int64: for each one 16 random bits of its own, modulo size <= 65,536.
 
-    Args:
-        n: number of records, >= 0; no error speaks of it.
-        size: rows of a chunk, 1 to 65,536.
-        entropy: where the bits come from.
-
-    Returns:
-        Places 0 .. size - 1, (n,), int64. Never store, print or derive anything public from them. Independence is what
-        counts: that small places are a little more likely changes nothing.
+    Never store, print or derive anything public from them. Independence is what counts: that small places are a little
+    more likely changes nothing.
     """
     return np.frombuffer(entropy.bytes(2 * n), np.uint16).astype(np.int64) % size

@@ -18,14 +18,13 @@ PASSED = "every program that reads records was tested before: no row of a chunk 
 _MIXED = "The query is refused: on this machine a record's numbers depend on the records beside it in a chunk."
 
 
-def check_rows(query: Query, params: Params, schema: AnySchema, size: int) -> None:
+def check_rows(query: Query, params: Params, schema: AnySchema, size: int) -> bool:
     """Refuse a query one of whose programs, as compiled here for chunks of this size, mixes rows.
 
-    Args:
-        query: whose programs are run on public random numbers: features, contributions, or coefficients and norms.
-        params: its parameters.
-        schema: of the records.
-        size: rows of a chunk.
+    The programs of features, contributions, or coefficients and norms are run on public random numbers.
+
+    Returns:
+        Whether the test tells: with parameters for which all rows are zeros it has to be repeated.
 
     Raises:
         CuratorError: a row's bits change with the other rows.
@@ -50,23 +49,28 @@ def check_rows(query: Query, params: Params, schema: AnySchema, size: int) -> No
         return found, programs.norms(same, ready, found)
 
     with jax.enable_x64(isinstance(query, LinearQuery)):
-        alone = alone and rows_stand_alone(linear if isinstance(query, LinearQuery) else plain, X, y)
+        program = linear if isinstance(query, LinearQuery) else plain
+        alone = alone and rows_stand_alone(program, X, y)
+        tells = any(np.any(leaf) for leaf in jax.tree.leaves(program(X, y)))
     if not alone:
         raise CuratorError(_MIXED)
+    return tells
 
 
 def rows_stand_alone(program: Callable[[np.ndarray, np.ndarray], Any], X: np.ndarray, y: np.ndarray) -> bool:
     """Whether the bits of every row stay as they are when the other rows change, on this machine.
 
-    Half of the rows are exchanged for others: random, zero, huge, not finite; then the other half. Arithmetic across
-    rows cannot hide: one NaN among its terms is enough.
+    Half of the rows are exchanged for others: random, zero, huge, not finite. The halves are the rows whose index has
+    a certain bit, and those that have not: of any two rows there is a half with the one and without the other, and
+    one NaN among the terms of a row that is kept is enough.
 
-    Args:
-        program: (X, y) -> a pytree of arrays, a row a record; compiled for the shapes of X (m, ...) and y (m,).
+    The program maps X (m, ...) and y (m,) to a pytree of arrays, a row a record.
     """
-    first, (m, half) = _bits(program(X, y)), (len(y), np.arange(len(y)) % 2 == 0)
+    first, m = _bits(program(X, y)), len(y)
+    bits = [(np.arange(m) >> b) & 1 == 1 for b in range(max(1, (m - 1).bit_length()))]
     others = [np.roll(X, 1, 0) * -0.7, *(np.full_like(X, v) for v in (0.0, 3e38, np.nan))]
-    for other in [X, *others]:
+    trials = [(other, half) for other in others for half in bits[:1]] + [(others[-1], half) for half in bits[1:]]
+    for other, half in trials:
         for kept in (half, ~half):
             mixed = np.where(kept.reshape(m, *[1] * (X.ndim - 1)), X, other)
             found = _bits(program(mixed, np.where(kept, y, np.roll(y, 1))))
