@@ -86,7 +86,7 @@ class TestPlaces:
 
     def test_every_record_is_in_one_chunk_at_its_own_place(self):
         records = make_records(50)
-        placed = PlacedRecords(records, SeededEntropy(1))
+        placed, unit = PlacedRecords(records, SeededEntropy(1)), records.schema.to_unit(records.X)
         places, seen = placed._places_of(7), []
         for X, y in placed.chunks(None, None, 7):
             assert X.shape == (7, 8, 8, 1)
@@ -102,13 +102,13 @@ class TestPlaces:
 
     def test_of_a_sample_are_those_of_its_records(self):
         records, sampled = make_records(50), np.array([3, 17, 18, 40])
-        placed = PlacedRecords(records, SeededEntropy(1))
+        placed, unit = PlacedRecords(records, SeededEntropy(1)), records.schema.to_unit(records.X)
         for encoder in (None, contract.Halve()):
             found = [(X[r], r) for X, y in placed.chunks(encoder, sampled, 7) for r in range(7) if X[r].any()]
             factor = 1.0 if encoder is None else 0.5
             assert len(found) == 4
             for x, r in found:
-                at = [i for i in sampled if np.allclose(factor * records.X[i].ravel(), x.ravel())]
+                at = [i for i in sampled if np.array_equal(factor * unit[i].ravel(), x.ravel())]
                 assert placed._places_of(7)[at[0]] == r
 
     def test_placeholders_are_few(self):
