@@ -92,7 +92,7 @@ class TestPlaces:
             assert X.shape == (7, 8, 8, 1)
             for r in range(7):
                 if X[r].any():
-                    at = int(np.flatnonzero((X[r] == records.X).all((1, 2, 3)))[0])
+                    at = int(np.flatnonzero((X[r] == unit).all((1, 2, 3)))[0])
                     assert places[at] == r
                     assert y[r] == records.y[at]
                     seen.append(at)
