@@ -119,24 +119,24 @@ class Curator:
         return Release(stored.round, stored.value, stored.stddev, stored.event)
 
     def _paid(self, t: int, query: Query, params: Params) -> Any:
-        """The release of round t as it was committed, or the error to be raised in its place."""
-        # Programs run as they were tested, whatever is set outside; no trap of a debugger or warning shows a record.
+        """The committed release, or the error to raise: programs run as they were tested, whatever is set outside."""
         settings = (jax.enable_x64(False), jax.default_matmul_precision("highest"), jax.disable_jit(False))
-        quiet = (jax.debug_nans(False), jax.debug_infs(False), np.errstate(all="ignore"))
         with ExitStack() as stack:
-            for context in (*settings, *quiet):
+            for context in (*settings, jax.debug_nans(False), jax.debug_infs(False), np.errstate(all="ignore")):
                 stack.enter_context(context)
             try:
                 shape = check_query(query, params, self._schema, size=self._size(t, query))
                 value, stddev = self._draw(t, query, params, shape)
-                return self._ledger.commit(t, self._schedule.event(t), value, stddev)
-            except (LedgerError, CuratorError) as error:
-                return type(error)(str(error))
+            except CuratorError as error:
+                return CuratorError(str(error))
             except Exception:
                 return CuratorError(f"Round {t} could not be answered; nothing was released and nothing was paid.")
+            try:
+                return self._ledger.commit(t, self._schedule.event(t), value, stddev)
+            except LedgerError as error:
+                return LedgerError(str(error))
 
     def _size(self, t: int, query: Query) -> int:
-        """Rows of a chunk: a public fact."""
         if not isinstance(query, LinearQuery):
             return self._compute.chunk
         full = self._schedule.event(t).sampling_prob == 1.0
