@@ -4,7 +4,8 @@ BIN = $(VENV)/bin
 PIP = $(BIN)/pip --disable-pip-version-check
 CORES ?= auto
 PYTEST = $(BIN)/pytest -n $(CORES) --maxprocesses 8 --dist worksteal
-QUICK = tests/accounting tests/data tests/kernels tests/ledger tests/private tests/schema tests/test_rooms.py
+ROOMS = tests/private/test_grid.py tests/private/test_noise.py tests/private/test_sampling.py tests/private/test_places.py
+QUICK = tests/test_rooms.py tests/schema tests/data tests/methods/test_conformance.py $(ROOMS)
 
 .PHONY: demo test quick lint install mutants constraints clean
 
@@ -28,7 +29,7 @@ test: install
 
 quick: install
 	$(BIN)/ruff check .
-	$(PYTEST) -m 'not slow' $(QUICK)
+	$(PYTEST) $(QUICK)
 
 lint: install
 	$(BIN)/ruff format .
