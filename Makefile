@@ -4,8 +4,8 @@ BIN = $(VENV)/bin
 PIP = $(BIN)/pip --disable-pip-version-check
 CORES ?= auto
 PYTEST = $(BIN)/pytest -n $(CORES) --maxprocesses 8 --dist worksteal
-ROOMS = tests/private/test_grid.py tests/private/test_noise.py tests/private/test_sampling.py tests/private/test_places.py
-QUICK = tests/test_rooms.py tests/schema tests/data tests/methods/test_conformance.py $(ROOMS)
+QUICK = tests/test_rooms.py tests/schema tests/data tests/accounting tests/certificate tests/report \
+	$(addprefix tests/private/test_,grid.py linear.py noise.py sampling.py)
 
 .PHONY: demo test quick lint install mutants constraints clean
 
