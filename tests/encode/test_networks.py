@@ -8,15 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpdistill.encode.convnet import embed_convnet
-from dpdistill.encode.networks import CNN, MLP, LeNet, convolve
+from dpdistill.encode.networks import LeNet, convolve
 from dpdistill.encode.resnet import ResNet18
 
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 SMALL = {
-    "mlp": (MLP(width=7, depth=2), (3, 5, 1)),
-    "ntk": (MLP(width=7, depth=2, parameterisation="ntk"), (20,)),
-    "cnn": (CNN(width=5), (16, 16, 3)),
     "lenet": (LeNet(widths=(2, 3, 5, 4)), (16, 18, 2)),
     "resnet": (ResNet18(width=4, groups=2), (9, 8, 1)),
 }
@@ -35,10 +31,7 @@ def images(shape, n=3, seed=0):
     [
         (LeNet(), (28, 28, 1), 61_706),
         (LeNet(), (32, 32, 3), 62_006),
-        (CNN(), (32, 32, 3), 320_010),
         (ResNet18(), (32, 32, 3), 11_173_962),
-        (MLP(width=100), (28, 28, 1), 79_510),
-        (MLP(width=100, depth=2, parameterisation="ntk"), (28, 28, 1), 89_610),
     ],
 )
 def test_numbers_of_parameters_are_the_published_ones(network, shape, parameters):
@@ -103,30 +96,9 @@ def resnet_in_numpy(params, X):
     return X.mean((1, 2)) @ params["head"]["kernel"] + params["head"]["bias"]
 
 
-def mlp_in_numpy(params, X):
-    X = X.reshape(len(X), -1)
-    for layer in params:
-        X = np.maximum(X @ layer["kernel"] + layer["bias"], 0) if layer is not params[-1] else X
-    return X @ params[-1]["kernel"] + params[-1]["bias"]
-
-
-def ntk_in_numpy(params, X):
-    for layer in params[:-1]:
-        X = np.maximum(np.sqrt(2 / X.shape[1]) * X @ layer["kernel"] + 0.1 * layer["bias"], 0)
-    return X @ params[-1]["kernel"] / np.sqrt(X.shape[1]) + 0.1 * params[-1]["bias"]
-
-
-def cnn_by_convnet(params, X):
-    features = np.asarray(embed_convnet(params["blocks"], jnp.asarray(X, jnp.float32)))
-    return features @ params["head"]["kernel"] + params["head"]["bias"]
-
-
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("mlp", mlp_in_numpy),
-        ("ntk", ntk_in_numpy),
-        ("cnn", cnn_by_convnet),
         ("lenet", lenet_in_numpy),
         ("resnet", resnet_in_numpy),
     ],
@@ -139,7 +111,7 @@ def test_values(name, expected):
     np.testing.assert_allclose(outputs[-1], expected, atol=2e-5)
     assert expected.shape == (3, 3)
     assert np.ptp(expected, axis=0).min() > 1e-3
-    assert len(outputs) == {"mlp": 3, "ntk": 3, "cnn": 3, "lenet": 5, "resnet": 18}[name]
+    assert len(outputs) == {"lenet": 5, "resnet": 18}[name]
     assert all(a.min() >= 0 and a.max() > 0 for a in outputs[:-1])
     # One record at a time takes the other way to convolve, and no record sees another.
     np.testing.assert_allclose(
@@ -147,7 +119,7 @@ def test_values(name, expected):
     )
 
 
-@pytest.mark.parametrize("name", ["mlp", "cnn", "lenet", "resnet"])
+@pytest.mark.parametrize("name", ["lenet", "resnet"])
 def test_init_is_uniform_in_the_bounds_of_fan_in(name):
     network, shape = SMALL[name]
     params = initialised(network, shape, classes=400)
@@ -164,14 +136,6 @@ def test_init_is_uniform_in_the_bounds_of_fan_in(name):
         np.testing.assert_array_equal(layer.get("scale", 1.0), 1.0)
         np.testing.assert_array_equal(layer.get("offset", 0.0), 0.0)
     assert len({float(layer["kernel"].ravel()[0] * math.sqrt(layer["kernel"].size)) for layer in layers}) == len(layers)
-
-
-def test_init_of_the_ntk_parameterisation_is_standard_normal():
-    params = initialised(MLP(width=500, parameterisation="ntk"), (20,))
-    kernel = params[0]["kernel"]
-    assert kernel.std() == pytest.approx(1.0, rel=0.03)
-    assert np.abs(kernel).max() > 3
-    assert params[0]["bias"].std() == pytest.approx(1.0, rel=0.1)
 
 
 def test_the_seed_decides_in_any_precision():
@@ -193,17 +157,9 @@ def made(kind: Any, **fields):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: MLP(width=0), r"Expected width=0 > 0\."),
-        (lambda: MLP(depth=0), r"Expected depth=0 > 0\."),
-        (lambda: MLP(w_std=-1.0), r"Expected w_std=-1\.0 > 0\."),
-        (lambda: MLP(b_std=-1.0), r"Expected b_std=-1\.0 >= 0\."),
-        (lambda: made(MLP, parameterisation="mup"), r"Expected parameterisation standard or ntk; got mup\."),
-        (lambda: MLP().init((4,), 0), r"Expected classes=0 > 0\."),
-        (lambda: CNN(width=-3), r"Expected width=-3 > 0\."),
-        (lambda: CNN().init((28, 28, 1), 0), r"Expected classes=0 > 0\."),
-        (lambda: CNN().init((784,), 2), r"Expected shape=\(h, w, c\) with sides >= 2; got \(784,\)\."),
         (lambda: made(LeNet, widths=(6, 16)), r"Expected four widths; got \(6, 16\)\."),
         (lambda: LeNet(widths=(6, 0, 1, 1)), r"Expected widths=\(6, 0, 1, 1\) > 0\."),
+        (lambda: LeNet().init((28, 28, 1), 0), r"Expected classes=0 > 0\."),
         (lambda: LeNet().init((15, 28, 1), 10), r"Expected shape=\(h, w, c\) with sides >= 16; got \(15, 28, 1\)\."),
         (lambda: ResNet18(width=20), r"Expected width=20 to be a multiple of groups=8\."),
         (lambda: ResNet18(groups=0), r"Expected groups=0 > 0\."),

@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from dense_network import DenseNetwork
 
-from dpdistill.encode.networks import MLP, LeNet
+from dpdistill.encode.networks import LeNet
 from dpdistill.encode.resnet import ResNet18
 from dpdistill.kernels.empirical_ntk import EmpiricalNTK
 
@@ -34,7 +35,7 @@ def parameters(network, shape, classes, dtype=np.float64):
 @pytest.mark.parametrize(("dtype", "precision"), [(np.float64, 1e-12), (np.float32, 1e-5)])
 def test_one_hidden_layer_by_formula(dtype, precision):
     # s = sum_c (W^T h + b)_c, h = relu(a): k = classes (<h, h'> + 1) + (<x, x'> + 1) sum_j v_j^2 1[a_j > 0] 1[a'_j > 0]
-    network, classes = MLP(seed=2, width=30), 4
+    network, classes = DenseNetwork(seed=2, width=30), 4
     rng = np.random.default_rng(0)
     X, Z = rng.normal(size=(3, 2, 4, 1)), rng.normal(size=(5, 2, 4, 1))
     with jax.enable_x64(True):
@@ -78,7 +79,7 @@ def test_layers_jacobian_and_products_agree():
 
 
 def test_chunks_change_nothing():
-    network = MLP(width=9, depth=2)
+    network = DenseNetwork(width=9, depth=2)
     rng = np.random.default_rng(2)
     X, Z, W = rng.normal(size=(5, 3, 3, 1)), rng.normal(size=(4, 3, 3, 1)), rng.normal(size=(5, 4))
 
@@ -102,7 +103,7 @@ def test_wide_networks_approach_the_infinite_one():
     expected = REFERENCE["fc_ntk_depth1_b0.1"]
     errors = []
     for width in (64, 512, 4096):
-        networks = [MLP(seed, width, parameterisation="ntk") for seed in range(2)]
+        networks = [DenseNetwork(seed, width, ntk=True) for seed in range(2)]
         found = [computed(EmpiricalNTK(network, classes=1), X, Z, dtype=np.float32) for network in networks]
         errors.append(np.sqrt(np.mean((np.stack(found) - expected) ** 2) / np.mean(expected**2)))
     # The error falls with the square root of the width: a factor of 2.8 from one to the next.
@@ -114,7 +115,7 @@ def test_wide_networks_approach_the_infinite_one():
 def test_logits_add_up_without_cross_terms():
     # Logits of a wide network are independent: the kernel of the sum is that of one, times their number.
     X, expected = REFERENCE["fc_x1"], REFERENCE["fc_ntk_self_depth1_b0.1"]
-    found = computed(EmpiricalNTK(MLP(width=4096, parameterisation="ntk"), classes=10), X, X, dtype=np.float32)
+    found = computed(EmpiricalNTK(DenseNetwork(width=4096, ntk=True), classes=10), X, X, dtype=np.float32)
     np.testing.assert_allclose(found / 10, expected, atol=0.1 * expected.max())
     np.testing.assert_allclose(np.linalg.norm(found / 10 - expected) / np.linalg.norm(expected), 0.0, atol=0.06)
 
@@ -148,7 +149,7 @@ def test_gradient_against_finite_differences(network):
         (lambda: EmpiricalNTK(LeNet(), classes=0), r"Expected classes=0 > 0\."),
         (lambda: EmpiricalNTK(LeNet(), chunk=0), r"Expected chunk=0 > 0\."),
         (
-            lambda: EmpiricalNTK(MLP())(jnp.zeros((2, 4, 4, 1)), jnp.zeros((2, 4, 4, 3))),
+            lambda: EmpiricalNTK(DenseNetwork())(jnp.zeros((2, 4, 4, 1)), jnp.zeros((2, 4, 4, 3))),
             r"Expected Z of shape \(m, 4, 4, 1\); got \(2, 4, 4, 3\)\.",
         ),
         (

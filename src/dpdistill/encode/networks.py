@@ -1,19 +1,18 @@
-"""Small standard networks at their random initialisation, which a public seed decides: MLP, CNN and LeNet."""
+"""Small standard networks at their random initialisation, which a public seed decides: their layers, and LeNet."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from dpdistill.encode.convnet import FEW_CHANNELS, LAYOUT, average_pool, depth_for, first_padding, instance_norm
+from dpdistill.encode.convnet import FEW_CHANNELS, LAYOUT, average_pool
 
 Params = Any
 LENET_SIDE = 16
@@ -36,7 +35,7 @@ class Network(Protocol):
 
 
 def init_layers(
-    seed: int, shapes: Sequence[tuple[int, ...]], biases: Sequence[bool] | None = None, normal: bool = False
+    seed: int, shapes: Sequence[tuple[int, ...]], biases: Sequence[bool] | None = None
 ) -> list[dict[str, Array]]:
     """Layers of kernels with these shapes, outputs last: entries uniform in +-1/sqrt(fan_in), the default of PyTorch.
 
@@ -44,19 +43,15 @@ def init_layers(
         seed: public seed.
         shapes: of the kernels.
         biases: which layers have one; None for all.
-        normal: draw all entries from N(0, 1) in place of that.
     """
     biases = [True] * len(shapes) if biases is None else biases
     sizes = [(math.prod(shape), shape[-1] * bias) for shape, bias in zip(shapes, biases, strict=True)]
     total = sum(map(sum, sizes))
     # One draw for all layers: compiling one for each takes longer than everything a small network does.
-    key = jax.random.key(seed)
-    draw = (
-        jax.random.normal(key, (total,), jnp.float32) if normal else jax.random.uniform(key, (total,), jnp.float32, -1)
-    )
+    draw = jax.random.uniform(jax.random.key(seed), (total,), jnp.float32, -1)
     layers, at = [], 0
     for shape, (kernel, bias) in zip(shapes, sizes, strict=True):
-        bound = 1.0 if normal else 1.0 / math.sqrt(math.prod(shape[:-1]))
+        bound = 1.0 / math.sqrt(math.prod(shape[:-1]))
         layer = {"kernel": bound * draw[at : at + kernel].reshape(shape)}
         if bias:
             layer["bias"] = bound * draw[at + kernel : at + kernel + bias]
@@ -108,92 +103,6 @@ def check_sizes(shape: tuple[int, ...], classes: int, side: int) -> None:
         raise ValueError(f"Expected shape=(h, w, c) with sides >= {side}; got {tuple(shape)}.")
     if not classes > 0:
         raise ValueError(f"Expected classes={classes} > 0.")
-
-
-@dataclass(frozen=True)
-class MLP(Network):
-    """Dense layers with ReLU.
-
-        standard:  h = x W + b, entries uniform in +-1/sqrt(fan_in)
-        ntk:       h = w_std / sqrt(fan_in) x W + b_std b, entries from N(0, 1); w_std = 1 in the last layer
-
-    Args:
-        seed: public seed of the parameters.
-        width: units of a hidden layer, > 0.
-        depth: hidden layers, > 0.
-        parameterisation: "standard" or "ntk"; the tangent kernel of the latter has a limit for infinite width.
-        w_std: of the ntk parameterisation, > 0.
-        b_std: of the ntk parameterisation, >= 0.
-
-    Source: Jacot, Gabriel & Hongler, 2018 (Neural tangent kernel), section 3, for the ntk parameterisation.
-    """
-
-    seed: int = 0
-    width: int = 1024
-    depth: int = 1
-    parameterisation: Literal["standard", "ntk"] = "standard"
-    w_std: float = math.sqrt(2.0)
-    b_std: float = 0.1
-
-    def __post_init__(self) -> None:
-        check_positive(self, "width", "depth", "w_std")
-        if not self.b_std >= 0:
-            raise ValueError(f"Expected b_std={self.b_std} >= 0.")
-        if self.parameterisation not in ("standard", "ntk"):
-            raise ValueError(f"Expected parameterisation standard or ntk; got {self.parameterisation}.")
-
-    def init(self, shape: tuple[int, ...], classes: int) -> Params:
-        if not classes > 0:
-            raise ValueError(f"Expected classes={classes} > 0.")
-        sizes = (math.prod(shape), *[self.width] * self.depth, classes)
-        return init_layers(self.seed, list(pairwise(sizes)), normal=self.parameterisation == "ntk")
-
-    def activations(self, params: Params, X: Array) -> list[Array]:
-        X = X.reshape(X.shape[0], -1)
-        outputs = []
-        for i, layer in enumerate(params):
-            last = i == self.depth
-            if self.parameterisation == "ntk":
-                gain = (1.0 if last else self.w_std) / math.sqrt(X.shape[1])
-                layer = {"kernel": gain * layer["kernel"], "bias": self.b_std * layer["bias"]}
-            X = dense(X, layer) if last else jax.nn.relu(dense(X, layer))
-            outputs.append(X)
-        return outputs
-
-
-@dataclass(frozen=True)
-class CNN(Network):
-    """The plain ConvNet of the field with a dense last layer: conv 3 x 3, instance norm, ReLU, 2 x 2 average pool.
-
-    Args:
-        seed: public seed of the parameters.
-        width: filters a block, > 0; 128 in the literature.
-
-    Source: Zhao & Bilen, 2023 (Dataset condensation with distribution matching), ConvNet-3.
-    """
-
-    seed: int = 0
-    width: int = 128
-
-    def __post_init__(self) -> None:
-        check_positive(self, "width")
-
-    def init(self, shape: tuple[int, ...], classes: int) -> Params:
-        check_sizes(shape, classes, 2)
-        depth = depth_for(shape)
-        h, w = (side + 2 * (first_padding(shape) - 1) >> depth for side in shape[:2])
-        kernels = [(3, 3, shape[2] if i == 0 else self.width, self.width) for i in range(depth)]
-        *blocks, head = init_layers(self.seed, [*kernels, (h * w * self.width, classes)])
-        return {"blocks": [{**block, **unit_affine(self.width)} for block in blocks], "head": head}
-
-    def activations(self, params: Params, X: Array) -> list[Array]:
-        padding, outputs = first_padding(X.shape[1:]), []
-        for block in params["blocks"]:
-            X = convolve(X, block["kernel"], padding=padding) + block["bias"]
-            X = jax.nn.relu(instance_norm(X, block["scale"], block["offset"]))
-            outputs.append(X)
-            X, padding = average_pool(X), 1
-        return [*outputs, dense(X, params["head"])]
 
 
 @dataclass(frozen=True)

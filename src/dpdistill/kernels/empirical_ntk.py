@@ -28,7 +28,7 @@ class EmpiricalNTK(Kernel):
     `chunk` pairs.
 
     Args:
-        network: architecture and seed; an MLP with parameterisation "ntk" tends to the infinite fully connected NTK.
+        network: architecture and seed.
         classes: number of logits, > 0.
         chunk: records in a block, > 0; None for as many as keep the gradients of two blocks below GRADIENT_BYTES: 12
             for ResNet-18 in single precision. It changes memory and time, never values.
@@ -40,8 +40,8 @@ class EmpiricalNTK(Kernel):
     section 2.3, equation 4. The kernel is not normalised there, nor here: its scale is the network's.
 
     Example:
-        >>> from dpdistill.encode.networks import MLP
-        >>> EmpiricalNTK(MLP(width=8), classes=3)(jnp.ones((2, 4, 4, 1)), jnp.ones((3, 4, 4, 1))).shape
+        >>> from dpdistill.encode.networks import LeNet
+        >>> EmpiricalNTK(LeNet(), classes=3)(jnp.ones((2, 16, 16, 1)), jnp.ones((3, 16, 16, 1))).shape
         (2, 3)
     """
 
