@@ -23,9 +23,9 @@ from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.cli.recipes import build
 from dpdistill.data.records import Records
-from dpdistill.data.tables.load import load_table, split_table
+from dpdistill.data.tables.load import load_table
 from dpdistill.data.tables.schema_file import TableFile, read_schema
-from dpdistill.evaluate.tables import real_scores, score_tables
+from dpdistill.evaluate.tables import score_tables
 from dpdistill.schema import Column
 
 SCHEMAS = Path(__file__).with_name("schemas")
@@ -70,6 +70,13 @@ def joined(a: Records, b: Records | None) -> Records:
     return a if b is None else Records(np.concatenate([a.X, b.X]), np.concatenate([a.y, b.y]), a.schema)
 
 
+def split(records: Records, test_share: float, seed: int) -> tuple[Records, Records]:
+    """A random training and a test part, each in the order of the records."""
+    size, order = round(test_share * len(records)), np.random.default_rng(seed).permutation(len(records))
+    test, train = (rows(records, np.sort(part)) for part in (order[:size], order[size:]))
+    return train, test
+
+
 def undersampled(records: Records, keep: float, seed: int) -> Records:
     """Each record of the majority class is kept with this probability."""
     majority = np.bincount(records.y[records.y >= 0]).argmax()
@@ -80,18 +87,17 @@ def undersampled(records: Records, keep: float, seed: int) -> Records:
 def one_run(name: str, data: tuple[Records, Records | None], method: str, fields: list[str], mode: str, seed: int):
     records, test = data
     if mode == "paper" or test is None:
-        records, test = split_table(joined(records, test), TEST_SHARE[name], seed)
+        records, test = split(joined(records, test), TEST_SHARE[name], seed)
     keep = KEEP[name] if mode == "paper" else 1.0
     start = time.process_time()
-    if method == "real":
-        scores, took = real_scores(records, test, mode=mode, keep=keep, seed=seed), 0.0
-    else:
+    training, took = records, 0.0
+    if method != "real":
         distiller = build(method, fields)
         budget = Budget(1.0, DELTA.get(name, 1e-5))
         kept = undersampled(records, keep, seed) if mode == "paper" else records
         result = run.distill(kept, distiller, budget, seed=seed)
-        took, X, y = time.process_time() - start, result.distilled.X, result.distilled.y
-        scores = score_tables(X, y, records.schema, test, mode=mode, keep=keep, seed=seed)  # type: ignore[arg-type]
+        training, took = result.distilled, time.process_time() - start
+    scores = score_tables(training, test, mode=mode, keep=keep, seed=seed)
     return {
         **{"table": name, "method": method, "fields": fields, "mode": mode, "seed": seed},
         **{"metrics": scores.metrics, "mean": scores.mean.values, "best": [scores.best.name, scores.best.values]},

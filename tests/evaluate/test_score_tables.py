@@ -4,7 +4,6 @@ import json
 import math
 import sys
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +14,8 @@ from sklearn.linear_model import LogisticRegression
 from dpdistill.data.records import Records
 from dpdistill.evaluate import classifiers, tables
 from dpdistill.evaluate.classifiers import CLOSEST, SETTINGS, available, make_classifier
-from dpdistill.evaluate.tables import ClassifierScore, TableScores, compare_scores, real_scores, score_tables
+from dpdistill.evaluate.tables import ClassifierScore, TableScores, score_tables
+from dpdistill.method import Distilled
 from dpdistill.schema import DataError, Schema
 from dpdistill.schema.table import Column, TableSchema
 
@@ -43,6 +43,10 @@ def encoded(records):
     return records.schema.to_unit(records.X), records.y
 
 
+def scored(X, y, schema, test, **how):
+    return score_tables(Distilled(X, y, schema), test, **how)
+
+
 @pytest.fixture
 def fast(monkeypatch):
     monkeypatch.setattr(tables, "available", lambda: FAST)
@@ -59,7 +63,7 @@ def one(monkeypatch):
 def test_all_twelve_learn_and_each_says_what_it_is():
     told = []
     test = rows(150, seed=1)
-    scores = score_tables(*encoded(rows(80)), TWO, test, progress=lambda *what: told.append(what))
+    scores = scored(*encoded(rows(80)), TWO, test, progress=lambda *what: told.append(what))
     assert [score.name for score in scores.classifiers] == list(SETTINGS) == list(available())
     assert len(SETTINGS) == 12
     assert all(score.fitted for score in scores.classifiers)
@@ -102,7 +106,7 @@ def test_xgboost_that_is_not_installed_is_left_out_and_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "xgboost", None)
     assert available() == tuple(SETTINGS)[:-1]
     monkeypatch.setattr(classifiers, "SETTINGS", {name: SETTINGS[name] for name in ("LDA", "XGBoost")})
-    scores = score_tables(*encoded(rows(30)), TWO, rows(30, seed=1))
+    scores = scored(*encoded(rows(30)), TWO, rows(30, seed=1))
     assert [score.name for score in scores.classifiers] == ["LDA"]
     assert "XGBoost" in scores.left_out
     assert "Left out, since not installed:" in scores.text
@@ -121,7 +125,7 @@ def test_seeds_fix_every_choice(monkeypatch):
     train, test = encoded(rows(40, noise=40.0)), rows(60, seed=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
-        first, again, other = (score_tables(*train, TWO, test, seed=seed) for seed in (3, 3, 4))
+        first, again, other = (scored(*train, TWO, test, seed=seed) for seed in (3, 3, 4))
     assert first == again
     assert all(a.values != b.values for a, b in zip(first.classifiers, other.classifiers, strict=True))
 
@@ -132,7 +136,7 @@ def test_seeds_fix_every_choice(monkeypatch):
 def test_honest_scores_are_scikit_learns(one):
     test = rows(90, seed=1)
     X, y = encoded(rows(60))
-    scores = score_tables(X, y, TWO, test)
+    scores = scored(X, y, TWO, test)
     model = LogisticRegression(max_iter=5000).fit(X, y)
     X_t, y_t = encoded(test)
     probability, predicted = model.predict_proba(X_t)[:, 1], model.predict(X_t)
@@ -141,7 +145,7 @@ def test_honest_scores_are_scikit_learns(one):
     roc, prc = metrics.roc_auc_score(y_t, probability), metrics.average_precision_score(y_t, probability)
     assert score.values == pytest.approx((roc, prc))
     assert score.accuracy == pytest.approx([(predicted[y_t == k] == k).mean() for k in (0, 1)])
-    assert real_scores(rows(60), test) == scores
+    assert score_tables(rows(60), test) == scores
 
 
 def test_a_linear_svc_is_scored_by_its_decision_function(monkeypatch):
@@ -150,14 +154,14 @@ def test_a_linear_svc_is_scored_by_its_decision_function(monkeypatch):
     test = rows(90, seed=1)
     X_t, y_t = encoded(test)
     model = make_classifier("linear SVC", seed=0, rows=60).fit(X, y)
-    (score,) = score_tables(X, y, TWO, test).classifiers
+    (score,) = scored(X, y, TWO, test).classifiers
     assert score.values[0] == pytest.approx(metrics.roc_auc_score(y_t, model.decision_function(X_t)))
 
 
 def test_more_than_two_classes(one):
     test = rows(90, THREE, seed=1)
     X, y = encoded(rows(60, THREE))
-    scores = score_tables(X, y, THREE, test)
+    scores = scored(X, y, THREE, test)
     model = LogisticRegression(max_iter=5000).fit(X, y)
     X_t, y_t = encoded(test)
     roc = metrics.roc_auc_score(y_t, model.predict_proba(X_t), multi_class="ovr", average="macro")
@@ -169,7 +173,7 @@ def test_more_than_two_classes(one):
     )
     assert scores.positive is None
     assert "Positive" not in scores.text
-    paper = score_tables(X, y, THREE, test, mode="paper")
+    paper = scored(X, y, THREE, test, mode="paper")
     assert paper.metrics == ("weighted F1",)
     assert paper.classifiers[0].values == pytest.approx((f1,))
 
@@ -181,7 +185,7 @@ def test_accuracy_by_class_by_hand(monkeypatch):
     train = Records(X, np.array([0, 1]), TWO)
     ages = np.array([10, 20, 30, 90, 95, 5], float)
     test = Records(np.stack([ages, ages * 0 + 1, ages * 0], 1), np.array([0, 0, 0, 0, 1, 1]), TWO)
-    scores = real_scores(train, test)
+    scores = score_tables(train, test)
     assert scores.classifiers[0].accuracy == (0.75, 0.5)
     assert scores.classifiers[0].values[0] == pytest.approx(0.625)
     assert scores.header == ("classifier (honest)", "ROC", "PRC", "accuracy of well", "accuracy of ill")
@@ -198,9 +202,9 @@ def test_accuracy_by_class_by_hand(monkeypatch):
 def test_labels_that_mean_nothing_score_a_half(mode, fast):
     test = rows(3000, seed=1)
     X, y = encoded(rows(200))
-    clean = score_tables(X, y, TWO, test, mode=mode)
+    clean = scored(X, y, TWO, test, mode=mode)
     shuffled = Records(test.X, np.random.default_rng(5).permutation(test.y), TWO)
-    scores = score_tables(X, y, TWO, shuffled, mode=mode)
+    scores = scored(X, y, TWO, shuffled, mode=mode)
     assert all(abs(score.values[0] - 0.5) < 0.04 for score in scores.classifiers)
     assert clean.mean.values[0] > 0.75
 
@@ -211,10 +215,10 @@ def test_what_is_scored_is_what_is_shipped(one):
     blurred = X.copy()
     blurred[:, 2:] = 0.4 * X[:, 2:] + 0.3 * np.random.default_rng(0).random((60, 4))
     assert np.array_equal(blurred[:, 2:].argmax(1), X[:, 2:].argmax(1))
-    assert score_tables(blurred, y, TWO, test) == score_tables(X, y, TWO, test)
+    assert scored(blurred, y, TWO, test) == scored(X, y, TWO, test)
     moved = X.copy()
     moved[:, 0] *= 0.7
-    assert score_tables(moved, y, TWO, test) != score_tables(X, y, TWO, test)
+    assert scored(moved, y, TWO, test) != scored(X, y, TWO, test)
 
 
 def test_rows_without_a_label_or_with_bad_values_are_left_out(one):
@@ -223,11 +227,11 @@ def test_rows_without_a_label_or_with_bad_values_are_left_out(one):
     more = Records(np.concatenate([wrong, test.X]), np.concatenate([[-1, 1, 1], test.y]), TWO)
     train = rows(40)
     assert (
-        score_tables(*encoded(train), TWO, more).classifiers[0].accuracy[0]
-        == (score_tables(*encoded(train), TWO, test).classifiers[0].accuracy[0])
+        scored(*encoded(train), TWO, more).classifiers[0].accuracy[0]
+        == (scored(*encoded(train), TWO, test).classifiers[0].accuracy[0])
     )
     dirty = Records(np.concatenate([wrong[:2], train.X]), np.concatenate([[-1, 1], train.y]), TWO)
-    assert real_scores(dirty, test) == real_scores(train, test)
+    assert score_tables(dirty, test) == score_tables(train, test)
 
 
 # The papers' mode.
@@ -236,7 +240,7 @@ def test_rows_without_a_label_or_with_bad_values_are_left_out(one):
 def test_paper_scores_are_of_hard_predictions(one):
     test = rows(90, seed=1)
     X, y = encoded(rows(60))
-    honest, paper = score_tables(X, y, TWO, test), score_tables(X, y, TWO, test, mode="paper")
+    honest, paper = scored(X, y, TWO, test), scored(X, y, TWO, test, mode="paper")
     X_t, y_t = encoded(test)
     predicted = LogisticRegression(max_iter=5000).fit(X, y).predict(X_t)
     (score,) = paper.classifiers
@@ -254,9 +258,9 @@ def test_the_majority_class_of_the_test_set_is_undersampled(one, monkeypatch):
     train, test = rows(200), rows(200, seed=1)
     counts = np.bincount(test.y)
     assert counts[0] > counts[1]
-    plain = score_tables(*encoded(train), TWO, test, mode="paper")
-    fewer = score_tables(*encoded(train), TWO, test, mode="paper", keep=0.3)
-    real = real_scores(train, test, mode="paper", keep=0.3)
+    plain = scored(*encoded(train), TWO, test, mode="paper")
+    fewer = scored(*encoded(train), TWO, test, mode="paper", keep=0.3)
+    real = score_tables(train, test, mode="paper", keep=0.3)
     assert [np.bincount(what[5]).tolist() for what in seen[::2]] == [
         [counts[0], counts[1]],
         [int(0.3 * counts[0]), counts[1]],
@@ -280,37 +284,25 @@ def test_the_better_setting_on_the_test_set_is_reported(monkeypatch):
         return score
 
     monkeypatch.setattr(tables, "_score_one", watched)
-    scores = score_tables(*encoded(rows(80)), TWO, rows(300, seed=1, noise=40.0), mode="paper")
+    scores = scored(*encoded(rows(80)), TWO, rows(300, seed=1, noise=40.0), mode="paper")
     assert [len(tried[score.name]) for score in scores.classifiers] == [2, 1, 2]  # Gaussian: table 16 is the default
     for score in scores.classifiers:
         assert score.values == tuple(np.max([one.values for one in tried[score.name]], 0))
     assert len({one.values for one in tried["bagging"]}) == 2
     tried.clear()
-    score_tables(*encoded(rows(80)), TWO, rows(30, seed=1))
+    scored(*encoded(rows(80)), TWO, rows(30, seed=1))
     assert [len(found) for found in tried.values()] == [1, 1, 1]
 
 
-def test_modes_are_named_and_never_share_a_table(fast):
+def test_modes_are_named(fast):
     X, y = encoded(rows(60))
     test = rows(60, seed=1)
-    honest, paper = score_tables(X, y, TWO, test), score_tables(X, y, TWO, test, mode="paper", keep=0.5)
+    honest, paper = scored(X, y, TWO, test), scored(X, y, TWO, test, mode="paper", keep=0.5)
     assert honest.text.startswith("Mode honest: ")
     assert paper.text.startswith("Mode paper: too optimistic")
     assert "0.5 of the test set's majority class" in paper.text
     assert paper.to_json()["kept share of the majority class"] == 0.5
     assert [scores.header[0] for scores in (honest, paper)] == ["classifier (honest)", "classifier (paper)"]
-    with pytest.raises(ValueError, match="mode honest and of mode paper do not belong into one table"):
-        compare_scores({"ours": honest, "theirs": paper})
-    with pytest.raises(ValueError, match="same metrics, classes, kept share and classifiers"):
-        compare_scores({"ours": paper, "theirs": replace(paper, keep=0.4)})
-    with pytest.raises(ValueError, match="at least one"):
-        compare_scores({})
-    header, ours, theirs = compare_scores({"ours": honest, "theirs": replace(honest)})
-    assert header == ("training set (honest)", "mean ROC", "mean PRC", "best ROC", "best classifier")
-    assert ours[0] == "ours"
-    assert ours[1:] == theirs[1:]
-    assert ours[1] == f"{honest.mean.values[0]:.3f}"
-    assert ours[3:] == (f"{honest.best.values[0]:.3f}", honest.best.name)
 
 
 # At most 20,000 rows.
@@ -322,14 +314,14 @@ def test_no_fit_sees_more_than_its_share_of_rows(one, monkeypatch):
     monkeypatch.setattr(tables, "_score_one", lambda *what: seen.append(what[2:4]) or inner(*what))
     assert tables.MOST_ROWS == 20_000
     test = rows(30, seed=1)
-    scores = score_tables(*encoded(rows(20_500)), TWO, test)
+    scores = scored(*encoded(rows(20_500)), TWO, test)
     assert scores.training_rows == 20_000
     assert "trained on 20,000 rows" in scores.text
     monkeypatch.setattr(tables, "MOST_ROWS", 50)
     X, y = encoded(rows(200))
     for seed in (0, 0, 1):
-        assert score_tables(X, y, TWO, test, seed=seed).training_rows == 50
-    assert real_scores(rows(200), test).training_rows == 50
+        assert scored(X, y, TWO, test, seed=seed).training_rows == 50
+    assert score_tables(rows(200), test).training_rows == 50
     assert [len(part[0]) for part in seen] == [20_000, 50, 50, 50, 50]
     assert np.array_equal(seen[1][0], seen[2][0])
     assert not np.array_equal(seen[1][0], seen[3][0])
@@ -345,7 +337,7 @@ def test_no_fit_sees_more_than_its_share_of_rows(one, monkeypatch):
 def test_a_set_with_one_class_scores_a_half(mode):
     X, y = encoded(rows(20))
     test = rows(50, seed=1)
-    scores = score_tables(X, np.ones_like(y), TWO, test, mode=mode)
+    scores = scored(X, np.ones_like(y), TWO, test, mode=mode)
     prevalence = test.y.mean()
     for score in scores.classifiers:
         assert score.values == pytest.approx((0.5, prevalence))
@@ -359,7 +351,7 @@ def test_a_set_without_one_of_three_classes(monkeypatch):
     train = rows(60, THREE)
     keep = train.y != 1
     test = rows(90, THREE, seed=1)
-    scores = real_scores(Records(train.X[keep], train.y[keep], THREE), test)
+    scores = score_tables(Records(train.X[keep], train.y[keep], THREE), test)
     model = LogisticRegression(max_iter=5000).fit(THREE.to_unit(train.X[keep]), train.y[keep])
     X_t, y_t = encoded(test)
     first, last = (metrics.roc_auc_score(y_t == 2 * k, model.predict_proba(X_t)[:, k]) for k in (0, 1))
@@ -376,11 +368,11 @@ def test_constant_columns(fast):
     X = X.copy()
     X[:, 1] = 0.25
     X[:, 2:] = (1, 0, 0, 0)
-    scores = score_tables(X, y, TWO, rows(40, seed=1))
+    scores = scored(X, y, TWO, rows(40, seed=1))
     assert all(score.fitted for score in scores.classifiers)
     rocs = {score.name: score.values[0] for score in scores.classifiers}
     assert rocs["LDA"] > 0.8
-    nothing = score_tables(np.tile(X[:1], (40, 1)), y, TWO, rows(40, seed=1))
+    nothing = scored(np.tile(X[:1], (40, 1)), y, TWO, rows(40, seed=1))
     by_name = {score.name: score for score in nothing.classifiers}
     assert not by_name["LDA"].fitted
     assert [by_name[name].values[0] for name in ("decision tree", "LDA")] == [0.5] * 2
@@ -389,19 +381,19 @@ def test_constant_columns(fast):
 
 def test_two_rows_are_a_set():
     X, y = encoded(Records(np.array([[20, 100, 0], [70, 100, 1]], float), np.array([0, 1]), TWO))
-    scores = score_tables(X, y, TWO, rows(50, seed=1))
+    scores = scored(X, y, TWO, rows(50, seed=1))
     failed = [score.name for score in scores.classifiers if not score.fitted]
     assert failed == ["LDA"]
     assert all(0.0 <= value <= 1.0 for score in scores.classifiers for value in (*score.values, *score.accuracy))
     assert scores.best.values[0] > 0.8
-    (alone,) = {score.fitted for score in score_tables(X[:1], y[:1], TWO, rows(50, seed=1)).classifiers}
+    (alone,) = {score.fitted for score in scored(X[:1], y[:1], TWO, rows(50, seed=1)).classifiers}
     assert alone is False
 
 
 def test_a_test_set_without_one_class(fast):
     train, test = encoded(rows(40)), rows(40, seed=1)
     only = Records(test.X[test.y == 0], test.y[test.y == 0], TWO)
-    scores = score_tables(*train, TWO, only)
+    scores = scored(*train, TWO, only)
     for score in scores.classifiers:
         assert all(map(math.isnan, score.values))
         assert math.isnan(score.accuracy[1])
@@ -412,7 +404,7 @@ def test_a_test_set_without_one_class(fast):
     assert scores.best.name == FAST[0]
     train, test = encoded(rows(60, THREE)), rows(60, THREE, seed=1)
     keep = test.y != 2
-    for score in score_tables(*train, THREE, Records(test.X[keep], test.y[keep], THREE)).classifiers:
+    for score in scored(*train, THREE, Records(test.X[keep], test.y[keep], THREE)).classifiers:
         assert 0.5 < score.values[1] <= 1.0
         assert math.isnan(score.accuracy[2])
 
@@ -441,11 +433,11 @@ def test_what_does_not_fit_is_refused(one):
     ]
     for given, error, words in bad:
         with pytest.raises(error, match=words):
-            score_tables(*given)
+            scored(*given)
     with pytest.raises(DataError, match="training records of a table"):
-        real_scores(picture, test)
+        score_tables(picture, test)
     with pytest.raises(DataError, match="at least one training row"):
-        real_scores(unlabelled, test)
+        score_tables(unlabelled, test)
     modes: tuple[tuple[dict, str], ...] = (
         ({"mode": "best"}, "mode among honest, paper; got 'best'"),
         ({"keep": 0.4}, "keep=1 in mode honest"),
@@ -454,9 +446,9 @@ def test_what_does_not_fit_is_refused(one):
     )
     for how, words in modes:
         with pytest.raises(ValueError, match=words):
-            score_tables(X, y, TWO, test, **how)
+            scored(X, y, TWO, test, **how)
         with pytest.raises(ValueError, match=words):
-            real_scores(rows(20), test, **how)
+            score_tables(rows(20), test, **how)
 
 
 def test_scores_are_frozen():

@@ -249,7 +249,7 @@ def _table_scores(distilled: Any, test: Any, **how: Any) -> dict:
     from dpdistill.evaluate.tables import score_tables
 
     with Bar() as bar:
-        scores = score_tables(distilled.X, distilled.y, distilled.schema, test, progress=bar, **how)
+        scores = score_tables(distilled, test, progress=bar, **how)
     listed = table(*scores.header)
     for row in scores.rows():
         add_row(listed, *row)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 from dpdistill.data.records import Records
 from dpdistill.evaluate.classifiers import SETTINGS, answers, available, make_classifier
 from dpdistill.evaluate.score import scaled
-from dpdistill.method import Progress, no_progress
+from dpdistill.method import Distilled, Progress, no_progress
 from dpdistill.schema import DataError, TableSchema
 
 MOST_ROWS = 20_000
@@ -131,9 +130,7 @@ class TableScores:
 
 
 def score_tables(
-    X: np.ndarray,
-    y: np.ndarray,
-    schema: TableSchema,
+    training: Distilled | Records,
     test: Records,
     *,
     mode: str = "honest",
@@ -141,9 +138,11 @@ def score_tables(
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> TableScores:
-    """Twelve classifiers trained on a synthetic table, tested on real rows.
+    """Twelve classifiers trained on a table, a synthetic one or real records, tested on real rows.
 
-    What is scored is what is shipped: the rows are decoded to values and categories and encoded again, so that
+    Scores of real records are the baseline, for the owner's eyes: epsilon does not cover them.
+
+    What is scored is what is shipped: synthetic rows are decoded to values and categories and encoded again, so that
     categories are exactly one-hot. In mode honest, for two classes, ROC and PRC are the area under the ROC curve and
     the average precision of the second class's probability (for the linear SVC, of its decision function); for more,
     F1 is that of the predictions, weighted by the classes' test rows, and ROC the mean of one class against the rest.
@@ -156,9 +155,8 @@ def score_tables(
     itself, for each metric.
 
     Args:
-        X: synthetic encoded rows, (m, d) in [-1, 1].
-        y: class indices, (m,).
-        schema: of the synthetic set.
+        training: a synthetic table, or private records; in mode paper, the same class is undersampled in records as in
+            the test set.
         test: rows of the same columns and classes; those without a label or with a value that is not finite are left
             out; at least one other.
         mode: "honest" or "paper".
@@ -167,76 +165,39 @@ def score_tables(
         progress: told the number of classifiers done.
 
     Raises:
-        DataError: rows or labels that do not fit the schema; a test set with other columns or classes, or without
-            rows; scikit-learn is not installed.
+        DataError: rows that are no table's or do not fit the schema, or none that can be used; a test set with other
+            columns or classes, or without rows; scikit-learn is not installed.
         ValueError: an unknown mode, or a keep that does not fit it.
 
     Source:
         Vinaroz and Park (2023), section 5.2 and table 16; the papers' way of scoring: Harder et al. (2021).
     """
     _check_mode(mode, keep)
-    X, y = _decoded(X, y, schema)
-    X_t, y_t, _ = _test_rows(schema, test, keep, seed)
-    return _score(X, y, X_t, y_t, schema.classes, mode, keep, seed, progress)
-
-
-def real_scores(
-    train: Records,
-    test: Records,
-    *,
-    mode: str = "honest",
-    keep: float = 1.0,
-    seed: int = 0,
-    progress: Progress = no_progress,
-) -> TableScores:
-    """The same for real training rows: the baseline, for the owner's eyes; epsilon does not cover these scores.
-
-    Args:
-        train: private training rows; in mode paper, the same class is undersampled in them as in the test set.
-        test: as for score_tables; so are the others.
-
-    Raises:
-        DataError: training records that are not rows of a table, or none that can be used; and as score_tables.
-        ValueError: as score_tables.
-    """
-    _check_mode(mode, keep)
-    if not isinstance(train.schema, TableSchema):
-        raise DataError(f"Expected training records of a table; got {train.schema}.")
-    X_t, y_t, majority = _test_rows(train.schema, test, keep, seed)
-    X, y = _usable(train)
-    if not len(y):
-        raise DataError("Expected at least one training row with a known label; got none.")
-    X, y = _undersampled(X, y, majority, keep, seed)
-    return _score(X, y, X_t, y_t, train.schema.classes, mode, keep, seed, progress)
-
-
-def compare_scores(tables: Mapping[str, TableScores]) -> list[tuple[str, ...]]:
-    """One table of several training sets: a header with the mode, then a row of means and of the best a set.
-
-    Args:
-        tables: scores by the name of the training set, at least one, all of one mode.
-
-    Raises:
-        ValueError: scores of different modes, metrics, classes, kept shares or classifiers.
-    """
-    if not tables:
-        raise ValueError("Expected scores of at least one training set; got none.")
-    first, *others = tables.values()
-    for other in others:
-        if other.mode != first.mode:
-            raise ValueError(f"Scores of mode {first.mode} and of mode {other.mode} do not belong into one table.")
-        if _kind(other) != _kind(first):
-            raise ValueError("Expected scores with the same metrics, classes, kept share and classifiers.")
-    means = tuple(f"mean {metric}" for metric in first.metrics)
-    rows = [(f"training set ({first.mode})", *means, f"best {first.metrics[0]}", "best classifier")]
-    for name, table in tables.items():
-        best = table.best
-        rows.append((name, *map(_text, table.mean.values), _text(best.values[0]), best.name))
-    return rows
-
-
-def _kind(scores: TableScores) -> tuple:
-    return scores.metrics, scores.classes, scores.keep, [score.name for score in scores.classifiers]
+    schema = training.schema
+    if not isinstance(schema, TableSchema):
+        raise DataError(f"Expected training records of a table; got {schema}.")
+    X_t, y_t = _test_rows(schema, test)
+    majority = int(np.bincount(y_t).argmax())
+    X_t, y_t = _undersampled(X_t, y_t, majority, keep, seed)
+    if isinstance(training, Distilled):
+        X, y = _decoded(training.X, training.y, schema)
+    else:
+        X, y = _undersampled(*_usable(training, "training"), majority, keep, seed)
+    if len(X) > MOST_ROWS:
+        rows = np.sort(np.random.default_rng((seed, 0)).choice(len(X), MOST_ROWS, replace=False))
+        X, y = X[rows], y[rows]
+    names, scores = available(), []
+    for k, name in enumerate(names):
+        progress("classifiers", k, len(names))
+        make = partial(make_classifier, name, seed=seed, rows=len(X))
+        variants = [make()] if mode == "honest" or not SETTINGS[name] else [make(), make(plain=True)]
+        tried = [_score_one(name, model, X, y, X_t, y_t, len(schema.classes), mode) for model in variants]
+        best = max(tried, key=lambda score: score.values[0])
+        values = tuple(map(float, np.max([score.values for score in tried], 0)))
+        scores.append(ClassifierScore(name, values, best.accuracy, best.fitted))
+    progress("classifiers", len(names), len(names))
+    left_out, metrics = tuple(name for name in SETTINGS if name not in names), _metrics(mode, len(schema.classes))
+    return TableScores(mode, metrics, schema.classes, tuple(scores), len(X), keep, left_out)
 
 
 def _text(value: float) -> str:
@@ -266,26 +227,23 @@ def _decoded(X: np.ndarray, y: np.ndarray, schema: TableSchema) -> tuple[np.ndar
     return schema.to_unit(schema.from_unit(X)), y.astype(np.int64)
 
 
-def _usable(records: Records) -> tuple[np.ndarray, np.ndarray]:
-    """Encoded rows that have a known label and finite values."""
-    if not (records.y >= 0).any():
-        return np.zeros((0, *records.schema.shape), np.float32), np.zeros(0, np.int64)
-    X, y = scaled(records)
-    finite = np.isfinite(X).all(1)
-    return X[finite], y[finite]
+def _usable(records: Records, part: str) -> tuple[np.ndarray, np.ndarray]:
+    """Encoded rows that have a known label and finite values, at least one."""
+    if (records.y >= 0).any():
+        X, y = scaled(records)
+        finite = np.isfinite(X).all(1)
+        if finite.any():
+            return X[finite], y[finite]
+    raise DataError(f"Expected at least one {part} row with a known label; got none.")
 
 
-def _test_rows(schema: TableSchema, test: Records, keep: float, seed: int) -> tuple[np.ndarray, np.ndarray, int]:
-    """Encoded test rows, labels, and their most frequent class, of which a share is kept."""
+def _test_rows(schema: TableSchema, test: Records) -> tuple[np.ndarray, np.ndarray]:
+    """Encoded test rows and their labels."""
     if not isinstance(test.schema, TableSchema) or test.schema.columns != schema.columns:
         raise DataError(f"Expected test rows with the same columns as the training set ({schema}); got {test.schema}.")
     if test.schema.classes != schema.classes:
         raise DataError("Expected test rows with the same classes, in the same order, as the training set.")
-    X, y = _usable(test)
-    if not len(y):
-        raise DataError("Expected at least one test row with a known label; got none.")
-    majority = int(np.bincount(y).argmax())
-    return *_undersampled(X, y, majority, keep, seed), majority
+    return _usable(test, "test")
 
 
 def _undersampled(X: np.ndarray, y: np.ndarray, label: int, keep: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -295,35 +253,6 @@ def _undersampled(X: np.ndarray, y: np.ndarray, label: int, keep: float, seed: i
     rows = np.random.default_rng((seed, 1)).permutation(np.flatnonzero(y == label))
     rows = np.sort(np.concatenate([np.flatnonzero(y != label), rows[: max(1, int(keep * len(rows)))]]))
     return X[rows], y[rows]
-
-
-def _score(
-    X: np.ndarray,
-    y: np.ndarray,
-    X_t: np.ndarray,
-    y_t: np.ndarray,
-    classes: tuple[str, ...],
-    mode: str,
-    keep: float,
-    seed: int,
-    progress: Progress,
-) -> TableScores:
-    """Every classifier, one after the other; of several settings the best for each metric."""
-    if len(X) > MOST_ROWS:
-        rows = np.sort(np.random.default_rng((seed, 0)).choice(len(X), MOST_ROWS, replace=False))
-        X, y = X[rows], y[rows]
-    names, scores = available(), []
-    for k, name in enumerate(names):
-        progress("classifiers", k, len(names))
-        make = partial(make_classifier, name, seed=seed, rows=len(X))
-        variants = [make()] if mode == "honest" or not SETTINGS[name] else [make(), make(plain=True)]
-        tried = [_score_one(name, model, X, y, X_t, y_t, len(classes), mode) for model in variants]
-        best = max(tried, key=lambda score: score.values[0])
-        values = tuple(map(float, np.max([score.values for score in tried], 0)))
-        scores.append(ClassifierScore(name, values, best.accuracy, best.fitted))
-    progress("classifiers", len(names), len(names))
-    left_out = tuple(name for name in SETTINGS if name not in names)
-    return TableScores(mode, _metrics(mode, len(classes)), classes, tuple(scores), len(X), keep, left_out)
 
 
 def _metrics(mode: str, classes: int) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from dpdistill.data.tables.load import load_table, split_table
+from dpdistill.data.tables.load import load_table
 from dpdistill.data.tables.schema_file import TableFile, read_schema
 from dpdistill.data.tables.source import CsvFormat
 from dpdistill.schema import Column, DataError, TableSchema
@@ -320,27 +320,6 @@ def test_damage_inside_a_parquet_file(tmp_path):
     schema = TableSchema((Column("age", "integer", (0, 100)),), "ill", ("no", "yes"))
     with pytest.raises(DataError, match="is damaged: it cannot be read as Parquet"):
         load_table(write(tmp_path, bytes(content)), TableFile(schema, True))
-
-
-def test_split():
-    given = pd.concat([frame()] * 25)
-    given["age"] = np.arange(100)
-    records = load_table(given, FILE)
-    train, test = split_table(records, 0.1, seed=3)
-    again, _ = split_table(records, 0.1, seed=3)
-    assert (len(train), len(test)) == (90, 10)
-    assert sorted([*train.X[:, 0], *test.X[:, 0]]) == list(range(100))
-    np.testing.assert_array_equal(train.X, again.X)
-    assert not np.array_equal(test.X, split_table(records, 0.1, seed=4)[1].X)
-    for part in (train, test):
-        np.testing.assert_array_equal(part.y, records.y[part.X[:, 0].astype(int)])
-    assert [len(part) for part in split_table(records, 1e-9, seed=0)] == [99, 1]
-    assert [len(part) for part in split_table(records, 1 - 1e-9, seed=0)] == [1, 99]
-    for share in (0.0, 1.0, -1.0, NAN):
-        with pytest.raises(DataError, match="Expected 0 < test_share="):
-            split_table(records, share, seed=0)
-    with pytest.raises(DataError, match="Expected at least 2 records to split; got 1"):
-        split_table(load_table(frame().iloc[:1], FILE), 0.5, seed=0)
 
 
 SCHEMAS = Path(__file__).parents[3] / "benchmarks" / "schemas"

@@ -109,30 +109,3 @@ def open_stated(source: Any, table_file: TableFile) -> Table:
                 "under ignored."
             )
     return table
-
-
-def split_table(records: Records, test_share: float, seed: int) -> tuple[Records, Records]:
-    """A random split of records into a training and a test part; meant for benchmarks on public tables.
-
-    Args:
-        records: at least 2.
-        test_share: share of the records in the test part, rounded to whole records, 0 < test_share < 1.
-        seed: of the permutation; the same seed gives the same parts.
-
-    Returns:
-        (train, test), each with at least one record.
-
-    Raises:
-        DataError: a share outside (0, 1), or fewer than 2 records.
-    """
-    if not 0 < test_share < 1:
-        raise DataError(f"Expected 0 < test_share={test_share} < 1.")
-    if len(records) < 2:
-        raise DataError(f"Expected at least 2 records to split; got {len(records)}.")
-    size = min(max(1, round(test_share * len(records))), len(records) - 1)
-    order = np.random.default_rng(seed).permutation(len(records))
-    test, train = (
-        Records(records.X[rows], records.y[rows], records.schema, records.notes)
-        for rows in (np.sort(order[:size]), np.sort(order[size:]))
-    )
-    return train, test
