@@ -10,19 +10,10 @@ from dp_accounting.rdp import RdpAccountant
 
 from dpdistill.accounting import pld
 from dpdistill.accounting import schedule as accounting
-from dpdistill.accounting.schedule import (
-    Budget,
-    Schedule,
-    calibrate,
-    compose,
-    discretization_interval,
-    epsilon_lower_bound,
-    epsilon_pld,
-    epsilon_rdp,
-    gaussian_delta,
-    gaussian_epsilon,
-    gaussian_noise_multiplier,
-)
+from dpdistill.accounting.bounds import epsilon_lower_bound, epsilon_rdp
+from dpdistill.accounting.gaussian import gaussian_delta, gaussian_epsilon, gaussian_noise_multiplier
+from dpdistill.accounting.pld import compose, discretization_interval, epsilon_pld
+from dpdistill.accounting.schedule import Budget, Schedule, calibrate
 from dpdistill.query import Event, Stage
 
 RELATION = {

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
-from dpdistill.accounting.schedule import Budget, Schedule, calibrate, gaussian_epsilon
+from dpdistill.accounting.gaussian import gaussian_epsilon
+from dpdistill.accounting.schedule import Budget, Schedule, calibrate
 from dpdistill.certificate.build import (
     INFINITE,
     NO_NOISE,

@@ -7,7 +7,8 @@ import sqlite3
 import numpy as np
 import pytest
 
-from dpdistill.accounting.schedule import Budget, Schedule, calibrate, epsilon_rdp
+from dpdistill.accounting.bounds import epsilon_rdp
+from dpdistill.accounting.schedule import Budget, Schedule, calibrate
 from dpdistill.certificate import arithmetic
 from dpdistill.certificate import verify as verify_module
 from dpdistill.certificate.build import SCOPE, SEEDED_NOISE, build_certificate, write_certificate

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from dpdistill import cli, evaluate, run
-from dpdistill.accounting.schedule import gaussian_epsilon
+from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.cli.recipes import KERNELS, METHODS, fields_of, from_fields
 from dpdistill.data import load, read_distilled
 from dpdistill.encode.scattering import ScatterNet

@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
-from dpdistill.kernels.ridge import fit, one_hot, predict, shift, solve
+from dpdistill.kernels.ridge import check_definite, one_hot, shift, solve
 
 rng = np.random.default_rng(5)
 X_S, X_T = rng.normal(size=(9, 4, 3, 1)), rng.normal(size=(6, 4, 3, 1))
@@ -18,6 +18,16 @@ Y_S = one_hot(rng.integers(0, 3, 9), 3, np.float64)
 
 def flatten(X):
     return X.reshape(len(X), -1)
+
+
+def fit(kernel, X_s, Y_s, ridge):
+    alpha = solve(kernel(X_s, X_s), Y_s, ridge)
+    check_definite(alpha, ridge)
+    return alpha
+
+
+def predict(kernel, X, X_s, alpha):
+    return kernel(X, X_s) @ alpha
 
 
 @pytest.mark.parametrize("ridge", [1e-6, 1e-2, 3.0])

@@ -14,14 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpdistill.accounting.schedule import (
-    Budget,
-    Schedule,
-    calibrate,
-    epsilon_lower_bound,
-    epsilon_rdp,
-    gaussian_epsilon,
-)
+from dpdistill.accounting.bounds import epsilon_lower_bound, epsilon_rdp
+from dpdistill.accounting.gaussian import gaussian_epsilon
+from dpdistill.accounting.schedule import Budget, Schedule, calibrate
 from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.folder import digest_key

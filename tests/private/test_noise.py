@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 from scipy.special import ndtr, ndtri
 
-from dpdistill.accounting.schedule import gaussian_noise_multiplier
+from dpdistill.accounting.gaussian import gaussian_noise_multiplier
 from dpdistill.private import noise
 from dpdistill.private.noise import SeededEntropy, SystemEntropy, rounded_gaussian
 

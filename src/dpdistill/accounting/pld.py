@@ -27,7 +27,7 @@ _RELATIONS = {
     "replace-one": NeighboringRelation.REPLACE_ONE,
 }
 _MAX_POINTS = 1_000_000
-_MIN_PLD_DELTA = 1e-10
+MIN_PLD_DELTA = 1e-10
 
 
 def compose(groups: Iterable[Group], delta: float, adjacency: Adjacency = "add-remove") -> float:
@@ -113,8 +113,8 @@ def epsilon_pld(
 
 def check_pld_delta(delta: float) -> None:
     """Raise on a delta that no privacy loss distribution can answer for."""
-    if not _MIN_PLD_DELTA <= delta < 1.0:
-        raise ValueError(f"Expected {_MIN_PLD_DELTA} <= delta={delta} < 1 for privacy loss distributions.")
+    if not MIN_PLD_DELTA <= delta < 1.0:
+        raise ValueError(f"Expected {MIN_PLD_DELTA} <= delta={delta} < 1 for privacy loss distributions.")
 
 
 @lru_cache(maxsize=4)

@@ -9,35 +9,17 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from dpdistill.accounting.bounds import Group, epsilon_lower_bound, epsilon_rdp
+from dpdistill.accounting.bounds import Group
 from dpdistill.accounting.gaussian import (
     Adjacency,
     check_delta,
     check_noise_multiplier,
-    gaussian_delta,
-    gaussian_epsilon,
     gaussian_noise_multiplier,
     root,
     sensitivity_factor,
 )
-from dpdistill.accounting.pld import check_pld_delta, compose, discretization_interval, epsilon_pld
+from dpdistill.accounting.pld import check_pld_delta, compose
 from dpdistill.query import Event, Stage
-
-__all__ = [
-    "Adjacency",
-    "Budget",
-    "Group",
-    "Schedule",
-    "calibrate",
-    "compose",
-    "discretization_interval",
-    "epsilon_lower_bound",
-    "epsilon_pld",
-    "epsilon_rdp",
-    "gaussian_delta",
-    "gaussian_epsilon",
-    "gaussian_noise_multiplier",
-]
 
 REPORTED_DELTAS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 MAX_DELTA = 1e-2

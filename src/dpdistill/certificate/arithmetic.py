@@ -6,19 +6,14 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dpdistill.accounting.schedule import (
-    Schedule,
-    discretization_interval,
-    epsilon_lower_bound,
-    epsilon_pld,
-    epsilon_rdp,
-)
+from dpdistill.accounting.bounds import epsilon_lower_bound, epsilon_rdp
+from dpdistill.accounting.pld import MIN_PLD_DELTA, discretization_interval, epsilon_pld
+from dpdistill.accounting.schedule import Schedule
 from dpdistill.certificate.build import GROUP_ROWS, group_epsilon
 from dpdistill.certificate.check import Check, plain
 
 _ROUNDING = 1.0 + 1e-9
 _TOLERANCE = 1.0 + 1e-3
-_MIN_PLD_DELTA = 1e-10
 
 
 def check_arithmetic(certificate: dict, schedule: Schedule) -> Iterator[Check]:
@@ -48,7 +43,7 @@ def _full_batch(schedule: Schedule) -> Check:
     budget, closed = schedule.budget, schedule.epsilon()
     if closed > budget.epsilon * _ROUNDING:
         return _over("cost", closed, schedule)
-    if budget.delta < _MIN_PLD_DELTA:
+    if budget.delta < MIN_PLD_DELTA:
         return _within(schedule, f"closed form {closed:.6g}; no PLD at so small a delta")
     pld = epsilon_pld(schedule.groups, budget.delta, budget.adjacency)
     if abs(closed - pld) > 1e-4 * max(1.0, closed):

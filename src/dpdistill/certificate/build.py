@@ -15,7 +15,8 @@ from dp_accounting.dp_event import DpEvent, GaussianDpEvent, MixtureOfGaussiansD
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 from scipy.stats import binom
 
-from dpdistill.accounting.schedule import Budget, Schedule, gaussian_epsilon
+from dpdistill.accounting.gaussian import gaussian_epsilon
+from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.data.atomic import write_atomically
 from dpdistill.data.folder import CERTIFICATE, RECIPE, SYNTHETIC, hash_files, read_object
 from dpdistill.query import Event

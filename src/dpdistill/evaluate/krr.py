@@ -13,7 +13,7 @@ import numpy as np
 from dpdistill.data.records import Records
 from dpdistill.evaluate.score import Score, check_test_set, scaled
 from dpdistill.kernels.feature import FeatureKernel
-from dpdistill.kernels.ridge import fit, one_hot
+from dpdistill.kernels.ridge import check_definite, one_hot, solve
 from dpdistill.method import Progress, no_progress
 from dpdistill.schema import DataError, Schema
 
@@ -163,19 +163,17 @@ def _counted(progress: Progress, stage: str, total: int) -> Callable[[Any], np.n
     return tell
 
 
-def _given(K_ss: Any, _: Any) -> Any:
-    """A kernel matrix that is computed already."""
-    return K_ss
-
-
 def _solve(K_ss: np.ndarray, Y_s: np.ndarray, ridge: float) -> np.ndarray:
     with jax.enable_x64(True):
-        return np.asarray(fit(_given, jnp.asarray(K_ss), jnp.asarray(Y_s), ridge))
+        alpha = np.asarray(_alpha(K_ss, Y_s, ridge))
+    check_definite(alpha, ridge)
+    return alpha
 
 
 def _score(scores: list[np.ndarray], y: np.ndarray) -> Score:
     return Score((100.0 * float((np.concatenate(scores).argmax(1) == y).mean()),))
 
 
+_alpha = jax.jit(solve)
 _encode = jax.jit(lambda encoder, X: encoder(X), static_argnums=0)
 _rows = jax.jit(lambda kernel, X, Z: kernel(X, Z), static_argnums=0)

@@ -179,16 +179,21 @@ class ConvNTK(Kernel):
             raise ValueError(f"Expected Z of shape (m, {', '.join(map(str, X.shape[1:]))}); got {Z.shape}.")
         dtype = jnp.result_type(X, Z)
         n, m = X.shape[0], Z.shape[0]
-        pairs = jnp.arange(n * m)
         xs = self._images(X.astype(dtype))
         zs = xs if same else self._images(Z.astype(dtype))
-        return self._values(xs, zs, pairs // m, pairs % m).reshape(n, m)
 
-    def diagonal(self, X: Array) -> Array:
-        """k(x, x) of every image, (n,)."""
-        images = self._images(self._checked(X, "X"))
-        each = jnp.arange(X.shape[0])
-        return self._values(images, images, each, each)
+        def block(pairs: Array) -> Array:
+            # Pairs come last: every slice of places and displacements then moves contiguous numbers.
+            x = jax.tree.map(lambda a: jnp.moveaxis(a[pairs // m], 0, -1), xs)
+            z = jax.tree.map(lambda a: jnp.moveaxis(a[pairs % m], 0, -1), zs)
+            pixels = _Pixels(x.pixels, _pad(z.pixels, 2**self.depth - 1))
+            covariances = self._block(pixels, x.roots[0], z.roots[0])
+            for rx, rz in zip(x.roots[1:], z.roots[1:], strict=True):
+                covariances = self._block(covariances, rx, rz)
+            return covariances.nngp[0, 0].mean((0, 1)) + self.b_std**2 + covariances.ntk[0, 0].mean((0, 1))
+
+        blocks = self._blocks(n * m, X.shape[1:3])
+        return lax.map(jax.checkpoint(block), blocks).reshape(-1)[: n * m].reshape(n, m)
 
     def _checked(self, X: Array, name: str) -> Array:
         X = jnp.asarray(X)
@@ -209,22 +214,6 @@ class ConvNTK(Kernel):
         pixels = jnp.moveaxis(X, -1, 1)
         roots = lax.map(jax.checkpoint(lambda i: self._roots(pixels[i])), self._blocks(X.shape[0], X.shape[1:3]))
         return _Images(pixels, tuple(r.reshape(-1, *r.shape[2:])[: X.shape[0]] for r in roots))
-
-    def _values(self, xs: _Images, zs: _Images, i: Array, j: Array) -> Array:
-        """k(x_i, z_j) for index vectors i and j, block by block."""
-
-        def block(pairs: Array) -> Array:
-            # Pairs come last: every slice of places and displacements then moves contiguous numbers.
-            x = jax.tree.map(lambda a: jnp.moveaxis(a[i[pairs]], 0, -1), xs)
-            z = jax.tree.map(lambda a: jnp.moveaxis(a[j[pairs]], 0, -1), zs)
-            pixels = _Pixels(x.pixels, _pad(z.pixels, 2**self.depth - 1))
-            covariances = self._block(pixels, x.roots[0], z.roots[0])
-            for rx, rz in zip(x.roots[1:], z.roots[1:], strict=True):
-                covariances = self._block(covariances, rx, rz)
-            return covariances.nngp[0, 0].mean((0, 1)) + self.b_std**2 + covariances.ntk[0, 0].mean((0, 1))
-
-        blocks = self._blocks(i.size, xs.pixels.shape[2:])
-        return lax.map(jax.checkpoint(block), blocks).reshape(-1)[: i.size]
 
     def _roots(self, X: Array) -> tuple[Array, ...]:
         """sqrt(S_xx(p, p)) of every block, for a block of images (n, c, h, w)."""

@@ -71,16 +71,6 @@ class EmpiricalNTK(Kernel):
 
         return self._map(against, params, Z).T
 
-    def diagonal(self, X: Array) -> Array:
-        """k(x, x) of every record, (n,)."""
-        params = self._params(X, X)
-
-        def squares(x: Array) -> Array:
-            leaves = jax.tree.leaves(self._gradients(params, x))
-            return jnp.stack([jnp.square(g).reshape(len(x), -1).sum(1) for g in leaves]).sum(0)
-
-        return self._map(squares, params, X)
-
     def _params(self, X: Array, Z: Array) -> Params:
         """The network's parameters in the precision of the records."""
         dtype = jnp.result_type(X, Z, jnp.float32)

@@ -54,11 +54,6 @@ class FCNTK(Kernel):
         d = X.shape[1]
         return self.of_products(X @ Z.T / d, _squares(X)[:, None] / d, _squares(Z)[None, :] / d)
 
-    def diagonal(self, X: Array) -> Array:
-        """Theta(x, x), (n,)."""
-        q = _squares(X.reshape(len(X), -1)) / X[0].size
-        return self.of_products(q, q, q)
-
     def of_products(self, xz: Array, xx: Array, zz: Array) -> Array:
         """Theta from inner products divided by the dimension: <x, z> / d, <x, x> / d, <z, z> / d, elementwise."""
         w, b = self.w_std**2, self.b_std**2

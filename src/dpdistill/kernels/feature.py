@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
 from jax import Array
 
 from dpdistill.kernels.kernel import Kernel
@@ -19,6 +18,7 @@ class FeatureKernel(Kernel):
         encoder: frozen and hashable, X (n, ...) -> (n, d).
 
     Example:
+        >>> import jax.numpy as jnp
         >>> FeatureKernel(lambda X: X.reshape(len(X), -1))(jnp.ones((2, 4)), jnp.ones((3, 4)))[0, 0]
         Array(4., dtype=float32)
     """
@@ -32,7 +32,3 @@ class FeatureKernel(Kernel):
     def __call__(self, X: Array, Z: Array) -> Array:
         """K (n, m) of records X (n, ...) and Z (m, ...)."""
         return self.encoder(X) @ self.encoder(Z).T
-
-    def diagonal(self, X: Array) -> Array:
-        """k(x, x), (n,)."""
-        return jnp.sum(jnp.square(self.encoder(X)), 1)

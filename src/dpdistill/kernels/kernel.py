@@ -25,7 +25,3 @@ class Kernel(ABC):
     @abstractmethod
     def __call__(self, X: Array, Z: Array) -> Array:
         """K (n, m) of records X (n, ...) and Z (m, ...)."""
-
-    @abstractmethod
-    def diagonal(self, X: Array) -> Array:
-        """k(x, x), (n,)."""

@@ -13,7 +13,9 @@ from datetime import date as Date
 from pathlib import Path
 from typing import Any
 
-from dpdistill.accounting.schedule import Budget, Group, Schedule, calibrate, compose
+from dpdistill.accounting.bounds import Group
+from dpdistill.accounting.pld import compose
+from dpdistill.accounting.schedule import Budget, Schedule, calibrate
 from dpdistill.ledger.database import LedgerError, check_format, connect, create_tables, is_new, transaction
 from dpdistill.ledger.folder import KEY_BYTES
 from dpdistill.query import Event, Stage
