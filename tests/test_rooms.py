@@ -22,10 +22,11 @@ ROOMS: dict[str, set[str]] = {
     "kernels": {"encode"},
     "methods": {"schema", "query", "method", "encode", "kernels"},
     "evaluate": {"schema", "query", "method", "data", "encode", "kernels"},
-    "report": {"schema", "data.atomic", "data.folder"},
+    "pages": set(),
+    "report": {"schema", "data.atomic", "data.folder", "pages"},
 }
 """What each room may import: rooms, and single modules of others."""
-ROOMS["run"] = {*ROOMS} - {"evaluate", "encode", "kernels"}
+ROOMS["run"] = {*ROOMS} - {"evaluate", "encode", "kernels", "pages"}
 ROOMS["table_distiller"] = {"schema", "query", "method", "data", "accounting", "private", "methods", "run"}
 ROOMS["verification"] = {"schema", "certificate", "private", "report", "run", "cli.recipes"}
 ROOMS[TOP] = {"schema", "query", "method", "data", "accounting", "methods", "run", "table_distiller", "verification"}

@@ -16,7 +16,7 @@ def certificate(**changes: Any) -> dict[str, Any]:
     """The certificate of a full-batch run at (1, 1e-5)."""
     event = {"rounds": 100, "mechanism": "gaussian", "noise_multiplier": 37.3063, "sampling_prob": 1.0}
     data = {
-        "format": 1,
+        "format": 2,
         "claim": {"epsilon": 1.0, "delta": 1e-5},
         "relation": "add-remove",
         "unit": "one row (adding or removing one row); a person with k rows has k times mu: see groups",
@@ -26,11 +26,10 @@ def certificate(**changes: Any) -> dict[str, Any]:
         "events": {"relation": "add-remove", "composition": [event]},
         "noise": "operating-system entropy",
         "slack": None,
-        "recipe": {},
-        "origin": "package default",
-        "public_seed": 0,
+        "backend": "cpu",
+        "self_test": "every program that reads records was tested before",
+        "recipe": recipe(),
         "schema": {},
-        "public_data": [],
         "versions": {"python": "3.11.2", "dpdistill": "0.1.0", "jax": "0.7.0", "numpy": "2.3.1"},
         "files": {
             "images/0-zero/000.png": "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752",

@@ -138,12 +138,12 @@ def test_everything_from_a_file_is_escaped(tmp_path):
     shown = page(
         tmp_path,
         certificate=fakes.certificate(
-            relation=evil, unit=evil, noise=evil, slack=evil, scope=evil, date=evil, origin=evil,
-            versions={evil: evil}, files={evil: evil}, public_data=[{"sha256": evil, "statement": evil}],
+            relation=evil, unit=evil, noise=evil, slack=evil, scope=evil, date=evil, backend=evil,
+            self_test=evil, versions={evil: evil}, files={evil: evil},
         ),
         recipe=fakes.recipe(
             title=evil, method=evil, origin=evil, seed=evil, fields={evil: evil, "list": [evil]}, references=[evil],
-            defaults={evil: evil + "!"},
+            changed=[],
         ),
         scores={evil: evil},
     )  # fmt: skip
@@ -309,9 +309,6 @@ def test_the_recipe_marks_what_was_changed(tmp_path):
     assert "per_class10changed" in text
     assert "networks100default" in text
     assert "caller changed per_class" in text
-    text = page(tmp_path / "map", recipe=fakes.recipe(defaults={"per_class": 50, "networks": 100})).text
-    assert "per_class10changed (default 50)" in text
-    assert "networks100default" in text
     assert "default" not in page(tmp_path / "none").text.split("Fields")[1].split("Check it")[0]
 
 

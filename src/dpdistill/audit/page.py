@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from dpdistill.data.atomic import write_atomically
+from dpdistill.pages import environment
 from dpdistill.schema import DataError
 
+_PAGES = environment("dpdistill.audit")
 NOTICE = (
     "For the owner of the records: computed from the private records without noise, NOT covered by epsilon."
     " Do not share it."
@@ -29,7 +29,7 @@ class Chapter(NamedTuple):
 
 def chapter(title: str, template: str, **results: Any) -> Chapter:
     """A chapter whose body is templates/<template>.html."""
-    return Chapter(title, Markup(_environment().get_template(f"{template}.html").render(results)))
+    return Chapter(title, Markup(_PAGES.get_template(f"{template}.html").render(results)))
 
 
 def write_audit(
@@ -57,7 +57,7 @@ def write_audit(
     Raises:
         DataError: a folder that cannot be written.
     """
-    folder, page = Path(folder_audit), _environment().get_template("page.html")
+    folder, page = Path(folder_audit), _PAGES.get_template("page.html")
     html = page.render(name=name, title=title, summary=summary, chapters=chapters)
     text = json.dumps({"notice": NOTICE, **results}, indent=1, allow_nan=False)
     contents = {f"{name}.json": text.encode("ascii"), f"{name}.html": html.encode("utf-8", "xmlcharrefreplace")}
@@ -70,16 +70,3 @@ def write_audit(
     except OSError as error:
         raise DataError(f"{folder} cannot be written: {error.strerror or 'input/output error'}.") from None
     return folder / f"{name}.html"
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("dpdistill.audit"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.policies["truncate.leeway"] = 0
-    return environment

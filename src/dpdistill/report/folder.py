@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,14 +52,3 @@ def read_folder(folder: Path | str) -> Folder:
     X, y, schema, _ = read_labelled(folder / SYNTHETIC)
     scores = read_json(folder / SCORES) if (folder / SCORES).exists() else None
     return Folder(X, y, schema, certificate, recipe, scores)
-
-
-def number(value: Any) -> float | None:
-    """A float from JSON, where infinity may be the word; None where there is no number."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        value = float({"∞": "inf", "infinity": "inf"}.get(str(value).lower(), value))
-    except ValueError:
-        return None
-    return None if math.isnan(value) else value

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dpdistill.data.atomic import write_atomically
 from dpdistill.data.folder import REPORT
+from dpdistill.pages import environment
 from dpdistill.report import recipe, words
 from dpdistill.report.charts import curve
 from dpdistill.report.folder import Folder, read_folder
@@ -16,6 +14,10 @@ from dpdistill.report.guarantee import mapping, read_guarantee
 from dpdistill.report.pictures import shown_images
 from dpdistill.report.tables import marginals, shown_rows, unit
 from dpdistill.schema import TableSchema
+
+_PAGES = environment("dpdistill.report")
+_PAGES.filters |= {function.__name__: function for function in words.FILTERS}
+_PAGES.globals["curve"] = curve
 
 
 def write_report(folder: Path | str) -> Path:
@@ -44,44 +46,24 @@ def render_report(folder: Folder) -> str:
         records = {"table": shown_rows(folder, schema), "marginals": marginals(folder, schema), "images": None}
     else:
         records = {"table": None, "images": shown_images(folder, schema)}
-    page = (
-        _environment()
-        .get_template("report.html")
-        .render(
-            **records,
-            folder=folder,
-            schema=schema,
-            g=read_guarantee(certificate),
-            title=words.plain(folder.recipe.get("title") or "Synthetic data set"),
-            method=folder.recipe.get("method"),
-            unit=unit(schema.unit) if isinstance(schema, TableSchema) else ("row", ""),
-            balanced=len({int((folder.y == k).sum()) for k in range(len(schema.classes))}) == 1,
-            date=certificate.get("date"),
-            scope=certificate.get("scope"),
-            slack=certificate.get("slack"),
-            facts=recipe.facts(folder.recipe, certificate),
-            fields=recipe.fields(folder.recipe),
-            references=recipe.references(folder.recipe),
-            scores=None if folder.scores is None else list(recipe.scores(folder.scores)),
-            files=[(name, value) for name, value in files if not name.startswith("images/")],
-            pictures=[(name, value) for name, value in files if name.startswith("images/")],
-            versions=mapping(certificate.get("versions")).items(),
-        )
+    page = _PAGES.get_template("report.html").render(
+        **records,
+        folder=folder,
+        schema=schema,
+        g=read_guarantee(certificate),
+        title=words.plain(folder.recipe.get("title") or "Synthetic data set"),
+        method=folder.recipe.get("method"),
+        unit=unit(schema.unit) if isinstance(schema, TableSchema) else ("row", ""),
+        balanced=len({int((folder.y == k).sum()) for k in range(len(schema.classes))}) == 1,
+        date=certificate.get("date"),
+        scope=certificate.get("scope"),
+        slack=certificate.get("slack"),
+        facts=recipe.facts(folder.recipe),
+        fields=recipe.fields(folder.recipe),
+        references=recipe.references(folder.recipe),
+        scores=None if folder.scores is None else list(recipe.scores(folder.scores)),
+        files=[(name, value) for name, value in files if not name.startswith("images/")],
+        pictures=[(name, value) for name, value in files if name.startswith("images/")],
+        versions=mapping(certificate.get("versions")).items(),
     )
     return page.encode("utf-8", "xmlcharrefreplace").decode()
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("dpdistill.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.policies["truncate.leeway"] = 0
-    environment.filters |= {function.__name__: function for function in words.FILTERS}
-    environment.globals["curve"] = curve
-    return environment

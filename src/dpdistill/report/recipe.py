@@ -9,40 +9,18 @@ from dpdistill.report import words
 from dpdistill.report.guarantee import mapping
 
 
-def facts(recipe: Mapping[str, Any], certificate: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Method, origin, seed and public data, as far as they are stated."""
-    rows = [
-        ("Method", recipe.get("method")),
-        ("Origin of the recipe", recipe.get("origin", certificate.get("origin"))),
-        ("Public seed", recipe.get("seed", certificate.get("public_seed"))),
-        ("Public data", _public(certificate.get("public_data"))),
-    ]
-    return [(name, words.plain(value)) for name, value in rows if value is not None]
-
-
-def _public(data: Any) -> str:
-    if not isinstance(data, list) or not data:
-        return "none"
-    named = [item if isinstance(item, Mapping) else {"statement": item} for item in data]
-    return "; ".join(
-        f"{words.plain(item.get('statement'))} (SHA-256 {words.plain(item.get('sha256', 'not stated'))})"
-        for item in named
-    )
+def facts(recipe: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Method, origin and seed, as far as they are stated."""
+    stated = {"method": "Method", "origin": "Origin of the recipe", "seed": "Public seed"}
+    return [(name, words.plain(recipe[key])) for key, name in stated.items() if recipe.get(key) is not None]
 
 
 def fields(recipe: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
-    """(name, value, mark) of each field; the mark is "default", "changed" with the default, or empty if unknown."""
-    defaults, changed = mapping(recipe.get("defaults")), recipe.get("changed")
-    listed = changed if isinstance(changed, list) else []
-
-    def mark(name: str, value: Any) -> str:
-        if name in defaults:
-            return "default" if defaults[name] == value else f"changed (default {words.plain(defaults[name])})"
-        if not defaults and not isinstance(changed, list):
-            return ""
-        return "changed" if name in listed else "default"
-
-    return [(name, value, mark(name, value)) for name, value in mapping(recipe.get("fields")).items()]
+    """(name, value, mark) of each field; the mark is "default", "changed", or empty if unknown."""
+    changed, stated = recipe.get("changed"), mapping(recipe.get("fields"))
+    if not isinstance(changed, list):
+        return [(name, value, "") for name, value in stated.items()]
+    return [(name, value, "changed" if name in changed else "default") for name, value in stated.items()]
 
 
 def references(recipe: Mapping[str, Any]) -> list[Any]:
