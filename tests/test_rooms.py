@@ -28,7 +28,8 @@ ROOMS: dict[str, set[str]] = {
 """What each room may import: rooms, and single modules of others."""
 ROOMS["run"] = {*ROOMS} - {"evaluate", "encode", "kernels", "pages"}
 ROOMS["table_distiller"] = {"schema", "query", "method", "data", "accounting", "private", "methods", "run"}
-ROOMS["verification"] = {"schema", "certificate", "private", "report", "run", "cli.recipes"}
+ROOMS["recipes"] = {"schema", "encode", "kernels", "methods"}
+ROOMS["verification"] = {"schema", "certificate", "private", "report", "run", "recipes"}
 ROOMS[TOP] = {"schema", "query", "method", "data", "accounting", "methods", "run", "table_distiller", "verification"}
 ROOMS["audit"] = {*ROOMS} - {"report", "table_distiller", "verification", TOP}
 ROOMS["cli"] = {*ROOMS}
@@ -94,7 +95,7 @@ def test_the_table_goes_in_one_direction():
             reached.add(room)
             waiting += ROOMS[room]
     assert reached == {"methods", "schema", "query", "method", "encode", "kernels"}
-    assert [room for room, allowed in ROOMS.items() if "cli" in allowed] == []
+    assert [room for room, allowed in ROOMS.items() if any(name.split(".")[0] == "cli" for name in allowed)] == []
     assert ROOMS["query"] == {"schema"}
     assert not ROOMS["private"] & {"methods", "encode", "evaluate", "run", "certificate"}
     assert not ROOMS["accounting"] & {"data", "private", "ledger"}
@@ -132,6 +133,8 @@ def test_the_table_of_the_documentation_is_this_one():
         ("report/page.py", "from dpdistill.ledger.run import RunLedger", "dpdistill.ledger.run.RunLedger"),
         ("schema.py", "from . import query", "dpdistill.query"),
         ("run/driver.py", "from dpdistill.cli.recipes import METHODS", "dpdistill.cli.recipes.METHODS"),
+        ("verification.py", "def f():\n    from dpdistill.cli.recipes import build", "dpdistill.cli.recipes.build"),
+        ("recipes.py", "from .cli import recipes", "dpdistill.cli.recipes"),
         ("ledger/run.py", "from dpdistill.data.records import Records", "dpdistill.data.records.Records"),
         ("certificate/build.py", "from dpdistill.data import Records", "reads records: dpdistill.data.Records"),
         ("new.py", "", "is in no room"),

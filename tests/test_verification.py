@@ -13,8 +13,9 @@ import dpdistill as dp
 from dpdistill.cli.commands import app
 from dpdistill.cli.terminal import run_app
 from dpdistill.private.linear import SLACK_TEXT
+from dpdistill.recipes import KERNELS
 from dpdistill.report import write_report
-from dpdistill.verification import _slacks
+from dpdistill.verification import _of_method
 
 METHODS = {
     "ldpdc": dp.LDPDC(per_class=1, sampling_prob=1.0),
@@ -212,12 +213,15 @@ def test_whatever_a_certificate_says_it_is_no_traceback(folder, change):
     assert look(folder)[0] != []
 
 
+def slacks(method, fields):
+    return _of_method({"method": method, "fields": fields})["slacks"]
+
+
 def test_the_slack_of_every_method_is_known():
-    images = dp.Schema((8, 8, 1), (0.0, 1.0), ("a", "b"))
-    table = dp.TableSchema((dp.Column("age", "numeric", (0.0, 1.0)),), "ill", ("no", "yes"))
-    for method in (dp.DOS(), dp.NDPDC(), dp.LDPDC()):
-        assert _slacks(method, images) == (None,)
-    for method in (dp.DPMERF(), dp.DPHP()):
-        assert _slacks(method, table) == (None,)
-    assert _slacks(dp.DecoupledKIP(), images) == _slacks(dp.DPKIP(), table) == (SLACK_TEXT,)
-    assert _slacks(dp.DOS(), table) == _slacks(None, table) == (None, SLACK_TEXT)
+    for name in ("dos", "ndpdc", "ldpdc", "dp-merf", "dp-hp"):
+        assert slacks(name, {}) == (None,)
+    for kernel in ("fc-ntk", "scatternet-white"):
+        assert slacks("dp-kip", {"kernel": KERNELS[kernel]}) == (SLACK_TEXT,)
+    assert slacks("dp-kip", {"kernel": KERNELS["conv-ntk"]}) == (None,)
+    assert slacks("decoupled-kip", {}) == slacks("dp-kip", {}) == (SLACK_TEXT,)
+    assert slacks("new", {}) == slacks("dos", {"per_class": "many"}) == (None, SLACK_TEXT)

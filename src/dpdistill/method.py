@@ -149,6 +149,7 @@ class Method(ABC):
         references: the papers.
         origin: where the defaults come from.
         private: whether it can be run under a budget; the others run without a guarantee only.
+        linear: whether its queries are linear ones, in all rounds; otherwise none is.
         schemas: kinds of records that it distils.
 
     Raises:
@@ -161,6 +162,7 @@ class Method(ABC):
     references: ClassVar[tuple[str, ...]]
     origin: ClassVar[str] = "package default"
     private: ClassVar[bool] = True
+    linear: ClassVar[bool] = False
     schemas: ClassVar[tuple[type[AnySchema], ...]] = (Schema,)
 
     def __post_init__(self) -> None:
@@ -182,7 +184,7 @@ class Method(ABC):
 
     @abstractmethod
     def ask(self, state: State) -> tuple[Query, Params]:
-        """The next query and its parameters (a pytree of arrays); in all rounds a LinearQuery, or in none."""
+        """The next query and its parameters (a pytree of arrays)."""
 
     @abstractmethod
     def tell(self, state: State, release: Release) -> State:

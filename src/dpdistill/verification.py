@@ -10,7 +10,13 @@ from typing import Any
 
 from dpdistill.certificate.check import Expected, Verification, plain
 from dpdistill.certificate.verify import check_certificate
-from dpdistill.schema import AnySchema, DataError
+from dpdistill.private.linear import SLACK_TEXT
+from dpdistill.recipes import from_fields
+from dpdistill.report import render_report
+from dpdistill.report.folder import read_folder
+from dpdistill.run.driver import slack_of
+from dpdistill.run.recipe import recipe_of
+from dpdistill.schema import DataError
 
 
 def verify(folder: str | os.PathLike, run: str | os.PathLike | None = None) -> Verification:
@@ -36,55 +42,23 @@ def verify(folder: str | os.PathLike, run: str | os.PathLike | None = None) -> V
 
 
 def _expected(folder: Path, certificate: dict) -> Expected:
-    from dpdistill.report import render_report
-    from dpdistill.report.folder import read_folder
-
-    method = _method(certificate["recipe"])
+    of_method = _of_method(certificate["recipe"])
     try:
         found = read_folder(folder)
         page = render_report(found).encode()
     except Exception as error:  # of a stranger's files: whatever cannot be read is a fault, never a traceback
         sentence = plain(error, 300) if isinstance(error, DataError) else "The records or the page cannot be read."
-        return Expected(**_of_method(method, certificate["recipe"]), fault=sentence)
-    facts = json.loads(json.dumps(found.schema.to_json()))
-    slacks = _slacks(method if facts == certificate["schema"] else None, found.schema)
-    return Expected(**_of_method(method, certificate["recipe"]), schema=facts, page=page, slacks=slacks)
+        return Expected(**of_method, fault=sentence)
+    return Expected(**of_method, schema=json.loads(json.dumps(found.schema.to_json())), page=page)
 
 
-def _method(recipe: dict) -> Any:
-    """The recipe's method; None where this version does not know it."""
-    from dpdistill.cli.recipes import from_fields
-
+def _of_method(recipe: dict) -> dict[str, Any]:
+    """What the recipe's method would write; a method that this version does not know may have had either slack."""
     try:
-        return from_fields(recipe["method"], recipe["fields"])
+        method = from_fields(recipe["method"], recipe["fields"])
     except (DataError, KeyError, TypeError, AttributeError):
-        return None
-
-
-def _of_method(method: Any, recipe: dict) -> dict[str, Any]:
-    from dpdistill.run.driver import recipe_of
-
-    if method is None:
-        return {}
+        return {"slacks": (None, SLACK_TEXT)}
     seed = recipe.get("seed")
     free = frozenset(field.name for field in dataclasses.fields(method) if field.metadata.get("finish"))
     written = recipe_of(method, seed if type(seed) is int else 0)
-    return {"recipe": written, "plan": tuple(method.plan()), "free": free}
-
-
-def _slacks(method: Any, schema: AnySchema) -> tuple[str | None, ...]:
-    """What the certificate of a method's run may state as its slack: one text, or either where that is not known."""
-    import jax
-
-    from dpdistill.private.linear import SLACK_TEXT
-    from dpdistill.run.driver import slack_of
-
-    if method is None:
-        return None, SLACK_TEXT
-    try:
-        # The kind of a query does not depend on how many records are learned: the smallest state is enough.
-        small = dataclasses.replace(method, per_class=1) if hasattr(method, "per_class") else method
-        query, _ = small.ask(small.init(jax.random.key(0), schema))
-    except Exception:  # of a stranger's recipe for a stranger's schema: then it is not known
-        return None, SLACK_TEXT
-    return (slack_of(query),)
+    return {"recipe": written, "plan": tuple(method.plan()), "free": free, "slacks": (slack_of(method),)}

@@ -21,7 +21,6 @@ import pytest
 
 from dpdistill import cli, evaluate, run
 from dpdistill.accounting.gaussian import gaussian_epsilon
-from dpdistill.cli.recipes import KERNELS, METHODS, fields_of, from_fields
 from dpdistill.data import load, read_distilled
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.evaluate.convnet import Training
@@ -31,7 +30,8 @@ from dpdistill.kernels.kernel import Kernel
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import finish_field, release_field
-from dpdistill.methods import LDPDC
+from dpdistill.methods import LDPDC, METHODS
+from dpdistill.recipes import KERNELS, fields_of, from_fields
 from dpdistill.schema import DataError
 
 TINY = Training(epochs=2, learning_rate=0.05, schedule="cosine", width=4)

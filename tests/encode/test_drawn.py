@@ -12,12 +12,12 @@ import pytest
 
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
-from dpdistill.cli.recipes import KERNELS
 from dpdistill.encode import drawn, learn_drawn, pictures
 from dpdistill.encode.drawn import DrawnNet, Filters
 from dpdistill.encode.learn_drawn import LEARNINGS, learn
 from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.private.self_test import check_rows
+from dpdistill.recipes import KERNELS
 from dpdistill.schema import Schema
 
 FEATURES = jax.jit(lambda encoder, X: encoder(X), static_argnums=0)

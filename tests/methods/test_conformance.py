@@ -21,7 +21,7 @@ from contract import METHODS, make_records, subset, table_records, tiny
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.certificate.build import read_certificate
-from dpdistill.cli.recipes import build, from_fields, shown
+from dpdistill.cli.recipes import build
 from dpdistill.data import read_distilled
 from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.run import RunLedger
@@ -29,6 +29,7 @@ from dpdistill.method import Distilled, Method, finish_field, no_progress, relea
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.private.self_test import check_rows
 from dpdistill.query import Event, LinearQuery, Release, Stage
+from dpdistill.recipes import from_fields, shown
 from dpdistill.run import store as stores
 from dpdistill.schema import Schema, TableSchema
 
@@ -104,6 +105,9 @@ def it_says_what_it_is(name, tmp_path):
     assert all(re.search(r"\(\d{4}\)\. ", reference) for reference in kind.references)
     assert set(kind.schemas) <= set(RECORDS), "It distils records of an unknown kind."
     assert kind.schemas
+    for schema in (RECORDS[each].schema for each in kind.schemas):
+        query, _ = tiny(name).ask(tiny(name).init(jax.random.key(0), schema))
+        assert isinstance(query, LinearQuery) == tiny(name).linear, "Its queries are not what it states of them."
     assert re.search(r"^    Source: |^    [\w ,]+\(\d{4}\)", kind.__doc__, re.M), "Its docstring names no source."
     assert "Guarantee: " in kind.__doc__, "Its docstring states no guarantee."
 

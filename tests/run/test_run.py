@@ -72,6 +72,10 @@ class TestSlack:
         again = run.finish_again(tmp_path / "a.run", Sums(linear=linear, turned=1))
         assert slack_of(again, tmp_path / "b") == expected
         np.testing.assert_array_equal(again.X, -result.X)
+        first, second = (read_certificate(tmp_path / name) for name in "ab")
+        for key in ("backend", "self_test"):
+            assert "the run that made the releases" in second[key]
+            assert second[key] != first[key]
 
     def test_of_a_run_that_goes_on(self, linear, expected, tmp_path):
         method, settings = Sums(linear=linear), {"run_dir": tmp_path / "a.run"}
@@ -88,6 +92,16 @@ class TestSlack:
 
     def test_without_a_guarantee_there_is_none(self, linear, expected, tmp_path):
         assert slack_of(run.distill_without_privacy(RECORDS, Sums(linear=linear)), tmp_path / "a") is None
+
+
+def test_a_method_that_misstates_its_queries_is_refused():
+    class Misstated(Sums):
+        def ask(self, state):
+            return Sums(linear=1 - self.linear).ask(state)
+
+    for linear, stated in ((1, False), (0, True)):
+        with pytest.raises(TypeError, match=f"Expected Misstated to state linear={stated}, as its first query is"):
+            run.distill(RECORDS, Misstated(linear=linear), BUDGET)
 
 
 def test_fields_as_json():

@@ -137,7 +137,7 @@ def _slack(certificate: dict, expected: Expected) -> Check:
 
 def _self_test(certificate: dict) -> Check:
     backend, tested = (plain(certificate[key], 160) for key in ("backend", "self_test"))
-    return Check("self-test", None, f"By its own word the run computed on {backend}, and had tested: {tested}.")
+    return Check("self-test", None, f"By its own word the run computed on: {backend}; and had tested before: {tested}.")
 
 
 def _events(certificate: dict, schedule: Schedule) -> Check:

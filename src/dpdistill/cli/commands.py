@@ -314,7 +314,8 @@ def verify(
 @app.command()
 def methods() -> None:
     """List the methods and their recipe fields."""
-    from dpdistill.cli.recipes import KERNELS, METHODS, fields_of, shown
+    from dpdistill.methods import METHODS
+    from dpdistill.recipes import KERNELS, fields_of, shown
 
     for name, method in METHODS.items():
         title = f"{name}: {method.title.partition(': ')[2]}"

@@ -1,69 +1,19 @@
-"""The command line's table of kernels, and recipes written as field=value."""
+"""Recipes as a person writes them, field=value, and the kernels of kernel ridge regression."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
+from dataclasses import Field, is_dataclass
 from pathlib import Path
 from typing import Any
 
 from dpdistill.data.folder import RECIPE, read_object
-from dpdistill.encode.drawn import DrawnNet
-from dpdistill.encode.mirror import Mirrored
-from dpdistill.encode.networks import LeNet
-from dpdistill.encode.perceptual import Perceptual
-from dpdistill.encode.resnet import ResNet18
-from dpdistill.encode.scattering import ScatterNet
-from dpdistill.encode.whitening import WhiteScatterNet
-from dpdistill.kernels.conv_ntk import ConvNTK
-from dpdistill.kernels.empirical_ntk import EmpiricalNTK
-from dpdistill.kernels.fc_ntk import FCNTK
-from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.ledger.run import RunLedger
-from dpdistill.methods import METHODS
+from dpdistill.recipes import KERNELS, fields_of, from_fields, kernel_of, shown
 from dpdistill.schema import DataError
-
-KERNELS: dict[str, Any] = {
-    "fc-ntk": FCNTK(),
-    "conv-ntk": ConvNTK(),
-    "e-ntk-lenet": EmpiricalNTK(LeNet()),
-    "e-ntk-resnet18": EmpiricalNTK(ResNet18()),
-    "perceptual": FeatureKernel(Perceptual()),
-    "scatternet": FeatureKernel(ScatterNet(groups=27, normalise=True)),
-    "scatternet-position": FeatureKernel(ScatterNet(groups=27, per_position=True, normalise=True)),
-    "scatternet-white": FeatureKernel(WhiteScatterNet()),
-    "scatternet-mirrored": FeatureKernel(Mirrored(ScatterNet(groups=27, normalise=True))),
-    "drawn": FeatureKernel(DrawnNet()),
-    "drawn-grey": FeatureKernel(DrawnNet("grey")),
-}
 
 RIDGE = 1e-3
 """Of kernel ridge regression on a set whose recipe states none."""
-
-
-def _parts(value: Any) -> dict[str, Any]:
-    """A dataclass and those in its fields, by the names of their classes."""
-    if not dataclasses.is_dataclass(value):
-        return {}
-    parts = {type(value).__name__: value}
-    for field in dataclasses.fields(value):
-        parts |= _parts(getattr(value, field.name))
-    return parts
-
-
-KINDS = {name: part for kernel in KERNELS.values() for name, part in _parts(kernel).items()}
-"""What a saved recipe may name as a kernel or a part of one: an example of each."""
-
-
-def fields_of(name: str) -> dict[str, dataclasses.Field]:
-    """The recipe fields of a method, by name.
-
-    Raises:
-        DataError: an unknown method.
-    """
-    if name not in METHODS:
-        raise DataError(f"Unknown method {name!r}: choose among {', '.join(METHODS)}.")
-    return {field.name: field for field in dataclasses.fields(METHODS[name])}
 
 
 def build(name: str, settings: Iterable[str], **named: Any) -> Any:
@@ -125,68 +75,6 @@ def kernel_named(name: str, field: str = "kernel") -> Any:
     return KERNELS[name]
 
 
-def shown(value: Any) -> str:
-    """A field's value as a person writes it: a kernel by its short name, a tuple with commas."""
-    if _is_dataclass(value):
-        return next((name for name, kernel in KERNELS.items() if kernel == value), repr(value))
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def _is_dataclass(value: Any) -> bool:
-    """A kernel, or a part of one: recipes have no other dataclasses."""
-    return dataclasses.is_dataclass(value) and not isinstance(value, type)
-
-
-def from_fields(name: str, values: dict[str, Any]) -> Any:
-    """A method from the fields of a saved recipe.
-
-    Raises:
-        DataError: an unknown method or field, or a value that the method refuses.
-    """
-    fields = fields_of(name)
-    unknown = set(values) - set(fields)
-    if unknown:
-        raise DataError(f"Method {name} has no field {', '.join(sorted(map(repr, unknown)))}.")
-    try:
-        values = {field: _part(field, fields[field].default, value) for field, value in values.items()}
-        method = METHODS[name](**values)
-        method.plan()
-    except (ValueError, TypeError) as error:
-        raise DataError(str(error)) from None
-    except (OverflowError, MemoryError, RecursionError):
-        raise DataError(f"A field of method {name} is too large.") from None
-    return method
-
-
-def from_json(value: Any) -> Any:
-    """A field's value from what `to_json` made of it: lists as tuples, {"kind": name, ...} as that dataclass.
-
-    Raises:
-        DataError: an unknown kind, or a field that it does not have.
-        ValueError, TypeError: a field's value that the kind refuses.
-    """
-    if isinstance(value, list | tuple):
-        return tuple(from_json(item) for item in value)
-    if not isinstance(value, dict):
-        return value
-    example = KINDS.get(str(value.get("kind")))
-    if example is None:
-        raise DataError(f"Unknown kind {value.get('kind')!r}: expected one of {', '.join(KINDS)}.")
-    fields = {name: item for name, item in value.items() if name != "kind"}
-    unknown = set(fields) - {field.name for field in dataclasses.fields(example)}
-    if unknown:
-        raise DataError(f"{type(example).__name__} has no field {', '.join(sorted(map(repr, unknown)))}.")
-    return type(example)(**{name: _part(name, getattr(example, name), item) for name, item in fields.items()})
-
-
-def _part(field: str, example: Any, value: Any) -> Any:
-    """A field's value from JSON: a dataclass where the example is one."""
-    value = value if _is_dataclass(value) else from_json(value)
-    if _is_dataclass(example) != _is_dataclass(value):
-        raise DataError(f"Expected another kind of {field}; got {shown(value)}.")
-    return value
-
-
 def kernel_in(folder: str) -> tuple[Any, float] | None:
     """Kernel and ridge of the recipe in a folder; None where there is no recipe, or it names no kernel.
 
@@ -203,7 +91,7 @@ def kernel_in(folder: str) -> tuple[Any, float] | None:
     if "kernel" not in fields:
         return None
     try:
-        return _part("kernel", FCNTK(), fields["kernel"]), fields.get("ridge", RIDGE)
+        return kernel_of(fields["kernel"]), fields.get("ridge", RIDGE)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise DataError(f"The kernel in {path} cannot be used: {error}") from None
 
@@ -226,10 +114,10 @@ def regressions(
     return {shown(k): (k, ridge if ridge is not None else own if k == kernel else RIDGE) for k in kernels}
 
 
-def _parse(field: str, text: str, described: dataclasses.Field) -> Any:
+def _parse(field: str, text: str, described: Field) -> Any:
     """A field's value from what a person wrote; what is no such value stays a text, which the method refuses."""
     kind = described.metadata["allowed"].kind
-    if _is_dataclass(described.default):
+    if is_dataclass(described.default):
         return kernel_named(text, field)
     if kind is tuple:
         return tuple(word for word in text.split(",") if word)

@@ -64,6 +64,7 @@ class DecoupledKIP(Method):
         "ICLR.",
     )
     origin = "package default, selected on a held-out part of MNIST's training set"
+    linear = True
 
     def plan(self) -> tuple[Stage, ...]:
         return (Stage(self.rounds),)

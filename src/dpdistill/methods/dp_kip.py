@@ -63,8 +63,12 @@ class DPKIP(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.balance and not self._route.balances:
+        if self.balance and not self.linear:
             raise ValueError("Expected kernel=fc-ntk or a kernel of features with balance.")
+
+    @property
+    def linear(self) -> bool:
+        return self._route.linear
 
     def plan(self) -> tuple[Stage, ...]:
         gradients = Stage(self.rounds, self.sampling_prob)
@@ -82,9 +86,7 @@ class DPKIP(Method):
             "kept": np.asarray(jax.random.uniform(mask_key, images.shape) >= self.corrupted),
             "weights": np.ones(len(schema.classes)),
         }
-        if (
-            self.balance
-        ):  # gradients are not the first query then: one that cannot be asked is refused before it is paid
+        if self.balance:  # the first query counts: a gradient that cannot be asked is refused before that is paid
             self.ask({**state, "round": np.ones((), np.int32)})
         return jax.tree.map(np.asarray, state)
 

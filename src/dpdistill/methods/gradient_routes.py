@@ -22,14 +22,14 @@ class Route:
     This one takes any kernel: a back-propagation a record, clipped by the curator.
 
     Attributes:
-        balances: whether classes may weigh differently.
+        linear: whether the query is a linear one; classes may weigh differently then.
     """
 
     kernel: Any
     clip_norm: float
     ridge: float
 
-    balances: ClassVar[bool] = False
+    linear: ClassVar[bool] = False
 
     def query(self, m: int) -> Query:
         """The query of every round for m support records."""
@@ -47,7 +47,7 @@ class Route:
 class ByPixel(Route):
     """Ghost clipping for the FC-NTK, a function of inner products."""
 
-    balances = True
+    linear = True
 
     def query(self, m: int) -> Query:
         return FCNTKGradient(self.clip_norm, self.kernel, self.ridge, m)
@@ -59,7 +59,7 @@ class ByPixel(Route):
 class ByFeature(Route):
     """Ghost clipping with respect to fixed features; records follow by the chain rule, at no cost."""
 
-    balances = True
+    linear = True
 
     def query(self, m: int) -> Query:
         return FeatureGradient(self.clip_norm, self.kernel.features, self.ridge, m)

@@ -87,6 +87,7 @@ class KIP(Method):
     title = "KIP: kernel inducing points (no privacy)"
     references = ("Nguyen, T., Chen, Z., Lee, J. (2021). Dataset Meta-Learning from Kernel Ridge-Regression. ICLR.",)
     private = False
+    linear = True
     schemas = (Schema, TableSchema)
 
     def plan(self) -> tuple[Stage, ...]:

@@ -26,7 +26,7 @@ from dpdistill.private.curator import Curator
 from dpdistill.private.linear import SLACK_TEXT
 from dpdistill.private.noise import Entropy, SystemEntropy
 from dpdistill.private.self_test import PASSED
-from dpdistill.query import LinearQuery, Query
+from dpdistill.query import LinearQuery
 from dpdistill.report import write_report
 from dpdistill.run import handover
 from dpdistill.run.non_private import NonPrivateCurator
@@ -34,6 +34,9 @@ from dpdistill.run.recipe import changed_releases, check_kind, check_private, re
 from dpdistill.run.start import check_ledger, open_ledger
 from dpdistill.run.store import Store
 from dpdistill.schema import AnySchema, schema_from_json
+
+OF_THE_RELEASES = "what the certificate of the run that made the releases says: they are used again here"
+"""What a certificate says of backend and self-test where releases are used again: the ledger does not keep them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +146,7 @@ def distill(
 
     Raises:
         ValueError: a method that has no private form.
+        TypeError: a method whose queries are not what it states of them.
         LedgerError: the run cannot be started or resumed, or the data set's ledger does not take it.
 
     Guarantee:
@@ -159,6 +163,8 @@ def distill(
     entropy = entropy or SystemEntropy()
     # A recipe that does not fit the data or the noise is refused here, before anything is written.
     query, params = method.ask(method.init(jax.random.key(seed), records.schema))
+    if isinstance(query, LinearQuery) != method.linear:
+        raise TypeError(f"Expected {type(method).__name__} to state linear={not method.linear}, as its first query is.")
     for noise_multiplier in (min(schedule.noise_multipliers), max(schedule.noise_multipliers)):
         check_query(query, params, records.schema, noise_multiplier)
     check_ledger(method, budget, ledger, cap, seed=seed, run_dir=run_dir, overwrite=overwrite)
@@ -170,7 +176,7 @@ def distill(
         store = Store(folder, run_ledger.run_id, run_ledger)
         state = run_rounds(method, curator, store, schedule.rounds, seed, records.schema, progress)
     distilled = method.finish(state, records.schema, progress)
-    return Result(distilled, recipe, schedule, curator.noise_kind, folder, slack_of(query), backend(), PASSED)
+    return Result(distilled, recipe, schedule, curator.noise_kind, folder, slack_of(method), backend(), PASSED)
 
 
 def distill_without_privacy(
@@ -218,12 +224,12 @@ def finish_again(
         raise LedgerError("The releases of this run were paid with another budget: leave epsilon and delta out.")
     schema, seed = schema_from_json(run.recipe["schema"]), run.recipe["seed"]
     like = method.init(jax.random.key(seed), schema)
-    query, _ = method.ask(like)
     t, state = Store(folder, run.run_id).load(like)
     if t != run.schedule.rounds or len(run.events) != t:
         raise LedgerError("This run is not complete: resume it with the command that started it.")
     distilled = method.finish(state, schema, progress)
-    return Result(distilled, recipe_of(method, seed), run.schedule, run.recipe["noise"], slack=slack_of(query))
+    stated = {"slack": slack_of(method), "backend": OF_THE_RELEASES, "self_test": OF_THE_RELEASES}
+    return Result(distilled, recipe_of(method, seed), run.schedule, run.recipe["noise"], **stated)
 
 
 def run_rounds(
@@ -241,9 +247,9 @@ def run_rounds(
     return state
 
 
-def slack_of(query: Query) -> str | None:
-    """What a certificate says of a run's arithmetic, from its first query: a method's queries are all of one kind."""
-    return SLACK_TEXT if isinstance(query, LinearQuery) else None
+def slack_of(method: Method) -> str | None:
+    """What a certificate says of the arithmetic of a method's sums."""
+    return SLACK_TEXT if method.linear else None
 
 
 def backend() -> str:
