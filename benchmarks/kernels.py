@@ -28,7 +28,7 @@ from dpdistill.methods.kip_gradient import FCNTKGradient, FeatureGradient, Plain
 from dpdistill.methods.matching import labels
 from dpdistill.methods.support import encode, fc_ntk_params, feature_params, pull_back
 from dpdistill.private import programs
-from dpdistill.query import Same
+from dpdistill.query import ByValue
 
 SHAPE, CLASSES, RIDGE, CLIP, BLOCK = (28, 28, 1), 10, 1e-3, 1e-6, 125
 
@@ -50,7 +50,7 @@ def compare(name: str, fast: Any, plain: Any, turns: int, scale: float = 1.0) ->
 
 def clipped_sum(query: Any, params: Any, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """What the private room does for a linear query, in its blocks, without noise."""
-    total, same = 0.0, Same(query)  # type: Any
+    total, same = 0.0, ByValue(query)  # type: Any
     with jax.enable_x64(True):
         params = programs.prepared(same, params)
         for rows in (slice(i, i + BLOCK) for i in range(0, len(y), BLOCK)):
@@ -91,7 +91,7 @@ def fc_ntk(X: np.ndarray, y: np.ndarray, X_s: np.ndarray, y_s: np.ndarray, turns
     compare(f"FC-NTK m={m} B={B}, vmap in float64", ghost, lambda: in_double(double, X64, y), turns)
     params = fc_ntk_params(kernel, X_s, y_s, CLASSES, RIDGE)
     with jax.enable_x64(True):
-        same = Same(query)
+        same = ByValue(query)
         kept = programs.prepared(same, params)
         found = programs.coefficients(same, kept, X[:BLOCK], y[:BLOCK])
         parts = (

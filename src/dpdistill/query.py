@@ -100,8 +100,8 @@ class LinearQuery(Query, Protocol):
         ...
 
 
-class Same:
-    """A query or an encoder as a key of caches: the same only if the types and values of all its fields are.
+class ByValue:
+    """A query or an encoder as a key of caches: equal only if the types and values of all that it holds are.
 
     Python's own equality is what a class says it is (1 == 1.0 == True); what was checked must be what runs.
     """
@@ -110,20 +110,25 @@ class Same:
         self.value, self._key = value, _key(value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and self._key == other._key
+        return isinstance(other, ByValue) and self._key == other._key
 
     def __hash__(self) -> int:
         return hash(self._key)
 
 
+Same = ByValue
+
+
 def _key(value: Any) -> Hashable:
     if is_dataclass(value) and not isinstance(value, type):
-        return type(value), *((f.name, _key(getattr(value, f.name))) for f in fields(value))
+        # Beside its fields, what was made of arguments that are none (InitVar).
+        state = {f.name: getattr(value, f.name) for f in fields(value)} | getattr(value, "__dict__", {})
+        return type(value), *((name, _key(item)) for name, item in sorted(state.items()))
     if isinstance(value, tuple):
         return type(value), *map(_key, value)
     if value is None or type(value) in (bool, int, float, str):
         return type(value), repr(value)
-    return type(value), id(value)  # kept alive by the Same that holds it
+    return type(value), id(value)  # kept alive by the ByValue that holds it
 
 
 @dataclass(frozen=True)

@@ -401,7 +401,8 @@ class TestFiles:
     def test_what_the_run_says_of_itself(self, tmp_path):
         demo = make(tmp_path / "demo", backend="gpu (H200)", self_test="rows bit-identical beside other rows")
         assert detail(verify(demo), "self-test") == (
-            "By its own word the run computed on: gpu (H200); and had tested before: rows bit-identical beside other rows."
+            "By its own word the run computed on: gpu (H200); and had tested before:"
+            " rows bit-identical beside other rows."
         )
 
     def test_a_large_delta_is_said(self, tmp_path):

@@ -82,8 +82,11 @@ GOOD = dict(clip_norm=1.0, noise_multiplier=1.0, dimension=10, records=1000)
         (dict(noise_multiplier=math.inf), "Expected noise_multiplier=inf"),
         (dict(dimension=0), "Expected dimension=0 >= 1"),
         (dict(noise_multiplier=0.05), "more than 2\\*\\*24 steps"),
-        (dict(dimension=1 << 31), "more than 2\\*\\*24 steps"),
-        (dict(dimension=1 << 23), "dimension=8388608 \\* K\\*\\*2 < 2\\*\\*63"),
+        (dict(dimension=1 << 31), "Expected dimension=2147483648 <= 4398046 at"),
+        (dict(dimension=1 << 23), "Expected dimension=8388608 <= 4398046 at noise_multiplier=1.0: "),
+        (dict(dimension=4_398_047), "Expected dimension=4398047 <= 4398046 at"),
+        (dict(noise_multiplier=0.0625, dimension=1 << 15), "Expected dimension=32768 <= 32767 at"),
+        (dict(noise_multiplier=0.5, dimension=1 << 21), "Expected dimension=2097152 <= 2097151 at"),
         (dict(records=1 << 42), "could overflow 64 bits"),
     ],
 )
@@ -97,6 +100,9 @@ def test_every_check_refuses_in_public_words(bad, sentence):
 def test_the_last_legal_sizes_pass():
     assert make_grid(**GOOD | dict(noise_multiplier=0.0625)).K == 1 << 24
     assert make_grid(**GOOD | dict(records=(1 << 42) - 1)).K == 1 << 20
+    assert make_grid(**GOOD | dict(dimension=4_398_046)).K == 1 << 20
+    assert make_grid(**GOOD | dict(noise_multiplier=0.0625, dimension=(1 << 15) - 1)).K == 1 << 24
+    assert make_grid(**GOOD | dict(noise_multiplier=0.5, dimension=(1 << 21) - 1)).K == 1 << 21
 
 
 def test_admissible_refuses_floats_and_rows_that_could_overflow():

@@ -17,7 +17,7 @@ from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.data.records import Records
 from dpdistill.private import curator
 from dpdistill.private.checks import CuratorError, check_query
-from dpdistill.private.linear import SLACK, SLACK_TEXT, most_records, release_linear, sum_linear
+from dpdistill.private.linear import ROUNDING_SHARE, SLACK_TEXT, most_records, release_linear, sum_linear
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, LinearQuery, Stage
 
@@ -27,6 +27,7 @@ NARROW: dict[str, Any] = {
     "square": lambda X: jnp.square(X.astype(jnp.float32)).sum(-1).astype(jnp.float64),
     "mul": lambda X: jax.lax.fori_loop(0, 2, lambda _, v: v * 2, X[..., 0].astype(jnp.float32)).astype(jnp.float64),
     "dot_general": lambda X: jnp.dot(*map(jnp.float32, (X, X.reshape(-1, D)[0])), preferred_element_type=jnp.float64),
+    "integers": lambda X: X[..., 0].astype(jnp.float64).astype(jnp.int32).astype(jnp.float64),
     "convert_element_type": lambda X: X[..., 0].astype(jnp.float64).astype(jnp.bfloat16).astype(jnp.float64),
     "reduce_precision": lambda X: jax.lax.reduce_precision(X[..., 0].astype(jnp.float64), 8, 7),
 }
@@ -102,8 +103,8 @@ class SoftmaxGradient:
 
 
 QUERY = SoftmaxGradient()
-STEP = 2.0 ** math.floor(math.log2(SLACK * QUERY.clip_norm / math.sqrt(K * D)))
-DELTA = QUERY.clip_norm + STEP * math.sqrt(K * D) + SLACK * QUERY.clip_norm
+STEP = 2.0 ** math.floor(math.log2(ROUNDING_SHARE * QUERY.clip_norm / math.sqrt(K * D)))
+DELTA = QUERY.clip_norm + STEP * math.sqrt(K * D) + ROUNDING_SHARE * QUERY.clip_norm
 
 
 def plain(records: Records, clip_norm: float = QUERY.clip_norm) -> np.ndarray:
@@ -143,7 +144,7 @@ def test_it_is_a_linear_query():
 def test_it_is_the_sum_of_clipped_contributions(clip_norm, chunk):
     records, query = make_records(20), SoftmaxGradient(clip_norm, error=1e-12 * clip_norm)
     expected, found = plain(records, clip_norm), linear_sum(records, query, chunk)
-    step = 2.0 ** math.floor(math.log2(SLACK * clip_norm / math.sqrt(K * D)))
+    step = 2.0 ** math.floor(math.log2(ROUNDING_SHARE * clip_norm / math.sqrt(K * D)))
     assert np.abs(found - expected).max() <= step / 2 + query.error
     assert np.linalg.norm(expected) > min(clip_norm, 2.0)
     np.testing.assert_array_equal(np.rint(found / step), found / step)
@@ -191,7 +192,7 @@ class TestSensitivity:
 
     @pytest.mark.parametrize("clip_norm", [1e-7, 0.3, 1.0, 7.0])
     def test_delta_is_the_clip_norm_within_a_thousandth(self, clip_norm):
-        query = SoftmaxGradient(clip_norm, error=SLACK / 8 * clip_norm / 2**20)
+        query = SoftmaxGradient(clip_norm, error=ROUNDING_SHARE / 8 * clip_norm / 2**20)
         stddev = make_curator(known(3)).release(0, query, W).stddev
         assert clip_norm < stddev / NOISE <= 1.001 * clip_norm
 
@@ -248,14 +249,20 @@ class TestSensitivity:
     def test_the_noise_follows_neither_the_error_bound_nor_the_number_of_records(self):
         stddevs = [
             make_curator(known(n)).release(0, dataclasses.replace(QUERY, error=error), W).stddev
-            for n, error in ((0, 0.0), (3, 1e-12), (40, 0.0), (40, 1e-11), (1, SLACK / 4 * QUERY.clip_norm / 2**20))
+            for n, error in (
+                (0, 0.0),
+                (3, 1e-12),
+                (40, 0.0),
+                (40, 1e-11),
+                (1, ROUNDING_SHARE / 4 * QUERY.clip_norm / 2**20),
+            )
         ]
         assert stddevs == [pytest.approx(NOISE * DELTA, rel=1e-12)] * 5
         assert len(set(stddevs)) == 1
 
     def test_the_certificate_says_so(self):
         assert SLACK_TEXT.startswith("float64 ghost sum, bound E = 0.00025 clip_norm: ")
-        assert SLACK == 2 * 0.00025
+        assert ROUNDING_SHARE == 2 * 0.00025
 
 
 class TestNoise:
@@ -285,7 +292,9 @@ class TestNoise:
 
 
 class TestRefusals:
-    @pytest.mark.parametrize("error", [-1e-9, 1.01 * SLACK / 2 * QUERY.clip_norm / 2**20, 1e-5, math.nan, math.inf])
+    @pytest.mark.parametrize(
+        "error", [-1e-9, 1.01 * ROUNDING_SHARE / 2 * QUERY.clip_norm / 2**20, 1e-5, math.nan, math.inf]
+    )
     def test_an_error_bound_that_does_not_hold_for_a_million_records(self, error):
         # Decided on public facts: no record is counted, no coin is drawn.
         query = dataclasses.replace(QUERY, error=error)
@@ -321,8 +330,8 @@ class TestRefusals:
             assert max(sizes) > 30
 
     def test_the_number_of_records_that_an_error_bound_allows(self):
-        assert most_records(dataclasses.replace(QUERY, error=0.0)) == int(SLACK / 2 * 2**50)
-        half = dataclasses.replace(QUERY, error=SLACK / 4 * QUERY.clip_norm / 2**20)
+        assert most_records(dataclasses.replace(QUERY, error=0.0)) == int(ROUNDING_SHARE / 2 * 2**50)
+        half = dataclasses.replace(QUERY, error=ROUNDING_SHARE / 4 * QUERY.clip_norm / 2**20)
         assert most_records(half) == pytest.approx(2**21, rel=1e-5)
 
     def test_blocks_are_added_without_an_error_that_grows_with_their_number(self):

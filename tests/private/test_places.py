@@ -19,7 +19,7 @@ from dpdistill.private.noise import SeededEntropy
 from dpdistill.private.placed import PlacedRecords
 from dpdistill.private.sampling import draw_places
 from dpdistill.private.self_test import check_rows, rows_stand_alone
-from dpdistill.query import Compute, Same
+from dpdistill.query import ByValue, Compute
 from dpdistill.schema import Schema
 
 SIDES = (8, 9, 12, 15, 16, 17, 20, 23, 24, 27, 28, 31, 32, 33, 36, 40, 45, 48, 56, 63, 64, 96)
@@ -283,19 +283,26 @@ class Overlooking(contract.FlatLinear):
         return jnp.linalg.norm(x[1:]) + 1.0
 
 
-class TestSame:
+class TestByValue:
     """What was checked is what runs: Python's own equality is what a class says it is."""
 
     def test_types_count(self):
         assert FlatQuery(clip_norm=1) == FlatQuery(clip_norm=True)
-        keys = {Same(FlatQuery(clip_norm=value)) for value in (1, 1.0, True)}
+        keys = {ByValue(FlatQuery(clip_norm=value)) for value in (1, 1.0, True)}
         assert len(keys) == 3
-        assert Same(FlatQuery(1.0)) == Same(FlatQuery(1.0))
-        assert Same(FlatQuery(0.0)) != Same(FlatQuery(-0.0))
-        assert Same(FlatQuery(encoder=ScatterNet())) == Same(FlatQuery(encoder=ScatterNet()))
-        assert Same(FlatQuery(encoder=ScatterNet(J=1))) != Same(FlatQuery(encoder=ScatterNet()))
-        assert Same((1, 2.0)) != Same((1, 2))
-        assert Same(1) != 1
+        assert ByValue(FlatQuery(1.0)) == ByValue(FlatQuery(1.0))
+        assert ByValue(FlatQuery(0.0)) != ByValue(FlatQuery(-0.0))
+        assert ByValue(FlatQuery(encoder=ScatterNet())) == ByValue(FlatQuery(encoder=ScatterNet()))
+        assert ByValue(FlatQuery(encoder=ScatterNet(J=1))) != ByValue(FlatQuery(encoder=ScatterNet()))
+        assert ByValue((1, 2.0)) != ByValue((1, 2))
+        assert ByValue(1) != 1
+
+    def test_state_that_is_no_field_counts(self):
+        assert ByValue(Hidden(1.0, scale=2.0)) == ByValue(Hidden(1.0, scale=2.0))
+        assert ByValue(Hidden(1.0, scale=2.0)) != ByValue(Hidden(1.0, scale=3.0))
+        one, other = Hidden(1.0, scale=2.0), Hidden(1.0, scale=2.0)
+        object.__setattr__(one, "more", 1)
+        assert ByValue(one) != ByValue(other)
 
     def test_a_class_that_calls_everything_equal_is_checked_anew(self):
         assert Agreeable(False) == Agreeable(True)
@@ -303,6 +310,15 @@ class TestSame:
         asked.release(0, Agreeable(False), 1.0)
         with pytest.raises(CuratorError, match="The query is refused"):
             asked.release(1, Agreeable(True), 1.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Hidden:
+    clip_norm: float
+    scale: dataclasses.InitVar[float]
+
+    def __post_init__(self, scale: float) -> None:
+        object.__setattr__(self, "_scale", scale)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

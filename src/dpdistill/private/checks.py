@@ -14,7 +14,7 @@ import numpy as np
 from dpdistill.private.grid import make_grid
 from dpdistill.private.linear import most_records, step_and_sensitivity
 from dpdistill.private.noise import MAX_STDDEV
-from dpdistill.query import LinearQuery, Params, Query, Same
+from dpdistill.query import ByValue, LinearQuery, Params, Query
 from dpdistill.schema import AnySchema
 
 FORBIDDEN = ("callback", "print", "infeed", "outfeed", "ffi_call", "custom_vmap")
@@ -48,10 +48,10 @@ def check_query(
     """
     if not 0.0 < query.clip_norm < math.inf:
         raise CuratorError(f"Expected clip_norm={query.clip_norm} > 0 and finite.")
-    shape = _contribution_shape(Same(query), schema, size, *types_of(params))
+    shape = _contribution_shape(ByValue(query), schema, size, *types_of(params))
     if isinstance(query, LinearQuery):
         with jax.enable_x64(True):
-            _check_linear(Same(query), schema, size, shape, *types_of(params))
+            _check_linear(ByValue(query), schema, size, shape, *types_of(params))
     if noise_multiplier is not None:
         _check_noise(query, math.prod(shape), noise_multiplier)
     return shape
@@ -84,10 +84,10 @@ def _abstract(structure: Any, leaves: tuple) -> Params:
 
 
 @lru_cache(maxsize=256)
-def _contribution_shape(same: Same, schema: AnySchema, size: int, structure: Any, leaves: tuple) -> tuple[int, ...]:
+def _contribution_shape(same: ByValue, schema: AnySchema, size: int, structure: Any, leaves: tuple) -> tuple[int, ...]:
     query = same.value
     one, label = _one_record(query, schema, size), jax.ShapeDtypeStruct((), jnp.int32)
-    return tuple(_quiet(query.contribution, _abstract(structure, leaves), one, label)[1].shape)
+    return tuple(_traced(query.contribution, _abstract(structure, leaves), one, label)[1].shape)
 
 
 def _one_record(query: Query, schema: AnySchema, size: int) -> Any:
@@ -97,13 +97,13 @@ def _one_record(query: Query, schema: AnySchema, size: int) -> Any:
         # As the curator runs it: mapped over records, its own rule for that looked through.
         rows = jax.ShapeDtypeStruct((size, *x.shape), x.dtype)
         with jax.enable_x64(False):
-            x = jax.eval_shape(lambda X: X[0], _quiet(jax.vmap(query.encoder), rows, allowed=("custom_vmap_call",))[1])
+            x = jax.eval_shape(lambda X: X[0], _traced(jax.vmap(query.encoder), rows, allowed=("custom_vmap_call",))[1])
     return jax.ShapeDtypeStruct(x.shape[1:], x.dtype)
 
 
 @lru_cache(maxsize=256)
 def _check_linear(
-    same: Same, schema: AnySchema, rows: int, shape: tuple[int, ...], structure: Any, leaves: tuple
+    same: ByValue, schema: AnySchema, rows: int, shape: tuple[int, ...], structure: Any, leaves: tuple
 ) -> None:
     query = same.value
     if query.by_class:
@@ -114,7 +114,7 @@ def _check_linear(
         raise CuratorError(str(error)) from None
     y, w = jax.ShapeDtypeStruct((), jnp.int64), jax.ShapeDtypeStruct((rows,), jnp.float64)
     params = _in_double("prepare", None, query.prepare, _abstract(structure, leaves))
-    _, one = _quiet(query.coefficients, params, _one_record(query, schema, rows), y)
+    _, one = _traced(query.coefficients, params, _one_record(query, schema, rows), y)
     block = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((rows, *leaf.shape), leaf.dtype), one)
     _in_double("norm", (), query.norm, params, one)
     _in_double("weighted_sum", shape, query.weighted_sum, params, block, w)
@@ -122,14 +122,14 @@ def _check_linear(
 
 def _in_double(name: str, expected: tuple[int, ...] | None, f: Any, *abstract: Any) -> Any:
     """f's result, once it is sure that f has no side effects, the expected shape, and no arithmetic but in float64."""
-    jaxpr, out = _quiet(f, *abstract)
+    jaxpr, out = _traced(f, *abstract)
     if expected is not None and (out.shape != expected or out.dtype != jnp.float64):
         raise CuratorError(f"Expected {name} in float64 of shape {expected}; got {out.dtype} {out.shape}.")
     _refuse_narrow(name, jaxpr)
     return out
 
 
-def _quiet(f: Any, *abstract: Any, allowed: tuple[str, ...] = ()) -> tuple[Any, Any]:
+def _traced(f: Any, *abstract: Any, allowed: tuple[str, ...] = ()) -> tuple[Any, Any]:
     """(jaxpr of f, shape and type of its result), once it is sure that f has no side effects."""
     jaxpr, out = jax.make_jaxpr(f, return_shape=True)(*abstract)
     _refuse_side_effects(jaxpr.jaxpr, allowed)
@@ -140,18 +140,23 @@ def _refuse_side_effects(jaxpr: Any, allowed: tuple[str, ...] = ()) -> None:
     jaxprs = list(_with_inner(jaxpr))
     for name in (equation.primitive.name for one in jaxprs for equation in one.eqns):
         if name not in allowed and any(word in name for word in FORBIDDEN):
-            raise CuratorError(f"The query is refused: it holds {name!r}, which can carry records out of the room.")
+            raise CuratorError(
+                f"The query is refused: it holds {name!r}, which can carry records out of the computation."
+            )
     if any(one.effects for one in jaxprs):
-        raise CuratorError("The query is refused: it has side effects, which can carry records out of the room.")
+        raise CuratorError("The query is refused: it has side effects, which can carry records out of the computation.")
 
 
 def _refuse_narrow(of: str, jaxpr: Any) -> None:
-    """Arithmetic in less than float64 is refused: its rounding is beyond any stated error bound."""
+    """Arithmetic in less than float64 is refused, and floats made whole: that rounding is beyond any stated bound."""
     for equation in (equation for one in _with_inner(jaxpr) for equation in one.eqns):
         name = equation.primitive.name
         narrow = any(map(_is_narrow, (*equation.invars, *equation.outvars)))
         widened = name == "convert_element_type" and equation.params["new_dtype"] == jnp.float64
-        rounds = narrow and not (widened or name in MOVES or _inside(equation))
+        rounds = narrow and not (widened or name in MOVES or _inner(equation))
+        rounds |= (
+            name == "convert_element_type" and _is_float(equation.invars[0]) and not _is_float(equation.outvars[0])
+        )
         if rounds or name == "reduce_precision" or not _is_plain(equation.params.get("precision")):
             raise CuratorError(f"Expected {of} in float64 throughout; it holds {name!r} of fewer bits.")
 
@@ -161,19 +166,22 @@ def _is_plain(precision: Any) -> bool:
     return all(p is None or isinstance(p, jax.lax.Precision) for p in np.ravel(np.array(precision, object)))
 
 
+def _is_float(variable: Any) -> bool:
+    return jnp.issubdtype(getattr(variable.aval, "dtype", None) or bool, jnp.inexact)
+
+
 def _is_narrow(variable: Any) -> bool:
-    dtype = getattr(variable.aval, "dtype", None)
-    return dtype is not None and jnp.issubdtype(dtype, jnp.inexact) and jnp.finfo(dtype).bits < 64
+    return _is_float(variable) and jnp.finfo(variable.aval.dtype).bits < 64
 
 
 def _with_inner(jaxpr: Any) -> Iterator[Any]:
     yield jaxpr
     for equation in jaxpr.eqns:
-        for inner in _inside(equation):
+        for inner in _inner(equation):
             yield from _with_inner(inner)
 
 
-def _inside(equation: Any) -> list[Any]:
+def _inner(equation: Any) -> list[Any]:
     """The jaxprs that an equation calls."""
     values = (
         v for value in equation.params.values() for v in (value if isinstance(value, (tuple, list)) else (value,))

@@ -22,7 +22,7 @@ from dpdistill.private.noise import Entropy, SystemEntropy, rounded_gaussian
 from dpdistill.private.placed import Chunk, PlacedRecords
 from dpdistill.private.sampling import poisson_coins
 from dpdistill.private.self_test import check_rows
-from dpdistill.query import MOST_ROWS, Compute, LinearQuery, Params, Query, Release, Same
+from dpdistill.query import MOST_ROWS, ByValue, Compute, LinearQuery, Params, Query, Release
 
 
 def sum_rows(
@@ -144,7 +144,7 @@ class Curator:
 
     def _draw(self, t: int, query: Query, params: Params, shape: tuple[int, ...]) -> tuple[np.ndarray, float]:
         event, n, size = self._schedule.event(t), len(self._records), self._size(t, query)
-        tested = Same(query), types_of(params), size
+        tested = ByValue(query), types_of(params), size
         if tested not in self._tested and check_rows(query, params, self._schema, size):
             self._tested.add(tested)
         # From here on nothing is refused for the coins: small samples would be more likely among those answered.
@@ -166,7 +166,7 @@ class Curator:
         self, query: Query, params: Params, chunks: Iterable[Chunk], grid: Grid, shape: tuple[int, ...]
     ) -> np.ndarray:
         """The integer sum of the admissible contributions, before the noise."""
-        same, classes = Same(query), len(self._schema.classes)
+        same, classes = ByValue(query), len(self._schema.classes)
 
         def rows_of(X: np.ndarray, y: np.ndarray) -> jax.Array:
             return programs.grid_rows(same, params, X, y, grid.float_clip, grid.step)

@@ -11,10 +11,13 @@ import numpy as np
 from dpdistill.private import programs
 from dpdistill.private.noise import Entropy, rounded_gaussian
 from dpdistill.private.placed import Chunk
-from dpdistill.query import LinearQuery, Params, Same
+from dpdistill.query import ByValue, LinearQuery, Params
 
-SLACK = 5e-4
-SLACK_TEXT = f"float64 ghost sum, bound E = {SLACK / 2} clip_norm: noise for a sensitivity of at most 1.001 clip_norm"
+ROUNDING_SHARE = 5e-4
+"""Of the clip norm: what rounding to the step may add to the sensitivity, and what all other rounding may."""
+SLACK_TEXT = (
+    f"float64 ghost sum, bound E = {ROUNDING_SHARE / 2} clip_norm: noise for a sensitivity of at most 1.001 clip_norm"
+)
 """What a certificate says of the arithmetic of linear queries."""
 LEAST_RECORDS = 1 << 20
 """A linear query whose error bound does not hold for so many records is refused."""
@@ -60,7 +63,7 @@ def sum_linear(
     clip_norm: float | None,
 ) -> np.ndarray:
     """Sum of the contributions, scaled down to the clip norm if there is one."""
-    total, lost, same = np.zeros(shape), np.zeros(shape), Same(query)
+    total, lost, same = np.zeros(shape), np.zeros(shape), ByValue(query)
     with jax.enable_x64(True):
         params = programs.prepared(same, params)
         for X, y in chunks:
@@ -82,8 +85,8 @@ def sum_linear(
 def step_and_sensitivity(clip_norm: float, dimension: int) -> tuple[float, float]:
     """(gamma, Delta) of a linear query: public facts, whatever the records are."""
     # A power of two: multiples of the step below 2**53 of them are exact in float64.
-    step = 2.0 ** math.floor(math.log2(SLACK * clip_norm / math.sqrt(dimension)))
-    return step, clip_norm + step * math.sqrt(dimension) + SLACK * clip_norm
+    step = 2.0 ** math.floor(math.log2(ROUNDING_SHARE * clip_norm / math.sqrt(dimension)))
+    return step, clip_norm + step * math.sqrt(dimension) + ROUNDING_SHARE * clip_norm
 
 
 def most_records(query: LinearQuery) -> int:
@@ -93,10 +96,11 @@ def most_records(query: LinearQuery) -> int:
         ValueError: an error bound that is no number >= 0, or that does not allow 2^20 records.
     """
     C, error = query.clip_norm, query.error_bound
-    most = SLACK / 2 / (error / C + 2.0**-50) if 0.0 <= error < math.inf else 0.0
+    E = ROUNDING_SHARE / 2
+    most = E / (error / C + 2.0**-50) if 0.0 <= error < math.inf else 0.0
     if most < LEAST_RECORDS:
         raise ValueError(
-            f"Expected 0 <= error_bound={error} <= {SLACK / 2 / LEAST_RECORDS:.2g} clip_norm: the rounding of 2^20 "
+            f"Expected 0 <= error_bound={error} <= {E / LEAST_RECORDS:.2g} clip_norm: the rounding of 2^20 "
             "records must stay within the stated bound. Take fewer synthetic records per class."
         )
     return int(most)

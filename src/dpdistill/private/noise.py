@@ -14,7 +14,7 @@ from scipy.special import ndtri
 BLOCK = 1 << 16
 MAX_STDDEV = 2.0**48
 
-_TAIL_BITS = 54
+_INTERVAL_BITS = 54
 _NDTRI_ERROR = 2.0**-46
 
 
@@ -89,54 +89,54 @@ def rounded_gaussian(shape: int | tuple[int, ...], stddev: float, entropy: Entro
 
 
 def _block(bits: np.ndarray, stddev: float, entropy: Entropy) -> np.ndarray:
-    """One integer a word: the top 53 bits are the tail, the lowest one the sign, the ten between are not used."""
-    tail = (bits >> np.uint64(11)).astype(np.float64)
-    tail += 0.5
-    quantile = -ndtri(tail * 2.0**-_TAIL_BITS)
+    """One integer a word: its top 53 bits number the interval, its lowest one is the sign; those between are unused."""
+    middle = (bits >> np.uint64(11)).astype(np.float64)
+    middle += 0.5
+    quantile = -ndtri(middle * 2.0**-_INTERVAL_BITS)
     scaled = quantile * stddev
     nearest = np.rint(scaled)
-    # The Gaussian hazard exceeds 0.79, so the quantiles of tail values b and b + 1 differ by less than 1.27/b, and
+    # The Gaussian hazard exceeds 0.79, so the quantiles of intervals b and b + 1 differ by less than 1.27/b, and
     # 2/(b + 1/2) bounds the way from the middle to either end for b >= 1; b = 0 has no end and is always a suspect.
-    margin = stddev * (_NDTRI_ERROR * (1.0 + quantile) + 2.0 / tail)
+    margin = stddev * (_NDTRI_ERROR * (1.0 + quantile) + 2.0 / middle)
     suspects = np.abs(scaled - nearest) >= 0.5 - margin
-    suspects |= tail < 1.0
+    suspects |= middle < 1.0
     magnitude = nearest.astype(np.int64)
     for i in np.flatnonzero(suspects):
         magnitude[i] = _refine(int(bits[i]) >> 11, stddev, entropy)
     return np.where(bits & np.uint64(1), -magnitude, magnitude)
 
 
-def _refine(tail: int, stddev: float, entropy: Entropy) -> int:
-    """The rounded magnitude of the half-tail interval [tail, tail + 1] / 2**54, drawing bits until it is decided."""
-    n_bits = _TAIL_BITS
+def _refine(interval: int, stddev: float, entropy: Entropy) -> int:
+    """The rounded magnitude of the interval [b, b + 1] / 2**54 of number b, drawing bits until it is decided."""
+    n_bits = _INTERVAL_BITS
     while True:
-        decided = _decide(tail, n_bits, stddev)
+        decided = _decide(interval, n_bits, stddev)
         if decided is not None:
             return decided
-        tail = (tail << 64) | int.from_bytes(entropy.bytes(8), "little")
+        interval = (interval << 64) | int.from_bytes(entropy.bytes(8), "little")
         n_bits += 64
 
 
-def _decide(tail: int, n_bits: int, stddev: float) -> int | None:
+def _decide(interval: int, n_bits: int, stddev: float) -> int | None:
     """The m >= 0 for which every point of the interval rounds to m, or None if the interval meets a boundary."""
     with mpmath.workprec(n_bits + 64):
-        low, high = mpmath.ldexp(tail, -n_bits), mpmath.ldexp(tail + 1, -n_bits)
+        low, high = mpmath.ldexp(interval, -n_bits), mpmath.ldexp(interval + 1, -n_bits)
 
-        def inside(m: int) -> bool | None:
-            """Is the magnitude below the boundary m + 1/2? The tail there is known to 2**-(n_bits + 32), relatively."""
+        def below(m: int) -> bool | None:
+            """Is the magnitude below the boundary m + 1/2? The mass beyond it is known up to 2**-(n_bits + 32) of it."""
             boundary = mpmath.erfc((m + mpmath.mpf(0.5)) / mpmath.mpf(stddev) / mpmath.sqrt(2)) / 2
-            slack = mpmath.ldexp(boundary, -n_bits - 32)
-            if low >= boundary + slack:
+            error = mpmath.ldexp(boundary, -n_bits - 32)
+            if low >= boundary + error:
                 return True
-            return False if high <= boundary - slack else None
+            return False if high <= boundary - error else None
 
-        m = max(0, round(-float(ndtri(math.ldexp(tail + 0.5, -n_bits))) * stddev))
-        side = inside(m)
+        m = max(0, round(-float(ndtri(math.ldexp(interval + 0.5, -n_bits))) * stddev))
+        side = below(m)
         while side is False:
             m += 1
-            side = inside(m)
-        while side is True and m > 0 and inside(m - 1) is True:
+            side = below(m)
+        while side is True and m > 0 and below(m - 1) is True:
             m -= 1
-        if side is None or (m > 0 and inside(m - 1) is None):
+        if side is None or (m > 0 and below(m - 1) is None):
             return None
         return m

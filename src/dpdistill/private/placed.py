@@ -11,7 +11,7 @@ import numpy as np
 
 from dpdistill.data.records import Records
 from dpdistill.private.noise import Entropy
-from dpdistill.private.programs import Same, encode_rows
+from dpdistill.private.programs import ByValue, encode_rows
 from dpdistill.private.sampling import draw_places
 from dpdistill.query import Encoder
 
@@ -35,7 +35,7 @@ class PlacedRecords:
     def __init__(self, records: Records, entropy: Entropy) -> None:
         self._records, self._entropy = records, entropy
         self._places: dict[int, np.ndarray] = {}
-        self._features: dict[tuple[Same, int], tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+        self._features: dict[tuple[ByValue, int], tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: nothing about its records is shown>"
@@ -73,7 +73,7 @@ class PlacedRecords:
 
     def _encoded(self, encoder: Encoder, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(features, labels) of all rows of all chunks, placeholders among them, and the row of every record."""
-        key = Same(encoder), size
+        key = ByValue(encoder), size
         if key not in self._features:
             table = _table(self._places_of(size), None, size)
             x = jax.ShapeDtypeStruct((1, *self._records.schema.shape), jnp.float32)

@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpdistill.query import Params, Same
+from dpdistill.query import ByValue, Params
 
 
 @partial(jax.jit, static_argnums=0)
-def grid_rows(query: Same, params: Params, X: jax.Array, y: jax.Array, float_clip: Any, step: Any) -> jax.Array:
+def grid_rows(query: ByValue, params: Params, X: jax.Array, y: jax.Array, float_clip: Any, step: Any) -> jax.Array:
     """Contributions of a chunk, clipped in float and rounded to the grid: (rows, d) int32; not finite is zero."""
 
     def row(x: jax.Array, label: jax.Array) -> jax.Array:
@@ -29,29 +29,29 @@ def grid_rows(query: Same, params: Params, X: jax.Array, y: jax.Array, float_cli
 
 
 @partial(jax.jit, static_argnums=0)
-def encode_rows(encoder: Same, X: jax.Array) -> jax.Array:
+def encode_rows(encoder: ByValue, X: jax.Array) -> jax.Array:
     """Features of a chunk, (rows, d): the encoder is given one record at a time."""
     return jax.vmap(lambda x: encoder.value(x[None])[0])(X)
 
 
 @partial(jax.jit, static_argnums=0)
-def _prepare(query: Same, params: Params) -> Params:
+def _prepare(query: ByValue, params: Params) -> Params:
     return query.value.prepare(params)
 
 
-def prepared(query: Same, params: Params) -> Params:
+def prepared(query: ByValue, params: Params) -> Params:
     """What the parts of a linear query are given. A plain number counts as float64: beside float32 it would round."""
     return _prepare(query, jax.tree.map(np.asarray, params))
 
 
 @partial(jax.jit, static_argnums=0)
-def coefficients(query: Same, params: Params, X: np.ndarray, y: np.ndarray) -> Any:
+def coefficients(query: ByValue, params: Params, X: np.ndarray, y: np.ndarray) -> Any:
     """Coefficients of a block: a pytree of arrays, a row a record."""
     return jax.vmap(query.value.coefficients, (None, 0, 0))(params, X, y)
 
 
 @partial(jax.jit, static_argnums=0)
-def norms(query: Same, params: Params, found: Any) -> jax.Array:
+def norms(query: ByValue, params: Params, found: Any) -> jax.Array:
     """Norm bounds of a block's contributions, (rows,); NaN where a coefficient is not finite."""
 
     def row(found: Any) -> jax.Array:
@@ -62,7 +62,7 @@ def norms(query: Same, params: Params, found: Any) -> jax.Array:
 
 
 @partial(jax.jit, static_argnums=0)
-def weighted_sum(query: Same, params: Params, found: Any, w: np.ndarray) -> jax.Array:
+def weighted_sum(query: ByValue, params: Params, found: Any, w: np.ndarray) -> jax.Array:
     """The query's sum over a block. Rows of weight 0 are replaced by zeros, not multiplied: 0 * NaN is NaN."""
 
     def keep(a: jax.Array) -> jax.Array:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpdistill.private import programs
 from dpdistill.private.checks import CuratorError
-from dpdistill.query import LinearQuery, Params, Query, Same
+from dpdistill.query import ByValue, LinearQuery, Params, Query
 from dpdistill.schema import AnySchema
 
 PASSED = "every program that reads records was tested before: no row of a chunk changes a bit of another"
@@ -29,12 +29,12 @@ def check_rows(query: Query, params: Params, schema: AnySchema, size: int) -> bo
     Raises:
         CuratorError: a row's bits change with the other rows.
     """
-    rng, same = np.random.default_rng(0), Same(query)
+    rng, same = np.random.default_rng(0), ByValue(query)
     X = rng.uniform(-1.0, 1.0, (size, *schema.shape)).astype(np.float32)
     y = rng.integers(0, len(schema.classes), size)
     alone = True
     if query.encoder is not None:
-        encoder = Same(query.encoder)
+        encoder = ByValue(query.encoder)
         with jax.enable_x64(False):
             alone = rows_stand_alone(lambda X, y: programs.encode_rows(encoder, X), X, y)
             X = np.asarray(programs.encode_rows(encoder, X), np.float32)

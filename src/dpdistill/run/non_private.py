@@ -13,7 +13,7 @@ from dpdistill.private.curator import sum_rows
 from dpdistill.private.linear import sum_linear
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.private.placed import PlacedRecords
-from dpdistill.query import Compute, LinearQuery, Params, Query, Release, Same
+from dpdistill.query import ByValue, Compute, LinearQuery, Params, Query, Release
 
 
 class NonPrivateCurator:
@@ -51,7 +51,7 @@ class NonPrivateCurator:
         chunks = self._records.chunks(query.encoder, sampled, size)
         if isinstance(query, LinearQuery):
             return Release(t, sum_linear(query, params, chunks, shape, classes, None), 0.0, None)
-        same = Same(query)
+        same = ByValue(query)
 
         def rows_of(X: np.ndarray, y: np.ndarray) -> jax.Array:
             return _plain_rows(same, params, X, y)
@@ -61,7 +61,7 @@ class NonPrivateCurator:
 
 
 @partial(jax.jit, static_argnums=0)
-def _plain_rows(query: Same, params: Params, X: jax.Array, y: jax.Array) -> jax.Array:
+def _plain_rows(query: ByValue, params: Params, X: jax.Array, y: jax.Array) -> jax.Array:
     """Contributions of a chunk as they are, (rows, d)."""
     return jax.vmap(lambda x, label: query.value.contribution(params, x, label).ravel())(X, y)
 
