@@ -44,7 +44,11 @@ def write_marginals(folder_audit: Path | str, comparison: Comparison, schema: Ta
         "marginals",
         title="Real and synthetic rows",
         summary=summary,
-        chapters=[_columns(c, schema), _classes(c), chapter("Pairs of columns", "pairs", correlations=c.correlations)],
+        chapters=[
+            _columns(c, schema),
+            chapter("The classes", "classes", rows=_class_rows(c)),
+            chapter("Pairs of columns", "pairs", correlations=c.correlations),
+        ],
         results=to_json(c, schema),
     )
 
@@ -84,10 +88,6 @@ def _defined(value: float) -> float | None:
 
 def _class_rows(c: Comparison) -> list[tuple]:
     return list(zip(c.classes, c.real_rows, c.real_shares, c.synthetic_rows, c.synthetic_shares, strict=True))
-
-
-def _classes(c: Comparison) -> Chapter:
-    return chapter("The classes", "classes", rows=_class_rows(c))
 
 
 def _columns(c: Comparison, schema: TableSchema) -> Chapter:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from dpdistill.accounting.bounds import epsilon_lower_bound, epsilon_rdp
 from dpdistill.accounting.pld import MIN_PLD_DELTA, discretization_interval, epsilon_pld
 from dpdistill.accounting.schedule import Schedule
-from dpdistill.certificate.build import GROUP_ROWS, group_epsilon
+from dpdistill.certificate.build import group_epsilons
 from dpdistill.certificate.check import Check, plain
 
 _ROUNDING = 1.0 + 1e-9
@@ -28,8 +28,8 @@ def check_arithmetic(certificate: dict, schedule: Schedule) -> Iterator[Check]:
         return  # a false claim settles it, and absurd noise can make the tables take hours
     if schedule.budget.adjacency == "add-remove":
         yield _computed("looser bound", lambda: _looser(schedule))
-    yield _computed("epsilons", lambda: _epsilons(certificate, schedule))
-    yield _computed("groups", lambda: _groups(certificate, schedule))
+    yield _computed("epsilons", lambda: _table("epsilons", certificate["epsilons"], schedule.epsilons()))
+    yield _computed("groups", lambda: _table("groups", certificate["groups"], group_epsilons(schedule)))
 
 
 def _computed(name: str, check: Callable[[], Check]) -> Check:
@@ -79,17 +79,8 @@ def _looser(schedule: Schedule) -> Check:
     )
 
 
-def _epsilons(certificate: dict, schedule: Schedule) -> Check:
-    return _table("epsilons", certificate, {repr(delta): epsilon for delta, epsilon in schedule.epsilons().items()})
-
-
-def _groups(certificate: dict, schedule: Schedule) -> Check:
-    delta = schedule.budget.delta
-    return _table("groups", certificate, {str(k): group_epsilon(schedule, k, delta) for k in GROUP_ROWS})
-
-
-def _table(name: str, certificate: dict, expected: dict[str, float | None]) -> Check:
-    stated = certificate[name]
+def _table(name: str, stated: dict, computed: Mapping[Any, float | None]) -> Check:
+    expected = {repr(key): epsilon for key, epsilon in computed.items()}
     differ = stated.keys() ^ expected.keys()
     differ |= {key for key in stated.keys() & expected.keys() if not _agree(stated[key], expected[key])}
     if differ:

@@ -85,6 +85,11 @@ def group_epsilon(schedule: Schedule, rows: int, delta: float) -> float | None:
     return float(accountant.get_epsilon(delta))
 
 
+def group_epsilons(schedule: Schedule) -> dict[int, float | None]:
+    """Epsilon at the budget's delta by number of rows of a person."""
+    return {rows: group_epsilon(schedule, rows, schedule.budget.delta) for rows in GROUP_ROWS}
+
+
 def _group_event(event: Event, rows: int) -> DpEvent:
     if event.sampling_prob == 1.0:
         return GaussianDpEvent(event.noise_multiplier / rows)
@@ -180,7 +185,7 @@ def _claim(schedule: Schedule, schema: dict) -> dict:
         "claim": {"epsilon": budget.epsilon, "delta": budget.delta},
         "relation": budget.adjacency,
         "unit": unit(budget.adjacency, schema),
-        "groups": {str(rows): _finite(group_epsilon(schedule, rows, budget.delta)) for rows in GROUP_ROWS},
+        "groups": {repr(rows): _finite(epsilon) for rows, epsilon in group_epsilons(schedule).items()},
         "epsilons": {repr(delta): _finite(epsilon) for delta, epsilon in schedule.epsilons().items()},
         "schedule": json.loads(schedule.to_json()),
         "events": schedule.event_tree(),

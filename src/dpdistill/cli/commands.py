@@ -132,10 +132,16 @@ def distill(
 
 def _read(data: str, schema: str | None, *stated: Any) -> Any:
     """The records, a table's where there is a schema, with a note on whatever the owner should know of them."""
-    from dpdistill.data import load
-
     with working("reading the records"):
-        records = load(data, "train", *stated) if schema is None else _load_table(data, schema, stated[-1])
+        if schema is None:
+            from dpdistill.data import load
+
+            records = load(data, "train", *stated)
+        else:
+            from dpdistill.data.tables.load import load_table
+            from dpdistill.data.tables.schema_file import read_reviewed
+
+            records = load_table(data, read_reviewed(schema), strict=stated[-1])
     for note in records.notes:
         err.print(plain(note), markup=False)
     return records
@@ -155,13 +161,6 @@ def _caution(budget: Any) -> None:
     """What a large delta means is said before it is spent."""
     if budget is not None and budget.caution is not None:
         err.print(plain(budget.caution), markup=False)
-
-
-def _load_table(data: str, schema: str, strict: bool) -> Any:
-    from dpdistill.data.tables.load import load_table
-    from dpdistill.data.tables.schema_file import read_reviewed
-
-    return load_table(data, read_reviewed(schema), strict)
 
 
 @app.command()
@@ -198,9 +197,9 @@ def evaluate(
     if training not in TRAININGS:
         raise DataError(f"Unknown training {training!r}: choose among {', '.join(TRAININGS)}.")
     distilled = read_distilled(folder)
+    if include_scores:
+        read_folder(folder)  # what cannot be used is refused here, before minutes of training
     if isinstance(distilled.schema, TableSchema):
-        if include_scores:
-            read_folder(folder)
         records = _test_table(folder, test, schema, distilled.schema)
         scores = _table_scores(distilled, records, mode=mode, keep=keep, seed=seed)
         if include_scores:
@@ -210,13 +209,10 @@ def evaluate(
         raise DataError(f"{folder} holds images: --schema, --mode and --keep are for tables.")
     recipe, facts = kernel_in(folder), distilled.schema
     fits = regressions(kernel or (), ridge, recipe)
-    # What cannot be used is refused here, before minutes of training.
     for each in fits.values():
         check_krr(*each, facts)
     if distilled.classifier is not None and recipe is None:
         raise DataError(f"Expected the kernel of classifier.npz in the recipe of {folder}; it names none.")
-    if include_scores:
-        read_folder(folder)
     records = load(test, "test", facts.classes, facts.bounds)
     scores = _scores(distilled, records, fits, recipe, nets=nets, training=training, flip=flip, seed=seed)
     if include_scores:

@@ -62,7 +62,8 @@ def load(
     stated = tuple(note for note in raw.notes if names is None or not note.startswith("Classes default"))
     X_side = None if raw.resized else side
     try:
-        y = raw.y.astype(str) if raw.codes and _are_numbers(names) else raw.y
+        numbered = names is not None and all(re.fullmatch("0|[1-9][0-9]*", name) for name in names)
+        y = raw.y.astype(str) if raw.codes and numbered else raw.y
         return Records.from_arrays(
             raw.X, y, names or raw.classes or (), limits or raw.bounds, resize=X_side, strict=strict, notes=stated
         )
@@ -70,10 +71,6 @@ def load(
         raise DataError(f"{show(source)}: {error}") from None
     except MemoryError:
         raise DataError(f"{show(source)} does not fit into memory.") from None
-
-
-def _are_numbers(names: tuple[str, ...] | None) -> bool:
-    return names is not None and all(re.fullmatch("0|[1-9][0-9]*", name) for name in names)
 
 
 def _read(

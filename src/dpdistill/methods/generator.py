@@ -46,7 +46,8 @@ def pieces_of(schema: Any) -> tuple[Piece, ...]:
 
 def number_coordinates(schema: Any) -> np.ndarray:
     """Coordinates that hold numbers, int32."""
-    runs = [range(p.start, p.start + (1 if p.kind == "gapped" else p.width)) for p in _numeric(schema)]
+    pieces = (p for p in pieces_of(schema) if p.kind != "categories")
+    runs = [range(p.start, p.start + (1 if p.kind == "gapped" else p.width)) for p in pieces]
     return np.array([j for run in runs for j in run], np.int32)
 
 
@@ -59,10 +60,6 @@ def indicator_groups(schema: Any) -> list[np.ndarray]:
         elif p.kind == "gapped":
             groups.append(np.array([p.start + 1], np.int32))
     return groups
-
-
-def _numeric(schema: Any) -> list[Piece]:
-    return [p for p in pieces_of(schema) if p.kind != "categories"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -123,7 +123,7 @@ def _decide(interval: int, n_bits: int, stddev: float) -> int | None:
         low, high = mpmath.ldexp(interval, -n_bits), mpmath.ldexp(interval + 1, -n_bits)
 
         def below(m: int) -> bool | None:
-            """Is the magnitude below the boundary m + 1/2? The mass beyond it is known up to 2**-(n_bits + 32) of it."""
+            """Whether the magnitude is below m + 1/2; the mass beyond it is known to 2**-(n_bits + 32), relatively."""
             boundary = mpmath.erfc((m + mpmath.mpf(0.5)) / mpmath.mpf(stddev) / mpmath.sqrt(2)) / 2
             error = mpmath.ldexp(boundary, -n_bits - 32)
             if low >= boundary + error:

@@ -40,7 +40,8 @@ def load_folder(
     if not files:
         raise DataError(f"{show(root)} has no PNG or JPEG in its class folders (DIR/<class>/*.png).")
     if classes is None:
-        classes = _class_names(folder, names)
+        split = _is_split(folder) and "train" in list_folders(folder)
+        classes = tuple(list_folders(folder / "train") if split else names)
         notes.append(f"Classes are the folder names ({', '.join(classes[:20])}{', ...' if len(classes) > 20 else ''}).")
     elif strict and (unknown := [name for name in names if name not in classes]):
         raise DataError(f"{show(root)} has the class folder '{unknown[0]}', which is not one of the stated classes.")
@@ -65,12 +66,6 @@ def _part_folder(folder: Path, part: str) -> tuple[Path, list[str]]:
 def _is_split(folder: Path) -> bool:
     parts = [name for name in list_folders(folder) if name in ("train", "test")]
     return any(list_folders(folder / name) and not _image_names(folder / name) for name in parts)
-
-
-def _class_names(folder: Path, names: list[str]) -> tuple[str, ...]:
-    if _is_split(folder) and "train" in list_folders(folder):
-        names = list_folders(folder / "train")
-    return tuple(names)
 
 
 def _image_names(folder: Path) -> list[str]:

@@ -34,7 +34,7 @@ def draw_grid(X: np.ndarray, y: np.ndarray, classes: tuple[str, ...]) -> Image.I
     height, width = X.shape[1:3]
     scale = max(1, min(_TILE // max(height, width), _WIDTH // (columns * width)))
     size = (width * scale, height * scale)
-    names = [_drawable(name) for name in classes[:MAX_ROWS]]
+    names = [name[:24].encode("latin-1", "replace").decode("latin-1") for name in classes[:MAX_ROWS]]
     font = ImageFont.load_default()
     margin = 2 * _GAP + max(int(font.getbbox(name)[2]) for name in names)
     step = max(size[1], 14) + _GAP
@@ -47,7 +47,3 @@ def draw_grid(X: np.ndarray, y: np.ndarray, classes: tuple[str, ...]) -> Image.I
             tile = to_picture(X[i]).convert("RGB").resize(size, Image.Resampling.NEAREST)
             grid.paste(tile, (margin + j * (size[0] + _GAP), top))
     return grid
-
-
-def _drawable(name: str) -> str:
-    return name[:24].encode("latin-1", "replace").decode("latin-1")
