@@ -83,21 +83,14 @@ class Records:
             indices = np.asarray(indices, np.int64)
             if indices.ndim != 1 or (indices.size and not 0 <= indices.min() <= indices.max() < len(self)):
                 raise ValueError("Expected a list of record indices, each at least 0 and below the number of records.")
-        total = len(self) if indices is None else len(indices)
-        return self._chunks(indices, size, total)
+        rows = np.arange(len(self)) if indices is None else indices
 
-    def _chunks(
-        self, indices: np.ndarray | None, size: int, total: int
-    ) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
-        for start in range(0, total, size):
-            valid = min(size, total - start)
-            rows = slice(start, start + valid) if indices is None else indices[start : start + valid]
-            X = np.zeros((size, *self.schema.shape), np.float32)
-            y = np.full(size, -1, np.int64)
-            with np.errstate(over="ignore", invalid="ignore"):
-                X[:valid] = self.schema.to_unit(np.asarray(self.X[rows]))
-            y[:valid] = self.y[rows]
-            yield X, y, valid
+        def chunk(part: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+            X, y, valid = np.zeros((size, *self.schema.shape), np.float32), np.full(size, -1, np.int64), len(part)
+            X[:valid], y[:valid] = self.take(part)
+            return X, y, valid
+
+        return (chunk(rows[start : start + size]) for start in range(0, len(rows), size))
 
     def take(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The records of one chunk, scaled to [-1, 1] by the bounds.

@@ -87,7 +87,7 @@ def _abstract(structure: Any, leaves: tuple) -> Params:
 def _contribution_shape(same: ByValue, schema: AnySchema, size: int, structure: Any, leaves: tuple) -> tuple[int, ...]:
     query = same.value
     one, label = _one_record(query, schema, size), jax.ShapeDtypeStruct((), jnp.int32)
-    return tuple(_traced(query.contribution, _abstract(structure, leaves), one, label)[1].shape)
+    return tuple(_trace(query.contribution, _abstract(structure, leaves), one, label)[1].shape)
 
 
 def _one_record(query: Query, schema: AnySchema, size: int) -> Any:
@@ -97,7 +97,7 @@ def _one_record(query: Query, schema: AnySchema, size: int) -> Any:
         # As the curator runs it: mapped over records, its own rule for that looked through.
         rows = jax.ShapeDtypeStruct((size, *x.shape), x.dtype)
         with jax.enable_x64(False):
-            x = jax.eval_shape(lambda X: X[0], _traced(jax.vmap(query.encoder), rows, allowed=("custom_vmap_call",))[1])
+            x = jax.eval_shape(lambda X: X[0], _trace(jax.vmap(query.encoder), rows, allowed=("custom_vmap_call",))[1])
     return jax.ShapeDtypeStruct(x.shape[1:], x.dtype)
 
 
@@ -114,7 +114,7 @@ def _check_linear(
         raise CuratorError(str(error)) from None
     y, w = jax.ShapeDtypeStruct((), jnp.int64), jax.ShapeDtypeStruct((rows,), jnp.float64)
     params = _in_double("prepare", None, query.prepare, _abstract(structure, leaves))
-    _, one = _traced(query.coefficients, params, _one_record(query, schema, rows), y)
+    _, one = _trace(query.coefficients, params, _one_record(query, schema, rows), y)
     block = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((rows, *leaf.shape), leaf.dtype), one)
     _in_double("norm", (), query.norm, params, one)
     _in_double("weighted_sum", shape, query.weighted_sum, params, block, w)
@@ -122,14 +122,14 @@ def _check_linear(
 
 def _in_double(name: str, expected: tuple[int, ...] | None, f: Any, *abstract: Any) -> Any:
     """f's result, once it is sure that f has no side effects, the expected shape, and no arithmetic but in float64."""
-    jaxpr, out = _traced(f, *abstract)
+    jaxpr, out = _trace(f, *abstract)
     if expected is not None and (out.shape != expected or out.dtype != jnp.float64):
         raise CuratorError(f"Expected {name} in float64 of shape {expected}; got {out.dtype} {out.shape}.")
     _refuse_narrow(name, jaxpr)
     return out
 
 
-def _traced(f: Any, *abstract: Any, allowed: tuple[str, ...] = ()) -> tuple[Any, Any]:
+def _trace(f: Any, *abstract: Any, allowed: tuple[str, ...] = ()) -> tuple[Any, Any]:
     """(jaxpr of f, shape and type of its result), once it is sure that f has no side effects."""
     jaxpr, out = jax.make_jaxpr(f, return_shape=True)(*abstract)
     _refuse_side_effects(jaxpr.jaxpr, allowed)
@@ -140,38 +140,29 @@ def _refuse_side_effects(jaxpr: Any, allowed: tuple[str, ...] = ()) -> None:
     jaxprs = list(_with_inner(jaxpr))
     for name in (equation.primitive.name for one in jaxprs for equation in one.eqns):
         if name not in allowed and any(word in name for word in FORBIDDEN):
-            raise CuratorError(
-                f"The query is refused: it holds {name!r}, which can carry records out of the computation."
-            )
+            raise CuratorError(f"The query is refused: it holds {name!r}, which can carry records out.")
     if any(one.effects for one in jaxprs):
-        raise CuratorError("The query is refused: it has side effects, which can carry records out of the computation.")
+        raise CuratorError("The query is refused: it has side effects, which can carry records out.")
 
 
 def _refuse_narrow(of: str, jaxpr: Any) -> None:
     """Arithmetic in less than float64 is refused, and floats made whole: that rounding is beyond any stated bound."""
     for equation in (equation for one in _with_inner(jaxpr) for equation in one.eqns):
-        name = equation.primitive.name
-        narrow = any(map(_is_narrow, (*equation.invars, *equation.outvars)))
+        name, precision = equation.primitive.name, equation.params.get("precision")
+        bits = [_float_bits(variable) for variable in (*equation.invars, *equation.outvars)]
         widened = name == "convert_element_type" and equation.params["new_dtype"] == jnp.float64
-        rounds = narrow and not (widened or name in MOVES or _inner(equation))
-        rounds |= (
-            name == "convert_element_type" and _is_float(equation.invars[0]) and not _is_float(equation.outvars[0])
-        )
-        if rounds or name == "reduce_precision" or not _is_plain(equation.params.get("precision")):
+        rounds = any(0 < b < 64 for b in bits) and not (widened or name in MOVES or _inner(equation))
+        rounds |= name == "reduce_precision" or (name == "convert_element_type" and bits[0] > 0 and bits[1] == 0)
+        # An algorithm of a matrix product may compute in fewer bits than its arguments have.
+        plain = all(p is None or isinstance(p, jax.lax.Precision) for p in np.ravel(np.array(precision, object)))
+        if rounds or not plain:
             raise CuratorError(f"Expected {of} in float64 throughout; it holds {name!r} of fewer bits.")
 
 
-def _is_plain(precision: Any) -> bool:
-    """Not an algorithm of a matrix product, which may compute in fewer bits than its arguments have."""
-    return all(p is None or isinstance(p, jax.lax.Precision) for p in np.ravel(np.array(precision, object)))
-
-
-def _is_float(variable: Any) -> bool:
-    return jnp.issubdtype(getattr(variable.aval, "dtype", None) or bool, jnp.inexact)
-
-
-def _is_narrow(variable: Any) -> bool:
-    return _is_float(variable) and jnp.finfo(variable.aval.dtype).bits < 64
+def _float_bits(variable: Any) -> int:
+    """Bits of a float; 0 of anything else."""
+    dtype = getattr(variable.aval, "dtype", None)
+    return jnp.finfo(dtype).bits if dtype is not None and jnp.issubdtype(dtype, jnp.inexact) else 0
 
 
 def _with_inner(jaxpr: Any) -> Iterator[Any]:

@@ -70,25 +70,14 @@ def make_grid(clip_norm: float, noise_multiplier: float, dimension: int, records
     if dimension < 1:
         raise ValueError(f"Expected dimension={dimension} >= 1.")
     if 2.0**20 / noise_multiplier > MAX_K:
-        raise ValueError(
-            f"Expected noise_multiplier={noise_multiplier} >= 2**-4: the grid needs more than 2**24 steps."
-        )
-    K = _power_of_two(max(2.0**20 / noise_multiplier, 1.0))
+        raise ValueError(f"Expected noise_multiplier={noise_multiplier} >= 2**-4: it needs more than 2**24 steps.")
+    K = 1 << (math.ceil(2.0**20 / noise_multiplier) - 1).bit_length()
     # d K^2 < 2^63: with K >= 500 sqrt(d) that holds for K = 2^20 at most, and K is at least the noise's.
     most = min(int((2**20 / 500) ** 2), ((1 << 63) - 1) // K**2)
     if dimension > most:
-        raise ValueError(
-            f"Expected dimension={dimension} <= {most} at noise_multiplier={noise_multiplier}: "
-            "the squares of a contribution could overflow 64 bits."
-        )
-    K = max(K, _power_of_two(500.0 * math.sqrt(dimension)))
+        raise ValueError(f"Expected dimension={dimension} <= {most} at noise_multiplier={noise_multiplier}: lower it.")
+    K = max(K, 1 << (math.ceil(500.0 * math.sqrt(dimension)) - 1).bit_length())
     if records * K >= 1 << 62:
         raise ValueError(f"The integer sums could overflow 64 bits with K={K}: raise noise_multiplier.")
     float_clip = clip_norm * (1.0 - math.sqrt(dimension) / (2 * K) - 2.0**-12)
     return Grid(K=K, step=clip_norm / K, clip_norm=clip_norm, float_clip=float_clip)
-
-
-def _power_of_two(x: float) -> int:
-    """The smallest power of two >= x >= 1."""
-    mantissa, exponent = math.frexp(x)
-    return 1 << (exponent - 1 if mantissa == 0.5 else exponent)

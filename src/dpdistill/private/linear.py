@@ -14,7 +14,6 @@ from dpdistill.private.placed import Chunk
 from dpdistill.query import ByValue, LinearQuery, Params
 
 ROUNDING_SHARE = 5e-4
-"""Of the clip norm: what rounding to the step may add to the sensitivity, and what all other rounding may."""
 SLACK_TEXT = (
     f"float64 ghost sum, bound E = {ROUNDING_SHARE / 2} clip_norm: noise for a sensitivity of at most 1.001 clip_norm"
 )
