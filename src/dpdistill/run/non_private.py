@@ -52,9 +52,7 @@ class NonPrivateCurator:
         if isinstance(query, LinearQuery):
             return Release(t, sum_linear(query, params, chunks, shape, classes, None), 0.0, None)
         rows_of = partial(_plain_rows, ByValue(query), params)
-        total = sum_rows(
-            chunks, rows_of, lambda rows: np.isfinite(rows).all(1), query.by_class, classes, shape, np.float64
-        )
+        total = sum_rows(chunks, rows_of, _finite, query.by_class, classes, shape, np.float64)
         return Release(t, total, 0.0, None)
 
 
@@ -62,3 +60,7 @@ class NonPrivateCurator:
 def _plain_rows(query: ByValue, params: Params, X: jax.Array, y: jax.Array) -> jax.Array:
     """Contributions of a chunk as they are, (rows, d)."""
     return jax.vmap(lambda x, label: query.value.contribution(params, x, label).ravel())(X, y)
+
+
+def _finite(rows: np.ndarray) -> np.ndarray:
+    return np.asarray(np.isfinite(rows).all(1))
