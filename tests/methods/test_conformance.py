@@ -16,7 +16,7 @@ import contract
 import jax
 import numpy as np
 import pytest
-from contract import METHODS, make_records, subset, table_records, tiny
+from contract import Stop, make_records, stop_after, subset, table_records, tiny
 
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
@@ -26,6 +26,7 @@ from dpdistill.data import read_distilled
 from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled, Method, finish_field, no_progress, release_field
+from dpdistill.methods import METHODS
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.private.self_test import check_rows
 from dpdistill.query import Event, LinearQuery, Release, Stage
@@ -74,18 +75,6 @@ def fields_of(name, finish=None):
     """The fields, or those that may (not) change afterwards."""
     found = dataclasses.fields(METHODS[name])
     return [field for field in found if finish is None or field.metadata["finish"] is finish]
-
-
-class Stop(Exception):
-    """A run that is killed."""
-
-
-def stop_after(rounds):
-    def progress(stage, done, total):
-        if stage == "releasing" and done == rounds:
-            raise Stop
-
-    return progress
 
 
 def same_leaves(one, other):
@@ -177,7 +166,7 @@ def another(field, value):
         float: lambda: [value / 2 + 0.1, value / 2],
         bool: lambda: [not value],
         tuple: lambda: [allowed.choices, ()],
-    }.get(allowed.kind, lambda: [*contract._kernels(allowed.kind), dataclasses.replace(value)])()
+    }.get(allowed.kind, lambda: [*contract.small_kernels(allowed.kind), dataclasses.replace(value)])()
     for candidate in candidates:
         try:
             allowed.check(field.name, candidate)

@@ -15,6 +15,7 @@ from contract import (
     FlatQuery,
     Halve,
     NoNoise,
+    UnitQuery,
     ZeroQuery,
     full_batches,
     integer_sum,
@@ -142,7 +143,7 @@ class TestNoise:
         # One record of norm C against none; 10^5 coordinates say what the noise of each is.
         d = 100_000
         records = Records(np.ones((1, 8, 8, 1), np.float32), np.zeros(1, np.int64), contract.SCHEMA)
-        query = ZeroQuery(d // 3 + 1)
+        query = ZeroQuery(dimension=d // 3 + 1)
         schedule = full_batches(1, noise)
         sigma = make_curator(records, schedule, SeededEntropy(5)).release(0, query, 0.0).value.std()
         with_record = make_curator(records, schedule, NoNoise()).release(0, FlatQuery(), 1.0).value
@@ -187,7 +188,7 @@ class TestRounds:
     def test_stages_pay_their_own_noise_and_sampling(self):
         schedule = Schedule((Stage(1), Stage(2, 0.5)), (4.0, 2.0), Budget(1.0))
         asked = make_curator(make_records(5), schedule)
-        releases = [asked.release(t, ZeroQuery(3000), 0.0) for t in range(3)]
+        releases = [asked.release(t, ZeroQuery(dimension=3000), 0.0) for t in range(3)]
         assert [r.event for r in releases] == [Event(4.0, 1.0), Event(2.0, 0.5), Event(2.0, 0.5)]
         assert [r.stddev for r in releases] == [4.0, 2.0, 2.0]
         assert [r.value.std() for r in releases] == pytest.approx([4.0, 2.0, 2.0], rel=0.05)
@@ -230,7 +231,7 @@ class TestRefusals:
     @pytest.mark.parametrize("where", ["here", "jit", "scan", "cond", "while", "vmap", "grad", "checkpoint"])
     def test_speech_anywhere(self, how, where):
         with pytest.raises(CuratorError, match=r"The query is refused: it holds '\w*(callback|print)"):
-            make_curator(make_records(3)).release(0, Speaking(how, where), 1.0)
+            make_curator(make_records(3)).release(0, Speaking(how=how, where=where), 1.0)
 
     @pytest.mark.parametrize("where", ["here", "jit", "scan"])
     @pytest.mark.parametrize(
@@ -244,7 +245,7 @@ class TestRefusals:
     )
     def test_other_ways_out(self, how, where, message):
         with pytest.raises(CuratorError, match=f"The query is refused: {message}"):
-            make_curator(make_records(3)).release(0, Speaking(how, where), 1.0)
+            make_curator(make_records(3)).release(0, Speaking(how=how, where=where), 1.0)
 
     @pytest.mark.parametrize("how", ["pure", "debug"])
     def test_speech_of_an_encoder(self, how):
@@ -290,12 +291,9 @@ def speak(how: str, x: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Speaking:
-    how: str
-    where: str
-    clip_norm: float = 1.0
-    by_class: bool = True
-    encoder: None = None
+class Speaking(UnitQuery):
+    how: str = ""
+    where: str = ""
 
     def contribution(self, params: Any, x: Any, y: Any) -> Any:
         def f(v: Any) -> Any:
@@ -371,12 +369,8 @@ TRACED: list[Any] = []
 
 
 @dataclass(frozen=True)
-class FailsLater:
+class FailsLater(UnitQuery):
     """Raises, naming a shape, when it is traced for a second time: on the real chunk."""
-
-    clip_norm: float = 1.0
-    by_class: bool = True
-    encoder: None = None
 
     def contribution(self, params: Any, x: Any, y: Any) -> Any:
         TRACED.append(x)
@@ -386,13 +380,10 @@ class FailsLater:
 
 
 @dataclass(frozen=True)
-class Counting:
+class Counting(UnitQuery):
     """Counts how often it is traced."""
 
-    counted: Any
-    clip_norm: float = 1.0
-    by_class: bool = True
-    encoder: None = None
+    counted: Any = None
 
     def contribution(self, params: Any, x: Any, y: Any) -> Any:
         self.counted.times += 1
@@ -407,7 +398,7 @@ def test_a_stage_is_traced_once_for_the_check_and_once_for_the_chunk():
     counter, schedule = Counter(), full_batches(5)
     asked = make_curator(make_records(30), schedule, NoNoise(), chunk=8)
     for t in range(5):
-        value = asked.release(t, Counting(counter), {"scale": np.float32(t / 10)}).value
+        value = asked.release(t, Counting(counted=counter), {"scale": np.float32(t / 10)}).value
         assert counter.times <= 2
         assert value.any() == (t > 0)
 
@@ -415,7 +406,7 @@ def test_a_stage_is_traced_once_for_the_check_and_once_for_the_chunk():
 class TestEdges:
     def test_no_records(self):
         records = contract.subset(make_records(3), [])
-        release = make_curator(records, entropy=SeededEntropy(1)).release(0, ZeroQuery(2000), 0.0)
+        release = make_curator(records, entropy=SeededEntropy(1)).release(0, ZeroQuery(dimension=2000), 0.0)
         assert release.value.std() == pytest.approx(contract.NOISE, rel=0.05)
         for query in (FlatQuery(), FlatQuery(by_class=False), FlatQuery(encoder=Halve())):
             assert not make_curator(records, entropy=NoNoise()).release(0, query, 1.0).value.any()
@@ -423,7 +414,7 @@ class TestEdges:
     def test_a_class_without_records_has_noise_like_any_other(self):
         records = known(9)
         two = contract.subset(records, records.y != 1)
-        value = make_curator(two, entropy=SeededEntropy(1)).release(0, ZeroQuery(2000), 0.0).value
+        value = make_curator(two, entropy=SeededEntropy(1)).release(0, ZeroQuery(dimension=2000), 0.0).value
         assert value.shape == (3, 2000)
         assert value.std(1) == pytest.approx(contract.NOISE, rel=0.1)
         assert not make_curator(two, entropy=NoNoise()).release(0, FlatQuery(), 1.0).value[1].any()
