@@ -34,7 +34,7 @@ from contract.methods.small import (
     SCATTER,
     PixelKernel,
     asked,
-    method_queries,
+    is_sampling_prob,
     queries_of,
     release_shape,
     rounds_of,

@@ -28,63 +28,62 @@ from contract import (
 from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.data.records import Records
 from dpdistill.ledger.database import LedgerError
+from dpdistill.methods import METHODS
 from dpdistill.private import checks, placed
 from dpdistill.private.checks import CuratorError
 from dpdistill.private.curator import Curator
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Stage
 
-QUERIES = contract.method_queries()
+PRIVATE = [name for name, kind in METHODS.items() if kind.private]
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", PRIVATE)
 class TestQueriesOfMethods:
-    def test_one_record_more_or_less(self, name):
-        contract.check_add_remove(*QUERIES[name], make_records(8))
-
-    def test_one_record_replaced(self, name):
-        contract.check_replace_one(*QUERIES[name], make_records(6))
-
-    @pytest.mark.parametrize("chunk", [4, 5])
-    def test_one_record_less_at_real_places(self, name, chunk):
-        contract.check_places(*QUERIES[name], known(12), chunk)
+    """Beside what tests/methods/test_conformance.py says of them."""
 
     def test_the_sum_is_the_plain_sum(self, name):
-        query, params = QUERIES[name]
         records = make_records(10)
-        z = integer_sum(records, query, params)
-        contribution = jax.jit(lambda x: query.contribution(params, x, 0))
-        rows = np.stack([contribution(x) for x in records.schema.to_unit(records.X)])
-        norms = np.linalg.norm(rows, axis=1, keepdims=True)
-        rows = rows * np.minimum(1.0, query.clip_norm * (1 - 2**-12) / norms)
-        plain = np.stack([rows[records.y == c].sum(0) for c in range(3)])
-        step = contract.grid_of(query, params, records.schema).step
-        np.testing.assert_allclose(z * step, plain, atol=2e-4 * query.clip_norm)
-        assert np.linalg.norm(plain) > query.clip_norm / 2
+        for label, query, params in by_class(name):
+            z = integer_sum(records, query, params)
+            contribution = jax.jit(lambda x, query=query, params=params: query.contribution(params, x, 0))
+            rows = np.stack([contribution(x) for x in records.schema.to_unit(records.X)])
+            norms = np.linalg.norm(rows, axis=1, keepdims=True)
+            rows = rows * np.minimum(1.0, query.clip_norm * (1 - 2**-12) / norms)
+            plain = np.stack([rows[records.y == c].sum(0) for c in range(3)])
+            step = contract.grid_of(query, params, records.schema).step
+            np.testing.assert_allclose(z * step, plain, atol=2e-4 * query.clip_norm, err_msg=label)
+            assert np.linalg.norm(plain) > query.clip_norm / 2, label
 
     def test_value_and_shape(self, name):
-        query, params = QUERIES[name]
-        release = make_curator(make_records(5)).release(0, query, params)
-        assert release.value.shape == (3, *checks.check_query(query, params, contract.SCHEMA))
-        assert release.value.dtype == np.float64
-        assert release.stddev == contract.NOISE * query.clip_norm
-        assert (release.round, release.event) == (0, Event(contract.NOISE, 1.0))
+        for label, query, params in by_class(name):
+            release = make_curator(make_records(5)).release(0, query, params)
+            assert release.value.shape == (3, *checks.check_query(query, params, contract.SCHEMA)), label
+            assert release.value.dtype == np.float64
+            assert release.stddev == contract.NOISE * query.clip_norm
+            assert (release.round, release.event) == (0, Event(contract.NOISE, 1.0))
+
+
+def by_class(name):
+    """(label, query, params) of every query by class that a method asks."""
+    found = [(label, *asked) for label, asked in contract.queries_of(name).items() if asked[0].by_class]
+    return found or pytest.skip("The method asks linear queries only.")
 
 
 def test_the_constant_coordinate_counts_records():
-    query, params = QUERIES["ndpdc: EmbeddingQuery, as it is"]
+    query, params = contract.queries_of("ndpdc")["ndpdc: EmbeddingQuery, as it is"]
     records = make_records(40)
     release = make_curator(records, entropy=NoNoise()).release(0, query, params)
     counts = release.value[:, 0] / query.count
     np.testing.assert_allclose(counts, [(records.y == c).sum() for c in range(3)], rtol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["dos: EmbeddingQuery, as it is", "ldpdc: PixelQuery, as it is"])
-def test_the_clip_norm_is_nearly_reached(name):
-    query, params = QUERIES[name]
+@pytest.mark.parametrize(("name", "kind", "share"), [("dos", "EmbeddingQuery", 0.9), ("ldpdc", "PixelQuery", 0.3)])
+def test_the_clip_norm_is_nearly_reached(name, kind, share):
+    query, params = contract.queries_of(name)[f"{name}: {kind}, as it is"]
     z = integer_sum(known(1), query, params)
     K = contract.grid_of(query, params, contract.SCHEMA).K
-    assert contract.norm(z) > (0.9 if "dos" in name else 0.3) * K
+    assert contract.norm(z) > share * K
 
 
 def test_adversarial_records():

@@ -22,7 +22,7 @@ from dpdistill.kernels.kernel import Kernel
 from dpdistill.methods import METHODS
 from dpdistill.private import checks
 from dpdistill.query import Event, Release
-from dpdistill.schema import AnySchema, Schema
+from dpdistill.schema import AnySchema
 
 SCATTER = FeatureKernel(ScatterNet(J=1, L=2, groups=1, normalise=True))
 
@@ -49,11 +49,17 @@ def tiny(name: str, most: int = 2, **changes: Any) -> Any:
     return kind(**{**{field.name: _small(field, most) for field in dataclasses.fields(kind)}, **changes})
 
 
+def is_sampling_prob(field: dataclasses.Field) -> bool:
+    """Whether a field holds a number in (0, 1]: a probability of being sampled."""
+    allowed = field.metadata["allowed"]
+    return (allowed.above, allowed.at_most) == (0, 1)
+
+
 def _small(field: dataclasses.Field, most: int) -> Any:
     allowed = field.metadata["allowed"]
     if allowed.kind is int:
         return min(field.default, most)
-    if (allowed.above, allowed.at_most) == (0, 1):  # a probability of being sampled
+    if is_sampling_prob(field):
         return 1.0
     return next((kernel for kernel in small_kernels(allowed.kind)), field.default)
 
@@ -118,9 +124,3 @@ def release_shape(query: Any, params: Any, schema: AnySchema = SCHEMA) -> tuple[
         x = x if query.encoder is None else jax.eval_shape(query.encoder, x)
         shape = jax.eval_shape(query.contribution, params, jax.ShapeDtypeStruct(x.shape[1:], x.dtype), label).shape
     return (len(schema.classes), *shape) if query.by_class else tuple(shape)
-
-
-def method_queries(schema: Schema = SCHEMA) -> dict[str, tuple[Any, Any]]:
-    """Every query by class of every private method, with params as the method makes them."""
-    found = [queries_of(name, schema) for name, kind in METHODS.items() if kind.private]
-    return {label: query for each in found for label, query in each.items() if query[0].by_class}
