@@ -22,6 +22,8 @@ from contract.data import (
 )
 from contract.evaluate import check_score_is_the_final_iterate, check_test_classes_by_name
 from contract.methods.ghost import (
+    LINEAR,
+    PLAIN_KERNELS,
     check_ghost_norms,
     check_ghost_rows_stand_alone,
     check_ghost_sensitivity,

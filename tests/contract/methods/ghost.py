@@ -21,23 +21,26 @@ from dpdistill.private.noise import SeededEntropy
 from dpdistill.private.self_test import check_rows
 from dpdistill.schema import Schema
 
+KERNELS = {"features": SCATTER, "fc-ntk": FCNTK(), "fc-ntk of depth 2": FCNTK(2)}
+PLAIN_KERNELS = {"plain features": FeatureKernel(flattened), "plain fc-ntk": FCNTK()}
+LINEAR = ("softmax", *KERNELS)
+
 
 @lru_cache(maxsize=2)
 def linear_queries(schema: Schema = SCHEMA) -> dict[str, tuple[Any, Any]]:
     """The linear queries of the kernel methods by name, for tests of their values."""
     _, softmax = asked(tiny("decoupled-kip"), schema)
-    kernels = {"features": SCATTER, "fc-ntk": FCNTK(), "fc-ntk of depth 2": FCNTK(2)}
     fields = {"clip_norm": 1e-6, "ridge": 1e-3}
-    gradients = {name: asked(tiny("dp-kip", kernel=kernel, **fields), schema, 1)[0] for name, kernel in kernels.items()}
+    gradients = {name: asked(tiny("dp-kip", kernel=kernel, **fields), schema, 1)[0] for name, kernel in KERNELS.items()}
     return {"softmax": softmax, **gradients}
 
 
+@lru_cache(maxsize=2)
 def plain_gradients(schema: Schema = SCHEMA) -> dict[str, tuple[Any, Any]]:
     """What DP-KIP asks with any other kernel."""
     images, classes = support_images(schema), len(schema.classes)
     params = {"X_s": images, "Y_s": one_hot(np.repeat(np.arange(classes), 2), classes)}
-    kernels = {"plain features": FeatureKernel(flattened), "plain fc-ntk": FCNTK()}
-    return {name: (PlainGradient(1e-6, kernel, 1e-3), params) for name, kernel in kernels.items()}
+    return {name: (PlainGradient(1e-6, kernel, 1e-3), params) for name, kernel in PLAIN_KERNELS.items()}
 
 
 def support_images(schema: Schema = SCHEMA) -> np.ndarray:
