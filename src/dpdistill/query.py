@@ -116,9 +116,6 @@ class ByValue:
         return hash(self._key)
 
 
-Same = ByValue
-
-
 def _key(value: Any) -> Hashable:
     if is_dataclass(value) and not isinstance(value, type):
         # Beside its fields, what was made of arguments that are none (InitVar).

@@ -10,9 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from contract import EXACT, SCHEMA, exact, make_records
+from contract import EXACT, LINEAR, PLAIN_KERNELS, SCHEMA, exact, make_records
 
-from dpdistill.data.records import Records
 from dpdistill.encode import whitening
 from dpdistill.encode.mirror import Mirrored
 from dpdistill.encode.scattering import ScatterNet
@@ -31,7 +30,6 @@ from dpdistill.private.self_test import check_rows
 from dpdistill.query import ByValue, LinearQuery
 from dpdistill.schema import Schema
 
-LINEAR, PLAIN = contract.linear_queries(), contract.plain_gradients()
 GREY = Schema((28, 28, 1), (0.0, 255.0), tuple("0123456789"))
 UNIT = Schema((28, 28, 1), (-1.0, 1.0), contract.NAMES)
 CLASSES, SUPPORT = 3, 6
@@ -47,8 +45,8 @@ def with_clip(query, clip_norm):
 
 
 def test_they_are_linear_queries_or_not():
-    assert all(isinstance(query, LinearQuery) for query, _ in LINEAR.values())
-    assert not any(isinstance(query, LinearQuery) for query, _ in PLAIN.values())
+    assert all(isinstance(query, LinearQuery) for query, _ in contract.linear_queries().values())
+    assert not any(isinstance(query, LinearQuery) for query, _ in contract.plain_gradients().values())
 
 
 # Sensitivity.
@@ -59,7 +57,7 @@ class TestSensitivity:
         ("name", "clip_norm"), [*((name, 1e-6) for name in LINEAR), ("softmax", 10.0), ("fc-ntk", 1.0)]
     )
     def test_one_record_more_less_or_another(self, name, clip_norm):
-        query, params = LINEAR[name]
+        query, params = contract.linear_queries()[name]
         copies = contract.support_images()[[0, 3]].astype(np.float64)
         contract.check_linear_sensitivity(with_clip(query, clip_norm), params, make_records(6), [*copies, -copies[1]])
 
@@ -67,7 +65,7 @@ class TestSensitivity:
     @pytest.mark.parametrize("name", LINEAR)
     def test_rows_that_no_record_has(self, name, size):
         """What the bounds of records keep away is clipped as well, and the others stay as they are."""
-        query, params = LINEAR[name]
+        query, params = contract.linear_queries()[name]
         rng, shape = np.random.default_rng(2), checks.check_query(query, params, SCHEMA)
         X = rng.normal(size=(4, *contract.rows_of(query, make_records(1)).shape[1:])).astype(np.float32)
         X[3] = np.sign(X[3]) * np.float32(size)
@@ -87,19 +85,19 @@ class TestSensitivity:
         if size >= 1e6:
             assert np.linalg.norm(expected) == pytest.approx(query.clip_norm)
 
-    @pytest.mark.parametrize("name", PLAIN)
+    @pytest.mark.parametrize("name", PLAIN_KERNELS)
     def test_plain_gradients_are_clipped_by_the_curator(self, name):
-        contract.check_add_remove(*PLAIN[name], make_records(7))
-        contract.check_replace_one(*PLAIN[name], make_records(6))
-        records = make_records(12)
-        contract.check_places(*PLAIN[name], Records(records.X, np.arange(12) % 3, SCHEMA), 5)
+        query, params = contract.plain_gradients()[name]
+        contract.check_add_remove(query, params, make_records(7), 5)
+        contract.check_replace_one(query, params, make_records(6), 5)
+        contract.check_places(query, params, contract.known(12), 5)
 
 
 class TestClassWeights:
     @pytest.mark.parametrize("clip_norm", [1e-9, 1e9])
     @pytest.mark.parametrize("name", ["features", "fc-ntk"])
     def test_a_record_counts_its_weight_after_the_clip(self, name, clip_norm):
-        query, params = with_clip(LINEAR[name][0], clip_norm), LINEAR[name][1]
+        query, params = with_clip(contract.linear_queries()[name][0], clip_norm), contract.linear_queries()[name][1]
         X, weights = contract.rows_of(query, make_records(3)), np.array([1.0, 0.25, 0.01])
         shape = checks.check_query(query, params, SCHEMA)
 
@@ -118,7 +116,7 @@ class TestClassWeights:
 
     @pytest.mark.parametrize("name", ["features", "fc-ntk"])
     def test_the_stated_norm_is_that_without_the_weight(self, name):
-        query, params = LINEAR[name]
+        query, params = contract.linear_queries()[name]
         X, y = contract.rows_of(query, make_records(6)), np.arange(6) % 3
         weighted = {**params, "weights": np.array([1.0, 0.5, 1e-3])}
         one, other = (contract.norms_of(query, p, contract.coefficients_of(query, p, X, y)) for p in (params, weighted))
@@ -210,7 +208,7 @@ class TestPlainGradients:
 
     def test_through_the_encoder_it_is_the_gradient_by_pixels(self):
         """After the chain rule; in the float32 of the encoder."""
-        query, params = LINEAR["features"]
+        query, params = contract.linear_queries()["features"]
         images, records = contract.support_images(), make_records(5)
         X, y = records.schema.to_unit(records.X), np.arange(5) % CLASSES
         by_feature = contract.contributions(query, params, contract.rows_of(query, records), y).sum(0)
@@ -266,7 +264,7 @@ class TestRowsStandAlone:
 
     @pytest.mark.parametrize("name", LINEAR)
     def test_of_small_queries(self, name):
-        check_rows(*LINEAR[name], contract.SCHEMA, 4)
+        check_rows(*contract.linear_queries()[name], contract.SCHEMA, 4)
 
     @pytest.mark.parametrize("kind", [lambda net: net, Mirrored])
     def test_features(self, kind):
@@ -310,7 +308,7 @@ def shares(query, params, coefficients):
 class TestExactArithmetic:
     @pytest.mark.parametrize("name", LINEAR)
     def test_of_records(self, name):
-        query, params = LINEAR[name]
+        query, params = contract.linear_queries()[name]
         X, y = contract.rows_of(query, make_records(4)), np.arange(4) % 3
         coefficients = contract.coefficients_of(query, params, X, y)
         formed = shares(query, params, coefficients)
@@ -346,7 +344,7 @@ class TestExactArithmetic:
 
     def test_of_pixels_that_cancel(self):
         """own_s x_s is -c_s x but for the last bits."""
-        query, params = LINEAR["fc-ntk"]
+        query, params = contract.linear_queries()["fc-ntk"]
         rng, n = np.random.default_rng(3), 12
         at, c = np.arange(n) % SUPPORT, np.zeros((n, SUPPORT))
         c[np.arange(n), at] = 1e6 * rng.normal(size=n)

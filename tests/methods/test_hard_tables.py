@@ -11,6 +11,7 @@ from dpdistill import Budget, Column, TableSchema, run
 from dpdistill.data.tables.load import load_table
 from dpdistill.data.tables.save import to_frame
 from dpdistill.data.tables.schema_file import TableFile
+from dpdistill.methods import METHODS
 from dpdistill.private.noise import SeededEntropy
 
 SCHEMA = TableSchema(
@@ -26,7 +27,7 @@ SCHEMA = TableSchema(
 )
 METHODS = {
     f"{name}, {variant}": method
-    for name, kind in contract.METHODS.items()
+    for name, kind in METHODS.items()
     if kind.private and TableSchema in kind.schemas
     for variant, method in contract.variants(name, most=8).items()
     if variant == "as it is" or method.plan() != contract.tiny(name, most=8).plan()

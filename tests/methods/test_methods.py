@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from contract import METHODS, SCHEMA, make_records, subset, tiny, toy_records
+from contract import SCHEMA, Stop, make_records, stop_after, subset, tiny, toy_records
 
 import dpdistill
 from dpdistill import run
@@ -20,7 +20,7 @@ from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Allowed, Method
-from dpdistill.methods import LDPDC
+from dpdistill.methods import LDPDC, METHODS
 from dpdistill.methods.descent import Descent
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.private.sampling import poisson_coins
@@ -29,18 +29,6 @@ from dpdistill.run import store as stores
 
 RECORDS = make_records(40)
 BUDGET = Budget(5.0)
-
-
-class Stop(Exception):
-    """A run that is killed."""
-
-
-def stop_after(rounds):
-    def progress(stage, done, total):
-        if stage == "releasing" and done == rounds:
-            raise Stop
-
-    return progress
 
 
 class TestFinishAgain:

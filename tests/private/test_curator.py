@@ -15,6 +15,7 @@ from contract import (
     FlatQuery,
     Halve,
     NoNoise,
+    UnitQuery,
     ZeroQuery,
     full_batches,
     integer_sum,
@@ -27,63 +28,62 @@ from contract import (
 from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.data.records import Records
 from dpdistill.ledger.database import LedgerError
+from dpdistill.methods import METHODS
 from dpdistill.private import checks, placed
 from dpdistill.private.checks import CuratorError
 from dpdistill.private.curator import Curator
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Stage
 
-QUERIES = contract.method_queries()
+PRIVATE = [name for name, kind in METHODS.items() if kind.private]
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", PRIVATE)
 class TestQueriesOfMethods:
-    def test_one_record_more_or_less(self, name):
-        contract.check_add_remove(*QUERIES[name], make_records(8))
-
-    def test_one_record_replaced(self, name):
-        contract.check_replace_one(*QUERIES[name], make_records(6))
-
-    @pytest.mark.parametrize("chunk", [4, 5])
-    def test_one_record_less_at_real_places(self, name, chunk):
-        contract.check_places(*QUERIES[name], known(12), chunk)
+    """Beside what tests/methods/test_conformance.py says of them."""
 
     def test_the_sum_is_the_plain_sum(self, name):
-        query, params = QUERIES[name]
         records = make_records(10)
-        z = integer_sum(records, query, params)
-        contribution = jax.jit(lambda x: query.contribution(params, x, 0))
-        rows = np.stack([contribution(x) for x in records.schema.to_unit(records.X)])
-        norms = np.linalg.norm(rows, axis=1, keepdims=True)
-        rows = rows * np.minimum(1.0, query.clip_norm * (1 - 2**-12) / norms)
-        plain = np.stack([rows[records.y == c].sum(0) for c in range(3)])
-        step = contract.grid_of(query, params, records.schema).step
-        np.testing.assert_allclose(z * step, plain, atol=2e-4 * query.clip_norm)
-        assert np.linalg.norm(plain) > query.clip_norm / 2
+        for label, query, params in by_class(name):
+            z = integer_sum(records, query, params)
+            contribution = jax.jit(lambda x, query=query, params=params: query.contribution(params, x, 0))
+            rows = np.stack([contribution(x) for x in records.schema.to_unit(records.X)])
+            norms = np.linalg.norm(rows, axis=1, keepdims=True)
+            rows = rows * np.minimum(1.0, query.clip_norm * (1 - 2**-12) / norms)
+            plain = np.stack([rows[records.y == c].sum(0) for c in range(3)])
+            step = contract.grid_of(query, params, records.schema).step
+            np.testing.assert_allclose(z * step, plain, atol=2e-4 * query.clip_norm, err_msg=label)
+            assert np.linalg.norm(plain) > query.clip_norm / 2, label
 
     def test_value_and_shape(self, name):
-        query, params = QUERIES[name]
-        release = make_curator(make_records(5)).release(0, query, params)
-        assert release.value.shape == (3, *checks.check_query(query, params, contract.SCHEMA))
-        assert release.value.dtype == np.float64
-        assert release.stddev == contract.NOISE * query.clip_norm
-        assert (release.round, release.event) == (0, Event(contract.NOISE, 1.0))
+        for label, query, params in by_class(name):
+            release = make_curator(make_records(5)).release(0, query, params)
+            assert release.value.shape == (3, *checks.check_query(query, params, contract.SCHEMA)), label
+            assert release.value.dtype == np.float64
+            assert release.stddev == contract.NOISE * query.clip_norm
+            assert (release.round, release.event) == (0, Event(contract.NOISE, 1.0))
+
+
+def by_class(name):
+    """(label, query, params) of every query by class that a method asks."""
+    found = [(label, *asked) for label, asked in contract.queries_of(name).items() if asked[0].by_class]
+    return found or pytest.skip("The method asks linear queries only.")
 
 
 def test_the_constant_coordinate_counts_records():
-    query, params = QUERIES["ndpdc: EmbeddingQuery, as it is"]
+    query, params = contract.queries_of("ndpdc")["ndpdc: EmbeddingQuery, as it is"]
     records = make_records(40)
     release = make_curator(records, entropy=NoNoise()).release(0, query, params)
     counts = release.value[:, 0] / query.count
     np.testing.assert_allclose(counts, [(records.y == c).sum() for c in range(3)], rtol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["dos: EmbeddingQuery, as it is", "ldpdc: PixelQuery, as it is"])
-def test_the_clip_norm_is_nearly_reached(name):
-    query, params = QUERIES[name]
+@pytest.mark.parametrize(("name", "kind", "share"), [("dos", "EmbeddingQuery", 0.9), ("ldpdc", "PixelQuery", 0.3)])
+def test_the_clip_norm_is_nearly_reached(name, kind, share):
+    query, params = contract.queries_of(name)[f"{name}: {kind}, as it is"]
     z = integer_sum(known(1), query, params)
     K = contract.grid_of(query, params, contract.SCHEMA).K
-    assert contract.norm(z) > (0.9 if "dos" in name else 0.3) * K
+    assert contract.norm(z) > share * K
 
 
 def test_adversarial_records():
@@ -142,7 +142,7 @@ class TestNoise:
         # One record of norm C against none; 10^5 coordinates say what the noise of each is.
         d = 100_000
         records = Records(np.ones((1, 8, 8, 1), np.float32), np.zeros(1, np.int64), contract.SCHEMA)
-        query = ZeroQuery(d // 3 + 1)
+        query = ZeroQuery(dimension=d // 3 + 1)
         schedule = full_batches(1, noise)
         sigma = make_curator(records, schedule, SeededEntropy(5)).release(0, query, 0.0).value.std()
         with_record = make_curator(records, schedule, NoNoise()).release(0, FlatQuery(), 1.0).value
@@ -187,7 +187,7 @@ class TestRounds:
     def test_stages_pay_their_own_noise_and_sampling(self):
         schedule = Schedule((Stage(1), Stage(2, 0.5)), (4.0, 2.0), Budget(1.0))
         asked = make_curator(make_records(5), schedule)
-        releases = [asked.release(t, ZeroQuery(3000), 0.0) for t in range(3)]
+        releases = [asked.release(t, ZeroQuery(dimension=3000), 0.0) for t in range(3)]
         assert [r.event for r in releases] == [Event(4.0, 1.0), Event(2.0, 0.5), Event(2.0, 0.5)]
         assert [r.stddev for r in releases] == [4.0, 2.0, 2.0]
         assert [r.value.std() for r in releases] == pytest.approx([4.0, 2.0, 2.0], rel=0.05)
@@ -230,7 +230,7 @@ class TestRefusals:
     @pytest.mark.parametrize("where", ["here", "jit", "scan", "cond", "while", "vmap", "grad", "checkpoint"])
     def test_speech_anywhere(self, how, where):
         with pytest.raises(CuratorError, match=r"The query is refused: it holds '\w*(callback|print)"):
-            make_curator(make_records(3)).release(0, Speaking(how, where), 1.0)
+            make_curator(make_records(3)).release(0, Speaking(how=how, where=where), 1.0)
 
     @pytest.mark.parametrize("where", ["here", "jit", "scan"])
     @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ class TestRefusals:
     )
     def test_other_ways_out(self, how, where, message):
         with pytest.raises(CuratorError, match=f"The query is refused: {message}"):
-            make_curator(make_records(3)).release(0, Speaking(how, where), 1.0)
+            make_curator(make_records(3)).release(0, Speaking(how=how, where=where), 1.0)
 
     @pytest.mark.parametrize("how", ["pure", "debug"])
     def test_speech_of_an_encoder(self, how):
@@ -290,12 +290,9 @@ def speak(how: str, x: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Speaking:
-    how: str
-    where: str
-    clip_norm: float = 1.0
-    by_class: bool = True
-    encoder: None = None
+class Speaking(UnitQuery):
+    how: str = ""
+    where: str = ""
 
     def contribution(self, params: Any, x: Any, y: Any) -> Any:
         def f(v: Any) -> Any:
@@ -371,12 +368,8 @@ TRACED: list[Any] = []
 
 
 @dataclass(frozen=True)
-class FailsLater:
+class FailsLater(UnitQuery):
     """Raises, naming a shape, when it is traced for a second time: on the real chunk."""
-
-    clip_norm: float = 1.0
-    by_class: bool = True
-    encoder: None = None
 
     def contribution(self, params: Any, x: Any, y: Any) -> Any:
         TRACED.append(x)
@@ -386,13 +379,10 @@ class FailsLater:
 
 
 @dataclass(frozen=True)
-class Counting:
+class Counting(UnitQuery):
     """Counts how often it is traced."""
 
-    counted: Any
-    clip_norm: float = 1.0
-    by_class: bool = True
-    encoder: None = None
+    counted: Any = None
 
     def contribution(self, params: Any, x: Any, y: Any) -> Any:
         self.counted.times += 1
@@ -407,7 +397,7 @@ def test_a_stage_is_traced_once_for_the_check_and_once_for_the_chunk():
     counter, schedule = Counter(), full_batches(5)
     asked = make_curator(make_records(30), schedule, NoNoise(), chunk=8)
     for t in range(5):
-        value = asked.release(t, Counting(counter), {"scale": np.float32(t / 10)}).value
+        value = asked.release(t, Counting(counted=counter), {"scale": np.float32(t / 10)}).value
         assert counter.times <= 2
         assert value.any() == (t > 0)
 
@@ -415,7 +405,7 @@ def test_a_stage_is_traced_once_for_the_check_and_once_for_the_chunk():
 class TestEdges:
     def test_no_records(self):
         records = contract.subset(make_records(3), [])
-        release = make_curator(records, entropy=SeededEntropy(1)).release(0, ZeroQuery(2000), 0.0)
+        release = make_curator(records, entropy=SeededEntropy(1)).release(0, ZeroQuery(dimension=2000), 0.0)
         assert release.value.std() == pytest.approx(contract.NOISE, rel=0.05)
         for query in (FlatQuery(), FlatQuery(by_class=False), FlatQuery(encoder=Halve())):
             assert not make_curator(records, entropy=NoNoise()).release(0, query, 1.0).value.any()
@@ -423,7 +413,7 @@ class TestEdges:
     def test_a_class_without_records_has_noise_like_any_other(self):
         records = known(9)
         two = contract.subset(records, records.y != 1)
-        value = make_curator(two, entropy=SeededEntropy(1)).release(0, ZeroQuery(2000), 0.0).value
+        value = make_curator(two, entropy=SeededEntropy(1)).release(0, ZeroQuery(dimension=2000), 0.0).value
         assert value.shape == (3, 2000)
         assert value.std(1) == pytest.approx(contract.NOISE, rel=0.1)
         assert not make_curator(two, entropy=NoNoise()).release(0, FlatQuery(), 1.0).value[1].any()

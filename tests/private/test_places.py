@@ -8,18 +8,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from contract import FlatQuery, MixingEncoder, NoNoise, make_curator, make_records
+from contract import FlatQuery, MixingEncoder, NoNoise, UnitQuery, make_curator, make_records
 
+from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.kernels.fc_ntk import FCNTK
+from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.ledger.database import LedgerError
 from dpdistill.methods import DOS, DPKIP
+from dpdistill.private import curator
 from dpdistill.private.checks import CuratorError
-from dpdistill.private.noise import SeededEntropy
+from dpdistill.private.noise import SeededEntropy, SystemEntropy
 from dpdistill.private.placed import PlacedRecords
 from dpdistill.private.sampling import draw_places
 from dpdistill.private.self_test import check_rows, rows_stand_alone
-from dpdistill.query import ByValue, Compute
+from dpdistill.query import ByValue, Compute, Stage
 from dpdistill.schema import Schema
 
 SIDES = (8, 9, 12, 15, 16, 17, 20, 23, 24, 27, 28, 31, 32, 33, 36, 40, 45, 48, 56, 63, 64, 96)
@@ -57,7 +60,7 @@ def test_an_ill_conditioned_release_moves_by_one_share():
     schema = schema_of((40, 40, 1))
     records = make_records(600, schema=schema)
     records = type(records)(records.X, np.r_[-1, np.arange(599) % 3], schema)
-    kernel = contract.FeatureKernel(ScatterNet(groups=27, normalise=True))
+    kernel = FeatureKernel(ScatterNet(groups=27, normalise=True))
     method = contract.tiny("dp-kip", kernel=kernel, ridge=1e-6, clip_norm=1e-8)
     query, params = method.ask(method.init(jax.random.key(1), schema))
     places = np.random.default_rng(4).integers(0, 1 << 16, 600)
@@ -81,7 +84,7 @@ class TestPlaces:
         assert ((pairs - 60_000 / 576) ** 2 / (60_000 / 576)).sum() < 690  # 575 degrees of freedom
 
     def test_come_from_the_operating_system(self):
-        placed = [PlacedRecords(make_records(500), contract.curator.SystemEntropy())._places_of(16) for _ in range(2)]
+        placed = [PlacedRecords(make_records(500), SystemEntropy())._places_of(16) for _ in range(2)]
         assert np.mean(placed[0] == placed[1]) < 0.15
 
     def test_every_record_is_in_one_chunk_at_its_own_place(self):
@@ -127,12 +130,8 @@ class TestPlaces:
 
 
 @dataclasses.dataclass(frozen=True)
-class Mixing:
+class Mixing(UnitQuery):
     """A contribution or an encoder whose own batching rule subtracts the mean of the rows."""
-
-    clip_norm: float = 1.0
-    by_class: bool = True
-    encoder: Any = None
 
     def __call__(self, X: Any) -> Any:
         return centred(X).reshape(len(X), -1)
@@ -161,7 +160,7 @@ class TestSelfTest:
 
     def test_it_is_run_once_for_a_stage(self, monkeypatch):
         times = []
-        monkeypatch.setattr(contract.curator, "check_rows", lambda *arguments: times.append(arguments) or True)
+        monkeypatch.setattr(curator, "check_rows", lambda *arguments: times.append(arguments) or True)
         asked = make_curator(make_records(9), contract.full_batches(4), chunk=4)
         for t in range(3):
             asked.release(t, FlatQuery(), np.float32(t))
@@ -214,18 +213,18 @@ class TestWhatIsTestedIsWhatRuns:
     def test_a_linear_query_is_given_128_rows_at_most(self, monkeypatch):
         sizes = []
         monkeypatch.setattr(
-            contract.curator, "release_linear", lambda q, p, chunks, *_: (sizes.append(len(next(chunks)[1])), 1.0)
+            curator, "release_linear", lambda q, p, chunks, *_: (sizes.append(len(next(chunks)[1])), 1.0)
         )
-        schedule = contract.Schedule((contract.Stage(1, 0.5),), (contract.NOISE,), contract.Budget(1.0))
-        asked = contract.Curator(
+        schedule = Schedule((Stage(1, 0.5),), (contract.NOISE,), Budget(1.0))
+        asked = curator.Curator(
             make_records(600), schedule, contract.memory_ledger(schedule), SeededEntropy(1), Compute(chunk=4096)
         )
         asked._draw(0, contract.FlatLinear(), 1.0, (64,))
         assert sizes == [128]
 
     def test_a_test_on_zeros_is_repeated(self, monkeypatch):
-        times, test = [], contract.curator.check_rows
-        monkeypatch.setattr(contract.curator, "check_rows", lambda *arguments: times.append(1) or test(*arguments))
+        times, test = [], curator.check_rows
+        monkeypatch.setattr(curator, "check_rows", lambda *arguments: times.append(1) or test(*arguments))
         asked = make_curator(make_records(9), contract.full_batches(3), chunk=4)
         for t, scale in enumerate((0.0, 1.0, 1.0)):
             asked.release(t, FlatQuery(), np.float32(scale))
@@ -305,11 +304,11 @@ class TestByValue:
         assert ByValue(one) != ByValue(other)
 
     def test_a_class_that_calls_everything_equal_is_checked_anew(self):
-        assert Agreeable(False) == Agreeable(True)
+        assert Agreeable() == Agreeable(prints=True)
         asked = make_curator(make_records(3), contract.full_batches(2))
-        asked.release(0, Agreeable(False), 1.0)
+        asked.release(0, Agreeable(), 1.0)
         with pytest.raises(CuratorError, match="The query is refused"):
-            asked.release(1, Agreeable(True), 1.0)
+            asked.release(1, Agreeable(prints=True), 1.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -322,11 +321,8 @@ class Hidden:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Agreeable:
-    prints: bool
-    clip_norm: float = 1.0
-    by_class: bool = True
-    encoder: None = None
+class Agreeable(UnitQuery):
+    prints: bool = False
 
     def __eq__(self, other: object) -> bool:
         return True

@@ -1,0 +1,99 @@
+"""What every query of every method, the curator and the driver must keep to: checks shared by tests and by mutants.
+
+A check is a function without a verdict of its own: it returns when the code keeps the promise, and raises
+AssertionError, saying which promise, when it does not. `tests/mutants` runs the same functions against the defects they
+are there to find. The modules lie as the rooms in src/ do.
+"""
+
+from contract.accounting import check_replace_one_costs_more
+from contract.data import (
+    NAMES,
+    SCHEMA,
+    TABLE,
+    adversaries,
+    class_means,
+    insert,
+    known,
+    make_records,
+    replace,
+    subset,
+    table_records,
+    toy_records,
+)
+from contract.evaluate import check_score_is_the_final_iterate, check_test_classes_by_name
+from contract.methods.ghost import (
+    LINEAR,
+    PLAIN_KERNELS,
+    check_ghost_norms,
+    check_ghost_rows_stand_alone,
+    check_ghost_sensitivity,
+    check_steps_without_the_clip_norm,
+    linear_queries,
+    plain_gradients,
+    support_images,
+)
+from contract.methods.small import (
+    SCATTER,
+    PixelKernel,
+    asked,
+    is_sampling_prob,
+    queries_of,
+    release_shape,
+    rounds_of,
+    small_kernels,
+    tiny,
+    variants,
+)
+from contract.private.curators import (
+    NOISE,
+    NoNoise,
+    OnlyCoins,
+    full_batches,
+    grid_of,
+    integer_sum,
+    make_curator,
+    memory_ledger,
+    norm,
+)
+from contract.private.linear import (
+    EXACT,
+    check_error_bound,
+    check_ghost_noise_scale,
+    check_linear_is_plain,
+    check_linear_sensitivity,
+    coefficients_of,
+    contributions,
+    exact,
+    norms_of,
+    rows_of,
+    squared,
+)
+from contract.private.queries import CountQuery, FlatLinear, FlatQuery, Halve, MixingEncoder, UnitQuery, ZeroQuery
+from contract.private.rounds import (
+    check_batches_are_poisson,
+    check_noise_scale,
+    check_release_is_the_committed_one,
+    check_release_on_grid,
+    check_round_is_drawn_once,
+    check_rounds_are_independent,
+)
+from contract.private.silence import (
+    FAILED,
+    check_errors_say_nothing,
+    check_ledger_holds_no_plain_sum,
+    check_nothing_is_pickled,
+    check_releases_are_silent,
+    check_speech_is_refused,
+)
+from contract.private.sums import (
+    check_add_remove,
+    check_adversarial_records,
+    check_encoders_see_one_record,
+    check_features,
+    check_places,
+    check_replace_one,
+    check_replace_one_is_paid,
+    check_replacements,
+    check_sums_not_means,
+)
+from contract.run import Stop, check_noise_is_nobodys_seed, check_only_releases_speak, stop_after

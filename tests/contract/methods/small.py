@@ -1,0 +1,126 @@
+"""Methods in small settings, from what their fields say of themselves, and the queries that they ask."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from contract.data import SCHEMA
+from contract.private.curators import NOISE
+
+from dpdistill.encode.scattering import ScatterNet
+from dpdistill.kernels.fc_ntk import FCNTK
+from dpdistill.kernels.feature import FeatureKernel
+from dpdistill.kernels.kernel import Kernel
+from dpdistill.methods import METHODS
+from dpdistill.private import checks
+from dpdistill.query import Event, Release
+from dpdistill.schema import AnySchema
+
+SCATTER = FeatureKernel(ScatterNet(J=1, L=2, groups=1, normalise=True))
+
+
+@dataclass(frozen=True)
+class PixelKernel(Kernel):
+    """k(x, z) = <x, z>, a kernel that has no linear query."""
+
+    def __call__(self, X: Any, Z: Any) -> Any:
+        return flattened(X) @ flattened(Z).T
+
+    def diagonal(self, X: Any) -> Any:
+        return jnp.square(flattened(X)).sum(1)
+
+
+def flattened(X: Any) -> Any:
+    """The simplest encoder."""
+    return X.reshape(len(X), -1)
+
+
+def tiny(name: str, most: int = 2, **changes: Any) -> Any:
+    """A method of the table in a setting that takes a second: no whole number is more than `most`."""
+    kind = METHODS[name]
+    return kind(**{**{field.name: _small(field, most) for field in dataclasses.fields(kind)}, **changes})
+
+
+def is_sampling_prob(field: dataclasses.Field) -> bool:
+    """Whether a field holds a number in (0, 1]: a probability of being sampled."""
+    allowed = field.metadata["allowed"]
+    return (allowed.above, allowed.at_most) == (0, 1)
+
+
+def _small(field: dataclasses.Field, most: int) -> Any:
+    allowed = field.metadata["allowed"]
+    if allowed.kind is int:
+        return min(field.default, most)
+    if is_sampling_prob(field):
+        return 1.0
+    return next((kernel for kernel in small_kernels(allowed.kind)), field.default)
+
+
+def small_kernels(kind: type) -> list[Any]:
+    """Small kernels that a field of this kind takes."""
+    return [k for k in (FCNTK(), SCATTER, PixelKernel()) if issubclass(kind, Kernel) and isinstance(k, kind)]
+
+
+def variants(name: str, most: int = 2) -> dict[str, Any]:
+    """A method in its tiny setting, and with each field that shapes releases switched: on, off, all, another kernel."""
+    found = {"as it is": tiny(name, most)}
+    for field in dataclasses.fields(METHODS[name]):
+        allowed, default = field.metadata["allowed"], getattr(found["as it is"], field.name)
+        ends = [float(v) for v in (allowed.at_least, allowed.at_most) if v in (0, 1) and allowed.kind is float]
+        switched = [not default] if allowed.kind is bool else [allowed.choices] if allowed.kind is tuple else ends
+        for value in () if field.metadata["finish"] else (*switched, *small_kernels(allowed.kind)):
+            if value != default:
+                found[f"{field.name}={value}"] = tiny(name, most, **{field.name: value})
+    return found
+
+
+def rounds_of(method: Any) -> int:
+    """The rounds that a method promises."""
+    return sum(stage.rounds for stage in method.plan())
+
+
+@lru_cache(maxsize=64)
+def queries_of(name: str, schema: AnySchema = SCHEMA) -> dict[str, tuple[Any, Any]]:
+    """Every query that a method asks, in the first variant that asks it, with params of that one's last round.
+
+    Queries are told apart by their class, by what is no number in them, and by the structure of their params.
+    """
+    found: dict[Any, tuple[str, Any, Any]] = {}
+    for variant, method in variants(name).items():
+        with contextlib.suppress(ValueError):  # a kernel of images, with a table
+            for query, params in asked(method, schema, rounds_of(method)):
+                values = (getattr(query, field.name) for field in dataclasses.fields(query))
+                kind = type(query), *(v for v in values if not isinstance(v, int | float)), jax.tree.structure(params)
+                if kind not in found or found[kind][0] == variant:
+                    found[kind] = variant, query, params
+    return {f"{name}: {type(q).__name__}, {variant}": (q, params) for variant, q, params in found.values()}
+
+
+def asked(method: Any, schema: AnySchema = SCHEMA, rounds: int = 2) -> list[tuple[Any, Any]]:
+    """(query, params) of the first rounds, in between a release of random numbers."""
+    rng, state, found = np.random.default_rng(5), method.init(jax.random.key(1), schema), []
+    for t in range(rounds):
+        query, params = method.ask(state)
+        found.append((query, params))
+        value = 10.0 * rng.normal(size=release_shape(query, params, schema))
+        state = method.tell(state, Release(t, value, 1.0, Event(NOISE)))
+    return found
+
+
+def release_shape(query: Any, params: Any, schema: AnySchema = SCHEMA) -> tuple[int, ...]:
+    """Shape of a release's value."""
+    if math.isfinite(query.clip_norm):
+        shape = checks.check_query(query, params, schema)
+    else:
+        x, label = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32), jax.ShapeDtypeStruct((), jnp.int32)
+        x = x if query.encoder is None else jax.eval_shape(query.encoder, x)
+        shape = jax.eval_shape(query.contribution, params, jax.ShapeDtypeStruct(x.shape[1:], x.dtype), label).shape
+    return (len(schema.classes), *shape) if query.by_class else tuple(shape)
