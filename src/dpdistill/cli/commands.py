@@ -179,6 +179,13 @@ def evaluate(
     schema: Annotated[
         str | None, typer.Option(help="The schema.yaml of a test table that is written in another way than DIR's.")
     ] = None,
+    teacher: Annotated[
+        str | None,
+        typer.Option(
+            help='Also train a ConvNet on the released classifier\'s scores of these pictures: "drawn", or DATA.'
+        ),
+    ] = None,
+    number: Annotated[int, typer.Option("--pictures", min=1, metavar="<int>", help="Drawn pictures.")] = 20_000,
     mode: Annotated[str, typer.Option(help="Of a table's scores: honest, or paper (for comparison only).")] = "honest",
     keep: Annotated[float, typer.Option(help="Mode paper: share of the majority class that is kept.")] = 1.0,
     include_scores: Annotated[
@@ -189,7 +196,7 @@ def evaluate(
 
     Images: ConvNets and kernel ridge regression. Tables: twelve classifiers.
     """
-    from dpdistill.cli.recipes import kernel_in, regressions
+    from dpdistill.cli.recipes import kernel_in, regressions, teacher_in
     from dpdistill.data import load, read_distilled
     from dpdistill.evaluate import TRAININGS, check_krr
     from dpdistill.report.folder import read_folder
@@ -211,10 +218,12 @@ def evaluate(
     fits = regressions(kernel or (), ridge, recipe)
     for each in fits.values():
         check_krr(*each, facts)
-    if distilled.classifier is not None and recipe is None:
-        raise DataError(f"Expected the kernel of classifier.npz in the recipe of {folder}; it names none.")
+    released = teacher_in(folder, distilled)
+    if teacher is not None and released is None:
+        raise DataError(f"{folder} has no released classifier: leave --teacher out.")
     records = load(test, "test", facts.classes, facts.bounds)
-    scores = _scores(distilled, records, fits, recipe, nets=nets, training=training, flip=flip, seed=seed)
+    pictures = None if teacher is None else _pictures(teacher, number, facts, seed)
+    scores = _scores(distilled, records, fits, released, pictures, nets=nets, training=training, flip=flip, seed=seed)
     if include_scores:
         _include(folder, scores)
 
@@ -254,9 +263,23 @@ def _table_scores(distilled: Any, test: Any, **how: Any) -> dict:
     return scores.to_json()
 
 
-def _scores(distilled: Any, test: Any, fits: dict, recipe: Any, *, nets: int, training: str, **how: Any) -> dict:
+def _pictures(source: str, number: int, facts: Any, seed: int) -> tuple[str, Any]:
+    """Pictures for a released classifier to score, in [-1, 1], and what they are."""
+    from dpdistill.data import load
+    from dpdistill.encode.pictures import draw_pictures
+    from dpdistill.evaluate.score import scaled
+
+    if source == "drawn":
+        with working("drawing pictures"):
+            return "drawn pictures", draw_pictures(number, facts.shape, seed)
+    return f"pictures of {source}", scaled(load(source, "train", facts.classes, facts.bounds))[0]
+
+
+def _scores(
+    distilled: Any, test: Any, fits: dict, released: Any, pictures: Any, *, nets: int, training: str, **how: Any
+) -> dict:
     """Score a synthetic set in every way, say each result, and return all as scores.json has them, in percent."""
-    from dpdistill.evaluate import TRAININGS, score_classifier, score_convnet, score_krr
+    from dpdistill.evaluate import TRAININGS, score_classifier, score_convnet, score_krr, score_student
 
     schema, targets = distilled.schema, distilled.targets
     X, y = distilled.training or (distilled.X, distilled.y)
@@ -273,11 +296,18 @@ def _scores(distilled: Any, test: Any, fits: dict, recipe: Any, *, nets: int, tr
             score = score_krr(X, y, schema, test, kernel=kernel, ridge=ridge, targets=targets, progress=bar)
         say(f"KRR accuracy: {score.mean:.2f} % ({name}, ridge {ridge:g})")
         regression[f"{name}, ridge {ridge:g}"] = round(score.mean, 2)
-    if distilled.classifier is not None:
+    if released is not None:
         with Bar() as bar:
-            score = score_classifier(distilled.classifier, recipe[0], schema, test, progress=bar)
+            score = score_classifier(released, test, progress=bar)
         say(f"Released classifier accuracy: {score.mean:.2f} %")
         scores["released classifier accuracy, %"] = round(score.mean, 2)
+    if pictures is not None:
+        source, unlabelled = pictures
+        with Bar() as bar:
+            score = score_student(released, unlabelled, test, progress=bar, **how)
+        source = f"taught by the released classifier on {len(unlabelled):,} {source}"
+        say(f"ConvNet accuracy, {source}: {score.mean:.2f} %")
+        scores[f"ConvNet accuracy, {source}, %"] = round(score.mean, 2)
     return scores
 
 

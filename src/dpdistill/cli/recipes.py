@@ -7,10 +7,12 @@ from dataclasses import Field, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from dpdistill.data.folder import RECIPE, read_object
+from dpdistill.data.folder import CLASSIFIER, RECIPE, read_object
+from dpdistill.evaluate.teacher import Teacher
 from dpdistill.ledger.run import RunLedger
+from dpdistill.method import Distilled
 from dpdistill.recipes import KERNELS, fields_of, from_fields, kernel_of, shown
-from dpdistill.schema import DataError
+from dpdistill.schema import DataError, Schema
 
 RIDGE = 1e-3
 """Of kernel ridge regression on a set whose recipe states none."""
@@ -94,6 +96,21 @@ def kernel_in(folder: str) -> tuple[Any, float] | None:
         return kernel_of(fields["kernel"]), fields.get("ridge", RIDGE)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise DataError(f"The kernel in {path} cannot be used: {error}") from None
+
+
+def teacher_in(folder: str, distilled: Distilled) -> Teacher | None:
+    """The released classifier in a folder, on the features of its recipe's kernel; None where there is none.
+
+    Raises:
+        DataError: a classifier without a kernel in the recipe, or one that does not fit it.
+    """
+    if distilled.classifier is None:
+        return None
+    recipe = kernel_in(folder)
+    if recipe is None:
+        raise DataError(f"Expected the kernel of {CLASSIFIER} in the recipe of {folder}; it names none.")
+    assert isinstance(distilled.schema, Schema)
+    return Teacher(distilled.classifier, recipe[0], distilled.schema)
 
 
 def regressions(

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from dpdistill.cli.terminal import err, plain, say, working
-from dpdistill.schema import DataError, TableSchema
+from dpdistill.cli.terminal import err, say, working
+from dpdistill.schema import DataError
 
 app = typer.Typer(help="State the public facts about a table.", no_args_is_help=True)
 
@@ -81,29 +81,3 @@ def audit(
     path = Path(folder).resolve()
     page = write_marginals(path.with_name(f"{path.name}.audit"), comparison, table_file.schema)
     say(f"{page}: for you only; nothing in it is covered by epsilon.")
-
-
-def sample(
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="A folder that distill wrote.")],
-    *,
-    n: Annotated[int, typer.Option("--n", min=1, metavar="<int>", help="Rows.")],
-    to: Annotated[str, typer.Option("--out", help="File for the rows: .csv or .parquet.")],
-    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, metavar="<int>", help="Of the rows; public.")] = 1,
-) -> None:
-    """More synthetic rows from a generator, at no further cost."""
-    from dpdistill.data import read_distilled
-    from dpdistill.data.save import read_generator
-    from dpdistill.data.tables.save import write_rows
-    from dpdistill.methods.generator import Generator
-
-    path = Path(to)
-    if path.suffix not in (".csv", ".parquet"):
-        raise DataError(f"Expected --out as a .csv or .parquet file; got {to}.")
-    if path.exists():
-        raise DataError(f"{to} exists: choose another file with --out.")
-    schema, arrays = read_distilled(folder).schema, read_generator(folder)
-    if not isinstance(schema, TableSchema):
-        raise DataError(f"{folder} holds images: sample makes rows of tables.")
-    X, y = Generator.from_arrays(arrays, schema).sample(n, seed)
-    write_rows(path, schema.from_unit(X), y, schema)
-    say(plain(f"{to}: {n:,} synthetic rows; they cost no further epsilon."))

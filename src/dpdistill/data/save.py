@@ -6,8 +6,6 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import IO
-from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 
@@ -29,6 +27,7 @@ from dpdistill.data.folder import (
     read_arrays,
     read_labelled,
 )
+from dpdistill.data.images import npz
 from dpdistill.data.images.pictures import draw_grid, to_picture
 from dpdistill.method import Distilled
 from dpdistill.schema import AnySchema, DataError, TableSchema
@@ -36,7 +35,6 @@ from dpdistill.schema import AnySchema, DataError, TableSchema
 Labelled = tuple[np.ndarray, np.ndarray]
 
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
-_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def check_output(folder: str | os.PathLike, overwrite: bool = False) -> Path:
@@ -114,7 +112,7 @@ def write_distilled(folder: str | os.PathLike, distilled: Distilled) -> None:
             if arrays is None:
                 (path / name).unlink(missing_ok=True)
             else:
-                _write_npz(path / name, arrays)
+                npz.write_file(path / name, arrays)
         for name in (CSV, PARQUET, SCHEMA, GRID):
             (path / name).unlink(missing_ok=True)
         if isinstance(schema, TableSchema):
@@ -225,18 +223,6 @@ def _arrays(X: np.ndarray, y: np.ndarray, schema: AnySchema) -> dict[str, np.nda
         "classes": np.array(schema.classes),
         "bounds": np.array(schema.bounds, "<f8"),
     }
-
-
-def _write_npz(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    def write(file: IO[bytes]) -> None:
-        with ZipFile(file, "w", ZIP_STORED) as archive:
-            for name, array in arrays.items():
-                info = ZipInfo(f"{name}.npy", _EPOCH)
-                info.create_system, info.external_attr = 3, 0o644 << 16
-                with archive.open(info, "w") as member:
-                    np.lib.format.write_array(member, np.asarray(array, order="C"), (1, 0), allow_pickle=False)
-
-    write_atomically(path, write)
 
 
 def _remove_pictures(path: Path) -> None:

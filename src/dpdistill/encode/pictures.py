@@ -1,12 +1,36 @@
-"""Pictures that a program draws: what filters are learned from in place of anybody's photographs."""
+"""Pictures that a program draws: in the place of anybody's photographs."""
 
 from __future__ import annotations
 
 import numpy as np
+from PIL import Image
 
 SIDE = 64
 SMALL = 28
 TILE = 128
+
+
+def draw_pictures(n: int, shape: tuple[int, ...], seed: int) -> np.ndarray:
+    """n pictures (n, h, w, c) in [-1, 1] that no record has touched, from scenes in colour or from `greys`.
+
+    Args:
+        n: pictures, >= 1.
+        shape: (h, w, c); with 3 channels they are in colour, otherwise all channels are alike.
+        seed: public.
+    """
+    h, w, c = shape
+    X = photographs(n + n % 2, seed)[:n] if c == 3 else greys(n, seed)
+    if X.shape[1:3] != (h, w):
+        X = np.stack([_resized(image, h, w) for image in X])
+    return X if c == 3 else np.repeat(X, c, 3)
+
+
+def _resized(image: np.ndarray, h: int, w: int) -> np.ndarray:
+    """An image (side, side, channels) at another size."""
+    channels = [
+        Image.fromarray(channel).resize((w, h), Image.Resampling.BILINEAR) for channel in np.moveaxis(image, 2, 0)
+    ]
+    return np.stack([np.asarray(channel) for channel in channels], 2)
 
 
 def photographs(n: int, seed: int) -> np.ndarray:

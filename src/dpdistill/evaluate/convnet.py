@@ -1,4 +1,4 @@
-"""Train the ConvNet on a synthetic set and score it on a test set."""
+"""Train the ConvNet on labelled records, or on a teacher's scores of pictures, and score it on a test set."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ CACHED_IMAGES = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """A recipe for training the ConvNet on a small set: SGD with momentum and DSA; the final iterate is scored.
+    """A recipe for training the ConvNet, with DSA; the final iterate is scored.
 
     Args:
         epochs: passes over the set.
-        learning_rate: of SGD; multiplied by 0.1 at half time ("step") or decayed by a cosine after a warm-up.
+        learning_rate: multiplied by 0.1 at half time ("step") or decayed by a cosine after a warm-up.
         schedule: "step" or "cosine".
+        adam: Adam in the place of SGD with momentum.
+        scores: learn rows of scores by their squared distance; otherwise rows of probabilities by cross-entropy.
         batch: records a step at most.
         strategies: DSA strategies.
         width: filters of the net.
@@ -40,6 +42,8 @@ class Training:
     batch: int = 256
     width: int = 128
     strategies: tuple[str, ...] = ("color", "crop", "cutout", "scale", "rotate")
+    adam: bool = False
+    scores: bool = False
 
     def with_flip(self) -> Training:
         """The same with mirror images."""
@@ -51,6 +55,11 @@ PAPER = Training(epochs=1000, learning_rate=0.01, schedule="step")
 
 QUICK = Training(epochs=200, learning_rate=0.05, schedule="cosine")
 """A warm-up, a larger step and a cosine, in a fifth of the epochs; on MNIST it reads about one point below PAPER."""
+
+STUDENT = Training(
+    epochs=10, learning_rate=1e-3, schedule="cosine", weight_decay=1e-4, strategies=(), adam=True, scores=True
+)
+"""For ten thousands of pictures and a teacher's scores of them: Adam on the squared distance."""
 
 
 def init_classifier(key: Array, shape: tuple[int, ...], classes: int, width: int) -> dict:
@@ -75,6 +84,8 @@ def optimiser(training: Training, steps: int) -> optax.GradientTransformation:
         rate = optax.piecewise_constant_schedule(training.learning_rate, {steps // 2: 0.1})
     else:
         rate = optax.warmup_cosine_decay_schedule(0.0, training.learning_rate, steps // 10, max(steps, 1))
+    if training.adam:
+        return optax.adamw(rate, weight_decay=training.weight_decay)
     return optax.chain(optax.add_decayed_weights(training.weight_decay), optax.sgd(rate, training.momentum))
 
 
@@ -89,9 +100,13 @@ def _batch(key: Array, t: Array, X: Array, Y: Array, training: Training, steps: 
     return augment_each(batch_key, X[rows], training.strategies), Y[rows]
 
 
-@jax.jit
-def _gradient(net: dict, X: Array, Y: Array) -> dict:
-    return jax.grad(lambda net: optax.softmax_cross_entropy(logits(net, X), Y).sum())(net)
+@partial(jax.jit, static_argnames="scores")
+def _gradient(net: dict, X: Array, Y: Array, scores: bool) -> dict:
+    def loss(net: dict) -> Array:
+        found = logits(net, X)
+        return jnp.square(found - Y).mean(1).sum() if scores else optax.softmax_cross_entropy(found, Y).sum()
+
+    return jax.grad(loss)(net)
 
 
 @partial(jax.jit, static_argnames=("training", "steps"), donate_argnums=(0, 1))
@@ -102,7 +117,7 @@ def _update(net: dict, opt_state: Any, gradients: list[dict], size: int, trainin
 
 
 def train_classifier(key: Array, X: np.ndarray, Y: np.ndarray, training: Training) -> dict:
-    """A ConvNet trained on records X (n, h, w, c) in [-1, 1] with label rows Y (n, classes)."""
+    """A ConvNet trained on records X (n, h, w, c) in [-1, 1] with rows Y (n, classes) of labels or scores."""
     init_key, train_key = jax.random.split(key)
     net = init_classifier(init_key, X.shape[1:], Y.shape[1], training.width)
     size = min(training.batch, X.shape[0])
@@ -113,7 +128,8 @@ def train_classifier(key: Array, X: np.ndarray, Y: np.ndarray, training: Trainin
     # A Python loop, not lax.scan: XLA runs convolutions inside a loop on one thread of the CPU.
     for t in range(steps):
         batch, targets = _batch(train_key, t, records, labels, training, steps)
-        gradients = [_gradient(net, batch[i : i + part], targets[i : i + part]) for i in range(0, size, part)]
+        parts = [slice(i, i + part) for i in range(0, size, part)]
+        gradients = [_gradient(net, batch[p], targets[p], training.scores) for p in parts]
         net, opt_state = _update(net, opt_state, gradients, size, training, steps)
     return net
 

@@ -1,9 +1,8 @@
-"""Score kernel ridge regression on a synthetic set, and a linear classifier that was itself released."""
+"""Score kernel ridge regression on a synthetic set."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -11,14 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpdistill.data.records import Records
+from dpdistill.evaluate.chunks import CHUNK, Chunks, counted, encode
 from dpdistill.evaluate.score import Score, check_test_set, scaled
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import check_definite, one_hot, solve
 from dpdistill.method import Progress, no_progress
 from dpdistill.schema import DataError, Schema
-
-CHUNK = 50
-"""Records a compiled call works on: so many scattering transforms stay in a processor's cache."""
 
 
 def score_krr(
@@ -59,50 +56,18 @@ def score_krr(
     check_krr(kernel, ridge, schema)
     Y = one_hot(y, len(schema.classes), np.float64) if targets is None else np.asarray(targets, np.float64)
     X_t, y_t = scaled(test)
-    support, queried = _Chunks(X, chunk), _Chunks(X_t, chunk)
-    tell = _counted(progress, "kernel ridge regression", len(support) + len(queried))
+    support, queried = Chunks(X, chunk), Chunks(X_t, chunk)
+    tell = counted(progress, "kernel ridge regression", len(support) + len(queried))
     if isinstance(kernel, FeatureKernel):
-        Phi_s = np.concatenate([tell(_encode(kernel.encoder, part)[:rows]) for part, rows in support])
+        Phi_s = np.concatenate([tell(encode(kernel.encoder, part)[:rows]) for part, rows in support])
         Phi_s = Phi_s.astype(np.float64)
         classifier = Phi_s.T @ _solve(Phi_s @ Phi_s.T, Y, ridge)
-        scores = [tell(_encode(kernel.encoder, part)[:rows]) @ classifier for part, rows in queried]
+        scores = [tell(encode(kernel.encoder, part)[:rows]) @ classifier for part, rows in queried]
     else:
         K_ss = np.concatenate([tell(_rows(kernel, part, X)[:rows]) for part, rows in support]).astype(np.float64)
         alpha = _solve((K_ss + K_ss.T) / 2, Y, ridge)
         scores = [tell(_rows(kernel, part, X)[:rows]) @ alpha for part, rows in queried]
     return _score(scores, y_t)
-
-
-def score_classifier(
-    classifier: np.ndarray,
-    kernel: Any,
-    schema: Schema,
-    test: Records,
-    *,
-    chunk: int = CHUNK,
-    progress: Progress = no_progress,
-) -> Score:
-    """Accuracy on test records of a released linear classifier: scores = phi(X_t) classifier.
-
-    Args:
-        classifier: (d, classes).
-        kernel: a feature kernel; its encoder phi has d features.
-        schema: of the synthetic set.
-        test: records of the same shape and classes; at least one.
-        chunk: records a compiled call works on; it changes no score.
-        progress: told the number of chunks done.
-
-    Raises:
-        DataError: a test set that does not fit, or a kernel without d features.
-    """
-    check_test_set(schema, test)
-    d = _features(kernel, schema)
-    if classifier.shape != (d, len(schema.classes)):
-        raise DataError(f"Expected a classifier of shape ({d}, {len(schema.classes)}); got {classifier.shape}.")
-    X_t, y_t = scaled(test)
-    parts = _Chunks(X_t, chunk)
-    tell = _counted(progress, "released classifier", len(parts))
-    return _score([tell(_encode(kernel.encoder, part)[:rows]) @ classifier for part, rows in parts], y_t)
 
 
 def check_krr(kernel: Any, ridge: float, schema: Schema) -> None:
@@ -123,46 +88,6 @@ def check_krr(kernel: Any, ridge: float, schema: Schema) -> None:
         raise DataError(f"Expected a kernel of shape (n, m); got {shape} for one record and one.")
 
 
-def _features(kernel: Any, schema: Schema) -> int:
-    """Number of features of a kernel."""
-    if not isinstance(kernel, FeatureKernel):
-        raise DataError(f"Expected a feature kernel with a released classifier; got {kernel!r}.")
-    check_krr(kernel, 0.0, schema)
-    return jax.eval_shape(kernel.encoder, jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)).shape[1]
-
-
-class _Chunks:
-    """Records as chunks of one shape, the last one filled up: (chunk, rows that count)."""
-
-    def __init__(self, X: np.ndarray, size: int) -> None:
-        if size < 1:
-            raise ValueError(f"Expected chunk={size} >= 1.")
-        self._X, self._size = np.asarray(X, np.float32), size
-
-    def __len__(self) -> int:
-        return -(-len(self._X) // self._size)
-
-    def __iter__(self) -> Iterator[tuple[np.ndarray, int]]:
-        for start in range(0, len(self._X), self._size):
-            part = self._X[start : start + self._size]
-            missing = self._size - len(part)
-            yield np.pad(part, ((0, missing), *[(0, 0)] * (part.ndim - 1)), mode="edge"), len(part)
-
-
-def _counted(progress: Progress, stage: str, total: int) -> Callable[[Any], np.ndarray]:
-    """A function that counts what goes through it, and brings it to the host."""
-    done = 0
-
-    def tell(array: Any) -> np.ndarray:
-        nonlocal done
-        array, done = np.asarray(array), done + 1
-        progress(stage, done, total)
-        return array
-
-    progress(stage, 0, total)
-    return tell
-
-
 def _solve(K_ss: np.ndarray, Y_s: np.ndarray, ridge: float) -> np.ndarray:
     with jax.enable_x64(True):
         alpha = np.asarray(_alpha(K_ss, Y_s, ridge))
@@ -175,5 +100,4 @@ def _score(scores: list[np.ndarray], y: np.ndarray) -> Score:
 
 
 _alpha = jax.jit(solve)
-_encode = jax.jit(lambda encoder, X: encoder(X), static_argnums=0)
 _rows = jax.jit(lambda kernel, X, Z: kernel(X, Z), static_argnums=0)

@@ -9,12 +9,14 @@ from typing import IO
 
 import numpy as np
 
+from dpdistill.data.atomic import write_atomically
 from dpdistill.data.files import MAX_UNPACKED, Raw, reading, require_file, show, single_part
 from dpdistill.schema import DataError
 
 _IMAGES = ("X", "x", "images")
 _LABELS = ("y", "Y", "labels")
 _READ = 1 << 20
+_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def load_file(path: Path, part: str) -> Raw:
@@ -134,3 +136,17 @@ def _mapped(
     # local file header: lengths of the name and of the extra field at bytes 26 and 28, little-endian
     begin = info.header_offset + 30 + int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
     return np.memmap(path, dtype, mode="r", offset=begin + offset, shape=shape, order="F" if fortran else "C")
+
+
+def write_file(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Writes arrays without compression: the same bytes for the same arrays, whole or not at all."""
+
+    def write(file: IO[bytes]) -> None:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            for name, array in arrays.items():
+                info = zipfile.ZipInfo(f"{name}.npy", _EPOCH)
+                info.create_system, info.external_attr = 3, 0o644 << 16
+                with archive.open(info, "w") as member:
+                    np.lib.format.write_array(member, np.asarray(array, order="C"), (1, 0), allow_pickle=False)
+
+    write_atomically(path, write)

@@ -1,0 +1,74 @@
+"""More records at no further cost: rows of a generator, or drawn pictures under a released classifier's scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpdistill.cli.terminal import Bar, plain, say, working
+from dpdistill.method import Distilled
+from dpdistill.schema import DataError, TableSchema
+
+
+def sample(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="A folder that distill wrote.")],
+    *,
+    n: Annotated[int, typer.Option("--n", min=1, metavar="<int>", help="Rows, or pictures.")],
+    to: Annotated[
+        str, typer.Option("--out", help="For rows: a .csv or .parquet file. For pictures: a .npz file, or a folder.")
+    ],
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, metavar="<int>", help="Of what is made; public.")] = 1,
+) -> None:
+    """More records, at no further cost.
+
+    Tables: rows of the generator. Images: pictures that a program draws, with the released classifier's scores.
+    """
+    from dpdistill.data import read_distilled
+
+    distilled, path = read_distilled(folder), Path(to)
+    if isinstance(distilled.schema, TableSchema):
+        _rows(folder, path, n, seed, distilled.schema)
+    else:
+        _pictures(folder, path, n, seed, distilled)
+
+
+def _rows(folder: str, path: Path, n: int, seed: int, schema: TableSchema) -> None:
+    from dpdistill.data.save import read_generator
+    from dpdistill.data.tables.save import write_rows
+    from dpdistill.methods.generator import Generator
+
+    if path.suffix not in (".csv", ".parquet"):
+        raise DataError(f"Expected --out as a .csv or .parquet file; got {path}.")
+    if path.exists():
+        raise DataError(f"{path} exists: choose another file with --out.")
+    X, y = Generator.from_arrays(read_generator(folder), schema).sample(n, seed)
+    write_rows(path, schema.from_unit(X), y, schema)
+    say(plain(f"{path}: {n:,} synthetic rows; they cost no further epsilon."))
+
+
+def _pictures(folder: str, path: Path, n: int, seed: int, distilled: Distilled) -> None:
+    from dpdistill.cli.recipes import teacher_in
+    from dpdistill.data.folder import CLASSIFIER, sha256
+    from dpdistill.data.images.labelled import check_target, write_labelled
+    from dpdistill.encode.pictures import draw_pictures
+    from dpdistill.evaluate.student import centred
+
+    teacher = teacher_in(folder, distilled)
+    if teacher is None:
+        raise DataError(f"{folder} has no released classifier: its images are all there are.")
+    check_target(path)
+    with working("drawing pictures"):
+        X = draw_pictures(n, teacher.schema.shape, seed)
+    with Bar() as bar:
+        scores = centred(teacher(X, progress=bar))
+    about = {
+        "pictures": "drawn by a program: no picture shows anything of a record",
+        "seed": seed,
+        "targets": "scores of the released classifier, centred over the classes; y is the largest",
+        "classifier_sha256": sha256(Path(folder) / CLASSIFIER),
+        "guarantee": "post-processing of the release: that of the certificate in the folder of the classifier",
+    }
+    write_labelled(path, X, scores, teacher.schema, about)
+    say(plain(f"{path}: {n:,} drawn pictures with the released classifier's scores; they cost no further epsilon."))

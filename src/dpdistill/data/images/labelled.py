@@ -1,0 +1,63 @@
+"""Pictures with a released classifier's scores of them, as files that anybody can train on."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+
+from dpdistill.data.atomic import write_atomically, writing
+from dpdistill.data.files import show
+from dpdistill.data.images import npz
+from dpdistill.data.images.pictures import to_picture
+from dpdistill.schema import DataError, Schema
+
+LABELS, ABOUT = "labels.csv", "about.json"
+
+
+def check_target(path: Path) -> None:
+    """Refuse, before any work, a place where pictures cannot be written.
+
+    Raises:
+        DataError: there is something already, or it is a file of another kind than .npz.
+    """
+    if path.suffix not in ("", ".npz"):
+        raise DataError(f"Expected --out as a .npz file or a folder; got {show(path)}.")
+    if path.exists():
+        raise DataError(f"{show(path)} exists: choose another place with --out.")
+
+
+def write_labelled(path: Path, X: np.ndarray, scores: np.ndarray, schema: Schema, about: dict) -> None:
+    """Writes pictures and scores as arrays X, y, targets, classes, bounds of a .npz file, or as PNG files and a CSV.
+
+    Args:
+        path: a new .npz file, or a new folder: images/000000.png and so on, labels.csv, about.json.
+        X: pictures in [-1, 1], (n, h, w, c).
+        scores: of the classes, (n, classes); y is the class of the largest.
+        schema: public facts.
+        about: where the pictures and the scores come from.
+
+    Raises:
+        DataError: a place that cannot be written.
+    """
+    check_target(path)
+    y, text = scores.argmax(1), json.dumps(about, indent=2)
+    with writing(path):
+        if path.suffix == ".npz":
+            facts = {"classes": np.array(schema.classes), "bounds": np.array(schema.bounds, "<f8")}
+            arrays = {"X": schema.from_unit(X), "y": y.astype("<i8"), "targets": scores.astype("<f4")}
+            npz.write_file(path, {**arrays, **facts, "about": np.array(text)})
+            return
+        (path / "images").mkdir(parents=True)
+        names = [f"images/{i:06d}.png" for i in range(len(X))]
+        for name, x in zip(names, X, strict=True):
+            to_picture(x).save(path / name, "PNG")
+        rows = io.StringIO(newline="")
+        table = csv.writer(rows)
+        table.writerow(["file", "class", *(f"score of {name}" for name in schema.classes)])
+        table.writerows([name, k, *(f"{s:.6g}" for s in row)] for name, k, row in zip(names, y, scores, strict=True))
+        write_atomically(path / LABELS, lambda file: file.write(rows.getvalue().encode()))
+        write_atomically(path / ABOUT, lambda file: file.write(text.encode()))

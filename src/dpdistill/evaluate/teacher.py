@@ -1,0 +1,83 @@
+"""A released linear classifier: its own accuracy, and its scores of any pictures, from which other models learn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpdistill.data.records import Records
+from dpdistill.evaluate.chunks import CHUNK, Chunks, counted, encode
+from dpdistill.evaluate.krr import check_krr
+from dpdistill.evaluate.score import Score, check_test_set, scaled
+from dpdistill.kernels.feature import FeatureKernel
+from dpdistill.method import Progress, no_progress
+from dpdistill.schema import DataError, Schema
+
+
+@dataclass(frozen=True, eq=False)
+class Teacher:
+    """A released linear classifier on fixed features: teacher(X) are its scores, phi(X) classifier.
+
+    Args:
+        classifier: (d, classes).
+        kernel: a feature kernel; its encoder phi has d features.
+        schema: of the records that the classifier was released from.
+
+    Guarantee:
+        Post-processing of a release: its scores of pictures that are nobody's records cost no further epsilon.
+
+    Raises:
+        DataError: a kernel without d features.
+    """
+
+    classifier: np.ndarray
+    kernel: Any
+    schema: Schema
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.kernel, FeatureKernel):
+            raise DataError(f"Expected a feature kernel with a released classifier; got {self.kernel!r}.")
+        check_krr(self.kernel, 0.0, self.schema)
+        record = jax.ShapeDtypeStruct((1, *self.schema.shape), jnp.float32)
+        expected = jax.eval_shape(self.kernel.encoder, record).shape[1], len(self.schema.classes)
+        if self.classifier.shape != expected:
+            raise DataError(f"Expected a classifier of shape {expected}; got {self.classifier.shape}.")
+
+    def __call__(self, X: np.ndarray, chunk: int = CHUNK, progress: Progress = no_progress) -> np.ndarray:
+        """Scores (n, classes), float32, of pictures X (n, h, w, c) in [-1, 1].
+
+        Args:
+            X: of the schema's shape, at least one.
+            chunk: pictures a compiled call works on; it changes no score.
+            progress: told the number of chunks done.
+
+        Raises:
+            DataError: pictures of another shape, or none.
+        """
+        if X.shape[1:] != self.schema.shape or not len(X):
+            raise DataError(f"Expected pictures of shape {('n', *self.schema.shape)}, n >= 1; got {X.shape}.")
+        parts = Chunks(X, chunk)
+        tell = counted(progress, "released classifier", len(parts))
+        encoder = self.kernel.encoder
+        return np.concatenate([tell(encode(encoder, part)[:rows]) @ self.classifier for part, rows in parts])
+
+
+def score_classifier(teacher: Teacher, test: Records, *, chunk: int = CHUNK, progress: Progress = no_progress) -> Score:
+    """Accuracy of a released classifier on test records.
+
+    Args:
+        teacher: the classifier.
+        test: records of the same shape and classes; at least one.
+        chunk: records a compiled call works on; it changes no score.
+        progress: told the number of chunks done.
+
+    Raises:
+        DataError: a test set that does not fit.
+    """
+    check_test_set(teacher.schema, test)
+    X, y = scaled(test)
+    return Score((100.0 * float((teacher(X, chunk, progress).argmax(1) == y).mean()),))
