@@ -18,10 +18,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from dpdistill import cli, evaluate, run
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.data import load, read_distilled
+from dpdistill.encode.pictures import draw_pictures
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.evaluate.convnet import Training
 from dpdistill.kernels.fc_ntk import FCNTK
@@ -32,7 +34,7 @@ from dpdistill.ledger.run import RunLedger
 from dpdistill.method import finish_field, release_field
 from dpdistill.methods import LDPDC, METHODS
 from dpdistill.recipes import KERNELS, fields_of, from_fields
-from dpdistill.schema import DataError
+from dpdistill.schema import DataError, Schema
 
 TINY = Training(epochs=2, learning_rate=0.05, schedule="cosine", width=4)
 SMALL_DOS = ["--set", "networks=3", "--set", "width=4", "--set", "steps=20", "--set", "sampling_prob=1"]
@@ -480,7 +482,9 @@ class TestKernels:
         one = evaluate.score_krr(
             back.X, back.y, back.schema, test, kernel=kernel, ridge=0.5, targets=TARGETS.astype(np.float32)
         )
-        two = evaluate.score_classifier(CLASSIFIER.astype(np.float32), kernel, back.schema, test)
+        assert isinstance(back.schema, Schema)
+        teacher = evaluate.Teacher(CLASSIFIER.astype(np.float32), kernel, back.schema)
+        two = evaluate.score_classifier(teacher, test)
         command = ("evaluate", led, "--test", "digits:test", "--nets", 1)
         out = succeeds(*command, "--include-scores").splitlines()
         assert out[0].startswith("ConvNet accuracy: ")
@@ -496,6 +500,46 @@ class TestKernels:
         succeeds("verify", led)
         assert "(scatternet, ridge 0.001)" in succeeds(*command, "--kernel", "scatternet")
         assert ", ridge 2)" in succeeds(*command, "--ridge", 2)
+
+    def test_a_released_classifier_teaches(self, led, tmp_path, monkeypatch):
+        tiny = replace(evaluate.STUDENT, epochs=2, width=4)
+        monkeypatch.setattr(evaluate, "STUDENT", tiny)
+        pictures = tmp_path / "pictures.npz"
+        out = succeeds("sample", led, "--n", 30, "--out", pictures, "--seed", 5)
+        assert "30 drawn pictures with the released classifier's scores; they cost no further epsilon" in out
+        with np.load(pictures, allow_pickle=False) as file:
+            stored = dict(file)
+        X = draw_pictures(30, (8, 8, 1), 5)
+        np.testing.assert_allclose(stored["X"], (X + 1) * 8, atol=1e-5)
+        expected = np.asarray(ENCODER(X)) @ CLASSIFIER.astype(np.float32)
+        expected -= expected.mean(1, keepdims=True)
+        np.testing.assert_allclose(stored["targets"], expected, atol=1e-4)
+        np.testing.assert_array_equal(stored["y"], expected.argmax(1))
+        about = json.loads(str(stored["about"]))
+        assert about["seed"] == 5
+        assert (
+            about["classifier_sha256"] == json.loads((led / "certificate.json").read_text())["files"]["classifier.npz"]
+        )
+        folder = tmp_path / "folder"
+        succeeds("sample", led, "--n", 30, "--out", folder, "--seed", 5)
+        rows = [line.split(",") for line in (folder / "labels.csv").read_text().splitlines()]
+        assert rows[0][:3] == ["file", "class", "score of 0"]
+        assert [int(row[1]) for row in rows[1:]] == stored["y"].tolist()
+        np.testing.assert_allclose(np.array([row[2:] for row in rows[1:]], float), expected, rtol=1e-3, atol=1e-4)
+        picture = np.asarray(Image.open(folder / rows[7][0]), np.float32)
+        np.testing.assert_allclose(picture / 127.5 - 1, X[6, :, :, 0], atol=0.005)
+        assert json.loads((folder / "about.json").read_text()) == about
+        assert "exists: choose another" in refused("sample", led, "--n", 3, "--out", pictures)
+        assert ".npz file or a folder" in refused("sample", led, "--n", 3, "--out", tmp_path / "a.csv")
+        command = ("evaluate", led, "--test", "digits:test", "--nets", 1, "--include-scores", "--teacher")
+        drawn = succeeds(*command, "drawn", "--pictures", 40)
+        line = re.search(
+            r"^ConvNet accuracy, taught by the released classifier on 40 drawn pictures: ([\d.]+) %$", drawn, re.M
+        )
+        assert line is not None
+        scores = json.loads((led / "scores.json").read_text())
+        assert scores["ConvNet accuracy, taught by the released classifier on 40 drawn pictures, %"] == float(line[1])
+        assert "on 30 pictures of " in succeeds(*command, pictures)
 
     def test_releases_are_used_again_with_another_kernel_for_finish_only(self, led, tmp_path):
         again = ("distill", "--from", led.with_name("led.run"), "--out")

@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge
 
 from dpdistill.data.records import Records
 from dpdistill.encode.scattering import ScatterNet
-from dpdistill.evaluate import check_krr, score_classifier, score_krr
+from dpdistill.evaluate import Teacher, check_krr, score_classifier, score_krr
 from dpdistill.evaluate.score import scaled
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
@@ -166,24 +166,24 @@ class TestClassifier:
     def test_accuracy(self, chunk):
         X_t, y_t = scaled(TEST)
         expected = 100.0 * np.mean((np.asarray(Half()(X_t)) @ self.W).argmax(1) == y_t)
-        found = score_classifier(self.W, FeatureKernel(Half()), SCHEMA, TEST, chunk=chunk)
+        found = score_classifier(Teacher(self.W, FeatureKernel(Half()), SCHEMA), TEST, chunk=chunk)
         assert found.accuracies == (pytest.approx(expected),)
 
     def test_the_regressions_own_classifier_gives_the_regressions_score(self):
         Phi = np.asarray(Half()(X_S), np.float64)
         model = Ridge(alpha=0.1 * np.square(Phi).sum() / 15, fit_intercept=False).fit(Phi, np.eye(3)[Y_S] - 1 / 3)
         kernel = FeatureKernel(Half())
-        found = score_classifier(model.coef_.T.astype(np.float32), kernel, SCHEMA, TEST)
+        found = score_classifier(Teacher(model.coef_.T.astype(np.float32), kernel, SCHEMA), TEST)
         assert found.accuracies == (pytest.approx(score(kernel, 0.1)),)
 
     def test_refusals(self):
         with pytest.raises(DataError, match=r"Expected a classifier of shape \(40, 3\); got \(39, 3\)"):
-            score_classifier(self.W[:39], FeatureKernel(Half()), SCHEMA, TEST)
+            Teacher(self.W[:39], FeatureKernel(Half()), SCHEMA)
         with pytest.raises(DataError, match=r"Expected a feature kernel with a released classifier; got FCNTK"):
-            score_classifier(self.W, FCNTK(), SCHEMA, TEST)
+            Teacher(self.W, FCNTK(), SCHEMA)
         other = Records(np.zeros((2, 9, 8, 1)), np.zeros(2, int), Schema((9, 8, 1), (-1.0, 1.0), SCHEMA.classes))
         with pytest.raises(DataError, match=r"Expected test records of shape \(8, 8, 1\); got \(9, 8, 1\)"):
-            score_classifier(self.W, FeatureKernel(Half()), SCHEMA, other)
+            score_classifier(Teacher(self.W, FeatureKernel(Half()), SCHEMA), other)
 
 
 class TestRefusals:

@@ -14,7 +14,8 @@ from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.certificate.build import read_certificate
 from dpdistill.data import read_distilled
-from dpdistill.evaluate.krr import score_classifier, score_krr
+from dpdistill.evaluate.krr import score_krr
+from dpdistill.evaluate.teacher import Teacher, score_classifier
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import one_hot
@@ -289,7 +290,7 @@ class TestDecoupledKIP:
         assert W is not None
         assert np.sum(V * W) > 0.95 * np.linalg.norm(V) * np.linalg.norm(W)
         np.testing.assert_allclose(W.sum(1), 0.0, atol=1e-4)
-        assert score_classifier(W, method.kernel, SCHEMA, HELD_OUT).accuracies[0] > 95.0
+        assert score_classifier(Teacher(W, method.kernel, SCHEMA), HELD_OUT).accuracies[0] > 95.0
         assert accuracy(made.X, made.y, method.kernel, method.ridge) > 95.0
         phi = encode(method.kernel.encoder, SCHEMA.to_unit(HELD_OUT.X))
         assert np.mean((phi @ V).argmax(1) == (phi @ W).argmax(1)) > 0.95

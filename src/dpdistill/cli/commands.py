@@ -279,7 +279,7 @@ def _scores(
     distilled: Any, test: Any, fits: dict, released: Any, pictures: Any, *, nets: int, training: str, **how: Any
 ) -> dict:
     """Score a synthetic set in every way, say each result, and return all as scores.json has them, in percent."""
-    from dpdistill.evaluate import TRAININGS, score_classifier, score_convnet, score_krr, score_student
+    from dpdistill.evaluate import STUDENT, TRAININGS, score_classifier, score_convnet, score_krr, score_student
 
     schema, targets = distilled.schema, distilled.targets
     X, y = distilled.training or (distilled.X, distilled.y)
@@ -301,10 +301,10 @@ def _scores(
             score = score_classifier(released, test, progress=bar)
         say(f"Released classifier accuracy: {score.mean:.2f} %")
         scores["released classifier accuracy, %"] = round(score.mean, 2)
-    if pictures is not None:
+    if released is not None and pictures is not None:
         source, unlabelled = pictures
         with Bar() as bar:
-            score = score_student(released, unlabelled, test, progress=bar, **how)
+            score = score_student(released, unlabelled, test, training=STUDENT, progress=bar, **how)
         source = f"taught by the released classifier on {len(unlabelled):,} {source}"
         say(f"ConvNet accuracy, {source}: {score.mean:.2f} %")
         scores[f"ConvNet accuracy, {source}, %"] = round(score.mean, 2)

@@ -36,7 +36,7 @@ class Filters(NamedTuple):
         floor: added to a patch's norm.
         between: (K1, rank), from responses of layer 1 to what layer 2 sees.
         second: (3 3 rank, K2), or twice as many with the mirror images of filters behind them, bfloat16.
-        metric: (K2, K2), inverse square root of the kernel between the filters of layer 2.
+        metric: (K2, K2), inverse square root of the kernel between the filters of layer 2, made of them.
         mean: (positions, K2) of features of drawn pictures.
         channels: (K2, K2), inverse square root of their covariance.
         positions: (positions, positions), how features at one position count at others.
@@ -184,6 +184,18 @@ def mirrored(p: np.ndarray, s: int, sign: np.ndarray | float = 1.0) -> np.ndarra
     return (p.reshape(len(p), s, s, -1)[:, :, ::-1] * sign).reshape(p.shape).astype(np.float32)
 
 
+def filter_metric(W: np.ndarray) -> np.ndarray:
+    """(K + 0.001 I)^-1/2 of the kernel K = exp(alpha (<w, v> - 1)) between filters W (k, d) of norm 1."""
+    return power(np.exp(ALPHA * (W @ W.T - 1)), 1e-3, -0.5)
+
+
+def power(S: np.ndarray, add: float, exponent: float) -> np.ndarray:
+    """(S + add I)^exponent of a symmetric S."""
+    w, V = np.linalg.eigh(S.astype(np.float64))
+    P = (V * (np.maximum(w, 0) + add) ** exponent) @ V.T
+    return ((P + P.T) / 2).astype(np.float32)
+
+
 def path_of(pictures: str) -> Path:
     return Path(__file__).with_name(f"drawn_{pictures}.npz")
 
@@ -204,16 +216,16 @@ def load_filters(pictures: str) -> Filters:
 
 
 def packed(filters: Filters, sign: np.ndarray) -> dict[str, np.ndarray]:
-    """Arrays for a file: halves of what is symmetric, bits of what is bfloat16, no mirror images.
+    """Arrays for a file: half of what is symmetric, bits of what is bfloat16, nothing that follows from the rest.
 
     Args:
         filters: as learned.
         sign: (rank,) of layer 1's directions under the mirror; empty without one.
     """
     stored = filters._asdict()
-    for name in ("metric", "channels"):
-        stored[name] = stored[name][np.triu_indices(len(stored[name]))]
-    stored["second"] = filters.second[:, : len(filters.metric)].view(np.uint16)
+    k = len(stored.pop("metric"))
+    stored["channels"] = filters.channels[np.triu_indices(k)]
+    stored["second"] = filters.second[:, :k].view(np.uint16)
     return stored | {"sign": sign}
 
 
@@ -221,12 +233,11 @@ def unpacked(stored: dict[str, np.ndarray]) -> Filters:
     """The filters of such arrays."""
     stored, sign = dict(stored), stored["sign"]
     second = stored["second"].view(jnp.bfloat16)
-    k = second.shape[1]
-    for name in ("metric", "channels"):
-        upper = np.zeros((k, k), np.float32)
-        upper[np.triu_indices(k)] = stored[name]
-        stored[name] = upper + np.triu(upper, 1).T
+    W, k = second.T.astype(np.float32), second.shape[1]
+    upper = np.zeros((k, k), np.float32)
+    upper[np.triu_indices(k)] = stored["channels"]
+    stored["channels"], stored["metric"] = upper + np.triu(upper, 1).T, filter_metric(W)
     if len(sign):
-        second = np.concatenate([second.T, mirrored(second.T.astype(np.float32), 3, sign)]).T.astype(jnp.bfloat16)
+        second = np.concatenate([W, mirrored(W, 3, sign)]).T.astype(jnp.bfloat16)
     stored["second"] = second
     return Filters(**{name: stored[name] for name in Filters._fields})

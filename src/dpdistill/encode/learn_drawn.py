@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpdistill.encode.drawn import ALPHA, Filters, layer1, local, mirrored, packed, product
+from dpdistill.encode.drawn import Filters, filter_metric, layer1, local, mirrored, packed, power, product
 from dpdistill.encode.pictures import greys, photographs
 
 PARTS = 20
@@ -53,7 +53,7 @@ class Learning:
 
 
 LEARNINGS = {
-    "photographs": Learning(photographs, mirror=True, first=128, second=512, rank=96, grid=4, position=0.5),
+    "photographs": Learning(photographs, mirror=True, first=128, second=1024, rank=96, grid=4, position=0.5),
     "grey": Learning(greys, mirror=False, first=64, second=512, rank=64, grid=5, position=0.0),
 }
 
@@ -95,7 +95,7 @@ def _layer1(net: Learning, X: np.ndarray, rng: np.random.Generator) -> tuple[np.
     W = centroids(p, net.first, rng, mirror=net.mirror)
     T = np.concatenate([W @ Z, Z])
     floor = np.asarray(0.1 * np.median(norms), np.float32)
-    return (T - T.mean(1, keepdims=True)).T.copy(), floor, power(kernel(W), 1e-3, -0.5)
+    return (T - T.mean(1, keepdims=True)).T.copy(), floor, filter_metric(W)
 
 
 def _directions(V: np.ndarray, net: Learning) -> tuple[np.ndarray, np.ndarray]:
@@ -119,7 +119,8 @@ def _directions(V: np.ndarray, net: Learning) -> tuple[np.ndarray, np.ndarray]:
 
 def _layer2(net: Learning, maps: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     W = centroids(longest(patches(maps, 3, net.patches, rng))[0], net.second, rng, mirror=False)
-    return W, power(kernel(W), 1e-3, -0.5)
+    W = W.astype(jnp.bfloat16).astype(np.float32)
+    return W, filter_metric(W)
 
 
 def _positions(net: Learning) -> np.ndarray:
@@ -127,18 +128,6 @@ def _positions(net: Learning) -> np.ndarray:
     i = np.arange(net.grid**2)
     far = (i[:, None] // net.grid - i // net.grid) ** 2 + (i[:, None] % net.grid - i % net.grid) ** 2
     return power((1 - net.position) * np.eye(len(i)) + net.position * np.exp(-far / 2), 0.0, 0.5)
-
-
-def kernel(W: np.ndarray) -> np.ndarray:
-    """exp(alpha (<w, v> - 1)) between filters of norm 1."""
-    return np.exp(ALPHA * (W @ W.T - 1))
-
-
-def power(S: np.ndarray, add: float, exponent: float) -> np.ndarray:
-    """(S + add I)^exponent of a symmetric S."""
-    w, V = np.linalg.eigh(S.astype(np.float64))
-    P = (V * (np.maximum(w, 0) + add) ** exponent) @ V.T
-    return ((P + P.T) / 2).astype(np.float32)
 
 
 def patches(x: np.ndarray, s: int, m: int, rng: np.random.Generator) -> np.ndarray:
