@@ -30,7 +30,6 @@ KERNELS: dict[str, Any] = {
     "scatternet-white": FeatureKernel(WhiteScatterNet()),
     "scatternet-mirrored": FeatureKernel(Mirrored(ScatterNet(groups=27, normalise=True))),
     "drawn": FeatureKernel(DrawnNet()),
-    "drawn-grey": FeatureKernel(DrawnNet("grey")),
 }
 
 

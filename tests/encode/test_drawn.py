@@ -1,6 +1,5 @@
 """The drawn network against sums over patches, its shipped filters, and the pictures that they are learned from."""
 
-import dataclasses
 import hashlib
 import re
 
@@ -14,26 +13,27 @@ from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.encode import drawn, learn_drawn, pictures
 from dpdistill.encode.drawn import DrawnNet, Filters
-from dpdistill.encode.learn_drawn import LEARNINGS, learn
+from dpdistill.encode.half import HalfPrecision
+from dpdistill.encode.learn_drawn import Learning, learn
+from dpdistill.methods import METHODS
 from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.private.self_test import check_rows
 from dpdistill.recipes import KERNELS
 from dpdistill.schema import Schema
 
 FEATURES = jax.jit(lambda encoder, X: encoder(X), static_argnums=0)
-SMALL = {"first": 8, "second": 12, "rank": 6, "pictures": 40, "measured": 20, "patches": 600}
-NETS = [DrawnNet(), DrawnNet("grey")]
-each_net = pytest.mark.parametrize("net", NETS, ids=lambda net: net.pictures)
+SMALL = Learning(first=8, second=12, rank=6, pictures=40, measured=20, patches=600)
+NET = DrawnNet()
 
 
 def images(*shape):
     return np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)
 
 
-@pytest.fixture(scope="module", params=list(LEARNINGS))
-def small(request):
+@pytest.fixture(scope="module")
+def small():
     """A small network of the same kind, and its signs."""
-    return learn(dataclasses.replace(LEARNINGS[request.param], **SMALL))
+    return learn(SMALL)
 
 
 def patch(x, i, j, s):
@@ -67,7 +67,7 @@ def by_sums(f: Filters, x):
     M = np.kron(np.eye(grid), np.ones(8 // grid)) if 8 % grid == 0 else M
     M = M / M.sum(1, keepdims=True)
     s = np.einsum("ph,qw,hwk->pqk", M, M, a)
-    s = (s[..., :k] + s[:, ::-1, k:]) / 2 if a.shape[2] > k else s
+    s = (s[..., :k] + s[:, ::-1, k:]) / 2
     y = s.reshape(-1, k) @ f.metric
     squares = np.square(y).sum(1, keepdims=True)
     y = y / np.sqrt(squares + 0.01 * squares.mean())
@@ -79,57 +79,51 @@ def by_sums(f: Filters, x):
 class TestFeatures:
     def test_are_sums_over_patches(self, small):
         filters, _ = small
-        X = images(2, 16, 16, len(filters.first) // 25)
+        X = images(2, 16, 16, 3)
         found = np.asarray(jax.jit(drawn.features)(filters, X))
         expected = np.stack([by_sums(filters, x) for x in X])
         assert (found * expected).sum(1).min() > 0.9995  # bfloat16 has eight bits
         assert (expected[0] * expected[1]).sum() < 0.98
 
-    @each_net
     @pytest.mark.parametrize("shape", [(9, 14, 3), (28, 20, 2)], ids=str)
-    def test_have_norm_one_whatever_the_shape(self, net, shape):
-        found = np.asarray(FEATURES(net, images(3, *shape)))
-        assert found.shape == (3, 16 * 512 if net.pictures == "photographs" else 25 * 512)
+    def test_have_norm_one_whatever_the_shape(self, shape):
+        found = np.asarray(FEATURES(NET, images(3, *shape)))
+        assert found.shape == (3, 16 * 1024)
         assert found.dtype == np.float32
         np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1.0, rtol=1e-5)
         assert np.abs(found[0] - found[1]).max() > 0.005
 
-    def test_of_photographs_do_not_see_the_mirror(self):
+    def test_do_not_see_the_mirror(self):
         X = pictures.photographs(4, 9)
-        found, mirrored, turned = (np.asarray(FEATURES(NETS[0], x)) for x in (X, X[:, :, ::-1], X[:, ::-1]))
+        found, mirrored, turned = (np.asarray(FEATURES(NET, x)) for x in (X, X[:, :, ::-1], X[:, ::-1]))
         assert (found * mirrored).sum(1).min() > 0.999
         assert (found * turned).sum(1).max() < 0.95
-        grey, mirrored = (np.asarray(FEATURES(NETS[1], x)) for x in (X, X[:, :, ::-1]))
-        assert (grey * mirrored).sum(1).max() < 0.95
 
     def test_other_colours_are_averaged(self):
         X = images(2, 12, 12, 4)
         mean = X.mean(3, keepdims=True)
-        np.testing.assert_allclose(FEATURES(NETS[0], X), FEATURES(NETS[0], np.repeat(mean, 3, 3)), atol=1e-4)
-        np.testing.assert_allclose(FEATURES(NETS[1], X), FEATURES(NETS[1], mean), atol=1e-4)
+        np.testing.assert_allclose(FEATURES(NET, X), FEATURES(NET, np.repeat(mean, 3, 3)), atol=1e-4)
 
     def test_gradients_say_how_features_move(self, small):
         filters, _ = small
-        X, v = images(2, 12, 12, len(filters.first) // 25), images(2, 16 * 12 if len(filters.positions) == 16 else 300)
+        X, v = images(2, 12, 12, 3), images(2, 16 * 12)
         value = jax.jit(lambda X: jnp.sum(drawn.features(filters, X) * v))
         gradient = np.asarray(jax.jit(jax.grad(value))(X))
         move = 0.05 * gradient / np.linalg.norm(gradient)
         slope = (value(X + move) - value(X - move)) / 0.1
         np.testing.assert_allclose(slope, np.linalg.norm(gradient), rtol=0.1)
 
-    @each_net
-    def test_nothing_has_features_and_finite_gradients(self, net):
+    def test_nothing_has_features_and_finite_gradients(self):
         X = np.stack([np.zeros((8, 8, 3)), np.ones((8, 8, 3))]).astype(np.float32)
-        found = np.asarray(FEATURES(net, X))
+        found = np.asarray(FEATURES(NET, X))
         np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1.0, rtol=1e-5)
-        assert np.isfinite(jax.jit(jax.grad(lambda X: (net(X) ** 3).sum()))(X)).all()
+        assert np.isfinite(jax.jit(jax.grad(lambda X: (NET(X) ** 3).sum()))(X)).all()
 
-    @each_net
-    def test_are_the_same_beside_double_precision(self, net):
+    def test_are_the_same_beside_double_precision(self):
         X = images(2, 8, 8, 1)
-        found = np.asarray(FEATURES(net, X))
+        found = np.asarray(FEATURES(NET, X))
         with jax.enable_x64(True):
-            again = np.asarray(FEATURES(net, X))
+            again = np.asarray(FEATURES(NET, X))
         assert again.dtype == np.float32
         np.testing.assert_allclose(again, found, atol=1e-6)
 
@@ -137,38 +131,29 @@ class TestFeatures:
         with pytest.raises(ValueError, match=re.escape("Expected pictures of at least 8 x 8; got 7 x 9.")):
             DrawnNet()(jnp.zeros((1, 7, 9, 3)))
 
-    def test_other_pictures_are_named(self):
-        with pytest.raises(ValueError, match=re.escape("Expected pictures='cats' to be one of photographs, grey.")):
-            DrawnNet("cats")
-
-    def test_it_is_a_value(self):
-        assert DrawnNet() == DrawnNet("photographs") != DrawnNet("grey")
-        assert hash(DrawnNet()) == hash(DrawnNet("photographs"))
+    def test_a_recipe_names_the_filters_and_others_are_refused(self):
+        fields = run.recipe_of(METHODS["decoupled-kip"](kernel=KERNELS["drawn"]), 0)["fields"]
+        assert fields["kernel"]["encoder"] == {"kind": "DrawnNet", "filters": drawn.DIGEST}
+        with pytest.raises(
+            ValueError, match=re.escape(f"Expected the filters of this version, {drawn.DIGEST}; got ab.")
+        ):
+            DrawnNet("ab")
 
 
 class TestRecords:
     @pytest.mark.parametrize(
-        ("net", "shape", "chunk"),
-        [
-            (NETS[0], (8, 8, 1), 1),
-            (NETS[0], (17, 40, 3), 3),
-            (NETS[0], (32, 32, 3), 16),
-            (NETS[1], (28, 28, 1), 16),
-            (NETS[1], (33, 24, 3), 3),
-        ],
-        ids=str,
+        ("shape", "chunk"), [((8, 8, 1), 1), ((17, 40, 3), 3), ((28, 28, 1), 16), ((32, 32, 3), 16)], ids=str
     )
-    def test_do_not_see_each_other(self, net, shape, chunk):
-        contract.check_features(net, Schema(shape, (-1.0, 1.0), contract.NAMES), chunk, 12)
+    def test_do_not_see_each_other(self, shape, chunk):
+        contract.check_features(NET, Schema(shape, (-1.0, 1.0), contract.NAMES), chunk, 12)
 
-    @each_net
-    def test_the_self_test_passes(self, net):
-        d = 8192 if net.pictures == "photographs" else 12800
-        check_rows(SoftmaxQuery(0.1, 3, net), np.zeros((d, 3)), Schema((16, 16, 3), (-1.0, 1.0), contract.NAMES), 16)
+    def test_the_self_test_passes(self):
+        query = SoftmaxQuery(0.1, 3, HalfPrecision(NET))
+        check_rows(query, np.zeros((16384, 3)), Schema((16, 16, 3), (-1.0, 1.0), contract.NAMES), 16)
 
     @pytest.mark.parametrize("method", ["decoupled-kip", "dp-kip"])
     def test_are_distilled_with_it(self, method):
-        tiny = contract.tiny(method, kernel=KERNELS["drawn-grey"])
+        tiny = contract.tiny(method, kernel=KERNELS["drawn"])
         found = run.distill(contract.toy_records(30), tiny, Budget(100.0))
         assert found.X.shape[1:] == (8, 8, 1)
         assert np.isfinite(found.X).all()
@@ -177,9 +162,8 @@ class TestRecords:
 
 class TestFilters:
     def test_learned_twice_they_have_the_same_bits(self, small):
-        filters, sign = small
-        name = "photographs" if len(sign) else "grey"
-        again, _ = learn(dataclasses.replace(LEARNINGS[name], **SMALL))
+        filters, _ = small
+        again, _ = learn(SMALL)
         for a, b in zip(filters, again, strict=True):
             np.testing.assert_array_equal(a, b)
 
@@ -191,50 +175,44 @@ class TestFilters:
             np.testing.assert_array_equal(a, b)
 
     def test_centroids_of_layer_one_are_closed_under_the_mirror(self, small):
-        filters, sign = small
-        if not len(sign):
-            pytest.skip("no mirror")
+        filters, _ = small
         W = filters.first[:, :8].T
         np.testing.assert_allclose(drawn.mirrored(W, 5), np.roll(W, 4, 0), atol=1e-4)
 
     def test_channels_are_whitened(self, small):
-        filters, sign = small
-        net = dataclasses.replace(LEARNINGS["photographs" if len(sign) else "grey"], **SMALL)
-        Q = np.asarray(jax.jit(drawn.local)(filters, net.draw(20, 1))) - filters.mean
+        filters, _ = small
+        Q = np.asarray(jax.jit(drawn.local)(filters, pictures.photographs(20, 1))) - filters.mean
         S = np.einsum("npc,npd->cd", Q, Q) / (20 * Q.shape[1])
         shifted = S + 0.2 * np.trace(S) / 12 * np.eye(12)
         np.testing.assert_allclose(filters.channels @ shifted @ filters.channels, np.eye(12), atol=0.02)
 
-    @pytest.mark.parametrize("name", drawn.DIGESTS)
-    def test_the_package_ships_those_of_the_digest(self, name):
-        path = drawn.path_of(name)
-        assert hashlib.sha256(path.read_bytes()).hexdigest() == drawn.DIGESTS[name]
-        assert path.stat().st_size < 2.5e6
-        filters, net = drawn.load_filters(name), LEARNINGS[name]
+    def test_the_package_ships_those_of_the_digest(self):
+        assert hashlib.sha256(drawn.FILE.read_bytes()).hexdigest() == drawn.DIGEST
+        assert drawn.FILE.stat().st_size < 5e6
+        filters, net = drawn.load_filters(), Learning()
         assert filters.between.shape == (net.first, net.rank)
-        assert filters.second.shape == (9 * net.rank, net.second * (1 + net.mirror))
+        assert filters.second.shape == (9 * net.rank, 2 * net.second)
         np.testing.assert_array_equal(filters.channels, filters.channels.T)
         np.testing.assert_allclose(np.linalg.norm(filters.second.astype(np.float32), axis=0), 1.0, rtol=5e-3)
 
     def test_a_damaged_file_is_refused(self, tmp_path, monkeypatch):
-        damaged = tmp_path / "drawn_grey.npz"
-        damaged.write_bytes(drawn.path_of("grey").read_bytes()[:-1] + b"x")
-        monkeypatch.setattr(drawn, "path_of", lambda name: damaged)
+        damaged = tmp_path / "drawn_filters.npz"
+        damaged.write_bytes(drawn.FILE.read_bytes()[:-1] + b"x")
+        monkeypatch.setattr(drawn, "FILE", damaged)
         drawn.load_filters.cache_clear()
         with pytest.raises(ValueError, match=re.escape(f"{damaged} is damaged: install the package again.")):
-            drawn.load_filters("grey")
+            drawn.load_filters()
 
     def test_the_script_writes_them_and_says_their_digest(self, small, tmp_path, monkeypatch, capsys):
-        name = "photographs" if len(small[1]) else "grey"
-        monkeypatch.setattr(learn_drawn, "LEARNINGS", {name: None})
+        file = tmp_path / "filters.npz"
         monkeypatch.setattr(learn_drawn, "learn", lambda net: small)
-        learn_drawn.write(str(tmp_path))
-        content = (tmp_path / f"drawn_{name}.npz").read_bytes()
-        assert capsys.readouterr().out == f"{name} {hashlib.sha256(content).hexdigest()}\n"
-        monkeypatch.setattr(drawn, "path_of", lambda name: tmp_path / f"drawn_{name}.npz")
-        monkeypatch.setitem(drawn.DIGESTS, name, hashlib.sha256(content).hexdigest())
+        learn_drawn.write(str(file))
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        assert capsys.readouterr().out == f"{digest}\n"
+        monkeypatch.setattr(drawn, "FILE", file)
+        monkeypatch.setattr(drawn, "DIGEST", digest)
         drawn.load_filters.cache_clear()
-        for a, b in zip(drawn.load_filters(name), small[0], strict=True):
+        for a, b in zip(drawn.load_filters(), small[0], strict=True):
             np.testing.assert_array_equal(a, b)
         drawn.load_filters.cache_clear()
 

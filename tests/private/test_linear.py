@@ -338,7 +338,7 @@ class TestRefusals:
         # 2^16 blocks of one record beside a large one: plain addition loses the small ones' low bits.
         X = np.full((1, 8, 8, 1), 1 / 3, np.float32)
         chunks = [(X * 3, np.zeros(1, np.int64)), *[(X * 2.0**-30, np.zeros(1, np.int64))] * 4096]
-        total = sum_linear(contract.FlatLinear(), 1.0, chunks, (D,), K, None)
+        total = sum_linear(contract.FlatLinear(), 1.0, chunks, (D,), K, math.inf)
         exact = 1.0 + 4096 * float(np.float32(1 / 3)) * 2.0**-30
         np.testing.assert_array_equal(total, np.full(D, exact))
 

@@ -21,11 +21,9 @@ BLUR = 0.22
 FLOOR = 0.01
 POWER = 0.7
 LEAST = 8
-DIGESTS = {
-    "photographs": "fd06d58c6e460c9ffa0529a0decfd6a36021df3df961f3320fd67851460ba9b5",
-    "grey": "3b7b98d363290dc05f50544fcc0b05f4694cb71b46be05d291398f84763551b8",
-}
-"""SHA-256 of the files of filters: whoever is given a classifier on these features needs the same ones."""
+FILE = Path(__file__).with_name("drawn_filters.npz")
+DIGEST = "22356a484e26fff15639e7853595620134c3417e128c134ba801ceca2b1018b7"
+"""SHA-256 of the file of filters: whoever is given a classifier on these features needs the same ones."""
 
 
 class Filters(NamedTuple):
@@ -35,7 +33,7 @@ class Filters(NamedTuple):
         first: (s s c, K1 + s s c) of whitened patches, then the whitening itself, whose outputs' norm is the patch's.
         floor: added to a patch's norm.
         between: (K1, rank), from responses of layer 1 to what layer 2 sees.
-        second: (3 3 rank, K2), or twice as many with the mirror images of filters behind them, bfloat16.
+        second: (3 3 rank, 2 K2), the mirror images of filters behind them, bfloat16.
         metric: (K2, K2), inverse square root of the kernel between the filters of layer 2, made of them.
         mean: (positions, K2) of features of drawn pictures.
         channels: (K2, K2), inverse square root of their covariance.
@@ -63,25 +61,25 @@ class DrawnNet:
                   channels times (Sigma + 0.2 tr(Sigma) / K I)^-1/2;  positions times their metric;  sign(x) |x|^0.7
 
     The filters w are centroids of patches; A and B are inverse square roots of the kernel between them, B projected on
-    the leading directions. Those of photographs are closed under the mirror, and a record and its mirror image have the
-    same features. Products over patches have factors in bfloat16 and sums in float32.
+    the leading directions. They are closed under the mirror: a record and its mirror image have the same features.
+    Products over patches have factors in bfloat16 and sums in float32. Records of another number of colours than three
+    are averaged over theirs.
 
     Args:
-        pictures: what the filters are of: "photographs", or "grey" strokes, silhouettes and leaves. Records of another
-            number of colours are averaged over theirs.
+        filters: SHA-256 of the file of filters, so that a recipe names them; that of the package.
 
     Raises:
-        ValueError: other pictures.
+        ValueError: other filters than the package's.
 
     Source: Mairal et al., 2014 (Convolutional kernel networks); Mairal, 2016 (End-to-end kernel learning with
     supervised convolutional kernel networks); the drawn pictures and the final metrics are ours.
     """
 
-    pictures: str = "photographs"
+    filters: str = DIGEST
 
     def __post_init__(self) -> None:
-        if self.pictures not in DIGESTS:
-            raise ValueError(f"Expected pictures={self.pictures!r} to be one of {', '.join(DIGESTS)}.")
+        if self.filters != DIGEST:
+            raise ValueError(f"Expected the filters of this version, {DIGEST}; got {self.filters}.")
 
     def __call__(self, X: Array) -> Array:
         """Features (n, d) of norm 1 of X (n, h, w, colours) in [-1, 1].
@@ -91,7 +89,7 @@ class DrawnNet:
         """
         if min(X.shape[1:3]) < LEAST:
             raise ValueError(f"Expected pictures of at least {LEAST} x {LEAST}; got {X.shape[1]} x {X.shape[2]}.")
-        return features(load_filters(self.pictures), X)
+        return features(load_filters(), X)
 
 
 def features(filters: Filters, X: Array) -> Array:
@@ -104,7 +102,7 @@ def features(filters: Filters, X: Array) -> Array:
 def local(filters: Filters, X: Array) -> Array:
     """What is learned without a mean and a metric: (n, positions, K2), in total of norm 1."""
     grid = round(len(filters.positions) ** 0.5)
-    x = averaged(filters, layer2(filters, layer1(filters, X)), grid) @ filters.metric
+    x = averaged(layer2(filters, layer1(filters, X)), grid) @ filters.metric
     squares = jnp.square(x).sum(2, keepdims=True)
     x = x / jnp.sqrt(squares + FLOOR * squares.mean(1, keepdims=True) + 1e-12)
     return unit_rows(x.reshape(len(x), -1)).reshape(x.shape)
@@ -113,8 +111,8 @@ def local(filters: Filters, X: Array) -> Array:
 def layer1(filters: Filters, X: Array) -> Array:
     """Maps (n, h / 2, w / 2, rank) of X (n, h, w, colours); odd sides are made even by repeating the last pixels."""
     (d, outputs), s = filters.first.shape, 5
-    if d != s * s * X.shape[3]:
-        X = jnp.repeat(X.mean(3, keepdims=True), d // (s * s), 3)
+    if X.shape[3] != 3:
+        X = jnp.repeat(X.mean(3, keepdims=True), 3, 3)
     X = jnp.pad(X, ((0, 0), (0, X.shape[1] % 2), (0, X.shape[2] % 2), (0, 0)), mode="edge")
     high = filters.first.astype(jnp.bfloat16).astype(np.float32)
     patches = windows((X * 127.5).astype(jnp.bfloat16), s)  # 2 v - 255 for a byte v: exact
@@ -125,7 +123,7 @@ def layer1(filters: Filters, X: Array) -> Array:
 
 
 def layer2(filters: Filters, h: Array) -> Array:
-    """Responses (n, h, w, K2 or 2 K2) of maps (n, h, w, rank)."""
+    """Responses (n, h, w, 2 K2) of maps (n, h, w, rank)."""
     squares = windows(jnp.square(h).sum(-1, keepdims=True), 3).sum(-1, keepdims=True)
     return responses(product(windows(h.astype(jnp.bfloat16), 3), filters.second), squares, 1e-6)
 
@@ -136,17 +134,16 @@ def responses(r: Array, squares: Array, floor: float | np.ndarray) -> Array:
     return jnp.exp(ALPHA * (jnp.minimum(r / (norm + floor), 1.0) - 1.0)) * norm
 
 
-def averaged(filters: Filters, a: Array, grid: int) -> Array:
+def averaged(a: Array, grid: int) -> Array:
     """Averages (n, grid^2, K2) over cells, boxes where they fit; those of mirrored filters are flipped back."""
     n, h, w, c = a.shape
-    k = len(filters.metric)
     if h % grid == w % grid == 0:
         a = a.reshape(n, grid, h // grid, grid, w // grid, c).mean((2, 4))
     else:
         a = jnp.einsum("ph,nhk->npk", cells(h, grid), a.reshape(n, h, w * c)).reshape(n, grid, w, c)
         a = jnp.einsum("qw,npwc->npqc", cells(w, grid), a)
-    a = (a[..., :k] + a[:, :, ::-1, k:]) / 2 if c > k else a
-    return a.reshape(n, grid**2, k)
+    k = c // 2
+    return ((a[..., :k] + a[:, :, ::-1, k:]) / 2).reshape(n, grid**2, k)
 
 
 def cells(h: int, grid: int) -> np.ndarray:
@@ -196,21 +193,16 @@ def power(S: np.ndarray, add: float, exponent: float) -> np.ndarray:
     return ((P + P.T) / 2).astype(np.float32)
 
 
-def path_of(pictures: str) -> Path:
-    return Path(__file__).with_name(f"drawn_{pictures}.npz")
-
-
 @lru_cache
-def load_filters(pictures: str) -> Filters:
+def load_filters() -> Filters:
     """The filters that the package ships.
 
     Raises:
         ValueError: the file is not the one that this version was released with.
     """
-    path = path_of(pictures)
-    content = path.read_bytes()
-    if hashlib.sha256(content).hexdigest() != DIGESTS[pictures]:
-        raise ValueError(f"{path} is damaged: install the package again.")
+    content = FILE.read_bytes()
+    if hashlib.sha256(content).hexdigest() != DIGEST:
+        raise ValueError(f"{FILE} is damaged: install the package again.")
     with np.load(io.BytesIO(content)) as stored:
         return unpacked(dict(stored))
 
@@ -220,7 +212,7 @@ def packed(filters: Filters, sign: np.ndarray) -> dict[str, np.ndarray]:
 
     Args:
         filters: as learned.
-        sign: (rank,) of layer 1's directions under the mirror; empty without one.
+        sign: (rank,) of layer 1's directions under the mirror.
     """
     stored = filters._asdict()
     k = len(stored.pop("metric"))
@@ -237,7 +229,5 @@ def unpacked(stored: dict[str, np.ndarray]) -> Filters:
     upper = np.zeros((k, k), np.float32)
     upper[np.triu_indices(k)] = stored["channels"]
     stored["channels"], stored["metric"] = upper + np.triu(upper, 1).T, filter_metric(W)
-    if len(sign):
-        second = np.concatenate([W, mirrored(W, 3, sign)]).T.astype(jnp.bfloat16)
-    stored["second"] = second
+    stored["second"] = np.concatenate([W, mirrored(W, 3, sign)]).T.astype(jnp.bfloat16)
     return Filters(**{name: stored[name] for name in Filters._fields})

@@ -1,4 +1,4 @@
-"""Learns the filters of a DrawnNet from drawn pictures: python -m dpdistill.encode.learn_drawn FOLDER"""
+"""Learns the filters of a DrawnNet from drawn pictures: python -m dpdistill.encode.learn_drawn FILE"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpdistill.encode.drawn import Filters, filter_metric, layer1, local, mirrored, packed, power, product
-from dpdistill.encode.pictures import greys, photographs
+from dpdistill.encode.pictures import photographs
 
 PARTS = 20
 ROUNDS = 12
@@ -26,8 +26,6 @@ class Learning:
     """Sizes of a DrawnNet and what it is learned from.
 
     Args:
-        draw: (n, seed) -> pictures.
-        mirror: close layer 1 under the mirror, and add mirror images of layer 2's filters.
         first: K1, even.
         second: K2.
         rank: directions of layer 1 that layer 2 sees.
@@ -39,31 +37,23 @@ class Learning:
         seed: public.
     """
 
-    draw: Callable[[int, int], np.ndarray]
-    mirror: bool
-    first: int
-    second: int
-    rank: int
-    grid: int
-    position: float
+    first: int = 128
+    second: int = 1024
+    rank: int = 96
+    grid: int = 4
+    position: float = 0.5
     pictures: int = 4000
     measured: int = 3000
     patches: int = 100_000
     seed: int = 0
 
 
-LEARNINGS = {
-    "photographs": Learning(photographs, mirror=True, first=128, second=1024, rank=96, grid=4, position=0.5),
-    "grey": Learning(greys, mirror=False, first=64, second=512, rank=64, grid=5, position=0.0),
-}
-
-
 def learn(net: Learning) -> tuple[Filters, np.ndarray]:
-    """Filters, and the sign (rank,) of layer 1's directions under the mirror, empty without one.
+    """Filters, and the sign (rank,) of layer 1's directions under the mirror.
 
     The same on every call on one machine; low bits are those of its processor, which k-means makes larger.
     """
-    X, Y = (net.draw(n, 2 * net.seed + i) for i, n in enumerate((net.pictures, net.measured)))
+    X, Y = (photographs(n, 2 * net.seed + i) for i, n in enumerate((net.pictures, net.measured)))
     rng = np.random.default_rng(net.seed)
     with jax.ensure_compile_time_eval(), jax.enable_x64(False):
         first, floor, A = _layer1(net, X, rng)
@@ -73,7 +63,7 @@ def learn(net: Learning) -> tuple[Filters, np.ndarray]:
         found = found._replace(between=A @ R)
         maps = in_pieces(partial(layer1, found), X[rng.permutation(len(X))[: len(X) // 2]])
         W, metric = _layer2(net, maps, rng)
-        both = np.concatenate([W, mirrored(W, 3, sign)]) if net.mirror else W
+        both = np.concatenate([W, mirrored(W, 3, sign)])
         found = found._replace(second=both.T.astype(jnp.bfloat16), metric=metric, positions=_positions(net))
         Q = in_pieces(partial(local, found), Y)
     mean = Q.mean(0)
@@ -87,12 +77,11 @@ def _layer1(net: Learning, X: np.ndarray, rng: np.random.Generator) -> tuple[np.
     p = patches(X, 5, net.patches, rng)
     p -= p.mean(1, keepdims=True)
     S = p.T @ p / len(p)
-    if net.mirror:
-        swap = mirrored(np.arange(p.shape[1])[None], 5)[0].astype(int)
-        S = (S + S[swap][:, swap]) / 2
+    swap = mirrored(np.arange(p.shape[1])[None], 5)[0].astype(int)
+    S = (S + S[swap][:, swap]) / 2
     Z = power(S, 0.1 * np.trace(S) / len(S), -0.5)
     p, norms = longest(p @ Z)
-    W = centroids(p, net.first, rng, mirror=net.mirror)
+    W = centroids(p, net.first, rng, mirror=True)
     T = np.concatenate([W @ Z, Z])
     floor = np.asarray(0.1 * np.median(norms), np.float32)
     return (T - T.mean(1, keepdims=True)).T.copy(), floor, filter_metric(W)
@@ -101,8 +90,6 @@ def _layer1(net: Learning, X: np.ndarray, rng: np.random.Generator) -> tuple[np.
 def _directions(V: np.ndarray, net: Learning) -> tuple[np.ndarray, np.ndarray]:
     """Leading directions (K1, rank) of layer 1's outputs (m, K1), each even or odd under the mirror, and the signs."""
     C = (V.T @ V).astype(np.float64)
-    if not net.mirror:
-        return np.linalg.eigh(C)[1][:, ::-1][:, : net.rank].astype(np.float32), np.zeros(0, np.float32)
     half, eye = net.first // 2, np.eye(net.first)
     swap = np.roll(np.arange(net.first), half)
     C = (C + C[swap][:, swap]) / 2
@@ -181,13 +168,11 @@ def in_pieces(f: Callable, X: np.ndarray) -> np.ndarray:
     return np.concatenate([np.asarray(f(X[i : i + PIECE])) for i in range(0, len(X), PIECE)])
 
 
-def write(folder: str) -> None:
-    """The files that the package ships; prints their SHA-256, which `drawn.DIGESTS` has."""
-    for name, net in LEARNINGS.items():
-        path = Path(folder) / f"drawn_{name}.npz"
-        with path.open("wb") as file:
-            np.savez(file, allow_pickle=False, **packed(*learn(net)))
-        print(name, hashlib.sha256(path.read_bytes()).hexdigest(), flush=True)
+def write(file: str) -> None:
+    """The file that the package ships; prints its SHA-256, which is `drawn.DIGEST`."""
+    with Path(file).open("wb") as target:
+        np.savez(target, allow_pickle=False, **packed(*learn(Learning())))
+    print(hashlib.sha256(Path(file).read_bytes()).hexdigest(), flush=True)
 
 
 if __name__ == "__main__":

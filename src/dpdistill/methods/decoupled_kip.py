@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from dpdistill.encode.half import HalfPrecision
 from dpdistill.encode.whitening import WhiteScatterNet, dead_leaves
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import check_definite, one_hot, solve
@@ -76,7 +77,7 @@ class DecoupledKIP(Method):
         return {"key": np.asarray(jax.random.key_data(key)), "round": np.zeros((), np.int64), "W": W, "velocity": W}
 
     def ask(self, state: Any) -> tuple[SoftmaxQuery, Any]:
-        return SoftmaxQuery(self.clip_norm, state["W"].shape[1], self.kernel.encoder), state["W"]
+        return SoftmaxQuery(self.clip_norm, state["W"].shape[1], HalfPrecision(self.kernel.encoder)), state["W"]
 
     def tell(self, state: Any, release: Release) -> Any:
         G = release.value.reshape(state["W"].shape)

@@ -53,8 +53,8 @@ class SoftmaxQuery:
         return params
 
     def coefficients(self, params: Any, x: Array, y: Array) -> tuple[Array, Array]:
-        # In the precision of the features: coefficients count as exact, and this is most of the work of a round.
-        return x, _residuals(params.astype(x.dtype), x, y, self.classes)
+        # In single precision: coefficients count as exact, and this is most of the work of a round.
+        return x, _residuals(params.astype(jnp.float32), x.astype(jnp.float32), y, self.classes)
 
     def norm(self, params: Any, coefficients: tuple[Array, Array]) -> Array:
         phi, residual = (a.astype(jnp.float64) for a in coefficients)

@@ -59,20 +59,18 @@ def sum_linear(
     chunks: Iterable[Chunk],
     shape: tuple[int, ...],
     classes: int,
-    clip_norm: float | None,
+    clip_norm: float,
 ) -> np.ndarray:
-    """Sum of the contributions, scaled down to the clip norm if there is one."""
+    """Sum of the contributions, scaled down to the clip norm; those without a finite norm are left out."""
     total, lost, same = np.zeros(shape), np.zeros(shape), ByValue(query)
     with jax.enable_x64(True):
         params = programs.prepared(same, params)
         for X, y in chunks:
-            known = np.isfinite(X.reshape(len(y), -1).sum(1)) & (y >= 0) & (y < classes)
+            known = (y >= 0) & (y < classes)
             found = programs.coefficients(same, params, *_only(known, X, y))
-            w = known.astype(np.float64)
-            if clip_norm is not None:
-                bounds = np.asarray(programs.norms(same, params, found))
-                usable = known & np.isfinite(bounds) & (bounds >= 0)
-                w = np.where(usable, np.minimum(1.0, clip_norm / np.maximum(np.where(usable, bounds, 1), 1e-300)), 0.0)
+            bounds = np.asarray(programs.norms(same, params, found))
+            usable = known & np.isfinite(bounds) & (bounds >= 0)
+            w = np.where(usable, np.minimum(1.0, clip_norm / np.maximum(np.where(usable, bounds, 1), 1e-300)), 0.0)
             block = np.asarray(programs.weighted_sum(same, params, found, w))
             # Neumaier's sum: the error does not grow with the number of blocks, which the places decide.
             after = total + block

@@ -47,7 +47,7 @@ class PlacedRecords:
         return len(self._records)
 
     def chunks(self, encoder: Encoder | None, sampled: np.ndarray | None, size: int) -> Iterator[Chunk]:
-        """The records, or what a fixed encoder makes of them, in chunks of (X (size, ...) float32, y (size,) int64).
+        """The records (-1 is the label of those not finite), or their features, in chunks of (X (size, ...), y (size,)).
 
         Args:
             encoder: its per-record output is a record too: it is kept in memory and nowhere else.
@@ -56,7 +56,8 @@ class PlacedRecords:
         """
         if encoder is None:
             for rows in _table(self._places_of(size), sampled, size):
-                yield self._records.take(rows)
+                X, y = self._records.take(rows)
+                yield X, np.where(np.isfinite(X.reshape(len(y), -1)).all(1), y, -1)
             return
         X, y, row_of = self._encoded(encoder, size)
         if sampled is None:  # they lie in this order: nothing is copied
@@ -77,7 +78,8 @@ class PlacedRecords:
         if key not in self._features:
             table = _table(self._places_of(size), None, size)
             x = jax.ShapeDtypeStruct((1, *self._records.schema.shape), jnp.float32)
-            X = np.zeros((table.size + 1, *jax.eval_shape(encoder, x).shape[1:]), np.float32)
+            made = jax.eval_shape(encoder, x)
+            X = np.zeros((table.size + 1, *made.shape[1:]), made.dtype)
             y = np.full(table.size + 1, -1, np.int64)
             row_of = np.full(len(self._records) + 1, table.size)  # the last entry, -1, is that of placeholders: zeros
             for i, rows in zip(range(0, table.size, size), table, strict=True):

@@ -37,7 +37,7 @@ def check_rows(query: Query, params: Params, schema: AnySchema, size: int) -> bo
         encoder = ByValue(query.encoder)
         with jax.enable_x64(False):
             alone = rows_stand_alone(lambda X, y: programs.encode_rows(encoder, X), X, y)
-            X = np.asarray(programs.encode_rows(encoder, X), np.float32)
+            X = np.asarray(programs.encode_rows(encoder, X))
 
     def plain(X: np.ndarray, y: np.ndarray) -> Any:
         # A bound in the middle of what occurs, so that some rows are clipped and some are not.

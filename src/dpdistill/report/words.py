@@ -15,6 +15,7 @@ KINDS = {
     "FeatureKernel": "the inner product of features",
     "ScatterNet": "two layers of wavelets and moduli",
     "WhiteScatterNet": "a ScatterNet whose channels are decorrelated on public drawings",
+    "DrawnNet": "two layers of filters learned from pictures that a program draws, never from records",
     "Mirrored": "features that do not tell a record from its mirror image",
     "Perceptual": "the activations of all layers of an untrained ResNet-18",
     "LeNet": "a small convolutional network",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import jax
@@ -42,7 +43,7 @@ class NonPrivateCurator:
         x = jax.ShapeDtypeStruct((1, *self._schema.shape), jnp.float32)
         if query.encoder is not None:
             x = jax.eval_shape(query.encoder, x)
-        one, label = jax.ShapeDtypeStruct(x.shape[1:], jnp.float32), jax.ShapeDtypeStruct((), jnp.int32)
+        one, label = jax.ShapeDtypeStruct(x.shape[1:], x.dtype), jax.ShapeDtypeStruct((), jnp.int32)
         shape = tuple(jax.eval_shape(query.contribution, params, one, label).shape)
         sampled, q, classes = None, self._sampling_probs[t], len(self._schema.classes)
         if q < 1.0:
@@ -50,7 +51,7 @@ class NonPrivateCurator:
         size = self._compute.block if q == 1.0 and isinstance(query, LinearQuery) else self._compute.chunk
         chunks = self._records.chunks(query.encoder, sampled, size)
         if isinstance(query, LinearQuery):
-            return Release(t, sum_linear(query, params, chunks, shape, classes, None), 0.0, None)
+            return Release(t, sum_linear(query, params, chunks, shape, classes, math.inf), 0.0, None)
         rows_of = partial(_plain_rows, ByValue(query), params)
         total = sum_rows(chunks, rows_of, _finite, query.by_class, classes, shape, np.float64)
         return Release(t, total, 0.0, None)
