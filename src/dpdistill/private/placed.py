@@ -47,7 +47,7 @@ class PlacedRecords:
         return len(self._records)
 
     def chunks(self, encoder: Encoder | None, sampled: np.ndarray | None, size: int) -> Iterator[Chunk]:
-        """The records (-1 is the label of those not finite), or their features, in chunks of (X (size, ...), y (size,)).
+        """The records (label -1 if not finite), or their features, in chunks of (X (size, ...), y (size,)).
 
         Args:
             encoder: its per-record output is a record too: it is kept in memory and nowhere else.
