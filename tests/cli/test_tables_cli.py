@@ -148,7 +148,7 @@ class TestCommands:
         assert "leave --classes" in refused(*table, "--classes", "2")
         assert "kernel=fc-ntk" in refused(*table, "--method", "dp-kip", "--set", "kernel=scatternet")
         succeeds("distill", "digits:train", "--method", "ldpdc", "--out", "digits")
-        assert "digits has no generator" in refused("sample", "digits", "--n", "10", "--out", "more.csv")
+        assert "digits has no released classifier" in refused("sample", "digits", "--n", "10", "--out", "more.npz")
         assert "holds images" in refused("evaluate", "digits", "--test", "digits:test", "--mode", "paper")
         assert not (here / "shared").exists()
 

@@ -226,10 +226,10 @@ class TestSensitivity:
         records = known(6)
         X = np.array(records.X)
         X[3, 0, 0, 0] = bad
-        chunk = (X, np.asarray(records.y))
-        value, _ = release_linear(QUERY, W, [chunk], (K, D), K, NOISE, NoNoise())
+        value, _ = release_linear(QUERY, W, [(X, np.asarray(records.y))], (K, D), K, NOISE, NoNoise())
+        unlabelled = np.where(np.arange(6) == 3, -1, records.y)  # as it comes from `PlacedRecords`
         with jax.debug_nans(True), jax.debug_infs(True):
-            trapped, _ = release_linear(QUERY, W, [chunk], (K, D), K, NOISE, NoNoise())
+            trapped, _ = release_linear(QUERY, W, [(X, unlabelled)], (K, D), K, NOISE, NoNoise())
         np.testing.assert_array_equal(trapped, value)
         others = np.arange(6) != 3
         np.testing.assert_allclose(value, plain(subset(records, others)), atol=STEP)

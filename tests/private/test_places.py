@@ -11,6 +11,7 @@ import pytest
 from contract import FlatQuery, MixingEncoder, NoNoise, UnitQuery, make_curator, make_records
 
 from dpdistill.accounting.schedule import Budget, Schedule
+from dpdistill.data.records import Records
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
@@ -280,6 +281,20 @@ class Overlooking(contract.FlatLinear):
 
     def norm(self, params: Any, x: Any) -> Any:
         return jnp.linalg.norm(x[1:]) + 1.0
+
+
+def test_records_that_are_not_finite_have_no_label():
+    records = make_records(40)
+    X = np.array(records.X, np.float32)
+    X[[3, 30], 1, 2, 0] = np.nan
+    broken = Records(X, records.y, records.schema)
+    chunks = list(PlacedRecords(broken, SeededEntropy(0)).chunks(None, None, 7))
+    labels = np.concatenate([y for _, y in chunks])
+    finite = np.concatenate([np.isfinite(X).all((1, 2, 3)) for X, _ in chunks])
+    assert (~finite).sum() == 2
+    assert (labels[~finite] == -1).all()
+    kept = np.delete(np.asarray(records.y), [3, 30])
+    assert sorted(labels[labels >= 0]) == sorted(kept[kept >= 0])
 
 
 class TestByValue:
