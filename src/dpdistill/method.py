@@ -34,6 +34,7 @@ class Distilled:
             one-hot minus 1 / classes of y.
         classifier: a linear classifier on the features phi of the recipe's kernel, if one was released, (d, classes),
             float32: scores = phi(X) classifier.
+        encoder: those features phi, X (n, ...) in [-1, 1] -> (n, d); it is not stored, the recipe names it.
         generator: what made the records, where it can make more at no further cost.
     """
 
@@ -43,6 +44,7 @@ class Distilled:
     training: tuple[np.ndarray, np.ndarray] | None = None
     targets: np.ndarray | None = None
     classifier: np.ndarray | None = None
+    encoder: Any = None
     generator: Any = None
 
 

@@ -295,6 +295,18 @@ class TestDecoupledKIP:
         phi = encode(method.kernel.encoder, SCHEMA.to_unit(HELD_OUT.X))
         assert np.mean((phi @ V).argmax(1) == (phi @ W).argmax(1)) > 0.95
 
+    def test_the_result_scores_pictures(self, paid, method):
+        result, X = paid[1], np.asarray(HELD_OUT.X[:23])
+        phi = encode(method.kernel.encoder, SCHEMA.to_unit(X))
+        found = result.teacher(X)
+        np.testing.assert_allclose(found, phi @ result.distilled.classifier, atol=1e-4)  # its classes are centred
+        assert np.mean(found.argmax(1) == HELD_OUT.y[:23]) > 0.9
+        with pytest.raises(ValueError, match=r"Expected pictures of shape \('n', 8, 8, 1\), n >= 1; got \(8, 8, 1\)"):
+            result.teacher(X[0])
+        plain = run.distill(TOY, tiny("dp-kip"), HUGE)
+        with pytest.raises(ValueError, match="The method dp-kip releases no classifier"):
+            plain.teacher(X)
+
     def test_the_set_teaches_the_classifier_that_was_released(self, paid, method):
         self.check_it_teaches_its_classifier(paid[1].distilled, method)
         start = tiny("decoupled-kip", rounds=20, steps=1)

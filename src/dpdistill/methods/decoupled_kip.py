@@ -100,7 +100,7 @@ class DecoupledKIP(Method):
             moved = descent.step(moved, pull_back(encoder, moved.X, np.asarray(by_feature)), step)
             if step % 10 == 9 or step + 1 == self.steps:
                 progress("matching", step + 1, self.steps)
-        return Distilled(np.asarray(moved.X), y, schema, classifier=W)
+        return Distilled(np.asarray(moved.X), y, schema, classifier=W, encoder=encoder)
 
 
 @partial(jax.jit, static_argnums=0)

@@ -21,6 +21,7 @@ from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled, Method, Progress, no_progress
+from dpdistill.methods.support import encode
 from dpdistill.private.checks import check_query
 from dpdistill.private.curator import Curator
 from dpdistill.private.linear import SLACK_TEXT
@@ -77,6 +78,26 @@ class Result:
     def epsilon(self) -> float:
         """What was spent at the budget's delta; infinite without a guarantee."""
         return float("inf") if self.schedule is None else self.schedule.epsilon()
+
+    def teacher(self, X: np.ndarray) -> np.ndarray:
+        """Scores that the released classifier gives to any pictures, for other models to learn from.
+
+        Args:
+            X: in the schema's raw units, (n, h, w, c), n >= 1; nobody's records, or the receiver's own.
+
+        Returns:
+            (n, classes), float32, centred over the classes: post-processing, at no further cost.
+
+        Raises:
+            ValueError: the method released no classifier, or pictures of another shape.
+        """
+        made = self.distilled
+        if made.classifier is None:
+            raise ValueError(f"The method {self.recipe['method']} releases no classifier.")
+        if np.ndim(X) != 1 + len(made.schema.shape) or np.shape(X)[1:] != made.schema.shape or not len(X):
+            raise ValueError(f"Expected pictures of shape {('n', *made.schema.shape)}, n >= 1; got {np.shape(X)}.")
+        scores = encode(made.encoder, made.schema.to_unit(X)) @ made.classifier
+        return scores - scores.mean(1, keepdims=True)
 
     def save(self, folder: str | os.PathLike, overwrite: bool = False) -> Path:
         """Write the folder that may be shared: records, pictures, recipe, certificate, report.
