@@ -24,11 +24,13 @@ from dpdistill.private.placed import PlacedRecords
 from dpdistill.private.sampling import draw_places
 from dpdistill.private.self_test import check_rows, rows_stand_alone
 from dpdistill.query import ByValue, Compute, Stage
+from dpdistill.recipes import KERNELS
 from dpdistill.schema import Schema
 
 SIDES = (8, 9, 12, 15, 16, 17, 20, 23, 24, 27, 28, 31, 32, 33, 36, 40, 45, 48, 56, 63, 64, 96)
 SHAPES = [(side, side, colours) for side in SIDES for colours in (1, 3)]
 ODD = [(28, 20, 1), (17, 40, 3)]
+ENCODERS = {name: kernel.encoder for name, kernel in KERNELS.items() if isinstance(kernel, FeatureKernel)}
 
 
 def schema_of(shape: tuple[int, int, int]) -> Schema:
@@ -41,6 +43,12 @@ def test_features_of_every_shape(shape):
     chunk = (1, 3, 4, 16, 32, 64, 128)[(shape[0] + shape[2]) % 7]
     n = min(2 * chunk + 1, 12 if shape[0] > 40 else 40)
     contract.check_features(ScatterNet(groups=27, normalise=True), schema_of(shape), chunk, n)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize(("shape", "chunk"), [((28, 28, 3), 5), ((33, 24, 1), 16)], ids=str)
+def test_features_of_every_encoder(name, shape, chunk):
+    contract.check_features(ENCODERS[name], schema_of(shape), chunk, min(2 * chunk + 1, 11))
 
 
 @pytest.mark.parametrize("shape", [(28, 28, 3), (40, 40, 1), (64, 64, 3)], ids=str)
