@@ -29,9 +29,7 @@ _IDENTIFIER = re.compile(r"(^|[_\W])(id|uuid|guid|identifier|index)$|[a-z]ID$", 
 
 
 def draft_schema(
-    source: Any,
-    label: str | None = None,
-    form: CsvFormat = CsvFormat(),
+    source: Any, label: str | None = None, form: CsvFormat = CsvFormat()
 ) -> tuple[TableFile, dict[str, str]]:
     """A draft of the schema for its owner to correct: every fact of it is a guess from the records, and not private.
 
