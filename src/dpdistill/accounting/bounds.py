@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import dp_accounting
 import numpy as np
 from dp_accounting.rdp import RdpAccountant
-from scipy.special import ndtr
+from scipy.special import logsumexp, ndtr
 
 from dpdistill.accounting.gaussian import Adjacency, check_delta, root, sensitivity_factor
 from dpdistill.query import Event
@@ -195,7 +195,5 @@ def _compose(parts: list[tuple[int, int, np.ndarray]], interval: float) -> tuple
 def _log_mgf(parts: list[tuple[int, int, np.ndarray]], order: float, interval: float) -> float:
     total = 0.0
     for rounds, first, pmf in parts:
-        exponent = order * interval * np.arange(first, first + pmf.size)
-        peak = float(exponent[pmf > 0].max())
-        total += rounds * (peak + math.log(float(pmf @ np.exp(np.minimum(exponent - peak, 0.0)))))
+        total += rounds * float(logsumexp(order * interval * np.arange(first, first + pmf.size), b=pmf))
     return total

@@ -129,12 +129,9 @@ class DOS(Method):
         targets = state["signals"][:, :, 1:] / (self.sampling_prob * counts[:, None])
         descent = Descent(self.learning_rate, self.steps, self.average)
         moved = descent.start(self._start(state, schema))
-        order = np.random.default_rng(self.image_seed)
-        turns = order.permutation(self.networks)
-        for step in range(self.steps):
-            if step and step % self.networks == 0:
-                turns = order.permutation(self.networks)
-            t = turns[step % self.networks]
+        order, passes = np.random.default_rng(self.image_seed), -(-self.steps // self.networks)
+        turns = np.concatenate([order.permutation(self.networks) for _ in range(passes)])
+        for step, t in enumerate(turns[: self.steps]):
             gradient = _gradient_of(self, moved.X, _params(self, state["key"], t, state["pilot"]), targets[t])
             moved = descent.step(moved, gradient, step)
             if step % 10 == 9 or step + 1 == self.steps:

@@ -70,9 +70,8 @@ def dual(K_ss: np.ndarray, y: np.ndarray, classes: int, ridge: float) -> tuple[n
         ValueError: A is not positive definite.
     """
     with jax.enable_x64(True), _blas().limit(limits=1, user_api="blas"):
-        alpha, inverse = (
-            np.asarray(a) for a in _dual(np.asarray(K_ss, np.float64), one_hot(y, classes, np.float64), ridge)
-        )
+        found = _dual(np.asarray(K_ss, np.float64), one_hot(y, classes, np.float64), ridge)
+        alpha, inverse = map(np.asarray, found)
     check_definite(inverse, ridge)
     return alpha, inverse
 
@@ -89,11 +88,6 @@ def _dual(K_ss: Array, Y_s: Array, ridge: float) -> tuple[Array, Array]:
     return inverse @ Y_s, inverse
 
 
-@jax.jit
-def _gram(Phi: Array) -> Array:
-    return Phi @ Phi.T
-
-
 def feature_params(
     Phi_s: np.ndarray, y: np.ndarray, classes: int, ridge: float, weights: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
@@ -106,7 +100,7 @@ def feature_params(
     if 2 * len(Phi) + Phi.shape[1] > MOST_TERMS:
         raise ValueError(f"Expected 2 * {len(Phi)} support records + features <= {MOST_TERMS}; got {Phi.shape[1]}.")
     with jax.enable_x64(True):
-        K_ss = np.asarray(_gram(Phi))
+        K_ss = np.asarray(jnp.inner(Phi, Phi))
     alpha, inverse = dual(K_ss, y, classes, ridge)
     return {"Phi_s": Phi, "alpha": alpha, "inverse": inverse, "weights": _weights(weights, classes)}
 

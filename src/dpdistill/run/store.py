@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dpdistill.ledger.database import sync_folder
 from dpdistill.ledger.run import RunLedger
 from dpdistill.run.blobs import pack, unpack
 
@@ -65,8 +66,4 @@ def write_synced(path: Path, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(aside, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)
