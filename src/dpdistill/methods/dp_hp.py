@@ -159,25 +159,22 @@ class DPHP(GeneratorMethod):
     def init(self, key: Array, schema: Any) -> Any:
         numbers, groups = number_coordinates(schema), indicator_groups(schema)
         classes, each = len(schema.classes), self.order + 1
-        starts = np.cumsum([len(numbers) * each, *map(len, groups)])
-        L, width = int(starts[-1]), max([each if len(numbers) else 1, *map(len, groups)])
-        columns = [np.arange(i * each, (i + 1) * each) for i in range(len(numbers))]
-        columns += [np.arange(start, start + len(g)) for start, g in zip(starts, groups, strict=False)]
-        dims = min(self.product_dims, len(columns))
+        sizes = np.array([each] * len(numbers) + [len(group) for group in groups])
+        starts, L, width = np.cumsum(sizes) - sizes, int(sizes.sum()), int(sizes.max())
+        dims = min(self.product_dims, len(sizes))
         if self.product_rounds and width**dims > MOST_PRODUCTS:
             raise ValueError(f"Expected at most {MOST_PRODUCTS} products of {dims} columns; got {width}^{dims}.")
-        padded = np.full((len(columns), width), L, np.int32)
-        for row, at in zip(padded, columns, strict=True):
-            row[: len(at)] = at
+        places = np.arange(width)
+        padded = np.where(places < sizes[:, None], starts[:, None] + places, L)
         keys = [jax.random.fold_in(key, t) for t in range(self.product_rounds)]
-        drawn = [np.asarray(jax.random.choice(k, len(columns), (dims,), replace=False)) for k in keys]
+        drawn = [np.asarray(jax.random.choice(k, len(sizes), (dims,), replace=False)) for k in keys]
         return {
             "key": np.asarray(jax.random.key_data(key)),
             "round": np.zeros((), np.int64),
             "layout": {
                 "numbers": numbers,
                 "categories": np.concatenate([np.zeros(0, np.int32), *groups]),
-                "columns": np.float32(len(columns)),
+                "columns": np.float32(len(sizes)),
             },
             "factors": np.array([padded[d] for d in drawn], np.int32).reshape(-1, dims, width),
             "sums": np.zeros((classes, 1 + L), np.float32),
