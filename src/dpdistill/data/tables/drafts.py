@@ -110,23 +110,22 @@ class _Look:
         encoded = values.drop_null().dictionary_encode()
         texts = encoded.dictionary.cast(pa.large_string()).to_pylist()
         counts = np.bincount(encoded.indices.to_numpy(), minlength=len(texts))
-        marks = {text for text in texts if text in _MARKS}
+        marks = set(texts).intersection(_MARKS)
         self.marks |= marks
         self.gaps |= values.null_count > 0 or bool(marks)
-        kept = [(text, int(count)) for text, count in zip(texts, counts, strict=True) if text not in marks]
-        if not kept:
+        counts = counts[[text not in marks for text in texts]]
+        texts = [text for text in texts if text not in marks]
+        if not texts:
             return
-        self.known += sum(count for _, count in kept)
-        self.distinct &= all(count == 1 for _, count in kept) and not any(text in self.texts for text, _ in kept)
+        self.known += int(counts.sum())
+        self.distinct &= bool((counts == 1).all()) and self.texts.isdisjoint(texts)
         if len(self.texts) <= _MAX_CATEGORIES:
-            self.texts |= {text for text, _ in kept}
-        self.dates &= all(DATE.fullmatch(text) for text, _ in kept)
-        numbers = [
-            float(text) if NUMBER.fullmatch(text) else math.nan for text in map(number_key, (t for t, _ in kept))
-        ]
+            self.texts.update(texts)
+        self.dates &= all(DATE.fullmatch(text) for text in texts)
+        numbers = [float(text) if NUMBER.fullmatch(text) else math.nan for text in map(number_key, texts)]
         self.numbers &= bool(np.isfinite(numbers).all())
         if self.numbers:
-            x = np.repeat(numbers, [count for _, count in kept])
+            x = np.repeat(numbers, counts)
             self.low, self.high = min(self.low, float(x.min())), max(self.high, float(x.max()))
             self.whole &= bool((x == np.rint(x)).all())
             self.sample.append(np.sort(x)[:: max(1, len(x) // _SAMPLE)])
