@@ -118,10 +118,9 @@ def _one_sided(groups: tuple[Group, ...], delta: float, side: str, interval: flo
 
 
 def _interval(pairs) -> float:
-    spreads = []
-    for _, loss, edges, masses in pairs:
-        P, middle = masses(edges)[0], (loss[1:] + loss[:-1]) / 2
-        spreads.append(math.sqrt(np.average((middle - np.average(middle, weights=P)) ** 2, weights=P)))
+    middles = ((loss[1:] + loss[:-1]) / 2 for _, loss, _, _ in pairs)
+    weights = (masses(edges)[0] for _, _, edges, masses in pairs)
+    spreads = [math.sqrt(np.cov(middle, aweights=P, ddof=0)) for middle, P in zip(middles, weights, strict=True)]
     reach = max(loss[-1] - loss[0] for _, loss, _, _ in pairs)
     window = 20 * math.sqrt(sum(rounds * spread**2 for (rounds, *_), spread in zip(pairs, spreads, strict=True)))
     return max(min(2e-5, min(spreads) / 300), reach / _MAX_CELLS, window / (8 * _MAX_CELLS))
