@@ -53,14 +53,8 @@ def pull_back(encoder: Any, X: Array | np.ndarray, gradient: np.ndarray) -> np.n
     return np.concatenate([np.asarray(_pull_back(encoder, X[p], gradient[p].astype(np.float32))) for p in parts])
 
 
-@partial(jax.jit, static_argnums=0)
-def _encode(encoder: Any, X: Array) -> Array:
-    return encoder(X)
-
-
-@partial(jax.jit, static_argnums=0)
-def _pull_back(encoder: Any, X: Array, gradient: Array) -> Array:
-    return jax.vjp(encoder, X)[1](gradient)[0]
+_encode = jax.jit(lambda encoder, X: encoder(X), static_argnums=0)
+_pull_back = jax.jit(lambda encoder, X, gradient: jax.vjp(encoder, X)[1](gradient)[0], static_argnums=0)
 
 
 def dual(K_ss: np.ndarray, y: np.ndarray, classes: int, ridge: float) -> tuple[np.ndarray, np.ndarray]:
