@@ -129,8 +129,7 @@ def _write_pictures(path: Path, X: np.ndarray, y: np.ndarray, classes: tuple[str
     grid = draw_grid(X, y, classes)
     write_atomically(path / GRID, lambda file: grid.save(file, "PNG"))
     for k, name in enumerate(folder_names(classes)):
-        rows = np.flatnonzero(y == k)
-        for i, row in enumerate(rows):
+        for i, row in enumerate(np.flatnonzero(y == k)):
             (path / IMAGES / name).mkdir(parents=True, exist_ok=True)
             picture = to_picture(X[row])
             write_atomically(path / IMAGES / name / f"{i:03d}.png", lambda file, p=picture: p.save(file, "PNG"))

@@ -241,15 +241,11 @@ class _Count:
         return list(faults)
 
     def lines(self, rows: int) -> list[str]:
-        name, found = f"column {self.column.name!r}", []
-        if self.clamped:
-            found.append(f"{name}: {self.clamped} values outside its bounds are clamped")
-        if self.other:
-            found.append(f"{name}: {self.other} unknown values become {self.column.other!r}")
-        if self.missing:
-            found.append(f"{name}: {self.missing} of {rows} values are missing")
-        if self.bad:
-            found.append(f"{name}: {self.bad} values cannot be used, the first in {self.first}")
-        if self.low >= self.high:
-            found.append(f"{name} never varies")
-        return found
+        found = {
+            f": {self.clamped} values outside its bounds are clamped": self.clamped,
+            f": {self.other} unknown values become {self.column.other!r}": self.other,
+            f": {self.missing} of {rows} values are missing": self.missing,
+            f": {self.bad} values cannot be used, the first in {self.first}": self.bad,
+            " never varies": self.low >= self.high,
+        }
+        return [f"column {self.column.name!r}{words}" for words, holds in found.items() if holds]
