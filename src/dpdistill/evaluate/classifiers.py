@@ -41,8 +41,7 @@ def available() -> tuple[str, ...]:
     Raises:
         DataError: scikit-learn is not installed.
     """
-    types = _types()
-    return tuple(name for name in SETTINGS if name in types)
+    return tuple(_types())
 
 
 def make_classifier(name: str, *, seed: int, rows: int, plain: bool = False) -> Any:
