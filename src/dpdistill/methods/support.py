@@ -70,10 +70,8 @@ def dual(K_ss: np.ndarray, y: np.ndarray, classes: int, ridge: float) -> tuple[n
     return alpha, inverse
 
 
-@lru_cache(maxsize=1)
-def _blas() -> ThreadpoolController:
-    """The library behind a Cholesky factor: its threads would keep a core busy for 20 ms after each call."""
-    return ThreadpoolController()
+_blas = lru_cache(ThreadpoolController)
+"""The library behind a Cholesky factor: its threads would keep a core busy for 20 ms after each call."""
 
 
 @jax.jit
