@@ -194,5 +194,6 @@ def _compose(parts: list[tuple[int, int, np.ndarray]], interval: float) -> tuple
 def _log_mgf(parts: list[tuple[int, int, np.ndarray]], order: float, interval: float) -> float:
     total = 0.0
     for rounds, first, pmf in parts:
-        total += rounds * float(logsumexp(order * interval * np.arange(first, first + pmf.size), b=pmf))
+        exponent = order * interval * np.arange(first, first + pmf.size)
+        total += rounds * float(logsumexp(exponent, b=pmf))  # pyright: ignore[reportArgumentType]
     return total

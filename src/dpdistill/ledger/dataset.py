@@ -267,7 +267,10 @@ class DatasetLedger:
 def _runs(db: sqlite3.Connection) -> tuple[LedgerRun, ...]:
     rows = db.execute("SELECT run_id, label, date, schedule, nonce FROM runs ORDER BY number").fetchall()
     try:
-        return tuple(LedgerRun(*named, Schedule.from_json(schedule), nonce) for *named, schedule, nonce in rows)
+        return tuple(
+            LedgerRun(run_id, label, date, Schedule.from_json(schedule), nonce)
+            for run_id, label, date, schedule, nonce in rows
+        )
     except (KeyError, TypeError, ValueError):
         raise LedgerError("The data set's ledger is damaged: a run in it has no schedule.") from None
 
