@@ -53,13 +53,8 @@ def number_coordinates(schema: Any) -> np.ndarray:
 
 def indicator_groups(schema: Any) -> list[np.ndarray]:
     """Coordinates of each categorical column and of each number's indicator: at most one of a group is 1."""
-    groups = []
-    for p in pieces_of(schema):
-        if p.kind == "categories":
-            groups.append(np.arange(p.start, p.start + p.width, dtype=np.int32))
-        elif p.kind == "gapped":
-            groups.append(np.array([p.start + 1], np.int32))
-    return groups
+    pieces = (p for p in pieces_of(schema) if p.kind != "numbers")
+    return [np.arange(p.start + (p.kind == "gapped"), p.start + p.width, dtype=np.int32) for p in pieces]
 
 
 @dataclass(frozen=True, eq=False)

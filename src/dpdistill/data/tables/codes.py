@@ -116,11 +116,9 @@ def _choices(
             raise DataError(f"Two categories or classes mean the number {text[:80]!r}: declare one of them.")
 
     def code(text: str) -> float:
-        found = index.get(text)
-        if found is None and text in missing:
+        if text in missing and text not in index:
             return absent()
-        found = by_key.get(number_key(text)) if found is None else found
-        found = other if found is None else found
+        found = index.get(text, by_key.get(number_key(text), other))
         if found is None:
             raise Fault(f"{text[:80]!r} {advice}")
         return found
