@@ -41,7 +41,8 @@ def available() -> tuple[str, ...]:
     Raises:
         DataError: scikit-learn is not installed.
     """
-    return tuple(_types())
+    types = _types()
+    return tuple(name for name in SETTINGS if name in types)
 
 
 def make_classifier(name: str, *, seed: int, rows: int, plain: bool = False) -> Any:
