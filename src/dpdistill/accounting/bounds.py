@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import dp_accounting
 import numpy as np
 from dp_accounting.rdp import RdpAccountant
-from scipy.special import ndtr
+from scipy.special import logsumexp, ndtr
 
 from dpdistill.accounting.gaussian import Adjacency, check_delta, root, sensitivity_factor
 from dpdistill.query import Event
@@ -118,10 +118,9 @@ def _one_sided(groups: tuple[Group, ...], delta: float, side: str, interval: flo
 
 
 def _interval(pairs) -> float:
-    spreads = []
-    for _, loss, edges, masses in pairs:
-        P, middle = masses(edges)[0], (loss[1:] + loss[:-1]) / 2
-        spreads.append(math.sqrt(np.average((middle - np.average(middle, weights=P)) ** 2, weights=P)))
+    middles = ((loss[1:] + loss[:-1]) / 2 for _, loss, _, _ in pairs)
+    weights = (masses(edges)[0] for _, _, edges, masses in pairs)
+    spreads = [math.sqrt(np.cov(middle, aweights=P, ddof=0)) for middle, P in zip(middles, weights, strict=True)]
     reach = max(loss[-1] - loss[0] for _, loss, _, _ in pairs)
     window = 20 * math.sqrt(sum(rounds * spread**2 for (rounds, *_), spread in zip(pairs, spreads, strict=True)))
     return max(min(2e-5, min(spreads) / 300), reach / _MAX_CELLS, window / (8 * _MAX_CELLS))
@@ -196,6 +195,5 @@ def _log_mgf(parts: list[tuple[int, int, np.ndarray]], order: float, interval: f
     total = 0.0
     for rounds, first, pmf in parts:
         exponent = order * interval * np.arange(first, first + pmf.size)
-        peak = float(exponent[pmf > 0].max())
-        total += rounds * (peak + math.log(float(pmf @ np.exp(np.minimum(exponent - peak, 0.0)))))
+        total += rounds * float(logsumexp(exponent, b=pmf))  # pyright: ignore[reportArgumentType]
     return total

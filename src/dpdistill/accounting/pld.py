@@ -104,11 +104,11 @@ def epsilon_pld(
         raise ValueError(f"Expected discretization={interval} > 0.")
     try:
         epsilon = float(_accountant(merged, adjacency, interval).get_epsilon(delta))
+        if math.isnan(epsilon):
+            raise ValueError("epsilon is not a number")
+        return epsilon
     except (ArithmeticError, ValueError, MemoryError) as error:
         raise ValueError(f"The privacy loss distribution of {merged} cannot be computed: raise the noise.") from error
-    if math.isnan(epsilon):
-        raise ValueError(f"The privacy loss distribution of {merged} cannot be computed: raise the noise.")
-    return epsilon
 
 
 def check_pld_delta(delta: float) -> None:

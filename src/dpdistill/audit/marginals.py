@@ -127,14 +127,9 @@ def compare_marginals(distilled: Distilled, records: Records) -> Comparison:
         ColumnComparison(column.name, bin_names(column), p, q)
         for column, p, q in zip(schema.columns, *counts, strict=True)
     )
-    return Comparison(
-        schema.classes,
-        real.rows,
-        synthetic.rows,
-        len(records) - int(real.rows.sum()),
-        columns,
-        _correlations(real.moments, synthetic.moments, schema),
-    )
+    left_out = len(records) - int(real.rows.sum())
+    correlations = _correlations(real.moments, synthetic.moments, schema)
+    return Comparison(schema.classes, real.rows, synthetic.rows, left_out, columns, correlations)
 
 
 def total_variation(p: np.ndarray, q: np.ndarray) -> float:

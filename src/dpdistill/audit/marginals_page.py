@@ -57,11 +57,7 @@ def to_json(comparison: Comparison, schema: TableSchema) -> dict[str, Any]:
     """The comparison as JSON has it; null where a distance is not defined."""
     c = comparison
     return {
-        "rows": {
-            "real": int(c.real_rows.sum()),
-            "synthetic": int(c.synthetic_rows.sum()),
-            "left_out": c.left_out,
-        },
+        "rows": {"real": int(c.real_rows.sum()), "synthetic": int(c.synthetic_rows.sum()), "left_out": c.left_out},
         "classes": [
             {"name": name, "real": int(n), "synthetic": int(m), "real_share": float(p), "synthetic_share": float(q)}
             for name, n, p, m, q in _class_rows(c)

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from dpdistill.data.atomic import write_atomically
+from dpdistill.data.atomic import write_atomically, writing
 from dpdistill.pages import environment
-from dpdistill.schema import DataError
 
 _PAGES = environment("dpdistill.audit")
 NOTICE = (
@@ -61,12 +60,10 @@ def write_audit(
     html = page.render(name=name, title=title, summary=summary, chapters=chapters)
     text = json.dumps({"notice": NOTICE, **results}, indent=1, allow_nan=False)
     contents = {f"{name}.json": text.encode("ascii"), f"{name}.html": html.encode("utf-8", "xmlcharrefreplace")}
-    try:
+    with writing(folder):
         if not folder.is_dir():
             folder.mkdir(mode=0o700, parents=True)
         folder.chmod(0o700)
         for file_name, content in contents.items():
             write_atomically(folder / file_name, lambda file, content=content: file.write(content))
-    except OSError as error:
-        raise DataError(f"{folder} cannot be written: {error.strerror or 'input/output error'}.") from None
     return folder / f"{name}.html"

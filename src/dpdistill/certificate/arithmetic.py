@@ -74,9 +74,8 @@ def _within(schedule: Schedule, found: str) -> Check:
 
 def _looser(schedule: Schedule) -> Check:
     rdp = epsilon_rdp(schedule.groups, schedule.budget.delta, schedule.budget.adjacency)
-    return Check(
-        "looser bound", None, f"Renyi accounting gives epsilon <= {rdp:.6g}; it is looser and decides nothing."
-    )
+    found = f"Renyi accounting gives epsilon <= {rdp:.6g}; it is looser and decides nothing."
+    return Check("looser bound", None, found)
 
 
 def _table(name: str, stated: dict, computed: Mapping[Any, float | None]) -> Check:

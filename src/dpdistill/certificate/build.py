@@ -198,16 +198,8 @@ def _finite(epsilon: float | None) -> float | None:
 
 def no_claim() -> dict:
     """The fields of a certificate that claims nothing: epsilon is infinite, in words."""
-    claim = {"epsilon": INFINITE, "delta": None}
-    return {
-        "claim": claim,
-        "relation": None,
-        "unit": None,
-        "groups": {},
-        "epsilons": {},
-        "schedule": None,
-        "events": None,
-    }
+    claim = {"claim": {"epsilon": INFINITE, "delta": None}, "groups": {}, "epsilons": {}}
+    return claim | dict.fromkeys(("relation", "unit", "schedule", "events"))
 
 
 def write_certificate(folder: str | Path, certificate: dict) -> Path:

@@ -22,23 +22,10 @@ CLOSING = (
 )
 _MAX_ROUNDS = 10_000_000
 _TYPES: dict[str, tuple[type, ...]] = {
-    "claim": (dict,),
-    "relation": (str, type(None)),
-    "unit": (str, type(None)),
-    "groups": (dict,),
-    "epsilons": (dict,),
-    "schedule": (dict, type(None)),
-    "events": (dict, type(None)),
-    "noise": (str,),
-    "slack": (str, type(None)),
-    "backend": (str,),
-    "self_test": (str,),
-    "recipe": (dict,),
-    "schema": (dict,),
-    "versions": (dict,),
-    "files": (dict,),
-    "date": (str,),
-    "scope": (str,),
+    **dict.fromkeys(("claim", "groups", "epsilons", "recipe", "schema", "versions", "files"), (dict,)),
+    **dict.fromkeys(("schedule", "events"), (dict, type(None))),
+    **dict.fromkeys(("noise", "backend", "self_test", "date", "scope"), (str,)),
+    **dict.fromkeys(("relation", "unit", "slack"), (str, type(None))),
 }
 
 

@@ -130,13 +130,13 @@ def unpack(path: Path, expected: int | None = None) -> np.ndarray:
 def list_files(folder: Path) -> list[str]:
     """Sorted names of what lies in a folder and is not a folder; hidden names are left out."""
     with reading(folder), os.scandir(folder) as entries:
-        return sorted(e.name for e in entries if not e.name.startswith(".") and not _is_dir(e))
+        return sorted(e.name for e in entries if not e.name.startswith(".") and not os.path.isdir(e))
 
 
 def list_folders(folder: Path) -> list[str]:
     """Sorted names of the folders in a folder; hidden names are left out."""
     with reading(folder), os.scandir(folder) as entries:
-        return sorted(e.name for e in entries if not e.name.startswith(".") and _is_dir(e))
+        return sorted(e.name for e in entries if not e.name.startswith(".") and os.path.isdir(e))
 
 
 def single_part(source: str, part: str) -> tuple[str, ...]:
@@ -147,10 +147,3 @@ def single_part(source: str, part: str) -> tuple[str, ...]:
 def plain_first(name: str) -> tuple[bool, str]:
     """Sort key of file names by which a plain file comes before the gzip file of the same name."""
     return name.lower().endswith(".gz"), name
-
-
-def _is_dir(entry: os.DirEntry) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:
-        return False

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,11 +55,8 @@ def looks_listed(name: str) -> bool:
 
 def list_files(folder: Path) -> list[str]:
     """Names of everything below a folder that is not a folder itself, sorted, with slashes; a link is a file."""
-    names = []
-    for at, folders, files in os.walk(folder):
-        links = [name for name in folders if os.path.islink(os.path.join(at, name))]
-        names += [Path(at, name).relative_to(folder).as_posix() for name in (*files, *links)]
-    return sorted(names)
+    found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    return sorted(path.relative_to(folder).as_posix() for path in found)
 
 
 def hash_files(folder: str | Path) -> dict[str, str]:

@@ -84,18 +84,16 @@ def _read(
         match form:
             case "digits":
                 return digits.load_digits(source)
-            case "idx":
-                return idx.load_folder(path, part) if path.is_dir() else _whole(idx.load_file(path), part)
-            case "cifar":
-                return cifar.load_folder(path, part) if path.is_dir() else _whole(cifar.load_file(path), part)
+            case "idx" | "cifar":
+                binary = idx if form == "idx" else cifar
+                if path.is_dir():
+                    return binary.load_folder(path, part)
+                raw = binary.load_file(path)
+                return replace(raw, notes=(*raw.notes, *files.single_part("file", part)))
             case "npz":
                 return npz.load_file(path, part)
             case _:
                 return folders.load_folder(path, part, names, side, channels, strict)
-
-
-def _whole(raw: Raw, part: str) -> Raw:
-    return replace(raw, notes=(*raw.notes, *files.single_part("file", part)))
 
 
 def recognise(source: str | os.PathLike) -> str:

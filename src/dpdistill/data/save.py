@@ -95,25 +95,21 @@ def write_distilled(folder: str | os.PathLike, distilled: Distilled) -> None:
     """
     path, schema, classes = Path(folder), distilled.schema, len(distilled.schema.classes)
     X, y = _checked(distilled.X, distilled.y, schema)
-    synthetic, training, classifier, generator = _arrays(X, y, schema), None, None, None
+    contents = {SYNTHETIC: _arrays(X, y, schema)}
     if distilled.targets is not None:
-        synthetic["targets"] = _checked_columns("targets", distilled.targets, len(X), classes)
+        contents[SYNTHETIC]["targets"] = _checked_columns("targets", distilled.targets, len(X), classes)
     if distilled.training is not None:
-        training = _arrays(*_checked(*distilled.training, schema), schema)
+        contents[TRAINING] = _arrays(*_checked(*distilled.training, schema), schema)
     if distilled.classifier is not None:
-        classifier = {"classifier": _checked_columns("classifier", distilled.classifier, None, classes)}
+        contents[CLASSIFIER] = {"classifier": _checked_columns("classifier", distilled.classifier, None, classes)}
     if distilled.generator is not None:
-        generator = distilled.generator.to_arrays()
-    contents = {SYNTHETIC: synthetic, TRAINING: training, CLASSIFIER: classifier, GENERATOR: generator}
+        contents[GENERATOR] = distilled.generator.to_arrays()
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
         _remove_pictures(path)
         for name, arrays in contents.items():
-            if arrays is None:
-                (path / name).unlink(missing_ok=True)
-            else:
-                npz.write_file(path / name, arrays)
-        for name in (CSV, PARQUET, SCHEMA, GRID):
+            npz.write_file(path / name, arrays)
+        for name in {TRAINING, CLASSIFIER, GENERATOR, CSV, PARQUET, SCHEMA, GRID} - contents.keys():
             (path / name).unlink(missing_ok=True)
         if isinstance(schema, TableSchema):
             _write_table(path, X, y, schema)
@@ -133,8 +129,7 @@ def _write_pictures(path: Path, X: np.ndarray, y: np.ndarray, classes: tuple[str
     grid = draw_grid(X, y, classes)
     write_atomically(path / GRID, lambda file: grid.save(file, "PNG"))
     for k, name in enumerate(folder_names(classes)):
-        rows = np.flatnonzero(y == k)
-        for i, row in enumerate(rows):
+        for i, row in enumerate(np.flatnonzero(y == k)):
             (path / IMAGES / name).mkdir(parents=True, exist_ok=True)
             picture = to_picture(X[row])
             write_atomically(path / IMAGES / name / f"{i:03d}.png", lambda file, p=picture: p.save(file, "PNG"))

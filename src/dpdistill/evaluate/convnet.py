@@ -14,6 +14,7 @@ from jax import Array
 
 from dpdistill.encode.augment import augment_each
 from dpdistill.encode.convnet import embed_convnet, embedding_dimension, init_convnet
+from dpdistill.evaluate.chunks import Chunks
 
 CACHED_IMAGES = 10
 """Images a gradient takes at a time on a CPU: their activations stay in its cache, which halves the time."""
@@ -136,9 +137,5 @@ def train_classifier(key: Array, X: np.ndarray, Y: np.ndarray, training: Trainin
 
 def accuracy(net: dict, X: np.ndarray, y: np.ndarray, chunk: int = 64) -> float:
     """Share of records whose largest logit is their class; X (n, h, w, c) in [-1, 1], y (n,)."""
-    hits = 0
-    for i in range(0, len(X), chunk):
-        rows = X[i : i + chunk]
-        padded = np.concatenate([rows, np.zeros((chunk - len(rows), *rows.shape[1:]), rows.dtype)])
-        hits += int((np.asarray(logits(net, padded)).argmax(1)[: len(rows)] == y[i : i + chunk]).sum())
-    return hits / len(X)
+    scores = [np.asarray(logits(net, part))[:rows] for part, rows in Chunks(X, chunk)]
+    return float((np.concatenate(scores).argmax(1) == y).mean())

@@ -92,6 +92,4 @@ def _some(classes: tuple[str, ...]) -> str:
 
 def scaled(test: Records) -> tuple[np.ndarray, np.ndarray]:
     """All test records with a known label, in [-1, 1]."""
-    known = np.flatnonzero(test.y >= 0)
-    parts = [(X[:valid], y[:valid]) for X, y, valid in test.chunks(known, 1024)]
-    return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts])
+    return test.take(np.flatnonzero(test.y >= 0))

@@ -78,9 +78,7 @@ class TableScores:
         """Mean over the classifiers."""
         values = np.mean([score.values for score in self.classifiers], 0)
         accuracy = np.mean([score.accuracy for score in self.classifiers], 0)
-        return ClassifierScore(
-            f"mean of {len(self.classifiers)}", tuple(map(float, values)), tuple(map(float, accuracy))
-        )
+        return ClassifierScore(f"mean of {len(self.classifiers)}", tuple(values.tolist()), tuple(accuracy.tolist()))
 
     @property
     def best(self) -> ClassifierScore:
@@ -268,12 +266,8 @@ def _score_one(
     from sklearn.metrics import f1_score
 
     found = answers(model, X, y, X_t, classes)
-    if found is None:
-        predicted = np.full(len(X_t), np.bincount(y).argmax())
-        scores = np.eye(classes)[predicted]
-    else:
-        scores, predicted = found
-    if mode == "paper":
+    scores, predicted = found or (None, np.full(len(X_t), np.bincount(y).argmax()))
+    if scores is None or mode == "paper":
         scores = np.eye(classes)[predicted]
     if classes == 2:
         values = (_roc(y_t == 1, scores[:, 1]), _prc(y_t == 1, scores[:, 1]))

@@ -97,7 +97,6 @@ class EmpiricalNTK(Kernel):
 def _contract(G: Params, H: Params) -> Array:
     """Gram matrix (n, m) of two blocks of gradients, layer by layer."""
     layers = zip(jax.tree.leaves(G), jax.tree.leaves(H), strict=True)
-    grams = [
-        jnp.matmul(g.reshape(len(g), -1), h.reshape(len(h), -1).T, precision=lax.Precision.HIGHEST) for g, h in layers
-    ]
+    flat = ((g.reshape(len(g), -1), h.reshape(len(h), -1)) for g, h in layers)
+    grams = [jnp.inner(g, h, precision=lax.Precision.HIGHEST) for g, h in flat]
     return jnp.stack(grams).sum(0)

@@ -52,7 +52,8 @@ class FCNTK(Kernel):
         """Theta (n, m) of records X (n, ...) and Z (m, ...)."""
         X, Z = X.reshape(len(X), -1), Z.reshape(len(Z), -1)
         d = X.shape[1]
-        return self.of_products(X @ Z.T / d, _squares(X)[:, None] / d, _squares(Z)[None, :] / d)
+        xx, zz = (jnp.sum(jnp.square(A), 1) / d for A in (X, Z))
+        return self.of_products(X @ Z.T / d, xx[:, None], zz[None, :])
 
     def of_products(self, xz: Array, xx: Array, zz: Array) -> Array:
         """Theta from inner products divided by the dimension: <x, z> / d, <x, x> / d, <z, z> / d, elementwise."""
@@ -68,7 +69,3 @@ class FCNTK(Kernel):
             q_x, q_z = w * q_x / 2 + b, w * q_z / 2 + b
             theta = w * theta * kappa_0 / 2 + q
         return theta
-
-
-def _squares(X: Array) -> Array:
-    return jnp.sum(jnp.square(X), 1)

@@ -18,7 +18,7 @@ from dpdistill.accounting.pld import compose
 from dpdistill.accounting.schedule import Budget, Schedule, calibrate
 from dpdistill.ledger.database import LedgerError, check_format, connect, create_tables, is_new, transaction
 from dpdistill.ledger.folder import KEY_BYTES
-from dpdistill.query import Event, Stage
+from dpdistill.query import Stage
 
 Nonces = tuple[str, str]
 """What a run's ledger has for the round before its last, and for the last."""
@@ -290,7 +290,7 @@ def _left(runs: tuple[LedgerRun, ...], delta: float | None, adjacency: Any, cap:
     groups, low, high = _groups(runs), 0.0, cap
     while high - low > 1e-4 * cap:
         middle = (low + high) / 2
-        (noise_multiplier,) = calibrate((Stage(1),), Budget(middle, delta, adjacency)).noise_multipliers
-        fits = compose([*groups, (1, Event(noise_multiplier))], delta, adjacency) <= cap
+        one_more = calibrate((Stage(1),), Budget(middle, delta, adjacency)).groups
+        fits = compose([*groups, *one_more], delta, adjacency) <= cap
         low, high = (middle, high) if fits else (low, middle)
     return low

@@ -100,6 +100,7 @@ class DOS(Method):
             "signals": np.zeros((self.networks, classes, 1 + d), np.float32),
         }
 
+    @partial(jax.jit, static_argnums=0)
     def _params(self, key: Array, t: Array | int, pilot: Array) -> Any:
         """Params of network t: without a pilot the centre is the origin."""
         params = network(key, t, pilot.shape[2:], self.width, self.strategies)
@@ -129,13 +130,10 @@ class DOS(Method):
         targets = state["signals"][:, :, 1:] / (self.sampling_prob * counts[:, None])
         descent = Descent(self.learning_rate, self.steps, self.average)
         moved = descent.start(self._start(state, schema))
-        order = np.random.default_rng(self.image_seed)
-        turns = order.permutation(self.networks)
-        for step in range(self.steps):
-            if step and step % self.networks == 0:
-                turns = order.permutation(self.networks)
-            t = turns[step % self.networks]
-            gradient = _gradient_of(self, moved.X, _params(self, state["key"], t, state["pilot"]), targets[t])
+        order, passes = np.random.default_rng(self.image_seed), -(-self.steps // self.networks)
+        turns = np.concatenate([order.permutation(self.networks) for _ in range(passes)])
+        for step, t in enumerate(turns[: self.steps]):
+            gradient = _gradient_of(self, moved.X, self._params(state["key"], t, state["pilot"]), targets[t])
             moved = descent.step(moved, gradient, step)
             if step % 10 == 9 or step + 1 == self.steps:
                 progress("matching", step + 1, self.steps)
@@ -152,11 +150,6 @@ class DOS(Method):
         if not self._pilots:
             return noise
         return jnp.clip(jnp.repeat(state["pilot"][0], self.per_class, axis=0) + self.start_noise * noise, -1.0, 1.0)
-
-
-@partial(jax.jit, static_argnums=0)
-def _params(method: DOS, key: Array, t: Array, pilot: Array) -> Any:
-    return method._params(key, t, pilot)
 
 
 def _gradient_of(method: DOS, images: Array, params: Any, target: np.ndarray) -> Array:

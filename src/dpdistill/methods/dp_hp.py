@@ -13,8 +13,8 @@ from jax import Array
 
 from dpdistill.method import Distilled, Progress, finish_field, no_progress, release_field
 from dpdistill.methods.generator import indicator_groups, number_coordinates
-from dpdistill.methods.matching import counts_of, put
-from dpdistill.methods.training import GeneratorMethod, MeanEmbedding, distance, feasible
+from dpdistill.methods.matching import put
+from dpdistill.methods.training import GeneratorMethod, Match, MeanEmbedding, distance, feasible
 from dpdistill.query import Query, Release, Stage
 
 MOST_PRODUCTS = 1 << 16
@@ -59,9 +59,6 @@ class SumQuery(MeanEmbedding):
     order: int
     rho: float
     count_coordinate: float
-    by_class: bool = True
-    encoder: None = None
-    clip_norm: float = 1.0
 
     def features(self, params: Any, X: Array) -> Array:
         """phi(X), (..., L), of flat records (..., d)."""
@@ -98,20 +95,19 @@ class ProductQuery:
 
 
 @dataclass(frozen=True)
-class _Match:
+class _Match(Match):
     """|| mean embedding of generated records - released one ||^2 a class, of the columns and of one product a step."""
 
-    columns: SumQuery
     product: ProductQuery
     rounds: int
     weight: float
 
     def __call__(self, params: Any, X: Array, step: Array) -> Array:
-        loss = distance(self.columns.features(params["layout"], X), params["sums"])
+        loss = super().__call__(params, X, step)
         if not self.rounds:
             return loss
         t = step % self.rounds
-        factors = {**params["layout"], "factors": params["factors"][t]}
+        factors = {**params["query"], "factors": params["factors"][t]}
         return loss + self.weight * distance(self.product.features(factors, X), params["products"][t])
 
 
@@ -136,7 +132,6 @@ class DPHP(GeneratorMethod):
     product_dims: int = release_field(2, "columns of a product kernel", at_least=1)
     product_rounds: int = release_field(20, "product kernels, each with columns of its own; 0: none", at_least=0)
     product_share: float = release_field(0.8, "share of the budget for product kernels", at_least=1e-3, below=1)
-    count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", at_least=1e-3, below=1)
     product_weight: float = finish_field(0.2, "weight of a product kernel beside the sum kernel", above=0)
     steps: int = finish_field(1000, "steps of Adam, one product kernel each", at_least=1)
     learning_rate: float = finish_field(0.003, "of Adam, decayed by a cosine", above=0)
@@ -164,25 +159,22 @@ class DPHP(GeneratorMethod):
     def init(self, key: Array, schema: Any) -> Any:
         numbers, groups = number_coordinates(schema), indicator_groups(schema)
         classes, each = len(schema.classes), self.order + 1
-        starts = np.cumsum([len(numbers) * each, *map(len, groups)])
-        L, width = int(starts[-1]), max([each if len(numbers) else 1, *map(len, groups)])
-        columns = [np.arange(i * each, (i + 1) * each) for i in range(len(numbers))]
-        columns += [np.arange(start, start + len(g)) for start, g in zip(starts, groups, strict=False)]
-        dims = min(self.product_dims, len(columns))
+        sizes = np.array([each] * len(numbers) + [len(group) for group in groups])
+        starts, L, width = np.cumsum(sizes) - sizes, int(sizes.sum()), int(sizes.max())
+        dims = min(self.product_dims, len(sizes))
         if self.product_rounds and width**dims > MOST_PRODUCTS:
             raise ValueError(f"Expected at most {MOST_PRODUCTS} products of {dims} columns; got {width}^{dims}.")
-        padded = np.full((len(columns), width), L, np.int32)
-        for row, at in zip(padded, columns, strict=True):
-            row[: len(at)] = at
+        places = np.arange(width)
+        padded = np.where(places < sizes[:, None], starts[:, None] + places, L)
         keys = [jax.random.fold_in(key, t) for t in range(self.product_rounds)]
-        drawn = [np.asarray(jax.random.choice(k, len(columns), (dims,), replace=False)) for k in keys]
+        drawn = [np.asarray(jax.random.choice(k, len(sizes), (dims,), replace=False)) for k in keys]
         return {
             "key": np.asarray(jax.random.key_data(key)),
             "round": np.zeros((), np.int64),
             "layout": {
                 "numbers": numbers,
                 "categories": np.concatenate([np.zeros(0, np.int32), *groups]),
-                "columns": np.float32(len(columns)),
+                "columns": np.float32(len(sizes)),
             },
             "factors": np.array([padded[d] for d in drawn], np.int32).reshape(-1, dims, width),
             "sums": np.zeros((classes, 1 + L), np.float32),
@@ -202,15 +194,11 @@ class DPHP(GeneratorMethod):
         return {**state, "products": put(state["products"], release.round - 1, release)}
 
     def finish(self, state: Any, schema: Any, progress: Progress = no_progress) -> Distilled:
-        query, sums = self.sum_query(), state["sums"]
-        counts = counts_of(sums[None, :, 0], query, 1.0, self.count_floor)
-        params = {
-            "layout": state["layout"],
-            "factors": state["factors"],
-            "sums": feasible(sums[:, 1:] / (query.bound * counts[:, None])),
-            "products": feasible(state["products"] / counts[:, None]),
-        }
+        query = self.sum_query()
+        counts, targets = self.targets(query, state["sums"])
+        params = {"query": state["layout"], "targets": targets, "factors": state["factors"]}
+        params["products"] = feasible(state["products"] / counts[:, None])
         match = _Match(query, self.product_query(), self.product_rounds, self.product_weight)
         # The product kernels' columns were drawn with numbers below product_rounds folded into the key.
-        key = jax.random.fold_in(jnp.asarray(state["key"]), self.product_rounds)
+        key = jax.random.fold_in(state["key"], self.product_rounds)
         return self.train(match, params, counts, key, schema, progress)

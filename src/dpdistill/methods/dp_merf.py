@@ -13,8 +13,7 @@ from jax import Array
 
 from dpdistill.method import Distilled, Progress, no_progress, release_field
 from dpdistill.methods.generator import indicator_groups, number_coordinates
-from dpdistill.methods.matching import counts_of
-from dpdistill.methods.training import GeneratorMethod, MeanEmbedding, distance, feasible
+from dpdistill.methods.training import GeneratorMethod, Match, MeanEmbedding
 from dpdistill.query import Release, Stage
 
 
@@ -49,24 +48,11 @@ class FourierQuery(MeanEmbedding):
 
     count_coordinate: float
     category_share: float
-    by_class: bool = True
-    encoder: None = None
-    clip_norm: float = 1.0
 
     def features(self, params: Any, X: Array) -> Array:
         """phi(X), (..., D), of flat records (..., d)."""
         categories = X[..., params["categories"]] * params["scale"]
         return mixed([fourier(params["frequencies"], X), categories], (1.0 - self.category_share, self.category_share))
-
-
-@dataclass(frozen=True)
-class _Match:
-    """|| mean embedding of generated records - released one ||^2, a class."""
-
-    query: FourierQuery
-
-    def __call__(self, params: Any, X: Array, step: Array) -> Array:
-        return distance(self.query.features(params["query"], X), params["targets"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +75,6 @@ class DPMERF(GeneratorMethod):
     length_scale: float = release_field(0.5, "of the Gaussian kernel, times the root of the number of columns", above=0)
     joint: bool = release_field(True, "frequencies see categories as well as numbers")
     category_share: float = release_field(0.5, "share of the squared norm for single categories", at_least=0, below=1)
-    count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", at_least=1e-3, below=1)
 
     name = "dp-merf"
     title = "DP-MERF: mean embeddings with random features"
@@ -111,9 +96,8 @@ class DPMERF(GeneratorMethod):
         columns = len(numbers) + (len(groups) if self.joint else 0)
         k = self.frequencies if seen.any() else 0
         scale = self.length_scale * math.sqrt(max(1, columns))
-        frequencies = np.asarray(jax.random.normal(key, (k, d)), np.float32) / np.float32(scale) * seen
         params = {
-            "frequencies": frequencies.astype(np.float32),
+            "frequencies": np.asarray(jax.random.normal(key, (k, d)), np.float32) / np.float32(scale) * seen,
             "categories": np.concatenate([np.zeros(0, np.int32), *groups]),
             "scale": np.float32(1.0 / math.sqrt(max(1, len(groups)))),
         }
@@ -128,8 +112,7 @@ class DPMERF(GeneratorMethod):
         return {**state, "sums": release.value.astype(np.float32)}
 
     def finish(self, state: Any, schema: Any, progress: Progress = no_progress) -> Distilled:
-        query, sums = self.query(), state["sums"]
-        counts = counts_of(sums[None, :, 0], query, 1.0, self.count_floor)
-        targets = feasible(sums[:, 1:] / (query.bound * counts[:, None]))
-        params, key = {"query": state["params"], "targets": targets}, jnp.asarray(state["key"])
-        return self.train(_Match(query), params, counts, key, schema, progress)
+        query = self.query()
+        counts, targets = self.targets(query, state["sums"])
+        params = {"query": state["params"], "targets": targets}
+        return self.train(Match(query), params, counts, state["key"], schema, progress)

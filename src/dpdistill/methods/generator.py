@@ -53,13 +53,8 @@ def number_coordinates(schema: Any) -> np.ndarray:
 
 def indicator_groups(schema: Any) -> list[np.ndarray]:
     """Coordinates of each categorical column and of each number's indicator: at most one of a group is 1."""
-    groups = []
-    for p in pieces_of(schema):
-        if p.kind == "categories":
-            groups.append(np.arange(p.start, p.start + p.width, dtype=np.int32))
-        elif p.kind == "gapped":
-            groups.append(np.array([p.start + 1], np.int32))
-    return groups
+    pieces = (p for p in pieces_of(schema) if p.kind != "numbers")
+    return [np.arange(p.start + (p.kind == "gapped"), p.start + p.width, dtype=np.int32) for p in pieces]
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,16 +169,13 @@ def heads(pieces: tuple[Piece, ...], outputs: Array, key: Array) -> tuple[Array,
         draw_key = jax.random.fold_in(key, i)
         if p.kind == "categories":
             soft.append(jax.nn.softmax(part, 1))
-            slots = jax.random.categorical(draw_key, part, axis=1)
-            drawn.append(jax.nn.one_hot(slots, p.width))
-            continue
-        values = jnp.tanh(part[:, :1] if p.kind == "gapped" else part)
-        if p.kind == "gapped":  # the number of a missing value is encoded as 0
-            gap = jax.nn.sigmoid(part[:, 1:])
+            drawn.append(jax.nn.one_hot(jax.random.categorical(draw_key, part, axis=1), p.width))
+        elif p.kind == "gapped":  # the number of a missing value is encoded as 0
+            value, gap = jnp.tanh(part[:, :1]), jax.nn.sigmoid(part[:, 1:])
             missing = (jax.random.uniform(draw_key, gap.shape) < gap).astype(part.dtype)
-            drawn += [values * (1.0 - missing), missing]
-            soft += [values * (1.0 - gap), gap]
+            drawn += [value * (1.0 - missing), missing]
+            soft += [value * (1.0 - gap), gap]
         else:
-            drawn.append(values)
-            soft.append(values)
+            drawn.append(jnp.tanh(part))
+            soft.append(jnp.tanh(part))
     return jnp.concatenate(drawn, 1), jnp.concatenate(soft, 1)

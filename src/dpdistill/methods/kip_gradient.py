@@ -129,11 +129,8 @@ class FeatureGradient:
         k = Phi @ phi
         r = params["weights"][y] * (alpha.T @ k - target_of(y, alpha.shape[1], Phi.dtype))
         a, beta = alpha @ r, inverse @ k
-        S = (
-            jnp.outer(beta, a)
-            + jnp.outer(a, beta)
-            + 2 * self.ridge / m * jnp.dot(beta, a) * jnp.eye(m, dtype=Phi.dtype)
-        )
+        M = jnp.outer(beta, a)
+        S = M + M.T + 2 * self.ridge / m * jnp.trace(M) * jnp.eye(m, dtype=Phi.dtype)
         return ((jnp.outer(a, phi) - S @ Phi) / alpha.shape[1]).ravel()
 
     def prepare(self, params: Any) -> Any:

@@ -26,10 +26,12 @@ def clip(v: Array, bound: float) -> Array:
 
 
 class Counting:
-    """A constant coordinate a beside the features: what comes back in it counts records."""
+    """A constant coordinate a beside the features of a record: what comes back in it counts the records of a class."""
 
     clip_norm: Any
     count_coordinate: Any
+    by_class = True
+    encoder = None
 
     @property
     def count(self) -> float:
@@ -40,6 +42,10 @@ class Counting:
     def bound(self) -> float:
         """sqrt(C^2 - a^2), what is left of the clip norm for the features."""
         return self.clip_norm * math.sqrt(1.0 - self.count_coordinate**2)
+
+    def beside_count(self, v: Array) -> Array:
+        """(a, v)."""
+        return jnp.concatenate([jnp.full((1,), self.count), v])
 
 
 @dataclass(frozen=True)
@@ -52,15 +58,13 @@ class PixelQuery(Counting):
 
     dimension: int
     count_coordinate: float
-    by_class: bool = True
-    encoder: None = None
 
     @property
     def clip_norm(self) -> float:
         return math.sqrt(self.dimension / (1.0 - self.count_coordinate**2))
 
     def contribution(self, params: Any, x: Array, y: Array) -> Array:
-        return jnp.concatenate([jnp.full((1,), self.count), x.ravel()])
+        return self.beside_count(x.ravel())
 
 
 @dataclass(frozen=True)
@@ -78,8 +82,6 @@ class EmbeddingQuery(Counting):
 
     clip_norm: float
     count_coordinate: float
-    by_class: bool = True
-    encoder: None = None
 
     @property
     def scale(self) -> float:
@@ -87,8 +89,7 @@ class EmbeddingQuery(Counting):
         return self.bound**2
 
     def contribution(self, params: Any, x: Array, y: Array) -> Array:
-        v = clip(features(params, x[None])[0], self.bound)
-        return jnp.concatenate([jnp.full((1,), self.count), v])
+        return self.beside_count(clip(features(params, x[None])[0], self.bound))
 
 
 @dataclass(frozen=True)

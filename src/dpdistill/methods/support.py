@@ -53,14 +53,8 @@ def pull_back(encoder: Any, X: Array | np.ndarray, gradient: np.ndarray) -> np.n
     return np.concatenate([np.asarray(_pull_back(encoder, X[p], gradient[p].astype(np.float32))) for p in parts])
 
 
-@partial(jax.jit, static_argnums=0)
-def _encode(encoder: Any, X: Array) -> Array:
-    return encoder(X)
-
-
-@partial(jax.jit, static_argnums=0)
-def _pull_back(encoder: Any, X: Array, gradient: Array) -> Array:
-    return jax.vjp(encoder, X)[1](gradient)[0]
+_encode = jax.jit(lambda encoder, X: encoder(X), static_argnums=0)
+_pull_back = jax.jit(lambda encoder, X, gradient: jax.vjp(encoder, X)[1](gradient)[0], static_argnums=0)
 
 
 def dual(K_ss: np.ndarray, y: np.ndarray, classes: int, ridge: float) -> tuple[np.ndarray, np.ndarray]:
@@ -70,28 +64,20 @@ def dual(K_ss: np.ndarray, y: np.ndarray, classes: int, ridge: float) -> tuple[n
         ValueError: A is not positive definite.
     """
     with jax.enable_x64(True), _blas().limit(limits=1, user_api="blas"):
-        alpha, inverse = (
-            np.asarray(a) for a in _dual(np.asarray(K_ss, np.float64), one_hot(y, classes, np.float64), ridge)
-        )
+        found = _dual(np.asarray(K_ss, np.float64), one_hot(y, classes, np.float64), ridge)
+        alpha, inverse = map(np.asarray, found)
     check_definite(inverse, ridge)
     return alpha, inverse
 
 
-@lru_cache(maxsize=1)
-def _blas() -> ThreadpoolController:
-    """The library behind a Cholesky factor: its threads would keep a core busy for 20 ms after each call."""
-    return ThreadpoolController()
+_blas = lru_cache(ThreadpoolController)
+"""The library behind a Cholesky factor: its threads would keep a core busy for 20 ms after each call."""
 
 
 @jax.jit
 def _dual(K_ss: Array, Y_s: Array, ridge: float) -> tuple[Array, Array]:
     inverse = solve(K_ss, jnp.eye(len(K_ss)), ridge)
     return inverse @ Y_s, inverse
-
-
-@jax.jit
-def _gram(Phi: Array) -> Array:
-    return Phi @ Phi.T
 
 
 def feature_params(
@@ -106,7 +92,7 @@ def feature_params(
     if 2 * len(Phi) + Phi.shape[1] > MOST_TERMS:
         raise ValueError(f"Expected 2 * {len(Phi)} support records + features <= {MOST_TERMS}; got {Phi.shape[1]}.")
     with jax.enable_x64(True):
-        K_ss = np.asarray(_gram(Phi))
+        K_ss = np.asarray(jnp.inner(Phi, Phi))
     alpha, inverse = dual(K_ss, y, classes, ridge)
     return {"Phi_s": Phi, "alpha": alpha, "inverse": inverse, "weights": _weights(weights, classes)}
 

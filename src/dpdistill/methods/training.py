@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.method import Distilled, Method, Progress, finish_field
+from dpdistill.method import Distilled, Method, Progress, finish_field, release_field
 from dpdistill.methods.descent import Descent, Moved
 from dpdistill.methods.generator import Generator, heads, init_weights, outputs_of, pieces_of
-from dpdistill.methods.matching import Counting
+from dpdistill.methods.matching import Counting, counts_of
 from dpdistill.schema import Schema, TableSchema
 
 SLICE = 50
@@ -25,14 +25,26 @@ SLICE = 50
 
 
 class MeanEmbedding(Counting, ABC):
-    """u = (a, sqrt(C^2 - a^2) phi(x)) of one record, ||phi(x)|| <= 1."""
+    """u = (a, sqrt(1 - a^2) phi(x)) of one record, ||phi(x)|| <= 1."""
+
+    clip_norm = 1.0
 
     @abstractmethod
     def features(self, params: Any, X: Array) -> Array:
         """phi(X), (..., D), of flat records (..., d)."""
 
     def contribution(self, params: Any, x: Array, y: Array) -> Array:
-        return jnp.concatenate([jnp.full((1,), self.count), self.bound * self.features(params, x.ravel())])
+        return self.beside_count(self.bound * self.features(params, x.ravel()))
+
+
+@dataclass(frozen=True)
+class Match:
+    """|| mean embedding of generated records - released one ||^2, a class."""
+
+    query: MeanEmbedding
+
+    def __call__(self, params: Any, X: Array, step: Array) -> Array:
+        return distance(self.query.features(params["query"], X), params["targets"])
 
 
 @dataclass(frozen=True)
@@ -109,8 +121,9 @@ def feasible(embeddings: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratorMethod(Method):
-    """A method whose `finish` trains a generator and stores a sample of it."""
+    """A method that releases mean embeddings, and whose `finish` trains a generator and stores a sample of it."""
 
+    count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", at_least=1e-3, below=1)
     count_floor: float = finish_field(1.0, "least number of records a class is taken to have", above=0)
     samples: int = finish_field(10_000, "synthetic records to store", at_least=1)
     hidden: int = finish_field(256, "width of the generator's hidden layers", at_least=1)
@@ -125,9 +138,12 @@ class GeneratorMethod(Method):
     origin = "package default, selected on a held-out part of Adult's training set"
     schemas = (Schema, TableSchema)
 
-    def train(
-        self, loss: Any, params: Any, counts: np.ndarray, key: Array, schema: Any, progress: Progress
-    ) -> Distilled:
+    def targets(self, query: MeanEmbedding, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Released records a class, (classes,), and mean embeddings, (classes, D), of a query's released sums."""
+        counts = counts_of(sums[None, :, 0], query, 1.0, self.count_floor)
+        return counts, feasible(sums[:, 1:] / (query.bound * counts[:, None]))
+
+    def train(self, loss: Any, params: Any, counts: np.ndarray, key: Any, schema: Any, progress: Progress) -> Distilled:
         """min over weights of  sum_c share_c loss_c,  with fresh codes at every step; then a sample is stored.
 
         Classes count by their released shares: the noise of a class's mean embedding grows as its share falls.

@@ -56,10 +56,8 @@ def shown_images(folder: Folder, schema: Schema) -> dict[str, Any]:
     """At most MAX_IMAGES images as (class, count, PNG data URIs) per class, and how large they are drawn."""
     limit = max(1, MAX_IMAGES // len(schema.classes))
     height, width = schema.shape[:2]
-    rows = []
-    for k, name in enumerate(schema.classes):
-        X = folder.X[folder.y == k]
-        rows.append((name, len(X), [png_uri(pixels) for pixels in to_pixels(X[:limit], schema)]))
+    of_class = ((name, folder.X[folder.y == k]) for k, name in enumerate(schema.classes))
+    rows = [(name, len(X), [png_uri(pixels) for pixels in to_pixels(X[:limit], schema)]) for name, X in of_class]
     return {
         "rows": rows,
         "limit": limit,

@@ -49,10 +49,8 @@ def check_ledger(
         raise LedgerError(f"Expected --ledger in a folder that can be written to; {folder} cannot.")
     dataset, schedule = DatasetLedger(ledger, cap), calibrate(method.plan(), budget)
     resumed = None if run_dir is None else _resumed(Path(run_dir), recipe_of(method, seed), schedule, overwrite)
-    if resumed is None:
-        dataset.check(schedule)
-    else:
-        dataset.check(schedule, resumed.run_id, resumed.nonces)
+    run_id, nonces = ("", ("", "")) if resumed is None else (resumed.run_id, resumed.nonces)
+    dataset.check(schedule, run_id, nonces)
 
 
 def open_ledger(

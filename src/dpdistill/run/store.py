@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dpdistill.ledger.database import sync_folder
 from dpdistill.ledger.run import RunLedger
 from dpdistill.run.blobs import pack, unpack
 
@@ -45,16 +46,13 @@ class Store:
 
     def save(self, t: int, state: Any, last: bool = False) -> None:
         """Keep the state before round t, at most every 15 seconds and after the last round."""
-        if self._path is None:
-            if self._ledger is not None:
-                self._ledger.drop_values(t)  # in memory: nothing can be resumed, and releases may be large
-            return
-        if not last and time.monotonic() - self._saved_at < EVERY:
-            return
-        write_synced(self._path, pack((np.asarray(t, np.int64), state)))
-        if self._ledger is not None:
+        if self._path is not None:
+            if not last and time.monotonic() - self._saved_at < EVERY:
+                return
+            write_synced(self._path, pack((np.asarray(t, np.int64), state)))
+            self._saved_at = time.monotonic()
+        if self._ledger is not None:  # in memory, too: nothing can be resumed there, and releases may be large
             self._ledger.drop_values(t)
-        self._saved_at = time.monotonic()
 
 
 def write_synced(path: Path, content: bytes) -> None:
@@ -65,8 +63,4 @@ def write_synced(path: Path, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(aside, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)

@@ -77,12 +77,8 @@ def _listing(root: Path) -> tuple[list[str], list[Path], list[str]]:
     for name in names:
         if not name.isprintable():
             raise DataError(f"{show(root)} has a class folder with a name that cannot be printed: {show(name)}.")
-    files, labels = [], []
-    for name in names:
-        for file in _image_names(root / name):
-            files.append(root / name / file)
-            labels.append(name)
-    return names, files, labels
+    files = [root / name / file for name in names for file in _image_names(root / name)]
+    return names, files, [file.parent.name for file in files]
 
 
 def _decode_all(files: list[Path], side: int | None, channels: int, strict: bool) -> tuple[np.ndarray, set[int]]:

@@ -37,8 +37,7 @@ def load_folder(folder: Path, part: str) -> Raw:
     Raises:
         DataError: a missing, ambiguous, truncated or foreign file, or different numbers of images and labels.
     """
-    images = _one(folder, find(list_files(folder), part, "images"), f"{part} images")
-    return load_file(images)
+    return load_file(_one(folder, find(list_files(folder), part, "images"), f"{part} images"))
 
 
 def load_file(path: Path) -> Raw:

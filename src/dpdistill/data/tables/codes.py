@@ -16,6 +16,7 @@ from dpdistill.data.tables.schema_file import NUMBER
 from dpdistill.schema import Column, DataError, TableSchema
 
 _COMPUTE: Any = pyarrow.compute  # which makes its functions when it is imported
+_NUMBERS = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean, pa.types.is_decimal)
 _LARGEST = float(np.finfo(np.float32).max)
 _PLAIN = re.compile(r"-?(0|[1-9]\d{0,24})(\.\d{0,24})?([eE][+-]?\d{1,2})?", re.ASCII)
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?", re.ASCII)
@@ -115,11 +116,9 @@ def _choices(
             raise DataError(f"Two categories or classes mean the number {text[:80]!r}: declare one of them.")
 
     def code(text: str) -> float:
-        found = index.get(text)
-        if found is None and text in missing:
+        if text in missing and text not in index:
             return absent()
-        found = by_key.get(number_key(text)) if found is None else found
-        found = other if found is None else found
+        found = index.get(text, by_key.get(number_key(text), other))
         if found is None:
             raise Fault(f"{text[:80]!r} {advice}")
         return found
@@ -145,12 +144,7 @@ def cleaned(values: pa.Array, missing: frozenset[str]) -> pa.Array:
     if pa.types.is_floating(kind):
         values = values.cast(pa.float32()) if pa.types.is_float16(kind) else values
         values = _without(values, _COMPUTE.is_nan(values))
-    if (
-        pa.types.is_floating(kind)
-        or pa.types.is_integer(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_decimal(kind)
-    ):
+    if any(is_number(kind) for is_number in _NUMBERS):
         numbers = [float(text) for text in missing if NUMBER.fullmatch(text)]
         return _without(values, _COMPUTE.is_in(values.cast(pa.float64(), safe=False), pa.array(numbers, pa.float64())))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind) or kind == pa.string_view():

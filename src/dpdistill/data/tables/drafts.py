@@ -29,9 +29,7 @@ _IDENTIFIER = re.compile(r"(^|[_\W])(id|uuid|guid|identifier|index)$|[a-z]ID$", 
 
 
 def draft_schema(
-    source: Any,
-    label: str | None = None,
-    form: CsvFormat = CsvFormat(),
+    source: Any, label: str | None = None, form: CsvFormat = CsvFormat()
 ) -> tuple[TableFile, dict[str, str]]:
     """A draft of the schema for its owner to correct: every fact of it is a guess from the records, and not private.
 
@@ -112,23 +110,22 @@ class _Look:
         encoded = values.drop_null().dictionary_encode()
         texts = encoded.dictionary.cast(pa.large_string()).to_pylist()
         counts = np.bincount(encoded.indices.to_numpy(), minlength=len(texts))
-        marks = {text for text in texts if text in _MARKS}
+        marks = set(texts).intersection(_MARKS)
         self.marks |= marks
         self.gaps |= values.null_count > 0 or bool(marks)
-        kept = [(text, int(count)) for text, count in zip(texts, counts, strict=True) if text not in marks]
-        if not kept:
+        counts = counts[[text not in marks for text in texts]]
+        texts = [text for text in texts if text not in marks]
+        if not texts:
             return
-        self.known += sum(count for _, count in kept)
-        self.distinct &= all(count == 1 for _, count in kept) and not any(text in self.texts for text, _ in kept)
+        self.known += int(counts.sum())
+        self.distinct &= bool((counts == 1).all()) and self.texts.isdisjoint(texts)
         if len(self.texts) <= _MAX_CATEGORIES:
-            self.texts |= {text for text, _ in kept}
-        self.dates &= all(DATE.fullmatch(text) for text, _ in kept)
-        numbers = [
-            float(text) if NUMBER.fullmatch(text) else math.nan for text in map(number_key, (t for t, _ in kept))
-        ]
+            self.texts.update(texts)
+        self.dates &= all(DATE.fullmatch(text) for text in texts)
+        numbers = [float(text) if NUMBER.fullmatch(text) else math.nan for text in map(number_key, texts)]
         self.numbers &= bool(np.isfinite(numbers).all())
         if self.numbers:
-            x = np.repeat(numbers, [count for _, count in kept])
+            x = np.repeat(numbers, counts)
             self.low, self.high = min(self.low, float(x.min())), max(self.high, float(x.max()))
             self.whole &= bool((x == np.rint(x)).all())
             self.sample.append(np.sort(x)[:: max(1, len(x) // _SAMPLE)])
@@ -244,15 +241,11 @@ class _Count:
         return list(faults)
 
     def lines(self, rows: int) -> list[str]:
-        name, found = f"column {self.column.name!r}", []
-        if self.clamped:
-            found.append(f"{name}: {self.clamped} values outside its bounds are clamped")
-        if self.other:
-            found.append(f"{name}: {self.other} unknown values become {self.column.other!r}")
-        if self.missing:
-            found.append(f"{name}: {self.missing} of {rows} values are missing")
-        if self.bad:
-            found.append(f"{name}: {self.bad} values cannot be used, the first in {self.first}")
-        if self.low >= self.high:
-            found.append(f"{name} never varies")
-        return found
+        found = {
+            f": {self.clamped} values outside its bounds are clamped": self.clamped,
+            f": {self.other} unknown values become {self.column.other!r}": self.other,
+            f": {self.missing} of {rows} values are missing": self.missing,
+            f": {self.bad} values cannot be used, the first in {self.first}": self.bad,
+            " never varies": self.low >= self.high,
+        }
+        return [f"column {self.column.name!r}{words}" for words, holds in found.items() if holds]

@@ -51,14 +51,13 @@ def load_table(source: Any, table_file: TableFile, strict: bool = True) -> Recor
         for arrays in table.batches(names):
             codes = np.empty((len(arrays[0]), len(names)), np.float32)
             bad = np.zeros(len(codes), bool)
-            first: tuple[int, str, str] | None = None
+            faults: list[tuple[int, str, str]] = []
             for i, (name, encode, values) in enumerate(zip(names, encoders, arrays, strict=True)):
-                codes[:, i], faults = encode_column(table, name, encode, values)
-                bad[list(faults)] = True
-                if faults and (first is None or min(faults) < first[0]):
-                    first = min(faults), name, faults[min(faults)]
-            if strict and first is not None:
-                row, name, words = first
+                codes[:, i], found = encode_column(table, name, encode, values)
+                bad[list(found)] = True
+                faults += [(row, name, words) for row, words in found.items()]
+            if strict and faults:
+                row, name, words = min(faults, key=lambda fault: fault[0])
                 raise DataError(f"{table.title}: column {name!r}, row {rows + row + 1}: {words}.")
             blocks.append((codes[:, :-1], np.where(bad, -1, codes[:, -1]).astype(np.int64)))
             rows += len(codes)

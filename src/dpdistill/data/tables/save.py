@@ -110,11 +110,7 @@ def write_rows(path: str | os.PathLike, X: np.ndarray, y: np.ndarray, schema: Ta
         raise DataError("Expected at least one row to write.")
     with writing(path):
         if path.suffix == ".csv":
-            texts = [
-                *frame.columns,
-                *schema.classes,
-                *(text for column in schema.columns for text in column.categories),
-            ]
+            texts = [*frame.columns, *schema.classes, *(text for c in schema.columns for text in c.categories)]
             quoting = csv.QUOTE_ALL if any("\r" in text for text in texts) else csv.QUOTE_MINIMAL  # which misses it
             text = frame.to_csv(index=False, lineterminator="\n", quoting=quoting)
             write_atomically(path, lambda file: file.write(text.encode("utf-8")))

@@ -198,10 +198,8 @@ def _lines(table_file: TableFile, notes: Mapping[str, str]) -> list[str]:
     lines = [] if table_file.reviewed else [f"# {_DRAFT}"]
     for key, value in head.items():
         if value != {} and value != ():
-            lines += [
-                *_comment(notes.get(key), ""),
-                *_dump({key: value}, None if isinstance(value, dict | tuple) else False),
-            ]
+            lines += _comment(notes.get(key), "")
+            lines += _dump({key: value}, None if isinstance(value, dict | tuple) else False)
     lines.append("columns:")
     for column in schema.columns:
         lines += _comment(notes.get(f"columns.{column.name}"), "  ")

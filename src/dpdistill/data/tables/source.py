@@ -65,11 +65,8 @@ class Table(Protocol):
         names: of all its columns, distinct.
     """
 
-    @property
-    def title(self) -> str: ...
-
-    @property
-    def names(self) -> tuple[str, ...]: ...
+    title: str
+    names: tuple[str, ...]
 
     def batches(self, columns: Sequence[str]) -> Iterator[list[pa.Array]]:
         """The named columns, in this order, some rows at a time.
@@ -99,7 +96,10 @@ def open_table(source: Any, form: CsvFormat) -> Table:
         if start.startswith(_PARQUET) and not is_gzip(path):
             table: Table = _Parquet(path)
         else:
-            _require_text(path, start)
+            if not start:
+                raise DataError(f"{show(path)} is empty.")
+            if b"\0" in start or start.startswith((b"PK", b"\x80", b"%PDF")):
+                raise DataError(f"{show(path)} is no table: expected UTF-8 text (CSV), gzip or not, or Parquet.")
             table = _Csv(path, form)
     else:
         table = _Frame(source)
@@ -108,13 +108,6 @@ def open_table(source: Any, form: CsvFormat) -> Table:
     if twice := next((name for name in table.names if table.names.count(name) > 1), None):
         raise DataError(f"{table.title} has two columns named {twice[:80]!r}.")
     return table
-
-
-def _require_text(path: Path, start: bytes) -> None:
-    if not start:
-        raise DataError(f"{show(path)} is empty.")
-    if b"\0" in start or start.startswith((b"PK", b"\x80", b"%PDF")):
-        raise DataError(f"{show(path)} is no table: expected UTF-8 text (CSV), gzip or not, or Parquet.")
 
 
 class _Csv:
