@@ -385,8 +385,10 @@ class TestAll:
         records = make_records(20)
         value = NonPrivateCurator(records, [1.0], 0).release(0, query, params).value
         known = subset(records, records.y >= 0)
-        each = contract.contributions(query, params, contract.rows_of(query, known), known.y)
-        assert near(value.ravel(), each.sum(0), 1e-5)
+        rows = contract.rows_of(query, known)
+        each = contract.contributions(query, params, rows, known.y)
+        # Low bits of a feature differ between chunks, and in half precision that may be its last of eleven.
+        assert near(value.ravel(), each.sum(0), 2.0**-10 if rows.dtype == np.float16 else 1e-5)
         assert 0 < len(known) < 20
 
     @pytest.mark.parametrize("sampling_prob", [1.0, 1e-9])

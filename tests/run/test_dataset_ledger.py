@@ -29,7 +29,7 @@ class Sums:
     rounds: int = release_field(6, "rounds")
 
     title, name, origin, references = "Sums", "sums", "package default", ()
-    private, schemas = True, (Schema,)
+    private, linear, schemas = True, False, (Schema,)
 
     def plan(self):
         return (Stage(self.rounds),)

@@ -48,7 +48,7 @@ class BatchGradient:
         return x, jax.nn.one_hot(y, params[1].shape[1], dtype=x.dtype)
 
     def norm(self, params: Any, coefficients: tuple[Array, Array]) -> Array:
-        return jnp.full((), jnp.inf)
+        return jnp.full((), jnp.finfo(jnp.float64).max)  # not known
 
     def weighted_sum(self, params: Any, coefficients: tuple[Array, Array], w: Array) -> Array:
         X, Y = coefficients

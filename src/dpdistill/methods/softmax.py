@@ -53,8 +53,9 @@ class SoftmaxQuery:
         return params
 
     def coefficients(self, params: Any, x: Array, y: Array) -> tuple[Array, Array]:
-        # In single precision: coefficients count as exact, and this is most of the work of a round.
-        return x, _residuals(params.astype(jnp.float32), x.astype(jnp.float32), y, self.classes)
+        # In single precision where that will do: coefficients count as exact, and this is most of the work.
+        dtype = jnp.promote_types(x.dtype, jnp.float32)
+        return x, _residuals(params.astype(dtype), x.astype(dtype), y, self.classes)
 
     def norm(self, params: Any, coefficients: tuple[Array, Array]) -> Array:
         phi, residual = (a.astype(jnp.float64) for a in coefficients)

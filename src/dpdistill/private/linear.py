@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dpdistill.private import programs
@@ -54,16 +55,12 @@ def release_linear(
 
 
 def sum_linear(
-    query: LinearQuery,
-    params: Params,
-    chunks: Iterable[Chunk],
-    shape: tuple[int, ...],
-    classes: int,
-    clip_norm: float,
+    query: LinearQuery, params: Params, chunks: Iterable[Chunk], shape: tuple[int, ...], classes: int, clip_norm: float
 ) -> np.ndarray:
     """Sum of the contributions, scaled down to the clip norm; those without a finite norm are left out."""
-    total, lost, same = np.zeros(shape), np.zeros(shape), ByValue(query)
+    same = ByValue(query)
     with jax.enable_x64(True):
+        total = lost = jnp.zeros(shape)
         params = programs.prepared(same, params)
         for X, y in chunks:
             known = (y >= 0) & (y < classes)
@@ -71,12 +68,15 @@ def sum_linear(
             bounds = np.asarray(programs.norms(same, params, found))
             usable = known & np.isfinite(bounds) & (bounds >= 0)
             w = np.where(usable, np.minimum(1.0, clip_norm / np.maximum(np.where(usable, bounds, 1), 1e-300)), 0.0)
-            block = np.asarray(programs.weighted_sum(same, params, found, w))
-            # Neumaier's sum: the error does not grow with the number of blocks, which the places decide.
-            after = total + block
-            lost += np.where(np.abs(total) >= np.abs(block), (total - after) + block, (block - after) + total)
-            total = after
-    return total + lost
+            total, lost = _added(total, lost, programs.weighted_sum(same, params, found, w))
+        return np.asarray(total + lost)
+
+
+@jax.jit
+def _added(total: jax.Array, lost: jax.Array, block: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Neumaier's sum: its error does not grow with the number of blocks, which the places decide."""
+    after = total + block
+    return after, lost + jnp.where(jnp.abs(total) >= jnp.abs(block), (total - after) + block, (block - after) + total)
 
 
 def step_and_sensitivity(clip_norm: float, dimension: int) -> tuple[float, float]:
