@@ -49,4 +49,4 @@ constraints:
 	rm -rf build/constraints
 
 clean:
-	rm -rf $(VENV) demo demo.run
+	rm -rf $(VENV) build/compiled demo demo.run
