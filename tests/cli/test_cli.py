@@ -321,7 +321,8 @@ def test_budget_adds_runs_up_and_the_cap_refuses_before_records_are_opened(tmp_p
 
 
 def test_a_copy_of_the_owners_folder_is_refused_before_records_are_opened(tmp_path, digits, monkeypatch):
-    command = ("--method", "ndpdc", "--set", "rounds=3", "--ledger", tmp_path / "all.ledger", "--cap", 2)
+    small = ("--set", "rounds=3", "--set", "width=4", "--set", "sampling_prob=1")
+    command = ("--method", "ndpdc", *small, "--ledger", tmp_path / "all.ledger", "--cap", 2)
     commit = RunLedger.commit
 
     def stop_at_two(self, round, *row):

@@ -68,7 +68,7 @@ def rows_stand_alone(program: Callable[[np.ndarray, np.ndarray], Any], X: np.nda
     """
     first, m = _bits(program(X, y)), len(y)
     bits = [(np.arange(m) >> b) & 1 == 1 for b in range(max(1, (m - 1).bit_length()))]
-    others = [np.roll(X, 1, 0) * -0.7, *(np.full_like(X, v) for v in (0.0, 3e38, np.nan))]
+    others = [np.roll(X, 1, 0) * -0.7, *(np.full_like(X, v) for v in (0.0, np.finfo(X.dtype).max, np.nan))]
     trials = [(other, half) for other in others for half in bits[:1]] + [(others[-1], half) for half in bits[1:]]
     for other, half in trials:
         for kept in (half, ~half):
