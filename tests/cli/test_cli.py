@@ -540,7 +540,10 @@ class TestKernels:
         assert line is not None
         scores = json.loads((led / "scores.json").read_text())
         assert scores["ConvNet accuracy, taught by the released classifier on 40 drawn pictures, %"] == float(line[1])
-        assert "on 30 pictures of " in succeeds(*command, pictures)
+        assert "classifier on pictures of the evaluator: " in succeeds(*command, pictures)
+        kept = (led / "scores.json").read_text()
+        assert "pictures.npz" not in kept
+        assert "30" not in re.sub(r"[\d.]+,?\n", "", kept)
 
     def test_releases_are_used_again_with_another_kernel_for_finish_only(self, led, tmp_path):
         again = ("distill", "--from", led.with_name("led.run"), "--out")

@@ -271,8 +271,9 @@ def _pictures(source: str, number: int, facts: Any, seed: int) -> tuple[str, Any
 
     if source == "drawn":
         with working("drawing pictures"):
-            return "drawn pictures", draw_pictures(number, facts.shape, seed)
-    return f"pictures of {source}", scaled(load(source, "train", facts.classes, facts.bounds))[0]
+            return f"{number:,} drawn pictures", draw_pictures(number, facts.shape, seed)
+    # Neither their number nor their place: they may be private, and scores may be added to the shared folder.
+    return "pictures of the evaluator", scaled(load(source, "train", facts.classes, facts.bounds))[0]
 
 
 def _scores(
@@ -305,7 +306,7 @@ def _scores(
         source, unlabelled = pictures
         with Bar() as bar:
             score = score_student(released, unlabelled, test, training=STUDENT, progress=bar, **how)
-        source = f"taught by the released classifier on {len(unlabelled):,} {source}"
+        source = f"taught by the released classifier on {source}"
         say(f"ConvNet accuracy, {source}: {score.mean:.2f} %")
         scores[f"ConvNet accuracy, {source}, %"] = round(score.mean, 2)
     return scores
