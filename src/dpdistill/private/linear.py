@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from dpdistill.private import programs
@@ -19,6 +18,8 @@ SLACK_TEXT = (
     f"float64 ghost sum, bound E = {ROUNDING_SHARE / 2} clip_norm: noise for a sensitivity of at most 1.001 clip_norm"
 )
 """What a certificate says of the arithmetic of linear queries."""
+PLAIN_BLOCKS = 32
+"""So many blocks are added plainly, which rounds a record's share by at most 2^-48 C; these sums are compensated."""
 LEAST_RECORDS = 1 << 20
 """A linear query whose error bound does not hold for so many records is refused."""
 
@@ -42,12 +43,11 @@ def release_linear(
     Guarantee:
         Sensitivity Delta = C + gamma sqrt(d) + 2 E under add-or-remove and 2 Delta under replace-one, gamma sqrt(d)
         <= 5e-4 C, E = 2.5e-4 C. Only E speaks of rounding: a sum of m records is off by at most m times the query's
-        error_bound and 2^-50 C, which covers the rounding of the scales and of the compensated addition of blocks.
+        error_bound and 2^-47 C, which covers the rounding of the scales and of the addition of blocks.
         `most_records` says for which m that is at most E; it is compared with all records before any coin is drawn.
     """
     step, sensitivity = step_and_sensitivity(query.clip_norm, math.prod(shape))
-    with np.errstate(all="ignore"):
-        total = sum_linear(query, params, chunks, shape, classes, query.clip_norm)
+    total = sum_linear(query, params, chunks, shape, classes, query.clip_norm)
     if not np.isfinite(total).all():
         raise ValueError("The weighted sum is not finite.")
     noise = rounded_gaussian(shape, noise_multiplier * sensitivity / step, entropy)
@@ -59,24 +59,25 @@ def sum_linear(
 ) -> np.ndarray:
     """Sum of the contributions, scaled down to the clip norm; those without a finite norm are left out."""
     same = ByValue(query)
-    with jax.enable_x64(True):
-        total = lost = jnp.zeros(shape)
+    with jax.enable_x64(True), np.errstate(all="ignore"):
+        total, lost, part = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         params = programs.prepared(same, params)
-        for X, y in chunks:
+        for number, (X, y) in enumerate(chunks, 1):
             known = (y >= 0) & (y < classes)
             found = programs.coefficients(same, params, *_only(known, X, y))
             bounds = np.asarray(programs.norms(same, params, found))
             usable = known & np.isfinite(bounds) & (bounds >= 0)
             w = np.where(usable, np.minimum(1.0, clip_norm / np.maximum(np.where(usable, bounds, 1), 1e-300)), 0.0)
-            total, lost = _added(total, lost, programs.weighted_sum(same, params, found, w))
-        return np.asarray(total + lost)
+            part += np.asarray(programs.weighted_sum(same, params, found, w))
+            if number % PLAIN_BLOCKS == 0:
+                total, lost, part = *_added(total, lost, part), np.zeros(shape)
+        return np.add(*_added(total, lost, part))
 
 
-@jax.jit
-def _added(total: jax.Array, lost: jax.Array, block: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _added(total: np.ndarray, lost: np.ndarray, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Neumaier's sum: its error does not grow with the number of blocks, which the places decide."""
-    after = total + block
-    return after, lost + jnp.where(jnp.abs(total) >= jnp.abs(block), (total - after) + block, (block - after) + total)
+    after = total + part
+    return after, lost + np.where(np.abs(total) >= np.abs(part), (total - after) + part, (part - after) + total)
 
 
 def step_and_sensitivity(clip_norm: float, dimension: int) -> tuple[float, float]:
@@ -92,9 +93,8 @@ def most_records(query: LinearQuery) -> int:
     Raises:
         ValueError: an error bound that is no number >= 0, or that does not allow 2^20 records.
     """
-    C, error = query.clip_norm, query.error_bound
-    E = ROUNDING_SHARE / 2
-    most = E / (error / C + 2.0**-50) if 0.0 <= error < math.inf else 0.0
+    C, error, E = query.clip_norm, query.error_bound, ROUNDING_SHARE / 2
+    most = E / (error / C + 2.0**-47) if 0.0 <= error < math.inf else 0.0
     if most < LEAST_RECORDS:
         raise ValueError(
             f"Expected 0 <= error_bound={error} <= {E / LEAST_RECORDS:.2g} clip_norm: the rounding of 2^20 "
