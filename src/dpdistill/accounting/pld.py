@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
+from copy import deepcopy
 from functools import lru_cache
 
 from dp_accounting import NeighboringRelation
@@ -63,7 +64,7 @@ def compose(groups: Iterable[Group], delta: float, adjacency: Adjacency = "add-r
 
 
 def _merge(groups: Iterable[Group]) -> tuple[Group, ...]:
-    """Equal events added up and all full batches as one Gaussian, so that the order of the rounds cannot matter."""
+    """Equal events added up and all full batches as one Gaussian at the end: the order of the rounds cannot matter."""
     precision, sampled = [], Counter()
     for rounds, event in groups:
         check_noise_multiplier(event.noise_multiplier)
@@ -73,7 +74,7 @@ def _merge(groups: Iterable[Group]) -> tuple[Group, ...]:
             sampled[event] += rounds
     full = [(1, Event(1.0 / math.sqrt(math.fsum(precision))))] if precision else []
     ordered = sorted(sampled.items(), key=lambda item: (item[0].noise_multiplier, item[0].sampling_prob))
-    return (*full, *((rounds, event) for event, rounds in ordered))
+    return (*((rounds, event) for event, rounds in ordered), *full)
 
 
 def epsilon_pld(
@@ -117,12 +118,15 @@ def check_pld_delta(delta: float) -> None:
         raise ValueError(f"Expected {MIN_PLD_DELTA} <= delta={delta} < 1 for privacy loss distributions.")
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def _accountant(groups: tuple[Group, ...], adjacency: Adjacency, interval: float) -> PLDAccountant:
-    accountant = PLDAccountant(_RELATIONS[adjacency], interval)
-    for rounds, event in groups:
-        accountant.compose(dp_event(event), rounds)
-    return accountant
+    """All but the last group are composed once: what still fits in a ledger is found by trying many last ones."""
+    *before, (rounds, event) = groups
+    if before:
+        accountant = deepcopy(_accountant(tuple(before), adjacency, interval))
+    else:
+        accountant = PLDAccountant(_RELATIONS[adjacency], interval)
+    return accountant.compose(dp_event(event), rounds)
 
 
 def discretization_interval(groups: Iterable[Group], adjacency: Adjacency = "add-remove") -> float:
