@@ -332,7 +332,7 @@ class TestRefusals:
     def test_the_number_of_records_that_an_error_bound_allows(self):
         assert most_records(dataclasses.replace(QUERY, error=0.0)) == int(ROUNDING_SHARE / 2 * 2**47)
         half = dataclasses.replace(QUERY, error=ROUNDING_SHARE / 4 * QUERY.clip_norm / 2**20)
-        assert most_records(half) == pytest.approx(2**21, rel=1e-5)
+        assert most_records(half) == pytest.approx(2**21, rel=1e-4)
 
     def test_blocks_are_added_without_an_error_that_grows_with_their_number(self):
         # Small blocks after a large one: plain addition of all of them is off by hundreds of units in the last place.
