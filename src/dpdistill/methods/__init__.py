@@ -4,6 +4,7 @@ from dpdistill.method import Method
 from dpdistill.methods.decoupled_kip import DecoupledKIP
 from dpdistill.methods.dm import DM
 from dpdistill.methods.dos import DOS
+from dpdistill.methods.dos_kip import DOSKIP
 from dpdistill.methods.dp_hp import DPHP
 from dpdistill.methods.dp_kip import DPKIP
 from dpdistill.methods.dp_merf import DPMERF
@@ -12,7 +13,7 @@ from dpdistill.methods.ldpdc import LDPDC
 from dpdistill.methods.ndpdc import NDPDC
 
 METHODS: dict[str, type[Method]] = {
-    method.name: method for method in (DOS, DecoupledKIP, DPKIP, DPMERF, DPHP, NDPDC, LDPDC, DM, KIP)
+    method.name: method for method in (DOS, DecoupledKIP, DOSKIP, DPKIP, DPMERF, DPHP, NDPDC, LDPDC, DM, KIP)
 }
 """Every method by its name; the command line, the package's names and the conformance tests follow from it."""
 

@@ -17,7 +17,7 @@ from dpdistill.encode.whitening import WhiteScatterNet, dead_leaves
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import check_definite, one_hot, solve
 from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
-from dpdistill.methods.descent import Descent
+from dpdistill.methods.descent import Descent, Pull
 from dpdistill.methods.matching import labels
 from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.methods.support import SMALL, encode, pull_back, start_support
@@ -86,21 +86,34 @@ class DecoupledKIP(Method):
         return {**state, "round": state["round"] + 1, "W": state["W"] - rate * velocity, "velocity": velocity}
 
     def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
-        encoder, classes = self.kernel.encoder, len(schema.classes)
-        W = (state["W"] - state["W"].mean(1, keepdims=True)).astype(np.float32)
-        y = labels(classes, self.per_class)
-        F = encode(encoder, dead_leaves(schema.shape, PROBES, self.image_seed))
+        classes = len(schema.classes)
         key = jax.random.fold_in(jnp.asarray(state["key"]), self.image_seed)
         X = start_support(key, classes, self.per_class, schema, self.start_noise)
         descent = Descent(self.learning_rate, self.steps, epsilon=SMALL)
-        moved = descent.start(X)
-        for step in range(self.steps):
-            by_feature = _by_feature(self, encode(encoder, moved.X), one_hot(y, classes), W, F)
-            check_definite(np.asarray(by_feature), self.ridge)
-            moved = descent.step(moved, pull_back(encoder, moved.X, np.asarray(by_feature)), step)
-            if step % 10 == 9 or step + 1 == self.steps:
-                progress("matching", step + 1, self.steps)
-        return Distilled(np.asarray(moved.X), y, schema, classifier=W, encoder=encoder)
+        moved = descent.along(X, self.pull(state, schema), progress)
+        return self.distilled(np.asarray(moved.X), state, schema)
+
+    def distilled(self, X: np.ndarray, state: Any, schema: Schema) -> Distilled:
+        """The images with the released classifier beside them."""
+        y = labels(len(schema.classes), self.per_class)
+        return Distilled(X, y, schema, classifier=self.classifier(state), encoder=self.kernel.encoder)
+
+    def classifier(self, state: Any) -> np.ndarray:
+        """W, (d, classes), centred over the classes."""
+        return (state["W"] - state["W"].mean(1, keepdims=True)).astype(np.float32)
+
+    def pull(self, state: Any, schema: Schema) -> Pull:
+        """Towards a support set whose kernel ridge regression is the released classifier."""
+        encoder, W = self.kernel.encoder, self.classifier(state)
+        Y_s = one_hot(labels(len(schema.classes), self.per_class), len(schema.classes))
+        F = encode(encoder, dead_leaves(schema.shape, PROBES, self.image_seed))
+
+        def pull(X: Array, step: int) -> np.ndarray:
+            by_feature = np.asarray(_by_feature(self, encode(encoder, X), Y_s, W, F))
+            check_definite(by_feature, self.ridge)
+            return pull_back(encoder, X, by_feature)
+
+        return pull
 
 
 @partial(jax.jit, static_argnums=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -11,6 +12,11 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
+
+from dpdistill.method import Progress
+
+Pull = Callable[[Any, int], Any]
+"""pull(X, step): the gradient, with respect to synthetic records, of what a method asks of them."""
 
 
 class Moved(NamedTuple):
@@ -52,6 +58,15 @@ class Descent:
     def start(self, X: Any) -> Moved:
         """X (a pytree of arrays) before the first step."""
         return Moved(X, X, self.optimiser().init(X))
+
+    def along(self, X: Any, pull: Pull, progress: Progress) -> Moved:
+        """All steps from X on; progress is told every tenth."""
+        moved = self.start(X)
+        for step in range(self.steps):
+            moved = self.step(moved, pull(moved.X, step), step)
+            if step % 10 == 9 or step + 1 == self.steps:
+                progress("matching", step + 1, self.steps)
+        return moved
 
     @partial(jax.jit, static_argnums=0)
     def step(self, moved: Moved, gradient: Any, t: Array | int = 0) -> Moved:

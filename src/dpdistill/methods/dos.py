@@ -15,7 +15,7 @@ from jax import Array
 from dpdistill.encode.augment import STRATEGIES, partition_expand
 from dpdistill.encode.convnet import embed_convnet
 from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
-from dpdistill.methods.descent import Descent
+from dpdistill.methods.descent import Descent, Pull
 from dpdistill.methods.matching import (
     EmbeddingQuery,
     PixelQuery,
@@ -124,26 +124,29 @@ class DOS(Method):
         return {**state, "pilot": means.reshape(state["pilot"].shape).astype(np.float32)}
 
     def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
-        classes = len(schema.classes)
-        y = labels(classes, self.per_class)
-        counts = counts_of(state["signals"][:, :, 0], self.query(), self.sampling_prob, self.count_floor)
-        targets = state["signals"][:, :, 1:] / (self.sampling_prob * counts[:, None])
+        y = labels(len(schema.classes), self.per_class)
         descent = Descent(self.learning_rate, self.steps, self.average)
-        moved = descent.start(self._start(state, schema))
-        order, passes = np.random.default_rng(self.image_seed), -(-self.steps // self.networks)
-        turns = np.concatenate([order.permutation(self.networks) for _ in range(passes)])
-        for step, t in enumerate(turns[: self.steps]):
-            gradient = _gradient_of(self, moved.X, self._params(state["key"], t, state["pilot"]), targets[t])
-            moved = descent.step(moved, gradient, step)
-            if step % 10 == 9 or step + 1 == self.steps:
-                progress("matching", step + 1, self.steps)
+        moved = descent.along(self.start(state, schema), self.pull(state), progress)
         X = np.clip(np.asarray(moved.average), -1.0, 1.0)
         if self.expand == 1:
             return Distilled(X, y, schema)
         tiles = np.asarray(partition_expand(jnp.asarray(X), self.expand))
         return Distilled(X, y, schema, (tiles, np.repeat(y, self.expand**2)))
 
-    def _start(self, state: Any, schema: Schema) -> Array:
+    def pull(self, state: Any) -> Pull:
+        """Towards one released signal a step, each of them as often as the others, in an order of its own."""
+        counts = counts_of(state["signals"][:, :, 0], self.query(), self.sampling_prob, self.count_floor)
+        targets = state["signals"][:, :, 1:] / (self.sampling_prob * counts[:, None])
+        order, passes = np.random.default_rng(self.image_seed), -(-self.steps // self.networks)
+        turns = np.concatenate([order.permutation(self.networks) for _ in range(passes)])
+
+        def pull(X: Array, step: int) -> Array:
+            t = turns[step]
+            return _gradient_of(self, X, self._params(state["key"], t, state["pilot"]), targets[t])
+
+        return pull
+
+    def start(self, state: Any, schema: Schema) -> Array:
         """N(0, I), or the pilot's class means under noise: no record has touched either but through a release."""
         key = jax.random.fold_in(state["key"], self.networks + self.image_seed)
         noise = start_images(key, len(schema.classes) * self.per_class, schema)

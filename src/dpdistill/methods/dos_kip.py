@@ -1,0 +1,105 @@
+"""DOS-KIP: one set of images for networks and for kernels, from class signals and a classifier under one budget."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from jax import Array
+
+from dpdistill.encode.whitening import WhiteScatterNet
+from dpdistill.kernels.feature import FeatureKernel
+from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
+from dpdistill.methods.decoupled_kip import DecoupledKIP
+from dpdistill.methods.descent import Descent
+from dpdistill.methods.dos import DOS
+from dpdistill.query import Query, Release, Stage
+from dpdistill.schema import Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class DOSKIP(Method):
+    """Both releases, and images that follow both: a network and kernel ridge regression can learn from the same set.
+
+        stage 1   decoupled KIP: the gradients of a classifier on fixed features, for a share of the budget
+        stage 2   DOS: a pilot and the class signals of random networks, for the rest
+        stage 3   images <- images - Adam((1 - weight) unit(g_signals) + weight unit(g_classifier))
+
+    Settings that are not fields here are the defaults of the two methods.
+
+    Guarantee: stages 1 and 2 are calibrated together; stage 3 is post-processing.
+    Source: ours, from DOS and decoupled KIP.
+    """
+
+    share: float = release_field(0.5, "share of the budget for the classifier", above=0, below=1)
+    kernel: FeatureKernel = release_field(FeatureKernel(WhiteScatterNet()), "a kernel of fixed features, by name")
+    rounds: int = release_field(60, "full-batch gradients of the classifier", at_least=1)
+    step: float = release_field(14.0, "norm of a step of the classifier's logits, decayed by a cosine", above=0)
+    networks: int = release_field(150, "random networks; one signal each, released once", at_least=1)
+    sampling_prob: float = release_field(0.1, "Poisson sampling probability of a signal", above=0, at_most=1)
+    width: int = release_field(64, "filters of the random networks", at_least=1)
+    per_class: int = finish_field(10, "synthetic records a class", at_least=1)
+    weight: float = finish_field(0.5, "of the classifier beside the signals", at_least=0, at_most=1)
+    steps: int = finish_field(1500, "steps of Adam", at_least=1)
+    learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine", above=0)
+    average: float = finish_field(0.99, "exponential average of the images, which is handed out", at_least=0, below=1)
+    image_seed: int = finish_field(0, "public seed of the start and of the order of signals", at_least=0)
+
+    name = "dos-kip"
+    title = "DOS-KIP: one set for networks and for kernels"
+    references = (*DOS.references, *DecoupledKIP.references)
+    linear = True
+
+    @property
+    def signals(self) -> DOS:
+        """The part that networks learn from."""
+        return DOS(
+            networks=self.networks, sampling_prob=self.sampling_prob, width=self.width,
+            per_class=self.per_class, steps=self.steps, image_seed=self.image_seed,
+        )  # fmt: skip
+
+    @property
+    def classifier(self) -> DecoupledKIP:
+        """The part that kernels learn from."""
+        return DecoupledKIP(
+            kernel=self.kernel, rounds=self.rounds, step=self.step, per_class=self.per_class, image_seed=self.image_seed
+        )
+
+    def plan(self) -> tuple[Stage, ...]:
+        later = self.signals.plan()
+        cost = sum(stage.rounds * (stage.sampling_prob * stage.weight) ** 2 for stage in later)
+        weight = math.sqrt(cost * self.share / (1.0 - self.share) / self.rounds)
+        return (*(replace(stage, weight=weight) for stage in self.classifier.plan()), *later)
+
+    def init(self, key: Array, schema: Schema) -> Any:
+        return {"classifier": self.classifier.init(key, schema), "signals": self.signals.init(key, schema)}
+
+    def _part(self, state: Any) -> str:
+        return "classifier" if int(state["classifier"]["round"]) < self.rounds else "signals"
+
+    def ask(self, state: Any) -> tuple[Query, Any]:
+        part = self._part(state)
+        return getattr(self, part).ask(state[part])
+
+    def tell(self, state: Any, release: Release) -> Any:
+        part = self._part(state)
+        if part == "signals":
+            release = replace(release, round=release.round - self.rounds)
+        return {**state, part: getattr(self, part).tell(state[part], release)}
+
+    def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
+        signals, classifier = self.signals.pull(state["signals"]), self.classifier.pull(state["classifier"], schema)
+
+        def pull(X: Array, step: int) -> np.ndarray:
+            return (1 - self.weight) * _unit(signals(X, step)) + self.weight * _unit(classifier(X, step))
+
+        descent = Descent(self.learning_rate, self.steps, self.average)
+        moved = descent.along(self.signals.start(state["signals"], schema), pull, progress)
+        return self.classifier.distilled(np.clip(np.asarray(moved.average), -1.0, 1.0), state["classifier"], schema)
+
+
+def _unit(gradient: Any) -> np.ndarray:
+    g = np.asarray(gradient)
+    return g / max(float(np.linalg.norm(g)), 1e-30)
