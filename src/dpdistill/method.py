@@ -151,7 +151,7 @@ class Method(ABC):
         references: the papers.
         origin: where the defaults come from.
         private: whether it can be run under a budget; the others run without a guarantee only.
-        linear: whether its queries are linear ones, in all rounds; otherwise none is.
+        linear: whether linear queries are among its own; then the first of them is one.
         schemas: kinds of records that it distils.
 
     Raises:

@@ -55,17 +55,12 @@ class DOSKIP(Method):
     @property
     def signals(self) -> DOS:
         """The part that networks learn from."""
-        return DOS(
-            networks=self.networks, sampling_prob=self.sampling_prob, width=self.width,
-            per_class=self.per_class, steps=self.steps, image_seed=self.image_seed,
-        )  # fmt: skip
+        return DOS(networks=self.networks, sampling_prob=self.sampling_prob, width=self.width)
 
     @property
     def classifier(self) -> DecoupledKIP:
         """The part that kernels learn from."""
-        return DecoupledKIP(
-            kernel=self.kernel, rounds=self.rounds, step=self.step, per_class=self.per_class, image_seed=self.image_seed
-        )
+        return DecoupledKIP(kernel=self.kernel, rounds=self.rounds, step=self.step)
 
     def plan(self) -> tuple[Stage, ...]:
         later = self.signals.plan()
@@ -90,14 +85,16 @@ class DOSKIP(Method):
         return {**state, part: getattr(self, part).tell(state[part], release)}
 
     def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
-        signals, classifier = self.signals.pull(state["signals"]), self.classifier.pull(state["classifier"], schema)
+        shared = {"per_class": self.per_class, "steps": self.steps, "image_seed": self.image_seed}
+        signals, classifier = replace(self.signals, **shared), replace(self.classifier, **shared)
+        to_signals, to_classifier = signals.pull(state["signals"]), classifier.pull(state["classifier"], schema)
 
         def pull(X: Array, step: int) -> np.ndarray:
-            return (1 - self.weight) * _unit(signals(X, step)) + self.weight * _unit(classifier(X, step))
+            return (1 - self.weight) * _unit(to_signals(X, step)) + self.weight * _unit(to_classifier(X, step))
 
         descent = Descent(self.learning_rate, self.steps, self.average)
-        moved = descent.along(self.signals.start(state["signals"], schema), pull, progress)
-        return self.classifier.distilled(np.clip(np.asarray(moved.average), -1.0, 1.0), state["classifier"], schema)
+        moved = descent.along(signals.start(state["signals"], schema), pull, progress)
+        return classifier.distilled(np.clip(np.asarray(moved.average), -1.0, 1.0), state["classifier"], schema)
 
 
 def _unit(gradient: Any) -> np.ndarray:
