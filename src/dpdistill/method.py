@@ -35,6 +35,8 @@ class Distilled:
         classifier: a linear classifier on the features phi of the recipe's kernel, if one was released, (d, classes),
             float32: scores = phi(X) classifier.
         encoder: those features phi, X (n, ...) in [-1, 1] -> (n, d); it is not stored, the recipe names it.
+        soft_labels: a probability of every class for each record, (m, classes), float32: what a network is to learn in
+            the place of y, if given.
         generator: what made the records, where it can make more at no further cost.
     """
 
@@ -45,6 +47,7 @@ class Distilled:
     targets: np.ndarray | None = None
     classifier: np.ndarray | None = None
     encoder: Any = None
+    soft_labels: np.ndarray | None = None
     generator: Any = None
 
 

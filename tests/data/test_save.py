@@ -39,6 +39,17 @@ def test_round_trip(tmp_path):
     assert back.targets is back.classifier is None
 
 
+def test_soft_labels_come_back_if_they_are_probabilities(tmp_path):
+    soft = np.array([[0.75, 0.25], [0.0, 1.0], [0.5, 0.5]], np.float32)
+    write_distilled(tmp_path, dataclasses.replace(PLAIN, soft_labels=soft))
+    np.testing.assert_array_equal(read_distilled(tmp_path).soft_labels, soft)
+    write_distilled(tmp_path, PLAIN)
+    assert read_distilled(tmp_path).soft_labels is None
+    for bad in (soft + 0.1, soft - [0.5, -0.5], soft[:2], soft * np.nan):
+        with pytest.raises(DataError, match="soft_labels"):
+            write_distilled(tmp_path, dataclasses.replace(PLAIN, soft_labels=bad))
+
+
 def test_targets_and_a_classifier_come_back(tmp_path):
     write_distilled(tmp_path, LARGE)
     back = read_distilled(tmp_path)

@@ -285,7 +285,8 @@ def it_saves_and_loads(name, tmp_path):
         np.testing.assert_allclose(back.X, result.distilled.X, atol=1e-6)
         np.testing.assert_array_equal(back.y, result.y)
         assert (back.schema, back.training) == (result.distilled.schema, None)
-        for kept, made in ((back.targets, result.distilled.targets), (back.classifier, result.distilled.classifier)):
+        for part in ("targets", "classifier", "soft_labels"):
+            kept, made = getattr(back, part), getattr(result.distilled, part)
             assert (kept is None) == (made is None)
             np.testing.assert_array_equal(kept, made)
         recipe = read_certificate(folder)["recipe"]

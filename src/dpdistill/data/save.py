@@ -98,6 +98,8 @@ def write_distilled(folder: str | os.PathLike, distilled: Distilled) -> None:
     contents = {SYNTHETIC: _arrays(X, y, schema)}
     if distilled.targets is not None:
         contents[SYNTHETIC]["targets"] = _checked_columns("targets", distilled.targets, len(X), classes)
+    if distilled.soft_labels is not None:
+        contents[SYNTHETIC]["soft_labels"] = _checked_probabilities(distilled.soft_labels, len(X), classes)
     if distilled.training is not None:
         contents[TRAINING] = _arrays(*_checked(*distilled.training, schema), schema)
     if distilled.classifier is not None:
@@ -147,7 +149,8 @@ def read_distilled(folder: str | os.PathLike) -> Distilled:
             raise DataError(f"{show(path)} is not a folder with a synthetic set.")
         X, y, schema, arrays = read_labelled(path / SYNTHETIC)
         X, y = _in_unit(X, y, schema)
-        targets, classifier, training = arrays.get("targets"), None, None
+        targets, soft_labels = arrays.get("targets"), arrays.get("soft_labels")
+        classifier = training = None
         if (path / TRAINING).exists():
             X_training, y_training, other, _ = read_labelled(path / TRAINING)
             if other != schema:
@@ -159,9 +162,11 @@ def read_distilled(folder: str | os.PathLike) -> Distilled:
                 raise DataError(f"{show(path / CLASSIFIER)} has no array 'classifier'.")
     if targets is not None:
         targets = _checked_columns("targets", targets, len(X), len(schema.classes))
+    if soft_labels is not None:
+        soft_labels = _checked_probabilities(soft_labels, len(X), len(schema.classes))
     if classifier is not None:
         classifier = _checked_columns("classifier", classifier, None, len(schema.classes))
-    return Distilled(X, y, schema, training, targets, classifier)
+    return Distilled(X, y, schema, training, targets, classifier, soft_labels=soft_labels)
 
 
 def read_generator(folder: str | os.PathLike) -> dict[str, np.ndarray]:
@@ -205,6 +210,13 @@ def _checked_columns(name: str, M: np.ndarray, rows: int | None, classes: int) -
         raise DataError(f"Expected {name} of shape ({rows or 'd'}, {classes}); got {M.shape}.")
     if not np.isfinite(M).all():
         raise DataError(f"Expected finite {name}; got NaN or infinity.")
+    return M
+
+
+def _checked_probabilities(M: np.ndarray, rows: int, classes: int) -> np.ndarray:
+    M = _checked_columns("soft_labels", M, rows, classes)
+    if (M < 0).any() or np.abs(M.sum(1) - 1).max(initial=0.0) > 1e-3:
+        raise DataError("Expected soft_labels whose rows are probabilities: >= 0, of sum 1.")
     return M
 
 

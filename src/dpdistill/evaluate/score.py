@@ -40,6 +40,7 @@ def score_convnet(
     nets: int = 3,
     training: Training = QUICK,
     flip: bool = False,
+    soft_labels: np.ndarray | None = None,
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> Score:
@@ -53,6 +54,7 @@ def score_convnet(
         nets: independent nets, >= 1.
         training: how they are trained.
         flip: add mirror images to the augmentation: for photographs, never for digits.
+        soft_labels: a probability of every class for each record, (m, classes), in the place of y.
         seed: of the nets.
         progress: told the number of nets done.
 
@@ -65,7 +67,7 @@ def score_convnet(
     check_test_set(schema, test)
     if flip:
         training = training.with_flip()
-    Y = np.eye(len(schema.classes), dtype=np.float32)[y]
+    Y = np.eye(len(schema.classes), dtype=np.float32)[y] if soft_labels is None else soft_labels
     X_test, y_test = scaled(test)
     accuracies = []
     for k in range(nets):

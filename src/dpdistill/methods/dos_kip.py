@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax
 import numpy as np
 from jax import Array
 
@@ -15,6 +16,7 @@ from dpdistill.method import Distilled, Method, Progress, finish_field, no_progr
 from dpdistill.methods.decoupled_kip import DecoupledKIP
 from dpdistill.methods.descent import Descent
 from dpdistill.methods.dos import DOS
+from dpdistill.methods.support import encode
 from dpdistill.query import Query, Release, Stage
 from dpdistill.schema import Schema
 
@@ -27,6 +29,7 @@ class DOSKIP(Method):
         stage 2   DOS: a pilot and the class signals of random networks, for the rest
         stage 3   images <- images - Adam((1 - weight) unit(g_signals) + weight unit(g_classifier))
 
+    The images come with soft labels, p = softmax(s / (softness deviation(s))), s the classifier's scores of them.
     Settings that are not fields here are the defaults of the two methods.
 
     Guarantee: stages 1 and 2 are calibrated together; stage 3 is post-processing.
@@ -45,6 +48,9 @@ class DOSKIP(Method):
     steps: int = finish_field(1500, "steps of Adam", at_least=1)
     learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine", above=0)
     average: float = finish_field(0.99, "exponential average of the images, which is handed out", at_least=0, below=1)
+    softness: float = finish_field(
+        1.0, "of the labels for networks: softmax(scores / (softness x their deviation)); 0: hard labels", at_least=0
+    )
     image_seed: int = finish_field(0, "public seed of the start and of the order of signals", at_least=0)
 
     name = "dos-kip"
@@ -94,7 +100,13 @@ class DOSKIP(Method):
 
         descent = Descent(self.learning_rate, self.steps, self.average)
         moved = descent.along(signals.start(state["signals"], schema), pull, progress)
-        return classifier.distilled(np.clip(np.asarray(moved.average), -1.0, 1.0), state["classifier"], schema)
+        X = np.clip(np.asarray(moved.average), -1.0, 1.0)
+        made = classifier.distilled(X, state["classifier"], schema)
+        return replace(made, soft_labels=self._soft_labels(made)) if self.softness else made
+
+    def _soft_labels(self, made: Distilled) -> np.ndarray:
+        scores = encode(made.encoder, made.X) @ made.classifier
+        return np.asarray(jax.nn.softmax(scores / (self.softness * max(float(scores.std()), 1e-12)), axis=1))
 
 
 def _unit(gradient: Any) -> np.ndarray:

@@ -1,0 +1,112 @@
+"""DOS-KIP: each part is given its own releases and its share, and one set teaches networks and kernels."""
+
+import dataclasses
+
+import contract
+import jax
+import numpy as np
+import pytest
+from contract import SCATTER, SCHEMA, toy_records
+
+from dpdistill import run
+from dpdistill.accounting.schedule import Budget
+from dpdistill.evaluate.convnet import Training
+from dpdistill.evaluate.krr import score_krr
+from dpdistill.evaluate.score import score_convnet
+from dpdistill.ledger.run import RunLedger
+from dpdistill.methods.dos_kip import DOSKIP
+from dpdistill.methods.matching import EmbeddingQuery, PixelQuery, counts_of, signal_of
+from dpdistill.methods.softmax import SoftmaxQuery
+from dpdistill.methods.support import encode
+from dpdistill.private.noise import SeededEntropy
+from dpdistill.query import Event, Release
+from dpdistill.run.store import Store
+
+TOY, HELD_OUT = toy_records(240), toy_records(120, seed=8)
+KEY = jax.random.key(0)
+SMALL = contract.tiny("dos-kip", rounds=3, networks=4, per_class=2)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
+def test_the_classifier_has_its_share_of_the_budget(share):
+    method = DOSKIP(share=share, rounds=60, networks=150, sampling_prob=0.1)
+    classifier, *signals = method.plan()
+    costs = [stage.rounds * (stage.sampling_prob * stage.weight) ** 2 for stage in (classifier, *signals)]
+    assert classifier.rounds == 60
+    assert costs[0] / sum(costs) == pytest.approx(share)
+    assert costs[1] / (costs[1] + costs[2]) == pytest.approx(0.05)  # the pilot's share of what DOS has
+
+
+def test_each_part_is_given_its_own_releases():
+    rng, state, asked = np.random.default_rng(1), SMALL.init(KEY, SCHEMA), []
+    parts = {name: getattr(SMALL, name).init(KEY, SCHEMA) for name in ("classifier", "signals")}
+    for t in range(contract.rounds_of(SMALL)):
+        query, params = SMALL.ask(state)
+        asked.append(type(query))
+        part = "classifier" if t < 3 else "signals"
+        value = rng.normal(size=contract.release_shape(query, params, SCHEMA))
+        state = SMALL.tell(state, Release(t, value, 1.0, Event(1.0)))
+        own = Release(t if t < 3 else t - 3, value, 1.0, Event(1.0))
+        parts[part] = getattr(SMALL, part).tell(parts[part], own)
+    assert asked == [SoftmaxQuery] * 3 + [PixelQuery] + [EmbeddingQuery] * 4
+    for one, other in zip(jax.tree.leaves(state), jax.tree.leaves(parts), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+class TestOneSet:
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def paid(tmp_path_factory):
+        method = DOSKIP(kernel=SCATTER, rounds=20, networks=10, sampling_prob=1.0, width=8, steps=120)
+        folder = tmp_path_factory.mktemp("paid") / "run"
+        return folder, method, run.distill(TOY, method, Budget(150.0), run_dir=folder, entropy=SeededEntropy(1))
+
+    @staticmethod
+    def signals_lost(paid, X):
+        """How far the class signals of a set are from what was released, as a share of the released."""
+        folder, method, _ = paid
+        like = method.init(KEY, SCHEMA)
+        state = Store(folder, RunLedger.read(folder).run_id).load(like)[1]["signals"]
+        dos, lost = method.signals, []
+        counts = counts_of(state["signals"][:, :, 0], dos.query(), 1.0, 1.0)
+        for t, signal in enumerate(state["signals"]):
+            target = signal[:, 1:] / counts[:, None]
+            found = signal_of(dos.query(), dos._params(state["key"], t, state["pilot"]), X, 10)
+            lost.append(np.square(found - target).sum() / np.square(target).sum())
+        return np.mean(lost)
+
+    def test_teaches_networks_and_kernels(self, paid):
+        made = paid[2].distilled
+        assert score_krr(made.X, made.y, SCHEMA, HELD_OUT, kernel=SCATTER, ridge=1e-3).mean > 95.0
+        training = Training(epochs=60, learning_rate=0.05, schedule="cosine", width=16, strategies=())
+        for soft_labels in (None, made.soft_labels):
+            found = score_convnet(made.X, made.y, SCHEMA, HELD_OUT, nets=1, training=training, soft_labels=soft_labels)
+            assert found.mean > 95.0
+        assert self.signals_lost(paid, made.X) < 0.1
+
+    def test_the_weight_says_what_is_followed(self, paid):
+        folder, method, result = paid
+        alone = {
+            weight: run.finish_again(folder, dataclasses.replace(method, weight=weight)).distilled
+            for weight in (0.0, 1.0)
+        }
+        assert self.signals_lost(paid, alone[0.0].X) < self.signals_lost(paid, result.distilled.X)
+        assert self.signals_lost(paid, alone[1.0].X) > 3 * self.signals_lost(paid, result.distilled.X)
+        W = result.distilled.classifier
+
+        def cosine(made):
+            phi = encode(SCATTER.encoder, made.X).astype(np.float64)
+            A = phi @ phi.T + 1e-3 * np.square(phi).sum() / len(phi) * np.eye(len(phi))
+            V = phi.T @ np.linalg.solve(A, np.eye(3)[made.y] - 1 / 3)
+            return np.sum(V * W) / np.linalg.norm(V) / np.linalg.norm(W)
+
+        assert cosine(alone[0.0]) < cosine(result.distilled) <= cosine(alone[1.0]) + 0.02
+
+    def test_soft_labels_are_the_classifiers(self, paid):
+        folder, method, result = paid
+        made = result.distilled
+        scores = encode(SCATTER.encoder, made.X) @ made.classifier
+        odds = np.exp(scores / scores.std())
+        np.testing.assert_allclose(made.soft_labels, odds / odds.sum(1, keepdims=True), rtol=1e-4)
+        hard = run.finish_again(folder, dataclasses.replace(method, softness=0.0, steps=1)).distilled
+        assert hard.soft_labels is None
