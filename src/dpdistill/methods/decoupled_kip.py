@@ -13,7 +13,8 @@ import numpy as np
 from jax import Array
 
 from dpdistill.encode.half import HalfPrecision
-from dpdistill.encode.whitening import WhiteScatterNet, dead_leaves
+from dpdistill.encode.pictures import draw_pictures
+from dpdistill.encode.whitening import WhiteScatterNet
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import check_definite, one_hot, solve
 from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
@@ -33,7 +34,7 @@ class DecoupledKIP(Method):
 
         stage 1   G_t = sum_i clip((p_i - y_i) phi_i^T) + noise,   W <- W - step_t momentum(G_t / ||G_t||),   full batch
         stage 2   min over X_s of  (1 - cos(V, W)) + probes (1 - cos(F V, F W)),
-                  V = Phi_s^T (K_ss + ridge tr(K_ss) / m I)^-1 y_s,   F the features of public pictures of ellipses
+                  V = Phi_s^T (K_ss + ridge tr(K_ss) / m I)^-1 y_s,   F the features of drawn pictures
 
     Kernel ridge regression with a finite feature map is a linear classifier V in feature space, so a support set can
     teach any other one: here W, whose gradients cost a closed-form norm and two matrix products a round. W and F V are
@@ -52,7 +53,7 @@ class DecoupledKIP(Method):
     ridge: float = finish_field(1e-3, "regularisation, relative to the mean of the kernel's diagonal", above=0)
     steps: int = finish_field(500, "steps of Adam on the support set", at_least=1)
     learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine", above=0)
-    probes: float = finish_field(1.0, "weight of the outputs on public pictures beside the weights' own", at_least=0)
+    probes: float = finish_field(1.0, "weight of the outputs on drawn pictures beside the weights' own", at_least=0)
     start_noise: float = finish_field(1.0, "standard deviation of the noise that the support set starts from", above=0)
     image_seed: int = finish_field(0, "public seed of the support set's start and of the pictures", at_least=0)
 
@@ -106,7 +107,7 @@ class DecoupledKIP(Method):
         """Towards a support set whose kernel ridge regression is the released classifier."""
         encoder, W = self.kernel.encoder, self.classifier(state)
         Y_s = one_hot(labels(len(schema.classes), self.per_class), len(schema.classes))
-        F = encode(encoder, dead_leaves(schema.shape, PROBES, self.image_seed))
+        F = encode(encoder, draw_pictures(PROBES, schema.shape, self.image_seed))
 
         def pull(X: Array, step: int) -> np.ndarray:
             by_feature = np.asarray(_by_feature(self, encode(encoder, X), Y_s, W, F))
