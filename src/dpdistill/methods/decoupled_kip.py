@@ -25,7 +25,7 @@ from dpdistill.methods.support import SMALL, encode, pull_back, start_support
 from dpdistill.query import Release, Stage
 from dpdistill.schema import Schema
 
-PROBES = 500
+PROBES = 2000
 
 
 @dataclass(frozen=True, kw_only=True)

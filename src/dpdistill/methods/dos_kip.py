@@ -44,7 +44,7 @@ class DOSKIP(Method):
     sampling_prob: float = release_field(0.1, "Poisson sampling probability of a signal", above=0, at_most=1)
     width: int = release_field(64, "filters of the random networks", at_least=1)
     per_class: int = finish_field(10, "synthetic records a class", at_least=1)
-    weight: float = finish_field(0.5, "of the classifier beside the signals", at_least=0, at_most=1)
+    weight: float = finish_field(0.25, "of the classifier beside the signals", at_least=0, at_most=1)
     steps: int = finish_field(1500, "steps of Adam", at_least=1)
     learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine", above=0)
     average: float = finish_field(0.99, "exponential average of the images, which is handed out", at_least=0, below=1)
