@@ -105,8 +105,20 @@ def shared(places, digits) -> Path:
 @pytest.fixture(scope="module")
 def dos(places) -> Path:
     folder = places / "dos"
-    succeeds("distill", "digits:train", "--out", folder, "--per-class", 2, *SMALL_DOS, "--epsilon", 0.5)
+    succeeds(
+        "distill", "digits:train", "--out", folder, "--method", "dos", "--per-class", 2, *SMALL_DOS, "--epsilon", 0.5
+    )
     return folder
+
+
+def test_images_are_distilled_for_networks_and_kernels_if_no_method_is_named(tmp_path):
+    small = [word for field in ("rounds=2", "networks=2", "width=4", "steps=2") for word in ("--set", field)]
+    succeeds("distill", "digits:train", "--out", tmp_path / "shared", *small)
+    assert json.loads((tmp_path / "shared" / "recipe.json").read_text())["method"] == "dos-kip"
+    out = succeeds("evaluate", tmp_path / "shared", "--test", "digits:test", "--nets", 1)
+    assert re.search(r"^ConvNet accuracy: \d+\.\d\d ± 0.00 % \(1 net, quick training, soft labels\)$", out, re.M)
+    assert re.search(r"^KRR accuracy: ", out, re.M)
+    assert re.search(r"^Released classifier accuracy: ", out, re.M)
 
 
 # What is written

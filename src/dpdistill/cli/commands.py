@@ -45,7 +45,7 @@ def distill(
     *,
     to: Annotated[str, typer.Option("--out", help="Folder for the result; it may be shared.")],
     method: Annotated[
-        str | None, typer.Option(help="See `dpdistill methods`; dos if left out, dp-merf for tables.")
+        str | None, typer.Option(help="See `dpdistill methods`; dos-kip if left out, dp-merf for tables.")
     ] = None,
     per_class: Annotated[int | None, typer.Option(help="Synthetic records a class; 10 if left out.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget; 1 if left out.")] = None,
@@ -104,7 +104,7 @@ def distill(
     if from_ is not None:
         recipe = build_again(from_, method, settings, per_class=per_class)
     else:
-        recipe = build(method or ("dos" if schema is None else "dp-merf"), settings, per_class=per_class)
+        recipe = build(method or ("dos-kip" if schema is None else "dp-merf"), settings, per_class=per_class)
     path, replace = output_folder(to, overwrite)
     _caution(None if non_private else budget)
     if data is None:
