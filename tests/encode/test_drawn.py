@@ -15,7 +15,7 @@ from dpdistill.encode import drawn, learn_drawn, pictures
 from dpdistill.encode.drawn import DrawnNet, Filters
 from dpdistill.encode.half import HalfPrecision
 from dpdistill.encode.learn_drawn import Learning, learn
-from dpdistill.methods import METHODS, decoupled_kip
+from dpdistill.methods import METHODS
 from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.private.self_test import check_rows
 from dpdistill.recipes import KERNELS
@@ -160,8 +160,7 @@ class TestRecords:
         check_rows(query, np.zeros((16384, 3)), Schema((16, 16, 3), (-1.0, 1.0), contract.NAMES), 16)
 
     @pytest.mark.parametrize("method", ["decoupled-kip", "dp-kip"])
-    def test_are_distilled_with_it(self, method, monkeypatch):
-        monkeypatch.setattr(decoupled_kip, "PROBES", 20)
+    def test_are_distilled_with_it(self, method):
         tiny = contract.tiny(method, kernel=KERNELS["drawn"])
         found = run.distill(contract.toy_records(30), tiny, Budget(100.0))
         assert found.X.shape[1:] == (8, 8, 1)

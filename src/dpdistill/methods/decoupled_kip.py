@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -25,7 +25,7 @@ from dpdistill.methods.support import SMALL, encode, pull_back, start_support
 from dpdistill.query import Release, Stage
 from dpdistill.schema import Schema
 
-PROBES = 2000
+PROBES = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +107,7 @@ class DecoupledKIP(Method):
         """Towards a support set whose kernel ridge regression is the released classifier."""
         encoder, W = self.kernel.encoder, self.classifier(state)
         Y_s = one_hot(labels(len(schema.classes), self.per_class), len(schema.classes))
-        F = encode(encoder, draw_pictures(PROBES, schema.shape, self.image_seed))
+        F = encode(encoder, _pictures(schema.shape, self.image_seed))
 
         def pull(X: Array, step: int) -> np.ndarray:
             by_feature = np.asarray(_by_feature(self, encode(encoder, X), Y_s, W, F))
@@ -115,6 +115,11 @@ class DecoupledKIP(Method):
             return pull_back(encoder, X, by_feature)
 
         return pull
+
+
+@lru_cache(maxsize=4)
+def _pictures(shape: tuple[int, ...], seed: int) -> np.ndarray:
+    return draw_pictures(PROBES, shape, seed)
 
 
 @partial(jax.jit, static_argnums=0)
