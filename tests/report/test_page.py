@@ -265,6 +265,15 @@ def test_a_classifier_is_mentioned_where_the_certificate_has_one(tmp_path):
     assert f"classifier.npz{'ab' * 32}" in text
 
 
+def test_soft_labels_are_mentioned_where_there_are_some(tmp_path):
+    said = "Their soft_labels, a probability of every class, teach a network more than the classes y alone."
+    assert said not in page(tmp_path).text
+    with np.load(tmp_path / "synthetic.npz") as stored:
+        arrays = dict(stored)
+    np.savez(tmp_path / "synthetic.npz", **arrays, soft_labels=np.eye(len(CLASSES), dtype=np.float32)[arrays["y"]])
+    assert said in Page(write_report(tmp_path).read_text(encoding="utf-8")).text
+
+
 def test_kernels_are_shown_in_words(tmp_path):
     encoder = {"kind": "ScatterNet", "J": 2, "normalise": True}
     fields = {

@@ -24,6 +24,7 @@ class Folder:
         certificate: contents of certificate.json.
         recipe: contents of recipe.json.
         scores: contents of scores.json, or None without one.
+        soft_labels: whether the records have soft labels beside y.
     """
 
     X: np.ndarray
@@ -32,6 +33,7 @@ class Folder:
     certificate: dict[str, Any]
     recipe: dict[str, Any]
     scores: Any = None
+    soft_labels: bool = False
 
     def has(self, name: str) -> bool:
         """Whether the certificate lists a file of that name."""
@@ -49,6 +51,6 @@ def read_folder(folder: Path | str) -> Folder:
     if not folder.is_dir():
         raise DataError(f"Expected a folder at {folder}; there is none.")
     certificate, recipe = (read_object(folder / name) for name in (CERTIFICATE, RECIPE))
-    X, y, schema, _ = read_labelled(folder / SYNTHETIC)
+    X, y, schema, arrays = read_labelled(folder / SYNTHETIC)
     scores = read_json(folder / SCORES) if (folder / SCORES).exists() else None
-    return Folder(X, y, schema, certificate, recipe, scores)
+    return Folder(X, y, schema, certificate, recipe, scores, "soft_labels" in arrays)
