@@ -1,16 +1,16 @@
-"""Commands: distil, evaluate, report, verify, account."""
+"""Commands: distil, report, verify, account."""
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from dpdistill.cli.options import MAX_SEED, SOURCES, Folder
 from dpdistill.cli.terminal import Bar, add_row, err, out, plain, run_app, say, table, working
-from dpdistill.schema import DataError, TableSchema
+from dpdistill.schema import DataError
 
 app = typer.Typer(
     help="Distil a private labelled data set into a tiny synthetic one that may be shared.",
@@ -18,11 +18,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-SOURCES = "IDX or CIFAR folder or file, .npz, folder of class folders, digits:train."
-MAX_SEED = 2**32 - 1
-
-Folder = Annotated[str, typer.Argument(metavar="DIR", help="A folder that distill wrote.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -161,157 +156,6 @@ def _caution(budget: Any) -> None:
     """What a large delta means is said before it is spent."""
     if budget is not None and budget.caution is not None:
         err.print(plain(budget.caution), markup=False)
-
-
-@app.command()
-def evaluate(
-    folder: Folder,
-    test: Annotated[str, typer.Option(help=f"Held-out records: {SOURCES} CSV or Parquet.")],
-    nets: Annotated[int, typer.Option(min=1, metavar="<int>", help="Independent nets.")] = 3,
-    training: Annotated[str, typer.Option(help="quick, or paper (a thousand epochs).")] = "quick",
-    flip: Annotated[bool, typer.Option("--flip", help="Mirror images while training: for photographs.")] = False,
-    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, metavar="<int>", help="Of the nets.")] = 0,
-    kernel: Annotated[
-        list[str] | None,
-        typer.Option(help="Of kernel ridge regression, see `dpdistill methods`; the recipe's, or scatternet."),
-    ] = None,
-    ridge: Annotated[float | None, typer.Option(help="Of kernel ridge regression; the recipe's, or 0.001.")] = None,
-    schema: Annotated[
-        str | None, typer.Option(help="The schema.yaml of a test table that is written in another way than DIR's.")
-    ] = None,
-    teacher: Annotated[
-        str | None,
-        typer.Option(
-            help='Also train a ConvNet on the released classifier\'s scores of these pictures: "drawn", or DATA.'
-        ),
-    ] = None,
-    number: Annotated[int, typer.Option("--pictures", min=1, metavar="<int>", help="Drawn pictures.")] = 20_000,
-    mode: Annotated[str, typer.Option(help="Of a table's scores: honest, or paper (for comparison only).")] = "honest",
-    keep: Annotated[float, typer.Option(help="Mode paper: share of the majority class that is kept.")] = 1.0,
-    include_scores: Annotated[
-        bool, typer.Option("--include-scores", help="Add the scores to DIR and its report: not covered by epsilon.")
-    ] = False,
-) -> None:
-    """Train models on the synthetic records and score them on a test set.
-
-    Images: ConvNets and kernel ridge regression. Tables: twelve classifiers.
-    """
-    from dpdistill.cli.recipes import kernel_in, regressions, teacher_in
-    from dpdistill.data import load, read_distilled
-    from dpdistill.evaluate import TRAININGS, check_krr
-    from dpdistill.report.folder import read_folder
-
-    if training not in TRAININGS:
-        raise DataError(f"Unknown training {training!r}: choose among {', '.join(TRAININGS)}.")
-    distilled = read_distilled(folder)
-    if include_scores:
-        read_folder(folder)  # what cannot be used is refused here, before minutes of training
-    if isinstance(distilled.schema, TableSchema):
-        records = _test_table(folder, test, schema, distilled.schema)
-        scores = _table_scores(distilled, records, mode=mode, keep=keep, seed=seed)
-        if include_scores:
-            _include(folder, scores)
-        return
-    if schema is not None or mode != "honest" or keep != 1.0:
-        raise DataError(f"{folder} holds images: --schema, --mode and --keep are for tables.")
-    recipe, facts = kernel_in(folder), distilled.schema
-    fits = regressions(kernel or (), ridge, recipe)
-    for each in fits.values():
-        check_krr(*each, facts)
-    released = teacher_in(folder, distilled)
-    if teacher is not None and released is None:
-        raise DataError(f"{folder} has no released classifier: leave --teacher out.")
-    records = load(test, "test", facts.classes, facts.bounds)
-    pictures = None if teacher is None else _pictures(teacher, number, facts, seed)
-    scores = _scores(distilled, records, fits, released, pictures, nets=nets, training=training, flip=flip, seed=seed)
-    if include_scores:
-        _include(folder, scores)
-
-
-def _include(folder: str, scores: dict) -> None:
-    from dpdistill.data.atomic import write_atomically
-    from dpdistill.data.folder import SCORES
-    from dpdistill.report import write_report
-
-    text = json.dumps(scores, indent=2) + "\n"
-    write_atomically(Path(folder) / SCORES, lambda file: file.write(text.encode()))
-    write_report(folder)
-
-
-def _test_table(folder: str, test: str, schema: str | None, facts: TableSchema) -> Any:
-    """Held-out rows, in a file that is written as DIR's schema.yaml or another one says."""
-    from dpdistill.data.tables.load import load_table
-    from dpdistill.data.tables.schema_file import read_schema
-
-    table_file = read_schema(schema or Path(folder) / "schema.yaml")
-    if table_file.schema != facts:
-        raise DataError(f"{schema or 'schema.yaml'} does not state the columns and classes of {folder}.")
-    return load_table(test, table_file)
-
-
-def _table_scores(distilled: Any, test: Any, **how: Any) -> dict:
-    """Score a synthetic table, say the result, and return it as scores.json has it."""
-    from dpdistill.evaluate.tables import score_tables
-
-    with Bar() as bar:
-        scores = score_tables(distilled, test, progress=bar, **how)
-    listed = table(*scores.header)
-    for row in scores.rows():
-        add_row(listed, *row)
-    out.print(listed, soft_wrap=False)
-    say(scores.text)
-    return scores.to_json()
-
-
-def _pictures(source: str, number: int, facts: Any, seed: int) -> tuple[str, Any]:
-    """Pictures for a released classifier to score, in [-1, 1], and what they are."""
-    from dpdistill.data import load
-    from dpdistill.encode.pictures import draw_pictures
-    from dpdistill.evaluate.score import scaled
-
-    if source == "drawn":
-        with working("drawing pictures"):
-            return f"{number:,} drawn pictures", draw_pictures(number, facts.shape, seed)
-    # Neither their number nor their place: they may be private, and scores may be added to the shared folder.
-    return "pictures of the evaluator", scaled(load(source, "train", facts.classes, facts.bounds))[0]
-
-
-def _scores(
-    distilled: Any, test: Any, fits: dict, released: Any, pictures: Any, *, nets: int, training: str, **how: Any
-) -> dict:
-    """Score a synthetic set in every way, say each result, and return all as scores.json has them, in percent."""
-    from dpdistill.evaluate import STUDENT, TRAININGS, score_classifier, score_convnet, score_krr, score_student
-
-    schema, targets = distilled.schema, distilled.targets
-    X, y = distilled.training or (distilled.X, distilled.y)
-    with Bar() as bar:
-        learned = {"training": TRAININGS[training], "soft_labels": distilled.soft_labels}
-        score = score_convnet(X, y, schema, test, nets=nets, progress=bar, **learned, **how)
-    spread = f"mean ± std over {nets} nets" if nets > 1 else "1 net"
-    soft = "" if distilled.soft_labels is None else ", soft labels"
-    say(f"ConvNet accuracy: {score.mean:.2f} ± {score.std:.2f} % ({spread}, {training} training{soft})")
-    rounded, regression = {"mean": round(score.mean, 2), "std": round(score.std, 2)}, {}
-    scores = {"ConvNet accuracy, %": rounded, "nets": nets, "training": training, "KRR accuracy, %": regression}
-    if targets is not None:  # they belong to the stored records
-        X, y = distilled.X, distilled.y
-    for name, (kernel, ridge) in fits.items():
-        with Bar() as bar:
-            score = score_krr(X, y, schema, test, kernel=kernel, ridge=ridge, targets=targets, progress=bar)
-        say(f"KRR accuracy: {score.mean:.2f} % ({name}, ridge {ridge:g})")
-        regression[f"{name}, ridge {ridge:g}"] = round(score.mean, 2)
-    if released is not None:
-        with Bar() as bar:
-            score = score_classifier(released, test, progress=bar)
-        say(f"Released classifier accuracy: {score.mean:.2f} %")
-        scores["released classifier accuracy, %"] = round(score.mean, 2)
-    if released is not None and pictures is not None:
-        source, unlabelled = pictures
-        with Bar() as bar:
-            score = score_student(released, unlabelled, test, training=STUDENT, progress=bar, **how)
-        source = f"taught by the released classifier on {source}"
-        say(f"ConvNet accuracy, {source}: {score.mean:.2f} %")
-        scores[f"ConvNet accuracy, {source}, %"] = round(score.mean, 2)
-    return scores
 
 
 @app.command()

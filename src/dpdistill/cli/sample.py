@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
+from dpdistill.cli.options import Folder
 from dpdistill.cli.terminal import Bar, plain, say, working
 from dpdistill.method import Distilled
 from dpdistill.schema import DataError, TableSchema
 
 
 def sample(
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="A folder that distill wrote.")],
+    folder: Folder,
     *,
     n: Annotated[int, typer.Option("--n", min=1, metavar="<int>", help="Rows, or pictures.")],
     to: Annotated[
