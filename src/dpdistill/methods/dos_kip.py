@@ -29,7 +29,8 @@ class DOSKIP(Method):
         stage 2   DOS: a pilot and the class signals of random networks, for the rest
         stage 3   images <- images - Adam((1 - weight) unit(g_signals) + weight unit(g_classifier))
 
-    The images come with soft labels, p = softmax(s / (softness deviation(s))), s the classifier's scores of them.
+    The images come with soft labels softmax(s / T), s the classifier's scores of them, T the softness times how far, on
+    average, the score of an image's class is above the others. Where it is below, the image keeps a hard label.
     Settings that are not fields here are the defaults of the two methods.
 
     Guarantee: stages 1 and 2 are calibrated together; stage 3 is post-processing.
@@ -48,9 +49,7 @@ class DOSKIP(Method):
     steps: int = finish_field(1500, "steps of Adam", at_least=1)
     learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine", above=0)
     average: float = finish_field(0.99, "exponential average of the images, which is handed out", at_least=0, below=1)
-    softness: float = finish_field(
-        1.0, "of the labels for networks: softmax(scores / (softness x their deviation)); 0: hard labels", at_least=0
-    )
+    softness: float = finish_field(0.33, "of the labels that networks learn from; 0: hard labels", at_least=0)
     image_seed: int = finish_field(0, "public seed of the start and of the order of signals", at_least=0)
 
     name = "dos-kip"
@@ -94,10 +93,13 @@ class DOSKIP(Method):
     def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
         shared = {"per_class": self.per_class, "steps": self.steps, "image_seed": self.image_seed}
         signals, classifier = replace(self.signals, **shared), replace(self.classifier, **shared)
-        to_signals, to_classifier = signals.pull(state["signals"]), classifier.pull(state["classifier"], schema)
+        pulls = (
+            (1 - self.weight, signals.pull(state["signals"])),
+            (self.weight, classifier.pull(state["classifier"], schema)),
+        )
 
-        def pull(X: Array, step: int) -> np.ndarray:
-            return (1 - self.weight) * _unit(to_signals(X, step)) + self.weight * _unit(to_classifier(X, step))
+        def pull(X: Array, step: int) -> Any:
+            return sum(weight * _unit(towards(X, step)) for weight, towards in pulls if weight)
 
         descent = Descent(self.learning_rate, self.steps, self.average)
         moved = descent.along(signals.start(state["signals"], schema), pull, progress)
@@ -107,7 +109,10 @@ class DOSKIP(Method):
 
     def _soft_labels(self, made: Distilled) -> np.ndarray:
         scores = encode(made.encoder, made.X) @ made.classifier
-        return np.asarray(jax.nn.softmax(scores / (self.softness * max(float(scores.std()), 1e-12)), axis=1))
+        own = np.eye(scores.shape[1], dtype=np.float32)[made.y]
+        above = scores.max(1, where=own > 0, initial=-np.inf) - scores.max(1, where=own == 0, initial=-np.inf)
+        temperature = max(self.softness * float(above.mean()), 1e-6)
+        return np.where((above > 0)[:, None], jax.nn.softmax(scores / temperature, axis=1), own)
 
 
 def _unit(gradient: Any) -> np.ndarray:
