@@ -193,7 +193,7 @@ def test_version_and_help():
 
 def test_defaults_are_in_the_help():
     text = re.sub(r"[\s│]+", " ", succeeds("distill", "--help"))
-    for default in ("10 if left out", "1 if left out", "1e-5 if left out", "dos if left out", "default: strict"):
+    for default in ("10 if left out", "1 if left out", "1e-5 if left out", "dos-kip if left out", "default: strict"):
         assert default in text
 
 
@@ -650,7 +650,7 @@ WRONG = {
     "data and from": (["distill", "digits:train", *OUT, "--from", "x"], "one of the two"),
     "unknown method": (
         ["distill", "digits:train", *OUT, "--method", "nosuch"],
-        "dos, decoupled-kip, dp-kip, dp-merf, dp-hp, ndpdc, ldpdc, dm, kip",
+        "dos, decoupled-kip, dos-kip, dp-kip, dp-merf, dp-hp, ndpdc, ldpdc, dm, kip",
     ),
     "method without privacy": (["distill", "missing", *OUT, "--method", "dm"], "--non-private"),
     "unknown field": (["distill", "digits:train", *OUT, "--set", "nosuch=1"], "'nosuch'"),
@@ -659,8 +659,8 @@ WRONG = {
     "per class twice": (["distill", "digits:train", *OUT, "--per-class", "1", "--set", "per_class=2"], "twice"),
     "per class 0": (["distill", "digits:train", *OUT, "--per-class", "0"], "per_class=0"),
     "per class a word": (["distill", "digits:train", *OUT, "--per-class", "many"], "--per-class"),
-    "tiles that do not fit": (["distill", "digits:train", *OUT, "--set", "expand=3"], "3x3 tiles"),
-    "images too small": (["distill", "digits:train", *OUT, "--resize", "1"], "2x2"),
+    "tiles that do not fit": (["distill", "digits:train", *OUT, "--method", "dos", "--set", "expand=3"], "3x3 tiles"),
+    "images too small": (["distill", "digits:train", *OUT, "--resize", "1"], "4 x 4 pixels"),
     **{
         f"epsilon {value}": (["distill", "digits:train", *OUT, "--epsilon", value], "epsilon")
         for value in ("0", "-1", "nan", "inf", "x", "")

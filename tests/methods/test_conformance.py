@@ -563,7 +563,7 @@ class Waives(Defective):
 
 DEFECTS = [
     (OneLinearSum, its_sums_move_by_what_is_stated, "moves the sum by more than Delta"),
-    (Undecided, it_states_whether_it_has_linear_queries, "Some queries are linear"),
+    (Undecided, it_states_whether_it_has_linear_queries, "Whether there are linear queries is not what it states"),
     (SeesFree, what_may_change_afterwards_is_read_by_finish_alone, "Read before finish: {'size'}"),
     (PaysForNothing, what_may_change_afterwards_is_read_by_finish_alone, "Paid and not read: {'taste'}"),
     (Widens, its_state_keeps_its_types, "A state changes its types"),

@@ -241,7 +241,18 @@ class TestFields:
 def test_the_table_of_methods_is_what_the_package_offers():
     offered = {name for name, kind in vars(dpdistill).items() if isinstance(kind, type) and issubclass(kind, Method)}
     assert offered == {kind.__name__ for kind in METHODS.values()} <= set(dpdistill.__all__)
-    assert list(METHODS) == ["dos", "decoupled-kip", "dp-kip", "dp-merf", "dp-hp", "ndpdc", "ldpdc", "dm", "kip"]
+    assert list(METHODS) == [
+        "dos",
+        "decoupled-kip",
+        "dos-kip",
+        "dp-kip",
+        "dp-merf",
+        "dp-hp",
+        "ndpdc",
+        "ldpdc",
+        "dm",
+        "kip",
+    ]
     assert [name for name, kind in METHODS.items() if not kind.private] == ["dm", "kip"]
 
 

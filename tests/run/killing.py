@@ -24,7 +24,7 @@ from dpdistill.verification import verify
 CHILD = Path(__file__).with_name("kill_child.py")
 ROUNDS = 4
 METHODS = {
-    "dos": ["--set", "networks=3", "--set", "steps=20"],
+    "dos": ["--method", "dos", "--set", "networks=3", "--set", "steps=20"],
     "ndpdc": ["--method", "ndpdc", "--set", f"rounds={ROUNDS}"],
 }
 BY_ROUND = (
