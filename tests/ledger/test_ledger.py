@@ -343,10 +343,10 @@ class TestProcesses:
     def test_a_killed_run_keeps_every_round_once(self, tmp_path):
         rng = np.random.default_rng(0)
         seen = -1
-        for _ in range(8):
+        for _ in range(12):
             process = child(COMMITTER, tmp_path, stdout=subprocess.PIPE)
             assert process.stdout.readline() == "open\n"
-            time.sleep(rng.uniform(0.0, 0.2))
+            time.sleep(rng.uniform(0.0, 0.15))
             process.send_signal(signal.SIGKILL)
             printed = process.communicate(timeout=60)[0].splitlines()
             assert process.returncode == -signal.SIGKILL

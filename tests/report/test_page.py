@@ -266,7 +266,9 @@ def test_a_classifier_is_mentioned_where_the_certificate_has_one(tmp_path):
 
 
 def test_soft_labels_are_mentioned_where_there_are_some(tmp_path):
-    said = "Their soft_labels, a probability of every class, teach a network more than the classes y alone."
+    said = (
+        "Their soft_labels, a probability of every class, come from the released classifier; dpdistill evaluate trains"
+    )
     assert said not in page(tmp_path).text
     with np.load(tmp_path / "synthetic.npz") as stored:
         arrays = dict(stored)

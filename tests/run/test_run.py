@@ -104,6 +104,15 @@ def test_a_method_that_misstates_its_queries_is_refused():
             run.distill(RECORDS, Misstated(linear=linear), BUDGET)
 
 
+def test_a_later_linear_query_that_is_not_stated_is_not_asked():
+    class Turns(Sums):
+        def ask(self, state):
+            return Sums(linear=int(bool(np.any(state)))).ask(state)
+
+    with pytest.raises(TypeError, match="Expected Turns to state linear=True: the query of round 1 is linear"):
+        run.distill(RECORDS, Turns(linear=0), BUDGET)
+
+
 def test_fields_as_json():
     kernel = FeatureKernel(ScatterNet(groups=27))
     encoder = {"kind": "ScatterNet", "J": 2, "L": 8, "groups": 27, "per_position": False, "normalise": False}

@@ -32,7 +32,7 @@ from dpdistill.report import write_report
 from dpdistill.run import handover
 from dpdistill.run.non_private import NonPrivateCurator
 from dpdistill.run.recipe import changed_releases, check_kind, check_private, recipe_of
-from dpdistill.run.start import check_ledger, check_memory, open_ledger
+from dpdistill.run.start import check_ledger, open_ledger
 from dpdistill.run.store import Store
 from dpdistill.schema import AnySchema, schema_from_json
 
@@ -167,7 +167,6 @@ def distill(
 
     Raises:
         ValueError: a method that has no private form.
-        DataError: records whose features would not fit into memory.
         TypeError: a method whose queries are not what it states of them.
         LedgerError: the run cannot be started or resumed, or the data set's ledger does not take it.
 
@@ -189,7 +188,6 @@ def distill(
         raise TypeError(f"Expected {type(method).__name__} to state linear={not method.linear}, as its first query is.")
     for noise_multiplier in (min(schedule.noise_multipliers), max(schedule.noise_multipliers)):
         check_query(query, params, records.schema, noise_multiplier)
-    check_memory(query.encoder, records)
     check_ledger(method, budget, ledger, cap, seed=seed, run_dir=run_dir, overwrite=overwrite)
     dataset = None if ledger is None else DatasetLedger(ledger, cap)
     recipe = recipe_of(method, seed)
@@ -263,6 +261,8 @@ def run_rounds(
     progress("releasing", t, rounds)
     while t < rounds:
         query, params = method.ask(state)
+        if isinstance(query, LinearQuery) and not method.linear:
+            raise TypeError(f"Expected {type(method).__name__} to state linear=True: the query of round {t} is linear.")
         state = method.tell(state, curator.release(t, query, params))
         t += 1
         store.save(t, state, last=t == rounds)

@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import jax
-import jax.numpy as jnp
-
 from dpdistill.accounting.schedule import Budget, Schedule, calibrate
 from dpdistill.data.records import Records
 from dpdistill.ledger.database import LedgerError
@@ -15,11 +12,9 @@ from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.folder import digest_key
 from dpdistill.ledger.run import MEMORY, RunLedger, RunRecord
 from dpdistill.method import Method
-from dpdistill.query import Encoder
 from dpdistill.run import handover
 from dpdistill.run.blobs import digest_records
 from dpdistill.run.recipe import recipe_of
-from dpdistill.schema import DataError
 
 
 def check_ledger(
@@ -56,25 +51,6 @@ def check_ledger(
     resumed = None if run_dir is None else _resumed(Path(run_dir), recipe_of(method, seed), schedule, overwrite)
     run_id, nonces = ("", ("", "")) if resumed is None else (resumed.run_id, resumed.nonces)
     dataset.check(schedule, run_id, nonces)
-
-
-def check_memory(encoder: Encoder | None, records: Records) -> None:
-    """Refuse, before a ledger is opened, records whose features would not fit into this machine's memory.
-
-    Raises:
-        DataError: they need more than 70 % of it.
-    """
-    if encoder is None:
-        return
-    made = jax.eval_shape(encoder, jax.ShapeDtypeStruct((1, *records.schema.shape), jnp.float32))
-    needed = made.size * made.dtype.itemsize * len(records)
-    present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > 0.7 * present:
-        sizes = f"{needed / 2**30:.2f} of {present / 2**30:.2f} GiB"
-        raise DataError(
-            f"The features of {len(records):,} records of shape {records.schema.shape} would take {sizes} of memory: "
-            "make the images smaller (--resize 32), or take --method dos, which keeps none."
-        )
 
 
 def open_ledger(
