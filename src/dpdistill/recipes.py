@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from dpdistill.encode.deskew import Deskewed
 from dpdistill.encode.drawn import DrawnNet
 from dpdistill.encode.mirror import Mirrored
 from dpdistill.encode.networks import LeNet
@@ -28,6 +29,7 @@ KERNELS: dict[str, Any] = {
     "scatternet": FeatureKernel(ScatterNet(groups=27, normalise=True)),
     "scatternet-position": FeatureKernel(ScatterNet(groups=27, per_position=True, normalise=True)),
     "scatternet-white": FeatureKernel(WhiteScatterNet()),
+    "scatternet-deskewed": FeatureKernel(Deskewed(WhiteScatterNet())),
     "scatternet-mirrored": FeatureKernel(Mirrored(ScatterNet(groups=27, normalise=True))),
     "drawn": FeatureKernel(DrawnNet()),
 }

@@ -57,7 +57,7 @@ def draw_augmentation(key: Array, strategies: tuple[str, ...]) -> Draw:
     )
 
 
-def _resample(affine: Array, x: Array, fill: Array) -> Array:
+def resample(affine: Array, x: Array, fill: Array) -> Array:
     """Bilinear sampling of x (h, w, c) at affine (2, 3) in coordinates of [-1, 1]; outside is fill (c,)."""
     h, w, _ = x.shape
     rows, cols = jnp.meshgrid(jnp.linspace(-1, 1, h), jnp.linspace(-1, 1, w), indexing="ij")
@@ -80,7 +80,7 @@ def apply_augmentation(draw: Draw, x: Array) -> Array:
     """One image (h, w, c) under one draw; what is cut out or moved in takes the image's own mean colour."""
     h, w, _ = x.shape
     fill = x.mean((0, 1))
-    x = _resample(draw.affine, x, fill)
+    x = resample(draw.affine, x, fill)
     x = x + draw.brightness
     grey = x.mean(-1, keepdims=True)
     x = (x - grey) * draw.saturation + grey

@@ -16,6 +16,7 @@ KINDS = {
     "ScatterNet": "two layers of wavelets and moduli",
     "WhiteScatterNet": "a ScatterNet whose channels are decorrelated on public drawings",
     "DrawnNet": "two layers of filters learned from pictures that a program draws, never from records",
+    "Deskewed": "features of a record brought upright, to the middle and to a common size",
     "Mirrored": "features that do not tell a record from its mirror image",
     "Perceptual": "the activations of all layers of an untrained ResNet-18",
     "LeNet": "a small convolutional network",
