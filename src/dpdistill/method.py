@@ -35,8 +35,8 @@ class Distilled:
         classifier: a linear classifier on the features phi of the recipe's kernel, if one was released, (d, classes),
             float32: scores = phi(X) classifier.
         encoder: those features phi, X (n, ...) in [-1, 1] -> (n, d); it is not stored, the recipe names it.
-        soft_labels: a probability of every class for each record, (m, classes), float32: what a network is to learn in
-            the place of y, if given.
+        soft_labels: a probability of every class, float32, for each record that a network is trained on, those of
+            `training` if given: what it is to learn in the place of y.
         generator: what made the records, where it can make more at no further cost.
     """
 

@@ -659,7 +659,10 @@ WRONG = {
     "per class twice": (["distill", "digits:train", *OUT, "--per-class", "1", "--set", "per_class=2"], "twice"),
     "per class 0": (["distill", "digits:train", *OUT, "--per-class", "0"], "per_class=0"),
     "per class a word": (["distill", "digits:train", *OUT, "--per-class", "many"], "--per-class"),
-    "tiles that do not fit": (["distill", "digits:train", *OUT, "--method", "dos", "--set", "expand=3"], "3x3 tiles"),
+    "tiles that do not fit": (
+        ["distill", "digits:train", *OUT, "--method", "dos", "--set", "expand=9"],
+        "at least 9x9",
+    ),
     "images too small": (["distill", "digits:train", *OUT, "--resize", "1"], "4 x 4 pixels"),
     **{
         f"epsilon {value}": (["distill", "digits:train", *OUT, "--epsilon", value], "epsilon")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import zipfile
 from pathlib import Path
 
@@ -48,6 +49,19 @@ def test_soft_labels_come_back_if_they_are_probabilities(tmp_path):
     for bad in (soft + 0.1, soft - [0.5, -0.5], soft[:2], soft * np.nan):
         with pytest.raises(DataError, match="soft_labels"):
             write_distilled(tmp_path, dataclasses.replace(PLAIN, soft_labels=bad))
+
+
+def test_soft_labels_are_those_of_the_records_to_train_on(tmp_path):
+    soft, tiles = np.array([[0.75, 0.25], [0.0, 1.0]], np.float32), (PLAIN.X[:2] / 2, PLAIN.y[:2])
+    made = dataclasses.replace(PLAIN, training=tiles, soft_labels=soft)
+    write_distilled(tmp_path, made)
+    np.testing.assert_array_equal(read_distilled(tmp_path).soft_labels, soft)
+    with np.load(tmp_path / "synthetic.npz") as stored:
+        assert "soft_labels" not in stored
+    with pytest.raises(DataError, match=re.escape("Expected soft_labels of shape (2, 2); got (3, 2).")):
+        write_distilled(tmp_path, dataclasses.replace(made, soft_labels=np.full((3, 2), 0.5)))
+    write_distilled(tmp_path, dataclasses.replace(PLAIN, training=tiles))
+    assert read_distilled(tmp_path).soft_labels is None
 
 
 def test_targets_and_a_classifier_come_back(tmp_path):

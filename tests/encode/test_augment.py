@@ -186,6 +186,13 @@ class TestPartitionExpand:
         X = image()[None]
         assert partition_expand(X, 1) is X
 
-    def test_a_side_that_does_not_divide_is_refused(self):
-        with pytest.raises(ValueError, match="Expected images divisible into 2x2 tiles; got 8x9"):
-            partition_expand(image(8, 9)[None], 2)
+    def test_tiles_of_a_side_that_does_not_divide_differ_by_a_pixel(self):
+        X = image(8, 10)[None]
+        found = np.asarray(partition_expand(X, 3))
+        tiles = [X[0, r, c] for r in map(slice, (0, 2, 5), (2, 5, 8)) for c in map(slice, (0, 3, 6), (3, 6, 10))]
+        expected = [jax.image.resize(tile, (8, 10, 1), "bilinear") for tile in tiles]
+        np.testing.assert_allclose(found, np.stack(expected), atol=1e-6)
+
+    def test_more_tiles_than_pixels_are_refused(self):
+        with pytest.raises(ValueError, match="Expected images of at least 9x9 pixels for as many tiles; got 8x9"):
+            partition_expand(image(8, 9)[None], 9)

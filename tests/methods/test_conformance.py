@@ -392,7 +392,7 @@ def what_may_change_afterwards_is_read_by_finish_alone(name, tmp_path):
         method, read = recording(variant)
         state = method.init(jax.random.key(0), schema)
         used |= read & paid
-        read.clear()  # a start may refuse images that do not fall into tiles
+        read.clear()  # a start may refuse images of fewer pixels than tiles
         for t in range(contract.rounds_of(method)):
             query, params = method.ask(state)
             value = np.ones(contract.release_shape(query, params, schema))

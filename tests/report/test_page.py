@@ -274,6 +274,9 @@ def test_soft_labels_are_mentioned_where_there_are_some(tmp_path):
         arrays = dict(stored)
     np.savez(tmp_path / "synthetic.npz", **arrays, soft_labels=np.eye(len(CLASSES), dtype=np.float32)[arrays["y"]])
     assert said in Page(write_report(tmp_path).read_text(encoding="utf-8")).text
+    np.savez(tmp_path / "synthetic.npz", **arrays)
+    np.savez(tmp_path / "training.npz", **arrays, soft_labels=np.eye(len(CLASSES), dtype=np.float32)[arrays["y"]])
+    assert said in Page(write_report(tmp_path).read_text(encoding="utf-8")).text
 
 
 def test_kernels_are_shown_in_words(tmp_path):

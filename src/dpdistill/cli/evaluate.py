@@ -133,12 +133,11 @@ def _scores(
 
     schema, targets = distilled.schema, distilled.targets
     X, y = distilled.training or (distilled.X, distilled.y)
-    soft_labels = distilled.soft_labels if distilled.training is None else None  # they belong to the stored records
     with Bar() as bar:
-        learned = {"training": TRAININGS[training], "soft_labels": soft_labels}
+        learned = {"training": TRAININGS[training], "soft_labels": distilled.soft_labels}
         score = score_convnet(X, y, schema, test, nets=nets, progress=bar, **learned, **how)
     spread = f"mean ± std over {nets} nets" if nets > 1 else "1 net"
-    soft = "" if soft_labels is None else ", soft labels"
+    soft = "" if distilled.soft_labels is None else ", soft labels"
     say(f"ConvNet accuracy: {score.mean:.2f} ± {score.std:.2f} % ({spread}, {training} training{soft})")
     rounded, regression = {"mean": round(score.mean, 2), "std": round(score.std, 2)}, {}
     scores = {"ConvNet accuracy, %": rounded, "nets": nets, "training": training, "KRR accuracy, %": regression}

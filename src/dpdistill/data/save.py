@@ -98,10 +98,12 @@ def write_distilled(folder: str | os.PathLike, distilled: Distilled) -> None:
     contents = {SYNTHETIC: _arrays(X, y, schema)}
     if distilled.targets is not None:
         contents[SYNTHETIC]["targets"] = _checked_columns("targets", distilled.targets, len(X), classes)
-    if distilled.soft_labels is not None:
-        contents[SYNTHETIC]["soft_labels"] = _checked_probabilities(distilled.soft_labels, len(X), classes)
+    trained_on = SYNTHETIC
     if distilled.training is not None:
-        contents[TRAINING] = _arrays(*_checked(*distilled.training, schema), schema)
+        trained_on, contents[TRAINING] = TRAINING, _arrays(*_checked(*distilled.training, schema), schema)
+    if distilled.soft_labels is not None:
+        rows = len(contents[trained_on]["y"])
+        contents[trained_on]["soft_labels"] = _checked_probabilities(distilled.soft_labels, rows, classes)
     if distilled.classifier is not None:
         contents[CLASSIFIER] = {"classifier": _checked_columns("classifier", distilled.classifier, None, classes)}
     if distilled.generator is not None:
@@ -152,7 +154,8 @@ def read_distilled(folder: str | os.PathLike) -> Distilled:
         targets, soft_labels = arrays.get("targets"), arrays.get("soft_labels")
         classifier = training = None
         if (path / TRAINING).exists():
-            X_training, y_training, other, _ = read_labelled(path / TRAINING)
+            X_training, y_training, other, beside = read_labelled(path / TRAINING)
+            soft_labels = beside.get("soft_labels")
             if other != schema:
                 raise DataError(f"{show(path)} has a {TRAINING} that does not belong to its {SYNTHETIC}.")
             training = _in_unit(X_training, y_training, schema)
@@ -163,7 +166,8 @@ def read_distilled(folder: str | os.PathLike) -> Distilled:
     if targets is not None:
         targets = _checked_columns("targets", targets, len(X), len(schema.classes))
     if soft_labels is not None:
-        soft_labels = _checked_probabilities(soft_labels, len(X), len(schema.classes))
+        rows = len(X if training is None else training[0])
+        soft_labels = _checked_probabilities(soft_labels, rows, len(schema.classes))
     if classifier is not None:
         classifier = _checked_columns("classifier", classifier, None, len(schema.classes))
     return Distilled(X, y, schema, training, targets, classifier, soft_labels=soft_labels)

@@ -103,8 +103,8 @@ def partition_expand(X: Array, parts: int = 2) -> Array:
     """PEA: each image cut in parts x parts tiles, each tile bilinearly upsampled to the image's size.
 
     Args:
-        X: images, (n, h, w, c), h and w divisible by parts.
-        parts: tiles a side; 1 returns X.
+        X: images, (n, h, w, c); tiles differ by a pixel where parts does not divide a side.
+        parts: tiles a side, at most h and w; 1 returns X.
 
     Returns:
         (n parts^2, h, w, c); the tiles of one image follow one another.
@@ -114,8 +114,8 @@ def partition_expand(X: Array, parts: int = 2) -> Array:
     if parts == 1:
         return X
     n, h, w, c = X.shape
-    if h % parts or w % parts:
-        raise ValueError(f"Expected images divisible into {parts}x{parts} tiles; got {h}x{w}.")
-    tiles = X.reshape(n, parts, h // parts, parts, w // parts, c).transpose(0, 1, 3, 2, 4, 5)
-    tiles = tiles.reshape(n * parts * parts, h // parts, w // parts, c)
-    return jax.image.resize(tiles, (tiles.shape[0], h, w, c), "bilinear")
+    if min(h, w) < parts:
+        raise ValueError(f"Expected images of at least {parts}x{parts} pixels for as many tiles; got {h}x{w}.")
+    cuts = [[slice(i * side // parts, (i + 1) * side // parts) for i in range(parts)] for side in (h, w)]
+    tiles = [jax.image.resize(X[:, rows, columns], X.shape, "bilinear") for rows in cuts[0] for columns in cuts[1]]
+    return jnp.stack(tiles, 1).reshape(n * parts * parts, h, w, c)

@@ -11,12 +11,8 @@ from dpdistill.data.records import Records
 from dpdistill.evaluate.convnet import STUDENT, Training, accuracy, train_classifier
 from dpdistill.evaluate.score import Score, check_test_set, scaled
 from dpdistill.evaluate.teacher import Teacher
+from dpdistill.kernels.ridge import centred
 from dpdistill.method import Progress, no_progress
-
-
-def centred(scores: np.ndarray) -> np.ndarray:
-    """Scores (n, classes) without what all classes share: as a classifier they say the same."""
-    return scores - scores.mean(1, keepdims=True)
 
 
 def score_student(

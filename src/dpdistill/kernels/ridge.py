@@ -26,6 +26,16 @@ def solve(K_ss: Array, Y_s: Array, ridge: float | Array) -> Array:
     return cho_solve((jnp.linalg.cholesky(shift(K_ss, ridge)), True), Y_s)
 
 
+def centred(scores: Any) -> Any:
+    """Scores (n, classes) without what all classes share: as a classifier they say the same."""
+    return scores - scores.mean(1, keepdims=True)
+
+
+def cosine(A: Array, B: Array) -> Array:
+    """Of the angle between two arrays of one shape; zero where one of them is."""
+    return jnp.sum(A * B) / jnp.sqrt(jnp.sum(jnp.square(A)) * jnp.sum(jnp.square(B)) + 1e-30)
+
+
 def check_definite(values: Array | np.ndarray, ridge: float) -> None:
     """Raise where what was computed from the Cholesky factor is not finite.
 

@@ -16,7 +16,7 @@ from dpdistill.encode.half import HalfPrecision
 from dpdistill.encode.pictures import draw_pictures
 from dpdistill.encode.whitening import WhiteScatterNet
 from dpdistill.kernels.feature import FeatureKernel
-from dpdistill.kernels.ridge import check_definite, one_hot, solve
+from dpdistill.kernels.ridge import centred, check_definite, cosine, one_hot, solve
 from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
 from dpdistill.methods.descent import Descent, Pull
 from dpdistill.methods.matching import labels
@@ -128,14 +128,6 @@ def _by_feature(method: DecoupledKIP, Phi: Array, Y_s: Array, W: Array, F: Array
 
     def loss(Phi: Array) -> Array:
         V = Phi.T @ solve(Phi @ Phi.T, Y_s, method.ridge)
-        return 1.0 - _cosine(V, W) + method.probes * (1.0 - _cosine(_centred(F @ V), _centred(F @ W)))
+        return 1.0 - cosine(V, W) + method.probes * (1.0 - cosine(centred(F @ V), centred(F @ W)))
 
     return jax.grad(loss)(Phi)
-
-
-def _centred(outputs: Array) -> Array:
-    return outputs - outputs.mean(1, keepdims=True)
-
-
-def _cosine(A: Array, B: Array) -> Array:
-    return jnp.sum(A * B) / jnp.sqrt(jnp.sum(jnp.square(A)) * jnp.sum(jnp.square(B)) + 1e-30)

@@ -91,7 +91,7 @@ class DOS(Method):
         classes = len(schema.classes)
         params = jax.eval_shape(lambda: network(key, 0, schema.shape, self.width))
         image = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
-        jax.eval_shape(lambda X: partition_expand(X, self.expand), image)  # refuses images that do not fall into tiles
+        jax.eval_shape(lambda X: partition_expand(X, self.expand), image)  # refuses images of fewer pixels than tiles
         d = jax.eval_shape(embed_convnet, params["blocks"], image).shape[1]
         return {
             "key": np.asarray(jax.random.key_data(key)),
@@ -99,6 +99,10 @@ class DOS(Method):
             "pilot": np.zeros((self._pilots, classes, *schema.shape), np.float32),
             "signals": np.zeros((self.networks, classes, 1 + d), np.float32),
         }
+
+    def network(self, state: Any, t: int) -> Any:
+        """Params of the network of a signal, t modulo their number."""
+        return self._params(state["key"], t % self.networks, state["pilot"])
 
     @partial(jax.jit, static_argnums=0)
     def _params(self, key: Array, t: Array | int, pilot: Array) -> Any:

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from dpdistill.encode.augment import partition_expand
+from dpdistill.encode.pictures import draw_pictures
 from dpdistill.encode.whitening import WhiteScatterNet
 from dpdistill.kernels.feature import FeatureKernel
+from dpdistill.kernels.ridge import one_hot
 from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
 from dpdistill.methods.decoupled_kip import DecoupledKIP
 from dpdistill.methods.descent import Descent
 from dpdistill.methods.dos import DOS
+from dpdistill.methods.lesson import lesson
 from dpdistill.methods.support import encode
 from dpdistill.query import Query, Release, Stage
 from dpdistill.schema import Schema
+
+PICTURES = 4000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +39,8 @@ class DOSKIP(Method):
 
     The images come with soft labels softmax(s / T), s the classifier's scores of them, T the softness times how far, on
     average, the score of an image's class is above the others. Where it is below, the image keeps a hard label.
+    With expand > 1 the signals are followed by the tiles of the images, which have soft labels of their own, and the
+    classifier by the images as they are: networks learn from the former, kernels from the latter.
     Settings that are not fields here are the defaults of the two methods.
 
     Guarantee: stages 1 and 2 are calibrated together; stage 3 is post-processing.
@@ -45,10 +55,12 @@ class DOSKIP(Method):
     sampling_prob: float = release_field(0.1, "Poisson sampling probability of a signal", above=0, at_most=1)
     width: int = release_field(64, "filters of the random networks", at_least=1)
     per_class: int = finish_field(10, "synthetic records a class", at_least=1)
+    expand: int = finish_field(1, "PEA: networks learn from expand x expand tiles of every image; 1 is off", at_least=1)
     weight: float = finish_field(0.25, "of the classifier beside the signals", at_least=0, at_most=1)
     steps: int = finish_field(1500, "steps of Adam", at_least=1)
     learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine", above=0)
     average: float = finish_field(0.99, "exponential average of the images, which is handed out", at_least=0, below=1)
+    lesson: float = finish_field(0.3, "of what networks would learn of the classifier, beside the signals", at_least=0)
     softness: float = finish_field(0.33, "of the labels that networks learn from; 0: hard labels", at_least=0)
     image_seed: int = finish_field(0, "public seed of the start and of the order of signals", at_least=0)
 
@@ -61,7 +73,7 @@ class DOSKIP(Method):
     @property
     def signals(self) -> DOS:
         """The part that networks learn from."""
-        return DOS(networks=self.networks, sampling_prob=self.sampling_prob, width=self.width)
+        return DOS(networks=self.networks, sampling_prob=self.sampling_prob, width=self.width, expand=self.expand)
 
     @property
     def classifier(self) -> DecoupledKIP:
@@ -93,10 +105,15 @@ class DOSKIP(Method):
     def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
         shared = {"per_class": self.per_class, "steps": self.steps, "image_seed": self.image_seed}
         signals, classifier = replace(self.signals, **shared), replace(self.classifier, **shared)
-        pulls = (
+        pulls = [
             (1 - self.weight, signals.pull(state["signals"])),
             (self.weight, classifier.pull(state["classifier"], schema)),
-        )
+        ]
+        if self.lesson:
+            pictures = draw_pictures(PICTURES, schema.shape, self.image_seed)
+            scores = encode(self.kernel.encoder, pictures) @ classifier.classifier(state["classifier"])
+            size = len(schema.classes), self.per_class, self.expand
+            pulls.append((self.lesson, lesson(partial(signals.network, state["signals"]), *size, pictures, scores)))
 
         def pull(X: Array, step: int) -> Any:
             return sum(weight * _unit(towards(X, step)) for weight, towards in pulls if weight)
@@ -105,11 +122,15 @@ class DOSKIP(Method):
         moved = descent.along(signals.start(state["signals"], schema), pull, progress)
         X = np.clip(np.asarray(moved.average), -1.0, 1.0)
         made = classifier.distilled(X, state["classifier"], schema)
+        if self.expand > 1:
+            tiles = np.asarray(partition_expand(jnp.asarray(X), self.expand)), np.repeat(made.y, self.expand**2)
+            made = replace(made, training=tiles, targets=one_hot(made.y, len(schema.classes)))
         return replace(made, soft_labels=self._soft_labels(made)) if self.softness else made
 
     def _soft_labels(self, made: Distilled) -> np.ndarray:
-        scores = encode(made.encoder, made.X) @ made.classifier
-        own = np.eye(scores.shape[1], dtype=np.float32)[made.y]
+        X, y = made.training or (made.X, made.y)
+        scores = encode(made.encoder, X) @ made.classifier
+        own = np.eye(scores.shape[1], dtype=np.float32)[y]
         above = scores.max(1, where=own > 0, initial=-np.inf) - scores.max(1, where=own == 0, initial=-np.inf)
         temperature = max(self.softness * float(above.mean()), 1e-6)
         return np.where((above > 0)[:, None], jax.nn.softmax(scores / temperature, axis=1), own)

@@ -8,7 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from dpdistill.data.folder import CERTIFICATE, RECIPE, SCORES, SYNTHETIC, read_json, read_labelled, read_object
+from dpdistill.data.folder import (
+    CERTIFICATE,
+    RECIPE,
+    SCORES,
+    SYNTHETIC,
+    TRAINING,
+    read_arrays,
+    read_json,
+    read_labelled,
+    read_object,
+)
 from dpdistill.schema import AnySchema, DataError
 
 
@@ -24,7 +34,7 @@ class Folder:
         certificate: contents of certificate.json.
         recipe: contents of recipe.json.
         scores: contents of scores.json, or None without one.
-        soft_labels: whether the records have soft labels beside y.
+        soft_labels: whether the records that networks are trained on have soft labels beside y.
     """
 
     X: np.ndarray
@@ -53,4 +63,5 @@ def read_folder(folder: Path | str) -> Folder:
     certificate, recipe = (read_object(folder / name) for name in (CERTIFICATE, RECIPE))
     X, y, schema, arrays = read_labelled(folder / SYNTHETIC)
     scores = read_json(folder / SCORES) if (folder / SCORES).exists() else None
-    return Folder(X, y, schema, certificate, recipe, scores, "soft_labels" in arrays)
+    trained_on = read_arrays(folder / TRAINING) if (folder / TRAINING).exists() else arrays
+    return Folder(X, y, schema, certificate, recipe, scores, "soft_labels" in trained_on)
