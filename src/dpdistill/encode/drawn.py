@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from dpdistill.encode.pieces import in_pieces
 from dpdistill.encode.unit import unit_rows
 
 ALPHA = 2.0
@@ -21,6 +22,7 @@ BLUR = 0.22
 FLOOR = 0.01
 POWER = 0.7
 LEAST = 8
+AT_ONCE = 2048  # pixels of the records that are worked on together: their responses stay in a processor's cache
 FILE = Path(__file__).with_name("drawn_filters.npz")
 DIGEST = "22356a484e26fff15639e7853595620134c3417e128c134ba801ceca2b1018b7"
 """SHA-256 of the file of filters: whoever is given a classifier on these features needs the same ones."""
@@ -89,7 +91,28 @@ class DrawnNet:
         """
         if min(X.shape[1:3]) < LEAST:
             raise ValueError(f"Expected pictures of at least {LEAST} x {LEAST}; got {X.shape[1]} x {X.shape[2]}.")
-        return features(load_filters(), X)
+        return _features(X)
+
+
+@jax.custom_vjp
+def _features(X: Array) -> Array:
+    """Features of any number of records; keeps nothing but X for the derivative."""
+    return in_pieces(partial(features, load_filters()), AT_ONCE // (X.shape[1] * X.shape[2]))(X)
+
+
+def _forward(X: Array) -> tuple[Array, Array]:
+    return _features(X), X
+
+
+def _backward(X: Array, cotangent: Array) -> tuple[Array]:
+    return (in_pieces(_pulled_back, AT_ONCE // (X.shape[1] * X.shape[2]))(X, cotangent),)
+
+
+def _pulled_back(X: Array, cotangent: Array) -> Array:
+    return jax.vjp(partial(features, load_filters()), X)[1](cotangent)[0]
+
+
+_features.defvjp(_forward, _backward)
 
 
 def features(filters: Filters, X: Array) -> Array:

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.custom_batching import custom_vmap
 
+from dpdistill.encode.pieces import in_pieces
 from dpdistill.encode.unit import unit_rows
 from dpdistill.encode.wavelets import Bank, Wavelets, bank_of
 
@@ -192,40 +192,13 @@ def _convolved_backward(wavelets: Wavelets, _: None, cotangents: tuple[Array, Ar
 _convolved.defvjp(_convolved_forward, _convolved_backward)
 
 
-def _in_pieces(function: Callable[..., Array], pixels: int) -> Callable[..., Array]:
-    """The function of n records, applied to so few at a time that they fit a processor's cache.
-
-    A vmap of it is the function of more records, not the records one by one in an inconvenient layout.
-    """
-    most = max(1, _AT_ONCE // pixels)
-
-    @custom_vmap
-    def apply(*arrays: Array) -> Array:
-        n = len(arrays[0])
-        if n <= most:
-            return function(*arrays)
-        pieces = -(-n // most)
-        size = -(-n // pieces)
-        arrays = tuple(jnp.pad(a, ((0, pieces * size - n), *[(0, 0)] * (a.ndim - 1))) for a in arrays)
-        Y = jax.lax.map(lambda piece: function(*piece), tuple(a.reshape(pieces, size, *a.shape[1:]) for a in arrays))
-        return Y.reshape(pieces * size, *Y.shape[2:])[:n]
-
-    @apply.def_vmap
-    def _(copies: int, batched: Sequence[bool], *arrays: Array) -> tuple[Array, bool]:
-        full = [a if b else jnp.broadcast_to(a, (copies, *a.shape)) for a, b in zip(arrays, batched, strict=True)]
-        Y = apply(*(a.reshape(-1, *a.shape[2:]) for a in full))
-        return Y.reshape(copies, -1, *Y.shape[1:]), True
-
-    return apply
-
-
 _AT_ONCE = 26_000  # padded pixels of all channels of the records in a piece
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _coefficients(bank: Bank, x: Array) -> Array:
     """The cascade of any number of records; keeps nothing but x for the derivative."""
-    return _in_pieces(partial(_cascade, bank), bank.pixels)(x)
+    return in_pieces(partial(_cascade, bank), _AT_ONCE // bank.pixels)(x)
 
 
 def _coefficients_forward(bank: Bank, x: Array) -> tuple[Array, Array]:
@@ -233,7 +206,7 @@ def _coefficients_forward(bank: Bank, x: Array) -> tuple[Array, Array]:
 
 
 def _coefficients_backward(bank: Bank, x: Array, cotangent: Array) -> tuple[Array]:
-    return (_in_pieces(partial(_pulled_back, bank), bank.pixels)(x, cotangent),)
+    return (in_pieces(partial(_pulled_back, bank), _AT_ONCE // bank.pixels)(x, cotangent),)
 
 
 @partial(jax.jit, static_argnums=0)

@@ -1,0 +1,41 @@
+"""Functions of records, a few records at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.custom_batching import custom_vmap
+
+
+def in_pieces(function: Callable[..., Array], most: int) -> Callable[..., Array]:
+    """The function of n records, applied to so few at a time that they fit a processor's cache; it has no derivative.
+
+    A vmap of it is the function of more records, not the records one by one in an inconvenient layout.
+
+    Args:
+        function: of arrays of n records each, record by record.
+        most: records at a time; at least one is taken.
+    """
+    most = max(1, most)
+
+    @custom_vmap
+    def apply(*arrays: Array) -> Array:
+        n = len(arrays[0])
+        if n <= most:
+            return function(*arrays)
+        pieces = -(-n // most)
+        size = -(-n // pieces)
+        arrays = tuple(jnp.pad(a, ((0, pieces * size - n), *[(0, 0)] * (a.ndim - 1))) for a in arrays)
+        Y = jax.lax.map(lambda piece: function(*piece), tuple(a.reshape(pieces, size, *a.shape[1:]) for a in arrays))
+        return Y.reshape(pieces * size, *Y.shape[2:])[:n]
+
+    @apply.def_vmap
+    def _(copies: int, batched: Sequence[bool], *arrays: Array) -> tuple[Array, bool]:
+        full = [a if b else jnp.broadcast_to(a, (copies, *a.shape)) for a, b in zip(arrays, batched, strict=True)]
+        Y = apply(*(a.reshape(-1, *a.shape[2:]) for a in full))
+        return Y.reshape(copies, -1, *Y.shape[1:]), True
+
+    return apply
