@@ -23,6 +23,7 @@ from PIL import Image
 from dpdistill import cli, evaluate, run
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.data import load, read_distilled
+from dpdistill.encode.mixing import mix_pictures
 from dpdistill.encode.pictures import draw_pictures
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.evaluate.convnet import Training
@@ -544,7 +545,17 @@ class TestKernels:
         assert json.loads((folder / "about.json").read_text()) == about
         assert "exists: choose another" in refused("sample", led, "--n", 3, "--out", pictures)
         assert ".npz file or a folder" in refused("sample", led, "--n", 3, "--out", tmp_path / "a.csv")
+        mixed = tmp_path / "mixed.npz"
+        out = succeeds("sample", led, "--n", 30, "--out", mixed, "--seed", 5, "--pictures", "mixed")
+        assert "30 mixed pictures with the released classifier's scores; they cost no further epsilon" in out
+        with np.load(mixed, allow_pickle=False) as file:
+            np.testing.assert_allclose(file["X"] / 8 - 1, mix_pictures(X, read_distilled(led).X, 5), atol=1e-5)
+            assert "mixed with the folder's synthetic images" in str(file["about"])
+        assert "Unknown pictures 'x': choose among drawn, mixed." in refused(
+            "sample", led, "--n", 3, "--out", tmp_path / "b.npz", "--pictures", "x"
+        )
         command = ("evaluate", led, "--test", "digits:test", "--nets", 1, "--include-scores", "--teacher")
+        assert "classifier on 40 mixed pictures: " in succeeds(*command, "mixed", "--pictures", 40)
         drawn = succeeds(*command, "drawn", "--pictures", 40)
         line = re.search(
             r"^ConvNet accuracy, taught by the released classifier on 40 drawn pictures: ([\d.]+) %$", drawn, re.M

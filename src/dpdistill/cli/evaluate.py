@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from dpdistill.cli.options import MAX_SEED, SOURCES, Folder
-from dpdistill.cli.terminal import Bar, add_row, out, say, table, working
+from dpdistill.cli.terminal import Bar, add_row, out, say, table
 from dpdistill.schema import DataError, TableSchema
 
 
@@ -31,10 +31,11 @@ def evaluate(
     teacher: Annotated[
         str | None,
         typer.Option(
-            help='Also train a ConvNet on the released classifier\'s scores of these pictures: "drawn", or DATA.'
+            help='Also train a ConvNet on the released classifier\'s scores of these pictures: "drawn", "mixed" '
+            "(drawn ones and the images of DIR), or DATA."
         ),
     ] = None,
-    number: Annotated[int, typer.Option("--pictures", min=1, metavar="<int>", help="Drawn pictures.")] = 20_000,
+    number: Annotated[int, typer.Option("--pictures", min=1, metavar="<int>", help="How many of those.")] = 20_000,
     mode: Annotated[str, typer.Option(help="Of a table's scores: honest, or paper (for comparison only).")] = "honest",
     keep: Annotated[float, typer.Option(help="Mode paper: share of the majority class that is kept.")] = 1.0,
     include_scores: Annotated[
@@ -71,7 +72,7 @@ def evaluate(
     if teacher is not None and released is None:
         raise DataError(f"{folder} has no released classifier: leave --teacher out.")
     records = load(test, "test", facts.classes, facts.bounds)
-    pictures = None if teacher is None else _pictures(teacher, number, facts, seed)
+    pictures = None if teacher is None else _pictures(teacher, number, distilled, seed)
     scores = _scores(distilled, records, fits, released, pictures, nets=nets, training=training, flip=flip, seed=seed)
     if include_scores:
         _include(folder, scores)
@@ -112,16 +113,16 @@ def _table_scores(distilled: Any, test: Any, **how: Any) -> dict:
     return scores.to_json()
 
 
-def _pictures(source: str, number: int, facts: Any, seed: int) -> tuple[str, Any]:
+def _pictures(source: str, number: int, distilled: Any, seed: int) -> tuple[str, Any]:
     """Pictures for a released classifier to score, in [-1, 1], and what they are."""
+    from dpdistill.cli.pictures import PICTURES, make_pictures
     from dpdistill.data import load
-    from dpdistill.encode.pictures import draw_pictures
     from dpdistill.evaluate.score import scaled
 
-    if source == "drawn":
-        with working("drawing pictures"):
-            return f"{number:,} drawn pictures", draw_pictures(number, facts.shape, seed)
+    if source in PICTURES:
+        return f"{number:,} {source} pictures", make_pictures(source, number, distilled, seed)
     # Neither their number nor their place: they may be private, and scores may be added to the shared folder.
+    facts = distilled.schema
     return "pictures of the evaluator", scaled(load(source, "train", facts.classes, facts.bounds))[0]
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dpdistill.cli.options import Folder
-from dpdistill.cli.terminal import Bar, plain, say, working
+from dpdistill.cli.terminal import Bar, plain, say
 from dpdistill.method import Distilled
 from dpdistill.schema import DataError, TableSchema
 
@@ -20,6 +20,12 @@ def sample(
     to: Annotated[
         str, typer.Option("--out", help="For rows: a .csv or .parquet file. For pictures: a .npz file, or a folder.")
     ],
+    kind: Annotated[
+        str,
+        typer.Option(
+            "--pictures", help="drawn, or mixed: with the images of DIR, where a person sees the classes in them."
+        ),
+    ] = "drawn",
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, metavar="<int>", help="Of what is made; public.")] = 1,
 ) -> None:
     """More records, at no further cost.
@@ -32,7 +38,7 @@ def sample(
     if isinstance(distilled.schema, TableSchema):
         _rows(folder, path, n, seed, distilled.schema)
     else:
-        _pictures(folder, path, n, seed, distilled)
+        _pictures(folder, path, kind, n, seed, distilled)
 
 
 def _rows(folder: str, path: Path, n: int, seed: int, schema: TableSchema) -> None:
@@ -49,27 +55,28 @@ def _rows(folder: str, path: Path, n: int, seed: int, schema: TableSchema) -> No
     say(plain(f"{path}: {n:,} synthetic rows; they cost no further epsilon."))
 
 
-def _pictures(folder: str, path: Path, n: int, seed: int, distilled: Distilled) -> None:
+def _pictures(folder: str, path: Path, kind: str, n: int, seed: int, distilled: Distilled) -> None:
+    from dpdistill.cli.pictures import PICTURES, make_pictures
     from dpdistill.cli.recipes import teacher_in
     from dpdistill.data.folder import CLASSIFIER, sha256
     from dpdistill.data.images.labelled import check_target, write_labelled
-    from dpdistill.encode.pictures import draw_pictures
     from dpdistill.evaluate.student import centred
 
+    if kind not in PICTURES:
+        raise DataError(f"Unknown pictures {kind!r}: choose among {', '.join(PICTURES)}.")
     teacher = teacher_in(folder, distilled)
     if teacher is None:
         raise DataError(f"{folder} has no released classifier: its images are all there are.")
     check_target(path)
-    with working("drawing pictures"):
-        X = draw_pictures(n, teacher.schema.shape, seed)
+    X = make_pictures(kind, n, distilled, seed)
     with Bar() as bar:
         scores = centred(teacher(X, progress=bar))
     about = {
-        "pictures": "drawn by a program: no picture shows anything of a record",
+        "pictures": PICTURES[kind],
         "seed": seed,
         "targets": "scores of the released classifier, centred over the classes; y is the largest",
         "classifier_sha256": sha256(Path(folder) / CLASSIFIER),
         "guarantee": "post-processing of the release: that of the certificate in the folder of the classifier",
     }
     write_labelled(path, X, scores, teacher.schema, about)
-    say(plain(f"{path}: {n:,} drawn pictures with the released classifier's scores; they cost no further epsilon."))
+    say(plain(f"{path}: {n:,} {kind} pictures with the released classifier's scores; they cost no further epsilon."))
