@@ -11,12 +11,15 @@ from contract import SCATTER, SCHEMA, toy_records
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.encode.augment import partition_expand
+from dpdistill.encode.pictures import draw_pictures
 from dpdistill.evaluate.convnet import Training
 from dpdistill.evaluate.krr import score_krr
 from dpdistill.evaluate.score import score_convnet
+from dpdistill.kernels.ridge import centred
 from dpdistill.ledger.run import RunLedger
+from dpdistill.methods import dos_kip
 from dpdistill.methods.dos_kip import DOSKIP
-from dpdistill.methods.matching import EmbeddingQuery, PixelQuery, counts_of, signal_of
+from dpdistill.methods.matching import EmbeddingQuery, PixelQuery, counts_of, features, network, signal_of
 from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.methods.support import encode
 from dpdistill.private.noise import SeededEntropy
@@ -136,3 +139,19 @@ class TestOneSet:
         training = Training(epochs=60, learning_rate=0.05, schedule="cosine", width=16, strategies=())
         found = score_convnet(tiles, y, SCHEMA, HELD_OUT, nets=1, training=training, soft_labels=made.soft_labels)
         assert found.mean > 90.0
+
+    def test_a_lesson_teaches_networks_the_classifiers_scores(self, paid, monkeypatch):
+        monkeypatch.setattr(dos_kip, "PICTURES", 200)
+        folder, method, result = paid
+        taught = run.finish_again(folder, dataclasses.replace(method, lesson=2.0)).distilled
+        pictures = draw_pictures(200, SCHEMA.shape, 7)
+        scores = encode(SCATTER.encoder, pictures) @ result.distilled.classifier
+        params = network(jax.random.key(5), 0, SCHEMA.shape, 8)  # none of those whose signals were released
+
+        def learned(X):
+            Phi, F = (np.asarray(features(params, Z), np.float64) for Z in (X, pictures))
+            A = Phi @ Phi.T + 1e-2 * np.square(Phi).sum() / len(Phi) * np.eye(len(Phi))
+            found = F @ Phi.T @ np.linalg.solve(A, np.eye(3)[taught.y] - 1 / 3)
+            return np.corrcoef(centred(found).ravel(), centred(scores).ravel())[0, 1]
+
+        assert learned(taught.X) > learned(result.distilled.X) + 0.05

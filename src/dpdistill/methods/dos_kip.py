@@ -35,7 +35,10 @@ class DOSKIP(Method):
 
         stage 1   decoupled KIP: the gradients of a classifier on fixed features, for a share of the budget
         stage 2   DOS: a pilot and the class signals of random networks, for the rest
-        stage 3   images <- images - Adam((1 - weight) unit(g_signals) + weight unit(g_classifier))
+        stage 3   images <- images - Adam((1 - weight) unit(g_signals) + weight unit(g_classifier) + lesson unit(g_l))
+
+    g_l is the gradient of how far what random networks would learn from the images is from the classifier, on
+    drawn pictures (`lesson.py`).
 
     The images come with soft labels softmax(s / T), s the classifier's scores of them, T the softness times how far, on
     average, the score of an image's class is above the others. Where it is below, the image keeps a hard label.
@@ -60,7 +63,7 @@ class DOSKIP(Method):
     steps: int = finish_field(1500, "steps of Adam", at_least=1)
     learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine", above=0)
     average: float = finish_field(0.99, "exponential average of the images, which is handed out", at_least=0, below=1)
-    lesson: float = finish_field(0.3, "of what networks would learn of the classifier, beside the signals", at_least=0)
+    lesson: float = finish_field(0.0, "of what networks would learn of the classifier, beside the signals", at_least=0)
     softness: float = finish_field(0.33, "of the labels that networks learn from; 0: hard labels", at_least=0)
     image_seed: int = finish_field(0, "public seed of the start and of the order of signals", at_least=0)
 
