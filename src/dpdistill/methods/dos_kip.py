@@ -76,7 +76,7 @@ class DOSKIP(Method):
     @property
     def signals(self) -> DOS:
         """The part that networks learn from."""
-        return DOS(networks=self.networks, sampling_prob=self.sampling_prob, width=self.width, expand=self.expand)
+        return DOS(networks=self.networks, sampling_prob=self.sampling_prob, width=self.width)
 
     @property
     def classifier(self) -> DecoupledKIP:
@@ -90,7 +90,8 @@ class DOSKIP(Method):
         return (*(replace(stage, weight=weight) for stage in self.classifier.plan()), *later)
 
     def init(self, key: Array, schema: Schema) -> Any:
-        return {"classifier": self.classifier.init(key, schema), "signals": self.signals.init(key, schema)}
+        signals = replace(self.signals, expand=self.expand)  # which refuses images of fewer pixels than tiles
+        return {"classifier": self.classifier.init(key, schema), "signals": signals.init(key, schema)}
 
     def _part(self, state: Any) -> str:
         return "classifier" if int(state["classifier"]["round"]) < self.rounds else "signals"
@@ -107,7 +108,8 @@ class DOSKIP(Method):
 
     def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
         shared = {"per_class": self.per_class, "steps": self.steps, "image_seed": self.image_seed}
-        signals, classifier = replace(self.signals, **shared), replace(self.classifier, **shared)
+        signals = replace(self.signals, expand=self.expand, **shared)
+        classifier = replace(self.classifier, **shared)
         pulls = [
             (1 - self.weight, signals.pull(state["signals"])),
             (self.weight, classifier.pull(state["classifier"], schema)),
