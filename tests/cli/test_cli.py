@@ -546,13 +546,15 @@ class TestKernels:
         assert "exists: choose another" in refused("sample", led, "--n", 3, "--out", pictures)
         assert ".npz file or a folder" in refused("sample", led, "--n", 3, "--out", tmp_path / "a.csv")
         mixed = tmp_path / "mixed.npz"
-        out = succeeds("sample", led, "--n", 30, "--out", mixed, "--seed", 5, "--pictures", "mixed")
+        out = succeeds("sample", led, "--n", 30, "--out", mixed, "--seed", 5, "--kind", "mixed")
         assert "30 mixed pictures with the released classifier's scores; they cost no further epsilon" in out
         with np.load(mixed, allow_pickle=False) as file:
             np.testing.assert_allclose(file["X"] / 8 - 1, mix_pictures(X, read_distilled(led).X, 5), atol=1e-5)
             assert "mixed with the folder's synthetic images" in str(file["about"])
-        assert "Unknown pictures 'x': choose among drawn, mixed." in refused(
-            "sample", led, "--n", 3, "--out", tmp_path / "b.npz", "--pictures", "x"
+            files = json.loads((led / "certificate.json").read_text())["files"]
+            assert json.loads(str(file["about"]))["images_sha256"] == files["synthetic.npz"]
+        assert "Unknown kind 'x' of pictures: choose among drawn, mixed." in refused(
+            "sample", led, "--n", 3, "--out", tmp_path / "b.npz", "--kind", "x"
         )
         command = ("evaluate", led, "--test", "digits:test", "--nets", 1, "--include-scores", "--teacher")
         assert "classifier on 40 mixed pictures: " in succeeds(*command, "mixed", "--pictures", 40)

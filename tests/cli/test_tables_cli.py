@@ -112,6 +112,8 @@ class TestCommands:
         assert len(more) == 450
         pd.testing.assert_frame_equal(more[:300], table)
         assert "more.csv exists" in refused("sample", "shared", "--n", "3", "--out", "more.csv")
+        wrong = refused("sample", "shared", "--n", "3", "--out", "other.csv", "--kind", "mixed")
+        assert "shared holds a table: --kind is for pictures." in wrong
 
         scored = succeeds("evaluate", "shared", "--test", "held-out.csv", "--schema", "schema.yaml", "--include-scores")
         rows = re.findall(r"^(\w.*?) +(0\.\d{3}) +(0\.\d{3}) ", scored, re.M)

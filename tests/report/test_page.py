@@ -277,6 +277,13 @@ def test_soft_labels_are_mentioned_where_there_are_some(tmp_path):
     np.savez(tmp_path / "synthetic.npz", **arrays)
     np.savez(tmp_path / "training.npz", **arrays, soft_labels=np.eye(len(CLASSES), dtype=np.float32)[arrays["y"]])
     assert said in Page(write_report(tmp_path).read_text(encoding="utf-8")).text
+    listed = json.loads((tmp_path / "certificate.json").read_text())
+    listed["files"]["training.npz"] = "ab" * 32
+    (tmp_path / "certificate.json").write_text(json.dumps(listed))
+    said = (
+        "Networks are trained on tiles of them, in training.npz. The tiles’ soft_labels, a probability of every class,"
+    )
+    assert said in Page(write_report(tmp_path).read_text(encoding="utf-8")).text
 
 
 def test_kernels_are_shown_in_words(tmp_path):

@@ -21,11 +21,9 @@ def sample(
         str, typer.Option("--out", help="For rows: a .csv or .parquet file. For pictures: a .npz file, or a folder.")
     ],
     kind: Annotated[
-        str,
-        typer.Option(
-            "--pictures", help="drawn, or mixed: with the images of DIR, where a person sees the classes in them."
-        ),
-    ] = "drawn",
+        str | None,
+        typer.Option(help="Of pictures: drawn (the default), or mixed with the images of DIR."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, metavar="<int>", help="Of what is made; public.")] = 1,
 ) -> None:
     """More records, at no further cost.
@@ -36,9 +34,11 @@ def sample(
 
     distilled, path = read_distilled(folder), Path(to)
     if isinstance(distilled.schema, TableSchema):
+        if kind is not None:
+            raise DataError(f"{folder} holds a table: --kind is for pictures.")
         _rows(folder, path, n, seed, distilled.schema)
     else:
-        _pictures(folder, path, kind, n, seed, distilled)
+        _pictures(folder, path, kind or "drawn", n, seed, distilled)
 
 
 def _rows(folder: str, path: Path, n: int, seed: int, schema: TableSchema) -> None:
@@ -58,12 +58,12 @@ def _rows(folder: str, path: Path, n: int, seed: int, schema: TableSchema) -> No
 def _pictures(folder: str, path: Path, kind: str, n: int, seed: int, distilled: Distilled) -> None:
     from dpdistill.cli.pictures import PICTURES, make_pictures
     from dpdistill.cli.recipes import teacher_in
-    from dpdistill.data.folder import CLASSIFIER, sha256
+    from dpdistill.data.folder import CLASSIFIER, SYNTHETIC, TRAINING, sha256
     from dpdistill.data.images.labelled import check_target, write_labelled
     from dpdistill.evaluate.student import centred
 
     if kind not in PICTURES:
-        raise DataError(f"Unknown pictures {kind!r}: choose among {', '.join(PICTURES)}.")
+        raise DataError(f"Unknown kind {kind!r} of pictures: choose among {', '.join(PICTURES)}.")
     teacher = teacher_in(folder, distilled)
     if teacher is None:
         raise DataError(f"{folder} has no released classifier: its images are all there are.")
@@ -78,5 +78,7 @@ def _pictures(folder: str, path: Path, kind: str, n: int, seed: int, distilled: 
         "classifier_sha256": sha256(Path(folder) / CLASSIFIER),
         "guarantee": "post-processing of the release: that of the certificate in the folder of the classifier",
     }
+    if kind == "mixed":
+        about["images_sha256"] = sha256(Path(folder) / (SYNTHETIC if distilled.training is None else TRAINING))
     write_labelled(path, X, scores, teacher.schema, about)
     say(plain(f"{path}: {n:,} {kind} pictures with the released classifier's scores; they cost no further epsilon."))

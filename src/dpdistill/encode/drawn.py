@@ -91,28 +91,7 @@ class DrawnNet:
         """
         if min(X.shape[1:3]) < LEAST:
             raise ValueError(f"Expected pictures of at least {LEAST} x {LEAST}; got {X.shape[1]} x {X.shape[2]}.")
-        return _features(X)
-
-
-@jax.custom_vjp
-def _features(X: Array) -> Array:
-    """Features of any number of records; keeps nothing but X for the derivative."""
-    return in_pieces(partial(features, load_filters()), AT_ONCE // (X.shape[1] * X.shape[2]))(X)
-
-
-def _forward(X: Array) -> tuple[Array, Array]:
-    return _features(X), X
-
-
-def _backward(X: Array, cotangent: Array) -> tuple[Array]:
-    return (in_pieces(_pulled_back, AT_ONCE // (X.shape[1] * X.shape[2]))(X, cotangent),)
-
-
-def _pulled_back(X: Array, cotangent: Array) -> Array:
-    return jax.vjp(partial(features, load_filters()), X)[1](cotangent)[0]
-
-
-_features.defvjp(_forward, _backward)
+        return in_pieces(partial(features, load_filters()), AT_ONCE // (X.shape[1] * X.shape[2]))(X)
 
 
 def features(filters: Filters, X: Array) -> Array:

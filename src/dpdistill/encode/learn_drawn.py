@@ -59,13 +59,13 @@ def learn(net: Learning) -> tuple[Filters, np.ndarray]:
         first, floor, A = _layer1(net, X, rng)
         empty = np.zeros((0, 0), np.float32)
         found = Filters(first, floor, A, empty, empty, empty, empty, empty)
-        R, sign = _directions(in_pieces(partial(layer1, found), X[: len(X) // 10]).reshape(-1, net.first), net)
+        R, sign = _directions(in_turn(partial(layer1, found), X[: len(X) // 10]).reshape(-1, net.first), net)
         found = found._replace(between=A @ R)
-        maps = in_pieces(partial(layer1, found), X[rng.permutation(len(X))[: len(X) // 2]])
+        maps = in_turn(partial(layer1, found), X[rng.permutation(len(X))[: len(X) // 2]])
         W, metric = _layer2(net, maps, rng)
         both = np.concatenate([W, mirrored(W, 3, sign)])
         found = found._replace(second=both.T.astype(jnp.bfloat16), metric=metric, positions=_positions(net))
-        Q = in_pieces(partial(local, found), Y)
+        Q = in_turn(partial(local, found), Y)
     mean = Q.mean(0)
     Q = (Q - mean).reshape(-1, net.second)
     S = Q.T @ Q / len(Q)
@@ -162,7 +162,7 @@ def _step(parts: jax.Array, C: jax.Array, fresh: jax.Array) -> jax.Array:
     return jnp.where(norm > 1e-6, total / jnp.maximum(norm, 1e-6), fresh)
 
 
-def in_pieces(f: Callable, X: np.ndarray) -> np.ndarray:
+def in_turn(f: Callable, X: np.ndarray) -> np.ndarray:
     """f (n, ...) of pictures, a few at once."""
     f = jax.jit(f)
     return np.concatenate([np.asarray(f(X[i : i + PIECE])) for i in range(0, len(X), PIECE)])

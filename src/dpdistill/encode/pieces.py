@@ -10,14 +10,34 @@ from jax import Array
 from jax.custom_batching import custom_vmap
 
 
-def in_pieces(function: Callable[..., Array], most: int) -> Callable[..., Array]:
-    """The function of n records, applied to so few at a time that they fit a processor's cache; it has no derivative.
+def in_pieces(function: Callable[[Array], Array], most: int) -> Callable[[Array], Array]:
+    """The function of n records, applied to so few at a time that they fit a processor's cache.
 
-    A vmap of it is the function of more records, not the records one by one in an inconvenient layout.
+    Its derivative, in reverse mode only, is taken a few records at a time too, and keeps nothing but the records.
 
     Args:
-        function: of arrays of n records each, record by record.
+        function: of n records, record by record.
         most: records at a time; at least one is taken.
+    """
+
+    @jax.custom_vjp
+    def apply(X: Array) -> Array:
+        return _mapped(function, most)(X)
+
+    def forward(X: Array) -> tuple[Array, Array]:
+        return apply(X), X
+
+    def backward(X: Array, cotangent: Array) -> tuple[Array]:
+        return (_mapped(lambda X, cotangent: jax.vjp(function, X)[1](cotangent)[0], most)(X, cotangent),)
+
+    apply.defvjp(forward, backward)
+    return apply
+
+
+def _mapped(function: Callable[..., Array], most: int) -> Callable[..., Array]:
+    """The function of arrays of n records each, in pieces.
+
+    A vmap of it is the function of more records, not the records one by one in an inconvenient layout.
     """
     most = max(1, most)
 

@@ -82,7 +82,9 @@ class ScatterNet:
             raise ValueError(
                 f"Expected images of at least {2**self.J} x {2**self.J} pixels for J={self.J}; got {h} x {w}."
             )
-        S: Array = _coefficients(bank_of(h, w, self.J, self.L), jnp.moveaxis(X, 3, 1).reshape(n * colours, h, w))
+        bank = bank_of(h, w, self.J, self.L)
+        cascade = in_pieces(partial(_cascade, bank), _AT_ONCE // bank.pixels)
+        S = cascade(jnp.moveaxis(X, 3, 1).reshape(n * colours, h, w))
         return S.reshape(n, colours, *S.shape[1:])
 
 
@@ -193,25 +195,3 @@ _convolved.defvjp(_convolved_forward, _convolved_backward)
 
 
 _AT_ONCE = 26_000  # padded pixels of all channels of the records in a piece
-
-
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _coefficients(bank: Bank, x: Array) -> Array:
-    """The cascade of any number of records; keeps nothing but x for the derivative."""
-    return in_pieces(partial(_cascade, bank), _AT_ONCE // bank.pixels)(x)
-
-
-def _coefficients_forward(bank: Bank, x: Array) -> tuple[Array, Array]:
-    return _coefficients(bank, x), x
-
-
-def _coefficients_backward(bank: Bank, x: Array, cotangent: Array) -> tuple[Array]:
-    return (in_pieces(partial(_pulled_back, bank), _AT_ONCE // bank.pixels)(x, cotangent),)
-
-
-@partial(jax.jit, static_argnums=0)
-def _pulled_back(bank: Bank, x: Array, cotangent: Array) -> Array:
-    return jax.vjp(partial(_cascade, bank), x)[1](cotangent)[0]
-
-
-_coefficients.defvjp(_coefficients_forward, _coefficients_backward)

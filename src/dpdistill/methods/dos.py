@@ -132,10 +132,13 @@ class DOS(Method):
         descent = Descent(self.learning_rate, self.steps, self.average)
         moved = descent.along(self.start(state, schema), self.pull(state), progress)
         X = np.clip(np.asarray(moved.average), -1.0, 1.0)
+        return Distilled(X, y, schema, self.tiles(X, y))
+
+    def tiles(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """What networks are trained on in the place of the images and their classes; None for the images themselves."""
         if self.expand == 1:
-            return Distilled(X, y, schema)
-        tiles = np.asarray(partition_expand(jnp.asarray(X), self.expand))
-        return Distilled(X, y, schema, (tiles, np.repeat(y, self.expand**2)))
+            return None
+        return np.asarray(partition_expand(jnp.asarray(X), self.expand)), np.repeat(y, self.expand**2)
 
     def pull(self, state: Any) -> Pull:
         """Towards one released signal a step, each of them as often as the others, in an order of its own."""

@@ -8,11 +8,9 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.encode.augment import partition_expand
 from dpdistill.encode.pictures import draw_pictures
 from dpdistill.encode.whitening import WhiteScatterNet
 from dpdistill.kernels.feature import FeatureKernel
@@ -127,8 +125,7 @@ class DOSKIP(Method):
         moved = descent.along(signals.start(state["signals"], schema), pull, progress)
         X = np.clip(np.asarray(moved.average), -1.0, 1.0)
         made = classifier.distilled(X, state["classifier"], schema)
-        if self.expand > 1:
-            tiles = np.asarray(partition_expand(jnp.asarray(X), self.expand)), np.repeat(made.y, self.expand**2)
+        if tiles := signals.tiles(X, made.y):  # targets belong to the images: kernels learn from these
             made = replace(made, training=tiles, targets=one_hot(made.y, len(schema.classes)))
         return replace(made, soft_labels=self._soft_labels(made)) if self.softness else made
 

@@ -15,7 +15,7 @@ from dpdistill.encode.augment import partition_expand
 from dpdistill.kernels.ridge import centred, check_definite, cosine, one_hot, solve
 from dpdistill.methods.descent import Pull
 from dpdistill.methods.matching import features, labels
-from dpdistill.methods.support import CACHED_IMAGES
+from dpdistill.methods.support import in_slices
 
 RIDGE = 1e-2
 A_STEP = 500
@@ -42,25 +42,18 @@ def lesson(
     released classifier in the place of labels.
     """
     Y = one_hot(labels(classes, per_class * expand**2), classes)
-    choice = np.random.default_rng(0)
 
     def pull(images: Array, step: int) -> np.ndarray:
         params = network(step)
-        rows = choice.choice(len(X), min(A_STEP, len(X)), replace=False)
+        rows = np.random.default_rng(step).choice(len(X), min(A_STEP, len(X)), replace=False)
         tiles, to_images = jax.vjp(partial(_tiles, expand), jnp.asarray(images))
-        Phi, F = _in_slices(_features, params, tiles), _in_slices(_features, params, X[rows])
-        by_feature = _by_feature(Phi, Y, F, scores[rows])
+        Phi, F = (in_slices(partial(_features, params), Z) for Z in (tiles, X[rows]))
+        by_feature = np.asarray(_by_feature(Phi, Y, F, scores[rows]))
         check_definite(by_feature, RIDGE)
-        (gradient,) = to_images(_in_slices(_pull_back, params, tiles, by_feature))
+        (gradient,) = to_images(jnp.asarray(in_slices(partial(_pull_back, params), tiles, by_feature)))
         return np.asarray(gradient)
 
     return pull
-
-
-def _in_slices(function: Any, params: Any, *arrays: Any) -> Array:
-    """function(params, ...) of rows, as many at a time as stay in a processor's cache."""
-    starts = range(0, len(arrays[0]), CACHED_IMAGES)
-    return jnp.concatenate([function(params, *(a[i : i + CACHED_IMAGES] for a in arrays)) for i in starts])
 
 
 _features = jax.jit(features)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
@@ -40,17 +41,20 @@ def start_support(key: Array, classes: int, per_class: int, schema: AnySchema, n
     return np.clip(np.asarray(X, np.float32), -1.0, 1.0)
 
 
+def in_slices(function: Callable[..., Array], *arrays: Any) -> np.ndarray:
+    """function(...) of the rows of arrays, as many at a time as stay in a processor's cache."""
+    parts = [slice(i, i + CACHED_IMAGES) for i in range(0, len(arrays[0]), CACHED_IMAGES)]
+    return np.concatenate([np.asarray(function(*(a[p] for a in arrays))) for p in parts])
+
+
 def encode(encoder: Any, X: Array | np.ndarray) -> np.ndarray:
     """Features of a support set, (m, d) float32, in slices that fit the cache."""
-    return np.concatenate(
-        [np.asarray(_encode(encoder, X[i : i + CACHED_IMAGES])) for i in range(0, len(X), CACHED_IMAGES)]
-    )
+    return in_slices(partial(_encode, encoder), X)
 
 
 def pull_back(encoder: Any, X: Array | np.ndarray, gradient: np.ndarray) -> np.ndarray:
     """The chain rule from features to pixels, record by record: (m, d) -> (m, h, w, c)."""
-    parts = [slice(i, i + CACHED_IMAGES) for i in range(0, len(X), CACHED_IMAGES)]
-    return np.concatenate([np.asarray(_pull_back(encoder, X[p], gradient[p].astype(np.float32))) for p in parts])
+    return in_slices(partial(_pull_back, encoder), X, gradient.astype(np.float32))
 
 
 _encode = jax.jit(lambda encoder, X: encoder(X), static_argnums=0)
