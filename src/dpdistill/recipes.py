@@ -9,6 +9,7 @@ from dpdistill.encode.deskew import Deskewed
 from dpdistill.encode.drawn import DrawnNet
 from dpdistill.encode.mirror import Mirrored
 from dpdistill.encode.networks import LeNet
+from dpdistill.encode.normalised import Normalised
 from dpdistill.encode.perceptual import Perceptual
 from dpdistill.encode.resnet import ResNet18
 from dpdistill.encode.scattering import ScatterNet
@@ -31,6 +32,7 @@ KERNELS: dict[str, Any] = {
     "scatternet-white": FeatureKernel(WhiteScatterNet()),
     "scatternet-deskewed": FeatureKernel(Deskewed(WhiteScatterNet())),
     "scatternet-mirrored": FeatureKernel(Mirrored(ScatterNet(groups=27, normalise=True))),
+    "scatternet-normalised": FeatureKernel(Normalised(Mirrored(WhiteScatterNet(strength=0.3)), channels=81)),
     "drawn": FeatureKernel(DrawnNet()),
 }
 

@@ -3,8 +3,9 @@
 from dpdistill.encode.deskew import Deskewed
 from dpdistill.encode.drawn import DrawnNet
 from dpdistill.encode.mirror import Mirrored
+from dpdistill.encode.normalised import Normalised
 from dpdistill.encode.perceptual import Perceptual
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.encode.whitening import WhiteScatterNet
 
-__all__ = ["Deskewed", "DrawnNet", "Mirrored", "Perceptual", "ScatterNet", "WhiteScatterNet"]
+__all__ = ["Deskewed", "DrawnNet", "Mirrored", "Normalised", "Perceptual", "ScatterNet", "WhiteScatterNet"]

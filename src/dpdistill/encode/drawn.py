@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 
 from dpdistill.encode.pieces import in_pieces
-from dpdistill.encode.unit import unit_rows
+from dpdistill.encode.unit import signed_power, unit_rows
 
 ALPHA = 2.0
 BLUR = 0.22
@@ -97,8 +97,7 @@ class DrawnNet:
 def features(filters: Filters, X: Array) -> Array:
     """Features (n, positions * K2) of norm 1."""
     x = jnp.einsum("pq,nqc->npc", filters.positions, (local(filters, X) - filters.mean) @ filters.channels)
-    x = x * (jnp.square(x) + 1e-8) ** ((POWER - 1) / 2)
-    return unit_rows(x.reshape(len(x), -1))
+    return unit_rows(signed_power(x, POWER).reshape(len(x), -1))
 
 
 def local(filters: Filters, X: Array) -> Array:

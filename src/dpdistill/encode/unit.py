@@ -1,4 +1,4 @@
-"""Features of norm 1."""
+"""Sizes of features: rows of norm 1, signed powers."""
 
 from __future__ import annotations
 
@@ -11,3 +11,8 @@ def unit_rows(A: Array) -> Array:
     squares = jnp.sum(jnp.square(A), 1, keepdims=True)
     some = squares > 0
     return A * jnp.where(some, 1.0 / jnp.sqrt(jnp.where(some, squares, 1.0)), 0.0)
+
+
+def signed_power(A: Array, exponent: float) -> Array:
+    """sign(a) |a|^exponent of every number, near zero proportional to it: the derivative is finite."""
+    return A * (jnp.square(A) + 1e-8) ** ((exponent - 1) / 2)
