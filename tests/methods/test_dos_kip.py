@@ -18,6 +18,7 @@ from dpdistill.evaluate.score import score_convnet
 from dpdistill.kernels.ridge import centred
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods import dos_kip
+from dpdistill.methods.decoupled_kip import DecoupledKIP
 from dpdistill.methods.dos_kip import DOSKIP
 from dpdistill.methods.matching import EmbeddingQuery, PixelQuery, counts_of, features, network, signal_of
 from dpdistill.methods.softmax import SoftmaxQuery
@@ -139,6 +140,20 @@ class TestOneSet:
         training = Training(epochs=60, learning_rate=0.05, schedule="cosine", width=16, strategies=())
         found = score_convnet(tiles, y, SCHEMA, HELD_OUT, nets=1, training=training, soft_labels=made.soft_labels)
         assert found.mean > 90.0
+
+    def test_a_held_gradient_is_computed_every_so_many_steps(self, paid, monkeypatch):
+        folder, method, _ = paid
+        asked, pull = [], DecoupledKIP.pull
+
+        def counted(self, *args):
+            towards = pull(self, *args)
+            return lambda X, step: (asked.append(step), towards(X, step))[1]
+
+        monkeypatch.setattr(DecoupledKIP, "pull", counted)
+        made = run.finish_again(folder, dataclasses.replace(method, hold=4)).distilled
+        assert asked == list(range(0, 120, 4))
+        assert score_krr(made.X, made.y, SCHEMA, HELD_OUT, kernel=SCATTER, ridge=1e-3).mean > 95.0
+        assert self.signals_lost(paid, made.X) < 0.1
 
     def test_a_lesson_teaches_networks_the_classifiers_scores(self, paid, monkeypatch):
         monkeypatch.setattr(dos_kip, "PICTURES", 200)

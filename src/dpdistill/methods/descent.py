@@ -19,6 +19,19 @@ Pull = Callable[[Any, int], Any]
 """pull(X, step): the gradient, with respect to synthetic records, of what a method asks of them."""
 
 
+def held(pull: Pull, steps: int) -> Pull:
+    """The gradient of every n-th step, n = steps, kept until the next: for one that is slow and changes little."""
+    last: Any = None
+
+    def pull_or_last(X: Any, step: int) -> Any:
+        nonlocal last
+        if step % steps == 0:
+            last = pull(X, step)
+        return last
+
+    return pull_or_last
+
+
 class Moved(NamedTuple):
     """Synthetic records on their way: where they are, the average of where they were, the optimiser's state."""
 

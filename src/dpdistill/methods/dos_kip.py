@@ -17,7 +17,7 @@ from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import one_hot
 from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
 from dpdistill.methods.decoupled_kip import DecoupledKIP
-from dpdistill.methods.descent import Descent
+from dpdistill.methods.descent import Descent, held
 from dpdistill.methods.dos import DOS
 from dpdistill.methods.lesson import lesson
 from dpdistill.methods.support import encode
@@ -36,7 +36,7 @@ class DOSKIP(Method):
         stage 3   images <- images - Adam((1 - weight) unit(g_signals) + weight unit(g_classifier) + lesson unit(g_l))
 
     g_l is the gradient of how far what random networks would learn from the images is from the classifier, on
-    drawn pictures (`lesson.py`).
+    drawn pictures (`lesson.py`). g_classifier, which takes longest with a slow encoder, is computed every `hold` steps.
 
     The images come with soft labels softmax(s / T), s the classifier's scores of them, T the softness times how far, on
     average, the score of an image's class is above the others. Where it is below, the image keeps a hard label.
@@ -58,6 +58,7 @@ class DOSKIP(Method):
     per_class: int = finish_field(10, "synthetic records a class", at_least=1)
     expand: int = finish_field(1, "PEA: networks learn from expand x expand tiles of every image; 1 is off", at_least=1)
     weight: float = finish_field(0.25, "of the classifier beside the signals", at_least=0, at_most=1)
+    hold: int = finish_field(1, "steps of Adam with one gradient of the classifier's part", at_least=1)
     steps: int = finish_field(1500, "steps of Adam", at_least=1)
     learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine", above=0)
     average: float = finish_field(0.99, "exponential average of the images, which is handed out", at_least=0, below=1)
@@ -110,7 +111,7 @@ class DOSKIP(Method):
         classifier = replace(self.classifier, **shared)
         pulls = [
             (1 - self.weight, signals.pull(state["signals"])),
-            (self.weight, classifier.pull(state["classifier"], schema)),
+            (self.weight, held(classifier.pull(state["classifier"], schema), self.hold)),
         ]
         if self.lesson:
             pictures = draw_pictures(PICTURES, schema.shape, self.image_seed)
