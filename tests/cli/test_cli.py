@@ -24,9 +24,10 @@ from dpdistill import cli, evaluate, run
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.data import load, read_distilled
 from dpdistill.encode.mixing import mix_pictures
+from dpdistill.encode.networks import MLP, ConvNet
 from dpdistill.encode.pictures import draw_pictures
 from dpdistill.encode.scattering import ScatterNet
-from dpdistill.evaluate.convnet import Training
+from dpdistill.evaluate.train import Training
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.kernel import Kernel
@@ -37,7 +38,8 @@ from dpdistill.methods import LDPDC, METHODS
 from dpdistill.recipes import KERNELS, fields_of, from_fields
 from dpdistill.schema import DataError, Schema
 
-TINY = Training(epochs=2, learning_rate=0.05, schedule="cosine", width=4)
+TINY_NETS = {"convnet": ConvNet(width=4), "mlp": MLP(widths=(4,))}
+TINY = Training(epochs=2, learning_rate=0.05, schedule="cosine", network=TINY_NETS["convnet"])
 SMALL_DOS = ["--set", "networks=3", "--set", "width=4", "--set", "steps=20", "--set", "sampling_prob=1"]
 
 
@@ -198,11 +200,17 @@ def test_defaults_are_in_the_help():
         assert default in text
 
 
-def test_evaluate_prints_the_scores_and_keeps_them_only_if_asked(shared, monkeypatch):
+def small_nets(monkeypatch):
     monkeypatch.setitem(evaluate.TRAININGS, "quick", TINY)
+    for name, network in TINY_NETS.items():
+        monkeypatch.setitem(evaluate.ARCHITECTURES, name, network)
+
+
+def test_evaluate_prints_the_scores_and_keeps_them_only_if_asked(shared, monkeypatch):
+    small_nets(monkeypatch)
     before = files_of(shared)
     back, test = read_distilled(shared), load("digits:test")
-    expected = evaluate.score_convnet(back.X, back.y, back.schema, test, nets=2, training=TINY, seed=3)
+    expected = evaluate.score_network(back.X, back.y, back.schema, test, nets=2, training=TINY, seed=3)
     regression = evaluate.score_krr(back.X, back.y, back.schema, test, kernel=KERNELS["scatternet"], ridge=1e-3)
     lines = (
         f"ConvNet accuracy: {expected.mean:.2f} ± {expected.std:.2f} % (mean ± std over 2 nets, quick training)\n"
@@ -233,7 +241,7 @@ def test_evaluate_prints_the_scores_and_keeps_them_only_if_asked(shared, monkeyp
 
 
 def test_evaluate_with_other_kernels_and_ridges(shared, monkeypatch):
-    monkeypatch.setitem(evaluate.TRAININGS, "quick", TINY)
+    small_nets(monkeypatch)
     back, test = read_distilled(shared), load("digits:test")
     command = ("evaluate", shared, "--test", "digits:test", "--nets", 1, "--ridge", 0.25)
     out = succeeds(*command, "--kernel", "fc-ntk", "--kernel", "scatternet").splitlines()
@@ -455,7 +463,7 @@ def led_once(places):
 def led(led_once, monkeypatch, tmp_path):
     """A copy of it that may be changed."""
     monkeypatch.setitem(METHODS, "kernel-led", Kernelled)
-    monkeypatch.setitem(evaluate.TRAININGS, "quick", TINY)
+    small_nets(monkeypatch)
     for name in ("led", "led.run"):
         shutil.copytree(led_once.with_name(name), tmp_path / name)
     return tmp_path / "led"
@@ -516,8 +524,8 @@ class TestKernels:
         assert ", ridge 2)" in succeeds(*command, "--ridge", 2)
 
     def test_a_released_classifier_teaches(self, led, tmp_path, monkeypatch):
-        tiny = replace(evaluate.STUDENT, epochs=2, width=4)
-        monkeypatch.setattr(evaluate, "STUDENT", tiny)
+        small_nets(monkeypatch)
+        monkeypatch.setattr(evaluate, "STUDENT", replace(evaluate.STUDENT, epochs=2))
         pictures = tmp_path / "pictures.npz"
         out = succeeds("sample", led, "--n", 30, "--out", pictures, "--seed", 5)
         assert "30 drawn pictures with the released classifier's scores; they cost no further epsilon" in out
@@ -557,7 +565,14 @@ class TestKernels:
             "sample", led, "--n", 3, "--out", tmp_path / "b.npz", "--kind", "x"
         )
         command = ("evaluate", led, "--test", "digits:test", "--nets", 1, "--include-scores", "--teacher")
-        assert "classifier on 40 mixed pictures: " in succeeds(*command, "mixed", "--pictures", 40)
+        both = succeeds(
+            *command, "mixed", "--pictures", 40, "--architecture", "mlp", "--architecture", "convnet"
+        ).splitlines()
+        assert [line.split(" ")[0] for line in both] == ["MLP", "ConvNet", "KRR", "Released", "MLP", "ConvNet"]
+        assert "MLP accuracy, taught by the released classifier on 40 mixed pictures: " in both[-2]
+        scores = json.loads((led / "scores.json").read_text())
+        assert scores["MLP accuracy, %"]["mean"] == float(both[0].split()[2])
+        assert scores["MLP accuracy, taught by the released classifier on 40 mixed pictures, %"] > 0
         drawn = succeeds(*command, "drawn", "--pictures", 40)
         line = re.search(
             r"^ConvNet accuracy, taught by the released classifier on 40 drawn pictures: ([\d.]+) %$", drawn, re.M
@@ -566,6 +581,12 @@ class TestKernels:
         scores = json.loads((led / "scores.json").read_text())
         assert scores["ConvNet accuracy, taught by the released classifier on 40 drawn pictures, %"] == float(line[1])
         assert "classifier on pictures of the evaluator: " in succeeds(*command, pictures)
+        assert "Unknown architecture 'mpl': choose among convnet, mlp, lenet, vgg11, resnet18, vit." in refused(
+            *command, "drawn", "--architecture", "mpl"
+        )
+        assert "LeNet: Expected shape=(h, w, c) with sides >= 16; got (8, 8, 1)." in refused(
+            *command, "drawn", "--architecture", "lenet"
+        )
         kept = (led / "scores.json").read_text()
         assert "pictures.npz" not in kept
         assert "30" not in re.sub(r"[\d.]+,?\n", "", kept)

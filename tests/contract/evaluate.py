@@ -8,7 +8,9 @@ import numpy as np
 
 from contract.data import NAMES, SCHEMA, make_records
 from dpdistill.data.records import Records
-from dpdistill.evaluate import convnet, score
+from dpdistill.encode.networks import ConvNet
+from dpdistill.evaluate import score
+from dpdistill.evaluate.train import Training
 
 
 def check_score_is_the_final_iterate() -> None:
@@ -18,8 +20,8 @@ def check_score_is_the_final_iterate() -> None:
     X, y = rng.uniform(-1, 1, (8, 8, 8, 1)).astype(np.float32), np.arange(8) % 2
     test = Records(rng.uniform(-1, 1, (101, 8, 8, 1)), rng.integers(0, 2, 101), schema)
     other = Records(test.X, 1 - test.y, schema)
-    training = convnet.Training(epochs=4, learning_rate=0.05, schedule="cosine", width=4, strategies=())
-    scores = [score.score_convnet(X, y, schema, t, nets=2, training=training).accuracies for t in (test, other)]
+    training = Training(epochs=4, learning_rate=0.05, schedule="cosine", network=ConvNet(width=4), strategies=())
+    scores = [score.score_network(X, y, schema, t, nets=2, training=training).accuracies for t in (test, other)]
     np.testing.assert_allclose(np.sum(scores, 0), 100.0, err_msg="A test label picks the net that is scored.")
 
 

@@ -8,13 +8,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpdistill.encode.networks import LeNet, convolve
+from dpdistill.encode.networks import MLP, ConvNet, LeNet, convolve
 from dpdistill.encode.resnet import ResNet18
+from dpdistill.encode.vgg import VGG11
+from dpdistill.encode.vit import ViT
+from dpdistill.evaluate import ARCHITECTURES
 
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 SMALL = {
     "lenet": (LeNet(widths=(2, 3, 5, 4)), (16, 18, 2)),
     "resnet": (ResNet18(width=4, groups=2), (9, 8, 1)),
+    "convnet": (ConvNet(width=4), (8, 9, 2)),
+    "mlp": (MLP(widths=(5, 4)), (3, 4, 2)),
+    "vgg": (VGG11(width=2, groups=2), (9, 8, 1)),
+    "vit": (ViT(patch=3, width=4, depth=2, heads=2), (7, 6, 2)),
 }
 
 
@@ -32,6 +39,10 @@ def images(shape, n=3, seed=0):
         (LeNet(), (28, 28, 1), 61_706),
         (LeNet(), (32, 32, 3), 62_006),
         (ResNet18(), (32, 32, 3), 11_173_962),
+        (ConvNet(), (32, 32, 3), 320_010),
+        (MLP(), (28, 28, 1), 118_282),
+        (VGG11(), (32, 32, 3), 9_228_362),
+        (ViT(), (32, 32, 3), 810_890),
     ],
 )
 def test_numbers_of_parameters_are_the_published_ones(network, shape, parameters):
@@ -96,34 +107,99 @@ def resnet_in_numpy(params, X):
     return X.mean((1, 2)) @ params["head"]["kernel"] + params["head"]["bias"]
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("lenet", lenet_in_numpy),
-        ("resnet", resnet_in_numpy),
-    ],
-)
-def test_values(name, expected):
+def convnet_in_numpy(params, X):
+    for block in params["blocks"]:
+        X = convolved(X, block["kernel"], 1, 1) + block["bias"]
+        mean, variance = X.mean((1, 2), keepdims=True), X.var((1, 2), keepdims=True)
+        X = pooled(np.maximum((X - mean) / np.sqrt(variance + 1e-5) * block["scale"] + block["offset"], 0))
+    return X.reshape(len(X), -1) @ params["head"]["kernel"] + params["head"]["bias"]
+
+
+def mlp_in_numpy(params, X):
+    X = X.reshape(len(X), -1)
+    for layer in params[:2]:
+        X = np.maximum(X @ layer["kernel"] + layer["bias"], 0)
+    return X @ params[2]["kernel"] + params[2]["bias"]
+
+
+def vgg_in_numpy(params, X):
+    pools = (0, 1, 3, 5, 7)
+    for i, unit in enumerate(params[:8]):
+        X = convolved(X, unit["kernel"], 1, 1)
+        n, h, w, c = X.shape
+        groups = X.reshape(n, h, w, 2, c // 2)
+        mean, variance = groups.mean((1, 2, 4), keepdims=True), groups.var((1, 2, 4), keepdims=True)
+        X = ((groups - mean) / np.sqrt(variance + 1e-5)).reshape(X.shape) * unit["scale"] + unit["offset"]
+        X = np.maximum(X, 0)
+        if i in pools and min(h, w) > 1:
+            X = X[:, : h // 2 * 2, : w // 2 * 2].reshape(n, h // 2, 2, w // 2, 2, c).max((2, 4))
+    return X.mean((1, 2)) @ params[8]["kernel"] + params[8]["bias"]
+
+
+def vit_in_numpy(params, X):
+    def affine(x, layer):
+        return x @ layer["kernel"] + layer["bias"]
+
+    def norm(x, layer):
+        mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+        return (x - mean) / np.sqrt(variance + 1e-5) * layer["scale"] + layer["offset"]
+
+    X = np.pad(X, ((0, 0), (0, 2), (0, 0), (0, 0)), mode="edge")  # 7 rows in patches of 3
+    tokens = [X[:, i : i + 3, j : j + 3].reshape(len(X), -1) for i in (0, 3, 6) for j in (0, 3)]
+    x = affine(np.stack(tokens, 1), params["embed"]) + params["places"]
+    for block in params["blocks"]:
+        qkv, heads = affine(norm(x, block["before"]), block["qkv"]), []
+        for head in range(2):
+            q, k, v = (qkv[..., 4 * part + 2 * head : 4 * part + 2 * head + 2] for part in range(3))
+            odds = np.exp(q @ k.transpose(0, 2, 1) / math.sqrt(2))
+            heads.append(odds / odds.sum(-1, keepdims=True) @ v)
+        x = x + affine(np.concatenate(heads, -1), block["out"])
+        hidden = affine(norm(x, block["between"]), block["up"])
+        gelu = hidden / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (hidden + 0.044715 * hidden**3)))
+        x = x + affine(gelu, block["down"])
+    return affine(norm(x.mean(1), params["norm"]), params["head"])
+
+
+IN_NUMPY = {
+    "convnet": (convnet_in_numpy, 2),
+    "lenet": (lenet_in_numpy, 5),
+    "mlp": (mlp_in_numpy, 3),
+    "resnet": (resnet_in_numpy, 18),
+    "vgg": (vgg_in_numpy, 9),
+    "vit": (vit_in_numpy, 3),
+}
+
+
+def test_every_architecture_has_values_to_compare_with():
+    assert {type(network) for network, _ in SMALL.values()} == {type(network) for network in ARCHITECTURES.values()}
+    assert SMALL.keys() == IN_NUMPY.keys()
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_values(name):
     network, shape = SMALL[name]
     X, params = images(shape), initialised(network, shape)
+    expected, layers = IN_NUMPY[name]
     outputs = [np.asarray(a) for a in jax.jit(network.activations, compiler_options=QUICK)(params, X)]
     expected = expected(jax.tree.map(np.float64, params), X.astype(np.float64))
     np.testing.assert_allclose(outputs[-1], expected, atol=2e-5)
     assert expected.shape == (3, 3)
     assert np.ptp(expected, axis=0).min() > 1e-3
-    assert len(outputs) == {"lenet": 5, "resnet": 18}[name]
-    assert all(a.min() >= 0 and a.max() > 0 for a in outputs[:-1])
+    assert len(outputs) == layers
+    if name != "vit":
+        assert all(a.min() >= 0 and a.max() > 0 for a in outputs[:-1])
     # One record at a time takes the other way to convolve, and no record sees another.
     np.testing.assert_allclose(
         jax.jit(network.apply, compiler_options=QUICK)(params, X[1:2]), outputs[-1][1:2], atol=2e-5
     )
 
 
-@pytest.mark.parametrize("name", ["lenet", "resnet"])
+@pytest.mark.parametrize("name", SMALL)
 def test_init_is_uniform_in_the_bounds_of_fan_in(name):
     network, shape = SMALL[name]
     params = initialised(network, shape, classes=400)
     layers = [leaf for leaf in jax.tree.leaves(params, is_leaf=lambda p: isinstance(p, dict) and "kernel" in p)]
+    layers = [layer for layer in layers if isinstance(layer, dict)]
     for layer in layers:
         kernel = layer["kernel"]
         bound = 1 / math.sqrt(math.prod(kernel.shape[:-1]))

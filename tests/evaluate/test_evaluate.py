@@ -8,14 +8,20 @@ from contract import SCHEMA, make_records, toy_records
 
 from dpdistill.data.records import Records
 from dpdistill.encode.convnet import embed_convnet
-from dpdistill.evaluate import PAPER, QUICK, TRAININGS, Score, Training, score_convnet
-from dpdistill.evaluate.convnet import accuracy, init_classifier, logits, train_classifier
+from dpdistill.encode.networks import ConvNet
+from dpdistill.evaluate import PAPER, QUICK, TRAININGS, Score, Training, score_network
 from dpdistill.evaluate.score import check_test_set, scaled
+from dpdistill.evaluate.train import Classifier, accuracy, train_classifier
 from dpdistill.schema import DataError, Schema
 
-TINY = Training(epochs=30, learning_rate=0.05, schedule="cosine", width=4, strategies=("crop",))
+TINY = Training(epochs=30, learning_rate=0.05, schedule="cosine", network=ConvNet(width=4), strategies=("crop",))
 TOY = toy_records(12, seed=1)
 ONE_HOT = np.eye(3, dtype=np.float32)[TOY.y]
+
+
+def fresh(seed):
+    network = ConvNet(seed, 4)
+    return Classifier(network, network.init((8, 8, 1), 3))
 
 
 @pytest.fixture(scope="module")
@@ -26,12 +32,14 @@ def trained():
 def test_a_separable_set_is_learned(trained):
     test = toy_records(60, seed=2)
     assert accuracy(trained, test.X, test.y) == 1.0
-    untrained = init_classifier(jax.random.key(0), (8, 8, 1), 3, 4)
+    untrained = fresh(0)
     assert accuracy(untrained, test.X, test.y) < 0.7
 
 
 def test_the_step_schedule_learns_too():
-    training = Training(epochs=15, learning_rate=0.05, schedule="step", width=4, strategies=(), batch=5)
+    training = Training(
+        epochs=15, learning_rate=0.05, schedule="step", network=ConvNet(width=4), strategies=(), batch=5
+    )
     net = train_classifier(jax.random.key(0), TOY.X, ONE_HOT, training)
     assert accuracy(net, TOY.X, TOY.y) == 1.0
 
@@ -39,30 +47,31 @@ def test_the_step_schedule_learns_too():
 def test_soft_labels_are_labels(trained):
     # Labels that say nothing teach nothing.
     net = train_classifier(jax.random.key(0), TOY.X, np.full((12, 3), 1 / 3, np.float32), TINY)
-    scores = np.asarray(logits(net, TOY.X))
-    assert np.ptp(scores, axis=1).max() < np.ptp(np.asarray(logits(trained, TOY.X)), axis=1).min()
+    scores = np.asarray(net(TOY.X))
+    assert np.ptp(scores, axis=1).max() < np.ptp(np.asarray(trained(TOY.X)), axis=1).min()
 
 
 def test_training_follows_its_key(trained):
     again = train_classifier(jax.random.key(0), TOY.X, ONE_HOT, TINY)
     other = train_classifier(jax.random.key(1), TOY.X, ONE_HOT, TINY)
-    for a, b in zip(jax.tree.leaves(trained), jax.tree.leaves(again), strict=True):
+    for a, b in zip(jax.tree.leaves(trained.params), jax.tree.leaves(again.params), strict=True):
         np.testing.assert_array_equal(a, b)
-    assert not np.array_equal(trained["kernel"], other["kernel"])
+    assert not np.array_equal(trained.params["head"]["kernel"], other.params["head"]["kernel"])
 
 
 def test_accuracy_is_the_share_of_hits():
     rng = np.random.default_rng(0)
-    net = init_classifier(jax.random.key(2), (8, 8, 1), 3, 4)
+    net = fresh(2)
+    head = {name: np.asarray(value) for name, value in net.params["head"].items()}
     for n in (1, 7, 64, 70):
         X, y = rng.uniform(-1, 1, (n, 8, 8, 1)).astype(np.float32), rng.integers(0, 3, n)
-        scores = np.asarray(embed_convnet(net["blocks"], X)) @ np.asarray(net["kernel"]) + np.asarray(net["bias"])
+        scores = np.asarray(embed_convnet(net.params["blocks"], X)) @ head["kernel"] + head["bias"]
         assert accuracy(net, X, y) == pytest.approx(np.mean(scores.argmax(1) == y))
         assert accuracy(net, X, y, chunk=5) == pytest.approx(np.mean(scores.argmax(1) == y))
 
 
 def test_classifiers_start_in_the_bounds_of_fan_in():
-    net = init_classifier(jax.random.key(3), (8, 8, 1), 3, 4)
+    net = fresh(3).params["head"]
     assert net["kernel"].shape == (64, 3)
     assert 0.9 * 64**-0.5 < np.abs(net["kernel"]).max() <= 64**-0.5
     assert 0.0 < np.abs(net["bias"]).max() <= 64**-0.5
@@ -76,7 +85,7 @@ class TestScore:
 
     def test_of_nets_on_a_test_set(self):
         told = []
-        score = score_convnet(
+        score = score_network(
             TOY.X, TOY.y, SCHEMA, toy_records(30, seed=4), nets=2, training=TINY, progress=lambda *s: told.append(s)
         )
         assert score.accuracies == (100.0, 100.0)
@@ -85,9 +94,9 @@ class TestScore:
     def test_nets_are_independent_and_follow_the_seed(self):
         rng = np.random.default_rng(0)
         noise = Records(rng.uniform(-1, 1, (90, 8, 8, 1)), rng.integers(0, 3, 90), SCHEMA)
-        training = Training(epochs=1, learning_rate=0.01, schedule="cosine", width=4, strategies=())
+        training = Training(epochs=1, learning_rate=0.01, schedule="cosine", network=ConvNet(width=4), strategies=())
         found = [
-            score_convnet(TOY.X, TOY.y, SCHEMA, noise, nets=3, training=training, seed=s).accuracies for s in (0, 0, 1)
+            score_network(TOY.X, TOY.y, SCHEMA, noise, nets=3, training=training, seed=s).accuracies for s in (0, 0, 1)
         ]
         assert found[0] == found[1] != found[2]
         assert len(set(found[0])) > 1
@@ -97,7 +106,7 @@ class TestScore:
         assert QUICK.with_flip().strategies == (*QUICK.strategies, "flip")
         assert TRAININGS == {"quick": QUICK, "paper": PAPER}
         assert (PAPER.epochs, PAPER.learning_rate, PAPER.momentum, PAPER.weight_decay) == (1000, 0.01, 0.9, 5e-4)
-        assert (PAPER.batch, PAPER.width, PAPER.schedule) == (256, 128, "step")
+        assert (PAPER.batch, PAPER.network, PAPER.schedule) == (256, ConvNet(width=128), "step")
 
     def test_the_final_iterate_is_scored(self):
         contract.check_score_is_the_final_iterate()
@@ -113,12 +122,12 @@ class TestScore:
 class TestRefusals:
     def test_nets(self):
         with pytest.raises(ValueError, match="Expected nets=0 >= 1"):
-            score_convnet(TOY.X, TOY.y, SCHEMA, TOY, nets=0)
+            score_network(TOY.X, TOY.y, SCHEMA, TOY, nets=0)
 
     def test_shape(self):
         other = Schema((9, 8, 1), (-1.0, 1.0), SCHEMA.classes)
         with pytest.raises(DataError, match=r"Expected test records of shape \(8, 8, 1\); got \(9, 8, 1\)"):
-            score_convnet(TOY.X, TOY.y, SCHEMA, make_records(3, schema=other))
+            score_network(TOY.X, TOY.y, SCHEMA, make_records(3, schema=other))
 
     def test_classes_in_another_order(self):
         contract.check_test_classes_by_name()
@@ -135,6 +144,8 @@ class TestRefusals:
             check_test_set(SCHEMA, nobody)
 
     def test_an_unknown_augmentation(self):
-        training = Training(epochs=1, learning_rate=0.1, schedule="step", width=2, strategies=("blur",))
+        training = Training(
+            epochs=1, learning_rate=0.1, schedule="step", network=ConvNet(width=2), strategies=("blur",)
+        )
         with pytest.raises(ValueError, match="got blur"):
             train_classifier(jax.random.key(0), TOY.X, ONE_HOT, training)

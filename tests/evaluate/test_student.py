@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from contract import SCHEMA, toy_records
 
-from dpdistill.evaluate.convnet import STUDENT
+from dpdistill.encode.networks import ConvNet
 from dpdistill.evaluate.student import centred, score_student
 from dpdistill.evaluate.teacher import Teacher
+from dpdistill.evaluate.train import STUDENT
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.schema import DataError
 
@@ -27,7 +28,7 @@ TOYS, TEST = toy_records(300, seed=1), toy_records(200, seed=2)
 MEANS = np.stack([TOYS.X[TOYS.y == k].mean(0).ravel() for k in range(3)], 1).astype(np.float32)
 TEACHER = Teacher(MEANS - MEANS.mean(1, keepdims=True), FeatureKernel(Pixels()), SCHEMA)
 PICTURES = RNG.uniform(-1, 1, (600, 8, 8, 1)).astype(np.float32)
-TINY = replace(STUDENT, epochs=25, learning_rate=0.01, width=8, batch=64)
+TINY = replace(STUDENT, epochs=25, learning_rate=0.01, network=ConvNet(width=8), batch=64)
 
 
 def test_scores_are_products_with_the_classifier():

@@ -11,10 +11,11 @@ from contract import SCATTER, SCHEMA, toy_records
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.encode.augment import partition_expand
+from dpdistill.encode.networks import ConvNet
 from dpdistill.encode.pictures import draw_pictures
-from dpdistill.evaluate.convnet import Training
 from dpdistill.evaluate.krr import score_krr
-from dpdistill.evaluate.score import score_convnet
+from dpdistill.evaluate.score import score_network
+from dpdistill.evaluate.train import Training
 from dpdistill.kernels.ridge import centred
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods import dos_kip
@@ -83,9 +84,9 @@ class TestOneSet:
     def test_teaches_networks_and_kernels(self, paid):
         made = paid[2].distilled
         assert score_krr(made.X, made.y, SCHEMA, HELD_OUT, kernel=SCATTER, ridge=1e-3).mean > 95.0
-        training = Training(epochs=60, learning_rate=0.05, schedule="cosine", width=16, strategies=())
+        training = Training(epochs=60, learning_rate=0.05, schedule="cosine", network=ConvNet(width=16), strategies=())
         for soft_labels in (None, made.soft_labels):
-            found = score_convnet(made.X, made.y, SCHEMA, HELD_OUT, nets=1, training=training, soft_labels=soft_labels)
+            found = score_network(made.X, made.y, SCHEMA, HELD_OUT, nets=1, training=training, soft_labels=soft_labels)
             assert found.mean > 95.0
         assert self.signals_lost(paid, made.X) < 0.1
 
@@ -137,8 +138,8 @@ class TestOneSet:
         kept = made.soft_labels[agreed].max(1)
         assert 0.4 < kept.mean() < 0.999
         assert score_krr(made.X, made.y, SCHEMA, HELD_OUT, kernel=SCATTER, ridge=1e-3).mean > 95.0
-        training = Training(epochs=60, learning_rate=0.05, schedule="cosine", width=16, strategies=())
-        found = score_convnet(tiles, y, SCHEMA, HELD_OUT, nets=1, training=training, soft_labels=made.soft_labels)
+        training = Training(epochs=60, learning_rate=0.05, schedule="cosine", network=ConvNet(width=16), strategies=())
+        found = score_network(tiles, y, SCHEMA, HELD_OUT, nets=1, training=training, soft_labels=made.soft_labels)
         assert found.mean > 90.0
 
     def test_a_held_gradient_is_computed_every_so_many_steps(self, paid, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,12 @@ def evaluate(
     test: Annotated[str, typer.Option(help=f"Held-out records: {SOURCES} CSV or Parquet.")],
     nets: Annotated[int, typer.Option(min=1, metavar="<int>", help="Independent nets.")] = 3,
     training: Annotated[str, typer.Option(help="quick, or paper (a thousand epochs).")] = "quick",
+    architecture: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Of the nets: convnet (the default), mlp, lenet, vgg11, resnet18 or vit; several times for several."
+        ),
+    ] = None,
     flip: Annotated[bool, typer.Option("--flip", help="Mirror images while training: for photographs.")] = False,
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, metavar="<int>", help="Of the nets.")] = 0,
     kernel: Annotated[
@@ -31,7 +38,7 @@ def evaluate(
     teacher: Annotated[
         str | None,
         typer.Option(
-            help='Also train a ConvNet on the released classifier\'s scores of these pictures: "drawn", "mixed" '
+            help='Also train nets on the released classifier\'s scores of these pictures: "drawn", "mixed" '
             "(drawn ones and the images of DIR), or DATA."
         ),
     ] = None,
@@ -44,15 +51,19 @@ def evaluate(
 ) -> None:
     """Train models on the synthetic records and score them on a test set.
 
-    Images: ConvNets and kernel ridge regression. Tables: twelve classifiers.
+    Images: networks and kernel ridge regression. Tables: twelve classifiers.
     """
     from dpdistill.cli.recipes import kernel_in, regressions, teacher_in
     from dpdistill.data import load, read_distilled
-    from dpdistill.evaluate import TRAININGS, check_krr
+    from dpdistill.evaluate import ARCHITECTURES, TRAININGS, check_krr, check_network
     from dpdistill.report.folder import read_folder
 
     if training not in TRAININGS:
         raise DataError(f"Unknown training {training!r}: choose among {', '.join(TRAININGS)}.")
+    if unknown := set(architectures := architecture or ["convnet"]) - set(ARCHITECTURES):
+        raise DataError(
+            f"Unknown architecture {', '.join(map(repr, sorted(unknown)))}: choose among {', '.join(ARCHITECTURES)}."
+        )
     distilled = read_distilled(folder)
     if include_scores:
         read_folder(folder)  # what cannot be used is refused here, before minutes of training
@@ -62,6 +73,8 @@ def evaluate(
         if include_scores:
             _include(folder, scores)
         return
+    for name in architectures:
+        check_network(ARCHITECTURES[name], distilled.schema)
     if schema is not None or mode != "honest" or keep != 1.0:
         raise DataError(f"{folder} holds images: --schema, --mode and --keep are for tables.")
     recipe, facts = kernel_in(folder), distilled.schema
@@ -73,7 +86,9 @@ def evaluate(
         raise DataError(f"{folder} has no released classifier: leave --teacher out.")
     records = load(test, "test", facts.classes, facts.bounds)
     pictures = None if teacher is None else _pictures(teacher, number, distilled, seed)
-    scores = _scores(distilled, records, fits, released, pictures, nets=nets, training=training, flip=flip, seed=seed)
+    networks = [ARCHITECTURES[name] for name in dict.fromkeys(architectures)]
+    how = {"nets": nets, "flip": flip, "seed": seed}
+    scores = _scores(distilled, records, fits, released, pictures, networks, training, **how)
     if include_scores:
         _include(folder, scores)
 
@@ -127,21 +142,25 @@ def _pictures(source: str, number: int, distilled: Any, seed: int) -> tuple[str,
 
 
 def _scores(
-    distilled: Any, test: Any, fits: dict, released: Any, pictures: Any, *, nets: int, training: str, **how: Any
+    distilled: Any, test: Any, fits: dict, released: Any, pictures: Any, networks: list, training: str, **how: Any
 ) -> dict:
     """Score a synthetic set in every way, say each result, and return all as scores.json has them, in percent."""
-    from dpdistill.evaluate import STUDENT, TRAININGS, score_classifier, score_convnet, score_krr, score_student
+    from dpdistill.evaluate import STUDENT, TRAININGS, score_classifier, score_krr, score_network, score_student
 
-    schema, targets = distilled.schema, distilled.targets
+    schema, targets, nets = distilled.schema, distilled.targets, how["nets"]
     X, y = distilled.training or (distilled.X, distilled.y)
-    with Bar() as bar:
-        learned = {"training": TRAININGS[training], "soft_labels": distilled.soft_labels}
-        score = score_convnet(X, y, schema, test, nets=nets, progress=bar, **learned, **how)
     spread = f"mean ± std over {nets} nets" if nets > 1 else "1 net"
     soft = "" if distilled.soft_labels is None else ", soft labels"
-    say(f"ConvNet accuracy: {score.mean:.2f} ± {score.std:.2f} % ({spread}, {training} training{soft})")
-    rounded, regression = {"mean": round(score.mean, 2), "std": round(score.std, 2)}, {}
-    scores = {"ConvNet accuracy, %": rounded, "nets": nets, "training": training, "KRR accuracy, %": regression}
+    scores: dict[str, Any] = {}
+    for network in networks:
+        recipe = replace(TRAININGS[training], network=network)
+        with Bar() as bar:
+            learned = {"training": recipe, "soft_labels": distilled.soft_labels}
+            score = score_network(X, y, schema, test, progress=bar, **learned, **how)
+        say(f"{network.title} accuracy: {score.mean:.2f} ± {score.std:.2f} % ({spread}, {training} training{soft})")
+        scores[f"{network.title} accuracy, %"] = {"mean": round(score.mean, 2), "std": round(score.std, 2)}
+    regression = {}
+    scores |= {"nets": nets, "training": training, "KRR accuracy, %": regression}
     if targets is not None:  # they belong to the stored records
         X, y = distilled.X, distilled.y
     for name, (kernel, ridge) in fits.items():
@@ -156,9 +175,11 @@ def _scores(
         scores["released classifier accuracy, %"] = round(score.mean, 2)
     if released is not None and pictures is not None:
         source, unlabelled = pictures
-        with Bar() as bar:
-            score = score_student(released, unlabelled, test, training=STUDENT, progress=bar, **how)
-        source = f"taught by the released classifier on {source}"
-        say(f"ConvNet accuracy, {source}: {score.mean:.2f} %")
-        scores[f"ConvNet accuracy, {source}, %"] = round(score.mean, 2)
+        for network in networks:
+            with Bar() as bar:
+                recipe = replace(STUDENT, network=network)
+                score = score_student(released, unlabelled, test, training=recipe, progress=bar, **how)
+            what = f"{network.title} accuracy, taught by the released classifier on {source}"
+            say(f"{what}: {score.mean:.2f} %")
+            scores[f"{what}, %"] = round(score.mean, 2)
     return scores

@@ -92,9 +92,15 @@ def embed_convnet(blocks: list[dict[str, Array]], X: Array) -> Array:
 
     Source: Zhao & Bilen, 2023 (Dataset condensation with distribution matching), ConvNet-3.
     """
-    padding = first_padding(X.shape[1:])
+    return block_outputs(blocks, X)[-1].reshape(X.shape[0], -1)
+
+
+def block_outputs(blocks: list[dict[str, Array]], X: Array) -> list[Array]:
+    """What each block hands on, (n, h', w', width)."""
+    padding, outputs = first_padding(X.shape[1:]), []
     for block in blocks:
         X = conv3x3(X, block["kernel"], padding) + block["bias"]
         X = average_pool(jax.nn.relu(instance_norm(X, block["scale"], block["offset"])))
         padding = 1
-    return X.reshape(X.shape[0], -1)
+        outputs.append(X)
+    return outputs

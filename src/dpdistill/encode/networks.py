@@ -1,25 +1,36 @@
-"""Small standard networks at their random initialisation, which a public seed decides: their layers, and LeNet."""
+"""Small standard networks, their initialisation decided by a public seed: their layers, ConvNet, MLP and LeNet."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from itertools import pairwise
+from typing import Any, ClassVar, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from dpdistill.encode.convnet import FEW_CHANNELS, LAYOUT, average_pool
+from dpdistill.encode.convnet import (
+    FEW_CHANNELS,
+    LAYOUT,
+    average_pool,
+    block_outputs,
+    embedding_dimension,
+    init_convnet,
+)
 
 Params = Any
 LENET_SIDE = 16
 
 
 class Network(Protocol):
-    """An architecture: frozen and hashable, its parameters a function of the seed alone."""
+    """An architecture: a frozen dataclass, its parameters a function of the seed alone."""
+
+    seed: int
+    title: ClassVar[str]
 
     def init(self, shape: tuple[int, ...], classes: int) -> Params:
         """Parameters for records of this shape, drawn in single precision whatever the precision of the records."""
@@ -106,6 +117,66 @@ def check_sizes(shape: tuple[int, ...], classes: int, side: int) -> None:
 
 
 @dataclass(frozen=True)
+class ConvNet(Network):
+    """The ConvNet of the dataset-distillation literature: up to three blocks (`init_convnet`) and a dense layer.
+
+    Args:
+        seed: public seed of the parameters.
+        width: filters of a block, > 0.
+
+    Source: Zhao & Bilen, 2023 (Dataset condensation with distribution matching), ConvNet-3.
+    """
+
+    seed: int = 0
+    width: int = 128
+    title = "ConvNet"
+
+    def __post_init__(self) -> None:
+        check_positive(self, "width")
+
+    def init(self, shape: tuple[int, ...], classes: int) -> Params:
+        check_sizes(shape, classes, 1)
+        blocks = init_convnet(jax.random.key(self.seed), shape, self.width)
+        (head,) = init_layers(self.seed, [(embedding_dimension(shape, self.width), classes)])
+        return {"blocks": blocks, "head": head}
+
+    def activations(self, params: Params, X: Array) -> list[Array]:
+        outputs = block_outputs(params["blocks"], X)
+        return [*outputs, dense(outputs[-1], params["head"])]
+
+
+@dataclass(frozen=True)
+class MLP(Network):
+    """Dense layers with ReLU between them.
+
+    Args:
+        seed: public seed of the parameters.
+        widths: units of the hidden layers, > 0.
+
+    Source: Zhao, Mopuri & Bilen, 2021 (Dataset condensation with gradient matching), two hidden layers of 128.
+    """
+
+    seed: int = 0
+    widths: tuple[int, ...] = (128, 128)
+    title = "MLP"
+
+    def __post_init__(self) -> None:
+        check_positive(self, "widths")
+
+    def init(self, shape: tuple[int, ...], classes: int) -> Params:
+        check_sizes(shape, classes, 1)
+        sizes = (math.prod(shape), *self.widths, classes)
+        return init_layers(self.seed, list(pairwise(sizes)))
+
+    def activations(self, params: Params, X: Array) -> list[Array]:
+        outputs = []
+        for layer in params[:-1]:
+            X = jax.nn.relu(dense(X, layer))
+            outputs.append(X)
+        return [*outputs, dense(X, params[-1])]
+
+
+@dataclass(frozen=True)
 class LeNet(Network):
     """LeNet-5 with ReLU: two blocks of conv 5 x 5 and 2 x 2 average pool, then three dense layers.
 
@@ -120,6 +191,7 @@ class LeNet(Network):
 
     seed: int = 0
     widths: tuple[int, int, int, int] = (6, 16, 120, 84)
+    title = "LeNet"
 
     def __post_init__(self) -> None:
         if len(self.widths) != 4:

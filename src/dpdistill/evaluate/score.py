@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from dpdistill.data.records import Records
-from dpdistill.evaluate.convnet import PAPER, QUICK, Training, accuracy, train_classifier
+from dpdistill.evaluate.train import PAPER, QUICK, Training, accuracy, train_classifier
 from dpdistill.method import Progress, no_progress
 from dpdistill.schema import DataError, Schema
 
@@ -31,7 +31,7 @@ class Score:
         return float(np.std(self.accuracies, ddof=1)) if len(self.accuracies) > 1 else 0.0
 
 
-def score_convnet(
+def score_network(
     X: np.ndarray,
     y: np.ndarray,
     schema: Schema,
@@ -44,7 +44,7 @@ def score_convnet(
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> Score:
-    """Accuracy on test records of ConvNets trained on synthetic ones.
+    """Accuracy on test records of networks trained on synthetic ones.
 
     Args:
         X: synthetic records in [-1, 1], (m, h, w, c): those to train on.

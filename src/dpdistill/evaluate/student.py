@@ -1,4 +1,4 @@
-"""Score a ConvNet that has learned a released classifier's scores of pictures, and has seen no label."""
+"""Score a network that has learned a released classifier's scores of pictures, and has seen no label."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import jax
 import numpy as np
 
 from dpdistill.data.records import Records
-from dpdistill.evaluate.convnet import STUDENT, Training, accuracy, train_classifier
 from dpdistill.evaluate.score import Score, check_test_set, scaled
 from dpdistill.evaluate.teacher import Teacher
+from dpdistill.evaluate.train import STUDENT, Training, accuracy, train_classifier
 from dpdistill.kernels.ridge import centred
 from dpdistill.method import Progress, no_progress
 
@@ -26,7 +26,7 @@ def score_student(
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> Score:
-    """Accuracy on test records of ConvNets that learn the teacher's scores of pictures.
+    """Accuracy on test records of networks that learn the teacher's scores of pictures.
 
         min over nets of  mean_i || net(x_i) - (s_i - mean s_i) / deviation ||^2,   s_i = phi(x_i) classifier
 

@@ -1,10 +1,10 @@
-"""Train the ConvNet on labelled records, or on a teacher's scores of pictures, and score it on a test set."""
+"""Train a network on labelled records, or on a teacher's scores of pictures, and score it on a test set."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,16 +13,17 @@ import optax
 from jax import Array
 
 from dpdistill.encode.augment import augment_each
-from dpdistill.encode.convnet import embed_convnet, embedding_dimension, init_convnet
+from dpdistill.encode.networks import ConvNet, Network
 from dpdistill.evaluate.chunks import Chunks
 
+CONVNET = ConvNet()
 CACHED_IMAGES = 10
 """Images a gradient takes at a time on a CPU: their activations stay in its cache, which halves the time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """A recipe for training the ConvNet, with DSA; the final iterate is scored.
+    """A recipe for training a network, with DSA; the final iterate is scored.
 
     Args:
         epochs: passes over the set.
@@ -32,7 +33,7 @@ class Training:
         scores: learn rows of scores by their squared distance; otherwise rows of probabilities by cross-entropy.
         batch: records a step at most.
         strategies: DSA strategies.
-        width: filters of the net.
+        network: what is trained; its seed is that of the training.
     """
 
     epochs: int
@@ -41,7 +42,7 @@ class Training:
     momentum: float = 0.9
     weight_decay: float = 5e-4
     batch: int = 256
-    width: int = 128
+    network: Network = CONVNET
     strategies: tuple[str, ...] = ("color", "crop", "cutout", "scale", "rotate")
     adam: bool = False
     scores: bool = False
@@ -63,21 +64,19 @@ STUDENT = Training(
 """For ten thousands of pictures and a teacher's scores of them: Adam on the squared distance."""
 
 
-def init_classifier(key: Array, shape: tuple[int, ...], classes: int, width: int) -> dict:
-    """ConvNet blocks and a linear layer on top, uniform in +-1/sqrt(fan_in)."""
-    body, top, bias = jax.random.split(key, 3)
-    d = embedding_dimension(shape, width)
-    return {
-        "blocks": init_convnet(body, shape, width),
-        "kernel": jax.random.uniform(top, (d, classes), minval=-(d**-0.5), maxval=d**-0.5),
-        "bias": jax.random.uniform(bias, (classes,), minval=-(d**-0.5), maxval=d**-0.5),
-    }
+class Classifier(NamedTuple):
+    """A trained network: classifier(X) are the logits (n, classes) of records X (n, h, w, c)."""
+
+    network: Network
+    params: Any
+
+    def __call__(self, X: np.ndarray | Array) -> Array:
+        return _logits(self.network, self.params, X)
 
 
-@jax.jit
-def logits(net: dict, X: Array) -> Array:
-    """Scores of (n, h, w, c) records, (n, classes)."""
-    return embed_convnet(net["blocks"], X) @ net["kernel"] + net["bias"]
+@partial(jax.jit, static_argnums=0)
+def _logits(network: Network, params: Any, X: Array) -> Array:
+    return network.apply(params, X)
 
 
 def optimiser(training: Training, steps: int) -> optax.GradientTransformation:
@@ -101,41 +100,42 @@ def _batch(key: Array, t: Array, X: Array, Y: Array, training: Training, steps: 
     return augment_each(batch_key, X[rows], training.strategies), Y[rows]
 
 
-@partial(jax.jit, static_argnames="scores")
-def _gradient(net: dict, X: Array, Y: Array, scores: bool) -> dict:
-    def loss(net: dict) -> Array:
-        found = logits(net, X)
+@partial(jax.jit, static_argnames=("network", "scores"))
+def _gradient(network: Network, params: Any, X: Array, Y: Array, scores: bool) -> Any:
+    def loss(params: Any) -> Array:
+        found = network.apply(params, X)
         return jnp.square(found - Y).mean(1).sum() if scores else optax.softmax_cross_entropy(found, Y).sum()
 
-    return jax.grad(loss)(net)
+    return jax.grad(loss)(params)
 
 
 @partial(jax.jit, static_argnames=("training", "steps"), donate_argnums=(0, 1))
-def _update(net: dict, opt_state: Any, gradients: list[dict], size: int, training: Training, steps: int) -> tuple:
+def _update(params: Any, opt_state: Any, gradients: list, size: int, training: Training, steps: int) -> tuple:
     mean = jax.tree.map(lambda *parts: sum(parts) / size, *gradients)
-    updates, opt_state = optimiser(training, steps).update(mean, opt_state, net)
-    return optax.apply_updates(net, updates), opt_state
+    updates, opt_state = optimiser(training, steps).update(mean, opt_state, params)
+    return optax.apply_updates(params, updates), opt_state
 
 
-def train_classifier(key: Array, X: np.ndarray, Y: np.ndarray, training: Training) -> dict:
-    """A ConvNet trained on records X (n, h, w, c) in [-1, 1] with rows Y (n, classes) of labels or scores."""
+def train_classifier(key: Array, X: np.ndarray, Y: np.ndarray, training: Training) -> Classifier:
+    """A network trained on records X (n, h, w, c) in [-1, 1] with rows Y (n, classes) of labels or scores."""
     init_key, train_key = jax.random.split(key)
-    net = init_classifier(init_key, X.shape[1:], Y.shape[1], training.width)
+    network: Any = training.network
+    params = replace(network, seed=int(jax.random.bits(init_key))).init(X.shape[1:], Y.shape[1])
     size = min(training.batch, X.shape[0])
     steps = training.epochs * -(-X.shape[0] // size)
-    opt_state = optimiser(training, steps).init(net)
+    opt_state = optimiser(training, steps).init(params)
     records, labels = jnp.asarray(X), jnp.asarray(Y)
     part = CACHED_IMAGES if jax.default_backend() == "cpu" else size
     # A Python loop, not lax.scan: XLA runs convolutions inside a loop on one thread of the CPU.
     for t in range(steps):
         batch, targets = _batch(train_key, t, records, labels, training, steps)
         parts = [slice(i, i + part) for i in range(0, size, part)]
-        gradients = [_gradient(net, batch[p], targets[p], training.scores) for p in parts]
-        net, opt_state = _update(net, opt_state, gradients, size, training, steps)
-    return net
+        gradients = [_gradient(network, params, batch[p], targets[p], training.scores) for p in parts]
+        params, opt_state = _update(params, opt_state, gradients, size, training, steps)
+    return Classifier(network, params)
 
 
-def accuracy(net: dict, X: np.ndarray, y: np.ndarray, chunk: int = 64) -> float:
+def accuracy(classifier: Classifier, X: np.ndarray, y: np.ndarray, chunk: int = 64) -> float:
     """Share of records whose largest logit is their class; X (n, h, w, c) in [-1, 1], y (n,)."""
-    scores = [np.asarray(logits(net, part))[:rows] for part, rows in Chunks(X, chunk)]
+    scores = [np.asarray(classifier(part))[:rows] for part, rows in Chunks(X, chunk)]
     return float((np.concatenate(scores).argmax(1) == y).mean())
