@@ -248,6 +248,7 @@ def test_the_table_of_methods_is_what_the_package_offers():
         "dp-kip",
         "dp-merf",
         "dp-hp",
+        "dp-ntk",
         "ndpdc",
         "ldpdc",
         "dm",

@@ -1,7 +1,8 @@
-"""A fully connected conditional generator of records."""
+"""Conditional generators of records: dense layers, and for images convolutions behind them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -13,8 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from dpdistill.encode.networks import convolve
 from dpdistill.schema import TableSchema
 
+CHANNELS = (32, 16)
+"""Of the maps of an image that a convolutional generator makes, before each doubling of their sides."""
+KERNEL = 5
 CHUNK = 1000
 """Records of one compiled call of `Generator.sample`: codes and labels depend on it, so it never changes."""
 
@@ -61,11 +66,12 @@ def indicator_groups(schema: Any) -> list[np.ndarray]:
 class Generator:
     """x = heads(W_L relu(LN(... W_1 (z, one-hot y) ...))), y from the released class shares, z from N(0, I).
 
+    For images the last layers may be convolutions, each behind a doubling of the sides of its maps.
     A number is a tanh; a category, or whether a value is missing, is drawn from a softmax. Whole numbers are rounded
     when sampled, as records have them. All normalisation is of one record, so that a sample does not depend on others.
 
     Args:
-        weights: W_1, b_1, ..., W_L, b_L, float32.
+        weights: W_1, b_1, ..., W_L, b_L, float32; W of a convolution is (5, 5, channels, width).
         class_shares: released shares of the classes, (classes,), float64; they sum to 1.
         code_size: coordinates of z.
         schema: public facts of the records it makes.
@@ -96,7 +102,7 @@ class Generator:
         weights = tuple(jnp.asarray(w) for w in self.weights)
         ends, key = jnp.asarray(np.cumsum(self.class_shares)[:-1], jnp.float32), jax.random.key(seed)
         chunks = [
-            _sample_chunk(pieces_of(self.schema), self.code_size, weights, ends, jax.random.fold_in(key, i))
+            _sample_chunk(pieces_of(self.schema), self.schema.shape, weights, ends, jax.random.fold_in(key, i))
             for i in range(-(-n // CHUNK))
         ]
         X = np.concatenate([np.zeros((0, self.schema.dimension), np.float32), *(X for X, _ in chunks)])[:n]
@@ -123,42 +129,86 @@ class Generator:
         except (KeyError, TypeError):
             raise ValueError("Expected class_shares, code_size and weights_0, weights_1, ... of a generator.") from None
         made, classes = cls(weights, shares, code_size, schema), len(schema.classes)
-        widths = [code_size + classes, *(w.shape[1] for w in weights[::2] if w.ndim == 2)]
-        expected = [s for i, o in pairwise(widths) for s in ((i, o), (o,))]
-        if [w.shape for w in weights] != expected or widths[-1] != schema.dimension or shares.shape != (classes,):
+        inputs = jax.ShapeDtypeStruct((1, code_size), jnp.float32), jax.ShapeDtypeStruct((1, classes), jnp.float32)
+        try:
+            outputs = jax.eval_shape(
+                lambda codes, labels: outputs_of(weights, codes, labels, schema.shape), *inputs
+            ).shape
+        except (TypeError, ValueError, ZeroDivisionError, IndexError):
+            outputs = None
+        biases = [b.shape == w.shape[-1:] for w, b in zip(weights[::2], weights[1::2], strict=False)]
+        if outputs != (1, schema.dimension) or not all(biases) or len(weights) % 2 or shares.shape != (classes,):
             raise ValueError(f"Expected a generator of {classes} classes and {schema.dimension} coordinates.")
         return made
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _sample_chunk(
-    pieces: tuple[Piece, ...], code_size: int, weights: tuple[Array, ...], ends: Array, key: Array
+    pieces: tuple[Piece, ...], shape: tuple[int, ...], weights: tuple[Array, ...], ends: Array, key: Array
 ) -> tuple[Array, Array]:
     label_key, code_key, head_key = jax.random.split(key, 3)
     y = jnp.searchsorted(ends, jax.random.uniform(label_key, (CHUNK,)), side="right").astype(jnp.int32)
-    classes = weights[0].shape[0] - code_size
-    codes = jax.random.normal(code_key, (CHUNK, code_size))
-    X, _ = heads(pieces, outputs_of(weights, codes, jax.nn.one_hot(y, classes)), head_key)
+    classes = len(ends) + 1
+    codes = jax.random.normal(code_key, (CHUNK, weights[0].shape[0] - classes))
+    X, _ = heads(pieces, outputs_of(weights, codes, jax.nn.one_hot(y, classes), shape), head_key)
     return X, y
 
 
-def init_weights(key: Array, sizes: tuple[int, ...]) -> tuple[Array, ...]:
-    """W_1, b_1, ...: N(0, 2 / fan in), zeros."""
+def init_weights(key: Array, kernels: list[tuple[int, ...]]) -> tuple[Array, ...]:
+    """W_1, b_1, ...: N(0, 2 / fan in), zeros, for kernels of these shapes, outputs last."""
     weights: list[Array] = []
-    for i, (fan_in, fan_out) in enumerate(pairwise(sizes)):
-        weights.append(jax.random.normal(jax.random.fold_in(key, i), (fan_in, fan_out)) * jnp.sqrt(2.0 / fan_in))
-        weights.append(jnp.zeros(fan_out))
+    for i, shape in enumerate(kernels):
+        scale = math.sqrt(2.0 / math.prod(shape[:-1]))
+        weights.append(jax.random.normal(jax.random.fold_in(key, i), shape) * scale)
+        weights.append(jnp.zeros(shape[-1]))
     return tuple(weights)
 
 
-def outputs_of(weights: tuple[Array, ...], codes: Array, labels: Array) -> Array:
-    """What the network says before the heads, (n, d): dense layers, each normalised over its own record, and ReLU."""
+def dense_kernels(inputs: int, hidden: tuple[int, ...], outputs: int) -> list[tuple[int, ...]]:
+    """Shapes of the kernels of dense layers."""
+    return list(pairwise((inputs, *hidden, outputs)))
+
+
+def image_kernels(inputs: int, hidden: tuple[int, ...], shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Shapes of the kernels of dense layers that make small maps, and of the convolutions that make images of them."""
+    rows, columns = _start(shape, len(CHANNELS))
+    widths = (*CHANNELS, shape[2])
+    convolutions = [(KERNEL, KERNEL, a, b) for a, b in pairwise(widths)]
+    return [*dense_kernels(inputs, hidden, rows * columns * CHANNELS[0]), *convolutions]
+
+
+def _start(shape: tuple[int, ...], doublings: int) -> tuple[int, int]:
+    """Sides of the maps that grow to an image's by so many doublings, or beyond them."""
+    h, w = (-(-side // 2**doublings) for side in shape[:2])
+    return h, w
+
+
+def outputs_of(weights: tuple[Any, ...], codes: Array, labels: Array, shape: tuple[int, ...]) -> Array:
+    """What the network says before the heads, (n, d), for records of a shape.
+
+    Between layers: normalised over the record, and ReLU.
+    """
     h = jnp.concatenate([codes, labels], 1)
-    for i in range(0, len(weights) - 2, 2):
-        h = h @ weights[i] + weights[i + 1]
-        h = h - h.mean(1, keepdims=True)
-        h = jax.nn.relu(h / jnp.sqrt(jnp.mean(jnp.square(h), 1, keepdims=True) + 1e-5))
-    return h @ weights[-2] + weights[-1]
+    layers = list(zip(weights[::2], weights[1::2], strict=True))
+    convolutions = sum(W.ndim == 4 for W, _ in layers)
+    for i, (W, b) in enumerate(layers):
+        if W.ndim == 4 and h.ndim == 2:
+            h = h.reshape(len(h), *_start(shape, convolutions), -1)
+        h = h @ W + b if W.ndim == 2 else convolve(_doubled(h), W, padding=KERNEL // 2) + b
+        if i + 1 < len(layers):
+            h = jax.nn.relu(_normalised(h))
+    return h[:, : shape[0], : shape[1]].reshape(len(h), -1) if h.ndim == 4 else h
+
+
+def _normalised(h: Array) -> Array:
+    axes = tuple(range(1, h.ndim))
+    h = h - h.mean(axes, keepdims=True)
+    return h / jnp.sqrt(jnp.mean(jnp.square(h), axes, keepdims=True) + 1e-5)
+
+
+def _doubled(maps: Array) -> Array:
+    """Every pixel as 2 x 2 of them."""
+    return jnp.repeat(jnp.repeat(maps, 2, 1), 2, 2)
 
 
 def heads(pieces: tuple[Piece, ...], outputs: Array, key: Array) -> tuple[Array, Array]:

@@ -16,7 +16,15 @@ from jax import Array
 
 from dpdistill.method import Distilled, Method, Progress, finish_field, release_field
 from dpdistill.methods.descent import Descent, Moved
-from dpdistill.methods.generator import Generator, heads, init_weights, outputs_of, pieces_of
+from dpdistill.methods.generator import (
+    Generator,
+    dense_kernels,
+    heads,
+    image_kernels,
+    init_weights,
+    outputs_of,
+    pieces_of,
+)
 from dpdistill.methods.matching import Counting, counts_of
 from dpdistill.schema import Schema, TableSchema
 
@@ -67,9 +75,12 @@ class Training:
 
     def start(self, key: Array) -> Moved:
         """The weights before the first step."""
-        hidden = (self.how.hidden,) * self.how.layers
-        sizes = (self.how.code_size + len(self.schema.classes), *hidden, self.schema.dimension)
-        return self.descent.start(init_weights(key, sizes))
+        hidden, inputs = (self.how.hidden,) * self.how.layers, self.how.code_size + len(self.schema.classes)
+        if isinstance(self.schema, Schema) and self.how.convolutions:
+            kernels = image_kernels(inputs, hidden, self.schema.shape)
+        else:
+            kernels = dense_kernels(inputs, hidden, self.schema.dimension)
+        return self.descent.start(init_weights(key, kernels))
 
     def make(self, weights: tuple[Array, ...], key: Array) -> Array:
         """Records as training sees them, (classes, m, d), from fresh codes: the same number of each class, >= 2.
@@ -80,7 +91,7 @@ class Training:
         each, (code_key, head_key) = max(2, self.how.batch // classes), jax.random.split(key)
         codes = jax.random.normal(code_key, (classes * each, self.how.code_size))
         labels = jnp.repeat(jnp.eye(classes), each, axis=0)
-        drawn, soft = heads(pieces_of(self.schema), outputs_of(weights, codes, labels), head_key)
+        drawn, soft = heads(pieces_of(self.schema), outputs_of(weights, codes, labels, self.schema.shape), head_key)
         X = soft + jax.lax.stop_gradient(drawn - soft) if self.how.hard else soft
         return X.reshape(classes, each, -1)
 
@@ -109,8 +120,13 @@ def distance(phi: Array, targets: Array) -> Array:
         targets: mean embeddings, (classes, D).
     """
     m, mean = phi.shape[1], phi.mean(1)
-    square = (m * jnp.sum(jnp.square(mean), 1) - jnp.sum(jnp.square(phi), 2).mean(1)) / (m - 1)
-    return square - 2.0 * jnp.sum(mean * targets, 1)
+    norms = jnp.sum(jnp.square(phi), 2).mean(1)
+    return squared_distance(m, jnp.sum(jnp.square(mean), 1), norms, jnp.sum(mean * targets, 1))
+
+
+def squared_distance(m: int, square: Array, norms: Array, product: Array) -> Array:
+    """`distance` from ||mean||^2, the mean of ||phi||^2 and <mean, target>, (classes,) each, of m records a class."""
+    return (m * square - norms) / (m - 1) - 2.0 * product
 
 
 def feasible(embeddings: np.ndarray) -> np.ndarray:
@@ -128,6 +144,7 @@ class GeneratorMethod(Method):
     samples: int = finish_field(10_000, "synthetic records to store", at_least=1)
     hidden: int = finish_field(256, "width of the generator's hidden layers", at_least=1)
     layers: int = finish_field(2, "hidden layers of the generator", at_least=1)
+    convolutions: bool = finish_field(True, "a generator of images ends in convolutions; false: in a dense layer")
     code_size: int = finish_field(16, "random coordinates behind a synthetic record", at_least=1)
     batch: int = finish_field(500, "generated records a step, shared evenly by the classes", at_least=1)
     steps: int = finish_field(2000, "steps of Adam", at_least=1)
@@ -138,9 +155,13 @@ class GeneratorMethod(Method):
     origin = "package default, selected on a held-out part of Adult's training set"
     schemas = (Schema, TableSchema)
 
+    def counts(self, query: Counting, coordinates: np.ndarray) -> np.ndarray:
+        """Released records a class, (classes,), from the constant coordinates of a query's released sums."""
+        return counts_of(coordinates[None], query, 1.0, self.count_floor)
+
     def targets(self, query: MeanEmbedding, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Released records a class, (classes,), and mean embeddings, (classes, D), of a query's released sums."""
-        counts = counts_of(sums[None, :, 0], query, 1.0, self.count_floor)
+        counts = self.counts(query, sums[:, 0])
         return counts, feasible(sums[:, 1:] / (query.bound * counts[:, None]))
 
     def train(self, loss: Any, params: Any, counts: np.ndarray, key: Any, schema: Any, progress: Progress) -> Distilled:

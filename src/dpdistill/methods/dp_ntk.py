@@ -1,0 +1,225 @@
+"""DP-NTK: a generator whose mean embedding in the gradient of a random network matches one that is released once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from dpdistill.method import Distilled, Progress, finish_field, no_progress, release_field
+from dpdistill.methods.matching import Counting
+from dpdistill.methods.training import GeneratorMethod, squared_distance
+from dpdistill.query import MOST_ROWS, Release, Stage
+
+ROUNDING = 2.0**-53
+EPSILON = 1e-5
+
+
+class Tangent(NamedTuple):
+    """phi of ONE record as outer products: of what enters each dense layer, and the derivative behind it.
+
+        phi = scale (in_1 out_1^T, ..., in_L out_L^T),   scale = 1 / sqrt(sum_l |in_l|^2 |out_l|^2)
+
+    Args:
+        inputs: in_l, (d_l + 1,), a 1 for the bias behind the rest.
+        outputs: out_l, (w_l,).
+        scale: ().
+    """
+
+    inputs: tuple[Array, ...]
+    outputs: tuple[Array, ...]
+    scale: Array
+
+
+def tangent(weights: tuple[Array, ...], x: Array, classes: int) -> Tangent:
+    """The gradient of the sum of a network's outputs, divided by its norm, at a flat record x (d,).
+
+    The network: dense layers with ReLU, layer norm without affine, a dense layer of as many outputs as classes. Each of
+    these has the same gradient, the normalised units and 1; they stand here once, times the root of their number.
+
+    Args:
+        weights: kernels with a last row of biases, (d_l + 1, w_l); then the sum of the last layer's, (w_L,).
+        x: in [-1, 1].
+        classes: outputs of the network.
+    """
+    *hidden, last = weights
+
+    def total(shifts: list[Array]) -> tuple[Array, list[Array]]:
+        h, inputs = x, []
+        for W, shift in zip(hidden, shifts, strict=True):
+            inputs.append(_with_bias(h))
+            h = jax.nn.relu(inputs[-1] @ W + shift)
+        z = (h - h.mean()) / jnp.sqrt(h.var() + EPSILON)
+        return z @ last, [*inputs, _with_bias(z)]
+
+    dtype = jnp.result_type(x, last)
+    shifts = [jnp.zeros(W.shape[1], dtype) for W in hidden]
+    outputs, inputs = jax.grad(total, has_aux=True)(shifts)
+    outputs.append(jnp.full((1,), math.sqrt(classes), dtype))
+    return Tangent(tuple(inputs), tuple(outputs), 1.0 / jnp.sqrt(_square(inputs, outputs)))
+
+
+def _with_bias(h: Array) -> Array:
+    return jnp.concatenate([h, jnp.ones(1, h.dtype)])
+
+
+def _square(inputs: Any, outputs: Any) -> Array:
+    squares = [jnp.sum(jnp.square(a)) * jnp.sum(jnp.square(b)) for a, b in zip(inputs, outputs, strict=True)]
+    return jnp.sum(jnp.stack(squares))
+
+
+@dataclass(frozen=True)
+class TangentQuery(Counting):
+    """u_i = e_y (x) (a, sqrt(1 - a^2) phi(x_i)), phi the normalised gradient of a random network (`tangent`).
+
+    No gradient is formed: it is of rank one a layer, so that a class's sum is one matrix product a layer.
+
+    Params: weights of the network, float32.
+
+    Args:
+        count_coordinate: a.
+        classes: of the data set.
+
+    Guarantee:
+        The norm is a closed form of the coefficients (in_l, out_l, scale): sums of squares in float64, whose relative
+        error is below (d + 64) u, u = 2^-53; it is multiplied by 1 + 2^-20 (d < 2^32). A share of the weighted sum
+        has norm at most C = 1, its coordinates are products of five numbers, and it is added up with at most 127
+        others in a block: error_bound = (128 + 8) u C.
+
+    Source: Yang et al., 2023 (Differentially private neural tangent kernels for privacy-preserving data generation).
+    """
+
+    count_coordinate: float
+    classes: int
+    clip_norm: float = 1.0
+    by_class = False
+
+    @property
+    def error_bound(self) -> float:
+        return (MOST_ROWS + 8) * ROUNDING * self.clip_norm
+
+    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+        inputs, outputs, scale = tangent(params, x.ravel(), self.classes)
+        own = jax.nn.one_hot(y, self.classes, dtype=scale.dtype)
+        parts = [jnp.einsum("c,i,k->ick", own, a, b) for a, b in zip(inputs, outputs, strict=True)]
+        return jnp.concatenate([self.count * own, *(self.bound * scale * part.ravel() for part in parts)])
+
+    def prepare(self, params: Any) -> Any:
+        return params
+
+    def coefficients(self, params: Any, x: Array, y: Array) -> tuple[Tangent, Array]:
+        found = tangent(params, x.ravel(), self.classes)
+        return found, jax.nn.one_hot(y, self.classes, dtype=found.scale.dtype)
+
+    def norm(self, params: Any, coefficients: tuple[Tangent, Array]) -> Array:
+        (inputs, outputs, scale), own = jax.tree.map(lambda a: a.astype(jnp.float64), coefficients)
+        square = self.count**2 + jnp.square(self.bound * scale) * _square(inputs, outputs)
+        return jnp.sqrt(square * jnp.sum(jnp.square(own))) * (1 + 2.0**-20)
+
+    def weighted_sum(self, params: Any, coefficients: tuple[Tangent, Array], w: Array) -> Array:
+        (inputs, outputs, scale), own = jax.tree.map(lambda a: a.astype(jnp.float64), coefficients)
+        shares = own * w[:, None]
+        parts = [self.count * shares.sum(0)]
+        for a, b in zip(inputs, outputs, strict=True):
+            by_class = (shares * (self.bound * scale)[:, None])[:, :, None] * b[:, None, :]
+            parts.append((a.T @ by_class.reshape(len(b), -1)).ravel())
+        return jnp.concatenate(parts)
+
+    def by_classes(self, value: np.ndarray, weights: tuple[np.ndarray, ...]) -> tuple[np.ndarray, tuple]:
+        """Released (counts' coordinates (classes,), sums a layer (classes, d_l + 1, w_l)) of a release's value."""
+        coordinates, rest, parts = value[: self.classes], value[self.classes :], []
+        for shape in [*(W.shape for W in weights[:-1]), (len(weights[-1]) + 1, 1)]:
+            size = self.classes * math.prod(shape)
+            parts.append(np.moveaxis(rest[:size].reshape(shape[0], self.classes, shape[1]), 1, 0).astype(np.float32))
+            rest = rest[size:]
+        return coordinates, tuple(parts)
+
+
+@dataclass(frozen=True)
+class TangentMatch:
+    """|| mean of phi of generated records - released one ||^2, a class; the means are matrix products as well."""
+
+    classes: int
+
+    def __call__(self, params: Any, X: Array, step: Array) -> Array:
+        inputs, outputs, scale = jax.vmap(jax.vmap(lambda x: tangent(params["weights"], x, self.classes)))(X)
+        m, square, product = X.shape[1], jnp.zeros(len(X)), jnp.zeros(len(X))
+        for a, b, target in zip(inputs, outputs, params["targets"], strict=True):
+            mean = jnp.einsum("cmi,cmk->cik", a * (scale / m)[..., None], b)
+            square += jnp.sum(jnp.square(mean), (1, 2))
+            product += jnp.sum(mean * target, (1, 2))
+        return squared_distance(m, square, jnp.ones(len(X)), product)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPNTK(GeneratorMethod):
+    """Mean embeddings in a neural tangent kernel: one release, then a generator as post-processing.
+
+        release   S_c = sum over class c of (a, sqrt(1 - a^2) phi(x_i)) + noise,   all records, once
+                  phi(x) = grad of sum_k f_k(x) / its norm,   f a random network with one or two hidden layers
+        finish    min over G of  sum_c share_c || S_c / (sqrt(1 - a^2) count_c) - E_z phi(G(z, c)) ||^2
+
+    Counts and shares come from the constant coordinate a of the same release, each class's embedding is divided by its
+    own count, and the codes z are drawn afresh at each step.
+
+    Guarantee: one release of sensitivity 1 (add-or-remove); finish is post-processing.
+    Source: Yang et al., 2023 (DP-NTK), algorithm 1; the unbiased distance is ours.
+    """
+
+    width: int = release_field(800, "units of the network's hidden layer", at_least=1)
+    second_width: int = release_field(0, "units of a second hidden layer; 0: there is none", at_least=0)
+    code_size: int = finish_field(5, "random coordinates behind a synthetic record", at_least=1)
+    batch: int = finish_field(1000, "generated records a step, shared evenly by the classes", at_least=1)
+
+    name = "dp-ntk"
+    title = "DP-NTK: mean embeddings in a neural tangent kernel"
+    references = (
+        "Yang, Y., Adamczewski, K., Sutherland, D. J., Li, X., Park, M. (2023). Differentially Private Neural Tangent "
+        "Kernels for Privacy-Preserving Data Generation. arXiv:2303.01687.",
+    )
+    origin = "the authors' width and code for MNIST; steps of Adam as the package's other generators"
+    linear = True
+
+    def plan(self) -> tuple[Stage, ...]:
+        return (Stage(1),)
+
+    def query(self, schema: Any) -> TangentQuery:
+        return TangentQuery(self.count_coordinate, len(schema.classes))
+
+    def init(self, key: Array, schema: Any) -> Any:
+        sizes, classes = (
+            [schema.dimension, self.width, *([self.second_width] if self.second_width else [])],
+            schema.classes,
+        )
+        weights = []
+        for i, (d, w) in enumerate(zip(sizes, [*sizes[1:], len(classes)], strict=True)):
+            draw = jax.random.uniform(jax.random.fold_in(key, i), (d + 1, w), minval=-1.0) / math.sqrt(d)
+            weights.append(np.asarray(draw, np.float32))
+        weights[-1] = weights[-1][:-1].sum(1)
+        sums = np.zeros(len(classes) * (1 + sum(W.size for W in weights[:-1]) + sizes[-1] + 1), np.float32)
+        return {"key": np.asarray(jax.random.key_data(key)), "weights": tuple(weights), "sums": sums}
+
+    def ask(self, state: Any) -> tuple[TangentQuery, Any]:
+        weights = state["weights"]
+        entries = 1 + sum(W.size for W in weights[:-1]) + len(weights[-1]) + 1
+        return TangentQuery(self.count_coordinate, len(state["sums"]) // entries), weights
+
+    def tell(self, state: Any, release: Release) -> Any:
+        return {**state, "sums": release.value.astype(np.float32)}
+
+    def finish(self, state: Any, schema: Any, progress: Progress = no_progress) -> Distilled:
+        query, weights = self.query(schema), state["weights"]
+        coordinates, sums = query.by_classes(state["sums"], weights)
+        counts = self.counts(query, coordinates)
+        per_record = [part / (query.bound * counts[:, None, None]) for part in sums]
+        norms = np.sqrt(sum(np.square(part).sum((1, 2), keepdims=True) for part in per_record))
+        params = {
+            "weights": weights,
+            "targets": tuple((p / np.maximum(norms, 1.0)).astype(np.float32) for p in per_record),
+        }
+        return self.train(TangentMatch(query.classes), params, counts, state["key"], schema, progress)

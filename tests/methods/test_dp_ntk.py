@@ -1,0 +1,140 @@
+"""DP-NTK: its features are a network's gradient, its linear query is the plain one, and its generator learns."""
+
+import contract
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from contract import SCHEMA, check_linear_is_plain, rows_of, toy_records
+
+from dpdistill import run
+from dpdistill.methods.dp_ntk import DPNTK, TangentMatch, TangentQuery, tangent
+from dpdistill.methods.training import distance
+from dpdistill.query import Release
+
+METHODS = {"one layer": DPNTK(width=9), "two layers": DPNTK(width=7, second_width=5)}
+CLASSES = len(SCHEMA.classes)
+
+
+def network(parts, top, x):
+    """Sum of the outputs of a network whose parameters are kernels and biases, one dense layer after another."""
+    h = x
+    for W, b in parts:
+        h = jnp.maximum(h @ W + b, 0)
+    z = (h - h.mean()) / jnp.sqrt(jnp.mean(jnp.square(h - h.mean())) + 1e-5)
+    W, b = top
+    return jnp.sum(z @ W + b)
+
+
+def whole(weights, rng):
+    """Parameters of the network that stands behind `weights`: any last layer with these sums will do."""
+    last = rng.normal(size=(len(weights[-1]), CLASSES))
+    last[:, -1] += weights[-1] - last.sum(1)
+    return [(np.float64(W[:-1]), np.float64(W[-1])) for W in weights[:-1]], (last, rng.normal(size=CLASSES))
+
+
+def flat(weights, x):
+    """The normalised gradient in the order of a tangent's layers, the last layer's outputs one after the other."""
+    with jax.enable_x64(True):
+        parts, top = whole(weights, np.random.default_rng(1))
+        (by_parts, (by_W, by_b)) = jax.grad(network, (0, 1))(parts, top, jnp.asarray(x, jnp.float64))
+        layers = [np.concatenate([np.asarray(W), np.asarray(b)[None]]) for W, b in by_parts]
+        layers.append(np.concatenate([np.asarray(by_W), np.asarray(by_b)[None]]))
+    return [layer / np.sqrt(sum(np.square(one).sum() for one in layers)) for layer in layers]
+
+
+def weights_of(method):
+    return method.init(jax.random.key(3), SCHEMA)["weights"]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_tangent_is_the_normalised_gradient_of_the_summed_outputs(name):
+    weights = weights_of(METHODS[name])
+    for x in np.random.default_rng(0).uniform(-1, 1, (5, SCHEMA.dimension)):
+        expected = flat(weights, x)
+        with jax.enable_x64(True):
+            inputs, outputs, scale = jax.tree.map(np.asarray, tangent(weights, jnp.asarray(x), CLASSES))
+        for a, b, layer in zip(inputs[:-1], outputs[:-1], expected[:-1], strict=True):
+            np.testing.assert_allclose(scale * np.outer(a, b), layer, atol=1e-6)
+            assert np.abs(layer).max() > 1e-6
+        # All outputs of the last layer have the same gradient: it stands once, as long as all of them.
+        last = scale * np.outer(inputs[-1], outputs[-1])
+        np.testing.assert_allclose(np.repeat(last, CLASSES, 1) / np.sqrt(CLASSES), expected[-1], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_linear_query_is_the_plain_one(name):
+    method = METHODS[name]
+    query, weights = TangentQuery(0.1, CLASSES), weights_of(method)
+    records = toy_records(9)
+    X = rows_of(query, records)
+    rest = np.sqrt(1 - 0.1**2)
+    expected = []
+    for x, y in zip(X, records.y, strict=True):
+        own = np.eye(CLASSES)[y]
+        layers = flat(weights, np.asarray(x).ravel())
+        layers[-1] = np.sqrt(CLASSES) * layers[-1][:, :1]
+        parts = [np.einsum("c,ik->ick", own, layer).ravel() for layer in layers]
+        expected.append(np.concatenate([0.1 * own, *(rest * part for part in parts)]))
+    norms = np.linalg.norm(expected, axis=1)
+    np.testing.assert_allclose(norms, 1.0, atol=1e-6)
+    check_linear_is_plain(query, tuple(map(np.float64, weights)), X, records.y, np.array(expected), 1e-6)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_released_sums_come_back_by_class_and_layer(name):
+    method, records = METHODS[name], toy_records(40)
+    state = method.init(jax.random.key(3), SCHEMA)
+    query, weights = method.ask(state)
+    X = rows_of(query, records)
+    total = contract.contributions(query, weights, X, records.y).sum(0)
+    coordinates, sums = query.by_classes(method.tell(state, Release(0, total, 1.0, None))["sums"], weights)
+    np.testing.assert_allclose(coordinates / query.count, np.bincount(records.y, minlength=CLASSES), rtol=1e-5)
+    for c in range(CLASSES):
+        layers = [flat(weights, np.asarray(x).ravel()) for x in X[records.y == c]]
+        expected = [sum(each) for each in zip(*layers, strict=True)]
+        for i, part in enumerate(sums[:-1]):
+            np.testing.assert_allclose(part[c], query.bound * expected[i], atol=1e-4)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_loss_is_the_distance_of_mean_embeddings(name):
+    rng = np.random.default_rng(2)
+    weights = weights_of(METHODS[name])
+    X = rng.uniform(-1, 1, (CLASSES, 6, SCHEMA.dimension)).astype(np.float32)
+    phi = np.array([[np.concatenate([layer.ravel() for layer in flat(weights, x)]) for x in each] for each in X])
+    targets = [rng.normal(size=(CLASSES, *W.shape)).astype(np.float32) * 0.01 for W in weights[:-1]]
+    top = rng.normal(size=(CLASSES, len(weights[-1]) + 1, 1)).astype(np.float32) * 0.01
+    spread = np.repeat(top, CLASSES, 2) / np.sqrt(CLASSES)
+    whole_target = np.concatenate([t.reshape(CLASSES, -1) for t in (*targets, spread)], 1)
+    params = {"weights": weights, "targets": (*targets, top)}
+    np.testing.assert_allclose(TangentMatch(CLASSES)(params, X, 0), distance(phi, whole_target), atol=1e-5)
+
+
+def test_images_are_learned():
+    records = toy_records(300)
+    method = DPNTK(width=100, hidden=32, steps=150, batch=60, samples=300)
+    made = run.distill_without_privacy(records, method).distilled
+    X, _ = records.take(np.arange(300))
+    means = np.stack([X[records.y == c].mean(0).ravel() for c in range(CLASSES)])
+    fake = made.X.reshape(300, 1, -1)
+    nearest = np.square(fake - means).sum(2).argmin(1)
+    assert np.mean(nearest == made.y) > 0.95
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_norms_and_sums_against_exact_arithmetic(name):
+    query, weights = TangentQuery(0.1, CLASSES), weights_of(METHODS[name])
+    records = toy_records(6)
+    coefficients = contract.coefficients_of(query, weights, rows_of(query, records), records.y)
+    (inputs, outputs, scale), own = jax.tree.map(contract.exact, coefficients)
+    formed = []
+    for i in range(6):
+        parts = [
+            np.einsum("c,i,k->ick", own[i], a[i], b[i]).ravel() * scale[i] * contract.exact(query.bound)
+            for a, b in zip(inputs, outputs, strict=True)
+        ]
+        formed.append(np.concatenate([contract.exact(query.count) * own[i], *parts]))
+    assert 0 < contract.check_error_bound(query, weights, coefficients, formed) < 1
+    plain = contract.contributions(query, weights, rows_of(query, records), records.y)
+    np.testing.assert_allclose(np.stack(formed).astype(float), plain, atol=1e-6)
