@@ -19,10 +19,12 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from sklearn.linear_model import LogisticRegression
 
 from dpdistill import cli, evaluate, run
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.data import load, read_distilled
+from dpdistill.data.save import read_generator
 from dpdistill.encode.mixing import mix_pictures
 from dpdistill.encode.networks import MLP, ConvNet
 from dpdistill.encode.pictures import draw_pictures
@@ -35,6 +37,7 @@ from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import finish_field, release_field
 from dpdistill.methods import LDPDC, METHODS
+from dpdistill.methods.generator import Generator
 from dpdistill.recipes import KERNELS, fields_of, from_fields
 from dpdistill.schema import DataError, Schema
 
@@ -469,6 +472,53 @@ def led(led_once, monkeypatch, tmp_path):
     return tmp_path / "led"
 
 
+class TestGeneratedImages:
+    """A generator of images: more of them, and scores of many."""
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def made(tmp_path_factory):
+        out = tmp_path_factory.mktemp("generated") / "shared"
+        small = ("width=20", "steps=300", "samples=2100", "hidden=32", "batch=200")
+        fields = [word for field in small for word in ("--set", field)]
+        succeeds("distill", "digits:train", "--method", "dp-ntk", "--epsilon", 50, *fields, "--out", out)
+        return out
+
+    def test_more_images_are_the_generators(self, made, tmp_path):
+        out = succeeds("sample", made, "--n", 30, "--out", tmp_path / "a.npz", "--seed", 5)
+        assert "30 generated pictures with their classes; they cost no further epsilon" in out
+        back = read_distilled(made)
+        X, y = Generator.from_arrays(read_generator(made), back.schema).sample(30, 5)
+        with np.load(tmp_path / "a.npz", allow_pickle=False) as file:
+            np.testing.assert_allclose(file["X"], (X + 1) * 8, atol=1e-5)
+            np.testing.assert_array_equal(file["y"], y)
+            assert "targets" not in file
+            about = json.loads(str(file["about"]))
+        files = json.loads((made / "certificate.json").read_text())["files"]
+        assert about["generator_sha256"] == files["generator.npz"]
+        succeeds("sample", made, "--n", 30, "--out", tmp_path / "folder", "--seed", 5, "--kind", "generated")
+        rows = (tmp_path / "folder" / "labels.csv").read_text().splitlines()
+        assert rows[0] == "file,class"
+        assert [int(row.split(",")[1]) for row in rows[1:]] == y.tolist()
+        assert "no released classifier" in refused("sample", made, "--n", 3, "--out", tmp_path / "b", "--kind", "drawn")
+
+    def test_many_records_are_trained_on_as_such(self, made, monkeypatch):
+        small_nets(monkeypatch)
+        monkeypatch.setitem(evaluate.TRAININGS, "large", replace(evaluate.LARGE, epochs=1))
+        command = ("evaluate", made, "--test", "digits:test", "--nets", 1, "--classifier", "logistic regression")
+        out = succeeds(*command, "--classifier", "MLP").splitlines()
+        assert "(1 net, large training)" in out[0]
+        assert out[1].startswith("KRR accuracy: ")
+        X, y = load("digits:test").take(np.arange(359))
+        back = read_distilled(made)
+        fitted = LogisticRegression(max_iter=5000).fit(back.X.reshape(len(back.X), -1), back.y)
+        expected = 100 * np.mean(fitted.predict(X.reshape(len(X), -1)) == y)
+        assert out[2] == f"logistic regression accuracy: {expected:.2f} % (on pixels)"
+        assert expected > 40
+        assert out[3].startswith("MLP accuracy: ")
+        assert "Unknown classifier 'LR': choose among logistic regression" in refused(*command, "--classifier", "LR")
+
+
 class TestKernels:
     def test_the_recipe_holds_them_and_they_come_back(self, led):
         recipe = json.loads((led / "recipe.json").read_text())
@@ -561,7 +611,7 @@ class TestKernels:
             assert "mixed with the folder's synthetic images" in str(file["about"])
             files = json.loads((led / "certificate.json").read_text())["files"]
             assert json.loads(str(file["about"]))["images_sha256"] == files["synthetic.npz"]
-        assert "Unknown kind 'x' of pictures: choose among drawn, mixed." in refused(
+        assert "Unknown kind 'x' of pictures: choose among generated, drawn, mixed." in refused(
             "sample", led, "--n", 3, "--out", tmp_path / "b.npz", "--kind", "x"
         )
         command = ("evaluate", led, "--test", "digits:test", "--nets", 1, "--include-scores", "--teacher")

@@ -9,7 +9,7 @@ from contract import SCHEMA, make_records, toy_records
 from dpdistill.data.records import Records
 from dpdistill.encode.convnet import embed_convnet
 from dpdistill.encode.networks import ConvNet
-from dpdistill.evaluate import PAPER, QUICK, TRAININGS, Score, Training, score_network
+from dpdistill.evaluate import LARGE, PAPER, QUICK, TRAININGS, Score, Training, score_network
 from dpdistill.evaluate.score import check_test_set, scaled
 from dpdistill.evaluate.train import Classifier, accuracy, train_classifier
 from dpdistill.schema import DataError, Schema
@@ -104,7 +104,7 @@ class TestScore:
     def test_a_mirror_image_is_added_on_request_only(self):
         assert "flip" not in QUICK.strategies
         assert QUICK.with_flip().strategies == (*QUICK.strategies, "flip")
-        assert TRAININGS == {"quick": QUICK, "paper": PAPER}
+        assert TRAININGS == {"quick": QUICK, "paper": PAPER, "large": LARGE}
         assert (PAPER.epochs, PAPER.learning_rate, PAPER.momentum, PAPER.weight_decay) == (1000, 0.01, 0.9, 5e-4)
         assert (PAPER.batch, PAPER.network, PAPER.schedule) == (256, ConvNet(width=128), "step")
 

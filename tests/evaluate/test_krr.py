@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge
 
 from dpdistill.data.records import Records
 from dpdistill.encode.scattering import ScatterNet
-from dpdistill.evaluate import Teacher, check_krr, score_classifier, score_krr
+from dpdistill.evaluate import Teacher, check_krr, krr, score_classifier, score_krr
 from dpdistill.evaluate.score import scaled
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
@@ -217,3 +217,10 @@ class TestRefusals:
         other = Schema((8, 8, 1), (-1.0, 1.0), ("x", "y", "z"))
         with pytest.raises(DataError, match="Expected the test classes ant, bee, cat; got x, y, z"):
             score(FCNTK(), test=make_records(3, schema=other))
+
+
+def test_many_records_with_few_features_are_solved_by_the_features():
+    rng = np.random.default_rng(8)
+    Phi, Y = rng.normal(size=(50, 6)), rng.normal(size=(50, 3))
+    expected = Phi.T @ np.linalg.solve(Phi @ Phi.T + 0.1 * np.square(Phi).sum() / 50 * np.eye(50), Y)
+    np.testing.assert_allclose(krr._linear(Phi, Y, 0.1), expected, rtol=1e-8)

@@ -18,11 +18,20 @@ def evaluate(
     folder: Folder,
     test: Annotated[str, typer.Option(help=f"Held-out records: {SOURCES} CSV or Parquet.")],
     nets: Annotated[int, typer.Option(min=1, metavar="<int>", help="Independent nets.")] = 3,
-    training: Annotated[str, typer.Option(help="quick, or paper (a thousand epochs).")] = "quick",
+    training: Annotated[
+        str | None,
+        typer.Option(help="quick, paper (a thousand epochs), or large: the default for more than 2,000 records."),
+    ] = None,
     architecture: Annotated[
         list[str] | None,
         typer.Option(
             help="Of the nets: convnet (the default), mlp, lenet, vgg11, resnet18 or vit; several times for several."
+        ),
+    ] = None,
+    classifier: Annotated[
+        list[str] | None,
+        typer.Option(
+            help='Of images: one of the twelve classifiers of tables too, on pixels: "logistic regression", MLP.'
         ),
     ] = None,
     flip: Annotated[bool, typer.Option("--flip", help="Mirror images while training: for photographs.")] = False,
@@ -55,10 +64,10 @@ def evaluate(
     """
     from dpdistill.cli.recipes import kernel_in, regressions, teacher_in
     from dpdistill.data import load, read_distilled
-    from dpdistill.evaluate import ARCHITECTURES, TRAININGS, check_krr, check_network
+    from dpdistill.evaluate import ARCHITECTURES, MANY, TRAININGS, available, check_krr, check_network, score_pixels
     from dpdistill.report.folder import read_folder
 
-    if training not in TRAININGS:
+    if training is not None and training not in TRAININGS:
         raise DataError(f"Unknown training {training!r}: choose among {', '.join(TRAININGS)}.")
     if unknown := set(architectures := architecture or ["convnet"]) - set(ARCHITECTURES):
         raise DataError(
@@ -73,6 +82,10 @@ def evaluate(
         if include_scores:
             _include(folder, scores)
         return
+    if unknown := set(classifier or ()) - set(available()):
+        raise DataError(
+            f"Unknown classifier {', '.join(map(repr, sorted(unknown)))}: choose among {', '.join(available())}."
+        )
     for name in architectures:
         check_network(ARCHITECTURES[name], distilled.schema)
     if schema is not None or mode != "honest" or keep != 1.0:
@@ -88,7 +101,13 @@ def evaluate(
     pictures = None if teacher is None else _pictures(teacher, number, distilled, seed)
     networks = [ARCHITECTURES[name] for name in dict.fromkeys(architectures)]
     how = {"nets": nets, "flip": flip, "seed": seed}
+    if training is None:
+        training = "large" if len((distilled.training or (distilled.X, 0))[0]) > MANY else "quick"
     scores = _scores(distilled, records, fits, released, pictures, networks, training, **how)
+    for name in classifier or ():
+        score = score_pixels(distilled.X, distilled.y, facts, records, name=name, seed=seed)
+        say(f"{name} accuracy: {score.mean:.2f} % (on pixels)")
+        scores[f"{name} accuracy, on pixels, %"] = round(score.mean, 2)
     if include_scores:
         _include(folder, scores)
 

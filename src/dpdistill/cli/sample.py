@@ -1,9 +1,9 @@
-"""More records at no further cost: rows of a generator, or drawn pictures under a released classifier's scores."""
+"""More records at no further cost: those of a generator, or drawn pictures under a released classifier's scores."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,15 +22,20 @@ def sample(
     ],
     kind: Annotated[
         str | None,
-        typer.Option(help="Of pictures: drawn (the default), or mixed with the images of DIR."),
+        typer.Option(
+            help="Of pictures: generated (the default where DIR has a generator), drawn (otherwise), or mixed with the "
+            "images of DIR."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, metavar="<int>", help="Of what is made; public.")] = 1,
 ) -> None:
     """More records, at no further cost.
 
-    Tables: rows of the generator. Images: pictures that a program draws, with the released classifier's scores.
+    Tables: rows of the generator. Images: those of the generator with their classes, or pictures that a program draws,
+    with the released classifier's scores.
     """
     from dpdistill.data import read_distilled
+    from dpdistill.data.folder import GENERATOR
 
     distilled, path = read_distilled(folder), Path(to)
     if isinstance(distilled.schema, TableSchema):
@@ -38,7 +43,28 @@ def sample(
             raise DataError(f"{folder} holds a table: --kind is for pictures.")
         _rows(folder, path, n, seed, distilled.schema)
     else:
-        _pictures(folder, path, kind or "drawn", n, seed, distilled)
+        kind = kind or ("generated" if (Path(folder) / GENERATOR).is_file() else "drawn")
+        made = _generated if kind == "generated" else _pictures
+        made(folder, path, kind, n, seed, distilled)
+
+
+def _generated(folder: str, path: Path, kind: str, n: int, seed: int, distilled: Distilled) -> None:
+    from dpdistill.data.folder import GENERATOR, sha256
+    from dpdistill.data.images.labelled import check_target, write_labelled
+    from dpdistill.data.save import read_generator
+    from dpdistill.methods.generator import Generator
+
+    check_target(path)
+    schema: Any = distilled.schema
+    X, y = Generator.from_arrays(read_generator(folder), schema).sample(n, seed)
+    about = {
+        "pictures": "made by the folder's generator, with classes by the released shares",
+        "seed": seed,
+        "generator_sha256": sha256(Path(folder) / GENERATOR),
+        "guarantee": "post-processing of the release: that of the certificate in the folder of the generator",
+    }
+    write_labelled(path, X, y, None, schema, about)
+    say(plain(f"{path}: {n:,} generated pictures with their classes; they cost no further epsilon."))
 
 
 def _rows(folder: str, path: Path, n: int, seed: int, schema: TableSchema) -> None:
@@ -63,7 +89,7 @@ def _pictures(folder: str, path: Path, kind: str, n: int, seed: int, distilled: 
     from dpdistill.evaluate.student import centred
 
     if kind not in PICTURES:
-        raise DataError(f"Unknown kind {kind!r} of pictures: choose among {', '.join(PICTURES)}.")
+        raise DataError(f"Unknown kind {kind!r} of pictures: choose among {', '.join(('generated', *PICTURES))}.")
     teacher = teacher_in(folder, distilled)
     if teacher is None:
         raise DataError(f"{folder} has no released classifier: its images are all there are.")
@@ -80,5 +106,5 @@ def _pictures(folder: str, path: Path, kind: str, n: int, seed: int, distilled: 
     }
     if kind == "mixed":
         about["images_sha256"] = sha256(Path(folder) / (SYNTHETIC if distilled.training is None else TRAINING))
-    write_labelled(path, X, scores, teacher.schema, about)
+    write_labelled(path, X, scores.argmax(1), scores, teacher.schema, about)
     say(plain(f"{path}: {n:,} {kind} pictures with the released classifier's scores; they cost no further epsilon."))

@@ -1,14 +1,18 @@
 """Train on synthetic records, score on held-out ones."""
 
 from dpdistill.evaluate.architectures import ARCHITECTURES, check_network
+from dpdistill.evaluate.classifiers import available
 from dpdistill.evaluate.krr import check_krr, score_krr
-from dpdistill.evaluate.score import TRAININGS, Score, score_network
+from dpdistill.evaluate.pixels import score_pixels
+from dpdistill.evaluate.score import MANY, TRAININGS, Score, score_network
 from dpdistill.evaluate.student import score_student
 from dpdistill.evaluate.teacher import Teacher, score_classifier
-from dpdistill.evaluate.train import PAPER, QUICK, STUDENT, Training
+from dpdistill.evaluate.train import LARGE, PAPER, QUICK, STUDENT, Training
 
 __all__ = [
     "ARCHITECTURES",
+    "LARGE",
+    "MANY",
     "PAPER",
     "QUICK",
     "STUDENT",
@@ -16,10 +20,12 @@ __all__ = [
     "Score",
     "Teacher",
     "Training",
+    "available",
     "check_krr",
     "check_network",
     "score_classifier",
     "score_krr",
     "score_network",
+    "score_pixels",
     "score_student",
 ]

@@ -61,13 +61,21 @@ def score_krr(
     if isinstance(kernel, FeatureKernel):
         Phi_s = np.concatenate([tell(encode(kernel.encoder, part)[:rows]) for part, rows in support])
         Phi_s = Phi_s.astype(np.float64)
-        classifier = Phi_s.T @ _solve(Phi_s @ Phi_s.T, Y, ridge)
+        classifier = _linear(Phi_s, Y, ridge)
         scores = [tell(encode(kernel.encoder, part)[:rows]) @ classifier for part, rows in queried]
     else:
         K_ss = np.concatenate([tell(_rows(kernel, part, X)[:rows]) for part, rows in support]).astype(np.float64)
         alpha = _solve((K_ss + K_ss.T) / 2, Y, ridge)
         scores = [tell(_rows(kernel, part, X)[:rows]) @ alpha for part, rows in queried]
     return _score(scores, y_t)
+
+
+def _linear(Phi_s: np.ndarray, Y: np.ndarray, ridge: float) -> np.ndarray:
+    """Phi^T (Phi Phi^T + s I)^-1 Y = (Phi^T Phi + s I)^-1 Phi^T Y, s = ridge tr / m, by the smaller of the two."""
+    m, d = Phi_s.shape
+    if m <= d:
+        return Phi_s.T @ _solve(Phi_s @ Phi_s.T, Y, ridge)
+    return _solve(Phi_s.T @ Phi_s, Phi_s.T @ Y, ridge * d / m)
 
 
 def check_krr(kernel: Any, ridge: float, schema: Schema) -> None:

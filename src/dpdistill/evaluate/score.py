@@ -8,11 +8,13 @@ import jax
 import numpy as np
 
 from dpdistill.data.records import Records
-from dpdistill.evaluate.train import PAPER, QUICK, Training, accuracy, train_classifier
+from dpdistill.evaluate.train import LARGE, PAPER, QUICK, Training, accuracy, train_classifier
 from dpdistill.method import Progress, no_progress
 from dpdistill.schema import DataError, Schema
 
-TRAININGS = {"quick": QUICK, "paper": PAPER}
+TRAININGS = {"quick": QUICK, "paper": PAPER, "large": LARGE}
+MANY = 2000
+"""Records, above which a set is trained on as a large one if nobody says how."""
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,9 @@ PAPER = Training(epochs=1000, learning_rate=0.01, schedule="step")
 QUICK = Training(epochs=200, learning_rate=0.05, schedule="cosine")
 """A warm-up, a larger step and a cosine, in a fifth of the epochs; on MNIST it reads about one point below PAPER."""
 
+LARGE = Training(epochs=20, learning_rate=1e-3, schedule="cosine", weight_decay=1e-4, strategies=(), adam=True)
+"""For thousands of labelled records: Adam, few epochs, no augmentation."""
+
 STUDENT = Training(
     epochs=10, learning_rate=1e-3, schedule="cosine", weight_decay=1e-4, strategies=(), adam=True, scores=True
 )

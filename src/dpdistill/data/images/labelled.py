@@ -1,4 +1,4 @@
-"""Pictures with a released classifier's scores of them, as files that anybody can train on."""
+"""Pictures with their classes, and a released classifier's scores of them, as files that anybody can train on."""
 
 from __future__ import annotations
 
@@ -30,13 +30,16 @@ def check_target(path: Path) -> None:
         raise DataError(f"{show(path)} exists: choose another place with --out.")
 
 
-def write_labelled(path: Path, X: np.ndarray, scores: np.ndarray, schema: Schema, about: dict) -> None:
-    """Writes pictures and scores as arrays X, y, targets, classes, bounds of a .npz file, or as PNG files and a CSV.
+def write_labelled(
+    path: Path, X: np.ndarray, y: np.ndarray, scores: np.ndarray | None, schema: Schema, about: dict
+) -> None:
+    """Writes pictures and labels as arrays X, y, targets, classes, bounds of a .npz file, or as PNG files and a CSV.
 
     Args:
         path: a new .npz file, or a new folder: images/000000.png and so on, labels.csv, about.json.
         X: pictures in [-1, 1], (n, h, w, c).
-        scores: of the classes, (n, classes); y is the class of the largest.
+        y: class indices, (n,).
+        scores: of the classes, (n, classes), or None without any.
         schema: public facts.
         about: where the pictures and the scores come from.
 
@@ -44,12 +47,13 @@ def write_labelled(path: Path, X: np.ndarray, scores: np.ndarray, schema: Schema
         DataError: a place that cannot be written.
     """
     check_target(path)
-    y, text = scores.argmax(1), json.dumps(about, indent=2)
+    text = json.dumps(about, indent=2)
+    scored = np.zeros((len(X), 0)) if scores is None else scores
     with writing(path):
         if path.suffix == ".npz":
             facts = {"classes": np.array(schema.classes), "bounds": np.array(schema.bounds, "<f8")}
-            arrays = {"X": schema.from_unit(X), "y": y.astype("<i8"), "targets": scores.astype("<f4")}
-            npz.write_file(path, {**arrays, **facts, "about": np.array(text)})
+            arrays = {"X": schema.from_unit(X), "y": y.astype("<i8"), **facts, "about": np.array(text)}
+            npz.write_file(path, arrays if scores is None else {**arrays, "targets": scores.astype("<f4")})
             return
         (path / "images").mkdir(parents=True)
         names = [f"images/{i:06d}.png" for i in range(len(X))]
@@ -57,7 +61,7 @@ def write_labelled(path: Path, X: np.ndarray, scores: np.ndarray, schema: Schema
             to_picture(x).save(path / name, "PNG")
         rows = io.StringIO(newline="")
         table = csv.writer(rows)
-        table.writerow(["file", "class", *(f"score of {name}" for name in schema.classes)])
-        table.writerows([name, k, *(f"{s:.6g}" for s in row)] for name, k, row in zip(names, y, scores, strict=True))
+        table.writerow(["file", "class", *(f"score of {name}" for name in schema.classes[: scored.shape[1]])])
+        table.writerows([name, k, *(f"{s:.6g}" for s in row)] for name, k, row in zip(names, y, scored, strict=True))
         write_atomically(path / LABELS, lambda file: file.write(rows.getvalue().encode()))
         write_atomically(path / ABOUT, lambda file: file.write(text.encode()))
