@@ -12,16 +12,13 @@ from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.encode.augment import partition_expand
 from dpdistill.encode.networks import ConvNet
-from dpdistill.encode.pictures import draw_pictures
 from dpdistill.evaluate.krr import score_krr
 from dpdistill.evaluate.score import score_network
 from dpdistill.evaluate.train import Training
-from dpdistill.kernels.ridge import centred
 from dpdistill.ledger.run import RunLedger
-from dpdistill.methods import dos_kip
 from dpdistill.methods.decoupled_kip import DecoupledKIP
 from dpdistill.methods.dos_kip import DOSKIP
-from dpdistill.methods.matching import EmbeddingQuery, PixelQuery, counts_of, features, network, signal_of
+from dpdistill.methods.matching import EmbeddingQuery, PixelQuery, counts_of, signal_of
 from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.methods.support import encode
 from dpdistill.private.noise import SeededEntropy
@@ -155,19 +152,3 @@ class TestOneSet:
         assert asked == list(range(0, 120, 4))
         assert score_krr(made.X, made.y, SCHEMA, HELD_OUT, kernel=SCATTER, ridge=1e-3).mean > 95.0
         assert self.signals_lost(paid, made.X) < 0.1
-
-    def test_a_lesson_teaches_networks_the_classifiers_scores(self, paid, monkeypatch):
-        monkeypatch.setattr(dos_kip, "PICTURES", 200)
-        folder, method, result = paid
-        taught = run.finish_again(folder, dataclasses.replace(method, lesson=2.0)).distilled
-        pictures = draw_pictures(200, SCHEMA.shape, 7)
-        scores = encode(SCATTER.encoder, pictures) @ result.distilled.classifier
-        params = network(jax.random.key(5), 0, SCHEMA.shape, 8)  # none of those whose signals were released
-
-        def learned(X):
-            Phi, F = (np.asarray(features(params, Z), np.float64) for Z in (X, pictures))
-            A = Phi @ Phi.T + 1e-2 * np.square(Phi).sum() / len(Phi) * np.eye(len(Phi))
-            found = F @ Phi.T @ np.linalg.solve(A, np.eye(3)[taught.y] - 1 / 3)
-            return np.corrcoef(centred(found).ravel(), centred(scores).ravel())[0, 1]
-
-        assert learned(taught.X) > learned(result.distilled.X) + 0.05

@@ -100,10 +100,6 @@ class DOS(Method):
             "signals": np.zeros((self.networks, classes, 1 + d), np.float32),
         }
 
-    def network(self, state: Any, t: int) -> Any:
-        """Params of the network of a signal, t modulo their number."""
-        return self._params(state["key"], t % self.networks, state["pilot"])
-
     @partial(jax.jit, static_argnums=0)
     def _params(self, key: Array, t: Array | int, pilot: Array) -> Any:
         """Params of network t: without a pilot the centre is the origin."""

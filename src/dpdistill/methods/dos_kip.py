@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 from jax import Array
 
-from dpdistill.encode.pictures import draw_pictures
 from dpdistill.encode.whitening import WhiteScatterNet
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import one_hot
@@ -19,12 +17,9 @@ from dpdistill.method import Distilled, Method, Progress, finish_field, no_progr
 from dpdistill.methods.decoupled_kip import DecoupledKIP
 from dpdistill.methods.descent import Descent, held
 from dpdistill.methods.dos import DOS
-from dpdistill.methods.lesson import lesson
 from dpdistill.methods.support import encode
 from dpdistill.query import Query, Release, Stage
 from dpdistill.schema import Schema
-
-PICTURES = 4000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,10 +28,9 @@ class DOSKIP(Method):
 
         stage 1   decoupled KIP: the gradients of a classifier on fixed features, for a share of the budget
         stage 2   DOS: a pilot and the class signals of random networks, for the rest
-        stage 3   images <- images - Adam((1 - weight) unit(g_signals) + weight unit(g_classifier) + lesson unit(g_l))
+        stage 3   images <- images - Adam((1 - weight) unit(g_signals) + weight unit(g_classifier))
 
-    g_l is the gradient of how far what random networks would learn from the images is from the classifier, on
-    drawn pictures (`lesson.py`). g_classifier, which takes longest with a slow encoder, is computed every `hold` steps.
+    g_classifier, which takes longest with a slow encoder, is computed every `hold` steps and kept in between.
 
     The images come with soft labels softmax(s / T), s the classifier's scores of them, T the softness times how far, on
     average, the score of an image's class is above the others. Where it is below, the image keeps a hard label.
@@ -62,7 +56,6 @@ class DOSKIP(Method):
     steps: int = finish_field(1500, "steps of Adam", at_least=1)
     learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine", above=0)
     average: float = finish_field(0.99, "exponential average of the images, which is handed out", at_least=0, below=1)
-    lesson: float = finish_field(0.0, "of what networks would learn of the classifier, beside the signals", at_least=0)
     softness: float = finish_field(0.33, "of the labels that networks learn from; 0: hard labels", at_least=0)
     image_seed: int = finish_field(0, "public seed of the start and of the order of signals", at_least=0)
 
@@ -113,11 +106,6 @@ class DOSKIP(Method):
             (1 - self.weight, signals.pull(state["signals"])),
             (self.weight, held(classifier.pull(state["classifier"], schema), self.hold)),
         ]
-        if self.lesson:
-            pictures = draw_pictures(PICTURES, schema.shape, self.image_seed)
-            scores = encode(self.kernel.encoder, pictures) @ classifier.classifier(state["classifier"])
-            size = len(schema.classes), self.per_class, self.expand
-            pulls.append((self.lesson, lesson(partial(signals.network, state["signals"]), *size, pictures, scores)))
 
         def pull(X: Array, step: int) -> Any:
             return sum(weight * _unit(towards(X, step)) for weight, towards in pulls if weight)
