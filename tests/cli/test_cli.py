@@ -516,6 +516,8 @@ class TestGeneratedImages:
         assert out[2] == f"logistic regression accuracy: {expected:.2f} % (on pixels)"
         assert expected > 40
         assert out[3].startswith("MLP accuracy: ")
+        out = succeeds(*command[:-2], "--generated", 300).splitlines()
+        assert re.fullmatch(r"ConvNet accuracy, trained on 300 generated pictures: [\d.]+ %", out[-1])
         assert "Unknown classifier 'LR': choose among logistic regression" in refused(*command, "--classifier", "LR")
 
 
@@ -611,7 +613,7 @@ class TestKernels:
             assert "mixed with the folder's synthetic images" in str(file["about"])
             files = json.loads((led / "certificate.json").read_text())["files"]
             assert json.loads(str(file["about"]))["images_sha256"] == files["synthetic.npz"]
-        assert "Unknown kind 'x' of pictures: choose among generated, drawn, mixed." in refused(
+        assert "Unknown kind 'x' of pictures: choose among drawn, generated, mixed." in refused(
             "sample", led, "--n", 3, "--out", tmp_path / "b.npz", "--kind", "x"
         )
         command = ("evaluate", led, "--test", "digits:test", "--nets", 1, "--include-scores", "--teacher")

@@ -200,11 +200,11 @@ def test_released_counts_are_noised_about_the_true_ones():
 
 def test_codes_are_fresh_at_every_step():
     loss = lambda params, X, t: jnp.square(X - params).mean((1, 2))  # noqa: E731
-    method = DPMERF(hidden=5, layers=1, code_size=3, batch=8, steps=10, learning_rate=0.01)
-    how, key = training.Training(method, Schema((2, 1, 1), (-1.0, 1.0), ("a", "b")), loss), jax.random.key(0)
+    recipe = training.Recipe(hidden=5, layers=1, code_size=3, batch=8, steps=10, learning_rate=0.01)
+    how, key = training.Training(recipe, Schema((2, 1, 1), (-1.0, 1.0), ("a", "b")), loss), jax.random.key(0)
     moved = how.start(key)
     shares = jnp.array([0.5, 0.5])
-    after = [how.steps(moved, 0.3, shares, key, t, t + 1).X[0] for t in (0, 1, 0)]
+    after = [how.step(moved, 0.3, shares, key, t).X[0] for t in (0, 1, 0)]
     np.testing.assert_array_equal(after[0], after[2])
     assert np.abs(after[0] - after[1]).max() > 1e-4
 

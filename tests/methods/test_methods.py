@@ -145,6 +145,18 @@ class TestValues:
         nothing = run.distill(subset(TOY, []), method, HUGE, entropy=SeededEntropy(1))
         assert np.diag(matches(nothing.distilled.X, nothing.y)).min() < 0.5
 
+    def test_a_generator_of_dos_learns_the_classes(self):
+        method = tiny("dos", networks=6, width=8, generator_steps=400)
+        made = run.distill(TOY, method, HUGE, entropy=SeededEntropy(1)).distilled
+        X, y = made.generator.sample(90, 3)
+        np.testing.assert_allclose(made.generator.class_shares, 1 / 3, atol=0.01)
+        correlation = matches(X, y)
+        assert np.diag(correlation).min() > 0.7
+        assert (correlation - 2 * np.diag(np.diag(correlation))).max() < np.diag(correlation).min()
+        assert len(np.unique(X.reshape(90, -1), axis=0)) == 90
+        plain = dataclasses.replace(method, generator_steps=0)
+        assert run.distill(TOY, plain, HUGE, entropy=SeededEntropy(1)).distilled.generator is None
+
     def test_dos_starts_at_the_pilot(self):
         result = run.distill(TOY, tiny("dos"), HUGE, entropy=SeededEntropy(1))
         check_classes_are_learned(result)

@@ -48,9 +48,12 @@ def evaluate(
         str | None,
         typer.Option(
             help='Also train nets on the released classifier\'s scores of these pictures: "drawn", "mixed" '
-            "(drawn ones and the images of DIR), or DATA."
+            "(drawn ones and the images of DIR), generated ones, or DATA."
         ),
     ] = None,
+    generated: Annotated[
+        int, typer.Option(min=0, metavar="<int>", help="Also train nets on so many images of DIR's generator.")
+    ] = 0,
     number: Annotated[int, typer.Option("--pictures", min=1, metavar="<int>", help="How many of those.")] = 20_000,
     mode: Annotated[str, typer.Option(help="Of a table's scores: honest, or paper (for comparison only).")] = "honest",
     keep: Annotated[float, typer.Option(help="Mode paper: share of the majority class that is kept.")] = 1.0,
@@ -62,6 +65,7 @@ def evaluate(
 
     Images: networks and kernel ridge regression. Tables: twelve classifiers.
     """
+    from dpdistill.cli.pictures import generate
     from dpdistill.cli.recipes import kernel_in, regressions, teacher_in
     from dpdistill.data import load, read_distilled
     from dpdistill.evaluate import ARCHITECTURES, MANY, TRAININGS, available, check_krr, check_network, score_pixels
@@ -98,12 +102,15 @@ def evaluate(
     if teacher is not None and released is None:
         raise DataError(f"{folder} has no released classifier: leave --teacher out.")
     records = load(test, "test", facts.classes, facts.bounds)
-    pictures = None if teacher is None else _pictures(teacher, number, distilled, seed)
+    pictures = None if teacher is None else _pictures(teacher, number, folder, distilled, seed)
+    more = generate(folder, generated, distilled, seed) if generated else None
     networks = [ARCHITECTURES[name] for name in dict.fromkeys(architectures)]
     how = {"nets": nets, "flip": flip, "seed": seed}
     if training is None:
         training = "large" if len((distilled.training or (distilled.X, 0))[0]) > MANY else "quick"
     scores = _scores(distilled, records, fits, released, pictures, networks, training, **how)
+    if more is not None:
+        scores |= _generated_scores(more, facts, records, networks, **how)
     for name in classifier or ():
         score = score_pixels(distilled.X, distilled.y, facts, records, name=name, seed=seed)
         say(f"{name} accuracy: {score.mean:.2f} % (on pixels)")
@@ -147,17 +154,31 @@ def _table_scores(distilled: Any, test: Any, **how: Any) -> dict:
     return scores.to_json()
 
 
-def _pictures(source: str, number: int, distilled: Any, seed: int) -> tuple[str, Any]:
+def _pictures(source: str, number: int, folder: str, distilled: Any, seed: int) -> tuple[str, Any]:
     """Pictures for a released classifier to score, in [-1, 1], and what they are."""
     from dpdistill.cli.pictures import PICTURES, make_pictures
     from dpdistill.data import load
     from dpdistill.evaluate.score import scaled
 
     if source in PICTURES:
-        return f"{number:,} {source} pictures", make_pictures(source, number, distilled, seed)
+        return f"{number:,} {source} pictures", make_pictures(source, number, folder, distilled, seed)
     # Neither their number nor their place: they may be private, and scores may be added to the shared folder.
     facts = distilled.schema
     return "pictures of the evaluator", scaled(load(source, "train", facts.classes, facts.bounds))[0]
+
+
+def _generated_scores(more: Any, schema: Any, test: Any, networks: list, **how: Any) -> dict:
+    """Scores of networks that learn from images of the generator and their classes."""
+    from dpdistill.evaluate import LARGE, score_network
+
+    (X, y), scores = more, {}
+    for network in networks:
+        with Bar() as bar:
+            score = score_network(X, y, schema, test, training=replace(LARGE, network=network), progress=bar, **how)
+        what = f"{network.title} accuracy, trained on {len(y):,} generated pictures"
+        say(f"{what}: {score.mean:.2f} %")
+        scores[f"{what}, %"] = round(score.mean, 2)
+    return scores
 
 
 def _scores(

@@ -1,4 +1,4 @@
-"""Pictures for a released classifier to score, none of them a record."""
+"""Pictures that are nobody's records: of a generator, or for a released classifier to score."""
 
 from __future__ import annotations
 
@@ -9,17 +9,32 @@ from dpdistill.method import Distilled
 
 PICTURES = {
     "drawn": "drawn by a program: no picture shows anything of a record",
+    "generated": "made by the folder's generator: post-processing of the release",
     "mixed": "drawn by a program and mixed with the folder's synthetic images: post-processing of the release",
 }
 """What kinds of pictures there are, and what a person is told of each."""
 
 
-def make_pictures(kind: str, n: int, distilled: Distilled, seed: int) -> np.ndarray:
+def generate(folder: str, n: int, distilled: Distilled, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """n records of a folder's generator in [-1, 1], and their classes.
+
+    Raises:
+        DataError: the folder has no generator, or a damaged one.
+    """
+    from dpdistill.data.save import read_generator
+    from dpdistill.methods.generator import Generator
+
+    return Generator.from_arrays(read_generator(folder), distilled.schema).sample(n, seed)
+
+
+def make_pictures(kind: str, n: int, folder: str, distilled: Distilled, seed: int) -> np.ndarray:
     """n pictures of a kind in [-1, 1], of the shape of a synthetic set's images."""
     from dpdistill.encode.mixing import mix_pictures
     from dpdistill.encode.pictures import draw_pictures
 
     with working(f"making {kind} pictures"):
+        if kind == "generated":
+            return generate(folder, n, distilled, seed)[0]
         X = draw_pictures(n, distilled.schema.shape, seed)
         images, _ = distilled.training or (distilled.X, distilled.y)
         return mix_pictures(X, images, seed) if kind == "mixed" else X

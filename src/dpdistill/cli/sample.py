@@ -41,7 +41,7 @@ def sample(
     if isinstance(distilled.schema, TableSchema):
         if kind is not None:
             raise DataError(f"{folder} holds a table: --kind is for pictures.")
-        _rows(folder, path, n, seed, distilled.schema)
+        _rows(folder, path, n, seed, distilled)
     else:
         kind = kind or ("generated" if (Path(folder) / GENERATOR).is_file() else "drawn")
         made = _generated if kind == "generated" else _pictures
@@ -49,16 +49,15 @@ def sample(
 
 
 def _generated(folder: str, path: Path, kind: str, n: int, seed: int, distilled: Distilled) -> None:
+    from dpdistill.cli.pictures import PICTURES, generate
     from dpdistill.data.folder import GENERATOR, sha256
     from dpdistill.data.images.labelled import check_target, write_labelled
-    from dpdistill.data.save import read_generator
-    from dpdistill.methods.generator import Generator
 
     check_target(path)
     schema: Any = distilled.schema
-    X, y = Generator.from_arrays(read_generator(folder), schema).sample(n, seed)
+    X, y = generate(folder, n, distilled, seed)
     about = {
-        "pictures": "made by the folder's generator, with classes by the released shares",
+        "pictures": f"{PICTURES[kind]}; classes by the released shares",
         "seed": seed,
         "generator_sha256": sha256(Path(folder) / GENERATOR),
         "guarantee": "post-processing of the release: that of the certificate in the folder of the generator",
@@ -67,16 +66,16 @@ def _generated(folder: str, path: Path, kind: str, n: int, seed: int, distilled:
     say(plain(f"{path}: {n:,} generated pictures with their classes; they cost no further epsilon."))
 
 
-def _rows(folder: str, path: Path, n: int, seed: int, schema: TableSchema) -> None:
-    from dpdistill.data.save import read_generator
+def _rows(folder: str, path: Path, n: int, seed: int, distilled: Distilled) -> None:
+    from dpdistill.cli.pictures import generate
     from dpdistill.data.tables.save import write_rows
-    from dpdistill.methods.generator import Generator
 
+    schema: Any = distilled.schema
     if path.suffix not in (".csv", ".parquet"):
         raise DataError(f"Expected --out as a .csv or .parquet file; got {path}.")
     if path.exists():
         raise DataError(f"{path} exists: choose another file with --out.")
-    X, y = Generator.from_arrays(read_generator(folder), schema).sample(n, seed)
+    X, y = generate(folder, n, distilled, seed)
     write_rows(path, schema.from_unit(X), y, schema)
     say(plain(f"{path}: {n:,} synthetic rows; they cost no further epsilon."))
 
@@ -89,12 +88,12 @@ def _pictures(folder: str, path: Path, kind: str, n: int, seed: int, distilled: 
     from dpdistill.evaluate.student import centred
 
     if kind not in PICTURES:
-        raise DataError(f"Unknown kind {kind!r} of pictures: choose among {', '.join(('generated', *PICTURES))}.")
+        raise DataError(f"Unknown kind {kind!r} of pictures: choose among {', '.join(PICTURES)}.")
     teacher = teacher_in(folder, distilled)
     if teacher is None:
         raise DataError(f"{folder} has no released classifier: its images are all there are.")
     check_target(path)
-    X = make_pictures(kind, n, distilled, seed)
+    X = make_pictures(kind, n, folder, distilled, seed)
     with Bar() as bar:
         scores = centred(teacher(X, progress=bar))
     about = {

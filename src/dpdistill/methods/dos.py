@@ -16,10 +16,13 @@ from dpdistill.encode.augment import STRATEGIES, partition_expand
 from dpdistill.encode.convnet import embed_convnet
 from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
 from dpdistill.methods.descent import Descent, Pull
+from dpdistill.methods.generator import Generator
 from dpdistill.methods.matching import (
     EmbeddingQuery,
     PixelQuery,
+    clip,
     counts_of,
+    features,
     first_stage,
     labels,
     network,
@@ -27,10 +30,13 @@ from dpdistill.methods.matching import (
     signal_of,
     start_images,
 )
+from dpdistill.methods.training import Recipe, Training, distance
 from dpdistill.query import Query, Release, Stage
 from dpdistill.schema import Schema
 
 CACHED_IMAGES = 20
+EACH_GENERATED, CODE = 32, 16
+"""Images of each class that a generator makes a step, and random coordinates behind one of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +68,7 @@ class DOS(Method):
     average: float = finish_field(0.99, "exponential average of the images, which is handed out", at_least=0, below=1)
     start_noise: float = finish_field(0.5, "standard deviation around the pilot's means, where images start", above=0)
     count_floor: float = release_field(1.0, "least number of records a class is taken to have", above=0)
+    generator_steps: int = finish_field(0, "steps of a generator of more images, beside the set; 0: none", at_least=0)
     image_seed: int = finish_field(0, "public seed of the start and of the order of signals", at_least=0)
 
     name = "dos"
@@ -128,7 +135,7 @@ class DOS(Method):
         descent = Descent(self.learning_rate, self.steps, self.average)
         moved = descent.along(self.start(state, schema), self.pull(state), progress)
         X = np.clip(np.asarray(moved.average), -1.0, 1.0)
-        return Distilled(X, y, schema, self.tiles(X, y))
+        return Distilled(X, y, schema, self.tiles(X, y), generator=self.generator(state, schema, progress))
 
     def tiles(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """What networks are trained on in the place of the images and their classes; None for the images themselves."""
@@ -136,12 +143,35 @@ class DOS(Method):
             return None
         return np.asarray(partition_expand(jnp.asarray(X), self.expand)), np.repeat(y, self.expand**2)
 
-    def pull(self, state: Any) -> Pull:
-        """Towards one released signal a step, each of them as often as the others, in an order of its own."""
+    def generator(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Generator | None:
+        """A generator whose mean clipped features are the signals, one of them a step; None without steps."""
+        if not self.generator_steps:
+            return None
+        counts, targets = self._targets(state)
+        params = {
+            "key": state["key"],
+            "pilot": state["pilot"],
+            "targets": targets.astype(np.float32),
+            "turns": self._turns(self.generator_steps),
+        }
+        recipe = Recipe(steps=self.generator_steps, batch=EACH_GENERATED * len(counts), code_size=CODE)
+        training = Training(recipe, schema, SignalMatch(self, schema.shape))
+        key = jax.random.fold_in(state["key"], self.networks + self.image_seed)
+        return training.train(params, counts, jax.random.fold_in(key, 1), progress)
+
+    def _targets(self, state: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Released records a class, (classes,), and mean clipped features, (networks, classes, d)."""
         counts = counts_of(state["signals"][:, :, 0], self.query(), self.sampling_prob, self.count_floor)
-        targets = state["signals"][:, :, 1:] / (self.sampling_prob * counts[:, None])
-        order, passes = np.random.default_rng(self.image_seed), -(-self.steps // self.networks)
-        turns = np.concatenate([order.permutation(self.networks) for _ in range(passes)])
+        return counts, state["signals"][:, :, 1:] / (self.sampling_prob * counts[:, None])
+
+    def _turns(self, steps: int) -> np.ndarray:
+        """Whose turn it is, (steps,): each signal as often as the others, in an order of its own."""
+        order, passes = np.random.default_rng(self.image_seed), -(-steps // self.networks)
+        return np.concatenate([order.permutation(self.networks) for _ in range(passes)])[:steps]
+
+    def pull(self, state: Any) -> Pull:
+        """Towards one released signal a step."""
+        (_, targets), turns = self._targets(state), self._turns(self.steps)
 
         def pull(X: Array, step: int) -> Array:
             t = turns[step]
@@ -156,6 +186,20 @@ class DOS(Method):
         if not self._pilots:
             return noise
         return jnp.clip(jnp.repeat(state["pilot"][0], self.per_class, axis=0) + self.start_noise * noise, -1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class SignalMatch:
+    """|| mean clipped features of generated images - a released signal ||^2 / C^2, a class; one signal a step."""
+
+    method: DOS
+    shape: tuple[int, ...]
+
+    def __call__(self, params: Any, X: Array, step: Array) -> Array:
+        t, query = params["turns"][step], self.method.query()
+        network = self.method._params(params["key"], t, params["pilot"])
+        phi = clip(features(network, X.reshape(-1, *self.shape)), query.bound)
+        return distance(phi.reshape(*X.shape[:2], -1), params["targets"][t]) / query.scale
 
 
 def _gradient_of(method: DOS, images: Array, params: Any, target: np.ndarray) -> Array:

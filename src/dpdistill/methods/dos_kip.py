@@ -57,6 +57,7 @@ class DOSKIP(Method):
     learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine", above=0)
     average: float = finish_field(0.99, "exponential average of the images, which is handed out", at_least=0, below=1)
     softness: float = finish_field(0.33, "of the labels that networks learn from; 0: hard labels", at_least=0)
+    generator_steps: int = finish_field(0, "steps of a generator of more images, beside the set; 0: none", at_least=0)
     image_seed: int = finish_field(0, "public seed of the start and of the order of signals", at_least=0)
 
     name = "dos-kip"
@@ -100,7 +101,7 @@ class DOSKIP(Method):
 
     def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
         shared = {"per_class": self.per_class, "steps": self.steps, "image_seed": self.image_seed}
-        signals = replace(self.signals, expand=self.expand, **shared)
+        signals = replace(self.signals, expand=self.expand, generator_steps=self.generator_steps, **shared)
         classifier = replace(self.classifier, **shared)
         pulls = [
             (1 - self.weight, signals.pull(state["signals"])),
@@ -113,7 +114,8 @@ class DOSKIP(Method):
         descent = Descent(self.learning_rate, self.steps, self.average)
         moved = descent.along(signals.start(state["signals"], schema), pull, progress)
         X = np.clip(np.asarray(moved.average), -1.0, 1.0)
-        made = classifier.distilled(X, state["classifier"], schema)
+        generator = signals.generator(state["signals"], schema, progress)
+        made = replace(classifier.distilled(X, state["classifier"], schema), generator=generator)
         if tiles := signals.tiles(X, made.y):  # targets belong to the images: kernels learn from these
             made = replace(made, training=tiles, targets=one_hot(made.y, len(schema.classes)))
         return replace(made, soft_labels=self._soft_labels(made)) if self.softness else made

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
@@ -27,9 +27,6 @@ from dpdistill.methods.generator import (
 )
 from dpdistill.methods.matching import Counting, counts_of
 from dpdistill.schema import Schema, TableSchema
-
-SLICE = 50
-"""Steps of training between two reports of progress."""
 
 
 class MeanEmbedding(Counting, ABC):
@@ -55,17 +52,42 @@ class Match:
         return distance(self.query.features(params["query"], X), params["targets"])
 
 
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """A generator's size and training.
+
+    Args:
+        hidden: width of the hidden layers.
+        layers: hidden layers.
+        convolutions: a generator of images ends in convolutions; otherwise in a dense layer.
+        code_size: random coordinates behind a record.
+        batch: generated records a step, shared evenly by the classes.
+        steps: of Adam.
+        learning_rate: of Adam, decayed by a cosine.
+        hard: draw categories while training; otherwise use their probabilities.
+    """
+
+    hidden: int = 256
+    layers: int = 2
+    convolutions: bool = True
+    code_size: int = 16
+    batch: int = 500
+    steps: int = 2000
+    learning_rate: float = 0.002
+    hard: bool = True
+
+
 @dataclass(frozen=True)
 class Training:
     """How a generator is trained: frozen and hashable, so that it compiles once.
 
     Args:
-        how: the method, whose fields size the generator and its training.
+        how: the generator's size and training.
         schema: of the records.
         loss: of (params, X, step): X (classes, m, d) made by the generator -> (classes,).
     """
 
-    how: GeneratorMethod
+    how: Recipe
     schema: Any
     loss: Callable[[Any, Array, Array], Array]
 
@@ -96,16 +118,35 @@ class Training:
         return X.reshape(classes, each, -1)
 
     @partial(jax.jit, static_argnums=0)
-    def steps(self, moved: Moved, params: Any, shares: Array, key: Array, start: Array, stop: Array) -> Moved:
-        """Steps start .. stop - 1; the codes of each are its own."""
+    def step(self, moved: Moved, params: Any, shares: Array, key: Array, t: Array | int) -> Moved:
+        """Step t; its codes are its own."""
 
-        def step(t: Array, moved: Moved) -> Moved:
-            def loss(weights: tuple[Array, ...]) -> Array:
-                return jnp.sum(shares * self.loss(params, self.make(weights, jax.random.fold_in(key, t)), t))
+        def loss(weights: tuple[Array, ...]) -> Array:
+            return jnp.sum(shares * self.loss(params, self.make(weights, jax.random.fold_in(key, t)), jnp.asarray(t)))
 
-            return self.descent.step(moved, jax.grad(loss)(moved.X), t)
+        return self.descent.step(moved, jax.grad(loss)(moved.X), t)
 
-        return jax.lax.fori_loop(start, stop, step, moved)
+    def train(self, params: Any, counts: np.ndarray, key: Array, progress: Progress) -> Generator:
+        """min over weights of  sum_c share_c loss_c,  with fresh codes at every step.
+
+        Classes count by their released shares: the noise of a class's mean embedding grows as its share falls.
+
+        Args:
+            params: of the loss, a pytree of arrays.
+            counts: released records a class, all > 0, (classes,): their shares draw the labels as well.
+            key: public, of the weights' start and of the codes.
+            progress: told the steps done.
+        """
+        init_key, key = jax.random.split(key)
+        shares, moved = counts / counts.sum(), self.start(init_key)
+        weighed, params = jnp.asarray(shares, jnp.float32), jax.tree.map(jnp.asarray, params)
+        # A Python loop, not lax.fori_loop: XLA runs convolutions inside a loop on one thread of the CPU.
+        for t in range(self.how.steps):
+            moved = self.step(moved, params, weighed, key, t)
+            if t % 50 == 49 or t + 1 == self.how.steps:
+                jax.block_until_ready(moved)
+                progress("training", t + 1, self.how.steps)
+        return Generator(tuple(np.asarray(w) for w in moved.X), shares, self.how.code_size, self.schema)
 
 
 def distance(phi: Array, targets: Array) -> Array:
@@ -165,25 +206,9 @@ class GeneratorMethod(Method):
         return counts, feasible(sums[:, 1:] / (query.bound * counts[:, None]))
 
     def train(self, loss: Any, params: Any, counts: np.ndarray, key: Any, schema: Any, progress: Progress) -> Distilled:
-        """min over weights of  sum_c share_c loss_c,  with fresh codes at every step; then a sample is stored.
-
-        Classes count by their released shares: the noise of a class's mean embedding grows as its share falls.
-
-        Args:
-            loss: hashable, (params, X (classes, m, d), step) -> (classes,).
-            params: of the loss, a pytree of arrays.
-            counts: released records a class, all > 0, (classes,): their shares draw the labels as well.
-            key: public, of the weights' start and of the codes.
-            schema: of the records.
-            progress: told the steps done.
-        """
-        training, shares = Training(self, schema, loss), counts / counts.sum()
-        init_key, key = jax.random.split(jax.random.fold_in(key, self.sample_seed))
-        moved, weighed = training.start(init_key), jnp.asarray(shares, jnp.float32)
-        for start in range(0, self.steps, SLICE):
-            stop = min(start + SLICE, self.steps)
-            moved = jax.block_until_ready(training.steps(moved, params, weighed, key, start, stop))
-            progress("training", stop, self.steps)
-        generator = Generator(tuple(np.asarray(w) for w in moved.X), shares, self.code_size, schema)
+        """A generator that was trained on a loss (`Training.train`), and a stored sample of it."""
+        recipe = Recipe(**{field.name: getattr(self, field.name) for field in fields(Recipe)})
+        key = jax.random.fold_in(key, self.sample_seed)
+        generator = Training(recipe, schema, loss).train(params, counts, key, progress)
         X, y = generator.sample(self.samples, self.sample_seed)
         return Distilled(X, y, schema, generator=generator)
