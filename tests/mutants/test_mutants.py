@@ -29,7 +29,7 @@ from dpdistill.accounting import schedule as accounting
 from dpdistill.data.records import Records
 from dpdistill.evaluate import score
 from dpdistill.ledger.run import RunLedger
-from dpdistill.methods import dos, dp_kip
+from dpdistill.methods import dos, dp_kip, training
 from dpdistill.methods.descent import Descent
 from dpdistill.methods.kip_gradient import FCNTKGradient
 from dpdistill.private import checks, curator, linear, placed, programs
@@ -368,6 +368,17 @@ def raw_class_distribution() -> Any:
     return both(records_are_seen(), swap(dos.DOS, "finish", labelled))
 
 
+def rare_classes_drown() -> Any:
+    """DP-NTK: the embedding of a class is not divided by its own weight."""
+    count = training.GeneratorMethod.counts
+
+    def shared(self: Any, *arguments: Any) -> Any:
+        counts = count(self, *arguments)
+        return np.full_like(counts, counts.sum())
+
+    return swap(training.GeneratorMethod, "counts", shared)
+
+
 def plain_sum_beside_the_noisy_one() -> Any:
     """DP-NTK: the un-noised embedding is saved beside the noisy one, in the folder that is shared."""
 
@@ -542,6 +553,7 @@ MUTANTS = [
     (adam_meets_its_own_epsilon, contract.check_steps_without_the_clip_norm, "moves by less, or elsewhere"),
     (starts_from_real_images, only_releases_speak, "the images"),
     (raw_class_distribution, only_releases_speak, "labels are not the planned ones"),
+    (rare_classes_drown, contract.check_rare_classes_are_not_drowned, "is to be matched less"),
     (plain_sum_beside_the_noisy_one, only_releases_speak, "the files"),
     (loss_is_printed, only_releases_speak, "the terminal"),
     (record_count_in_the_progress, only_releases_speak, "the progress"),
