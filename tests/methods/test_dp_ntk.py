@@ -123,18 +123,27 @@ def test_images_are_learned():
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_norms_and_sums_against_exact_arithmetic(name):
+@pytest.mark.parametrize("equal", [True, False])
+def test_norms_and_sums_of_a_block_against_exact_arithmetic(name, equal):
     query, weights = TangentQuery(0.1, CLASSES), weights_of(METHODS[name])
-    records = toy_records(6)
-    coefficients = contract.coefficients_of(query, weights, rows_of(query, records), records.y)
+    records = toy_records(128)
+    X, y = rows_of(query, records), records.y
+    if equal:
+        X, y = np.repeat(X[:1], 128, 0), np.repeat(y[:1], 128)
+    coefficients = contract.coefficients_of(query, weights, X, y)
     (inputs, outputs, scale), own = jax.tree.map(contract.exact, coefficients)
     formed = []
-    for i in range(6):
+    for i in range(128):
         parts = [
             np.einsum("c,i,k->ick", own[i], a[i], b[i]).ravel() * scale[i] * contract.exact(query.bound)
             for a, b in zip(inputs, outputs, strict=True)
         ]
         formed.append(np.concatenate([contract.exact(query.count) * own[i], *parts]))
     assert 0 < contract.check_error_bound(query, weights, coefficients, formed) < 1
-    plain = contract.contributions(query, weights, rows_of(query, records), records.y)
+    plain = contract.contributions(query, weights, X, y)
     np.testing.assert_allclose(np.stack(formed).astype(float), plain, atol=1e-6)
+
+
+def test_a_release_that_no_ledger_holds_is_refused_before_any_record_is_read():
+    with pytest.raises(ValueError, match=r"at most 500,000,000 bytes; 3 classes of 64 coordinates with width=400000"):
+        DPNTK(width=400_000).init(jax.random.key(0), SCHEMA)

@@ -375,8 +375,36 @@ class TestGenerator:
         with pytest.raises(ValueError, match="Expected"):
             Generator.from_arrays(arrays, MIXED)
 
+    @pytest.mark.parametrize(
+        ("name", "value", "said"),
+        [
+            ("weights_0", np.full((6, 7), np.nan, np.float32), "finite weights"),
+            ("weights_0", np.zeros((6, 7)), "single precision"),
+            ("weights_1", np.zeros(8, np.float32), "2 classes and 16 coordinates"),
+            ("class_shares", np.array([-5.0, 6.0]), "at least 0 and sum to 1"),
+            ("class_shares", np.array([np.nan, 1.0]), "at least 0 and sum to 1"),
+            ("class_shares", np.array([0.5, 0.5], np.float32), "class_shares of 2 classes"),
+            ("code_size", np.array(3.0), "code_size of a generator"),
+            ("code_size", np.array(4), "2 classes and 16 coordinates"),
+        ],
+    )
+    def test_arrays_that_do_not_fit_are_refused(self, name, value, said):
+        arrays = generator_of(IMAGES).to_arrays()
+        shape = arrays["weights_0"].shape
+        arrays[name] = value.reshape(-1)[: 5 * 7].reshape(shape) if name == "weights_0" else value
+        with pytest.raises(ValueError, match=said):
+            Generator.from_arrays(arrays, IMAGES)
+
+    @pytest.mark.parametrize("more", [1, 20])
+    def test_other_convolutions_than_the_packages_are_refused_before_they_take_memory(self, more):
+        arrays = generator_of(IMAGES, convolutions=True).to_arrays()
+        for i in range(len(arrays) - 2, len(arrays) - 2 + 2 * more, 2):
+            arrays |= {f"weights_{i}": np.zeros((5, 5, 1, 1), np.float32), f"weights_{i + 1}": np.zeros(1, np.float32)}
+        with pytest.raises(ValueError, match="Expected a generator of 2 classes and 16 coordinates"):
+            Generator.from_arrays(arrays, IMAGES)
+
     def test_a_generator_of_another_table_is_refused(self):
-        with pytest.raises(ValueError, match="Expected a generator of 2 classes and 4 coordinates"):
+        with pytest.raises(ValueError, match="Expected class_shares of 2 classes"):
             Generator.from_arrays(generator_of(MIXED).to_arrays(), NUMBERS)
 
     def test_bad_arguments(self):

@@ -6,6 +6,7 @@ import numpy as np
 
 from dpdistill.cli.terminal import working
 from dpdistill.method import Distilled
+from dpdistill.schema import DataError
 
 PICTURES = {
     "drawn": "drawn by a program: no picture shows anything of a record",
@@ -21,10 +22,15 @@ def generate(folder: str, n: int, distilled: Distilled, seed: int) -> tuple[np.n
     Raises:
         DataError: the folder has no generator, or a damaged one.
     """
+    from dpdistill.data.files import show
     from dpdistill.data.save import read_generator
     from dpdistill.methods.generator import Generator
 
-    return Generator.from_arrays(read_generator(folder), distilled.schema).sample(n, seed)
+    try:
+        generator = Generator.from_arrays(read_generator(folder), distilled.schema)
+    except ValueError as error:
+        raise DataError(f"{show(folder)}: {error}") from None
+    return generator.sample(n, seed)
 
 
 def make_pictures(kind: str, n: int, folder: str, distilled: Distilled, seed: int) -> np.ndarray:

@@ -209,7 +209,7 @@ class RunLedger:
                 self._check_round(round, event)
                 self._db.execute("INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?, ?)", row)
                 self._db.execute("UPDATE run SET previous = nonce, nonce = ?", (secrets.token_hex(16),))
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError) as error:  # the latter for values of more than 2 GiB
             raise LedgerError(f"Round {round} could not be written to the ledger: {error}.") from None
         if self._dataset is not None:
             try:

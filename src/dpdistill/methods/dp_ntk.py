@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -13,15 +14,20 @@ from jax import Array
 
 from dpdistill.method import Distilled, Progress, finish_field, no_progress, release_field
 from dpdistill.methods.matching import Counting
-from dpdistill.methods.training import GeneratorMethod, squared_distance
+from dpdistill.methods.training import GeneratorMethod, feasible, squared_distance
 from dpdistill.query import MOST_ROWS, Release, Stage
 
 ROUNDING = 2.0**-53
 EPSILON = 1e-5
+MOST_BYTES = 500_000_000
+"""Of a release: a ledger holds no larger one."""
+FIRST = 1000
+"""Number of the first layer's draw, apart from those of the generator."""
 
 
 class Tangent(NamedTuple):
-    """phi of ONE record as outer products: of what enters each dense layer, and the derivative behind it.
+    """phi of ONE record as outer products: of what enters each dense layer, and the derivative of the summed outputs by
+    the layer's pre-activations.
 
         phi = scale (in_1 out_1^T, ..., in_L out_L^T),   scale = 1 / sqrt(sum_l |in_l|^2 |out_l|^2)
 
@@ -39,11 +45,13 @@ class Tangent(NamedTuple):
 def tangent(weights: tuple[Array, ...], x: Array, classes: int) -> Tangent:
     """The gradient of the sum of a network's outputs, divided by its norm, at a flat record x (d,).
 
-    The network: dense layers with ReLU, layer norm without affine, a dense layer of as many outputs as classes. Each of
-    these has the same gradient, the normalised units and 1; they stand here once, times the root of their number.
+    The network: dense layers with ReLU, layer norm without affine, a dense layer of as many outputs as classes. All
+    outputs have the same gradient by their own weights, (z, 1), z the normalised units; one copy times the root of
+    their number has the same norm and inner products.
 
     Args:
-        weights: kernels with a last row of biases, (d_l + 1, w_l); then the sum of the last layer's, (w_L,).
+        weights: kernels of the hidden layers with biases as last row, (d_l + 1, w_l); then the last layer's kernel,
+            summed over its outputs, (w_L,).
         x: in [-1, 1].
         classes: outputs of the network.
     """
@@ -75,21 +83,24 @@ def _square(inputs: Any, outputs: Any) -> Array:
 
 @dataclass(frozen=True)
 class TangentQuery(Counting):
-    """u_i = e_y (x) (a, sqrt(1 - a^2) phi(x_i)), phi the normalised gradient of a random network (`tangent`).
+    """u_i = e_y (x) (a, sqrt(C^2 - a^2) phi(x_i)), phi the normalised gradient of a random network (`tangent`).
 
     No gradient is formed: it is of rank one a layer, so that a class's sum is one matrix product a layer.
 
-    Params: weights of the network, float32.
+    Params: weights as `tangent` takes them, float32.
 
     Args:
-        count_coordinate: a.
+        count_coordinate: a / C.
         classes: of the data set.
+        clip_norm: C, the norm of every contribution.
 
     Guarantee:
-        The norm is a closed form of the coefficients (in_l, out_l, scale): sums of squares in float64, whose relative
-        error is below (d + 64) u, u = 2^-53; it is multiplied by 1 + 2^-20 (d < 2^32). A share of the weighted sum
-        has norm at most C = 1, its coordinates are products of five numbers, and it is added up with at most 127
-        others in a block: error_bound = (128 + 8) u C.
+        Sensitivity C under add-or-remove, and at most 2 C under replace-one. The norm is a closed form of the
+        coefficients (in_l, out_l, scale): products of sums of squares in float64, whose relative error is below
+        (max_l (d_l + w_l) + classes + 64) u, u = 2^-53; it is multiplied by 1 + 2^-20, which covers sizes below 2^32.
+        A share of the weighted sum has norm at most C. Its coordinates are products of six factors, of which the
+        one-hot is exact: four roundings, one in the matrix product, and at most 127 additions to the others of a
+        block, 132 u in all; error_bound = (128 + 8) u C.
 
     Source: Yang et al., 2023 (Differentially private neural tangent kernels for privacy-preserving data generation).
     """
@@ -142,7 +153,10 @@ class TangentQuery(Counting):
 
 @dataclass(frozen=True)
 class TangentMatch:
-    """|| mean of phi of generated records - released one ||^2, a class; the means are matrix products as well."""
+    """|| mean of phi of generated records - released one ||^2 as `distance` has it; the means are matrix products too.
+
+    Params: "weights" as `tangent` takes them; "targets", released means a layer, (classes, d_l + 1, w_l).
+    """
 
     classes: int
 
@@ -161,14 +175,16 @@ class DPNTK(GeneratorMethod):
     """Mean embeddings in a neural tangent kernel: one release, then a generator as post-processing.
 
         release   S_c = sum over class c of (a, sqrt(1 - a^2) phi(x_i)) + noise,   all records, once
-                  phi(x) = grad of sum_k f_k(x) / its norm,   f a random network with one or two hidden layers
+                  phi(x) = grad of sum_k f_k(x) / its norm,   f a random network: one or two dense layers with ReLU,
+                  layer norm, a dense layer
         finish    min over G of  sum_c share_c || S_c / (sqrt(1 - a^2) count_c) - E_z phi(G(z, c)) ||^2
 
     Counts and shares come from the constant coordinate a of the same release, each class's embedding is divided by its
     own count, and the codes z are drawn afresh at each step.
 
     Guarantee: one release of sensitivity 1 (add-or-remove); finish is post-processing.
-    Source: Yang et al., 2023 (DP-NTK), algorithm 1; the unbiased distance is ours.
+    Source: Yang et al., 2023 (DP-NTK), algorithm 1. Ours: the division by a class's own count in the place of all
+    records, the unbiased distance, and the ReLU of a second layer.
     """
 
     width: int = release_field(800, "units of the network's hidden layer", at_least=1)
@@ -182,7 +198,7 @@ class DPNTK(GeneratorMethod):
         "Yang, Y., Adamczewski, K., Sutherland, D. J., Li, X., Park, M. (2023). Differentially Private Neural Tangent "
         "Kernels for Privacy-Preserving Data Generation. arXiv:2303.01687.",
     )
-    origin = "the authors' width and code for MNIST; steps of Adam as the package's other generators"
+    origin = "the authors' width and code for MNIST; batch, steps and learning rate are the package's"
     linear = True
 
     def plan(self) -> tuple[Stage, ...]:
@@ -192,22 +208,30 @@ class DPNTK(GeneratorMethod):
         return TangentQuery(self.count_coordinate, len(schema.classes))
 
     def init(self, key: Array, schema: Any) -> Any:
-        sizes, classes = (
-            [schema.dimension, self.width, *([self.second_width] if self.second_width else [])],
-            schema.classes,
-        )
+        classes = len(schema.classes)
+        sizes = [schema.dimension, self.width]
+        if self.second_width:
+            sizes.append(self.second_width)
+        entries = classes * (1 + sum((d + 1) * w for d, w in pairwise(sizes)) + sizes[-1] + 1)
+        if 8 * entries > MOST_BYTES:
+            raise ValueError(
+                f"Expected a release of at most {MOST_BYTES:,} bytes; {classes} classes of {schema.dimension} "
+                f"coordinates with width={self.width} and second_width={self.second_width} take {8 * entries:,}."
+            )
         weights = []
-        for i, (d, w) in enumerate(zip(sizes, [*sizes[1:], len(classes)], strict=True)):
-            draw = jax.random.uniform(jax.random.fold_in(key, i), (d + 1, w), minval=-1.0) / math.sqrt(d)
+        for i, (d, w) in enumerate(pairwise([*sizes, classes])):
+            draw = jax.random.uniform(jax.random.fold_in(key, FIRST + i), (d + 1, w), minval=-1.0) / math.sqrt(d)
             weights.append(np.asarray(draw, np.float32))
         weights[-1] = weights[-1][:-1].sum(1)
-        sums = np.zeros(len(classes) * (1 + sum(W.size for W in weights[:-1]) + sizes[-1] + 1), np.float32)
-        return {"key": np.asarray(jax.random.key_data(key)), "weights": tuple(weights), "sums": sums}
+        return {
+            "key": np.asarray(jax.random.key_data(key)),
+            "weights": tuple(weights),
+            "sums": np.zeros(entries, np.float32),
+            "classes": np.array(classes),
+        }
 
     def ask(self, state: Any) -> tuple[TangentQuery, Any]:
-        weights = state["weights"]
-        entries = 1 + sum(W.size for W in weights[:-1]) + len(weights[-1]) + 1
-        return TangentQuery(self.count_coordinate, len(state["sums"]) // entries), weights
+        return TangentQuery(self.count_coordinate, int(state["classes"])), state["weights"]
 
     def tell(self, state: Any, release: Release) -> Any:
         return {**state, "sums": release.value.astype(np.float32)}
@@ -216,10 +240,9 @@ class DPNTK(GeneratorMethod):
         query, weights = self.query(schema), state["weights"]
         coordinates, sums = query.by_classes(state["sums"], weights)
         counts = self.counts(query, coordinates)
-        per_record = [part / (query.bound * counts[:, None, None]) for part in sums]
-        norms = np.sqrt(sum(np.square(part).sum((1, 2), keepdims=True) for part in per_record))
-        params = {
-            "weights": weights,
-            "targets": tuple((p / np.maximum(norms, 1.0)).astype(np.float32) for p in per_record),
-        }
+        flat = np.concatenate([part.reshape(len(part), -1) for part in sums], 1)
+        ends = np.cumsum([part[0].size for part in sums])[:-1]
+        means = np.split(feasible(flat / (query.bound * counts[:, None])), ends, 1)
+        targets = tuple(mean.reshape(part.shape) for mean, part in zip(means, sums, strict=True))
+        params = {"weights": weights, "targets": targets}
         return self.train(TangentMatch(query.classes), params, counts, state["key"], schema, progress)

@@ -124,22 +124,29 @@ class Generator:
             ValueError: arrays that are missing, or do not fit together or the schema.
         """
         try:
-            shares, code_size = np.array(arrays["class_shares"], np.float64), int(arrays["code_size"])
-            weights = tuple(np.array(arrays[f"weights_{i}"], np.float32) for i in range(len(arrays) - 2))
-        except (KeyError, TypeError):
+            shares, code_size = arrays["class_shares"], arrays["code_size"]
+            weights = tuple(arrays[f"weights_{i}"] for i in range(len(arrays) - 2))
+        except KeyError:
             raise ValueError("Expected class_shares, code_size and weights_0, weights_1, ... of a generator.") from None
-        made, classes = cls(weights, shares, code_size, schema), len(schema.classes)
-        inputs = jax.ShapeDtypeStruct((1, code_size), jnp.float32), jax.ShapeDtypeStruct((1, classes), jnp.float32)
-        try:
-            outputs = jax.eval_shape(
-                lambda codes, labels: outputs_of(weights, codes, labels, schema.shape), *inputs
-            ).shape
-        except (TypeError, ValueError, ZeroDivisionError, IndexError):
-            outputs = None
-        biases = [b.shape == w.shape[-1:] for w, b in zip(weights[::2], weights[1::2], strict=False)]
-        if outputs != (1, schema.dimension) or not all(biases) or len(weights) % 2 or shares.shape != (classes,):
+        classes = len(schema.classes)
+        if (shares.dtype, shares.shape, code_size.dtype, code_size.shape) != (np.float64, (classes,), np.int64, ()):
+            raise ValueError(f"Expected class_shares of {classes} classes and code_size of a generator.")
+        if not (shares.min() >= 0 and abs(shares.sum() - 1) < 1e-6):
+            raise ValueError("Expected class_shares of a generator that are at least 0 and sum to 1.")
+        if [w.shape for w in weights] not in _weight_shapes(weights, int(code_size) + classes, schema):
             raise ValueError(f"Expected a generator of {classes} classes and {schema.dimension} coordinates.")
-        return made
+        if not all(w.dtype == np.float32 and np.isfinite(w).all() for w in weights):
+            raise ValueError("Expected finite weights of a generator in single precision.")
+        return cls(weights, shares, int(code_size), schema)
+
+
+def _weight_shapes(weights: tuple[np.ndarray, ...], inputs: int, schema: Any) -> list[list[tuple[int, ...]]]:
+    """Shapes that weights may have if they are of hidden layers as wide as these."""
+    hidden = tuple(w.shape[1] for w in weights[::2] if w.ndim == 2)[:-1]
+    allowed = [dense_kernels(inputs, hidden, schema.dimension)]
+    if not isinstance(schema, TableSchema):
+        allowed.append(image_kernels(inputs, hidden, schema.shape))
+    return [[shape for kernel in kernels for shape in (kernel, kernel[-1:])] for kernels in allowed]
 
 
 @partial(jax.jit, static_argnums=(0, 1))
