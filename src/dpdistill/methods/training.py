@@ -166,7 +166,7 @@ def distance(phi: Array, targets: Array) -> Array:
 
 
 def squared_distance(m: int, square: Array, norms: Array, product: Array) -> Array:
-    """As `distance`, from ||mean||^2, the mean of ||phi||^2 and <mean, target> of m records a class, (classes,) each."""
+    """As `distance`, from ||mean||^2, the mean of ||phi||^2 and <mean, target>, (classes,), of m records a class."""
     return (m * square - norms) / (m - 1) - 2.0 * product
 
 
