@@ -501,6 +501,14 @@ class TestGeneratedImages:
         assert rows[0] == "file,class"
         assert [int(row.split(",")[1]) for row in rows[1:]] == y.tolist()
         assert "no released classifier" in refused("sample", made, "--n", 3, "--out", tmp_path / "b", "--kind", "drawn")
+        succeeds("sample", made, "--n", 30, "--out", tmp_path / "bench", "--seed", 5, "--format", "dpimagebench")
+        with np.load(tmp_path / "bench" / "gen" / "gen.npz", allow_pickle=False) as file:
+            assert (file["x"].dtype, file["x"].shape) == (np.float32, (30, 1, 8, 8))
+            np.testing.assert_allclose(file["x"][:, 0], (X[..., 0] + 1) / 2, atol=1e-6)
+            np.testing.assert_array_equal(file["y"], y)
+        again = ("sample", made, "--n", 3, "--out")
+        assert "Expected --out as a folder with --format" in refused(*again, "c.npz", "--format", "dpimagebench")
+        assert "Unknown format 'x'" in refused(*again, tmp_path / "d", "--format", "x")
 
     def test_many_records_are_trained_on_as_such(self, made, monkeypatch):
         small_nets(monkeypatch)

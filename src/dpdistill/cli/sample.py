@@ -27,6 +27,10 @@ def sample(
             "images of DIR."
         ),
     ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help="Of pictures: dpimagebench writes OUT/gen/gen.npz as that benchmark reads it."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, metavar="<int>", help="Of what is made; public.")] = 1,
 ) -> None:
     """More records, at no further cost.
@@ -41,29 +45,12 @@ def sample(
     if isinstance(distilled.schema, TableSchema):
         if kind is not None:
             raise DataError(f"{folder} holds a table: --kind is for pictures.")
+        if form is not None:
+            raise DataError(f"{folder} holds a table: --format is for pictures.")
         _rows(folder, path, n, seed, distilled)
     else:
         kind = kind or ("generated" if (Path(folder) / GENERATOR).is_file() else "drawn")
-        made = _generated if kind == "generated" else _pictures
-        made(folder, path, kind, n, seed, distilled)
-
-
-def _generated(folder: str, path: Path, kind: str, n: int, seed: int, distilled: Distilled) -> None:
-    from dpdistill.cli.pictures import PICTURES, generate
-    from dpdistill.data.folder import GENERATOR, sha256
-    from dpdistill.data.images.labelled import check_target, write_labelled
-
-    check_target(path)
-    schema: Any = distilled.schema
-    X, y = generate(folder, n, distilled, seed)
-    about = {
-        "pictures": f"{PICTURES[kind]}; classes by the released shares",
-        "seed": seed,
-        "generator_sha256": sha256(Path(folder) / GENERATOR),
-        "guarantee": "post-processing of the release: that of the certificate in the folder of the generator",
-    }
-    write_labelled(path, X, y, None, schema, about)
-    say(plain(f"{path}: {n:,} generated pictures with their classes; they cost no further epsilon."))
+        _pictures(folder, path, kind, form, n, seed, distilled)
 
 
 def _rows(folder: str, path: Path, n: int, seed: int, distilled: Distilled) -> None:
@@ -80,30 +67,57 @@ def _rows(folder: str, path: Path, n: int, seed: int, distilled: Distilled) -> N
     say(plain(f"{path}: {n:,} synthetic rows; they cost no further epsilon."))
 
 
-def _pictures(folder: str, path: Path, kind: str, n: int, seed: int, distilled: Distilled) -> None:
-    from dpdistill.cli.pictures import PICTURES, make_pictures
-    from dpdistill.cli.recipes import teacher_in
-    from dpdistill.data.folder import CLASSIFIER, SYNTHETIC, TRAINING, sha256
-    from dpdistill.data.images.labelled import check_target, write_labelled
-    from dpdistill.evaluate.student import centred
+def _pictures(folder: str, path: Path, kind: str, form: str | None, n: int, seed: int, distilled: Distilled) -> None:
+    from dpdistill.cli.pictures import PICTURES
+    from dpdistill.data.images.labelled import check_target, write_dpimagebench, write_labelled
 
+    schema: Any = distilled.schema
     if kind not in PICTURES:
         raise DataError(f"Unknown kind {kind!r} of pictures: choose among {', '.join(PICTURES)}.")
+    if form not in (None, "dpimagebench"):
+        raise DataError(f"Unknown format {form!r}: leave --format out, or say dpimagebench.")
+    check_target(path, folder_only=form is not None)
+    make, said = (_generated, "their classes") if kind == "generated" else (_scored, "the released classifier's scores")
+    X, y, scores, about = make(folder, kind, n, seed, distilled)
+    if form is None:
+        write_labelled(path, X, y, scores, schema, {"pictures": PICTURES[kind], "seed": seed, **about})
+    else:
+        write_dpimagebench(path, X, y)
+    say(plain(f"{path}: {n:,} {kind} pictures with {said}; they cost no further epsilon."))
+
+
+def _generated(folder: str, kind: str, n: int, seed: int, distilled: Distilled) -> tuple[Any, Any, None, dict]:
+    """Pictures of the generator, their classes, no scores, and what they are."""
+    from dpdistill.cli.pictures import generate
+    from dpdistill.data.folder import GENERATOR, sha256
+
+    X, y = generate(folder, n, distilled, seed)
+    about = {
+        "classes": "by the released shares",
+        "generator_sha256": sha256(Path(folder) / GENERATOR),
+        "guarantee": "post-processing of the release: that of the certificate in the folder of the generator",
+    }
+    return X, y, None, about
+
+
+def _scored(folder: str, kind: str, n: int, seed: int, distilled: Distilled) -> tuple[Any, Any, Any, dict]:
+    """Pictures, the class of the largest score, the released classifier's scores, and what they are."""
+    from dpdistill.cli.pictures import make_pictures
+    from dpdistill.cli.recipes import teacher_in
+    from dpdistill.data.folder import CLASSIFIER, SYNTHETIC, TRAINING, sha256
+    from dpdistill.evaluate.student import centred
+
     teacher = teacher_in(folder, distilled)
     if teacher is None:
         raise DataError(f"{folder} has no released classifier: its images are all there are.")
-    check_target(path)
     X = make_pictures(kind, n, folder, distilled, seed)
     with Bar() as bar:
         scores = centred(teacher(X, progress=bar))
     about = {
-        "pictures": PICTURES[kind],
-        "seed": seed,
         "targets": "scores of the released classifier, centred over the classes; y is the largest",
         "classifier_sha256": sha256(Path(folder) / CLASSIFIER),
         "guarantee": "post-processing of the release: that of the certificate in the folder of the classifier",
     }
     if kind == "mixed":
         about["images_sha256"] = sha256(Path(folder) / (SYNTHETIC if distilled.training is None else TRAINING))
-    write_labelled(path, X, scores.argmax(1), scores, teacher.schema, about)
-    say(plain(f"{path}: {n:,} {kind} pictures with the released classifier's scores; they cost no further epsilon."))
+    return X, scores.argmax(1), scores, about

@@ -18,16 +18,36 @@ from dpdistill.schema import DataError, Schema
 LABELS, ABOUT = "labels.csv", "about.json"
 
 
-def check_target(path: Path) -> None:
+def check_target(path: Path, folder_only: bool = False) -> None:
     """Refuse, before any work, a place where pictures cannot be written.
 
     Raises:
-        DataError: there is something already, or it is a file of another kind than .npz.
+        DataError: there is something already, or it is a file of another kind than .npz, or of any with folder_only.
     """
+    if folder_only and path.suffix:
+        raise DataError(f"Expected --out as a folder with --format; got {show(path)}.")
     if path.suffix not in ("", ".npz"):
         raise DataError(f"Expected --out as a .npz file or a folder; got {show(path)}.")
     if path.exists():
         raise DataError(f"{show(path)} exists: choose another place with --out.")
+
+
+def write_dpimagebench(folder: Path, X: np.ndarray, y: np.ndarray) -> None:
+    """Writes gen/gen.npz in a new folder, as the public benchmark DPImageBench reads synthetic images.
+
+    Args:
+        folder: a new folder.
+        X: pictures in [-1, 1], (n, h, w, c); stored as x (n, c, h, w) float32 in [0, 1].
+        y: class indices, (n,).
+
+    Raises:
+        DataError: there is something already, or it cannot be written.
+    """
+    check_target(folder, folder_only=True)
+    with writing(folder):
+        (folder / "gen").mkdir(parents=True)
+        x = np.clip((np.moveaxis(X, 3, 1) + 1.0) / 2.0, 0.0, 1.0).astype("<f4")
+        npz.write_file(folder / "gen" / "gen.npz", {"x": x, "y": y.astype("<i8")})
 
 
 def write_labelled(
