@@ -265,6 +265,13 @@ def test_a_classifier_is_mentioned_where_the_certificate_has_one(tmp_path):
     assert f"classifier.npz{'ab' * 32}" in text
 
 
+def test_a_generator_of_images_is_mentioned(tmp_path):
+    said = "generator.npz makes more of them with dpdistill sample."
+    files = {"synthetic.npz": "cd" * 32, "generator.npz": "ab" * 32}
+    assert said in page(tmp_path / "with", certificate=fakes.certificate(files=files)).text
+    assert said not in page(tmp_path / "without").text
+
+
 def test_soft_labels_are_mentioned_where_there_are_some(tmp_path):
     said = (
         "Their soft_labels, a probability of every class, come from the released classifier; dpdistill evaluate trains"
