@@ -239,6 +239,11 @@ def made(kind: Any, **fields):
         (lambda: LeNet().init((15, 28, 1), 10), r"Expected shape=\(h, w, c\) with sides >= 16; got \(15, 28, 1\)\."),
         (lambda: ResNet18(width=20), r"Expected width=20 to be a multiple of groups=8\."),
         (lambda: ResNet18(groups=0), r"Expected groups=0 > 0\."),
+        (lambda: VGG11(width=12), r"Expected width=12 to be a multiple of groups=8\."),
+        (lambda: ViT(width=130), r"Expected width=130 to be a multiple of heads=4\."),
+        (lambda: ViT(patch=0), r"Expected patch=0 > 0\."),
+        (lambda: ConvNet(width=0), r"Expected width=0 > 0\."),
+        (lambda: MLP(widths=(0,)), r"Expected widths=\(0,\) > 0\."),
         (lambda: ResNet18().init((8, 8), 10), r"Expected shape=\(h, w, c\) with sides >= 1; got \(8, 8\)\."),
     ],
 )

@@ -108,6 +108,13 @@ def check_positive(network: Any, *names: str) -> None:
             raise ValueError(f"Expected {name}={value} > 0.")
 
 
+def check_multiple(network: Any, name: str, of: str) -> None:
+    """Raises if one of two fields is not above 0, or the first is no multiple of the second."""
+    check_positive(network, name, of)
+    if getattr(network, name) % getattr(network, of):
+        raise ValueError(f"Expected {name}={getattr(network, name)} to be a multiple of {of}={getattr(network, of)}.")
+
+
 def check_sizes(shape: tuple[int, ...], classes: int, side: int) -> None:
     """Raises unless the shape is (h, w, c) with sides of at least `side`, and there is a class."""
     if len(shape) != 3 or min(shape[:2]) < side:

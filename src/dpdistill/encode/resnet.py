@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from dpdistill.encode import networks
-from dpdistill.encode.networks import Params, check_positive, check_sizes, convolve, dense, init_layers, unit_affine
+from dpdistill.encode.networks import Params, check_multiple, check_sizes, convolve, dense, init_layers, unit_affine
 
 STAGES = ((1, 1), (2, 2), (4, 2), (8, 2))
 """Width over the first stage's and stride of the four stages, two blocks each."""
@@ -46,9 +46,7 @@ class ResNet18(networks.Network):
     title = "ResNet-18"
 
     def __post_init__(self) -> None:
-        check_positive(self, "width", "groups")
-        if self.width % self.groups:
-            raise ValueError(f"Expected width={self.width} to be a multiple of groups={self.groups}.")
+        check_multiple(self, "width", "groups")
 
     def init(self, shape: tuple[int, ...], classes: int) -> Params:
         check_sizes(shape, classes, 1)

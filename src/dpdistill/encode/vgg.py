@@ -8,7 +8,7 @@ import jax
 from jax import Array, lax
 
 from dpdistill.encode import networks
-from dpdistill.encode.networks import Params, check_positive, check_sizes, convolve, dense, init_layers, unit_affine
+from dpdistill.encode.networks import Params, check_multiple, check_sizes, convolve, dense, init_layers, unit_affine
 from dpdistill.encode.resnet import group_norm
 
 STAGES = ((1, 1), (2, 1), (4, 2), (8, 2), (8, 2))
@@ -37,9 +37,7 @@ class VGG11(networks.Network):
     title = "VGG-11"
 
     def __post_init__(self) -> None:
-        check_positive(self, "width", "groups")
-        if self.width % self.groups:
-            raise ValueError(f"Expected width={self.width} to be a multiple of groups={self.groups}.")
+        check_multiple(self, "width", "groups")
 
     def init(self, shape: tuple[int, ...], classes: int) -> Params:
         check_sizes(shape, classes, 1)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from dpdistill.encode import networks
-from dpdistill.encode.networks import Params, check_positive, check_sizes, init_layers, unit_affine
+from dpdistill.encode.networks import Params, check_multiple, check_positive, check_sizes, init_layers, unit_affine
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,8 @@ class ViT(networks.Network):
     title = "ViT"
 
     def __post_init__(self) -> None:
-        check_positive(self, "patch", "width", "depth", "heads")
-        if self.width % self.heads:
-            raise ValueError(f"Expected width={self.width} to be a multiple of heads={self.heads}.")
+        check_positive(self, "patch", "depth")
+        check_multiple(self, "width", "heads")
 
     def init(self, shape: tuple[int, ...], classes: int) -> Params:
         check_sizes(shape, classes, 1)
