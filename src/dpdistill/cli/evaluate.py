@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -71,12 +72,10 @@ def evaluate(
     from dpdistill.evaluate import ARCHITECTURES, MANY, TRAININGS, available, check_krr, check_network, score_pixels
     from dpdistill.report.folder import read_folder
 
-    if training is not None and training not in TRAININGS:
-        raise DataError(f"Unknown training {training!r}: choose among {', '.join(TRAININGS)}.")
-    if unknown := set(architectures := architecture or ["convnet"]) - set(ARCHITECTURES):
-        raise DataError(
-            f"Unknown architecture {', '.join(map(repr, sorted(unknown)))}: choose among {', '.join(ARCHITECTURES)}."
-        )
+    architectures = architecture or ["convnet"]
+    _check_names("training", [] if training is None else [training], TRAININGS)
+    _check_names("architecture", architectures, ARCHITECTURES)
+    _check_names("classifier", classifier or [], available() if classifier else ())
     distilled = read_distilled(folder)
     if include_scores:
         read_folder(folder)  # what cannot be used is refused here, before minutes of training
@@ -86,10 +85,6 @@ def evaluate(
         if include_scores:
             _include(folder, scores)
         return
-    if unknown := set(classifier or ()) - set(available()):
-        raise DataError(
-            f"Unknown classifier {', '.join(map(repr, sorted(unknown)))}: choose among {', '.join(available())}."
-        )
     for name in architectures:
         check_network(ARCHITECTURES[name], distilled.schema)
     if schema is not None or mode != "honest" or keep != 1.0:
@@ -117,6 +112,11 @@ def evaluate(
         scores[f"{name} accuracy, on pixels, %"] = round(score.mean, 2)
     if include_scores:
         _include(folder, scores)
+
+
+def _check_names(what: str, names: list[str], known: Iterable[str]) -> None:
+    if unknown := sorted(set(names) - set(known)):
+        raise DataError(f"Unknown {what} {', '.join(map(repr, unknown))}: choose among {', '.join(known)}.")
 
 
 def _include(folder: str, scores: dict) -> None:
