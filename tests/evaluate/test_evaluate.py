@@ -5,11 +5,12 @@ import jax
 import numpy as np
 import pytest
 from contract import SCHEMA, make_records, toy_records
+from sklearn.linear_model import LogisticRegression
 
 from dpdistill.data.records import Records
 from dpdistill.encode.convnet import embed_convnet
 from dpdistill.encode.networks import ConvNet
-from dpdistill.evaluate import LARGE, PAPER, QUICK, TRAININGS, Score, Training, score_network
+from dpdistill.evaluate import LARGE, PAPER, QUICK, TRAININGS, Score, Training, score_network, score_pixels
 from dpdistill.evaluate.score import check_test_set, scaled
 from dpdistill.evaluate.train import Classifier, accuracy, train_classifier
 from dpdistill.schema import DataError, Schema
@@ -117,6 +118,22 @@ class TestScore:
         np.testing.assert_array_equal(y, test.y[test.y >= 0])
         np.testing.assert_allclose(X, test.X[test.y >= 0], atol=1e-6)
         assert 0 < len(X) < 40
+
+
+class TestPixels:
+    def test_it_is_scikit_learns_classifier_on_flat_records(self):
+        test = toy_records(40, seed=5)
+        gap = TOY.y != 1  # a class without records is never predicted
+        fitted = LogisticRegression(max_iter=5000).fit(TOY.X[gap].reshape(gap.sum(), -1), TOY.y[gap])
+        expected = 100 * np.mean(fitted.predict(test.X.reshape(40, -1)) == test.y)
+        found = score_pixels(TOY.X[gap], TOY.y[gap], SCHEMA, test, name="logistic regression")
+        assert found.accuracies == (pytest.approx(expected),)
+        assert 50 < expected < 75
+
+    def test_records_of_one_class_are_refused(self):
+        one = TOY.y == 1
+        with pytest.raises(DataError, match=r"The classifier MLP cannot be fitted to these records\."):
+            score_pixels(TOY.X[one], TOY.y[one], SCHEMA, TOY, name="MLP")
 
 
 class TestRefusals:

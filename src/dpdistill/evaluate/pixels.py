@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from dpdistill.data.records import Records
-from dpdistill.evaluate.classifiers import make_classifier
+from dpdistill.evaluate.classifiers import answers, make_classifier
 from dpdistill.evaluate.score import Score, check_test_set, scaled
-from dpdistill.schema import Schema
+from dpdistill.schema import DataError, Schema
 
 
 def score_pixels(X: np.ndarray, y: np.ndarray, schema: Schema, test: Records, *, name: str, seed: int = 0) -> Score:
@@ -22,11 +22,15 @@ def score_pixels(X: np.ndarray, y: np.ndarray, schema: Schema, test: Records, *,
         seed: of its random choices.
 
     Raises:
-        DataError: a test set of another shape or other classes; scikit-learn is not installed.
+        DataError: a test set of another shape or other classes; records that it cannot be fitted to, such as those of
+            one class; scikit-learn is not installed.
 
     Source: Yang et al., 2023 (Differentially private neural tangent kernels), who report these two.
     """
     check_test_set(schema, test)
     X_test, y_test = scaled(test)
-    fitted = make_classifier(name, seed=seed, rows=len(X)).fit(X.reshape(len(X), -1), y)
-    return Score((100.0 * float((fitted.predict(X_test.reshape(len(X_test), -1)) == y_test).mean()),))
+    model = make_classifier(name, seed=seed, rows=len(X))
+    found = answers(model, X.reshape(len(X), -1), y, X_test.reshape(len(X_test), -1), len(schema.classes))
+    if found is None:
+        raise DataError(f"The classifier {name} cannot be fitted to these records.")
+    return Score((100.0 * float((found[1] == y_test).mean()),))
