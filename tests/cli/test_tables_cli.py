@@ -112,6 +112,11 @@ class TestCommands:
         assert len(more) == 450
         pd.testing.assert_frame_equal(more[:300], table)
         assert "more.csv exists" in refused("sample", "shared", "--n", "3", "--out", "more.csv")
+        for flag in (["--architecture", "mlp"], ["--generated", "5"], ["--teacher", "drawn"], ["--training", "paper"]):
+            said = refused("evaluate", "shared", "--test", "patients.csv", *flag)
+            assert "shared holds a table: --training, --architecture, --classifier, --generated and --teacher" in said
+        wrong = refused("sample", "shared", "--n", "3", "--out", "other.csv", "--format", "dpimagebench")
+        assert "shared holds a table: --format is for pictures" in wrong
         wrong = refused("sample", "shared", "--n", "3", "--out", "other.csv", "--kind", "mixed")
         assert "shared holds a table: --kind is for pictures." in wrong
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -108,6 +109,19 @@ class TestCommit:
             ledger._db.execute("PRAGMA query_only = 1")
             with pytest.raises(LedgerError, match="Round 0 could not be written to the ledger"):
                 ledger.commit(0, FULL, np.zeros(2), 1.0)
+
+    def test_a_value_of_more_than_sqlite_takes_says_so_too(self):
+        large = mock.patch(
+            "dpdistill.ledger.run.transaction", side_effect=OverflowError("BLOB longer than INT_MAX bytes")
+        )
+        with start(":memory:") as ledger:
+            with (
+                large,
+                pytest.raises(LedgerError, match="Round 0 could not be written to the ledger: BLOB longer") as said,
+            ):
+                ledger.commit(0, FULL, np.zeros(2), 1.0)
+            assert said.value.__cause__ is None
+            assert ledger.resume_at == 0
 
     def test_a_failed_transaction_rolls_everything_back(self):
         with start(":memory:") as ledger:

@@ -52,10 +52,10 @@ def evaluate(
             "(drawn ones and the images of DIR), generated ones, or DATA."
         ),
     ] = None,
+    number: Annotated[int, typer.Option("--pictures", min=1, metavar="<int>", help="How many of those.")] = 20_000,
     generated: Annotated[
         int, typer.Option(min=0, metavar="<int>", help="Also train nets on so many images of DIR's generator.")
     ] = 0,
-    number: Annotated[int, typer.Option("--pictures", min=1, metavar="<int>", help="How many of those.")] = 20_000,
     mode: Annotated[str, typer.Option(help="Of a table's scores: honest, or paper (for comparison only).")] = "honest",
     keep: Annotated[float, typer.Option(help="Mode paper: share of the majority class that is kept.")] = 1.0,
     include_scores: Annotated[
@@ -69,7 +69,7 @@ def evaluate(
     from dpdistill.cli.pictures import generate
     from dpdistill.cli.recipes import kernel_in, regressions, teacher_in
     from dpdistill.data import load, read_distilled
-    from dpdistill.evaluate import ARCHITECTURES, MANY, TRAININGS, available, check_krr, check_network, score_pixels
+    from dpdistill.evaluate import ARCHITECTURES, MANY, TRAININGS, available, check_krr, check_network
     from dpdistill.report.folder import read_folder
 
     architectures = architecture or ["convnet"]
@@ -80,6 +80,11 @@ def evaluate(
     if include_scores:
         read_folder(folder)  # what cannot be used is refused here, before minutes of training
     if isinstance(distilled.schema, TableSchema):
+        if training or architecture or classifier or generated or teacher:
+            raise DataError(
+                f"{folder} holds a table: --training, --architecture, --classifier, --generated and --teacher are for "
+                "images."
+            )
         records = _test_table(folder, test, schema, distilled.schema)
         scores = _table_scores(distilled, records, mode=mode, keep=keep, seed=seed)
         if include_scores:
@@ -106,10 +111,7 @@ def evaluate(
     scores = _scores(distilled, records, fits, released, pictures, networks, training, **how)
     if more is not None:
         scores |= _generated_scores(more, facts, records, networks, **how)
-    for name in classifier or ():
-        score = score_pixels(distilled.X, distilled.y, facts, records, name=name, seed=seed)
-        say(f"{name} accuracy: {score.mean:.2f} % (on pixels)")
-        scores[f"{name} accuracy, on pixels, %"] = round(score.mean, 2)
+    scores |= _pixel_scores(distilled, records, classifier or [], seed)
     if include_scores:
         _include(folder, scores)
 
@@ -178,6 +180,18 @@ def _generated_scores(more: Any, schema: Any, test: Any, networks: list, **how: 
         what = f"{network.title} accuracy, trained on {len(y):,} generated pictures"
         say(f"{what}: {score.mean:.2f} %")
         scores[f"{what}, %"] = round(score.mean, 2)
+    return scores
+
+
+def _pixel_scores(distilled: Any, test: Any, names: list[str], seed: int) -> dict:
+    """Scores of classifiers of tables, on the pixels of the stored images."""
+    from dpdistill.evaluate import score_pixels
+
+    scores = {}
+    for name in names:
+        score = score_pixels(distilled.X, distilled.y, distilled.schema, test, name=name, seed=seed)
+        say(f"{name} accuracy: {score.mean:.2f} % (on pixels)")
+        scores[f"{name} accuracy, on pixels, %"] = round(score.mean, 2)
     return scores
 
 

@@ -204,9 +204,6 @@ class DPNTK(GeneratorMethod):
     def plan(self) -> tuple[Stage, ...]:
         return (Stage(1),)
 
-    def query(self, schema: Any) -> TangentQuery:
-        return TangentQuery(self.count_coordinate, len(schema.classes))
-
     def init(self, key: Array, schema: Any) -> Any:
         classes = len(schema.classes)
         sizes = [schema.dimension, self.width]
@@ -237,7 +234,7 @@ class DPNTK(GeneratorMethod):
         return {**state, "sums": release.value.astype(np.float32)}
 
     def finish(self, state: Any, schema: Any, progress: Progress = no_progress) -> Distilled:
-        query, weights = self.query(schema), state["weights"]
+        query, weights = self.ask(state)
         coordinates, sums = query.by_classes(state["sums"], weights)
         counts = self.counts(query, coordinates)
         flat = np.concatenate([part.reshape(len(part), -1) for part in sums], 1)

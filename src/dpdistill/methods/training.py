@@ -183,14 +183,16 @@ class GeneratorMethod(Method):
     count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", at_least=1e-3, below=1)
     count_floor: float = finish_field(1.0, "least number of records a class is taken to have", above=0)
     samples: int = finish_field(10_000, "synthetic records to store", at_least=1)
-    hidden: int = finish_field(256, "width of the generator's hidden layers", at_least=1)
-    layers: int = finish_field(2, "hidden layers of the generator", at_least=1)
-    convolutions: bool = finish_field(True, "a generator of images ends in convolutions; false: in a dense layer")
-    code_size: int = finish_field(16, "random coordinates behind a synthetic record", at_least=1)
-    batch: int = finish_field(500, "generated records a step, shared evenly by the classes", at_least=1)
-    steps: int = finish_field(2000, "steps of Adam", at_least=1)
-    learning_rate: float = finish_field(0.002, "of Adam, decayed by a cosine", above=0)
-    hard: bool = finish_field(True, "draw categories while training; false: use their probabilities")
+    hidden: int = finish_field(Recipe.hidden, "width of the generator's hidden layers", at_least=1)
+    layers: int = finish_field(Recipe.layers, "hidden layers of the generator", at_least=1)
+    convolutions: bool = finish_field(
+        Recipe.convolutions, "a generator of images ends in convolutions; false: in a dense layer"
+    )
+    code_size: int = finish_field(Recipe.code_size, "random coordinates behind a synthetic record", at_least=1)
+    batch: int = finish_field(Recipe.batch, "generated records a step, shared evenly by the classes", at_least=1)
+    steps: int = finish_field(Recipe.steps, "steps of Adam", at_least=1)
+    learning_rate: float = finish_field(Recipe.learning_rate, "of Adam, decayed by a cosine", above=0)
+    hard: bool = finish_field(Recipe.hard, "draw categories while training; false: use their probabilities")
     sample_seed: int = finish_field(0, "public seed of the generator's start, codes and stored sample", at_least=0)
 
     origin = "package default, selected on a held-out part of Adult's training set"
