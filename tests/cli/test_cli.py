@@ -506,6 +506,15 @@ class TestGeneratedImages:
             assert (file["x"].dtype, file["x"].shape) == (np.float32, (30, 1, 8, 8))
             np.testing.assert_allclose(file["x"][:, 0], (X[..., 0] + 1) / 2, atol=1e-6)
             np.testing.assert_array_equal(file["y"], y)
+        broken = shutil.copytree(made, tmp_path / "broken")
+        with np.load(made / "generator.npz") as file:
+            np.savez(broken / "generator.npz", **{**dict(file), "code_size": np.array(2.0)})
+        said = refused("sample", broken, "--n", 3, "--out", tmp_path / "e")
+        assert "broken: Expected class_shares of 10 classes and code_size of a generator." in said
+        (broken / "generator.npz").unlink()
+        said = refused("sample", broken, "--n", 3, "--out", tmp_path / "e", "--kind", "generated")
+        assert said.count("broken") == 1
+        assert "broken has no generator" in said
         again = ("sample", made, "--n", 3, "--out")
         assert "Expected --out as a folder with --format" in refused(*again, "c.npz", "--format", "dpimagebench")
         assert "Unknown format 'x'" in refused(*again, tmp_path / "d", "--format", "x")

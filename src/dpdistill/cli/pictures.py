@@ -26,8 +26,9 @@ def generate(folder: str, n: int, distilled: Distilled, seed: int) -> tuple[np.n
     from dpdistill.data.save import read_generator
     from dpdistill.methods.generator import Generator
 
+    arrays = read_generator(folder)
     try:
-        generator = Generator.from_arrays(read_generator(folder), distilled.schema)
+        generator = Generator.from_arrays(arrays, distilled.schema)
     except ValueError as error:
         raise DataError(f"{show(folder)}: {error}") from None
     return generator.sample(n, seed)
