@@ -22,6 +22,7 @@ from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Allowed, Method
 from dpdistill.methods import LDPDC, METHODS
 from dpdistill.methods.descent import Descent
+from dpdistill.methods.dos import SignalMatch
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.private.sampling import poisson_coins
 from dpdistill.query import Event, Release
@@ -156,6 +157,24 @@ class TestValues:
         assert len(np.unique(X.reshape(90, -1), axis=0)) == 90
         plain = dataclasses.replace(method, generator_steps=0)
         assert run.distill(TOY, plain, HUGE, entropy=SeededEntropy(1)).distilled.generator is None
+
+    def test_generated_images_are_pulled_class_by_class(self, monkeypatch):
+        method, rng = tiny("dos", networks=2, width=8), np.random.default_rng(4)
+        d = method.init(jax.random.key(0), SCHEMA)["signals"].shape[2] - 1
+        params = {
+            "key": jax.random.key_data(jax.random.key(0)),
+            "pilot": jnp.asarray(rng.uniform(-1, 1, (1, 3, *SCHEMA.shape)), jnp.float32),
+            "targets": jnp.asarray(rng.normal(size=(2, 3, d)), jnp.float32),
+            "turns": jnp.array([1, 0]),
+        }
+        X, loss = (
+            jnp.asarray(rng.uniform(-1, 1, (3, 4, SCHEMA.dimension)), jnp.float32),
+            SignalMatch(method, SCHEMA.shape),
+        )
+        whole = jax.grad(lambda X: jnp.sum(loss(params, X, jnp.asarray(0))))(X)
+        for backend in ("cpu", "gpu"):
+            monkeypatch.setattr(jax, "default_backend", lambda backend=backend: backend)
+            np.testing.assert_allclose(loss.gradient(params, X, 0), whole, atol=1e-6)
 
     def test_dos_starts_at_the_pilot(self):
         result = run.distill(TOY, tiny("dos"), HUGE, entropy=SeededEntropy(1))

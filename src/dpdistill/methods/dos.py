@@ -30,12 +30,12 @@ from dpdistill.methods.matching import (
     signal_of,
     start_images,
 )
-from dpdistill.methods.training import Recipe, Training, distance
+from dpdistill.methods.training import Loss, Recipe, Training, distance
 from dpdistill.query import Query, Release, Stage
 from dpdistill.schema import Schema
 
 CACHED_IMAGES = 20
-EACH_GENERATED, CODE = 32, 16
+EACH_GENERATED, CODE = 20, 16
 """Images of each class that a generator makes a step, and random coordinates behind one of them."""
 
 
@@ -189,17 +189,31 @@ class DOS(Method):
 
 
 @dataclass(frozen=True)
-class SignalMatch:
+class SignalMatch(Loss):
     """|| mean clipped features of generated images - a released signal ||^2 / C^2, a class; one signal a step."""
 
     method: DOS
     shape: tuple[int, ...]
 
     def __call__(self, params: Any, X: Array, step: Array) -> Array:
-        t, query = params["turns"][step], self.method.query()
-        network = self.method._params(params["key"], t, params["pilot"])
+        t = params["turns"][step]
+        return self._distance(self.method._params(params["key"], t, params["pilot"]), params["targets"][t], X)
+
+    def gradient(self, params: Any, X: Array, step: Array | int) -> Array:
+        """By X, (classes, m, d). It is a sum over classes, so a CPU takes one at a time, which fits its cache."""
+        t, at_once = params["turns"][step], 1 if jax.default_backend() == "cpu" else len(X)
+        network, targets = self.method._params(params["key"], t, params["pilot"]), params["targets"][t]
+        groups = [slice(c, c + at_once) for c in range(0, len(X), at_once)]
+        return jnp.concatenate([self._gradient(network, targets[g], X[g]) for g in groups])
+
+    def _distance(self, network: Any, targets: Array, X: Array) -> Array:
+        query = self.method.query()
         phi = clip(features(network, X.reshape(-1, *self.shape)), query.bound)
-        return distance(phi.reshape(*X.shape[:2], -1), params["targets"][t]) / query.scale
+        return distance(phi.reshape(*X.shape[:2], -1), targets) / query.scale
+
+    @partial(jax.jit, static_argnums=0)
+    def _gradient(self, network: Any, targets: Array, X: Array) -> Array:
+        return jax.grad(lambda X: jnp.sum(self._distance(network, targets, X)))(X)
 
 
 def _gradient_of(method: DOS, images: Array, params: Any, target: np.ndarray) -> Array:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
@@ -42,8 +41,21 @@ class MeanEmbedding(Counting, ABC):
         return self.beside_count(self.bound * self.features(params, x.ravel()))
 
 
+class Loss(ABC):
+    """What generated records are trained on; hashable, so that it compiles once."""
+
+    @abstractmethod
+    def __call__(self, params: Any, X: Array, step: Array) -> Array:
+        """One number a class, (classes,), of records X (classes, m, d)."""
+
+    @partial(jax.jit, static_argnums=0)
+    def gradient(self, params: Any, X: Array, step: Array | int) -> Array:
+        """Of the sum over classes by X, (classes, m, d)."""
+        return jax.grad(lambda X: jnp.sum(self(params, X, jnp.asarray(step))))(X)
+
+
 @dataclass(frozen=True)
-class Match:
+class Match(Loss):
     """|| mean embedding of generated records - released one ||^2, a class."""
 
     query: MeanEmbedding
@@ -84,12 +96,12 @@ class Training:
     Args:
         how: the generator's size and training.
         schema: of the records.
-        loss: of (params, X, step): X (classes, m, d) made by the generator -> (classes,).
+        loss: of the records it makes.
     """
 
     how: Recipe
     schema: Any
-    loss: Callable[[Any, Array, Array], Array]
+    loss: Loss
 
     @property
     def descent(self) -> Descent:
@@ -117,14 +129,20 @@ class Training:
         X = soft + jax.lax.stop_gradient(drawn - soft) if self.how.hard else soft
         return X.reshape(classes, each, -1)
 
-    @partial(jax.jit, static_argnums=0)
     def step(self, moved: Moved, params: Any, shares: Array, key: Array, t: Array | int) -> Moved:
         """Step t; its codes are its own."""
+        key = jax.random.fold_in(key, t)
+        gradient = self.loss.gradient(params, self._made(moved.X, key), t)
+        return self._moved(moved, shares[:, None, None] * gradient, key, t)
 
-        def loss(weights: tuple[Array, ...]) -> Array:
-            return jnp.sum(shares * self.loss(params, self.make(weights, jax.random.fold_in(key, t)), jnp.asarray(t)))
+    @partial(jax.jit, static_argnums=0)
+    def _made(self, weights: tuple[Array, ...], key: Array) -> Array:
+        return self.make(weights, key)
 
-        return self.descent.step(moved, jax.grad(loss)(moved.X), t)
+    @partial(jax.jit, static_argnums=0)
+    def _moved(self, moved: Moved, gradient: Array, key: Array, t: Array | int) -> Moved:
+        (by_weights,) = jax.vjp(lambda weights: self.make(weights, key), moved.X)[1](gradient)
+        return self.descent.step(moved, by_weights, t)
 
     def train(self, params: Any, counts: np.ndarray, key: Array, progress: Progress) -> Generator:
         """min over weights of  sum_c share_c loss_c,  with fresh codes at every step.
