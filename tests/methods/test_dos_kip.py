@@ -4,6 +4,7 @@ import dataclasses
 
 import contract
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from contract import SCATTER, SCHEMA, toy_records
@@ -17,7 +18,8 @@ from dpdistill.evaluate.score import score_network
 from dpdistill.evaluate.train import Training
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods.decoupled_kip import DecoupledKIP
-from dpdistill.methods.dos_kip import DOSKIP
+from dpdistill.methods.dos import SignalMatch
+from dpdistill.methods.dos_kip import DOSKIP, SetMatch
 from dpdistill.methods.matching import EmbeddingQuery, PixelQuery, counts_of, signal_of
 from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.methods.support import encode
@@ -65,16 +67,17 @@ class TestOneSet:
         return folder, method, run.distill(TOY, method, Budget(150.0), run_dir=folder, entropy=SeededEntropy(1))
 
     @staticmethod
-    def signals_lost(paid, X):
+    def signals_lost(paid, X, y=None):
         """How far the class signals of a set are from what was released, as a share of the released."""
         folder, method, _ = paid
         like = method.init(KEY, SCHEMA)
         state = Store(folder, RunLedger.read(folder).run_id).load(like)[1]["signals"]
         dos, lost = method.signals, []
         counts = counts_of(state["signals"][:, :, 0], dos.query(), 1.0, 1.0)
+        sets = [X[y == c] for c in range(3)] if y is not None else np.split(X, 3)
         for t, signal in enumerate(state["signals"]):
-            target = signal[:, 1:] / counts[:, None]
-            found = signal_of(dos.query(), dos._params(state["key"], t, state["pilot"]), X, 10)
+            target, params = signal[:, 1:] / counts[:, None], dos._params(state["key"], t, state["pilot"])
+            found = np.concatenate([signal_of(dos.query(), params, one, len(one)) for one in sets])
             lost.append(np.square(found - target).sum() / np.square(target).sum())
         return np.mean(lost)
 
@@ -152,3 +155,49 @@ class TestOneSet:
         assert asked == list(range(0, 120, 4))
         assert score_krr(made.X, made.y, SCHEMA, HELD_OUT, kernel=SCATTER, ridge=1e-3).mean > 95.0
         assert self.signals_lost(paid, made.X) < 0.1
+
+    def test_a_generator_follows_both(self, paid):
+        folder, method, result = paid
+        W = result.distilled.classifier
+
+        def found(**settings):
+            again = dataclasses.replace(method, steps=1, generator_steps=150, **settings)
+            X, y = run.finish_again(folder, again).distilled.generator.sample(90, 3)
+            return np.mean((encode(SCATTER.encoder, X) @ W).argmax(1) == y), self.signals_lost(paid, X, y)
+
+        for weight in (0.0, 0.5):
+            agreed, lost = found(weight=weight)
+            assert agreed > 0.95
+            assert lost < 0.02
+        agreed, lost = found(weight=1.0)
+        assert agreed > 0.9
+        assert lost > 0.5
+
+    def test_generated_images_are_pulled_by_both_parts(self):
+        rng, signals = np.random.default_rng(5), DOSKIP(networks=2, width=8).signals
+        d = signals.init(KEY, SCHEMA)["signals"].shape[2] - 1
+        W = rng.normal(size=(encode(SCATTER.encoder, np.zeros((1, *SCHEMA.shape), np.float32)).shape[1], 3))
+        params = {
+            "key": jax.random.key_data(KEY),
+            "pilot": jnp.asarray(rng.uniform(-1, 1, (1, 3, *SCHEMA.shape)), jnp.float32),
+            "targets": jnp.asarray(rng.normal(size=(2, 3, d)), jnp.float32),
+            "turns": jnp.array([1, 0]),
+            "classifier": jnp.asarray(W, jnp.float32),
+        }
+        X, y = jnp.asarray(rng.uniform(-1, 1, (3, 4, SCHEMA.dimension)), jnp.float32), np.repeat(np.arange(3), 4)
+        match = SignalMatch(signals, SCHEMA.shape)
+
+        def own(X):
+            scores = SCATTER.encoder(X.reshape(-1, *SCHEMA.shape)) @ params["classifier"]
+            return jax.nn.softmax(scores)[np.arange(12), y]
+
+        def unit(gradient):
+            return np.asarray(gradient) / np.linalg.norm(gradient)
+
+        by_signal = [unit(match.gradient(params, X, t)) for t in (0, 1)]
+        by_classifier = unit(jax.grad(lambda X: -jnp.sum(jnp.log(own(X))))(X)) * (1 - own(X).mean())
+        expected = 0.7 * by_signal[0] + 0.3 * by_classifier
+        both = SetMatch(match, SCATTER, 0.3, 2)
+        np.testing.assert_allclose(both.gradient(params, X, 0), expected, atol=1e-5)
+        np.testing.assert_allclose(both.gradient(params, X, 1), by_signal[1], atol=1e-6)
+        np.testing.assert_allclose(SetMatch(match, SCATTER, 0.0, 1).gradient(params, X, 1), by_signal[1], atol=1e-6)

@@ -199,7 +199,7 @@ def test_released_counts_are_noised_about_the_true_ones():
 
 
 def test_codes_are_fresh_at_every_step():
-    class Near(training.Loss):
+    class Near(training.ClassLoss):
         def __call__(self, params, X, step):
             return jnp.square(X - params).mean((1, 2))
 

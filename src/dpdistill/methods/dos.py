@@ -30,7 +30,7 @@ from dpdistill.methods.matching import (
     signal_of,
     start_images,
 )
-from dpdistill.methods.training import Loss, Recipe, Training, distance
+from dpdistill.methods.training import ClassLoss, Loss, Recipe, Training, distance
 from dpdistill.query import Query, Release, Stage
 from dpdistill.schema import Schema
 
@@ -145,6 +145,12 @@ class DOS(Method):
 
     def generator(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Generator | None:
         """A generator whose mean clipped features are the signals, one of them a step; None without steps."""
+        return self.generator_on(SignalMatch(self, schema.shape), {}, state, schema, progress)
+
+    def generator_on(
+        self, loss: Loss, params: dict[str, Any], state: Any, schema: Schema, progress: Progress
+    ) -> Generator | None:
+        """The same on a loss that may ask for more than the signals, with params of its own beside theirs."""
         if not self.generator_steps:
             return None
         counts, targets = self._targets(state)
@@ -153,11 +159,11 @@ class DOS(Method):
             "pilot": state["pilot"],
             "targets": targets.astype(np.float32),
             "turns": self._turns(self.generator_steps),
+            **params,
         }
         recipe = Recipe(steps=self.generator_steps, batch=EACH_GENERATED * len(counts), code_size=CODE)
-        training = Training(recipe, schema, SignalMatch(self, schema.shape))
         key = jax.random.fold_in(state["key"], self.networks + self.image_seed)
-        return training.train(params, counts, jax.random.fold_in(key, 1), progress)
+        return Training(recipe, schema, loss).train(params, counts, jax.random.fold_in(key, 1), progress)
 
     def _targets(self, state: Any) -> tuple[np.ndarray, np.ndarray]:
         """Released records a class, (classes,), and mean clipped features, (networks, classes, d)."""
@@ -189,7 +195,7 @@ class DOS(Method):
 
 
 @dataclass(frozen=True)
-class SignalMatch(Loss):
+class SignalMatch(ClassLoss):
     """|| mean clipped features of generated images - a released signal ||^2 / C^2, a class; one signal a step."""
 
     method: DOS
@@ -200,7 +206,7 @@ class SignalMatch(Loss):
         return self._distance(self.method._params(params["key"], t, params["pilot"]), params["targets"][t], X)
 
     def gradient(self, params: Any, X: Array, step: Array | int) -> Array:
-        """By X, (classes, m, d). It is a sum over classes, so a CPU takes one at a time, which fits its cache."""
+        """A CPU takes one class at a time, which fits its cache."""
         t, at_once = params["turns"][step], 1 if jax.default_backend() == "cpu" else len(X)
         network, targets = self.method._params(params["key"], t, params["pilot"]), params["targets"][t]
         groups = [slice(c, c + at_once) for c in range(0, len(X), at_once)]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -16,8 +18,9 @@ from dpdistill.kernels.ridge import one_hot
 from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
 from dpdistill.methods.decoupled_kip import DecoupledKIP
 from dpdistill.methods.descent import Descent, held
-from dpdistill.methods.dos import DOS
+from dpdistill.methods.dos import DOS, SignalMatch
 from dpdistill.methods.support import encode
+from dpdistill.methods.training import Loss
 from dpdistill.query import Query, Release, Stage
 from dpdistill.schema import Schema
 
@@ -114,7 +117,9 @@ class DOSKIP(Method):
         descent = Descent(self.learning_rate, self.steps, self.average)
         moved = descent.along(signals.start(state["signals"], schema), pull, progress)
         X = np.clip(np.asarray(moved.average), -1.0, 1.0)
-        generator = signals.generator(state["signals"], schema, progress)
+        loss = SetMatch(SignalMatch(signals, schema.shape), self.kernel, self.weight, self.hold)
+        known = {"classifier": classifier.classifier(state["classifier"])}
+        generator = signals.generator_on(loss, known, state["signals"], schema, progress)
         made = replace(classifier.distilled(X, state["classifier"], schema), generator=generator)
         if tiles := signals.tiles(X, made.y):  # targets belong to the images: kernels learn from these
             made = replace(made, training=tiles, targets=one_hot(made.y, len(schema.classes)))
@@ -127,6 +132,39 @@ class DOSKIP(Method):
         above = scores.max(1, where=own > 0, initial=-np.inf) - scores.max(1, where=own == 0, initial=-np.inf)
         temperature = max(self.softness * float(above.mean()), 1e-6)
         return np.where((above > 0)[:, None], jax.nn.softmax(scores / temperature, axis=1), own)
+
+
+@dataclass(frozen=True)
+class SetMatch(Loss):
+    """Generated images follow both releases as the set does: their gradients, each of norm 1, weighed.
+
+    classifier   sum - log p_y,   p = softmax(phi(x) W), y the class that an image was made for;
+                 every `hold` steps, and times the mean of 1 - p_y, so that its weight falls as images are named
+    """
+
+    signals: SignalMatch
+    kernel: FeatureKernel
+    weight: float
+    hold: int
+
+    def gradient(self, params: Any, X: Array, step: Array | int) -> np.ndarray:
+        pulled = _unit(self.signals.gradient(params, X, step))
+        if not self.weight or step % self.hold:
+            return pulled
+        found = [self._named(params["classifier"], X[c], c) for c in range(len(X))]
+        missed = float(np.mean([missed for missed, _ in found]))
+        return (1 - self.weight) * pulled + self.weight * missed * _unit(jnp.stack([by_image for _, by_image in found]))
+
+    @partial(jax.jit, static_argnums=0)
+    def _named(self, classifier: Array, X: Array, c: Array | int) -> tuple[Array, Array]:
+        """The mean of 1 - p_c of images X (m, d), and the gradient of sum - log p_c by them."""
+
+        def loss(X: Array) -> tuple[Array, Array]:
+            own = jax.nn.log_softmax(self.kernel.encoder(X.reshape(-1, *self.signals.shape)) @ classifier)[:, c]
+            return -jnp.sum(own), 1.0 - jnp.mean(jnp.exp(own))
+
+        by_image, missed = jax.grad(loss, has_aux=True)(X)
+        return missed, by_image
 
 
 def _unit(gradient: Any) -> np.ndarray:

@@ -14,7 +14,7 @@ from jax import Array
 
 from dpdistill.method import Distilled, Progress, finish_field, no_progress, release_field
 from dpdistill.methods.matching import Counting
-from dpdistill.methods.training import GeneratorMethod, Loss, feasible, squared_distance
+from dpdistill.methods.training import ClassLoss, GeneratorMethod, feasible, squared_distance
 from dpdistill.query import MOST_ROWS, Release, Stage
 
 ROUNDING = 2.0**-53
@@ -152,7 +152,7 @@ class TangentQuery(Counting):
 
 
 @dataclass(frozen=True)
-class TangentMatch(Loss):
+class TangentMatch(ClassLoss):
     """|| mean of phi of generated records - released one ||^2 as `distance` has it; the means are matrix products too.
 
     Params: "weights" as `tangent` takes them; "targets", released means a layer, (classes, d_l + 1, w_l).

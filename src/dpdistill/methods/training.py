@@ -45,17 +45,23 @@ class Loss(ABC):
     """What generated records are trained on; hashable, so that it compiles once."""
 
     @abstractmethod
-    def __call__(self, params: Any, X: Array, step: Array) -> Array:
-        """One number a class, (classes,), of records X (classes, m, d)."""
+    def gradient(self, params: Any, X: Array, step: Array | int) -> Any:
+        """By records X, (classes, m, d), of the sum over the classes."""
+
+
+class ClassLoss(Loss):
+    """A loss of each class, (classes,), of (params, X, step)."""
+
+    @abstractmethod
+    def __call__(self, params: Any, X: Array, step: Array) -> Array: ...
 
     @partial(jax.jit, static_argnums=0)
     def gradient(self, params: Any, X: Array, step: Array | int) -> Array:
-        """Of the sum over classes by X, (classes, m, d)."""
         return jax.grad(lambda X: jnp.sum(self(params, X, jnp.asarray(step))))(X)
 
 
 @dataclass(frozen=True)
-class Match(Loss):
+class Match(ClassLoss):
     """|| mean embedding of generated records - released one ||^2, a class."""
 
     query: MeanEmbedding
