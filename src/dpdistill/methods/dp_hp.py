@@ -201,4 +201,4 @@ class DPHP(GeneratorMethod):
         match = _Match(query, self.product_query(), self.product_rounds, self.product_weight)
         # The product kernels' columns were drawn with numbers below product_rounds folded into the key.
         key = jax.random.fold_in(state["key"], self.product_rounds)
-        return self.train(match, params, counts, key, schema, progress)
+        return self.sampled(self.train(match, params, counts, key, schema, progress))

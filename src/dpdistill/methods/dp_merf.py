@@ -12,9 +12,11 @@ import numpy as np
 from jax import Array
 
 from dpdistill.method import Distilled, Progress, no_progress, release_field
-from dpdistill.methods.generator import indicator_groups, number_coordinates
+from dpdistill.methods.generator import BINS, indicator_groups, number_coordinates, numbers_of
+from dpdistill.methods.marginals import HistogramQuery, brought_to
 from dpdistill.methods.training import GeneratorMethod, Match, MeanEmbedding
-from dpdistill.query import Release, Stage
+from dpdistill.query import Query, Release, Stage
+from dpdistill.schema import TableSchema
 
 
 def fourier(frequencies: Array, X: Array) -> Array:
@@ -59,22 +61,25 @@ class FourierQuery(MeanEmbedding):
 class DPMERF(GeneratorMethod):
     """Mean embeddings with random features: one release, then a generator as post-processing.
 
-        release   S_c = sum over class c of (a, sqrt(1 - a^2) phi(x_i)) + noise,   all records, once
-        finish    min over G of  sum_c share_c || S_c / (sqrt(1 - a^2) count_c) - E_z phi(G(z, c)) ||^2
+        stage 0   S_c = sum over class c of (a, sqrt(1 - a^2) phi(x_i)) + noise,   all records, once
+        stage 1   histograms of a table's numbers + noise; for a schema without numbers, S_c once more
+        finish    min over G of  sum_c share_c || S_c / (sqrt(1 - a^2) count_c) - E_z phi(G(z, c)) ||^2,
+                  then each number of G to the marginal of its histogram, by a map that keeps the order
 
     Counts and shares come from the constant coordinate a of the same release, and each class's embedding is divided by
     its own count, so that a rare class does not drown. With joint features the frequencies see categories too, so that
     what goes with what is matched, not only each column. The frequencies' scale is public: the number of columns.
 
-    Guarantee: one release of sensitivity 1 (add-or-remove); finish is post-processing.
+    Guarantee: stages 0 and 1, of sensitivity 1 (add-or-remove), are calibrated together; finish is post-processing.
     Source: Harder, Adamczewski & Park, 2021; heterogeneous and imbalanced tables after its sections 4.2 and 4.3; joint
-    features and the unbiased distance are ours.
+    features, the unbiased distance and the marginals are ours.
     """
 
     frequencies: int = release_field(500, "random frequencies; each has a cosine and a sine", at_least=1)
     length_scale: float = release_field(0.5, "of the Gaussian kernel, times the root of the number of columns", above=0)
     joint: bool = release_field(True, "frequencies see categories as well as numbers")
     category_share: float = release_field(0.5, "share of the squared norm for single categories", at_least=0, below=1)
+    marginal_share: float = release_field(0.1, "share of the budget for histograms of numbers", at_least=0, below=1)
 
     name = "dp-merf"
     title = "DP-MERF: mean embeddings with random features"
@@ -84,7 +89,14 @@ class DPMERF(GeneratorMethod):
     )
 
     def plan(self) -> tuple[Stage, ...]:
-        return (Stage(1),)
+        if not self.marginal_share:
+            return (Stage(1),)
+        return (Stage(1), Stage(1, weight=math.sqrt(self._later)))
+
+    @property
+    def _later(self) -> float:
+        """Precision of the second release's noise (1 / variance) beside the first's."""
+        return self.marginal_share / (1.0 - self.marginal_share)
 
     def query(self) -> FourierQuery:
         return FourierQuery(self.count_coordinate, self.category_share)
@@ -102,17 +114,37 @@ class DPMERF(GeneratorMethod):
             "scale": np.float32(1.0 / math.sqrt(max(1, len(groups)))),
         }
         D = jax.eval_shape(self.query().features, params, jax.ShapeDtypeStruct((d,), jnp.float32)).shape[0]
-        sums = np.zeros((len(schema.classes), 1 + D), np.float32)
-        return {"key": np.asarray(jax.random.key_data(key)), "params": params, "sums": sums}
+        numbers, gaps = numbers_of(schema) if isinstance(schema, TableSchema) else np.zeros((2, 0), np.int32)
+        return {
+            "key": np.asarray(jax.random.key_data(key)),
+            "round": np.zeros((), np.int64),
+            "params": params,
+            "sums": np.zeros((len(schema.classes), 1 + D), np.float32),
+            "bins": {"numbers": numbers, "gaps": gaps},
+            "histograms": np.zeros((len(numbers), BINS), np.float32),
+            "stddev": np.zeros((), np.float32),
+        }
 
-    def ask(self, state: Any) -> tuple[FourierQuery, Any]:
+    def ask(self, state: Any) -> tuple[Query, Any]:
+        if int(state["round"]) and len(state["histograms"]):
+            return HistogramQuery(), state["bins"]
         return self.query(), state["params"]
 
     def tell(self, state: Any, release: Release) -> Any:
-        return {**state, "sums": release.value.astype(np.float32)}
+        numbers, state = len(state["histograms"]), {**state, "round": state["round"] + 1}
+        if not release.round:
+            return {**state, "sums": release.value.astype(np.float32)}
+        if not numbers:  # two releases of the same sums, weighed by their precision
+            return {**state, "sums": np.float32((state["sums"] + self._later * release.value) / (1.0 + self._later))}
+        root = math.sqrt(numbers)
+        counts = release.value.reshape(numbers, BINS) * root
+        return {**state, "histograms": np.float32(counts), "stddev": np.float32(release.stddev * root)}
 
     def finish(self, state: Any, schema: Any, progress: Progress = no_progress) -> Distilled:
         query = self.query()
         counts, targets = self.targets(query, state["sums"])
         params = {"query": state["params"], "targets": targets}
-        return self.train(Match(query), params, counts, state["key"], schema, progress)
+        generator = self.train(Match(query), params, counts, state["key"], schema, progress)
+        if self.marginal_share and len(state["histograms"]):
+            generator = brought_to(generator, state["histograms"], float(state["stddev"]), self.sample_seed)
+        return self.sampled(generator)

@@ -190,7 +190,8 @@ class DPNTK(GeneratorMethod):
     width: int = release_field(800, "units of the network's hidden layer", at_least=1)
     second_width: int = release_field(0, "units of a second hidden layer; 0: there is none", at_least=0)
     code_size: int = finish_field(5, "random coordinates behind a synthetic record", at_least=1)
-    batch: int = finish_field(1000, "generated records a step, shared evenly by the classes", at_least=1)
+    hidden: int = finish_field(500, "width of the generator's hidden layers", at_least=1)
+    convolutions: bool = finish_field(False, "a generator of images ends in convolutions; false: in a dense layer")
 
     name = "dp-ntk"
     title = "DP-NTK: mean embeddings in a neural tangent kernel"
@@ -198,7 +199,7 @@ class DPNTK(GeneratorMethod):
         "Yang, Y., Adamczewski, K., Sutherland, D. J., Li, X., Park, M. (2023). Differentially Private Neural Tangent "
         "Kernels for Privacy-Preserving Data Generation. arXiv:2303.01687.",
     )
-    origin = "the authors' width and code for MNIST; batch, steps and learning rate are the package's"
+    origin = "the authors' width and code for MNIST; the generator was selected on a held-out part of its training set"
     linear = True
 
     def plan(self) -> tuple[Stage, ...]:
@@ -242,4 +243,4 @@ class DPNTK(GeneratorMethod):
         means = np.split(feasible(flat / (query.bound * counts[:, None])), ends, 1)
         targets = tuple(mean.reshape(part.shape) for mean, part in zip(means, sums, strict=True))
         params = {"weights": weights, "targets": targets}
-        return self.train(TangentMatch(query.classes), params, counts, state["key"], schema, progress)
+        return self.sampled(self.train(TangentMatch(query.classes), params, counts, state["key"], schema, progress))

@@ -22,6 +22,10 @@ CHANNELS = (32, 16)
 KERNEL = 5
 CHUNK = 1000
 """Records of one compiled call of `Generator.sample`: codes and labels depend on it, so it never changes."""
+BINS = 64
+"""Of a number's encoded range [-1, 1], in histograms."""
+LEVELS = 257
+"""Quantiles that a number's distribution is described by."""
 
 
 class Piece(NamedTuple):
@@ -56,6 +60,19 @@ def number_coordinates(schema: Any) -> np.ndarray:
     return np.array([j for run in runs for j in run], np.int32)
 
 
+def numbers_of(schema: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Coordinates of a schema's numbers, and those of their indicators of missing or -1, int32."""
+    numbers = number_coordinates(schema)
+    gapped = {piece.start for piece in pieces_of(schema) if piece.kind == "gapped"}
+    return numbers, np.array([j + 1 if j in gapped else -1 for j in numbers], np.int32)
+
+
+def bins_of(X: Any) -> Any:
+    """Bin of encoded numbers, int32 in 0 .. BINS - 1."""
+    xp = jnp if isinstance(X, jax.Array) else np
+    return xp.clip(xp.floor((X + 1.0) * (BINS / 2)), 0, BINS - 1).astype(np.int32)
+
+
 def indicator_groups(schema: Any) -> list[np.ndarray]:
     """Coordinates of each categorical column and of each number's indicator: at most one of a group is 1."""
     pieces = (p for p in pieces_of(schema) if p.kind != "numbers")
@@ -70,17 +87,23 @@ class Generator:
     A number is a tanh; a category, or whether a value is missing, is drawn from a softmax. Whole numbers are rounded
     when sampled, as records have them. All normalisation is of one record, so that a sample does not depend on others.
 
+    Numbers of a table may be brought to released marginals: a value of the network becomes the released quantile of its
+    level among the network's own, unless it is in the right bin already.
+
     Args:
         weights: W_1, b_1, ..., W_L, b_L, float32; W of a convolution is (5, 5, channels, width).
         class_shares: released shares of the classes, (classes,), float64; they sum to 1.
         code_size: coordinates of z.
         schema: public facts of the records it makes.
+        quantiles: of the table's numbers, in the order of its columns: the network's own and the released ones,
+            (2, numbers, LEVELS), float32, in [-1, 1]; None where they stay as the network makes them.
     """
 
     weights: tuple[np.ndarray, ...]
     class_shares: np.ndarray
     code_size: int
     schema: Any
+    quantiles: np.ndarray | None = None
 
     def sample(self, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """n records: labels by the released shares, codes drawn afresh. sample(k) is the start of sample(n), k < n.
@@ -99,6 +122,15 @@ class Generator:
             raise ValueError(f"Expected n={n} >= 0.")
         if not 0 <= seed < 2**31:
             raise ValueError(f"Expected 0 <= seed={seed} < 2^31.")
+        X, y = self.outputs(n, seed)
+        if self.quantiles is not None:
+            X = self._brought(X, np.random.default_rng(seed))
+        if isinstance(self.schema, TableSchema):
+            X = self.schema.to_unit(self.schema.from_unit(X))
+        return X.reshape(n, *self.schema.shape), y
+
+    def outputs(self, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """As `sample`, flat and as the network makes them: numbers neither rounded nor brought to marginals."""
         weights = tuple(jnp.asarray(w) for w in self.weights)
         ends, key = jnp.asarray(np.cumsum(self.class_shares)[:-1], jnp.float32), jax.random.key(seed)
         chunks = [
@@ -106,14 +138,26 @@ class Generator:
             for i in range(-(-n // CHUNK))
         ]
         X = np.concatenate([np.zeros((0, self.schema.dimension), np.float32), *(X for X, _ in chunks)])[:n]
-        y = np.concatenate([np.zeros(0, np.int32), *(y for _, y in chunks)])[:n]
-        if isinstance(self.schema, TableSchema):
-            X = self.schema.to_unit(self.schema.from_unit(X))
-        return X.reshape(n, *self.schema.shape), y
+        return X, np.concatenate([np.zeros(0, np.int32), *(y for _, y in chunks)])[:n]
+
+    def _brought(self, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Numbers at the released quantile of their level; equal ones are spread over their levels at random."""
+        assert self.quantiles is not None
+        X, numbers, gaps = X.copy(), *numbers_of(self.schema)
+        levels, spread = np.linspace(0.0, 1.0, LEVELS), rng.random((len(X), len(numbers)))
+        for j, gap, own, released, u in zip(numbers, gaps, *self.quantiles, spread.T, strict=True):
+            x = X[:, j]
+            first, last = 1.0 - np.interp(-x, -own[::-1], levels), np.interp(x, own, levels)
+            moved = np.interp(first + u * (last - first), levels, released)
+            there = X[:, gap] < 0.5 if gap >= 0 else True
+            X[:, j] = np.where(there & (bins_of(moved) != bins_of(x)), moved, x)
+        return X
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """What an .npz file holds of it; the schema is stored apart."""
         layers = {f"weights_{i}": w for i, w in enumerate(self.weights)}
+        if self.quantiles is not None:
+            layers["quantiles"] = self.quantiles
         return {"class_shares": self.class_shares, "code_size": np.array(self.code_size, np.int64), **layers}
 
     @classmethod
@@ -125,7 +169,8 @@ class Generator:
         """
         try:
             shares, code_size = arrays["class_shares"], arrays["code_size"]
-            weights = tuple(arrays[f"weights_{i}"] for i in range(len(arrays) - 2))
+            quantiles = arrays.get("quantiles")
+            weights = tuple(arrays[f"weights_{i}"] for i in range(len(arrays) - 2 - (quantiles is not None)))
         except KeyError:
             raise ValueError("Expected class_shares, code_size and weights_0, weights_1, ... of a generator.") from None
         classes = len(schema.classes)
@@ -137,7 +182,18 @@ class Generator:
             raise ValueError(f"Expected a generator of {classes} classes and {schema.dimension} coordinates.")
         if not all(w.dtype == np.float32 and np.isfinite(w).all() for w in weights):
             raise ValueError("Expected finite weights of a generator in single precision.")
-        return cls(weights, shares, int(code_size), schema)
+        if quantiles is not None and not _are_quantiles(quantiles, schema):
+            raise ValueError(
+                "Expected quantiles of a generator that rise from -1 to 1, two rows a number of its table."
+            )
+        return cls(weights, shares, int(code_size), schema, quantiles)
+
+
+def _are_quantiles(quantiles: np.ndarray, schema: Any) -> bool:
+    shape = (2, len(numbers_of(schema)[0]), LEVELS)
+    if (quantiles.dtype, quantiles.shape) != (np.float32, shape) or not isinstance(schema, TableSchema):
+        return False
+    return bool((np.abs(quantiles) <= 1).all() and (np.diff(quantiles) >= 0).all())
 
 
 def _weight_shapes(weights: tuple[np.ndarray, ...], inputs: int, schema: Any) -> list[list[tuple[int, ...]]]:

@@ -231,10 +231,12 @@ class GeneratorMethod(Method):
         counts = self.counts(query, sums[:, 0])
         return counts, feasible(sums[:, 1:] / (query.bound * counts[:, None]))
 
-    def train(self, loss: Any, params: Any, counts: np.ndarray, key: Any, schema: Any, progress: Progress) -> Distilled:
-        """A generator that was trained on a loss (`Training.train`), and a stored sample of it."""
+    def train(self, loss: Any, params: Any, counts: np.ndarray, key: Any, schema: Any, progress: Progress) -> Generator:
+        """A generator that was trained on a loss (`Training.train`)."""
         recipe = Recipe(**{field.name: getattr(self, field.name) for field in fields(Recipe)})
         key = jax.random.fold_in(key, self.sample_seed)
-        generator = Training(recipe, schema, loss).train(params, counts, key, progress)
-        X, y = generator.sample(self.samples, self.sample_seed)
-        return Distilled(X, y, schema, generator=generator)
+        return Training(recipe, schema, loss).train(params, counts, key, progress)
+
+    def sampled(self, generator: Generator) -> Distilled:
+        """A generator and a stored sample of it."""
+        return Distilled(*generator.sample(self.samples, self.sample_seed), generator.schema, generator=generator)

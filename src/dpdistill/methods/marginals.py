@@ -1,0 +1,76 @@
+"""Released histograms of a table's numbers, and a generator whose numbers are brought to them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from dpdistill.methods.generator import BINS, LEVELS, Generator, bins_of, numbers_of
+
+OWN_ROWS = 20_000
+"""Rows of a generator that its own quantiles are taken from."""
+
+
+@dataclass(frozen=True)
+class HistogramQuery:
+    """u = one-hot bins of the numbers that a row has, beside each other, divided by the root of their number.
+
+    Params: "numbers" (k,), coordinates of numbers; "gaps" (k,), those of their indicators of missing, or -1.
+
+    Guarantee: sensitivity 1 under add-or-remove, sqrt(2) under replace-one: at most one bin of each number is not zero.
+    """
+
+    clip_norm = 1.0
+    by_class = False
+    encoder = None
+
+    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+        numbers, gaps = params["numbers"], params["gaps"]
+        there = jnp.where(gaps < 0, 1.0, 1.0 - x[gaps])
+        each = jax.nn.one_hot(bins_of(x[numbers]), BINS) * there[:, None]
+        return each.ravel() / math.sqrt(len(numbers))
+
+
+def shares_of(counts: np.ndarray, stddev: float) -> np.ndarray:
+    """Shares of the bins, (BINS,), from noised counts: at least 0, they sum to 1.
+
+    Neighbouring bins are averaged in groups of the size, a power of 2, at which the expected square error is least by
+    Stein's unbiased estimate, ||y - means||^2 + 2 stddev^2 groups. Negative ones are removed by the projection onto
+    counts with the same sum, at least 1.
+    """
+    found = []
+    for size in 2 ** np.arange(int(math.log2(BINS)) + 1):
+        means = np.repeat(counts.reshape(-1, size).mean(1), size)
+        found.append((np.square(counts - means).sum() + 2.0 * stddev**2 * (BINS / size), means))
+    means = min(found, key=lambda each: each[0])[1]
+    total = max(float(means.sum()), 1.0)
+    falling = np.sort(np.float64(means))[::-1]
+    levels = (np.cumsum(falling) - total) / np.arange(1, BINS + 1)
+    kept = np.maximum(means - levels[falling > levels][-1], 0.0)
+    return kept / kept.sum()
+
+
+def brought_to(generator: Generator, histograms: np.ndarray, stddev: float, seed: int) -> Generator:
+    """A generator whose numbers have released marginals, each by a map that keeps their order.
+
+    Args:
+        generator: of a table.
+        histograms: noised counts of the numbers' bins, (k, BINS), in the units of records.
+        stddev: of their noise.
+        seed: public, of the rows that show the generator's own marginals.
+    """
+    X, _ = generator.outputs(OWN_ROWS, seed)
+    levels, edges = np.linspace(0.0, 1.0, LEVELS), np.linspace(-1.0, 1.0, BINS + 1)
+    own, released = [], []
+    for j, gap, counts in zip(*numbers_of(generator.schema), histograms, strict=True):
+        values = X[:, j] if gap < 0 else X[X[:, gap] < 0.5, j]
+        own.append(np.quantile(values, levels) if len(values) else np.linspace(-1.0, 1.0, LEVELS))
+        ends = np.concatenate([[0.0], np.cumsum(shares_of(counts, stddev))])
+        released.append(np.interp(levels, ends, edges))
+    return replace(generator, quantiles=np.array([own, released], np.float32))
