@@ -19,6 +19,9 @@ NUMBERS, GAPS = numbers_of(MIXED)
 WHOLE = [column.kind != "numeric" for column in MIXED.columns if column.kind != "categorical"]
 
 
+FLAT = np.full(BINS, 1 / BINS)
+
+
 def generator():
     """One that nobody trained; a third of its rows lack the number that may be missing."""
     classes = len(MIXED.classes)
@@ -52,15 +55,15 @@ def test_a_contribution_is_the_bins_of_a_row():
 class TestShares:
     def test_of_counts_without_noise_are_exact(self):
         counts = np.random.default_rng(0).integers(0, 50, BINS).astype(float)
-        np.testing.assert_allclose(shares_of(counts, 0.0), counts / counts.sum(), atol=1e-12)
+        np.testing.assert_allclose(shares_of(counts, 0.0, FLAT), counts / counts.sum(), atol=1e-12)
 
     def test_neighbours_are_averaged_where_noise_is_large(self):
         rng, x = np.random.default_rng(1), (np.arange(BINS) - 31.5) / 12
         true = np.exp(-np.square(x) / 2)
         true *= 1000 / true.sum()
         noised = true + 30 * rng.normal(size=(200, BINS))
-        smooth = np.array([shares_of(y, 30.0) for y in noised])
-        rough = np.array([shares_of(y, 0.0) for y in noised])
+        smooth = np.array([shares_of(y, 30.0, FLAT) for y in noised])
+        rough = np.array([shares_of(y, 0.0, FLAT) for y in noised])
         lost = [np.abs(found - true / 1000).sum(1).mean() for found in (smooth, rough)]
         assert lost[0] < 0.55 * lost[1]
 
@@ -68,13 +71,25 @@ class TestShares:
         counts = np.zeros(BINS)
         counts[[0, 40]] = [900, 100]
         noised = counts + 3 * np.random.default_rng(2).normal(size=BINS)
-        found = shares_of(noised, 3.0)
+        found = shares_of(noised, 3.0, FLAT)
         np.testing.assert_allclose(found[[0, 40]], [0.9, 0.1], atol=0.02)
         assert found.min() >= 0
 
+    def test_of_a_generator_stay_where_noise_says_nothing_else(self):
+        rng, own = np.random.default_rng(8), np.exp(-np.abs(np.arange(BINS) - 20) / 5.0)
+        own /= own.sum()
+        noised = 500 * own + 40 * rng.normal(size=(100, BINS))
+        lost = [np.abs(shares_of(y, 40.0, base) - own).sum() for y in noised for base in (own, FLAT)]
+        assert np.median(lost[::2]) < 0.01
+        assert np.mean(lost[::2]) < 0.4 * np.mean(lost[1::2])
+        peak = 500 * own
+        peak[50] += 500  # what the generator lacks is added to what it has
+        found = shares_of(peak + rng.normal(size=BINS), 1.0, own)
+        np.testing.assert_allclose(found, peak / 1000, atol=0.01)
+
     @pytest.mark.parametrize("counts", [np.zeros(BINS), np.full(BINS, -70.0), -np.arange(BINS) * 1e6])
     def test_of_nothing_are_shares(self, counts):
-        found = shares_of(counts.astype(np.float32), 4.0)
+        found = shares_of(counts.astype(np.float32), 4.0, FLAT)
         assert found.sum() == pytest.approx(1.0)
         assert found.min() >= 0
 

@@ -37,20 +37,28 @@ class HistogramQuery:
         return each.ravel() / math.sqrt(len(numbers))
 
 
-def shares_of(counts: np.ndarray, stddev: float) -> np.ndarray:
+def shares_of(counts: np.ndarray, stddev: float, own: np.ndarray) -> np.ndarray:
     """Shares of the bins, (BINS,), from noised counts: at least 0, they sum to 1.
 
-    Neighbouring bins are averaged in groups of the size, a power of 2, at which the expected square error is least by
-    Stein's unbiased estimate, ||y - means||^2 + 2 stddev^2 groups. Negative ones are removed by the projection onto
-    counts with the same sum, at least 1.
+    Neighbouring bins are averaged in groups, either the counts or what they have above a generator's own shares; and
+    those shares may stay as they are. Of all these, and of all sizes of groups, the one is taken whose expected square
+    error is least by Stein's unbiased estimate, ||y - found||^2 + 2 stddev^2 numbers fitted. Negative ones are removed
+    by the projection onto counts with the same sum, at least 1.
+
+    Args:
+        counts: of released bins, (BINS,).
+        stddev: of their noise.
+        own: shares of the bins among the generator's rows, (BINS,): they do not depend on that noise.
     """
-    found = []
-    for size in 2 ** np.arange(int(math.log2(BINS)) + 1):
-        means = np.repeat(counts.reshape(-1, size).mean(1), size)
-        found.append((np.square(counts - means).sum() + 2.0 * stddev**2 * (BINS / size), means))
-    means = min(found, key=lambda each: each[0])[1]
-    total = max(float(means.sum()), 1.0)
-    falling = np.sort(np.float64(means))[::-1]
+    total = max(float(counts.sum()), 1.0)
+    expected = total * own
+    found = [(np.square(counts - expected).sum() + 2.0 * stddev**2, expected)]
+    for base in (np.zeros(BINS), expected):
+        for size in 2 ** np.arange(int(math.log2(BINS)) + 1):
+            means = base + np.repeat((counts - base).reshape(-1, size).mean(1), size)
+            found.append((np.square(counts - means).sum() + 2.0 * stddev**2 * (BINS / size), means))
+    means = np.float64(min(found, key=lambda each: each[0])[1])
+    falling = np.sort(means)[::-1]
     levels = (np.cumsum(falling) - total) / np.arange(1, BINS + 1)
     kept = np.maximum(means - levels[falling > levels][-1], 0.0)
     return kept / kept.sum()
@@ -70,7 +78,9 @@ def brought_to(generator: Generator, histograms: np.ndarray, stddev: float, seed
     own, released = [], []
     for j, gap, counts in zip(*numbers_of(generator.schema), histograms, strict=True):
         values = X[:, j] if gap < 0 else X[X[:, gap] < 0.5, j]
-        own.append(np.quantile(values, levels) if len(values) else np.linspace(-1.0, 1.0, LEVELS))
-        ends = np.concatenate([[0.0], np.cumsum(shares_of(counts, stddev))])
-        released.append(np.interp(levels, ends, edges))
+        if not len(values):  # nothing that could be moved
+            values = edges
+        shares = shares_of(counts, stddev, np.bincount(bins_of(values), minlength=BINS) / len(values))
+        own.append(np.quantile(values, levels))
+        released.append(np.interp(levels, np.concatenate([[0.0], np.cumsum(shares)]), edges))
     return replace(generator, quantiles=np.array([own, released], np.float32))
