@@ -537,6 +537,23 @@ class TestGeneratedImages:
         assert re.fullmatch(r"ConvNet accuracy, trained on 300 generated pictures: [\d.]+ %", out[-1])
         assert "Unknown classifier 'LR': choose among logistic regression" in refused(*command, "--classifier", "LR")
 
+    def test_distances_are_of_the_set_or_of_generated_images(self, made, monkeypatch, tmp_path):
+        small_nets(monkeypatch)
+        monkeypatch.setitem(evaluate.TRAININGS, "quick", TINY)
+        command = ("evaluate", made, "--test", "digits:test", "--nets", 1, "--training", "quick")
+        both = succeeds(*command, "--distance", "scatternet", "--distance", "scatternet-white").splitlines()[-2:]
+        back, test = read_distilled(made), load("digits:test")
+        for line, name in zip(both, ("scatternet", "scatternet-white"), strict=True):
+            found = evaluate.score_distances(back.X, back.schema, test, kernel=KERNELS[name])
+            assert line == (
+                f"Fréchet distance of 359 images of the set over {name}: {found.frechet:.3f} of the real images' "
+                f"variance; kernel distance {found.kernel:.4f}"
+            )
+        last = succeeds(*command, "--distance", "scatternet", "--generated", 30).splitlines()[-1]
+        assert last.startswith("Fréchet distance of 30 generated images over scatternet: ")
+        assert "Unknown distance 'x'" in refused(*command, "--distance", "x")
+        assert "fc-ntk has none" in refused(*command, "--distance", "fc-ntk")
+
 
 class TestKernels:
     def test_the_recipe_holds_them_and_they_come_back(self, led):

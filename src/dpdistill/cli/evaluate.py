@@ -56,6 +56,13 @@ def evaluate(
     generated: Annotated[
         int, typer.Option(min=0, metavar="<int>", help="Also train nets on so many images of DIR's generator.")
     ] = 0,
+    distance: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Fréchet and kernel distance of the images (with --generated, of those) to the test set, over "
+            "a kernel's features, such as scatternet: not comparable with those over Inception's."
+        ),
+    ] = None,
     mode: Annotated[str, typer.Option(help="Of a table's scores: honest, or paper (for comparison only).")] = "honest",
     keep: Annotated[float, typer.Option(help="Mode paper: share of the majority class that is kept.")] = 1.0,
     include_scores: Annotated[
@@ -80,10 +87,10 @@ def evaluate(
     if include_scores:
         read_folder(folder)  # what cannot be used is refused here, before minutes of training
     if isinstance(distilled.schema, TableSchema):
-        if training or architecture or classifier or generated or teacher:
+        if training or architecture or classifier or generated or teacher or distance:
             raise DataError(
-                f"{folder} holds a table: --training, --architecture, --classifier, --generated and --teacher are for "
-                "images."
+                f"{folder} holds a table: --training, --architecture, --classifier, --generated, --teacher and "
+                "--distance are for images."
             )
         records = _test_table(folder, test, schema, distilled.schema)
         scores = _table_scores(distilled, records, mode=mode, keep=keep, seed=seed)
@@ -94,7 +101,7 @@ def evaluate(
         check_network(ARCHITECTURES[name], distilled.schema)
     if schema is not None or mode != "honest" or keep != 1.0:
         raise DataError(f"{folder} holds images: --schema, --mode and --keep are for tables.")
-    recipe, facts = kernel_in(folder), distilled.schema
+    recipe, facts, measured = kernel_in(folder), distilled.schema, _feature_kernels(distance or ())
     fits = regressions(kernel or (), ridge, recipe)
     for each in fits.values():
         check_krr(*each, facts)
@@ -112,6 +119,7 @@ def evaluate(
     if more is not None:
         scores |= _generated_scores(more, facts, records, networks, **how)
     scores |= _pixel_scores(distilled, records, classifier or [], seed)
+    scores |= _distances(distilled, more, records, measured, seed)
     if include_scores:
         _include(folder, scores)
 
@@ -192,6 +200,31 @@ def _pixel_scores(distilled: Any, test: Any, names: list[str], seed: int) -> dic
         score = score_pixels(distilled.X, distilled.y, distilled.schema, test, name=name, seed=seed)
         say(f"{name} accuracy: {score.mean:.2f} % (on pixels)")
         scores[f"{name} accuracy, on pixels, %"] = round(score.mean, 2)
+    return scores
+
+
+def _feature_kernels(names: Iterable[str]) -> dict[str, Any]:
+    """Kernels by name, in the order they were asked for."""
+    from dpdistill.cli.recipes import kernel_named
+
+    kernels = {name: kernel_named(name, "distance") for name in names}
+    if without := [name for name, kernel in kernels.items() if kernel.features is None]:
+        raise DataError(f"Expected --distance as a kernel with features, such as scatternet: {without[0]} has none.")
+    return kernels
+
+
+def _distances(distilled: Any, more: Any, test: Any, kernels: dict[str, Any], seed: int) -> dict:
+    """Distances of the generated images, or of the stored ones where there are none, to the test set."""
+    from dpdistill.evaluate import score_distances
+
+    X, what = (distilled.X, "images of the set") if more is None else (more[0], "generated images")
+    scores = {}
+    for name, kernel in kernels.items():
+        with Bar() as bar:
+            found = score_distances(X, distilled.schema, test, kernel=kernel, seed=seed, progress=bar)
+        title = f"distance of {found.images:,} {what} over {name}"
+        say(f"Fréchet {title}: {found.frechet:.3f} of the real images' variance; kernel distance {found.kernel:.4f}")
+        scores[title] = {"Fréchet": round(found.frechet, 4), "kernel": round(found.kernel, 5)}
     return scores
 
 

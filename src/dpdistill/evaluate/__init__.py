@@ -2,6 +2,7 @@
 
 from dpdistill.evaluate.architectures import ARCHITECTURES, check_network
 from dpdistill.evaluate.classifiers import available
+from dpdistill.evaluate.distances import Distances, score_distances
 from dpdistill.evaluate.krr import check_krr, score_krr
 from dpdistill.evaluate.pixels import score_pixels
 from dpdistill.evaluate.score import MANY, TRAININGS, Score, score_network
@@ -17,6 +18,7 @@ __all__ = [
     "QUICK",
     "STUDENT",
     "TRAININGS",
+    "Distances",
     "Score",
     "Teacher",
     "Training",
@@ -24,6 +26,7 @@ __all__ = [
     "check_krr",
     "check_network",
     "score_classifier",
+    "score_distances",
     "score_krr",
     "score_network",
     "score_pixels",

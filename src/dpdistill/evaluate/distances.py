@@ -1,0 +1,98 @@
+"""How far synthetic images are from real ones, over the features of a kernel that the user names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpdistill.data.records import Records
+from dpdistill.evaluate.chunks import CHUNK, Chunks, counted, encode
+from dpdistill.evaluate.score import check_test_set, scaled
+from dpdistill.method import Progress, no_progress
+from dpdistill.schema import DataError, Schema
+
+MOST = 2_000
+"""Images of each side: a distance depends on their number, so that it is always the same where there are enough."""
+
+
+@dataclass(frozen=True)
+class Distances:
+    """Not comparable with those over Inception's features, nor with those of other features or numbers of images.
+
+    Args:
+        frechet: |m - m'|^2 + tr(C + C' - 2 (C C')^(1/2)) over the real images' tr(C): 0 for equal distributions.
+        kernel: squared maximum mean discrepancy, unbiased, of the kernel (<f, f'> / mean |f|^2 + 1)^3.
+        images: of each side.
+    """
+
+    frechet: float
+    kernel: float
+    images: int
+
+
+def score_distances(
+    X: np.ndarray,
+    schema: Schema,
+    test: Records,
+    *,
+    kernel: Any,
+    seed: int = 0,
+    chunk: int = CHUNK,
+    progress: Progress = no_progress,
+) -> Distances:
+    """Fréchet and kernel distance between synthetic and test images, from as many of each, at most 2,000.
+
+    Args:
+        X: synthetic images in [-1, 1], (m, h, w, c), m >= 2.
+        schema: of the synthetic set.
+        test: records of the same shape and classes; at least two.
+        kernel: one with features, such as those of `FeatureKernel`.
+        seed: of which images, where there are more.
+        chunk: images a compiled call works on.
+        progress: told the number of chunks done.
+
+    Raises:
+        DataError: a test set of another shape or other classes; a single image; a kernel without features.
+
+    Source: Heusel et al., 2017 (Fréchet distance); Binkowski et al., 2018 (kernel distance).
+    """
+    check_test_set(schema, test)
+    if kernel.features is None:
+        raise DataError("Expected a kernel with features for distances between images: this one has none.")
+    X_t, _ = scaled(test)
+    n, rng = min(len(X), len(X_t), MOST), np.random.default_rng(seed)
+    if n < 2:
+        raise DataError("Expected at least two images of each side for distances between them.")
+    sides = [Chunks(side[np.sort(rng.choice(len(side), n, replace=False))], chunk) for side in (X, X_t)]
+    tell = counted(progress, "distances", sum(map(len, sides)))
+    F, R = (np.concatenate([tell(encode(kernel.features, part))[:kept] for part, kept in side]) for side in sides)
+    F, R = F.reshape(n, -1).astype(np.float64), R.reshape(n, -1).astype(np.float64)
+    return Distances(frechet(F, R), kernel_distance(F, R), n)
+
+
+def frechet(F: np.ndarray, R: np.ndarray) -> float:
+    """Of Gaussians with the moments of features (n, d) and (m, d), over the second's total variance.
+
+    With C = A^T A and C' = B^T B, tr (C C')^(1/2) is the sum of the singular values of A B^T: no d x d matrix is
+    formed.
+    """
+    A, B = ((f - f.mean(0)) / np.sqrt(len(f) - 1) for f in (F, R))
+    spread, real = np.square(A).sum(), np.square(B).sum()
+    shared = np.linalg.svd(A @ B.T, compute_uv=False).sum()
+    return float((np.square(F.mean(0) - R.mean(0)).sum() + spread + real - 2.0 * shared) / max(real, 1e-30))
+
+
+def kernel_distance(F: np.ndarray, R: np.ndarray) -> float:
+    """Unbiased squared MMD of features (n, d) and (m, d); it may be slightly below 0."""
+    size = max(float(np.square(R).sum(1).mean()), 1e-30)
+
+    def products(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        return (A @ B.T / size + 1.0) ** 3
+
+    def within(A: np.ndarray) -> float:
+        K = products(A, A)
+        return (K.sum() - np.trace(K)) / (len(A) * (len(A) - 1))
+
+    return float(within(F) + within(R) - 2.0 * products(F, R).mean())
