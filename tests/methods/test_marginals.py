@@ -55,15 +55,15 @@ def test_a_contribution_is_the_bins_of_a_row():
 class TestShares:
     def test_of_counts_without_noise_are_exact(self):
         counts = np.random.default_rng(0).integers(0, 50, BINS).astype(float)
-        np.testing.assert_allclose(shares_of(counts, 0.0, FLAT), counts / counts.sum(), atol=1e-12)
+        np.testing.assert_allclose(shares_of(counts, 0.0, FLAT, counts.sum()), counts / counts.sum(), atol=1e-12)
 
     def test_neighbours_are_averaged_where_noise_is_large(self):
         rng, x = np.random.default_rng(1), (np.arange(BINS) - 31.5) / 12
         true = np.exp(-np.square(x) / 2)
         true *= 1000 / true.sum()
         noised = true + 30 * rng.normal(size=(200, BINS))
-        smooth = np.array([shares_of(y, 30.0, FLAT) for y in noised])
-        rough = np.array([shares_of(y, 0.0, FLAT) for y in noised])
+        smooth = np.array([shares_of(y, 30.0, FLAT, 1000) for y in noised])
+        rough = np.array([shares_of(y, 0.0, FLAT, 1000) for y in noised])
         lost = [np.abs(found - true / 1000).sum(1).mean() for found in (smooth, rough)]
         assert lost[0] < 0.7 * lost[1]
 
@@ -71,7 +71,7 @@ class TestShares:
         counts = np.zeros(BINS)
         counts[[0, 40]] = [900, 100]
         noised = counts + 3 * np.random.default_rng(2).normal(size=BINS)
-        found = shares_of(noised, 3.0, FLAT)
+        found = shares_of(noised, 3.0, FLAT, 1000)
         np.testing.assert_allclose(found[[0, 40]], [0.9, 0.1], atol=0.02)
         assert found.min() >= 0
 
@@ -79,17 +79,17 @@ class TestShares:
         rng, own = np.random.default_rng(8), np.exp(-np.abs(np.arange(BINS) - 20) / 5.0)
         own /= own.sum()
         noised = 500 * own + 40 * rng.normal(size=(100, BINS))
-        lost = [np.abs(shares_of(y, 40.0, base) - own).sum() for y in noised for base in (own, FLAT)]
+        lost = [np.abs(shares_of(y, 40.0, base, 500) - own).sum() for y in noised for base in (own, FLAT)]
         assert np.median(lost[::2]) < 0.01
         assert np.mean(lost[::2]) < 0.4 * np.mean(lost[1::2])
         peak = 500 * own
         peak[50] += 500  # what the generator lacks is added to what it has
-        found = shares_of(peak + rng.normal(size=BINS), 1.0, own)
+        found = shares_of(peak + rng.normal(size=BINS), 1.0, own, 1000)
         np.testing.assert_allclose(found, peak / 1000, atol=0.01)
 
     @pytest.mark.parametrize("counts", [np.zeros(BINS), np.full(BINS, -70.0), -np.arange(BINS) * 1e6])
     def test_of_nothing_are_shares(self, counts):
-        found = shares_of(counts.astype(np.float32), 4.0, FLAT)
+        found = shares_of(counts.astype(np.float32), 4.0, FLAT, 1.0)
         assert found.sum() == pytest.approx(1.0)
         assert found.min() >= 0
 
@@ -97,7 +97,7 @@ class TestShares:
 class TestBroughtTo:
     def test_numbers_have_the_released_shares(self):
         counts = histograms(np.random.default_rng(3))
-        X, _ = brought_to(generator(), counts, 0.0, 1).sample(20_000, 5)
+        X, _ = brought_to(generator(), counts, 0.0, 10_000, 1).sample(20_000, 5)
         for j, gap, row, whole in zip(NUMBERS, GAPS, counts, WHOLE, strict=True):
             values = X[:, j] if gap < 0 else X[X[:, gap] < 0.5, j]
             found = np.bincount(bins_of(values), minlength=BINS) / len(values)
@@ -106,7 +106,7 @@ class TestBroughtTo:
 
     def test_the_order_is_kept_and_the_rest_stays(self):
         plain = generator()
-        made = brought_to(plain, histograms(np.random.default_rng(4)), 0.0, 1)
+        made = brought_to(plain, histograms(np.random.default_rng(4)), 0.0, 10_000, 1)
         (X, y), (before, labels) = made.sample(3000, 2), plain.sample(3000, 2)
         np.testing.assert_array_equal(y, labels)
         rest = np.setdiff1d(np.arange(MIXED.dimension), NUMBERS)
@@ -126,7 +126,7 @@ class TestBroughtTo:
         X, _ = plain.outputs(20_000, 1)
         kept = [X[:, j] if gap < 0 else X[X[:, gap] < 0.5, j] for j, gap in zip(NUMBERS, GAPS, strict=True)]
         own = np.array([np.bincount(bins_of(values), minlength=BINS) for values in kept])
-        (X, _), (before, _) = brought_to(plain, own, 0.0, 1).sample(5000, 2), plain.sample(5000, 2)
+        (X, _), (before, _) = brought_to(plain, own, 0.0, 20_000, 1).sample(5000, 2), plain.sample(5000, 2)
         assert (before == X).mean() > 0.97
 
     def test_equal_values_are_spread_over_their_levels(self):
@@ -135,13 +135,12 @@ class TestBroughtTo:
         last[:, 0] = 0.0  # the first number is 0 in every row
         counts = np.zeros((len(NUMBERS), BINS))
         counts[:, [3, 60]] = [2500, 7500]
-        X, _ = brought_to(
-            replace(plain, weights=(*plain.weights[:-2], last, plain.weights[-1])), counts, 0.0, 1
-        ).sample(8000, 3)
+        plain = replace(plain, weights=(*plain.weights[:-2], last, plain.weights[-1]))
+        X, _ = brought_to(plain, counts, 0.0, 10_000, 1).sample(8000, 3)
         np.testing.assert_allclose(np.mean(X[:, 0] < 0), 0.25, atol=0.02)
 
     def test_it_comes_back_from_a_file_and_what_is_none_is_refused(self):
-        made = brought_to(generator(), histograms(np.random.default_rng(5)), 0.0, 1)
+        made = brought_to(generator(), histograms(np.random.default_rng(5)), 0.0, 10_000, 1)
         arrays = made.to_arrays()
         back = Generator.from_arrays(arrays, MIXED)
         assert back.sample(500, 3)[0].tobytes() == made.sample(500, 3)[0].tobytes()

@@ -146,5 +146,6 @@ class DPMERF(GeneratorMethod):
         params = {"query": state["params"], "targets": targets}
         generator = self.train(Match(query), params, counts, state["key"], schema, progress)
         if self.marginal_share and len(state["histograms"]):
-            generator = brought_to(generator, state["histograms"], float(state["stddev"]), self.sample_seed)
+            histograms, stddev = state["histograms"], float(state["stddev"])
+            generator = brought_to(generator, histograms, stddev, float(counts.sum()), self.sample_seed)
         return self.sampled(generator)

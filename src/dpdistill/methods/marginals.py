@@ -37,25 +37,26 @@ class HistogramQuery:
         return each.ravel() / math.sqrt(len(numbers))
 
 
-def shares_of(counts: np.ndarray, stddev: float, own: np.ndarray) -> np.ndarray:
+def shares_of(counts: np.ndarray, stddev: float, own: np.ndarray, total: float) -> np.ndarray:
     """Shares of the bins, (BINS,), from noised counts: at least 0, they sum to 1.
 
     The shares of a generator's own rows stay, or neighbouring bins are averaged in groups: the counts, or what they
     have above those shares. The estimate of the square error, ||y - found||^2 + 2 stddev^2 m for m groups (Stein), is
     made larger by three of the standard deviations that its last part comes with, so that the best of many is not
-    the one that noise favours. Negative counts are removed by the projection onto those with the same sum, at least 1.
+    the one that noise favours. Negative counts are removed by the projection onto those with the same sum.
 
     Args:
         counts: of released bins, (BINS,).
         stddev: of their noise.
         own: shares of the bins among the generator's rows, (BINS,): they do not depend on that noise.
+        total: of the counts, >= 1; from another release where there is one: their own sum has the noise of all bins.
     """
-    total = max(float(counts.sum()), 1.0)
+    counts = counts + (total - counts.sum()) / BINS
     expected = total * own
     found = [expected]
     fitted = [0]
     for base in (np.zeros(BINS), expected):
-        for size in 2 ** np.arange(int(math.log2(BINS)) + 1):
+        for size in (2**i for i in range(BINS.bit_length())):
             found.append(base + np.repeat((counts - base).reshape(-1, size).mean(1), size))
             fitted.append(BINS // size)
     m = np.array(fitted)
@@ -67,13 +68,14 @@ def shares_of(counts: np.ndarray, stddev: float, own: np.ndarray) -> np.ndarray:
     return kept / kept.sum()
 
 
-def brought_to(generator: Generator, histograms: np.ndarray, stddev: float, seed: int) -> Generator:
+def brought_to(generator: Generator, histograms: np.ndarray, stddev: float, records: float, seed: int) -> Generator:
     """A generator whose numbers have released marginals, each by a map that keeps their order.
 
     Args:
         generator: of a table.
         histograms: noised counts of the numbers' bins, (k, BINS), in the units of records.
         stddev: of their noise.
+        records: released number of them.
         seed: public, of the rows that show the generator's own marginals.
     """
     X, _ = generator.outputs(OWN_ROWS, seed)
@@ -83,7 +85,9 @@ def brought_to(generator: Generator, histograms: np.ndarray, stddev: float, seed
         values = X[:, j] if gap < 0 else X[X[:, gap] < 0.5, j]
         if not len(values):  # nothing that could be moved
             values = edges
-        shares = shares_of(counts, stddev, np.bincount(bins_of(values), minlength=BINS) / len(values))
+        shares = np.bincount(bins_of(values), minlength=BINS) / len(values)
+        present = records if gap < 0 else counts.sum()
+        shares = shares_of(counts, stddev, shares, max(1.0, present))
         own.append(np.quantile(values, levels))
         released.append(np.interp(levels, np.concatenate([[0.0], np.cumsum(shares)]), edges))
     return replace(generator, quantiles=np.array([own, released], np.float32))
