@@ -89,7 +89,7 @@ class TestCommands:
         }
         recipe = json.loads((here / "shared/recipe.json").read_text())
         assert (recipe["method"], recipe["fields"]["samples"]) == ("dp-merf", 300)
-        assert len(RunLedger.read(here / "shared.run").events) == 1
+        assert len(RunLedger.read(here / "shared.run").events) == 2
         certificate = json.loads((here / "shared/certificate.json").read_text())
         assert "; a row stands for: patient; a person with k rows" in certificate["unit"]
         certified = certificate["files"]
