@@ -51,6 +51,10 @@ class Distilled:
     generator: Any = None
 
 
+ORIGINS = ("package default", "selected on ")
+"""How a method's own origin begins: a certificate takes no other."""
+
+
 def no_progress(stage: str, done: int, total: int) -> None:
     """A silent Progress."""
 
@@ -174,6 +178,10 @@ class Method(ABC):
         for stated in ("name", "title", "references"):
             if not hasattr(self, stated):
                 raise TypeError(f"Expected {type(self).__name__} to state its {stated}.")
+        if not self.origin.startswith(ORIGINS):
+            raise TypeError(
+                f"Expected {type(self).__name__}'s origin to begin with 'package default' or 'selected on '."
+            )
         for each in fields(self):
             if "allowed" not in each.metadata:
                 raise TypeError(f"Expected {type(self).__name__}.{each.name} to be a release_field or a finish_field.")

@@ -15,11 +15,12 @@ from contract import SCHEMA, Stop, make_records, stop_after, subset, tiny, toy_r
 import dpdistill
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget, Schedule
+from dpdistill.certificate import build
 from dpdistill.data import read_distilled
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.run import RunLedger
-from dpdistill.method import Allowed, Method
+from dpdistill.method import ORIGINS, Allowed, Method
 from dpdistill.methods import LDPDC, METHODS
 from dpdistill.methods.descent import Descent
 from dpdistill.methods.dos import SignalMatch
@@ -265,6 +266,14 @@ class TestFields:
             del LDPDC.title
             with pytest.raises(TypeError, match=r"Expected LDPDC to state its title\."):
                 LDPDC()
+        with (
+            mock.patch.object(LDPDC, "origin", "the authors'"),
+            pytest.raises(
+                TypeError, match=r"Expected LDPDC's origin to begin with 'package default' or 'selected on '\."
+            ),
+        ):
+            LDPDC()
+        assert set(ORIGINS) < set(build._ORIGINS)
         with pytest.raises(TypeError, match="abstract"):
             Method()
 

@@ -199,7 +199,7 @@ class DPNTK(GeneratorMethod):
         "Yang, Y., Adamczewski, K., Sutherland, D. J., Li, X., Park, M. (2023). Differentially Private Neural Tangent "
         "Kernels for Privacy-Preserving Data Generation. arXiv:2303.01687.",
     )
-    origin = "the authors' width and code for MNIST; the generator was selected on a held-out part of its training set"
+    origin = "package default, the generator selected on a held-out part of MNIST's training set"
     linear = True
 
     def plan(self) -> tuple[Stage, ...]:
