@@ -81,6 +81,14 @@ def _square(inputs: Any, outputs: Any) -> Array:
     return jnp.sum(jnp.stack(squares))
 
 
+def _joined(parts: list[Array]) -> Array:
+    """Vectors one after the other. On a CPU `concatenate` copies them number by number: seven times as slow."""
+    found, start = jnp.zeros(sum(map(len, parts)), parts[0].dtype), 0
+    for part in parts:
+        found, start = jax.lax.dynamic_update_slice(found, part, (start,)), start + len(part)
+    return found
+
+
 @dataclass(frozen=True)
 class TangentQuery(Counting):
     """u_i = e_y (x) (a, sqrt(C^2 - a^2) phi(x_i)), phi the normalised gradient of a random network (`tangent`).
@@ -139,7 +147,7 @@ class TangentQuery(Counting):
         for a, b in zip(inputs, outputs, strict=True):
             by_class = (shares * (self.bound * scale)[:, None])[:, :, None] * b[:, None, :]
             parts.append((a.T @ by_class.reshape(len(b), -1)).ravel())
-        return jnp.concatenate(parts)
+        return _joined(parts)
 
     def by_classes(self, value: np.ndarray, weights: tuple[np.ndarray, ...]) -> tuple[np.ndarray, tuple]:
         """Released (counts' coordinates (classes,), sums a layer (classes, d_l + 1, w_l)) of a release's value."""
