@@ -546,11 +546,12 @@ class TestGeneratedImages:
         for line, name in zip(both, ("scatternet", "scatternet-white"), strict=True):
             found = evaluate.score_distances(back.X, back.schema, test, kernel=KERNELS[name])
             assert line == (
-                f"Fréchet distance of 359 images of the set over {name}: {found.frechet:.3f} of the real images' "
+                f"Fréchet distance of {found.images:,} images of the set to 359 real ones over {name}: "
+                f"{found.frechet:.3f} of the real images' "
                 f"variance; kernel distance {found.kernel:.4f}"
             )
         last = succeeds(*command, "--distance", "scatternet", "--generated", 30).splitlines()[-1]
-        assert last.startswith("Fréchet distance of 30 generated images over scatternet: ")
+        assert last.startswith("Fréchet distance of 30 generated images to 359 real ones over scatternet: ")
         assert "Unknown distance 'x'" in refused(*command, "--distance", "x")
         assert "fc-ntk has none" in refused(*command, "--distance", "fc-ntk")
 

@@ -5,10 +5,12 @@ import pytest
 from contract import SCATTER, SCHEMA, toy_records
 from scipy.linalg import sqrtm
 
+from dpdistill.data.records import Records
 from dpdistill.evaluate.distances import frechet, kernel_distance, score_distances
 from dpdistill.evaluate.score import scaled
 from dpdistill.kernels.fc_ntk import FCNTK
-from dpdistill.schema import DataError
+from dpdistill.recipes import KERNELS
+from dpdistill.schema import DataError, Schema
 
 
 def test_frechet_is_that_of_the_covariances():
@@ -44,7 +46,7 @@ class TestScore:
         near = score_distances(scaled(others)[0], SCHEMA, test, kernel=SCATTER)
         noise = np.random.default_rng(2).uniform(-1, 1, (90, *SCHEMA.shape)).astype(np.float32)
         far = score_distances(noise, SCHEMA, test, kernel=SCATTER, chunk=7)
-        assert near.images == far.images == 90
+        assert (near.images, near.real) == (far.images, far.real) == (90, 120)
         assert near.frechet < 0.3 < 1.0 < far.frechet
         assert near.kernel < 0.02 * far.kernel
 
@@ -55,3 +57,10 @@ class TestScore:
             score_distances(X, SCHEMA, test, kernel=FCNTK())
         with pytest.raises(DataError, match="Expected at least two images"):
             score_distances(X[:1], SCHEMA, test, kernel=SCATTER)
+        alike = Records(np.repeat(test.X[:1], 5, 0), test.y[:5], SCHEMA)
+        with pytest.raises(DataError, match="Expected test images that differ"):
+            score_distances(X, SCHEMA, alike, kernel=SCATTER)
+        small = Schema((3, 3, 1), SCHEMA.bounds, SCHEMA.classes)
+        tiny = Records(np.zeros((5, 3, 3, 1)), test.y[:5], small)
+        with pytest.raises(ValueError, match="at least 4"):
+            score_distances(X[:5, :3, :3], small, tiny, kernel=KERNELS["scatternet"])

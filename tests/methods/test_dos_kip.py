@@ -199,5 +199,5 @@ class TestOneSet:
         expected = 0.7 * by_signal[0] + 0.3 * by_classifier
         both = SetMatch(match, SCATTER, 0.3, 2)
         np.testing.assert_allclose(both.gradient(params, X, 0), expected, atol=1e-5)
-        np.testing.assert_allclose(both.gradient(params, X, 1), by_signal[1], atol=1e-6)
+        np.testing.assert_allclose(both.gradient(params, X, 1), 0.7 * by_signal[1], atol=1e-6)
         np.testing.assert_allclose(SetMatch(match, SCATTER, 0.0, 1).gradient(params, X, 1), by_signal[1], atol=1e-6)

@@ -103,7 +103,7 @@ def evaluate(
         raise DataError(f"{folder} holds images: --schema, --mode and --keep are for tables.")
     recipe, facts, measured = kernel_in(folder), distilled.schema, _feature_kernels(distance or ())
     fits = regressions(kernel or (), ridge, recipe)
-    for each in fits.values():
+    for each in [*fits.values(), *((one, 0.0) for one in measured.values())]:
         check_krr(*each, facts)
     released = teacher_in(folder, distilled)
     if teacher is not None and released is None:
@@ -222,7 +222,7 @@ def _distances(distilled: Any, more: Any, test: Any, kernels: dict[str, Any], se
     for name, kernel in kernels.items():
         with Bar() as bar:
             found = score_distances(X, distilled.schema, test, kernel=kernel, seed=seed, progress=bar)
-        title = f"distance of {found.images:,} {what} over {name}"
+        title = f"distance of {found.images:,} {what} to {found.real:,} real ones over {name}"
         say(f"Fréchet {title}: {found.frechet:.3f} of the real images' variance; kernel distance {found.kernel:.4f}")
         scores[title] = {"Fréchet": round(found.frechet, 4), "kernel": round(found.kernel, 5)}
     return scores

@@ -9,12 +9,13 @@ import numpy as np
 
 from dpdistill.data.records import Records
 from dpdistill.evaluate.chunks import CHUNK, Chunks, counted, encode
+from dpdistill.evaluate.krr import check_krr
 from dpdistill.evaluate.score import check_test_set, scaled
 from dpdistill.method import Progress, no_progress
 from dpdistill.schema import DataError, Schema
 
 MOST = 2_000
-"""Images of each side: a distance depends on their number, so that it is always the same where there are enough."""
+"""Images of each side. A Fréchet distance depends on how many there are: of ten synthetic images it says little."""
 
 
 @dataclass(frozen=True)
@@ -23,13 +24,15 @@ class Distances:
 
     Args:
         frechet: |m - m'|^2 + tr(C + C' - 2 (C C')^(1/2)) over the real images' tr(C): 0 for equal distributions.
-        kernel: squared maximum mean discrepancy, unbiased, of the kernel (<f, f'> / mean |f|^2 + 1)^3.
-        images: of each side.
+        kernel: squared maximum mean discrepancy, unbiased, of the kernel (<f, f'> / the real images' mean |f|^2 + 1)^3.
+        images: synthetic ones.
+        real: test images.
     """
 
     frechet: float
     kernel: float
     images: int
+    real: int
 
 
 def score_distances(
@@ -42,7 +45,7 @@ def score_distances(
     chunk: int = CHUNK,
     progress: Progress = no_progress,
 ) -> Distances:
-    """Fréchet and kernel distance between synthetic and test images, from as many of each, at most 2,000.
+    """Fréchet and kernel distance between synthetic and test images, from at most 2,000 of each.
 
     Args:
         X: synthetic images in [-1, 1], (m, h, w, c), m >= 2.
@@ -54,22 +57,28 @@ def score_distances(
         progress: told the number of chunks done.
 
     Raises:
-        DataError: a test set of another shape or other classes; a single image; a kernel without features.
+        DataError: a test set of another shape or other classes; a single image; test images that are all alike; a
+            kernel without features.
+        ValueError: images that are too small for the kernel.
 
     Source: Heusel et al., 2017 (Fréchet distance); Binkowski et al., 2018 (kernel distance).
     """
     check_test_set(schema, test)
     if kernel.features is None:
         raise DataError("Expected a kernel with features for distances between images: this one has none.")
+    check_krr(kernel, 0.0, schema)
     X_t, _ = scaled(test)
-    n, rng = min(len(X), len(X_t), MOST), np.random.default_rng(seed)
-    if n < 2:
+    rng = np.random.default_rng(seed)
+    sides = [side[np.sort(rng.choice(len(side), min(len(side), MOST), replace=False))] for side in (X, X_t)]
+    if min(map(len, sides)) < 2:
         raise DataError("Expected at least two images of each side for distances between them.")
-    sides = [Chunks(side[np.sort(rng.choice(len(side), n, replace=False))], chunk) for side in (X, X_t)]
-    tell = counted(progress, "distances", sum(map(len, sides)))
-    F, R = (np.concatenate([tell(encode(kernel.features, part))[:kept] for part, kept in side]) for side in sides)
-    F, R = F.reshape(n, -1).astype(np.float64), R.reshape(n, -1).astype(np.float64)
-    return Distances(frechet(F, R), kernel_distance(F, R), n)
+    chunks = [Chunks(side, chunk) for side in sides]
+    tell = counted(progress, "distances", sum(map(len, chunks)))
+    F, R = (np.concatenate([tell(encode(kernel.features, part))[:kept] for part, kept in side]) for side in chunks)
+    F, R = F.reshape(len(F), -1).astype(np.float64), R.reshape(len(R), -1).astype(np.float64)
+    if np.ptp(R, axis=0).max() == 0:
+        raise DataError("Expected test images that differ: distances are in units of their variance.")
+    return Distances(frechet(F, R), kernel_distance(F, R), len(F), len(R))
 
 
 def frechet(F: np.ndarray, R: np.ndarray) -> float:
@@ -81,12 +90,12 @@ def frechet(F: np.ndarray, R: np.ndarray) -> float:
     A, B = ((f - f.mean(0)) / np.sqrt(len(f) - 1) for f in (F, R))
     spread, real = np.square(A).sum(), np.square(B).sum()
     shared = np.linalg.svd(A @ B.T, compute_uv=False).sum()
-    return float((np.square(F.mean(0) - R.mean(0)).sum() + spread + real - 2.0 * shared) / max(real, 1e-30))
+    return float((np.square(F.mean(0) - R.mean(0)).sum() + spread + real - 2.0 * shared) / real)
 
 
 def kernel_distance(F: np.ndarray, R: np.ndarray) -> float:
     """Unbiased squared MMD of features (n, d) and (m, d); it may be slightly below 0."""
-    size = max(float(np.square(R).sum(1).mean()), 1e-30)
+    size = float(np.square(R).sum(1).mean())
 
     def products(A: np.ndarray, B: np.ndarray) -> np.ndarray:
         return (A @ B.T / size + 1.0) ** 3

@@ -136,7 +136,7 @@ class DOSKIP(Method):
 
 @dataclass(frozen=True)
 class SetMatch(Loss):
-    """Generated images follow both releases as the set does: their gradients, each of norm 1, weighed.
+    """Generated images follow both releases: the gradients of both parts, each of norm 1, weighed.
 
     classifier   sum - log p_y,   p = softmax(phi(x) W), y the class that an image was made for;
                  every `hold` steps, and times the mean of 1 - p_y, so that its weight falls as images are named
@@ -148,12 +148,12 @@ class SetMatch(Loss):
     hold: int
 
     def gradient(self, params: Any, X: Array, step: Array | int) -> np.ndarray:
-        pulled = _unit(self.signals.gradient(params, X, step))
+        pulled = (1 - self.weight) * _unit(self.signals.gradient(params, X, step))
         if not self.weight or step % self.hold:
             return pulled
         found = [self._named(params["classifier"], X[c], c) for c in range(len(X))]
         missed = float(np.mean([missed for missed, _ in found]))
-        return (1 - self.weight) * pulled + self.weight * missed * _unit(jnp.stack([by_image for _, by_image in found]))
+        return pulled + self.weight * missed * _unit(jnp.stack([by_image for _, by_image in found]))
 
     @partial(jax.jit, static_argnums=0)
     def _named(self, classifier: Array, X: Array, c: Array | int) -> tuple[Array, Array]:

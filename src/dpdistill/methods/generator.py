@@ -79,6 +79,18 @@ def indicator_groups(schema: Any) -> list[np.ndarray]:
     return [np.arange(p.start + (p.kind == "gapped"), p.start + p.width, dtype=np.int32) for p in pieces]
 
 
+class Marginals(NamedTuple):
+    """What a generator's numbers are, and what they are brought to.
+
+    Args:
+        own: quantiles of the network's values, (numbers, LEVELS), float32, from the least to the largest.
+        shares: released shares of the bins, (numbers, BINS), float32; they sum to 1.
+    """
+
+    own: np.ndarray
+    shares: np.ndarray
+
+
 @dataclass(frozen=True, eq=False)
 class Generator:
     """x = heads(W_L relu(LN(... W_1 (z, one-hot y) ...))), y from the released class shares, z from N(0, I).
@@ -87,23 +99,23 @@ class Generator:
     A number is a tanh; a category, or whether a value is missing, is drawn from a softmax. Whole numbers are rounded
     when sampled, as records have them. All normalisation is of one record, so that a sample does not depend on others.
 
-    Numbers of a table may be brought to released marginals: a value of the network becomes the released quantile of its
-    level among the network's own, unless it is in the right bin already.
+    Numbers of a table may be brought to released marginals, shares of BINS equal parts of a number's range. A value
+    with a share p of the network's own values below it moves to the bin with p of the released shares below it, to a
+    place in it by its rank; it stays where it is in that bin already.
 
     Args:
         weights: W_1, b_1, ..., W_L, b_L, float32; W of a convolution is (5, 5, channels, width).
         class_shares: released shares of the classes, (classes,), float64; they sum to 1.
         code_size: coordinates of z.
         schema: public facts of the records it makes.
-        quantiles: of the table's numbers, in the order of its columns: the network's own and the released ones,
-            (2, numbers, LEVELS), float32, in [-1, 1]; None where they stay as the network makes them.
+        marginals: of the table's numbers, in the order of its columns; None where they stay as the network makes them.
     """
 
     weights: tuple[np.ndarray, ...]
     class_shares: np.ndarray
     code_size: int
     schema: Any
-    quantiles: np.ndarray | None = None
+    marginals: Marginals | None = None
 
     def sample(self, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """n records: labels by the released shares, codes drawn afresh. sample(k) is the start of sample(n), k < n.
@@ -123,11 +135,14 @@ class Generator:
         if not 0 <= seed < 2**31:
             raise ValueError(f"Expected 0 <= seed={seed} < 2^31.")
         X, y = self.outputs(n, seed)
-        if self.quantiles is not None:
-            X = self._brought(X, np.random.default_rng(seed))
         if isinstance(self.schema, TableSchema):
-            X = self.schema.to_unit(self.schema.from_unit(X))
+            brought = self.marginals is not None
+            X = self._brought(X, np.random.default_rng(seed)) if brought else self._rounded(X)
         return X.reshape(n, *self.schema.shape), y
+
+    def _rounded(self, X: np.ndarray) -> np.ndarray:
+        """As records have them: whole numbers, categories in order."""
+        return self.schema.to_unit(self.schema.from_unit(X))
 
     def outputs(self, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """As `sample`, flat and as the network makes them: numbers neither rounded nor brought to marginals."""
@@ -141,23 +156,33 @@ class Generator:
         return X, np.concatenate([np.zeros(0, np.int32), *(y for _, y in chunks)])[:n]
 
     def _brought(self, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Numbers at the released quantile of their level; equal ones are spread over their levels at random."""
-        assert self.quantiles is not None
-        X, numbers, gaps = X.copy(), *numbers_of(self.schema)
+        """Rounded, with each number in the bin of its level; equal ones are spread over their levels at random."""
+        assert self.marginals is not None
+        numbers, gaps = numbers_of(self.schema)
         levels, spread = np.linspace(0.0, 1.0, LEVELS), rng.random((len(X), len(numbers)))
-        for j, gap, own, released, u in zip(numbers, gaps, *self.quantiles, spread.T, strict=True):
-            x = X[:, j]
-            first, last = 1.0 - np.interp(-x, -own[::-1], levels), np.interp(x, own, levels)
-            moved = np.interp(first + u * (last - first), levels, released)
-            there = X[:, gap] < 0.5 if gap >= 0 else True
-            X[:, j] = np.where(there & (bins_of(moved) != bins_of(x)), moved, x)
+        moved, centred, bins = X.copy(), X.copy(), np.zeros(spread.shape, np.int32)
+        for k, (j, own, shares) in enumerate(zip(numbers, *self.marginals, strict=True)):
+            first, last = 1.0 - np.interp(-X[:, j], -own[::-1], levels), np.interp(X[:, j], own, levels)
+            held, ends = np.flatnonzero(shares), np.cumsum(shares[shares > 0], dtype=np.float64)
+            level = (first + spread[:, k] * (last - first)) * ends[-1]
+            place = np.minimum(np.searchsorted(ends, level, side="right"), len(held) - 1)
+            inside = 1.0 - np.clip((ends[place] - level) / shares[held[place]], 0.0, 1.0)
+            bins[:, k] = held[place]
+            moved[:, j] = (bins[:, k] + inside) * (2.0 / BINS) - 1.0
+            centred[:, j] = (bins[:, k] + 0.5) * (2.0 / BINS) - 1.0
+        X, moved, centred = map(self._rounded, (X, moved, centred))
+        for k, (j, gap) in enumerate(zip(numbers, gaps, strict=True)):
+            # Rounding takes a value out of its bin where whole numbers are few; the one nearest to the centre is in it.
+            inside = np.where(bins_of(moved[:, j]) == bins[:, k], moved[:, j], centred[:, j])
+            stays = (bins_of(X[:, j]) == bins[:, k]) | (gap >= 0 and X[:, gap] > 0.5)
+            X[:, j] = np.where(stays, X[:, j], inside)
         return X
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """What an .npz file holds of it; the schema is stored apart."""
         layers = {f"weights_{i}": w for i, w in enumerate(self.weights)}
-        if self.quantiles is not None:
-            layers["quantiles"] = self.quantiles
+        if self.marginals is not None:
+            layers |= {"marginals_own": self.marginals.own, "marginals_shares": self.marginals.shares}
         return {"class_shares": self.class_shares, "code_size": np.array(self.code_size, np.int64), **layers}
 
     @classmethod
@@ -169,8 +194,10 @@ class Generator:
         """
         try:
             shares, code_size = arrays["class_shares"], arrays["code_size"]
-            quantiles = arrays.get("quantiles")
-            weights = tuple(arrays[f"weights_{i}"] for i in range(len(arrays) - 2 - (quantiles is not None)))
+            marginals = None
+            if "marginals_own" in arrays:
+                marginals = Marginals(arrays["marginals_own"], arrays["marginals_shares"])
+            weights = tuple(arrays[f"weights_{i}"] for i in range(len(arrays) - 2 - 2 * (marginals is not None)))
         except KeyError:
             raise ValueError("Expected class_shares, code_size and weights_0, weights_1, ... of a generator.") from None
         classes = len(schema.classes)
@@ -182,18 +209,21 @@ class Generator:
             raise ValueError(f"Expected a generator of {classes} classes and {schema.dimension} coordinates.")
         if not all(w.dtype == np.float32 and np.isfinite(w).all() for w in weights):
             raise ValueError("Expected finite weights of a generator in single precision.")
-        if quantiles is not None and not _are_quantiles(quantiles, schema):
+        if marginals is not None and not _are_marginals(marginals, schema):
             raise ValueError(
-                "Expected quantiles of a generator that rise from -1 to 1, two rows a number of its table."
+                "Expected marginals of a generator: quantiles in [-1, 1] and shares of each of its numbers."
             )
-        return cls(weights, shares, int(code_size), schema, quantiles)
+        return cls(weights, shares, int(code_size), schema, marginals)
 
 
-def _are_quantiles(quantiles: np.ndarray, schema: Any) -> bool:
-    shape = (2, len(numbers_of(schema)[0]), LEVELS)
-    if (quantiles.dtype, quantiles.shape) != (np.float32, shape) or not isinstance(schema, TableSchema):
+def _are_marginals(marginals: Marginals, schema: Any) -> bool:
+    if not isinstance(schema, TableSchema):
         return False
-    return bool((np.abs(quantiles) <= 1).all() and (np.diff(quantiles) >= 0).all())
+    (own, shares), k = marginals, len(numbers_of(schema)[0])
+    if (own.shape, shares.shape) != ((k, LEVELS), (k, BINS)) or {own.dtype, shares.dtype} != {np.dtype(np.float32)}:
+        return False
+    rise = (np.abs(own) <= 1).all() and (np.diff(own) >= 0).all()
+    return bool(rise and (shares >= 0).all() and (np.abs(shares.sum(1) - 1) < 1e-4).all())
 
 
 def _weight_shapes(weights: tuple[np.ndarray, ...], inputs: int, schema: Any) -> list[list[tuple[int, ...]]]:

@@ -1,4 +1,4 @@
-"""Released histograms of a table's numbers, and a generator whose numbers are brought to them."""
+"""Released histograms of a table's numbers, and a generator whose numbers are brought to their shares."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.methods.generator import BINS, LEVELS, Generator, bins_of, numbers_of
+from dpdistill.methods.generator import BINS, LEVELS, Generator, Marginals, bins_of, numbers_of
 
 OWN_ROWS = 20_000
 """Rows of a generator that its own quantiles are taken from."""
@@ -19,7 +19,7 @@ OWN_ROWS = 20_000
 
 @dataclass(frozen=True)
 class HistogramQuery:
-    """u = one-hot bins of the numbers that a row has, beside each other, divided by the root of their number.
+    """u = one-hot bins of a row's k numbers beside each other, zeros for a missing one, divided by the root of k.
 
     Params: "numbers" (k,), coordinates of numbers; "gaps" (k,), those of their indicators of missing, or -1.
 
@@ -40,10 +40,11 @@ class HistogramQuery:
 def shares_of(counts: np.ndarray, stddev: float, own: np.ndarray, total: float) -> np.ndarray:
     """Shares of the bins, (BINS,), from noised counts: at least 0, they sum to 1.
 
-    The shares of a generator's own rows stay, or neighbouring bins are averaged in groups: the counts, or what they
-    have above those shares. The estimate of the square error, ||y - found||^2 + 2 stddev^2 m for m groups (Stein), is
-    made larger by three of the standard deviations that its last part comes with, so that the best of many is not
-    the one that noise favours. Negative counts are removed by the projection onto those with the same sum.
+    The shares of a generator's own rows stay; or neighbouring bins are averaged in groups, the counts or what they have
+    above those shares; or single bins that stand out of the noise are taken as counted. What has the least square error
+    is taken, by the estimate ||y - found||^2 + 2 stddev^2 m for m groups or bins (Stein) and three of the standard
+    deviations of its last part, so that the best of many is not the one that noise favours. Negative counts are removed
+    by the projection onto those with the same sum.
 
     Args:
         counts: of released bins, (BINS,).
@@ -59,6 +60,9 @@ def shares_of(counts: np.ndarray, stddev: float, own: np.ndarray, total: float) 
         for size in (2**i for i in range(BINS.bit_length())):
             found.append(base + np.repeat((counts - base).reshape(-1, size).mean(1), size))
             fitted.append(BINS // size)
+        high = np.abs(counts - base) > stddev * math.sqrt(2.0 * math.log(BINS))  # what noise hardly makes of nothing
+        found.append(np.where(high, counts, base))
+        fitted.append(int(high.sum()))
     m = np.array(fitted)
     risks = np.square(counts - np.array(found)).sum(1) + stddev**2 * (2.0 * m + 3.0 * np.sqrt(2.0 * m))
     means = np.float64(found[int(risks.argmin())])
@@ -69,7 +73,7 @@ def shares_of(counts: np.ndarray, stddev: float, own: np.ndarray, total: float) 
 
 
 def brought_to(generator: Generator, histograms: np.ndarray, stddev: float, records: float, seed: int) -> Generator:
-    """A generator whose numbers have released marginals, each by a map that keeps their order.
+    """A generator whose numbers have released marginals; the order of its values between bins is kept.
 
     Args:
         generator: of a table.
@@ -79,15 +83,13 @@ def brought_to(generator: Generator, histograms: np.ndarray, stddev: float, reco
         seed: public, of the rows that show the generator's own marginals.
     """
     X, _ = generator.outputs(OWN_ROWS, seed)
-    levels, edges = np.linspace(0.0, 1.0, LEVELS), np.linspace(-1.0, 1.0, BINS + 1)
-    own, released = [], []
+    rounded = generator.schema.to_unit(generator.schema.from_unit(X))
+    own, released, levels = [], [], np.linspace(0.0, 1.0, LEVELS)
     for j, gap, counts in zip(*numbers_of(generator.schema), histograms, strict=True):
-        values = X[:, j] if gap < 0 else X[X[:, gap] < 0.5, j]
-        if not len(values):  # nothing that could be moved
-            values = edges
-        shares = np.bincount(bins_of(values), minlength=BINS) / len(values)
+        kept = slice(None) if gap < 0 or (X[:, gap] > 0.5).all() else X[:, gap] < 0.5
+        values = X[kept, j]
+        shares = np.bincount(bins_of(rounded[kept, j]), minlength=BINS) / len(values)
         present = records if gap < 0 else counts.sum()
-        shares = shares_of(counts, stddev, shares, max(1.0, present))
         own.append(np.quantile(values, levels))
-        released.append(np.interp(levels, np.concatenate([[0.0], np.cumsum(shares)]), edges))
-    return replace(generator, quantiles=np.array([own, released], np.float32))
+        released.append(shares_of(counts, stddev, shares, max(1.0, float(present))))
+    return replace(generator, marginals=Marginals(np.array(own, np.float32), np.array(released, np.float32)))
