@@ -42,9 +42,9 @@ def shares_of(counts: np.ndarray, stddev: float, own: np.ndarray, total: float) 
 
     The shares of a generator's own rows stay; or neighbouring bins are averaged in groups, the counts or what they have
     above those shares; or single bins that stand out of the noise are taken as counted. What has the least square error
-    is taken, by the estimate ||y - found||^2 + 2 stddev^2 m for m groups or bins (Stein) and three of the standard
-    deviations of its last part, so that the best of many is not the one that noise favours. Negative counts are removed
-    by the projection onto those with the same sum.
+    is taken, by Stein's estimate ||y - found||^2 + 2 stddev^2 m for m groups or bins. What differs from the own shares
+    has to be better by 4 stddev ||found - own||, twice the standard deviation of that comparison. Negative counts are
+    removed by the projection onto those with the same sum.
 
     Args:
         counts: of released bins, (BINS,).
@@ -63,8 +63,8 @@ def shares_of(counts: np.ndarray, stddev: float, own: np.ndarray, total: float) 
         high = np.abs(counts - base) > stddev * math.sqrt(2.0 * math.log(BINS))  # what noise hardly makes of nothing
         found.append(np.where(high, counts, base))
         fitted.append(int(high.sum()))
-    m = np.array(fitted)
-    risks = np.square(counts - np.array(found)).sum(1) + stddev**2 * (2.0 * m + 3.0 * np.sqrt(2.0 * m))
+    error, away = (np.linalg.norm(np.array(found) - one, axis=1) for one in (counts, expected))
+    risks = error**2 + 2.0 * stddev**2 * np.array(fitted) + 4.0 * stddev * away
     means = np.float64(found[int(risks.argmin())])
     falling = np.sort(means)[::-1]
     levels = (np.cumsum(falling) - total) / np.arange(1, BINS + 1)
