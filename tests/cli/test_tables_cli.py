@@ -112,9 +112,10 @@ class TestCommands:
         assert len(more) == 450
         pd.testing.assert_frame_equal(more[:300], table)
         assert "more.csv exists" in refused("sample", "shared", "--n", "3", "--out", "more.csv")
-        for flag in (["--architecture", "mlp"], ["--generated", "5"], ["--teacher", "drawn"], ["--training", "paper"]):
+        flags = {"--architecture": "mlp", "--generated": "5", "--teacher": "drawn", "--training": "paper"}
+        for flag in {**flags, "--distance": "scatternet"}.items():
             said = refused("evaluate", "shared", "--test", "patients.csv", *flag)
-            assert "shared holds a table: --training, --architecture, --classifier, --generated and --teacher" in said
+            assert "shared holds a table: --training, --architecture, --classifier, --generated, --teacher and" in said
         wrong = refused("sample", "shared", "--n", "3", "--out", "other.csv", "--format", "dpimagebench")
         assert "shared holds a table: --format is for pictures" in wrong
         wrong = refused("sample", "shared", "--n", "3", "--out", "other.csv", "--kind", "mixed")
