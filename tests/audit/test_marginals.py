@@ -11,8 +11,8 @@ import pytest
 from dpdistill.audit.marginals import (
     BINS,
     Moments,
+    bin_indices,
     bin_names,
-    bins_of,
     compare_marginals,
     coordinate_names,
     total_variation,
@@ -233,7 +233,7 @@ def test_records_that_contribute_nothing_are_left_out():
 
 def test_wild_values_are_clamped_like_everywhere():
     X = np.array([[1e30, 1e30, -1e30, 1e30, 1e30], [-1e30, np.inf, np.inf, -1e30, -1e30]])
-    bins = bins_of(SCHEMA.to_unit(X), SCHEMA)
+    bins = bin_indices(SCHEMA.to_unit(X), SCHEMA)
     assert bins.tolist() == [[19, 19, 0, 2, 2], [0, 19, 19, 0, 0]]
     comparison = compare_marginals(distilled(X, [0, 1]), records(X, np.array([0, 1])))
     assert [column.distance for column in comparison.columns] == [0.0] * 5

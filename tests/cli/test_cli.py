@@ -117,7 +117,8 @@ def dos(places) -> Path:
     return folder
 
 
-def test_images_are_distilled_for_networks_and_kernels_if_no_method_is_named(tmp_path):
+def test_images_are_distilled_for_networks_and_kernels_if_no_method_is_named(tmp_path, monkeypatch):
+    small_nets(monkeypatch)
     small = [word for field in ("rounds=2", "networks=2", "width=4", "steps=2") for word in ("--set", field)]
     succeeds("distill", "digits:train", "--out", tmp_path / "shared", *small)
     assert json.loads((tmp_path / "shared" / "recipe.json").read_text())["method"] == "dos-kip"

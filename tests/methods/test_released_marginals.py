@@ -7,12 +7,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from contract import SCHEMA
+from contract import SCHEMA, tiny
 from contract import TABLE as MIXED
 
-from dpdistill.methods.dp_merf import DPMERF
+from dpdistill import run
+from dpdistill.accounting.schedule import Budget
+from dpdistill.data.records import Records
+from dpdistill.methods import METHODS
 from dpdistill.methods.generator import BINS, LEVELS, Generator, bins_of, dense_kernels, init_weights, numbers_of
-from dpdistill.methods.marginals import HistogramQuery, brought_to, shares_of
+from dpdistill.methods.generator_method import GeneratorMethod
+from dpdistill.methods.marginals import HistogramQuery, alike, brought_to, expected_shares, shares_of
+from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Release
 from dpdistill.schema import Column, TableSchema
 
@@ -198,39 +203,108 @@ class TestBroughtTo:
         assert np.isfinite(X).all()
 
 
-class TestBudget:
-    @pytest.mark.parametrize("share", [0.05, 0.5])
-    def test_the_histograms_have_their_share(self, share):
-        costs = [stage.rounds * stage.weight**2 for stage in DPMERF(marginal_share=share).plan()]
-        assert costs[1] / sum(costs) == pytest.approx(share)
-        assert len(DPMERF(marginal_share=0.0).plan()) == 1
+TAKEN = [name for name, kind in METHODS.items() if issubclass(kind, GeneratorMethod)]
 
-    def test_without_numbers_nothing_is_lost(self):
-        """Two noised releases of the same sums, weighed, are as precise as one for the whole budget."""
-        method, rng = DPMERF(marginal_share=0.2, frequencies=3), np.random.default_rng(6)
-        weights = [stage.weight for stage in method.plan()]
-        found = []
+
+@pytest.mark.parametrize("name", TAKEN)
+class TestEveryGeneratorMethod:
+    @pytest.mark.parametrize("share", [0.05, 0.5])
+    def test_histograms_have_their_share(self, name, share):
+        costs = [stage.rounds * stage.weight**2 for stage in METHODS[name](marginal_share=share).plan()]
+        assert costs[-1] / sum(costs) == pytest.approx(share)
+        without = METHODS[name](marginal_share=0.0)
+        assert without.plan() == without.embeddings()
+        assert without.embeddings()[0].weight == 1.0
+
+    def test_without_numbers_nothing_is_lost(self, name):
+        """Two noised releases of the same sums, weighed, are as precise as one for both their budgets."""
+        method, rng = tiny(name, marginal_share=0.2), np.random.default_rng(6)
+        weights = [stage.weight for stage in method.plan() for _ in range(stage.rounds)]
+        found, start = [], method.init(jax.random.key(0), SCHEMA)
         for _ in range(300):
-            state = method.init(jax.random.key(0), SCHEMA)
+            state = start
             for t, weight in enumerate(weights):
                 query, _ = method.ask(state)
-                assert query == method.query()
-                value = 5.0 + rng.normal(size=state["sums"].shape) / weight
-                state = method.tell(state, Release(t, value, 1.0, Event(1.0)))
-            found.append(state["sums"])
+                if t in (0, len(weights) - 1):
+                    assert query == method.ask(start)[0]
+                    shape = state["sums"].shape
+                else:
+                    shape = state["products"].shape[1:]
+                state = method.tell(state, Release(t, 5.0 + rng.normal(size=shape) / weight, 1.0, Event(1.0)))
+            found.append(state["sums"].ravel()[:100])
         assert np.mean(found) == pytest.approx(5.0, abs=0.05)
-        whole = 1.0 / math.sqrt(sum(weight**2 for weight in weights))
-        assert np.std(found) == pytest.approx(whole, rel=0.05)
+        assert np.std(found) == pytest.approx(1.0 / math.hypot(weights[0], weights[-1]), rel=0.05)
 
-    def test_released_counts_are_records(self):
-        method, rng = DPMERF(frequencies=3), np.random.default_rng(7)
+    def test_released_counts_are_records(self, name):
+        method, rng = tiny(name, marginal_share=0.2), np.random.default_rng(7)
         state = method.init(jax.random.key(0), MIXED)
-        sums = rng.normal(size=state["sums"].shape)
-        state = method.tell(state, Release(0, sums, 3.0, Event(3.0)))
+        for t in range(sum(stage.rounds for stage in method.embeddings())):
+            shape = state["products"].shape[1:] if t else state["sums"].shape
+            state = method.tell(state, Release(t, rng.normal(size=shape), 3.0, Event(3.0)))
         query, params = method.ask(state)
         assert isinstance(query, HistogramQuery)
         row = np.zeros(MIXED.dimension, np.float32)
         value = 10 * np.asarray(query.contribution(params, jnp.asarray(row), 0))
-        state = method.tell(state, Release(1, value, 3.0, Event(3.0)))
+        state = method.tell(state, Release(t + 1, value, 3.0, Event(3.0)))
         assert (state["histograms"].sum(1) == 10).all()
         assert state["stddev"] == pytest.approx(6.0)  # 3 times the root of four numbers
+
+    def test_a_run_has_the_marginals_of_its_records(self, name):
+        rng = np.random.default_rng(8)
+        schema = TableSchema((Column("wage", "numeric", (0, 1)), Column("age", "integer", (0, 99))), "y", ("no", "yes"))
+        X = np.stack([rng.beta(2, 9, 4000), rng.choice([18, 40, 65], 4000)], 1).astype(np.float32)
+        records = Records(X, rng.integers(0, 2, 4000), schema)
+        method = replace(tiny(name, marginal_share=0.2), samples=4000)
+        made = run.distill(records, method, Budget(2.0), entropy=SeededEntropy(1)).distilled
+        real, found = schema.to_unit(X), made.X
+        for j in range(2):
+            a, b = (np.bincount(bins_of(values[:, j]), minlength=BINS) / 4000 for values in (real, found))
+            assert np.abs(a - b).sum() / 2 < 0.06
+
+
+class TestNumbersAlike:
+    SCHEMA = TableSchema(
+        (
+            *(Column(f"x{i}", "numeric", (-1.0, 1.0)) for i in range(40)),
+            Column("other", "numeric", (0.0, 2.0)),
+            *(Column(f"n{i}", "integer", (-1.0, 1.0)) for i in range(2)),
+        ),
+        "y",
+        ("no", "yes"),
+    )
+
+    def test_are_those_of_the_same_facts(self):
+        assert [group.tolist() for group in alike(self.SCHEMA)] == [list(range(40)), [41, 42]]
+
+    def test_share_the_mean_of_their_histograms(self):
+        rng, edges = np.random.default_rng(3), (np.arange(BINS) - 31.5) / 12
+        true = np.exp(-np.square(edges) / 2)
+        true *= 9000 / true.sum()
+        counts = true + 150 * rng.normal(size=(40, BINS))
+        own, totals = np.repeat(FLAT[None], 40, 0), np.full(40, 9000.0)
+        alone = [shares_of(row, 150.0, FLAT, 9000.0) for row in counts]
+        shared = expected_shares(counts, 150.0, own, totals, [np.arange(40)])
+        lost = [np.abs(np.array(found) - true / 9000).sum(1).mean() / 2 for found in (alone, shared)]
+        assert lost[1] < 0.06 < 0.15 < lost[0]
+        np.testing.assert_array_equal(expected_shares(counts, 150.0, own, totals, []), own)
+
+    def test_one_that_differs_is_still_found(self):
+        rng = np.random.default_rng(4)
+        true = np.full((40, BINS), 9000 / BINS)
+        true[7] = 0.0
+        true[7, 50] = 9000.0
+        counts = true + 150 * rng.normal(size=true.shape)
+        slope = np.repeat(np.linspace(2, 0, BINS)[None] / BINS, 40, 0)
+        shared = expected_shares(counts, 150.0, slope, np.full(40, 9000.0), [np.arange(40)])
+        assert np.abs(shared[0] - true.mean(0) / 9000).max() < 0.006
+        assert shares_of(counts[7], 150.0, shared[7], 9000.0)[50] > 0.8
+
+    def test_that_are_not_alike_keep_their_own(self):
+        """A peak of its own in each, which the generator has learned."""
+        rng = np.random.default_rng(5)
+        true = np.full((40, BINS), 50.0)
+        true[np.arange(40), np.arange(40)] += 9000 - 50 * BINS
+        counts = true + 150 * rng.normal(size=true.shape)
+        own = true / 9000
+        found = expected_shares(counts, 150.0, own, np.full(40, 9000.0), [np.arange(40)])
+        np.testing.assert_array_equal(found, own)

@@ -160,7 +160,7 @@ def bin_names(column: Column) -> tuple[str, ...]:
     return (*names, "missing") if column.missing else names
 
 
-def bins_of(U: np.ndarray, schema: TableSchema) -> np.ndarray:
+def bin_indices(U: np.ndarray, schema: TableSchema) -> np.ndarray:
     """The bin of each value of encoded rows (n, d) in the order of bin_names, (n, columns), int64."""
     bins = np.empty((len(U), len(schema.columns)), np.int64)
     for k, (start, column) in enumerate(zip(schema.offsets, schema.columns, strict=True)):
@@ -231,7 +231,7 @@ def _tally(chunks: Iterable[Labelled], schema: TableSchema) -> _Tally:
     rows, counts, moments = np.zeros(classes, np.int64), np.zeros((classes, total), np.int64), Moments(schema.dimension)
     for U, y in chunks:
         rows += np.bincount(y, minlength=classes)
-        flat = (bins_of(U, schema) + starts + y[:, None] * total).ravel()
+        flat = (bin_indices(U, schema) + starts + y[:, None] * total).ravel()
         counts += np.bincount(flat, minlength=counts.size).reshape(counts.shape)
         moments.add(U)
     return _Tally(rows, widths, counts, moments)

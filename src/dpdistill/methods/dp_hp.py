@@ -11,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.method import Distilled, Progress, finish_field, no_progress, release_field
-from dpdistill.methods.generator import indicator_groups, number_coordinates
+from dpdistill.method import Progress, finish_field, release_field
+from dpdistill.methods.generator import Generator, indicator_groups, number_coordinates
+from dpdistill.methods.generator_method import GeneratorMethod
 from dpdistill.methods.matching import put
-from dpdistill.methods.training import GeneratorMethod, Match, MeanEmbedding, distance, feasible
+from dpdistill.methods.training import Match, MeanEmbedding, distance, feasible
 from dpdistill.query import Query, Release, Stage
 
 MOST_PRODUCTS = 1 << 16
@@ -117,13 +118,15 @@ class DPHP(GeneratorMethod):
 
         stage 0   S_c = sum over class c of (a, sqrt(1 - a^2) (features of every column) / sqrt(columns)) + noise
         stage 1   P_tc = sum over class c of (outer product of the features of columns t) + noise,  t = 1 .. rounds
+        stage 2   histograms of a table's numbers + noise
         finish    min over G of  sum_c share_c ( ||S_c/count_c - E phi(G)||^2 + weight ||P_tc/count_c - E psi_t(G)||^2 )
+                  then each number of G is brought to its histogram
 
     The features of a number are Hermite functions (sum_c phi_c(x) phi_c(z) is a Gaussian kernel), ordered by what they
     matter, so that a few do; those of a categorical column are one coordinate a category. The columns of a product are
     drawn afresh for each release from the public key; every one is paid for.
 
-    Guarantee: stages 0 and 1 are calibrated together; finish is post-processing.
+    Guarantee: all stages are calibrated together; finish is post-processing.
     Source: Vinaroz et al., 2022; the constant coordinate, products with categories and the unbiased distance are ours.
     """
 
@@ -131,7 +134,7 @@ class DPHP(GeneratorMethod):
     rho: float = release_field(0.9, "Gaussian kernel of length sqrt((1 - rho^2) / (2 rho))", at_least=1e-3, below=1)
     product_dims: int = release_field(2, "columns of a product kernel", at_least=1)
     product_rounds: int = release_field(20, "product kernels, each with columns of its own; 0: none", at_least=0)
-    product_share: float = release_field(0.8, "share of the budget for product kernels", at_least=1e-3, below=1)
+    product_share: float = release_field(0.8, "product kernels' share of the budget of kernels", at_least=1e-3, below=1)
     product_weight: float = finish_field(0.2, "weight of a product kernel beside the sum kernel", above=0)
     steps: int = finish_field(1000, "steps of Adam, one product kernel each", at_least=1)
     learning_rate: float = finish_field(0.003, "of Adam, decayed by a cosine", above=0)
@@ -143,7 +146,7 @@ class DPHP(GeneratorMethod):
         "Private Data Generation. ICML.",
     )
 
-    def plan(self) -> tuple[Stage, ...]:
+    def embeddings(self) -> tuple[Stage, ...]:
         if not self.product_rounds:
             return (Stage(1),)
         # weight^2 is what a round costs: rounds weight^2 / (1 + rounds weight^2) = product_share.
@@ -156,7 +159,7 @@ class DPHP(GeneratorMethod):
     def product_query(self) -> ProductQuery:
         return ProductQuery(self.order, self.rho)
 
-    def init(self, key: Array, schema: Any) -> Any:
+    def begin(self, key: Array, schema: Any) -> dict[str, Any]:
         numbers, groups = number_coordinates(schema), indicator_groups(schema)
         classes, each = len(schema.classes), self.order + 1
         sizes = np.array([each] * len(numbers) + [len(group) for group in groups])
@@ -170,7 +173,6 @@ class DPHP(GeneratorMethod):
         drawn = [np.asarray(jax.random.choice(k, len(sizes), (dims,), replace=False)) for k in keys]
         return {
             "key": np.asarray(jax.random.key_data(key)),
-            "round": np.zeros((), np.int64),
             "layout": {
                 "numbers": numbers,
                 "categories": np.concatenate([np.zeros(0, np.int32), *groups]),
@@ -181,19 +183,17 @@ class DPHP(GeneratorMethod):
             "products": np.zeros((self.product_rounds, classes, width**dims), np.float32),
         }
 
-    def ask(self, state: Any) -> tuple[Query, Any]:
-        t = int(state["round"]) - 1
-        if t < 0:
+    def ask_embedding(self, state: Any, t: int) -> tuple[Query, Any]:
+        if t == 0:
             return self.sum_query(), state["layout"]
-        return self.product_query(), {**state["layout"], "factors": state["factors"][t]}
+        return self.product_query(), {**state["layout"], "factors": state["factors"][t - 1]}
 
-    def tell(self, state: Any, release: Release) -> Any:
-        state = {**state, "round": state["round"] + 1}
+    def tell_embedding(self, state: Any, release: Release) -> Any:
         if release.round == 0:
             return {**state, "sums": release.value.astype(np.float32)}
         return {**state, "products": put(state["products"], release.round - 1, release)}
 
-    def finish(self, state: Any, schema: Any, progress: Progress = no_progress) -> Distilled:
+    def trained(self, state: Any, schema: Any, progress: Progress) -> tuple[Generator, np.ndarray]:
         query = self.sum_query()
         counts, targets = self.targets(query, state["sums"])
         params = {"query": state["layout"], "targets": targets, "factors": state["factors"]}
@@ -201,4 +201,4 @@ class DPHP(GeneratorMethod):
         match = _Match(query, self.product_query(), self.product_rounds, self.product_weight)
         # The product kernels' columns were drawn with numbers below product_rounds folded into the key.
         key = jax.random.fold_in(state["key"], self.product_rounds)
-        return self.sampled(self.train(match, params, counts, key, schema, progress))
+        return self.train(match, params, counts, key, schema, progress), counts

@@ -11,12 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.method import Distilled, Progress, no_progress, release_field
-from dpdistill.methods.generator import BINS, indicator_groups, number_coordinates, numbers_of
-from dpdistill.methods.marginals import HistogramQuery, brought_to
-from dpdistill.methods.training import GeneratorMethod, Match, MeanEmbedding
+from dpdistill.method import Progress, release_field
+from dpdistill.methods.generator import Generator, indicator_groups, number_coordinates
+from dpdistill.methods.generator_method import GeneratorMethod
+from dpdistill.methods.training import Match, MeanEmbedding
 from dpdistill.query import Query, Release, Stage
-from dpdistill.schema import TableSchema
 
 
 def fourier(frequencies: Array, X: Array) -> Array:
@@ -62,15 +61,13 @@ class DPMERF(GeneratorMethod):
     """Mean embeddings with random features and histograms of numbers, then a generator as post-processing.
 
         stage 0   S_c = sum over class c of (a, sqrt(1 - a^2) phi(x_i)) + noise,   all records, once
-        stage 1   histograms of a table's numbers + noise; for a schema without numbers, S_c once more
+        stage 1   histograms of a table's numbers + noise
         finish    min over G of  sum_c share_c || S_c / (sqrt(1 - a^2) count_c) - E_z phi(G(z, c)) ||^2,
-                  then each number of G is brought to the marginal of its histogram
+                  then each number of G is brought to its histogram
 
     Counts and shares come from the constant coordinate a of the same release, and each class's embedding is divided by
     its own count, so that a rare class does not drown. With joint features the frequencies see categories too, so that
     what goes with what is matched, not only each column. The frequencies' scale is public: the number of columns.
-
-    A table without numbers, and images, are read twice with a marginal_share above 0, for the same result as once.
 
     Guarantee: stages 0 and 1, of sensitivity 1 (add-or-remove), are calibrated together; finish is post-processing.
     Source: Harder, Adamczewski & Park, 2021; heterogeneous and imbalanced tables after its sections 4.2 and 4.3; joint
@@ -81,30 +78,22 @@ class DPMERF(GeneratorMethod):
     length_scale: float = release_field(0.5, "of the Gaussian kernel, times the root of the number of columns", above=0)
     joint: bool = release_field(True, "frequencies see categories as well as numbers")
     category_share: float = release_field(0.5, "share of the squared norm for single categories", at_least=0, below=1)
-    marginal_share: float = release_field(0.1, "share of the budget for histograms of numbers", at_least=0, below=1)
 
     name = "dp-merf"
-    origin = "package default, selected on a held-out part of Adult's training set, but marginal_share"
+    origin = "package default, selected on a held-out part of Adult's training set; marginal_share was not searched"
     title = "DP-MERF: mean embeddings with random features"
     references = (
         "Harder, F., Adamczewski, K., Park, M. (2021). DP-MERF: Differentially Private Mean Embeddings with Random "
         "Features for Practical Privacy-Preserving Data Generation. AISTATS.",
     )
 
-    def plan(self) -> tuple[Stage, ...]:
-        if not self.marginal_share:
-            return (Stage(1),)
-        return (Stage(1), Stage(1, weight=math.sqrt(self._later)))
-
-    @property
-    def _later(self) -> float:
-        """Precision of the second release's noise (1 / variance) beside the first's."""
-        return self.marginal_share / (1.0 - self.marginal_share)
+    def embeddings(self) -> tuple[Stage, ...]:
+        return (Stage(1),)
 
     def query(self) -> FourierQuery:
         return FourierQuery(self.count_coordinate, self.category_share)
 
-    def init(self, key: Array, schema: Any) -> Any:
+    def begin(self, key: Array, schema: Any) -> dict[str, Any]:
         groups, numbers = indicator_groups(schema), number_coordinates(schema)
         d = schema.dimension
         seen = np.ones(d, bool) if self.joint else np.isin(np.arange(d), numbers)
@@ -117,38 +106,20 @@ class DPMERF(GeneratorMethod):
             "scale": np.float32(1.0 / math.sqrt(max(1, len(groups)))),
         }
         D = jax.eval_shape(self.query().features, params, jax.ShapeDtypeStruct((d,), jnp.float32)).shape[0]
-        numbers, gaps = numbers_of(schema) if isinstance(schema, TableSchema) else np.zeros((2, 0), np.int32)
         return {
             "key": np.asarray(jax.random.key_data(key)),
-            "round": np.zeros((), np.int64),
             "params": params,
             "sums": np.zeros((len(schema.classes), 1 + D), np.float32),
-            "bins": {"numbers": numbers, "gaps": gaps},
-            "histograms": np.zeros((len(numbers), BINS), np.float32),
-            "stddev": np.zeros((), np.float32),
         }
 
-    def ask(self, state: Any) -> tuple[Query, Any]:
-        if int(state["round"]) and len(state["histograms"]):
-            return HistogramQuery(), state["bins"]
+    def ask_embedding(self, state: Any, t: int) -> tuple[Query, Any]:
         return self.query(), state["params"]
 
-    def tell(self, state: Any, release: Release) -> Any:
-        numbers, state = len(state["histograms"]), {**state, "round": state["round"] + 1}
-        if not release.round:
-            return {**state, "sums": release.value.astype(np.float32)}
-        if not numbers:  # two releases of the same sums, weighed by their precision
-            return {**state, "sums": np.float32((state["sums"] + self._later * release.value) / (1.0 + self._later))}
-        root = math.sqrt(numbers)
-        counts = release.value.reshape(numbers, BINS) * root
-        return {**state, "histograms": np.float32(counts), "stddev": np.float32(release.stddev * root)}
+    def tell_embedding(self, state: Any, release: Release) -> Any:
+        return {**state, "sums": release.value.astype(np.float32)}
 
-    def finish(self, state: Any, schema: Any, progress: Progress = no_progress) -> Distilled:
+    def trained(self, state: Any, schema: Any, progress: Progress) -> tuple[Generator, np.ndarray]:
         query = self.query()
         counts, targets = self.targets(query, state["sums"])
         params = {"query": state["params"], "targets": targets}
-        generator = self.train(Match(query), params, counts, state["key"], schema, progress)
-        if self.marginal_share and len(state["histograms"]):
-            histograms, stddev = state["histograms"], float(state["stddev"])
-            generator = brought_to(generator, histograms, stddev, float(counts.sum()), self.sample_seed)
-        return self.sampled(generator)
+        return self.train(Match(query), params, counts, state["key"], schema, progress), counts

@@ -12,9 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.method import Distilled, Progress, finish_field, no_progress, release_field
+from dpdistill.method import Progress, finish_field, release_field
+from dpdistill.methods.generator import Generator
+from dpdistill.methods.generator_method import GeneratorMethod
 from dpdistill.methods.matching import Counting
-from dpdistill.methods.training import ClassLoss, GeneratorMethod, feasible, squared_distance
+from dpdistill.methods.training import ClassLoss, feasible, squared_distance
 from dpdistill.query import MOST_ROWS, Release, Stage
 
 ROUNDING = 2.0**-53
@@ -180,7 +182,7 @@ class TangentMatch(ClassLoss):
 
 @dataclass(frozen=True, kw_only=True)
 class DPNTK(GeneratorMethod):
-    """Mean embeddings in a neural tangent kernel: one release, then a generator as post-processing.
+    """Mean embeddings in a neural tangent kernel, then a generator as post-processing.
 
         release   S_c = sum over class c of (a, sqrt(1 - a^2) phi(x_i)) + noise,   all records, once
                   phi(x) = grad of sum_k f_k(x) / its norm,   f a random network: one or two dense layers with ReLU,
@@ -190,13 +192,16 @@ class DPNTK(GeneratorMethod):
     Counts and shares come from the constant coordinate a of the same release, each class's embedding is divided by its
     own count, and the codes z are drawn afresh at each step.
 
-    Guarantee: one release of sensitivity 1 (add-or-remove); finish is post-processing.
+    Images have no histograms, and would be read twice for them: marginal_share is 0 unless stated.
+
+    Guarantee: all releases, of sensitivity 1 (add-or-remove), are calibrated together; finish is post-processing.
     Source: Yang et al., 2023 (DP-NTK), algorithm 1. Ours: the division by a class's own count in the place of all
     records, the unbiased distance, and the ReLU of a second layer.
     """
 
     width: int = release_field(800, "units of the network's hidden layer", at_least=1)
     second_width: int = release_field(0, "units of a second hidden layer; 0: there is none", at_least=0)
+    marginal_share: float = release_field(0.0, "share of the budget for histograms of numbers", at_least=0, below=1)
     code_size: int = finish_field(5, "random coordinates behind a synthetic record", at_least=1)
     hidden: int = finish_field(500, "width of the generator's hidden layers", at_least=1)
     convolutions: bool = finish_field(False, "a generator of images ends in convolutions; false: in a dense layer")
@@ -210,10 +215,10 @@ class DPNTK(GeneratorMethod):
     origin = "package default, the generator selected on a held-out part of MNIST's training set"
     linear = True
 
-    def plan(self) -> tuple[Stage, ...]:
+    def embeddings(self) -> tuple[Stage, ...]:
         return (Stage(1),)
 
-    def init(self, key: Array, schema: Any) -> Any:
+    def begin(self, key: Array, schema: Any) -> dict[str, Any]:
         classes = len(schema.classes)
         sizes = [schema.dimension, self.width]
         if self.second_width:
@@ -236,14 +241,14 @@ class DPNTK(GeneratorMethod):
             "classes": np.array(classes),
         }
 
-    def ask(self, state: Any) -> tuple[TangentQuery, Any]:
+    def ask_embedding(self, state: Any, t: int) -> tuple[TangentQuery, Any]:
         return TangentQuery(self.count_coordinate, int(state["classes"])), state["weights"]
 
-    def tell(self, state: Any, release: Release) -> Any:
+    def tell_embedding(self, state: Any, release: Release) -> Any:
         return {**state, "sums": release.value.astype(np.float32)}
 
-    def finish(self, state: Any, schema: Any, progress: Progress = no_progress) -> Distilled:
-        query, weights = self.ask(state)
+    def trained(self, state: Any, schema: Any, progress: Progress) -> tuple[Generator, np.ndarray]:
+        query, weights = self.ask_embedding(state, 0)
         coordinates, sums = query.by_classes(state["sums"], weights)
         counts = self.counts(query, coordinates)
         flat = np.concatenate([part.reshape(len(part), -1) for part in sums], 1)
@@ -251,4 +256,4 @@ class DPNTK(GeneratorMethod):
         means = np.split(feasible(flat / (query.bound * counts[:, None])), ends, 1)
         targets = tuple(mean.reshape(part.shape) for mean, part in zip(means, sums, strict=True))
         params = {"weights": weights, "targets": targets}
-        return self.sampled(self.train(TangentMatch(query.classes), params, counts, state["key"], schema, progress))
+        return self.train(TangentMatch(query.classes), params, counts, state["key"], schema, progress), counts

@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 
 from dpdistill.methods.generator import BINS, LEVELS, Generator, Marginals, bins_of, numbers_of
+from dpdistill.schema import TableSchema
 
 OWN_ROWS = 20_000
 """Rows of a generator that its own quantiles are taken from."""
@@ -40,16 +41,16 @@ class HistogramQuery:
 def shares_of(counts: np.ndarray, stddev: float, own: np.ndarray, total: float) -> np.ndarray:
     """Shares of the bins, (BINS,), from noised counts: at least 0, they sum to 1.
 
-    The shares of a generator's own rows stay; or neighbouring bins are averaged in groups, the counts or what they have
+    The shares expected before stay; or neighbouring bins are averaged in groups, the counts or what they have
     above those shares; or single bins that stand out of the noise are taken as counted. What has the least square error
-    is taken, by Stein's estimate ||y - found||^2 + 2 stddev^2 m for m groups or bins. What differs from the own shares
-    has to be better by 4 stddev ||found - own||, twice the standard deviation of that comparison. Negative counts are
+    is taken, by Stein's estimate ||y - found||^2 + 2 stddev^2 m for m groups or bins. What is not expected has to be
+    better by 4 stddev ||found - expected||, twice the standard deviation of that comparison. Negative counts are
     removed by the projection onto those with the same sum.
 
     Args:
         counts: of released bins, (BINS,).
         stddev: of their noise.
-        own: shares of the bins among the generator's rows, (BINS,): they do not depend on that noise.
+        own: shares of the bins that are expected, (BINS,): they hardly depend on that noise.
         total: of the counts, >= 1; from another release where there is one: their own sum has the noise of all bins.
     """
     counts = counts + (total - counts.sum()) / BINS
@@ -72,6 +73,37 @@ def shares_of(counts: np.ndarray, stddev: float, own: np.ndarray, total: float) 
     return kept / kept.sum()
 
 
+def alike(schema: TableSchema) -> list[np.ndarray]:
+    """Groups of two and more numbers of the same kind, bounds and scale, as indices among the numbers."""
+    facts = [(column.kind, column.bounds, column.scale) for column in schema.columns if column.is_number]
+    groups = [np.array([i for i, own in enumerate(facts) if own == fact]) for fact in dict.fromkeys(facts)]
+    return [group for group in groups if len(group) > 1]
+
+
+def expected_shares(counts: np.ndarray, stddev: float, own: np.ndarray, totals: np.ndarray, groups: list) -> np.ndarray:
+    """Shares of the bins that numbers are expected to have, (k, BINS): a generator's own, or the mean of numbers alike.
+
+    The mean of many noised histograms has little noise. It is taken for a group where, by the comparison of
+    `shares_of` over all its numbers at once, it is clearly nearer to their counts than their own shares.
+
+    Args:
+        counts: noised counts, (k, BINS).
+        stddev: of their noise.
+        own: shares of the bins among the generator's rows, (k, BINS).
+        totals: of the counts, (k,), >= 1.
+        groups: of numbers that may be alike.
+    """
+    shares = own.copy()
+    for group in groups:
+        noise, total = stddev / math.sqrt(len(group)), float(totals[group].mean())
+        mean = shares_of(counts[group].mean(0), noise, own[group].mean(0), total)
+        before, after = (totals[group, None] * each for each in (own[group], mean[None]))
+        lost, error = (np.square(counts[group] - each).sum() for each in (before, after))
+        if error + 2.0 * stddev**2 * BINS + 4.0 * stddev * np.linalg.norm(after - before) < lost:
+            shares[group] = mean
+    return shares
+
+
 def brought_to(generator: Generator, histograms: np.ndarray, stddev: float, records: float, seed: int) -> Generator:
     """A generator whose numbers have released marginals; the order of its values between bins is kept.
 
@@ -84,12 +116,15 @@ def brought_to(generator: Generator, histograms: np.ndarray, stddev: float, reco
     """
     X, _ = generator.outputs(OWN_ROWS, seed)
     rounded = generator.schema.to_unit(generator.schema.from_unit(X))
-    own, released, levels = [], [], np.linspace(0.0, 1.0, LEVELS)
+    quantiles, own, totals, levels = [], [], [], np.linspace(0.0, 1.0, LEVELS)
     for j, gap, counts in zip(*numbers_of(generator.schema), histograms, strict=True):
         kept = slice(None) if gap < 0 or (X[:, gap] > 0.5).all() else X[:, gap] < 0.5
-        values = X[kept, j]
-        shares = np.bincount(bins_of(rounded[kept, j]), minlength=BINS) / len(values)
-        present = records if gap < 0 else counts.sum()
-        own.append(np.quantile(values, levels))
-        released.append(shares_of(counts, stddev, shares, max(1.0, float(present))))
-    return replace(generator, marginals=Marginals(np.array(own, np.float32), np.array(released, np.float32)))
+        quantiles.append(np.quantile(X[kept, j], levels))
+        own.append(np.bincount(bins_of(rounded[kept, j]), minlength=BINS) / len(X[kept]))
+        totals.append(max(1.0, records if gap < 0 else float(counts.sum())))
+    expected = expected_shares(histograms, stddev, np.array(own), np.array(totals), alike(generator.schema))
+    released = [
+        shares_of(counts, stddev, before, total)
+        for counts, before, total in zip(histograms, expected, totals, strict=True)
+    ]
+    return replace(generator, marginals=Marginals(np.array(quantiles, np.float32), np.array(released, np.float32)))

@@ -1,10 +1,10 @@
-"""Training a generator against released mean embeddings, and what the methods that do so share."""
+"""Training a generator against released mean embeddings."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.method import Distilled, Method, Progress, finish_field, release_field
+from dpdistill.method import Progress
 from dpdistill.methods.descent import Descent, Moved
 from dpdistill.methods.generator import (
     Generator,
@@ -24,8 +24,8 @@ from dpdistill.methods.generator import (
     outputs_of,
     pieces_of,
 )
-from dpdistill.methods.matching import Counting, counts_of
-from dpdistill.schema import Schema, TableSchema
+from dpdistill.methods.matching import Counting
+from dpdistill.schema import Schema
 
 
 class MeanEmbedding(Counting, ABC):
@@ -198,45 +198,3 @@ def feasible(embeddings: np.ndarray) -> np.ndarray:
     """Noised mean embeddings brought back to where those of records are: norm at most 1, (classes, D), float32."""
     norms = np.linalg.norm(embeddings.astype(np.float64), axis=-1, keepdims=True)
     return (embeddings / np.maximum(norms, 1.0)).astype(np.float32)
-
-
-@dataclass(frozen=True, kw_only=True)
-class GeneratorMethod(Method):
-    """A method that releases mean embeddings, and whose `finish` trains a generator and stores a sample of it."""
-
-    count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", at_least=1e-3, below=1)
-    count_floor: float = finish_field(1.0, "least number of records a class is taken to have", above=0)
-    samples: int = finish_field(10_000, "synthetic records to store", at_least=1)
-    hidden: int = finish_field(Recipe.hidden, "width of the generator's hidden layers", at_least=1)
-    layers: int = finish_field(Recipe.layers, "hidden layers of the generator", at_least=1)
-    convolutions: bool = finish_field(
-        Recipe.convolutions, "a generator of images ends in convolutions; false: in a dense layer"
-    )
-    code_size: int = finish_field(Recipe.code_size, "random coordinates behind a synthetic record", at_least=1)
-    batch: int = finish_field(Recipe.batch, "generated records a step, shared evenly by the classes", at_least=1)
-    steps: int = finish_field(Recipe.steps, "steps of Adam", at_least=1)
-    learning_rate: float = finish_field(Recipe.learning_rate, "of Adam, decayed by a cosine", above=0)
-    hard: bool = finish_field(Recipe.hard, "draw categories while training; false: use their probabilities")
-    sample_seed: int = finish_field(0, "public seed of the generator's start, codes and stored sample", at_least=0)
-
-    origin = "package default, selected on a held-out part of Adult's training set"
-    schemas = (Schema, TableSchema)
-
-    def counts(self, query: Counting, coordinates: np.ndarray) -> np.ndarray:
-        """Released records a class, (classes,), from the constant coordinates of a query's released sums."""
-        return counts_of(coordinates[None], query, 1.0, self.count_floor)
-
-    def targets(self, query: MeanEmbedding, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Released records a class, (classes,), and mean embeddings, (classes, D), of a query's released sums."""
-        counts = self.counts(query, sums[:, 0])
-        return counts, feasible(sums[:, 1:] / (query.bound * counts[:, None]))
-
-    def train(self, loss: Any, params: Any, counts: np.ndarray, key: Any, schema: Any, progress: Progress) -> Generator:
-        """A generator that was trained on a loss (`Training.train`)."""
-        recipe = Recipe(**{field.name: getattr(self, field.name) for field in fields(Recipe)})
-        key = jax.random.fold_in(key, self.sample_seed)
-        return Training(recipe, schema, loss).train(params, counts, key, progress)
-
-    def sampled(self, generator: Generator) -> Distilled:
-        """A generator and a stored sample of it."""
-        return Distilled(*generator.sample(self.samples, self.sample_seed), generator.schema, generator=generator)

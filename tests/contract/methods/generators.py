@@ -11,7 +11,7 @@ from contract.methods.small import tiny
 
 from dpdistill import run
 from dpdistill.data.records import Records
-from dpdistill.methods.training import GeneratorMethod
+from dpdistill.methods.generator_method import GeneratorMethod
 
 MEAN_EMBEDDINGS = ("dp-merf", "dp-ntk")
 
