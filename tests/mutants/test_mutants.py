@@ -29,8 +29,9 @@ from dpdistill.accounting import schedule as accounting
 from dpdistill.data.records import Records
 from dpdistill.evaluate import score
 from dpdistill.ledger.run import RunLedger
-from dpdistill.methods import dos, dp_kip, training
+from dpdistill.methods import dos, dp_kip
 from dpdistill.methods.descent import Descent
+from dpdistill.methods.generator_method import GeneratorMethod
 from dpdistill.methods.kip_gradient import FCNTKGradient
 from dpdistill.private import checks, curator, linear, placed, programs
 from dpdistill.private.grid import Grid
@@ -348,9 +349,9 @@ def starts_from_real_images() -> Any:
     """DP-KIP: the support starts from private images."""
     make = dos.start_images
 
-    def start(key: Any, m: int, schema: Any, *others: Any) -> Any:
-        X = to_unit(schema, SEEN[-1].X)
-        return make(key, m, schema, *others) * 0 + X[np.arange(m) % len(X)]
+    def start(key: Any, m: int, shape: Any) -> Any:
+        X = to_unit(SEEN[-1].schema, SEEN[-1].X)
+        return make(key, m, shape) * 0 + X[np.arange(m) % len(X)]
 
     return both(records_are_seen(), swap(dos, "start_images", start))
 
@@ -370,13 +371,13 @@ def raw_class_distribution() -> Any:
 
 def rare_classes_drown() -> Any:
     """DP-NTK: the embedding of a class is not divided by its own weight."""
-    count = training.GeneratorMethod.counts
+    count = GeneratorMethod.counts
 
     def shared(self: Any, *arguments: Any) -> Any:
         counts = count(self, *arguments)
         return np.full_like(counts, counts.sum())
 
-    return swap(training.GeneratorMethod, "counts", shared)
+    return swap(GeneratorMethod, "counts", shared)
 
 
 def plain_sum_beside_the_noisy_one() -> Any:
