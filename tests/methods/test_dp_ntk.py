@@ -12,7 +12,11 @@ from dpdistill.methods.dp_ntk import DPNTK, TangentMatch, TangentQuery, tangent
 from dpdistill.methods.training import distance
 from dpdistill.query import Release
 
-METHODS = {"one layer": DPNTK(width=9), "two layers": DPNTK(width=7, second_width=5)}
+METHODS = {
+    "one layer": DPNTK(width=9),
+    "two layers": DPNTK(width=7, second_width=5),
+    "a length scale": DPNTK(width=9, length_scale=4.0),
+}
 CLASSES = len(SCHEMA.classes)
 
 
@@ -65,14 +69,14 @@ def test_a_tangent_is_the_normalised_gradient_of_the_summed_outputs(name):
 @pytest.mark.parametrize("name", METHODS)
 def test_the_linear_query_is_the_plain_one(name):
     method = METHODS[name]
-    query, weights = TangentQuery(0.1, CLASSES), weights_of(method)
+    query, weights = TangentQuery(0.1, CLASSES, method.length_scale), weights_of(method)
     records = toy_records(9)
     X = rows_of(query, records)
     rest = np.sqrt(1 - 0.1**2)
     expected = []
     for x, y in zip(X, records.y, strict=True):
         own = np.eye(CLASSES)[y]
-        layers = flat(weights, np.asarray(x).ravel())
+        layers = flat(weights, np.asarray(x).ravel() / method.length_scale)
         layers[-1] = np.sqrt(CLASSES) * layers[-1][:, :1]
         parts = [np.einsum("c,ik->ick", own, layer).ravel() for layer in layers]
         expected.append(np.concatenate([0.1 * own, *(rest * part for part in parts)]))
@@ -91,7 +95,7 @@ def test_released_sums_come_back_by_class_and_layer(name):
     coordinates, sums = query.by_classes(method.tell(state, Release(0, total, 1.0, None))["sums"], weights)
     np.testing.assert_allclose(coordinates / query.count, np.bincount(records.y, minlength=CLASSES), rtol=1e-5)
     for c in range(CLASSES):
-        layers = [flat(weights, np.asarray(x).ravel()) for x in X[records.y == c]]
+        layers = [flat(weights, np.asarray(x).ravel() / method.length_scale) for x in X[records.y == c]]
         expected = [sum(each) for each in zip(*layers, strict=True)]
         for i, part in enumerate(sums[:-1]):
             np.testing.assert_allclose(part[c], query.bound * expected[i], atol=1e-4)
@@ -100,15 +104,19 @@ def test_released_sums_come_back_by_class_and_layer(name):
 @pytest.mark.parametrize("name", METHODS)
 def test_the_loss_is_the_distance_of_mean_embeddings(name):
     rng = np.random.default_rng(2)
-    weights = weights_of(METHODS[name])
+    weights, scale = weights_of(METHODS[name]), METHODS[name].length_scale
     X = rng.uniform(-1, 1, (CLASSES, 6, SCHEMA.dimension)).astype(np.float32)
-    phi = np.array([[np.concatenate([layer.ravel() for layer in flat(weights, x)]) for x in each] for each in X])
+    phi = np.array(
+        [[np.concatenate([layer.ravel() for layer in flat(weights, x / scale)]) for x in each] for each in X]
+    )
     targets = [rng.normal(size=(CLASSES, *W.shape)).astype(np.float32) * 0.01 for W in weights[:-1]]
     top = rng.normal(size=(CLASSES, len(weights[-1]) + 1, 1)).astype(np.float32) * 0.01
     spread = np.repeat(top, CLASSES, 2) / np.sqrt(CLASSES)
     whole_target = np.concatenate([t.reshape(CLASSES, -1) for t in (*targets, spread)], 1)
     params = {"weights": weights, "targets": (*targets, top)}
-    np.testing.assert_allclose(TangentMatch(CLASSES)(params, X, 0), distance(phi, whole_target), atol=1e-5)
+    np.testing.assert_allclose(
+        TangentMatch(TangentQuery(0.1, CLASSES, scale))(params, X, 0), distance(phi, whole_target), atol=1e-5
+    )
 
 
 def test_images_are_learned():
@@ -125,7 +133,7 @@ def test_images_are_learned():
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("equal", [True, False])
 def test_norms_and_sums_of_a_block_against_exact_arithmetic(name, equal):
-    query, weights = TangentQuery(0.1, CLASSES), weights_of(METHODS[name])
+    query, weights = TangentQuery(0.1, CLASSES, METHODS[name].length_scale), weights_of(METHODS[name])
     records = toy_records(128)
     X, y = rows_of(query, records), records.y
     if equal:
@@ -147,3 +155,13 @@ def test_norms_and_sums_of_a_block_against_exact_arithmetic(name, equal):
 def test_a_release_that_no_ledger_holds_is_refused_before_any_record_is_read():
     with pytest.raises(ValueError, match=r"at most 500,000,000 bytes; 3 classes of 64 coordinates with width=400000"):
         DPNTK(width=400_000).init(jax.random.key(0), SCHEMA)
+
+
+def test_a_length_scale_shows_how_large_records_are():
+    """Records along one line are nearly the same to the network, unless their coordinates are divided."""
+    weights, x = weights_of(METHODS["one layer"]), np.full(SCHEMA.dimension, 0.5)
+    found = []
+    for scale in (1.0, 8.0):
+        one, other = (np.concatenate([layer.ravel() for layer in flat(weights, v / scale)]) for v in (x, 2 * x))
+        found.append(one @ other)
+    assert 1 - found[1] > 5 * (1 - found[0])

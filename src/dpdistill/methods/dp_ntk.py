@@ -102,6 +102,7 @@ class TangentQuery(Counting):
     Args:
         count_coordinate: a / C.
         classes: of the data set.
+        length_scale: what coordinates are divided by.
         clip_norm: C, the norm of every contribution.
 
     Guarantee:
@@ -117,6 +118,7 @@ class TangentQuery(Counting):
 
     count_coordinate: float
     classes: int
+    length_scale: float = 1.0
     clip_norm: float = 1.0
     by_class = False
 
@@ -125,7 +127,7 @@ class TangentQuery(Counting):
         return (MOST_ROWS + 8) * ROUNDING * self.clip_norm
 
     def contribution(self, params: Any, x: Array, y: Array) -> Array:
-        inputs, outputs, scale = tangent(params, x.ravel(), self.classes)
+        inputs, outputs, scale = tangent(params, x.ravel() / self.length_scale, self.classes)
         own = jax.nn.one_hot(y, self.classes, dtype=scale.dtype)
         parts = [jnp.einsum("c,i,k->ick", own, a, b) for a, b in zip(inputs, outputs, strict=True)]
         return jnp.concatenate([self.count * own, *(self.bound * scale * part.ravel() for part in parts)])
@@ -134,7 +136,7 @@ class TangentQuery(Counting):
         return params
 
     def coefficients(self, params: Any, x: Array, y: Array) -> tuple[Tangent, Array]:
-        found = tangent(params, x.ravel(), self.classes)
+        found = tangent(params, x.ravel() / self.length_scale, self.classes)
         return found, jax.nn.one_hot(y, self.classes, dtype=found.scale.dtype)
 
     def norm(self, params: Any, coefficients: tuple[Tangent, Array]) -> Array:
@@ -168,16 +170,19 @@ class TangentMatch(ClassLoss):
     Params: "weights" as `tangent` takes them; "targets", released means a layer, (classes, d_l + 1, w_l).
     """
 
-    classes: int
+    query: TangentQuery
 
     def __call__(self, params: Any, X: Array, step: Array) -> Array:
-        inputs, outputs, scale = jax.vmap(jax.vmap(lambda x: tangent(params["weights"], x, self.classes)))(X)
+        inputs, outputs, scale = self._tangents(params["weights"], X)
         m, square, product = X.shape[1], jnp.zeros(len(X)), jnp.zeros(len(X))
         for a, b, target in zip(inputs, outputs, params["targets"], strict=True):
             mean = jnp.einsum("cmi,cmk->cik", a * (scale / m)[..., None], b)
             square += jnp.sum(jnp.square(mean), (1, 2))
             product += jnp.sum(mean * target, (1, 2))
         return squared_distance(m, square, jnp.ones(len(X)), product)
+
+    def _tangents(self, weights: tuple[Array, ...], X: Array) -> Tangent:
+        return jax.vmap(jax.vmap(lambda x: tangent(weights, x / self.query.length_scale, self.query.classes)))(X)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,6 +205,9 @@ class DPNTK(GeneratorMethod):
     """
 
     width: int = release_field(800, "units of the network's hidden layer", at_least=1)
+    length_scale: float = release_field(
+        1.0, "coordinates are divided by it: the larger, the more a network sees how large they are", above=0
+    )
     second_width: int = release_field(0, "units of a second hidden layer; 0: there is none", at_least=0)
     marginal_share: float = release_field(0.0, "share of the budget for histograms of numbers", at_least=0, below=1)
     code_size: int = finish_field(5, "random coordinates behind a synthetic record", at_least=1)
@@ -242,7 +250,7 @@ class DPNTK(GeneratorMethod):
         }
 
     def ask_embedding(self, state: Any, t: int) -> tuple[TangentQuery, Any]:
-        return TangentQuery(self.count_coordinate, int(state["classes"])), state["weights"]
+        return TangentQuery(self.count_coordinate, int(state["classes"]), self.length_scale), state["weights"]
 
     def tell_embedding(self, state: Any, release: Release) -> Any:
         return {**state, "sums": release.value.astype(np.float32)}
@@ -256,4 +264,4 @@ class DPNTK(GeneratorMethod):
         means = np.split(feasible(flat / (query.bound * counts[:, None])), ends, 1)
         targets = tuple(mean.reshape(part.shape) for mean, part in zip(means, sums, strict=True))
         params = {"weights": weights, "targets": targets}
-        return self.train(TangentMatch(query.classes), params, counts, state["key"], schema, progress), counts
+        return self.train(TangentMatch(query), params, counts, state["key"], schema, progress), counts
