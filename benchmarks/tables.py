@@ -21,11 +21,13 @@ import numpy as np
 
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
+from dpdistill.audit.marginals import compare_marginals
 from dpdistill.cli.recipes import build
 from dpdistill.data.records import Records
 from dpdistill.data.tables.load import load_table
 from dpdistill.data.tables.schema_file import TableFile, read_schema
 from dpdistill.evaluate.tables import score_tables
+from dpdistill.method import Distilled
 from dpdistill.schema import Column
 
 SCHEMAS = Path(__file__).with_name("schemas")
@@ -84,25 +86,36 @@ def undersampled(records: Records, keep: float, seed: int) -> Records:
     return rows(records, coins | (records.y != majority))
 
 
+def distances(distilled: Distilled, records: Records) -> list[float]:
+    """Mean total variation of one-way marginals, of numbers and of all columns."""
+    found = [
+        (column.distance, fact.is_number)
+        for column, fact in zip(compare_marginals(distilled, records).columns, records.schema.columns, strict=True)
+    ]
+    numbers = [distance for distance, is_number in found if is_number]
+    return [round(float(np.mean(each)), 4) for each in (numbers or [0.0], [distance for distance, _ in found])]
+
+
 def one_run(name: str, data: tuple[Records, Records | None], method: str, fields: list[str], mode: str, seed: int):
     records, test = data
     if mode == "paper" or test is None:
         records, test = split(joined(records, test), TEST_SHARE[name], seed)
     keep = KEEP[name] if mode == "paper" else 1.0
     start = time.process_time()
-    training, took = records, 0.0
+    training, took, marginals = records, 0.0, None
     if method != "real":
         distiller = build(method, fields)
         budget = Budget(1.0, DELTA.get(name, 1e-5))
         kept = undersampled(records, keep, seed) if mode == "paper" else records
         result = run.distill(kept, distiller, budget, seed=seed)
         training, took = result.distilled, time.process_time() - start
+        marginals = distances(training, kept)
     scores = score_tables(training, test, mode=mode, keep=keep, seed=seed)
     return {
         **{"table": name, "method": method, "fields": fields, "mode": mode, "seed": seed},
         **{"metrics": scores.metrics, "mean": scores.mean.values, "best": [scores.best.name, scores.best.values]},
         "accuracy": dict(zip(scores.classes, scores.mean.accuracy, strict=True)),
-        **{"training_rows": scores.training_rows, "distil_cpu_s": round(took, 1)},
+        **{"marginals": marginals, "training_rows": scores.training_rows, "distil_cpu_s": round(took, 1)},
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
 
@@ -118,7 +131,9 @@ def summary(lines: list[dict[str, Any]]) -> None:
         numbers = ", ".join(
             f"{m} {v:.3f} ± {s:.3f}" for m, v, s in zip(runs[0]["metrics"], V.mean(0), spread, strict=True)
         )
-        print(f"{' '.join(key)} ({len(runs)} runs): {numbers}", flush=True)
+        apart = [line["marginals"] for line in runs if line["marginals"]]
+        shown = "; total variation {:.3f} of numbers, {:.3f} of all".format(*np.mean(apart, 0)) if apart else ""
+        print(f"{' '.join(key)} ({len(runs)} runs): {numbers}{shown}", flush=True)
 
 
 if __name__ == "__main__":
