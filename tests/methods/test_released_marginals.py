@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from contract import SCHEMA, tiny
+from contract import SCHEMA, tiny, toy_records
 from contract import TABLE as MIXED
 
 from dpdistill import run
@@ -260,6 +260,17 @@ class TestEveryGeneratorMethod:
         for j in range(2):
             a, b = (np.bincount(bins_of(values[:, j]), minlength=BINS) / 4000 for values in (real, found))
             assert np.abs(a - b).sum() / 2 < 0.06
+
+    @pytest.mark.parametrize("share", [0.0, 0.2])
+    @pytest.mark.parametrize("shape", [(28, 28, 3), (9, 7, 1)])
+    def test_images_have_none(self, name, shape, share):
+        records = toy_records(30, schema=replace(SCHEMA, shape=shape))
+        method = tiny(name, marginal_share=share)
+        made = run.distill(records, method, Budget(50.0), entropy=SeededEntropy(1)).distilled
+        assert made.generator.marginals is None
+        assert made.X.shape == (method.samples, *shape)
+        assert np.abs(made.X).max() <= 1
+        np.testing.assert_array_equal(made.X[:1], made.generator.sample(1, method.sample_seed)[0])
 
 
 class TestNumbersAlike:
