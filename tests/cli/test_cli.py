@@ -29,7 +29,7 @@ from dpdistill.encode.mixing import mix_pictures
 from dpdistill.encode.networks import MLP, ConvNet
 from dpdistill.encode.pictures import draw_pictures
 from dpdistill.encode.scattering import ScatterNet
-from dpdistill.encode.train import Training
+from dpdistill.evaluate.train import Training
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.kernel import Kernel

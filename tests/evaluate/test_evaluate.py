@@ -10,9 +10,9 @@ from sklearn.linear_model import LogisticRegression
 from dpdistill.data.records import Records
 from dpdistill.encode.convnet import embed_convnet
 from dpdistill.encode.networks import ConvNet
-from dpdistill.encode.train import Classifier, train_classifier
 from dpdistill.evaluate import LARGE, PAPER, QUICK, TRAININGS, Score, Training, score_network, score_pixels
-from dpdistill.evaluate.score import accuracy, check_test_set, scaled
+from dpdistill.evaluate.score import check_test_set, scaled
+from dpdistill.evaluate.train import Classifier, accuracy, train_classifier
 from dpdistill.schema import DataError, Schema
 
 TINY = Training(epochs=30, learning_rate=0.05, schedule="cosine", network=ConvNet(width=4), strategies=("crop",))

@@ -13,9 +13,9 @@ from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.encode.augment import partition_expand
 from dpdistill.encode.networks import ConvNet
-from dpdistill.encode.train import Training
 from dpdistill.evaluate.krr import score_krr
 from dpdistill.evaluate.score import score_network
+from dpdistill.evaluate.train import Training
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods.decoupled_kip import DecoupledKIP
 from dpdistill.methods.dos import SignalMatch
@@ -76,7 +76,7 @@ class TestOneSet:
         counts = counts_of(state["signals"][:, :, 0], dos.query(), 1.0, 1.0)
         sets = [X[y == c] for c in range(3)] if y is not None else np.split(X, 3)
         for t, signal in enumerate(state["signals"]):
-            target, params = signal[:, 1:] / counts[:, None], dos._params(state, t)
+            target, params = signal[:, 1:] / counts[:, None], dos._params(state["key"], t, state["pilot"])
             found = np.concatenate([signal_of(dos.query(), params, one, len(one)) for one in sets])
             lost.append(np.square(found - target).sum() / np.square(target).sum())
         return np.mean(lost)

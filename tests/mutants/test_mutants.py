@@ -349,9 +349,9 @@ def starts_from_real_images() -> Any:
     """DP-KIP: the support starts from private images."""
     make = dos.start_images
 
-    def start(key: Any, m: int, shape: Any) -> Any:
-        X = to_unit(SEEN[-1].schema, SEEN[-1].X)
-        return make(key, m, shape) * 0 + X[np.arange(m) % len(X)]
+    def start(key: Any, m: int, schema: Any, *others: Any) -> Any:
+        X = to_unit(schema, SEEN[-1].X)
+        return make(key, m, schema, *others) * 0 + X[np.arange(m) % len(X)]
 
     return both(records_are_seen(), swap(dos, "start_images", start))
 

@@ -8,8 +8,7 @@ import jax
 import numpy as np
 
 from dpdistill.data.records import Records
-from dpdistill.encode.train import LARGE, PAPER, QUICK, Classifier, Training, train_classifier
-from dpdistill.evaluate.chunks import Chunks
+from dpdistill.evaluate.train import LARGE, PAPER, QUICK, Training, accuracy, train_classifier
 from dpdistill.method import Progress, no_progress
 from dpdistill.schema import DataError, Schema
 
@@ -98,9 +97,3 @@ def _some(classes: tuple[str, ...]) -> str:
 def scaled(test: Records) -> tuple[np.ndarray, np.ndarray]:
     """All test records with a known label, in [-1, 1]."""
     return test.take(np.flatnonzero(test.y >= 0))
-
-
-def accuracy(classifier: Classifier, X: np.ndarray, y: np.ndarray, chunk: int = 64) -> float:
-    """Share of records whose largest logit is their class; X (n, h, w, c) in [-1, 1], y (n,)."""
-    scores = [np.asarray(classifier(part))[:rows] for part, rows in Chunks(X, chunk)]
-    return float((np.concatenate(scores).argmax(1) == y).mean())

@@ -8,9 +8,9 @@ import jax
 import numpy as np
 
 from dpdistill.data.records import Records
-from dpdistill.encode.train import STUDENT, Training, train_classifier
-from dpdistill.evaluate.score import Score, accuracy, check_test_set, scaled
+from dpdistill.evaluate.score import Score, check_test_set, scaled
 from dpdistill.evaluate.teacher import Teacher
+from dpdistill.evaluate.train import STUDENT, Training, accuracy, train_classifier
 from dpdistill.kernels.ridge import centred
 from dpdistill.method import Progress, no_progress
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,9 +14,6 @@ from jax import Array
 
 from dpdistill.encode.augment import STRATEGIES, partition_expand
 from dpdistill.encode.convnet import embed_convnet
-from dpdistill.encode.networks import ConvNet
-from dpdistill.encode.train import QUICK, train_classifier
-from dpdistill.kernels.ridge import one_hot
 from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
 from dpdistill.methods.descent import Descent, Pull
 from dpdistill.methods.generator import Generator
@@ -40,10 +37,6 @@ from dpdistill.schema import Schema
 CACHED_IMAGES = 20
 EACH_GENERATED, CODE = 20, 16
 """Images of each class that a generator makes a step, and random coordinates behind one of them."""
-TRAINED, EPOCHS = 10, (5, 40)
-"""Networks that are trained between the signals, and epochs of the first and of the last of them."""
-BETWEEN: dict[str, Any] = {"per_class": 10, "expand": 2, "steps": 300, "learning_rate": 0.1}
-"""The images they are trained on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,10 +50,7 @@ class DOS(Method):
     centre_t is the mean feature, in network t, of the pilot's class means: it takes out what all classes share before
     the clip, so that the same noise hides a signal about twice as large.
 
-    The last `adapted` networks are not random: a few are trained on images that follow the signals before them, and
-    take turns. What tells the classes apart is a larger part of their features.
-
-    Guarantee: stages 0 and 1 are calibrated together; training in between and stage 2 are post-processing.
+    Guarantee: stages 0 and 1 are calibrated together; stage 2 is post-processing.
     Source: Zheng et al., 2025 (DOSSER); the pilot is ours, in the place of its public auxiliary images.
     """
 
@@ -71,7 +61,6 @@ class DOS(Method):
     count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", at_least=1e-3, below=1)
     strategies: tuple[str, ...] = release_field((), "DSA strategies, one draw a signal for all", choices=STRATEGIES)
     pilot_share: float = release_field(0.05, "share of the budget for the pilot; 0: no centre", at_least=0, below=1)
-    adapted: int = release_field(0, "of the networks, the last ones: trained on what was released before", at_least=0)
     per_class: int = finish_field(10, "synthetic records a class", at_least=1)
     expand: int = finish_field(1, "PEA: every image stands for expand x expand tiles; 1 is off", at_least=1)
     steps: int = finish_field(2500, "steps of Adam, one signal each", at_least=1)
@@ -92,11 +81,6 @@ class DOS(Method):
     )
     origin = "package default, selected on a held-out part of MNIST's training set"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.adapted >= self.networks:
-            raise ValueError(f"Expected adapted={self.adapted} below networks={self.networks}: the first are random.")
-
     def plan(self) -> tuple[Stage, ...]:
         signals = Stage(self.networks, self.sampling_prob)
         if not self.pilot_share:
@@ -116,10 +100,7 @@ class DOS(Method):
         image = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
         jax.eval_shape(lambda X: partition_expand(X, self.expand), image)  # refuses images of fewer pixels than tiles
         d = jax.eval_shape(embed_convnet, params["blocks"], image).shape[1]
-        turns = min(TRAINED, self.adapted)
-        stacks = jax.tree.map(lambda leaf: np.zeros((turns, *leaf.shape), np.float32), params["blocks"])
         return {
-            **({"trained": stacks} if turns else {}),
             "key": np.asarray(jax.random.key_data(key)),
             "round": np.zeros((), np.int64),
             "pilot": np.zeros((self._pilots, classes, *schema.shape), np.float32),
@@ -127,62 +108,34 @@ class DOS(Method):
         }
 
     @partial(jax.jit, static_argnums=0)
-    def _params(self, known: dict[str, Any], t: Array | int) -> Any:
-        """Params of network t, of what `_known` picks: without a pilot the centre is the origin."""
-        params = network(known["key"], t, known["pilot"].shape[2:], self.width, self.strategies)
-        if "trained" in known:
-            later = t - (self.networks - self.adapted)
-            params["blocks"] = jax.tree.map(
-                lambda random, trained: jnp.where(later < 0, random, trained[later % len(trained)]),
-                params["blocks"],
-                known["trained"],
-            )
+    def _params(self, key: Array, t: Array | int, pilot: Array) -> Any:
+        """Params of network t: without a pilot the centre is the origin."""
+        params = network(key, t, pilot.shape[2:], self.width, self.strategies)
         if not self._pilots:
             return params
-        return {**params, "centre": embed_convnet(params["blocks"], known["pilot"][0]).mean(0)}
+        return {**params, "centre": embed_convnet(params["blocks"], pilot[0]).mean(0)}
 
     def ask(self, state: Any) -> tuple[Query, Any]:
         t = int(state["round"]) - self._pilots
         if t < 0:
             return PixelQuery(math.prod(state["pilot"].shape[2:]), self.count_coordinate), {}
-        return self.query(), self._params(_known(state), t)
+        return self.query(), self._params(state["key"], t, state["pilot"])
 
     def tell(self, state: Any, release: Release) -> Any:
         state = {**state, "round": state["round"] + 1}
         if release.round >= self._pilots:
-            t = release.round - self._pilots
-            state = {**state, "signals": put(state["signals"], t, release)}
-            return {**state, "trained": self._train(state)} if 0 < self.adapted == self.networks - t - 1 else state
+            return {**state, "signals": put(state["signals"], release.round - self._pilots, release)}
         query = PixelQuery(math.prod(state["pilot"].shape[2:]), self.count_coordinate)
         counts = counts_of(release.value[None, :, 0], query, 1.0, self.count_floor)
         means = np.clip(release.value[:, 1:] / counts[:, None], -1.0, 1.0)
         return {**state, "pilot": means.reshape(state["pilot"].shape).astype(np.float32)}
 
     def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
-        X, y = self._images(state, progress), labels(len(schema.classes), self.per_class)
-        return Distilled(X, y, schema, self.tiles(X, y), generator=self.generator(state, schema, progress))
-
-    def _images(self, state: Any, progress: Progress = no_progress) -> np.ndarray:
+        y = labels(len(schema.classes), self.per_class)
         descent = Descent(self.learning_rate, self.steps, self.average)
-        moved = descent.along(self.start(state), self.pull(state), progress)
-        return np.clip(np.asarray(moved.average), -1.0, 1.0)
-
-    def _train(self, state: Any) -> Any:
-        """Blocks of networks trained on images that follow the signals so far, stacked; longer from one to the next."""
-        first = self.networks - self.adapted
-        earlier = replace(self, networks=first, adapted=0, **BETWEEN)
-        X = earlier._images({**state, "signals": state["signals"][:first]})
-        classes = X.shape[0] // earlier.per_class
-        X, y = earlier.tiles(X, labels(classes, earlier.per_class)) or (X, labels(classes, earlier.per_class))
-        turns = min(TRAINED, self.adapted)
-        keys = jax.random.split(jax.random.fold_in(state["key"], first), turns)
-        trained = [
-            train_classifier(
-                key, X, one_hot(y, classes), replace(QUICK, epochs=int(epochs), network=ConvNet(width=self.width))
-            )
-            for key, epochs in zip(keys, np.linspace(*EPOCHS, turns), strict=True)
-        ]
-        return jax.tree.map(lambda *blocks: np.stack(blocks), *[net.params["blocks"] for net in trained])
+        moved = descent.along(self.start(state, schema), self.pull(state), progress)
+        X = np.clip(np.asarray(moved.average), -1.0, 1.0)
+        return Distilled(X, y, schema, self.tiles(X, y), generator=self.generator(state, schema, progress))
 
     def tiles(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """What networks are trained on in the place of the images and their classes; None for the images themselves."""
@@ -202,7 +155,8 @@ class DOS(Method):
             return None
         counts, targets = self._targets(state)
         params = {
-            **_known(state),
+            "key": state["key"],
+            "pilot": state["pilot"],
             "targets": targets.astype(np.float32),
             "turns": self._turns(self.generator_steps),
             **params,
@@ -227,23 +181,17 @@ class DOS(Method):
 
         def pull(X: Array, step: int) -> Array:
             t = turns[step]
-            return _gradient_of(self, X, self._params(_known(state), t), targets[t])
+            return _gradient_of(self, X, self._params(state["key"], t, state["pilot"]), targets[t])
 
         return pull
 
-    def start(self, state: Any) -> Array:
+    def start(self, state: Any, schema: Schema) -> Array:
         """N(0, I), or the pilot's class means under noise: no record has touched either but through a release."""
         key = jax.random.fold_in(state["key"], self.networks + self.image_seed)
-        classes, *shape = state["pilot"].shape[1:]
-        noise = start_images(key, classes * self.per_class, shape)
+        noise = start_images(key, len(schema.classes) * self.per_class, schema)
         if not self._pilots:
             return noise
         return jnp.clip(jnp.repeat(state["pilot"][0], self.per_class, axis=0) + self.start_noise * noise, -1.0, 1.0)
-
-
-def _known(state: Any) -> dict[str, Any]:
-    """What decides a network: the key, the pilot, and the trained ones if there are any."""
-    return {name: state[name] for name in ("key", "pilot", "trained") if name in state}
 
 
 @dataclass(frozen=True)
@@ -255,12 +203,12 @@ class SignalMatch(ClassLoss):
 
     def __call__(self, params: Any, X: Array, step: Array) -> Array:
         t = params["turns"][step]
-        return self._distance(self.method._params(_known(params), t), params["targets"][t], X)
+        return self._distance(self.method._params(params["key"], t, params["pilot"]), params["targets"][t], X)
 
     def gradient(self, params: Any, X: Array, step: Array | int) -> Array:
         """A CPU takes one class at a time, which fits its cache."""
         t, at_once = params["turns"][step], 1 if jax.default_backend() == "cpu" else len(X)
-        network, targets = self.method._params(_known(params), t), params["targets"][t]
+        network, targets = self.method._params(params["key"], t, params["pilot"]), params["targets"][t]
         groups = [slice(c, c + at_once) for c in range(0, len(X), at_once)]
         return jnp.concatenate([self._gradient(network, targets[g], X[g]) for g in groups])
 

@@ -52,7 +52,6 @@ class DOSKIP(Method):
     networks: int = release_field(150, "random networks; one signal each, released once", at_least=1)
     sampling_prob: float = release_field(0.1, "Poisson sampling probability of a signal", above=0, at_most=1)
     width: int = release_field(64, "filters of the random networks", at_least=1)
-    adapted: int = release_field(0, "of the networks, the last ones: trained on what was released before", at_least=0)
     per_class: int = finish_field(10, "synthetic records a class", at_least=1)
     expand: int = finish_field(1, "PEA: networks learn from expand x expand tiles of every image; 1 is off", at_least=1)
     weight: float = finish_field(0.25, "of the classifier beside the signals", at_least=0, at_most=1)
@@ -73,8 +72,7 @@ class DOSKIP(Method):
     @property
     def signals(self) -> DOS:
         """The part that networks learn from."""
-        names = ("networks", "sampling_prob", "width", "adapted")
-        return DOS(**{name: getattr(self, name) for name in names})
+        return DOS(networks=self.networks, sampling_prob=self.sampling_prob, width=self.width)
 
     @property
     def classifier(self) -> DecoupledKIP:
@@ -117,7 +115,7 @@ class DOSKIP(Method):
             return sum(weight * _unit(towards(X, step)) for weight, towards in pulls if weight)
 
         descent = Descent(self.learning_rate, self.steps, self.average)
-        moved = descent.along(signals.start(state["signals"]), pull, progress)
+        moved = descent.along(signals.start(state["signals"], schema), pull, progress)
         X = np.clip(np.asarray(moved.average), -1.0, 1.0)
         loss = SetMatch(SignalMatch(signals, schema.shape), self.kernel, self.weight, self.hold)
         known = {"classifier": classifier.classifier(state["classifier"])}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from jax import Array
 from dpdistill.encode.augment import apply_augmentation, draw_augmentation
 from dpdistill.encode.convnet import embed_convnet, init_convnet
 from dpdistill.query import Release, Stage
+from dpdistill.schema import AnySchema
 
 
 def clip(v: Array, bound: float) -> Array:
@@ -162,6 +162,6 @@ def labels(classes: int, per_class: int) -> np.ndarray:
     return np.repeat(np.arange(classes, dtype=np.int32), per_class)
 
 
-def start_images(key: Array, m: int, shape: Sequence[int]) -> Array:
+def start_images(key: Array, m: int, schema: AnySchema) -> Array:
     """m images from N(0, I): a start that no record has touched."""
-    return jax.random.normal(key, (m, *shape))
+    return jax.random.normal(key, (m, *schema.shape))

@@ -42,7 +42,7 @@ class Stepwise(Method):
 
     def init(self, key: Array, schema: Schema) -> Any:
         network_key, image_key = jax.random.split(key)
-        images = start_images(image_key, len(schema.classes) * self.per_class, schema.shape)
+        images = start_images(image_key, len(schema.classes) * self.per_class, schema)
         return {
             "key": jax.random.key_data(network_key),
             "round": jnp.zeros((), jnp.int32),

@@ -37,7 +37,7 @@ def check_pictures(kernel: Kernel, schema: AnySchema) -> None:
 
 def start_support(key: Array, classes: int, per_class: int, schema: AnySchema, noise: float) -> np.ndarray:
     """A start that no record has touched: N(0, noise^2), in the bounds of records."""
-    X = noise * start_images(key, classes * per_class, schema.shape)
+    X = noise * start_images(key, classes * per_class, schema)
     return np.clip(np.asarray(X, np.float32), -1.0, 1.0)
 
 

@@ -1,4 +1,4 @@
-"""Train a network on labelled records, or on a teacher's scores of pictures."""
+"""Train a network on labelled records, or on a teacher's scores of pictures, and score it on a test set."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from jax import Array
 
 from dpdistill.encode.augment import augment_each
 from dpdistill.encode.networks import ConvNet, Network
+from dpdistill.evaluate.chunks import Chunks
 
 CONVNET = ConvNet()
 CACHED_IMAGES = 10
@@ -135,3 +136,9 @@ def train_classifier(key: Array, X: np.ndarray, Y: np.ndarray, training: Trainin
         gradients = [_gradient(network, params, batch[p], targets[p], training.scores) for p in parts]
         params, opt_state = _update(params, opt_state, gradients, size, training, steps)
     return Classifier(network, params)
+
+
+def accuracy(classifier: Classifier, X: np.ndarray, y: np.ndarray, chunk: int = 64) -> float:
+    """Share of records whose largest logit is their class; X (n, h, w, c) in [-1, 1], y (n,)."""
+    scores = [np.asarray(classifier(part))[:rows] for part, rows in Chunks(X, chunk)]
+    return float((np.concatenate(scores).argmax(1) == y).mean())
