@@ -23,6 +23,7 @@ from sklearn.linear_model import LogisticRegression
 
 from dpdistill import cli, evaluate, run
 from dpdistill.accounting.gaussian import gaussian_epsilon
+from dpdistill.cli.recipes import softness_in
 from dpdistill.data import load, read_distilled
 from dpdistill.data.save import read_generator
 from dpdistill.encode.mixing import mix_pictures
@@ -119,13 +120,18 @@ def dos(places) -> Path:
 
 def test_images_are_distilled_for_networks_and_kernels_if_no_method_is_named(tmp_path, monkeypatch):
     small_nets(monkeypatch)
-    small = [word for field in ("rounds=2", "networks=2", "width=4", "steps=2") for word in ("--set", field)]
+    fields = ("rounds=2", "networks=2", "width=4", "steps=2", "generator_steps=2", "softness=0.5")
+    small = [word for field in fields for word in ("--set", field)]
     succeeds("distill", "digits:train", "--out", tmp_path / "shared", *small)
     assert json.loads((tmp_path / "shared" / "recipe.json").read_text())["method"] == "dos-kip"
     out = succeeds("evaluate", tmp_path / "shared", "--test", "digits:test", "--nets", 1)
     assert re.search(r"^ConvNet accuracy: \d+\.\d\d ± 0.00 % \(1 net, quick training, soft labels\)$", out, re.M)
     assert re.search(r"^KRR accuracy: ", out, re.M)
     assert re.search(r"^Released classifier accuracy: ", out, re.M)
+    assert softness_in(tmp_path / "shared") == 0.5
+    monkeypatch.setitem(evaluate.TRAININGS, "large", TINY)
+    out = succeeds("evaluate", tmp_path / "shared", "--test", "digits:test", "--nets", 1, "--generated", 20)
+    assert re.search(r"^ConvNet accuracy, trained on 20 generated pictures with soft labels: \d+\.\d\d %$", out, re.M)
 
 
 # What is written

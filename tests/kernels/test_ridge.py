@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
-from dpdistill.kernels.ridge import check_definite, one_hot, shift, solve
+from dpdistill.kernels.ridge import check_definite, one_hot, shift, soft_labels, solve
 
 rng = np.random.default_rng(5)
 X_S, X_T = rng.normal(size=(9, 4, 3, 1)), rng.normal(size=(6, 4, 3, 1))
@@ -51,6 +51,16 @@ def test_with_features_it_is_scikit_learns_ridge(ridge):
         alpha = fit(FeatureKernel(flatten), jnp.asarray(X_S), jnp.asarray(Y_S), ridge)
     model = Ridge(alpha=ridge * np.square(Phi_s).sum() / 9, fit_intercept=False).fit(Phi_s, Y_S)
     np.testing.assert_allclose(Phi_s.T @ np.asarray(alpha), model.coef_.T, rtol=1e-7, atol=1e-9)
+
+
+def test_soft_labels_are_probabilities_at_a_share_of_the_mean_margin():
+    scores = np.array([[3.0, 1.0, 0.0], [0.0, 4.0, 0.0], [2.0, 0.0, 1.0]], np.float32)
+    found = soft_labels(scores, np.array([0, 1, 2]), 0.5)
+    temperature = 0.5 * np.mean([2.0, 4.0, -1.0])
+    for row in (0, 1):
+        e = np.exp(scores[row] / temperature)
+        np.testing.assert_allclose(found[row], e / e.sum(), rtol=1e-5)
+    np.testing.assert_array_equal(found[2], [0, 0, 1])  # taken for another class
 
 
 def test_single_precision_is_close():

@@ -74,7 +74,7 @@ def evaluate(
     Images: networks and kernel ridge regression. Tables: twelve classifiers.
     """
     from dpdistill.cli.pictures import generate
-    from dpdistill.cli.recipes import kernel_in, regressions, teacher_in
+    from dpdistill.cli.recipes import kernel_in, regressions, softness_in, teacher_in
     from dpdistill.data import load, read_distilled
     from dpdistill.evaluate import ARCHITECTURES, MANY, TRAININGS, available, check_krr, check_network
     from dpdistill.report.folder import read_folder
@@ -117,7 +117,8 @@ def evaluate(
         training = "large" if len((distilled.training or (distilled.X, 0))[0]) > MANY else "quick"
     scores = _scores(distilled, records, fits, released, pictures, networks, training, **how)
     if more is not None:
-        scores |= _generated_scores(more, facts, records, networks, **how)
+        soft = None if released is None or distilled.soft_labels is None else (released, softness_in(folder))
+        scores |= _generated_scores(more, facts, records, networks, soft, **how)
     scores |= _pixel_scores(distilled, records, classifier or [], seed)
     scores |= _distances(distilled, more, records, measured, seed)
     if include_scores:
@@ -177,15 +178,23 @@ def _pictures(source: str, number: int, folder: str, distilled: Any, seed: int) 
     return "pictures of the evaluator", scaled(load(source, "train", facts.classes, facts.bounds))[0]
 
 
-def _generated_scores(more: Any, schema: Any, test: Any, networks: list, **how: Any) -> dict:
-    """Scores of networks that learn from images of the generator and their classes."""
+def _generated_scores(
+    more: Any, schema: Any, test: Any, networks: list, soft: tuple[Any, float] | None, **how: Any
+) -> dict:
+    """Scores of networks that learn from images of the generator and their classes, or soft labels as the set has."""
     from dpdistill.evaluate import LARGE, score_network
+    from dpdistill.kernels.ridge import soft_labels
 
-    (X, y), scores = more, {}
-    for network in networks:
+    (X, y), scores, labels = more, {}, None
+    if soft is not None:
         with Bar() as bar:
-            score = score_network(X, y, schema, test, training=replace(LARGE, network=network), progress=bar, **how)
+            labels = soft_labels(soft[0](X, progress=bar), y, soft[1])
+    for network in networks:
+        learned = {"training": replace(LARGE, network=network), "soft_labels": labels}
+        with Bar() as bar:
+            score = score_network(X, y, schema, test, progress=bar, **learned, **how)
         what = f"{network.title} accuracy, trained on {len(y):,} generated pictures"
+        what += "" if labels is None else " with soft labels"
         say(f"{what}: {score.mean:.2f} %")
         scores[f"{what}, %"] = round(score.mean, 2)
     return scores

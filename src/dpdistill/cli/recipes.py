@@ -77,6 +77,15 @@ def kernel_named(name: str, field: str = "kernel") -> Any:
     return KERNELS[name]
 
 
+def softness_in(folder: str) -> float:
+    """Softness of the labels in the recipe of a folder whose recipe can be read; 0 where it has none."""
+    recipe = read_object(Path(folder) / RECIPE)
+    try:
+        return getattr(from_fields(recipe["method"], recipe["fields"]), "softness", 0.0)
+    except KeyError:
+        raise DataError(f"{Path(folder) / RECIPE} is not a recipe that can be read.") from None
+
+
 def kernel_in(folder: str) -> tuple[Any, float] | None:
     """Kernel and ridge of the recipe in a folder; None where there is no recipe, or it names no kernel.
 

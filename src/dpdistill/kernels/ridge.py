@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -24,6 +25,24 @@ def shift(K_ss: Array, ridge: float | Array) -> Array:
 def solve(K_ss: Array, Y_s: Array, ridge: float | Array) -> Array:
     """alpha = (K_ss + ridge tr(K_ss) / m I)^-1 Y_s by Cholesky, (m, classes); not a number if it is not definite."""
     return cho_solve((jnp.linalg.cholesky(shift(K_ss, ridge)), True), Y_s)
+
+
+def soft_labels(scores: np.ndarray, y: np.ndarray, softness: float) -> np.ndarray:
+    """A classifier's probabilities of records that were made for classes, (n, classes), float32.
+
+        softmax(s / T),   T = softness times how far, on average, the score of a record's class is above the others
+
+    Where the classifier takes a record for another class, it keeps its own, one-hot.
+
+    Args:
+        scores: s, (n, classes).
+        y: the classes, (n,).
+        softness: > 0.
+    """
+    own = np.eye(scores.shape[1], dtype=np.float32)[y]
+    above = scores.max(1, where=own > 0, initial=-np.inf) - scores.max(1, where=own == 0, initial=-np.inf)
+    temperature = max(softness * float(above.mean()), 1e-6)
+    return np.where((above > 0)[:, None], jax.nn.softmax(scores / temperature, axis=1), own)
 
 
 def centred(scores: Any) -> Any:

@@ -14,7 +14,7 @@ from jax import Array
 
 from dpdistill.encode.whitening import WhiteScatterNet
 from dpdistill.kernels.feature import FeatureKernel
-from dpdistill.kernels.ridge import one_hot
+from dpdistill.kernels.ridge import one_hot, soft_labels
 from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
 from dpdistill.methods.decoupled_kip import DecoupledKIP
 from dpdistill.methods.descent import Descent, held
@@ -123,15 +123,10 @@ class DOSKIP(Method):
         made = replace(classifier.distilled(X, state["classifier"], schema), generator=generator)
         if tiles := signals.tiles(X, made.y):  # targets belong to the images: kernels learn from these
             made = replace(made, training=tiles, targets=one_hot(made.y, len(schema.classes)))
-        return replace(made, soft_labels=self._soft_labels(made)) if self.softness else made
-
-    def _soft_labels(self, made: Distilled) -> np.ndarray:
+        if not self.softness:
+            return made
         X, y = made.training or (made.X, made.y)
-        scores = encode(made.encoder, X) @ made.classifier
-        own = np.eye(scores.shape[1], dtype=np.float32)[y]
-        above = scores.max(1, where=own > 0, initial=-np.inf) - scores.max(1, where=own == 0, initial=-np.inf)
-        temperature = max(self.softness * float(above.mean()), 1e-6)
-        return np.where((above > 0)[:, None], jax.nn.softmax(scores / temperature, axis=1), own)
+        return replace(made, soft_labels=soft_labels(encode(made.encoder, X) @ made.classifier, y, self.softness))
 
 
 @dataclass(frozen=True)
