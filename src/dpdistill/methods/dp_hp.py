@@ -118,13 +118,16 @@ class DPHP(GeneratorMethod):
 
         stage 0   S_c = sum over class c of (a, sqrt(1 - a^2) (features of every column) / sqrt(columns)) + noise
         stage 1   P_tc = sum over class c of (outer product of the features of columns t) + noise,  t = 1 .. rounds
-        stage 2   histograms of a table's numbers + noise
+        stage 2   histograms of a table's numbers + noise, if marginal_share > 0
         finish    min over G of  sum_c share_c ( ||S_c/count_c - E phi(G)||^2 + weight ||P_tc/count_c - E psi_t(G)||^2 )
                   then each number of G is brought to its histogram
 
     The features of a number are Hermite functions (sum_c phi_c(x) phi_c(z) is a Gaussian kernel), ordered by what they
     matter, so that a few do; those of a categorical column are one coordinate a category. The columns of a product are
     drawn afresh for each release from the public key; every one is paid for.
+
+    By default there are no histograms: where a number is one value in nearly all rows this generator may make no other,
+    and what orders its rows then says nothing of who has another one.
 
     Guarantee: all stages are calibrated together; finish is post-processing.
     Source: Vinaroz et al., 2022; the constant coordinate, products with categories and the unbiased distance are ours.
@@ -136,6 +139,7 @@ class DPHP(GeneratorMethod):
     product_rounds: int = release_field(20, "product kernels, each with columns of its own; 0: none", at_least=0)
     product_share: float = release_field(0.8, "product kernels' share of the budget of kernels", at_least=1e-3, below=1)
     product_weight: float = finish_field(0.2, "weight of a product kernel beside the sum kernel", above=0)
+    marginal_share: float = release_field(0.0, "share of the budget for histograms of numbers", at_least=0, below=1)
     steps: int = finish_field(1000, "steps of Adam, one product kernel each", at_least=1)
     learning_rate: float = finish_field(0.003, "of Adam, decayed by a cosine", above=0)
 
