@@ -126,8 +126,7 @@ class DPHP(GeneratorMethod):
     matter, so that a few do; those of a categorical column are one coordinate a category. The columns of a product are
     drawn afresh for each release from the public key; every one is paid for.
 
-    By default there are no histograms: where a number is one value in nearly all rows this generator may make no other,
-    and what orders its rows then says nothing of who has another one.
+    There are no histograms by default: what they cost the classifiers trained on its rows was measured once only.
 
     Guarantee: all stages are calibrated together; finish is post-processing.
     Source: Vinaroz et al., 2022; the constant coordinate, products with categories and the unbiased distance are ours.

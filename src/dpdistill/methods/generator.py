@@ -73,6 +73,11 @@ def bins_of(X: Any) -> Any:
     return xp.clip(xp.floor((X + 1.0) * (BINS / 2)), 0, BINS - 1).astype(np.int32)
 
 
+def centres_of(X: np.ndarray) -> np.ndarray:
+    """Encoded numbers, each at the centre of its bin, float32."""
+    return ((bins_of(X) + 0.5) * (2.0 / BINS) - 1.0).astype(np.float32)
+
+
 def indicator_groups(schema: Any) -> list[np.ndarray]:
     """Coordinates of each categorical column and of each number's indicator: at most one of a group is 1."""
     pieces = (p for p in pieces_of(schema) if p.kind != "numbers")
@@ -83,7 +88,8 @@ class Marginals(NamedTuple):
     """What a generator's numbers are, and what they are brought to.
 
     Args:
-        own: quantiles of the network's values, (numbers, LEVELS), float32, from the least to the largest.
+        own: quantiles of the network's values, each at the centre of its bin, (numbers, LEVELS), float32, from the
+            least to the largest.
         shares: released shares of the bins, (numbers, BINS), float32; they sum to 1.
     """
 
@@ -101,7 +107,7 @@ class Generator:
 
     Numbers of a table may be brought to released marginals, shares of BINS equal parts of a number's range. A value
     with a share p of the network's own values below it moves to the bin with p of the released shares below it, to a
-    place in it by its rank; it stays where it is in that bin already.
+    place in it by its rank, which is drawn among the values of its own bin; it stays where it is in that bin already.
 
     Args:
         weights: W_1, b_1, ..., W_L, b_L, float32; W of a convolution is (5, 5, channels, width).
@@ -156,13 +162,17 @@ class Generator:
         return X, np.concatenate([np.zeros(0, np.int32), *(y for _, y in chunks)])[:n]
 
     def _brought(self, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Rounded, with each number in the bin of its level; equal ones are spread over their levels at random."""
+        """Rounded, with each number in the bin of its level; those of one bin are spread over its levels at random.
+
+        In a column that has one value in nearly all of its rows, what differs between the rest may mean nothing.
+        """
         assert self.marginals is not None
         numbers, gaps = numbers_of(self.schema)
         levels, spread = np.linspace(0.0, 1.0, LEVELS), rng.random((len(X), len(numbers)))
         moved, centred, bins = X.copy(), X.copy(), np.zeros(spread.shape, np.int32)
         for k, (j, own, shares) in enumerate(zip(numbers, *self.marginals, strict=True)):
-            first, last = 1.0 - np.interp(-X[:, j], -own[::-1], levels), np.interp(X[:, j], own, levels)
+            x = centres_of(X[:, j])
+            first, last = 1.0 - np.interp(-x, -own[::-1], levels), np.interp(x, own, levels)
             held, ends = np.flatnonzero(shares), np.cumsum(shares[shares > 0], dtype=np.float64)
             level = (first + spread[:, k] * (last - first)) * ends[-1]
             place = np.minimum(np.searchsorted(ends, level, side="right"), len(held) - 1)
