@@ -54,7 +54,7 @@ def tangent(weights: tuple[Array, ...], x: Array, classes: int) -> Tangent:
     Args:
         weights: kernels of the hidden layers with biases as last row, (d_l + 1, w_l); then the last layer's kernel,
             summed over its outputs, (w_L,).
-        x: in [-1, 1].
+        x: a record in [-1, 1], divided by the length scale.
         classes: outputs of the network.
     """
     *hidden, last = weights
@@ -206,7 +206,7 @@ class DPNTK(GeneratorMethod):
 
     width: int = release_field(800, "units of the network's hidden layer", at_least=1)
     length_scale: float = release_field(
-        1.0, "coordinates are divided by it: the larger, the more a network sees how large they are", above=0
+        1.0, "coordinates are divided by it: the larger, the more a network sees how large they are", at_least=1e-3
     )
     second_width: int = release_field(0, "units of a second hidden layer; 0: there is none", at_least=0)
     marginal_share: float = release_field(0.0, "share of the budget for histograms of numbers", at_least=0, below=1)
