@@ -86,8 +86,8 @@ class TestOneSet:
         made = paid[2].distilled
         assert score_krr(made.X, made.y, SCHEMA, HELD_OUT, kernel=SCATTER, ridge=1e-3).mean > 95.0
         training = Training(epochs=60, learning_rate=0.05, schedule="cosine", network=ConvNet(width=16), strategies=())
-        for soft_labels in (None, made.soft_labels):
-            found = score_network(made.X, made.y, SCHEMA, HELD_OUT, nets=1, training=training, soft_labels=soft_labels)
+        for labels in (None, made.soft_labels):
+            found = score_network(made.X, made.y, SCHEMA, HELD_OUT, nets=1, training=training, soft_labels=labels)
             assert found.mean > 95.0
         assert self.signals_lost(paid, made.X) < 0.1
 
@@ -110,7 +110,8 @@ class TestOneSet:
         assert cosine(alone[0.0]) < cosine(result.distilled) <= cosine(alone[1.0]) + 0.02
 
     def test_soft_labels_are_the_classifiers(self, paid):
-        made = paid[2].distilled
+        folder, method, result = paid
+        made = result.distilled
         scores = encode(SCATTER.encoder, made.X) @ made.classifier
         own = np.eye(3)[made.y] > 0
         above = scores[own] - np.where(own, -np.inf, scores).max(1)
