@@ -129,6 +129,14 @@ def test_images_are_distilled_for_networks_and_kernels_if_no_method_is_named(tmp
     assert re.search(r"^KRR accuracy: ", out, re.M)
     assert re.search(r"^Released classifier accuracy: ", out, re.M)
     assert softness_in(tmp_path / "shared") == 0.5
+    for softness in (-1, "a", True, None):
+        other = tmp_path / f"recipe of {softness}"
+        other.mkdir()
+        (other / "recipe.json").write_text(json.dumps({"fields": {"softness": softness, "removed": 1}}))
+        with pytest.raises(DataError, match=f"The softness in .* cannot be used: {softness!r}"):
+            softness_in(other)
+    (other / "recipe.json").write_text(json.dumps({"fields": {"removed": 1}}))
+    assert softness_in(other) == softness_in(tmp_path) == 0
     monkeypatch.setitem(evaluate.TRAININGS, "large", TINY)
     out = succeeds("evaluate", tmp_path / "shared", "--test", "digits:test", "--nets", 1, "--generated", 20)
     assert re.search(r"^ConvNet accuracy, trained on 20 generated pictures with soft labels: \d+\.\d\d %$", out, re.M)
@@ -552,6 +560,7 @@ class TestGeneratedImages:
         back, test = read_distilled(made), load("digits:test")
         for line, name in zip(both, ("scatternet", "scatternet-white"), strict=True):
             found = evaluate.score_distances(back.X, back.schema, test, kernel=KERNELS[name])
+            assert found.images == 2000
             assert line == (
                 f"Fréchet distance of {found.images:,} images of the set to 359 real ones over {name}: "
                 f"{found.frechet:.3f} of the real images' "

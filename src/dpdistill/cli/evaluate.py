@@ -117,8 +117,8 @@ def evaluate(
         training = "large" if len((distilled.training or (distilled.X, 0))[0]) > MANY else "quick"
     scores = _scores(distilled, records, fits, released, pictures, networks, training, **how)
     if more is not None:
-        soft = None if released is None or distilled.soft_labels is None else (released, softness_in(folder))
-        scores |= _generated_scores(more, facts, records, networks, soft, **how)
+        labels = _soft_labels(more, released, softness_in(folder)) if distilled.soft_labels is not None else None
+        scores |= _generated_scores(more, facts, records, networks, labels, **how)
     scores |= _pixel_scores(distilled, records, classifier or [], seed)
     scores |= _distances(distilled, more, records, measured, seed)
     if include_scores:
@@ -178,17 +178,21 @@ def _pictures(source: str, number: int, folder: str, distilled: Any, seed: int) 
     return "pictures of the evaluator", scaled(load(source, "train", facts.classes, facts.bounds))[0]
 
 
-def _generated_scores(
-    more: Any, schema: Any, test: Any, networks: list, soft: tuple[Any, float] | None, **how: Any
-) -> dict:
-    """Scores of networks that learn from images of the generator and their classes, or soft labels as the set has."""
-    from dpdistill.evaluate import LARGE, score_network
+def _soft_labels(more: Any, released: Any, softness: float) -> Any:
+    """Soft labels of generated images as the set has them; None without a released classifier or a softness."""
     from dpdistill.kernels.ridge import soft_labels
 
-    (X, y), scores, labels = more, {}, None
-    if soft is not None:
-        with Bar() as bar:
-            labels = soft_labels(soft[0](X, progress=bar), y, soft[1])
+    if released is None or not softness:
+        return None
+    with Bar() as bar:
+        return soft_labels(released(more[0], progress=bar), more[1], softness)
+
+
+def _generated_scores(more: Any, schema: Any, test: Any, networks: list, labels: Any, **how: Any) -> dict:
+    """Scores of networks that learn from images of the generator and their classes, or soft labels."""
+    from dpdistill.evaluate import LARGE, score_network
+
+    (X, y), scores = more, {}
     for network in networks:
         learned = {"training": replace(LARGE, network=network), "soft_labels": labels}
         with Bar() as bar:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import Field, is_dataclass
 from pathlib import Path
@@ -77,13 +78,27 @@ def kernel_named(name: str, field: str = "kernel") -> Any:
     return KERNELS[name]
 
 
-def softness_in(folder: str) -> float:
-    """Softness of the labels in the recipe of a folder whose recipe can be read; 0 where it has none."""
-    recipe = read_object(Path(folder) / RECIPE)
+def _fields_in(folder: str) -> dict[str, Any]:
+    """Fields of the recipe in a folder; none where there is no recipe."""
+    path = Path(folder) / RECIPE
+    if not path.exists():
+        return {}
     try:
-        return getattr(from_fields(recipe["method"], recipe["fields"]), "softness", 0.0)
-    except KeyError:
-        raise DataError(f"{Path(folder) / RECIPE} is not a recipe that can be read.") from None
+        return dict(read_object(path)["fields"])
+    except (ValueError, TypeError, KeyError):
+        raise DataError(f"{path} is not a recipe that can be read.") from None
+
+
+def softness_in(folder: str) -> float:
+    """Softness of the labels in the recipe of a folder; 0 where it has none.
+
+    Raises:
+        DataError: a recipe that cannot be read, or a softness that is none.
+    """
+    softness = _fields_in(folder).get("softness", 0.0)
+    if type(softness) not in (int, float) or not 0 <= softness < math.inf:
+        raise DataError(f"The softness in {Path(folder) / RECIPE} cannot be used: {softness!r}.")
+    return softness
 
 
 def kernel_in(folder: str) -> tuple[Any, float] | None:
@@ -92,19 +107,13 @@ def kernel_in(folder: str) -> tuple[Any, float] | None:
     Raises:
         DataError: a recipe that cannot be read, or an unknown kernel.
     """
-    path = Path(folder) / RECIPE
-    if not path.exists():
-        return None
-    try:
-        fields = dict(read_object(path)["fields"])
-    except (ValueError, TypeError, KeyError):
-        raise DataError(f"{path} is not a recipe that can be read.") from None
+    fields = _fields_in(folder)
     if "kernel" not in fields:
         return None
     try:
         return kernel_of(fields["kernel"]), fields.get("ridge", RIDGE)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise DataError(f"The kernel in {path} cannot be used: {error}") from None
+        raise DataError(f"The kernel in {Path(folder) / RECIPE} cannot be used: {error}") from None
 
 
 def teacher_in(folder: str, distilled: Distilled) -> Teacher | None:

@@ -19,6 +19,7 @@ from dpdistill.method import Distilled, Method, Progress, finish_field, no_progr
 from dpdistill.methods.decoupled_kip import DecoupledKIP
 from dpdistill.methods.descent import Descent, held
 from dpdistill.methods.dos import DOS, SignalMatch
+from dpdistill.methods.matching import cost_of
 from dpdistill.methods.support import encode
 from dpdistill.methods.training import Loss
 from dpdistill.query import Query, Release, Stage
@@ -81,8 +82,7 @@ class DOSKIP(Method):
 
     def plan(self) -> tuple[Stage, ...]:
         later = self.signals.plan()
-        cost = sum(stage.rounds * (stage.sampling_prob * stage.weight) ** 2 for stage in later)
-        weight = math.sqrt(cost * self.share / (1.0 - self.share) / self.rounds)
+        weight = math.sqrt(cost_of(later) * self.share / (1.0 - self.share) / self.rounds)
         return (*(replace(stage, weight=weight) for stage in self.classifier.plan()), *later)
 
     def init(self, key: Array, schema: Schema) -> Any:

@@ -138,7 +138,6 @@ class DPHP(GeneratorMethod):
     product_rounds: int = release_field(20, "product kernels, each with columns of its own; 0: none", at_least=0)
     product_share: float = release_field(0.8, "product kernels' share of the budget of kernels", at_least=1e-3, below=1)
     product_weight: float = finish_field(0.2, "weight of a product kernel beside the sum kernel", above=0)
-    marginal_share: float = release_field(0.0, "share of the budget for histograms of numbers", at_least=0, below=1)
     steps: int = finish_field(1000, "steps of Adam, one product kernel each", at_least=1)
     learning_rate: float = finish_field(0.003, "of Adam, decayed by a cosine", above=0)
 
@@ -193,7 +192,7 @@ class DPHP(GeneratorMethod):
 
     def tell_embedding(self, state: Any, release: Release) -> Any:
         if release.round == 0:
-            return {**state, "sums": release.value.astype(np.float32)}
+            return super().tell_embedding(state, release)
         return {**state, "products": put(state["products"], release.round - 1, release)}
 
     def trained(self, state: Any, schema: Any, progress: Progress) -> tuple[Generator, np.ndarray]:

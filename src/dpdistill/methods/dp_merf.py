@@ -15,7 +15,7 @@ from dpdistill.method import Progress, release_field
 from dpdistill.methods.generator import Generator, indicator_groups, number_coordinates
 from dpdistill.methods.generator_method import GeneratorMethod
 from dpdistill.methods.training import Match, MeanEmbedding
-from dpdistill.query import Query, Release, Stage
+from dpdistill.query import Query
 
 
 def fourier(frequencies: Array, X: Array) -> Array:
@@ -77,6 +77,7 @@ class DPMERF(GeneratorMethod):
     frequencies: int = release_field(500, "random frequencies; each has a cosine and a sine", at_least=1)
     length_scale: float = release_field(0.5, "of the Gaussian kernel, times the root of the number of columns", above=0)
     joint: bool = release_field(True, "frequencies see categories as well as numbers")
+    marginal_share: float = release_field(0.1, "share of the budget for histograms of numbers", at_least=0, below=1)
     category_share: float = release_field(0.5, "share of the squared norm for single categories", at_least=0, below=1)
 
     name = "dp-merf"
@@ -86,9 +87,6 @@ class DPMERF(GeneratorMethod):
         "Harder, F., Adamczewski, K., Park, M. (2021). DP-MERF: Differentially Private Mean Embeddings with Random "
         "Features for Practical Privacy-Preserving Data Generation. AISTATS.",
     )
-
-    def embeddings(self) -> tuple[Stage, ...]:
-        return (Stage(1),)
 
     def query(self) -> FourierQuery:
         return FourierQuery(self.count_coordinate, self.category_share)
@@ -114,9 +112,6 @@ class DPMERF(GeneratorMethod):
 
     def ask_embedding(self, state: Any, t: int) -> tuple[Query, Any]:
         return self.query(), state["params"]
-
-    def tell_embedding(self, state: Any, release: Release) -> Any:
-        return {**state, "sums": release.value.astype(np.float32)}
 
     def trained(self, state: Any, schema: Any, progress: Progress) -> tuple[Generator, np.ndarray]:
         query = self.query()

@@ -17,7 +17,7 @@ from dpdistill.methods.generator import Generator
 from dpdistill.methods.generator_method import GeneratorMethod
 from dpdistill.methods.matching import Counting
 from dpdistill.methods.training import ClassLoss, feasible, squared_distance
-from dpdistill.query import MOST_ROWS, Release, Stage
+from dpdistill.query import MOST_ROWS
 
 ROUNDING = 2.0**-53
 EPSILON = 1e-5
@@ -209,7 +209,6 @@ class DPNTK(GeneratorMethod):
         1.0, "coordinates are divided by it: the larger, the more a network sees how large they are", at_least=1e-3
     )
     second_width: int = release_field(0, "units of a second hidden layer; 0: there is none", at_least=0)
-    marginal_share: float = release_field(0.0, "share of the budget for histograms of numbers", at_least=0, below=1)
     code_size: int = finish_field(5, "random coordinates behind a synthetic record", at_least=1)
     hidden: int = finish_field(500, "width of the generator's hidden layers", at_least=1)
     convolutions: bool = finish_field(False, "a generator of images ends in convolutions; false: in a dense layer")
@@ -222,9 +221,6 @@ class DPNTK(GeneratorMethod):
     )
     origin = "package default, the generator selected on a held-out part of MNIST's training set"
     linear = True
-
-    def embeddings(self) -> tuple[Stage, ...]:
-        return (Stage(1),)
 
     def begin(self, key: Array, schema: Any) -> dict[str, Any]:
         classes = len(schema.classes)
@@ -251,9 +247,6 @@ class DPNTK(GeneratorMethod):
 
     def ask_embedding(self, state: Any, t: int) -> tuple[TangentQuery, Any]:
         return TangentQuery(self.count_coordinate, int(state["classes"]), self.length_scale), state["weights"]
-
-    def tell_embedding(self, state: Any, release: Release) -> Any:
-        return {**state, "sums": release.value.astype(np.float32)}
 
     def trained(self, state: Any, schema: Any, progress: Progress) -> tuple[Generator, np.ndarray]:
         query, weights = self.ask_embedding(state, 0)

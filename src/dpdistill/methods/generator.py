@@ -73,9 +73,9 @@ def bins_of(X: Any) -> Any:
     return xp.clip(xp.floor((X + 1.0) * (BINS / 2)), 0, BINS - 1).astype(np.int32)
 
 
-def centres_of(X: np.ndarray) -> np.ndarray:
-    """Encoded numbers, each at the centre of its bin, float32."""
-    return ((bins_of(X) + 0.5) * (2.0 / BINS) - 1.0).astype(np.float32)
+def centres_of(bins: np.ndarray) -> np.ndarray:
+    """Encoded numbers in the middle of bins, float32."""
+    return ((bins + 0.5) * (2.0 / BINS) - 1.0).astype(np.float32)
 
 
 def indicator_groups(schema: Any) -> list[np.ndarray]:
@@ -171,7 +171,7 @@ class Generator:
         levels, spread = np.linspace(0.0, 1.0, LEVELS), rng.random((len(X), len(numbers)))
         moved, centred, bins = X.copy(), X.copy(), np.zeros(spread.shape, np.int32)
         for k, (j, own, shares) in enumerate(zip(numbers, *self.marginals, strict=True)):
-            x = centres_of(X[:, j])
+            x = centres_of(bins_of(X[:, j]))
             first, last = 1.0 - np.interp(-x, -own[::-1], levels), np.interp(x, own, levels)
             held, ends = np.flatnonzero(shares), np.cumsum(shares[shares > 0], dtype=np.float64)
             level = (first + spread[:, k] * (last - first)) * ends[-1]
@@ -179,7 +179,7 @@ class Generator:
             inside = 1.0 - np.clip((ends[place] - level) / shares[held[place]], 0.0, 1.0)
             bins[:, k] = held[place]
             moved[:, j] = (bins[:, k] + inside) * (2.0 / BINS) - 1.0
-            centred[:, j] = (bins[:, k] + 0.5) * (2.0 / BINS) - 1.0
+            centred[:, j] = centres_of(bins[:, k])
         X, moved, centred = map(self._rounded, (X, moved, centred))
         for k, (j, gap) in enumerate(zip(numbers, gaps, strict=True)):
             # Rounding takes a value out of its bin where whole numbers are few; the one nearest to the centre is in it.

@@ -14,7 +14,7 @@ from jax import Array
 from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
 from dpdistill.methods.generator import BINS, Generator, numbers_of
 from dpdistill.methods.marginals import HistogramQuery, brought_to
-from dpdistill.methods.matching import Counting, counts_of
+from dpdistill.methods.matching import Counting, cost_of, counts_of
 from dpdistill.methods.training import MeanEmbedding, Recipe, Training, feasible
 from dpdistill.query import Query, Release, Stage
 from dpdistill.schema import Schema, TableSchema
@@ -31,10 +31,11 @@ class GeneratorMethod(Method):
     Images, and a table without numbers, have no histograms: with marginal_share > 0 the last round releases S_c once
     more, and the two are weighed by their precision, so that no budget is lost.
 
-    A method states its own rounds (`embeddings`), queries and generator; its state holds "key", and S_c as "sums".
+    A method states its queries and its generator, and its rounds where S_c is not all (`embeddings`); its state holds
+    "key", and S_c as "sums".
     """
 
-    marginal_share: float = release_field(0.1, "share of the budget for histograms of numbers", at_least=0, below=1)
+    marginal_share: float = release_field(0.0, "share of the budget for histograms of numbers", at_least=0, below=1)
     count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", at_least=1e-3, below=1)
     count_floor: float = finish_field(1.0, "least number of records a class is taken to have", above=0)
     samples: int = finish_field(10_000, "synthetic records to store", at_least=1)
@@ -53,9 +54,9 @@ class GeneratorMethod(Method):
     origin = "package default, selected on a held-out part of Adult's training set"
     schemas = (Schema, TableSchema)
 
-    @abstractmethod
     def embeddings(self) -> tuple[Stage, ...]:
-        """The rounds of mean embeddings; the first of weight 1, for S_c."""
+        """The rounds of mean embeddings, all records in each; the first of weight 1, for S_c."""
+        return (Stage(1),)
 
     @abstractmethod
     def begin(self, key: Array, schema: Any) -> dict[str, Any]:
@@ -65,9 +66,9 @@ class GeneratorMethod(Method):
     def ask_embedding(self, state: Any, t: int) -> tuple[Query, Any]:
         """The query of round t, and its parameters."""
 
-    @abstractmethod
     def tell_embedding(self, state: Any, release: Release) -> Any:
-        """The state after such a round."""
+        """The state after such a round: with the released S_c."""
+        return {**state, "sums": release.value.astype(np.float32)}
 
     @abstractmethod
     def trained(self, state: Any, schema: Any, progress: Progress) -> tuple[Generator, np.ndarray]:
@@ -81,8 +82,7 @@ class GeneratorMethod(Method):
     @property
     def _precision(self) -> float:
         """Precision (1 / variance) of the last release's noise beside the first's."""
-        cost = sum(stage.rounds * stage.weight**2 for stage in self.embeddings())
-        return cost * self.marginal_share / (1.0 - self.marginal_share)
+        return cost_of(self.embeddings()) * self.marginal_share / (1.0 - self.marginal_share)
 
     @property
     def _rounds(self) -> int:

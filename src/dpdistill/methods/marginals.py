@@ -119,7 +119,7 @@ def brought_to(generator: Generator, histograms: np.ndarray, stddev: float, reco
     quantiles, own, totals, levels = [], [], [], np.linspace(0.0, 1.0, LEVELS)
     for j, gap, counts in zip(*numbers_of(generator.schema), histograms, strict=True):
         kept = slice(None) if gap < 0 or (X[:, gap] > 0.5).all() else X[:, gap] < 0.5
-        quantiles.append(np.quantile(centres_of(X[kept, j]), levels, method="nearest"))
+        quantiles.append(np.quantile(centres_of(bins_of(X[kept, j])), levels, method="nearest"))
         own.append(np.bincount(bins_of(rounded[kept, j]), minlength=BINS) / len(X[kept]))
         totals.append(max(1.0, records if gap < 0 else float(counts.sum())))
     expected = expected_shares(histograms, stddev, np.array(own), np.array(totals), alike(generator.schema))

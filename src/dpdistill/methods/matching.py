@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,6 +148,11 @@ def put(stack: np.ndarray, t: int, release: Release) -> np.ndarray:
     stack = stack.copy()
     stack[t] = release.value
     return stack
+
+
+def cost_of(stages: Iterable[Stage]) -> float:
+    """What stages cost beside each other: a round about (sampling_prob weight)^2."""
+    return sum(stage.rounds * (stage.sampling_prob * stage.weight) ** 2 for stage in stages)
 
 
 def first_stage(share: float, rounds: int, sampling_prob: float) -> Stage:
