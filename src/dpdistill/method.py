@@ -18,7 +18,10 @@ Progress = Callable[[str, int, int], None]
 """progress(stage, done, total): counts rounds or steps of public loops, never records."""
 MOST = 2**31
 """What all whole numbers of a recipe stay below: they are sizes and seeds."""
-WORDS: dict[type, str] = {int: "a whole number", float: "a number", bool: "true or false", tuple: "a tuple of words"}
+WORDS: dict[type, str] = {
+    **{int: "a whole number", float: "a number", bool: "true or false"},
+    **{str: "a word", tuple: "a tuple of words"},
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,13 +67,13 @@ class Allowed:
     """What a recipe field may hold.
 
     Args:
-        kind: class of the value: int (below MOST), float (finite; whole numbers count), bool, tuple (of words), or that
-            of a kernel.
+        kind: class of the value: int (below MOST), float (finite; whole numbers count), bool, str (a word), tuple (of
+            words), or that of a kernel.
         at_least: least number, itself allowed.
         above: a number that every allowed one is more than.
         at_most: largest number, itself allowed.
         below: a number that every allowed one is less than.
-        choices: words that a tuple may hold.
+        choices: words that may be, or that a tuple may hold.
     """
 
     kind: type
@@ -89,7 +92,8 @@ class Allowed:
         if not self._is_of_kind(value):
             wanted = WORDS.get(self.kind, f"a {self.kind.__name__}")
             raise ValueError(f"Expected {name} as {wanted}; got {name}={value!r}.")
-        unknown = [str(word) for word in value if word not in self.choices] if self.kind is tuple else ()
+        words = [value] if self.kind is str else value if self.kind is tuple else ()
+        unknown = [str(word) for word in words if word not in self.choices]
         if unknown:
             raise ValueError(f"Expected {name} among {', '.join(self.choices)}; got {', '.join(unknown)}.")
         if self.kind in (int, float) and not self._is_within(value):
@@ -107,7 +111,7 @@ class Allowed:
     def __str__(self) -> str:
         if self.kind in (int, float):
             return self.bounds("whole" if self.kind is int else "x")
-        return ", ".join(self.choices) or WORDS.get(self.kind, self.kind.__name__)
+        return (" or " if self.kind is str else ", ").join(self.choices) or WORDS.get(self.kind, self.kind.__name__)
 
     def _is_of_kind(self, value: Any) -> bool:
         if self.kind is float:
@@ -160,6 +164,7 @@ class Method(ABC):
         private: whether it can be run under a budget; the others run without a guarantee only.
         linear: whether linear queries are among its own; then the first of them is one.
         schemas: kinds of records that it distils.
+        least_classes: that records must have; 1 where what they have in common can be learned without others.
 
     Raises:
         ValueError: a field that holds what it may not.
@@ -173,6 +178,7 @@ class Method(ABC):
     private: ClassVar[bool] = True
     linear: ClassVar[bool] = False
     schemas: ClassVar[tuple[type[AnySchema], ...]] = (Schema,)
+    least_classes: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         for stated in ("name", "title", "references"):

@@ -28,6 +28,7 @@ from dpdistill.data import load, read_distilled
 from dpdistill.data.save import read_generator
 from dpdistill.encode.mixing import mix_pictures
 from dpdistill.encode.networks import MLP, ConvNet
+from dpdistill.encode.parameters import write_parameters
 from dpdistill.encode.pictures import draw_pictures
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.evaluate.train import Training
@@ -570,6 +571,14 @@ class TestGeneratedImages:
         assert last.startswith("Fréchet distance of 30 generated images to 359 real ones over scatternet: ")
         assert "Unknown distance 'x'" in refused(*command, "--distance", "x")
         assert "fc-ntk has none" in refused(*command, "--distance", "fc-ntk")
+        file = tmp_path / "net.npz"
+        write_parameters(file, evaluate.ARCHITECTURES["mlp"].init((8, 8, 1), 10))
+        last = succeeds(*command, "--distance", f"mlp={file}").splitlines()[-1]
+        assert "real ones over mlp with given weights: " in last
+        assert str(file) not in last
+        assert "Unknown network of --distance 'net'" in refused(*command, "--distance", f"net={file}")
+        assert "does not hold the parameters of a ViT" in refused(*command, "--distance", f"vit={file}")
+        assert "LeNet: Expected shape=(h, w, c) with sides >= 16" in refused(*command, "--distance", f"lenet={file}")
 
 
 class TestKernels:

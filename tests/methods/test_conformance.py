@@ -23,6 +23,7 @@ from dpdistill.accounting.schedule import Budget
 from dpdistill.certificate.build import read_certificate
 from dpdistill.cli.recipes import build
 from dpdistill.data import read_distilled
+from dpdistill.data.records import Records
 from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled, Method, finish_field, no_progress, release_field
@@ -114,7 +115,7 @@ def its_fields_say_what_they_are(name, tmp_path):
             assert any(v is not None for v in (*low, *high)), f"Any number may be {field.name}."
             assert None in low, f"{field.name} has two lower bounds."
             assert None in high, f"{field.name} has two upper bounds."
-        assert allowed.kind is not tuple or allowed.choices, f"Any word may be in {field.name}."
+        assert allowed.kind not in (str, tuple) or allowed.choices, f"Any word may be in {field.name}."
         for end in (allowed.at_least, allowed.at_most):
             if end is not None:
                 assert getattr(tiny(name, **{field.name: allowed.kind(end)}), field.name) == end
@@ -132,6 +133,8 @@ def bad_values(allowed):
         return [*beyond, *also, "3", None, True]
     if allowed.kind is bool:
         return [1, "true", None]
+    if allowed.kind is str:
+        return ["nosuch", "", allowed.choices, 3, None]
     if allowed.kind is tuple:
         return [("nosuch",), (*allowed.choices, ""), ["nosuch"], *allowed.choices[:1]]
     return [None, "fc-ntk", 3, {}]
@@ -171,6 +174,7 @@ def another(field, value):
         int: lambda: [value + 1],
         float: lambda: [value / 2 + 0.1, value / 2],
         bool: lambda: [not value],
+        str: lambda: allowed.choices,
         tuple: lambda: [allowed.choices, ()],
     }.get(allowed.kind, lambda: [*contract.small_kernels(allowed.kind), dataclasses.replace(value)])()
     for candidate in candidates:
@@ -276,6 +280,17 @@ def records_are_in_bounds_whatever_was_distilled(name, tmp_path):
             assert set(y.tolist()) <= set(range(len(schema.classes)))
             if "per_class" in METHODS[name].__dataclass_fields__:
                 assert y.tolist() == np.repeat(range(len(schema.classes)), tiny(name).per_class).tolist()
+
+
+def records_of_one_class_are_distilled_or_refused(name, tmp_path):
+    """What they have in common can be learned without other classes, or the method says that it needs more."""
+    schema = Schema((8, 8, 1), (-1.0, 1.0), ("digit",))
+    records = Records(np.random.default_rng(0).uniform(-1, 1, (20, 8, 8, 1)), np.zeros(20, np.int64), schema)
+    if METHODS[name].least_classes == 1:
+        assert (distil(name, records, tiny(name)).y == 0).all()
+    else:
+        with pytest.raises(ValueError, match="needs at least 2 classes, and these records have 1: take one of dp-"):
+            distil(name, records, tiny(name))
 
 
 def it_saves_and_loads(name, tmp_path):
@@ -418,6 +433,7 @@ CHECKS = {
         it_states_whether_it_has_linear_queries,
         the_same_key_and_releases_give_the_same_result,
         records_are_in_bounds_whatever_was_distilled,
+        records_of_one_class_are_distilled_or_refused,
         it_saves_and_loads,
         only_releases_speak,
         its_state_keeps_its_types,

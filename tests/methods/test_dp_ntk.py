@@ -8,7 +8,8 @@ import pytest
 from contract import SCHEMA, check_linear_is_plain, rows_of, toy_records
 
 from dpdistill import run
-from dpdistill.methods.dp_ntk import DPNTK, TangentMatch, TangentQuery, tangent
+from dpdistill.methods.dp_ntk import DPNTK
+from dpdistill.methods.tangents import TangentMatch, TangentQuery, tangent
 from dpdistill.methods.training import distance
 from dpdistill.query import Release
 
@@ -165,3 +166,80 @@ def test_a_length_scale_shows_how_large_records_are():
         one, other = (np.concatenate([layer.ravel() for layer in flat(weights, v / scale)]) for v in (x, 2 * x))
         found.append(one @ other)
     assert 1 - found[1] > 5 * (1 - found[0])
+
+
+CONVOLUTIONAL = {
+    "an image": (DPNTK(network="convolutional", width=4, second_width=3), SCHEMA),
+    "one layer": (DPNTK(network="convolutional", width=4), SCHEMA),
+    "a table": (DPNTK(network="convolutional", width=3, second_width=2, length_scale=3.0), contract.TABLE),
+}
+
+
+def gradient_of_convolutions(weights, x, shape, classes):
+    """The normalised gradient of the summed outputs, by a network written out with all its outputs, in float64."""
+    rng = np.random.default_rng(1)
+    last = rng.normal(size=(len(weights[-1]), classes))
+    last[:, -1] += weights[-1] - last.sum(1)
+    top, bias = jnp.asarray(last), jnp.asarray(rng.normal(size=classes))
+
+    def total(layers, top, bias):
+        h = jnp.asarray(np.pad(x, (0, np.prod(shape) - len(x))).reshape(shape))
+        for W, b in zip(layers[::2], layers[1::2], strict=True):
+            padded = jnp.pad(h, ((1, 1), (1, 1), (0, 0)))
+            rows, columns = h.shape[:2]
+            shifts = [[padded[i : i + rows, j : j + columns] @ W[i, j] for j in range(3)] for i in range(3)]
+            h = jnp.maximum(sum(map(sum, shifts)) + b, 0)
+        z = h.ravel()
+        z = (z - z.mean()) / jnp.sqrt(jnp.mean(jnp.square(z - z.mean())) + 1e-5)
+        return jnp.sum(z @ top + bias)
+
+    layers, by_top, by_bias = jax.grad(total, (0, 1, 2))([jnp.asarray(np.float64(W)) for W in weights[:-1]], top, bias)
+    parts = [np.asarray(each).ravel() for each in (*layers, *by_top.T, by_bias)]
+    return np.concatenate(parts) / np.linalg.norm(np.concatenate(parts))
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONAL)
+def test_features_of_convolutions_are_the_normalised_gradient(name):
+    method, schema = CONVOLUTIONAL[name]
+    classes = len(schema.classes)
+    with jax.enable_x64(True):
+        query, weights = method.ask(method.init(jax.random.key(3), schema))
+        X = np.random.default_rng(0).uniform(-1, 1, (4, schema.dimension))
+        found = np.asarray(query.features(jax.tree.map(jnp.asarray, weights), jnp.asarray(X)))
+        expected = [gradient_of_convolutions(weights, x / method.length_scale, query.shape, classes) for x in X]
+    assert query.shape == (schema.shape if schema is SCHEMA else (4, 4, 1))
+    D = found.shape[1]
+    units = len(weights[-1])  # each output's own gradient stands once, as long as all of them
+    hidden = D - units - 1
+    for phi, whole_phi in zip(found, np.array(expected), strict=True):
+        np.testing.assert_allclose(phi[:hidden], whole_phi[:hidden], atol=1e-6)
+        assert np.abs(phi[:hidden]).max() > 1e-4
+        for c in range(classes):
+            own = whole_phi[hidden + c * units : hidden + (c + 1) * units]
+            np.testing.assert_allclose(phi[hidden:-1] / np.sqrt(classes), own, atol=1e-6)
+        np.testing.assert_allclose(phi[-1] / np.sqrt(classes), whole_phi[-1], atol=1e-6)
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_norms_and_sums_of_convolutions_against_exact_arithmetic(equal):
+    method, schema = CONVOLUTIONAL["an image"]
+    query, weights = method.ask(method.init(jax.random.key(3), schema))
+    records = toy_records(128)
+    X, y = rows_of(query, records), records.y
+    if equal:
+        X, y = np.repeat(X[:1], 128, 0), np.repeat(y[:1], 128)
+    coefficients = contract.coefficients_of(query, weights, X, y)
+    phi, own = jax.tree.map(contract.exact, coefficients)
+    count, bound = contract.exact(query.count), contract.exact(query.bound)
+    formed = [np.concatenate([count * o, (bound * np.outer(o, p)).ravel()]) for p, o in zip(phi, own, strict=True)]
+    assert 0 < contract.check_error_bound(query, weights, coefficients, formed) < 1
+
+
+def test_convolutions_learn_images():
+    records = toy_records(300)
+    method = DPNTK(network="convolutional", width=4, second_width=6, hidden=32, steps=400, batch=60, samples=300)
+    made = run.distill_without_privacy(records, method).distilled
+    X, _ = records.take(np.arange(300))
+    means = np.stack([X[records.y == c].mean(0).ravel() for c in range(CLASSES)])
+    nearest = np.square(made.X.reshape(300, 1, -1) - means).sum(2).argmin(1)
+    assert np.mean(nearest == made.y) > 0.95

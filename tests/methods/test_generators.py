@@ -19,6 +19,7 @@ from dpdistill.methods.dp_hp import DPHP, hermite
 from dpdistill.methods.dp_merf import DPMERF, fourier
 from dpdistill.methods.dp_ntk import DPNTK
 from dpdistill.methods.generator import Generator, Piece, pieces_of
+from dpdistill.methods.generator_networks import ARCHITECTURES, init_weights, kernels_of, outputs_of
 from dpdistill.methods.matching import counts_of
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.schema import Column, Schema, TableSchema
@@ -40,9 +41,10 @@ TINY = {
 }
 MADE = {
     **TINY,
-    "dp-merf dense": DPMERF(frequencies=10, convolutions=False, **QUICK),
+    "dp-merf dense": DPMERF(frequencies=10, architecture="dense", **QUICK),
     "dp-ntk": DPNTK(width=6, **QUICK),
     "dp-ntk of two layers": DPNTK(width=6, second_width=5, **QUICK),
+    "dp-ntk of convolutions": DPNTK(network="convolutional", width=3, second_width=2, **QUICK),
 }
 """The same, and those whose queries are linear."""
 LEARNS = {"hidden": 64, "batch": 200, "steps": 600, "learning_rate": 0.01, "samples": 4000, "code_size": 6}
@@ -296,13 +298,10 @@ def test_pieces_of_a_table():
     )
 
 
-def generator_of(schema, seed=0, shares=None, convolutions=False):
+def generator_of(schema, seed=0, shares=None, architecture="dense"):
     """A generator that nobody trained."""
     classes = len(schema.classes)
-    kernels = generators.dense_kernels(3 + classes, (7,), schema.dimension)
-    if convolutions:
-        kernels = generators.image_kernels(3 + classes, (7,), schema.shape)
-    weights = generators.init_weights(jax.random.key(seed), kernels)
+    weights = init_weights(jax.random.key(seed), kernels_of(architecture, 3 + classes, (7,), schema))
     shares = np.arange(1, classes + 1) if shares is None else np.array(shares)
     return Generator(tuple(map(np.asarray, weights)), shares / shares.sum(), 3, schema)
 
@@ -323,13 +322,15 @@ class TestGenerator:
         assert X.shape == (5, 4, 4, 1)
         assert y.shape == (5,)
 
-    @pytest.mark.parametrize("shape", [(28, 28, 1), (9, 14, 3), (3, 2, 1)])
-    def test_convolutions_make_images_of_any_sides(self, shape):
+    @pytest.mark.parametrize("architecture", ARCHITECTURES)
+    @pytest.mark.parametrize("shape", [(28, 28, 1), (9, 14, 3), (3, 2, 1), (1, 1, 1), (64, 64, 3)])
+    def test_images_of_any_sides_are_made(self, shape, architecture):
         schema = Schema(shape, (-1.0, 1.0), ("no", "yes"))
-        generator = generator_of(schema, convolutions=True)
+        generator = generator_of(schema, architecture=architecture)
         X, _ = generator.sample(40, seed=2)
         assert X.shape == (40, *shape)
-        assert [w.ndim for w in generator.weights[::2]] == [2, 2, 4, 4]
+        assert len(np.unique(X)) > 30
+        assert (generator.weights[-2].ndim == 4) == (architecture != "dense")
         back = Generator.from_arrays(generator.to_arrays(), schema)
         assert back.sample(40, 2)[0].tobytes() == X.tobytes()
         with pytest.raises(ValueError, match="Expected a generator of 2 classes"):
@@ -337,7 +338,7 @@ class TestGenerator:
 
     def test_convolutions_are_those_of_the_formula(self):
         schema = Schema((6, 7, 1), (-1.0, 1.0), ("no", "yes"))
-        weights = [np.float64(w) for w in generator_of(schema, convolutions=True).weights]
+        weights = [np.float64(w) for w in generator_of(schema, architecture="convolutional").weights]
         code, label = np.random.default_rng(3).normal(size=3), np.array([0.0, 1.0])
 
         def normal(h):
@@ -350,10 +351,37 @@ class TestGenerator:
             windows = np.lib.stride_tricks.sliding_window_view(maps, (5, 5), (0, 1))
             maps = np.einsum("hwcij,ijco->hwo", windows, weights[i]) + weights[i + 1]
             maps = normal(maps) if i == 4 else maps
-        found = generators.outputs_of(
+        found = outputs_of(
             tuple(map(jnp.asarray, weights)), jnp.asarray(code[None]), jnp.asarray(label[None]), (6, 7, 1)
         )
         np.testing.assert_allclose(found[0], maps[:6, :7].ravel(), atol=1e-4)
+
+    def test_residual_blocks_are_those_of_the_formula(self):
+        schema = Schema((14, 11, 2), (-1.0, 1.0), ("no", "yes"))
+        weights = [np.float64(w) for w in generator_of(schema, architecture="residual").weights]
+        weights = [w if w.ndim > 1 else np.linspace(0, 0.1, w.size) for w in weights]
+        code, label = np.random.default_rng(3).normal(size=3), np.array([0.0, 1.0])
+
+        def normal(h):
+            return np.maximum((h - h.mean()) / np.sqrt(h.var() + 1e-5), 0)
+
+        def convolved(maps, i):
+            pad = weights[i].shape[0] // 2
+            windows = np.pad(maps, ((pad, pad), (pad, pad), (0, 0)))
+            windows = np.lib.stride_tricks.sliding_window_view(windows, weights[i].shape[:2], (0, 1))
+            return np.einsum("hwcij,ijco->hwo", windows, weights[i]) + weights[i + 1]
+
+        h = normal(np.concatenate([code, label]) @ weights[0] + weights[1])
+        maps = normal(h @ weights[2] + weights[3]).reshape(4, 3, 64)  # the least sides that double twice to 14 x 11
+        for i in (4, 10):
+            maps = maps.repeat(2, 0).repeat(2, 1)
+            maps = convolved(normal(convolved(normal(maps), i)), i + 2) + convolved(maps, i + 4)
+        maps = convolved(normal(maps), 16)
+        assert len(weights) == 18
+        found = outputs_of(
+            tuple(map(jnp.asarray, weights)), jnp.asarray(code[None]), jnp.asarray(label[None]), (14, 11, 2)
+        )
+        np.testing.assert_allclose(found[0], maps[:14, :11].ravel(), atol=1e-3)
 
     def test_labels_follow_the_shares(self):
         _, y = generator_of(MIXED, shares=[0.5, 0.0, 0.5]).sample(20_000)
@@ -400,7 +428,7 @@ class TestGenerator:
 
     @pytest.mark.parametrize("more", [1, 20])
     def test_other_convolutions_than_the_packages_are_refused_before_they_take_memory(self, more):
-        arrays = generator_of(IMAGES, convolutions=True).to_arrays()
+        arrays = generator_of(IMAGES, architecture="convolutional").to_arrays()
         for i in range(len(arrays) - 2, len(arrays) - 2 + 2 * more, 2):
             arrays |= {f"weights_{i}": np.zeros((5, 5, 1, 1), np.float32), f"weights_{i + 1}": np.zeros(1, np.float32)}
         with pytest.raises(ValueError, match="Expected a generator of 2 classes and 16 coordinates"):

@@ -220,6 +220,8 @@ class TestFields:
             ({"kind": bool}, 1, "Expected n as true or false; got n=1."),
             ({"kind": tuple, "choices": ("a", "b")}, ("a", "c", "d"), "Expected n among a, b; got c, d."),
             ({"kind": tuple, "choices": ("a", "b")}, "a", "Expected n as a tuple of words; got n='a'."),
+            ({"kind": str, "choices": ("a", "b")}, "c", "Expected n among a, b; got c."),
+            ({"kind": str, "choices": ("a", "b")}, 3, "Expected n as a word; got n=3."),
             ({"kind": FeatureKernel}, 3, "Expected n as a FeatureKernel; got n=3."),
         ],
     )
@@ -235,6 +237,7 @@ class TestFields:
             ({"kind": float, "at_least": 0, "below": 1}, (0, 0.0, 1 - 1e-16)),
             ({"kind": bool}, (True, False)),
             ({"kind": tuple, "choices": ("a", "b")}, ((), ("b",), ("b", "a"))),
+            ({"kind": str, "choices": ("a", "b")}, ("a", "b")),
             ({"kind": FeatureKernel}, (contract.SCATTER,)),
         ],
     )
@@ -249,6 +252,7 @@ class TestFields:
             ({"kind": float, "above": 0, "at_most": 1}, "0 < x <= 1"),
             ({"kind": bool}, "true or false"),
             ({"kind": tuple, "choices": ("a", "b")}, "a, b"),
+            ({"kind": str, "choices": ("a", "b")}, "a or b"),
             ({"kind": FeatureKernel}, "FeatureKernel"),
         ],
     )

@@ -15,8 +15,9 @@ from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.data.records import Records
 from dpdistill.methods import METHODS
-from dpdistill.methods.generator import BINS, LEVELS, Generator, bins_of, dense_kernels, init_weights, numbers_of
+from dpdistill.methods.generator import BINS, LEVELS, Generator, bins_of, numbers_of
 from dpdistill.methods.generator_method import GeneratorMethod
+from dpdistill.methods.generator_networks import init_weights, kernels_of
 from dpdistill.methods.marginals import HistogramQuery, alike, brought_to, expected_shares, shares_of
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Release
@@ -32,7 +33,7 @@ FLAT = np.full(BINS, 1 / BINS)
 def generator():
     """One that nobody trained; a third of its rows lack the number that may be missing."""
     classes = len(MIXED.classes)
-    weights = init_weights(jax.random.key(0), dense_kernels(3 + classes, (7,), MIXED.dimension))
+    weights = init_weights(jax.random.key(0), kernels_of("dense", 3 + classes, (7,), MIXED))
     return Generator(tuple(map(np.asarray, weights)), np.full(classes, 1 / classes), 3, MIXED)
 
 
@@ -200,7 +201,7 @@ class TestBroughtTo:
     def test_whole_numbers_stay_in_their_bins(self, high):
         """Half of the records have one value: so has half of the sample, and its neighbours have what they had."""
         schema = TableSchema((Column("hours", "integer", (0, high)),), "y", ("no", "yes"))
-        weights = init_weights(jax.random.key(0), dense_kernels(5, (7,), 1))
+        weights = init_weights(jax.random.key(0), kernels_of("dense", 5, (7,), schema))
         plain = Generator(tuple(map(np.asarray, weights)), np.full(2, 0.5), 3, schema)
         rng, peak = np.random.default_rng(9), high * 2 // 5
         real = np.where(rng.random(20_000) < 0.5, peak, rng.integers(0, high + 1, 20_000))

@@ -29,7 +29,7 @@ class Sums:
     rounds: int = release_field(6, "rounds")
 
     title, name, origin, references = "Sums", "sums", "package default", ()
-    private, linear, schemas = True, False, (Schema,)
+    private, linear, schemas, least_classes = True, False, (Schema,), 2
 
     def plan(self):
         return (Stage(self.rounds),)

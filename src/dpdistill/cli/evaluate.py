@@ -60,7 +60,8 @@ def evaluate(
         list[str] | None,
         typer.Option(
             help="Fréchet and kernel distance of the images (with --generated, of those) to the test set, over "
-            "a kernel's features, such as scatternet: not comparable with those over Inception's."
+            "a kernel's features, such as scatternet, or a network's last hidden layer with weights of yours: "
+            "resnet18=FILE.npz. Not comparable with those over Inception's."
         ),
     ] = None,
     mode: Annotated[str, typer.Option(help="Of a table's scores: honest, or paper (for comparison only).")] = "honest",
@@ -76,12 +77,11 @@ def evaluate(
     from dpdistill.cli.pictures import generate
     from dpdistill.cli.recipes import kernel_in, regressions, softness_in, teacher_in
     from dpdistill.data import load, read_distilled
-    from dpdistill.evaluate import ARCHITECTURES, MANY, TRAININGS, available, check_krr, check_network
+    from dpdistill.evaluate import ARCHITECTURES, MANY, TRAININGS, available, check_krr
     from dpdistill.report.folder import read_folder
 
-    architectures = architecture or ["convnet"]
     _check_names("training", [] if training is None else [training], TRAININGS)
-    _check_names("architecture", architectures, ARCHITECTURES)
+    _check_names("architecture", architecture or [], ARCHITECTURES)
     _check_names("classifier", classifier or [], available() if classifier else ())
     distilled = read_distilled(folder)
     if include_scores:
@@ -97,13 +97,13 @@ def evaluate(
         if include_scores:
             _include(folder, scores)
         return
-    for name in architectures:
-        check_network(ARCHITECTURES[name], distilled.schema)
     if schema is not None or mode != "honest" or keep != 1.0:
         raise DataError(f"{folder} holds images: --schema, --mode and --keep are for tables.")
-    recipe, facts, measured = kernel_in(folder), distilled.schema, _feature_kernels(distance or ())
+    recipe, facts = kernel_in(folder), distilled.schema
+    networks = _networks(architecture or ["convnet"], facts)
     fits = regressions(kernel or (), ridge, recipe)
-    for each in [*fits.values(), *((one, 0.0) for one in measured.values())]:
+    measured = _feature_kernels(distance or (), facts)
+    for each in fits.values():
         check_krr(*each, facts)
     released = teacher_in(folder, distilled)
     if teacher is not None and released is None:
@@ -111,18 +111,27 @@ def evaluate(
     records = load(test, "test", facts.classes, facts.bounds)
     pictures = None if teacher is None else _pictures(teacher, number, folder, distilled, seed)
     more = generate(folder, generated, distilled, seed) if generated else None
-    networks = [ARCHITECTURES[name] for name in dict.fromkeys(architectures)]
     how = {"nets": nets, "flip": flip, "seed": seed}
     if training is None:
         training = "large" if len((distilled.training or (distilled.X, 0))[0]) > MANY else "quick"
     scores = _scores(distilled, records, fits, released, pictures, networks, training, **how)
     if more is not None:
-        labels = _soft_labels(more, released, softness_in(folder)) if distilled.soft_labels is not None else None
-        scores |= _generated_scores(more, facts, records, networks, labels, **how)
+        softness = 0.0 if distilled.soft_labels is None else softness_in(folder)
+        scores |= _generated_scores(more, facts, records, networks, _soft_labels(more, released, softness), **how)
     scores |= _pixel_scores(distilled, records, classifier or [], seed)
     scores |= _distances(distilled, more, records, measured, seed)
     if include_scores:
         _include(folder, scores)
+
+
+def _networks(names: list[str], schema: Any) -> list[Any]:
+    """The networks of these names, each of which takes records of the schema."""
+    from dpdistill.evaluate import ARCHITECTURES, check_network
+
+    networks = [ARCHITECTURES[name] for name in dict.fromkeys(names)]
+    for network in networks:
+        check_network(network, schema)
+    return networks
 
 
 def _check_names(what: str, names: list[str], known: Iterable[str]) -> None:
@@ -216,13 +225,28 @@ def _pixel_scores(distilled: Any, test: Any, names: list[str], seed: int) -> dic
     return scores
 
 
-def _feature_kernels(names: Iterable[str]) -> dict[str, Any]:
-    """Kernels by name, in the order they were asked for."""
+def _feature_kernels(names: Iterable[str], schema: Any) -> dict[str, Any]:
+    """Kernels by name, or of a network's last hidden layer (network=FILE.npz), in the order they were asked for."""
     from dpdistill.cli.recipes import kernel_named
+    from dpdistill.encode.parameters import Hidden, read_parameters
+    from dpdistill.evaluate import ARCHITECTURES, check_krr, check_network
+    from dpdistill.kernels.feature import FeatureKernel
 
-    kernels = {name: kernel_named(name, "distance") for name in names}
+    kernels: dict[str, Any] = {}
+    for name in names:
+        network, given, path = name.partition("=")
+        if not given:
+            kernels[name] = kernel_named(name, "distance")
+            continue
+        _check_names("network of --distance", [network], ARCHITECTURES)
+        check_network(ARCHITECTURES[network], schema)
+        params = read_parameters(path, ARCHITECTURES[network], schema.shape)
+        # Not its path: it says where the evaluator keeps files, and scores may be added to the shared folder.
+        kernels[f"{network} with given weights"] = FeatureKernel(Hidden(ARCHITECTURES[network], params))
     if without := [name for name, kernel in kernels.items() if kernel.features is None]:
         raise DataError(f"Expected --distance as a kernel with features, such as scatternet: {without[0]} has none.")
+    for each in kernels.values():
+        check_krr(each, 0.0, schema)
     return kernels
 
 

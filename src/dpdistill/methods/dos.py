@@ -17,6 +17,7 @@ from dpdistill.encode.convnet import embed_convnet
 from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
 from dpdistill.methods.descent import Descent, Pull
 from dpdistill.methods.generator import Generator
+from dpdistill.methods.generator_networks import ARCHITECTURES
 from dpdistill.methods.matching import (
     EmbeddingQuery,
     PixelQuery,
@@ -69,6 +70,7 @@ class DOS(Method):
     start_noise: float = finish_field(0.5, "standard deviation around the pilot's means, where images start", above=0)
     count_floor: float = release_field(1.0, "least number of records a class is taken to have", above=0)
     generator_steps: int = finish_field(0, "steps of a generator of more images, beside the set; 0: none", at_least=0)
+    generator_kind: str = finish_field("convolutional", "of that generator", choices=ARCHITECTURES)
     image_seed: int = finish_field(0, "public seed of the start and of the order of signals", at_least=0)
 
     name = "dos"
@@ -151,6 +153,7 @@ class DOS(Method):
         self, loss: Loss, params: dict[str, Any], state: Any, schema: Schema, progress: Progress
     ) -> Generator | None:
         """The same on a loss that may ask for more than the signals, with params of its own beside theirs."""
+        how = {"steps": self.generator_steps, "code_size": CODE, "architecture": self.generator_kind}
         if not self.generator_steps:
             return None
         counts, targets = self._targets(state)
@@ -161,7 +164,7 @@ class DOS(Method):
             "turns": self._turns(self.generator_steps),
             **params,
         }
-        recipe = Recipe(steps=self.generator_steps, batch=EACH_GENERATED * len(counts), code_size=CODE)
+        recipe = Recipe(batch=EACH_GENERATED * len(counts), **how)
         key = jax.random.fold_in(state["key"], self.networks + self.image_seed)
         return Training(recipe, schema, loss).train(params, counts, jax.random.fold_in(key, 1), progress)
 

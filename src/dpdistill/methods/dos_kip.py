@@ -19,6 +19,7 @@ from dpdistill.method import Distilled, Method, Progress, finish_field, no_progr
 from dpdistill.methods.decoupled_kip import DecoupledKIP
 from dpdistill.methods.descent import Descent, held
 from dpdistill.methods.dos import DOS, SignalMatch
+from dpdistill.methods.generator_networks import ARCHITECTURES
 from dpdistill.methods.matching import cost_of
 from dpdistill.methods.support import encode
 from dpdistill.methods.training import Loss
@@ -62,6 +63,7 @@ class DOSKIP(Method):
     average: float = finish_field(0.99, "exponential average of the images, which is handed out", at_least=0, below=1)
     softness: float = finish_field(0.33, "of the labels that networks learn from; 0: hard labels", at_least=0)
     generator_steps: int = finish_field(0, "steps of a generator of more images, beside the set; 0: none", at_least=0)
+    generator_kind: str = finish_field("convolutional", "of that generator", choices=ARCHITECTURES)
     image_seed: int = finish_field(0, "public seed of the start and of the order of signals", at_least=0)
 
     name = "dos-kip"
@@ -104,7 +106,8 @@ class DOSKIP(Method):
 
     def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
         shared = {"per_class": self.per_class, "steps": self.steps, "image_seed": self.image_seed}
-        signals = replace(self.signals, expand=self.expand, generator_steps=self.generator_steps, **shared)
+        generated = {name: getattr(self, name) for name in ("generator_steps", "generator_kind")}
+        signals = replace(self.signals, expand=self.expand, **generated, **shared)
         classifier = replace(self.classifier, **shared)
         pulls = [
             (1 - self.weight, signals.pull(state["signals"])),

@@ -1,12 +1,10 @@
-"""Conditional generators of records: dense layers, and for images convolutions behind them."""
+"""Conditional generators of records, whose numbers may be brought to released marginals."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -14,14 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.encode.networks import convolve
+from dpdistill.methods.generator_networks import ARCHITECTURES, kernels_of, outputs_of
 from dpdistill.schema import TableSchema
 
-CHANNELS = (32, 16)
-"""Of the maps of an image that a convolutional generator makes, before each doubling of their sides."""
-KERNEL = 5
 CHUNK = 1000
-"""Records of one compiled call of `Generator.sample`: codes and labels depend on it, so it never changes."""
+"""Records whose codes, labels and categories are drawn at once: they depend on it, so it never changes."""
+GROUP = 100
+"""Images of one compiled call, where a generator has convolutions: the maps of a whole chunk may take gigabytes."""
 BINS = 64
 """Of a number's encoded range [-1, 1], in histograms."""
 LEVELS = 257
@@ -101,7 +98,7 @@ class Marginals(NamedTuple):
 class Generator:
     """x = heads(W_L relu(LN(... W_1 (z, one-hot y) ...))), y from the released class shares, z from N(0, I).
 
-    For images the last layers may be convolutions, each behind a doubling of the sides of its maps.
+    For images the last layers may be convolutions or residual blocks (`methods/generator_networks.py`).
     A number is a tanh; a category, or whether a value is missing, is drawn from a softmax. Whole numbers are rounded
     when sampled, as records have them. All normalisation is of one record, so that a sample does not depend on others.
 
@@ -154,12 +151,19 @@ class Generator:
         """As `sample`, flat and as the network makes them: numbers neither rounded nor brought to marginals."""
         weights = tuple(jnp.asarray(w) for w in self.weights)
         ends, key = jnp.asarray(np.cumsum(self.class_shares)[:-1], jnp.float32), jax.random.key(seed)
-        chunks = [
-            _sample_chunk(pieces_of(self.schema), self.schema.shape, weights, ends, jax.random.fold_in(key, i))
-            for i in range(-(-n // CHUNK))
-        ]
-        X = np.concatenate([np.zeros((0, self.schema.dimension), np.float32), *(X for X, _ in chunks)])[:n]
-        return X, np.concatenate([np.zeros(0, np.int32), *(y for _, y in chunks)])[:n]
+        size = CHUNK if all(w.ndim < 4 for w in weights) else GROUP
+        X, y = [np.zeros((0, self.schema.dimension), np.float32)], [np.zeros(0, np.int32)]
+        for i in range(-(-n // CHUNK)):
+            labels, codes, head_key = _drawn(self.code_size, ends, jax.random.fold_in(key, i))
+            y.append(np.asarray(labels))
+            for j in range(0, min(CHUNK, n - i * CHUNK), size):
+                part = slice(j, j + size)
+                X.append(np.asarray(_made(self._kinds, weights, codes[part], labels[part], head_key)))
+        return np.concatenate(X)[:n], np.concatenate(y)[:n]
+
+    @property
+    def _kinds(self) -> tuple[tuple[Piece, ...], tuple[int, ...], int]:
+        return pieces_of(self.schema), self.schema.shape, len(self.schema.classes)
 
     def _brought(self, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Rounded, with each number in the bin of its level; those of one bin are spread over its levels at random.
@@ -239,79 +243,23 @@ def _are_marginals(marginals: Marginals, schema: Any) -> bool:
 def _weight_shapes(weights: tuple[np.ndarray, ...], inputs: int, schema: Any) -> list[list[tuple[int, ...]]]:
     """Shapes that weights may have if they are of hidden layers as wide as these."""
     hidden = tuple(w.shape[1] for w in weights[::2] if w.ndim == 2)[:-1]
-    allowed = [dense_kernels(inputs, hidden, schema.dimension)]
-    if not isinstance(schema, TableSchema):
-        allowed.append(image_kernels(inputs, hidden, schema.shape))
+    allowed = [kernels_of(architecture, inputs, hidden, schema) for architecture in ARCHITECTURES]
     return [[shape for kernel in kernels for shape in (kernel, kernel[-1:])] for kernels in allowed]
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def _sample_chunk(
-    pieces: tuple[Piece, ...], shape: tuple[int, ...], weights: tuple[Array, ...], ends: Array, key: Array
-) -> tuple[Array, Array]:
+@partial(jax.jit, static_argnums=0)
+def _drawn(code_size: int, ends: Array, key: Array) -> tuple[Array, Array, Array]:
+    """Labels (CHUNK,) and codes (CHUNK, code_size) of a chunk, and the key of its categories."""
     label_key, code_key, head_key = jax.random.split(key, 3)
     y = jnp.searchsorted(ends, jax.random.uniform(label_key, (CHUNK,)), side="right").astype(jnp.int32)
-    classes = len(ends) + 1
-    codes = jax.random.normal(code_key, (CHUNK, weights[0].shape[0] - classes))
-    X, _ = heads(pieces, outputs_of(weights, codes, jax.nn.one_hot(y, classes), shape), head_key)
-    return X, y
+    return y, jax.random.normal(code_key, (CHUNK, code_size)), head_key
 
 
-def init_weights(key: Array, kernels: list[tuple[int, ...]]) -> tuple[Array, ...]:
-    """W_1, b_1, ...: N(0, 2 / fan in), zeros, for kernels of these shapes, outputs last."""
-    weights: list[Array] = []
-    for i, shape in enumerate(kernels):
-        scale = math.sqrt(2.0 / math.prod(shape[:-1]))
-        weights.append(jax.random.normal(jax.random.fold_in(key, i), shape) * scale)
-        weights.append(jnp.zeros(shape[-1]))
-    return tuple(weights)
-
-
-def dense_kernels(inputs: int, hidden: tuple[int, ...], outputs: int) -> list[tuple[int, ...]]:
-    """Shapes of the kernels of dense layers."""
-    return list(pairwise((inputs, *hidden, outputs)))
-
-
-def image_kernels(inputs: int, hidden: tuple[int, ...], shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Shapes of the kernels of dense layers that make small maps, and of the convolutions that make images of them."""
-    rows, columns = _start(shape, len(CHANNELS))
-    widths = (*CHANNELS, shape[2])
-    convolutions = [(KERNEL, KERNEL, a, b) for a, b in pairwise(widths)]
-    return [*dense_kernels(inputs, hidden, rows * columns * CHANNELS[0]), *convolutions]
-
-
-def _start(shape: tuple[int, ...], doublings: int) -> tuple[int, int]:
-    """Sides of the maps that grow to an image's by so many doublings, or beyond them."""
-    h, w = (-(-side // 2**doublings) for side in shape[:2])
-    return h, w
-
-
-def outputs_of(weights: tuple[Any, ...], codes: Array, labels: Array, shape: tuple[int, ...]) -> Array:
-    """What the network says before the heads, (n, d), for records of a shape.
-
-    Between layers: normalised over the record, and ReLU.
-    """
-    h = jnp.concatenate([codes, labels], 1)
-    layers = list(zip(weights[::2], weights[1::2], strict=True))
-    convolutions = sum(W.ndim == 4 for W, _ in layers)
-    for i, (W, b) in enumerate(layers):
-        if W.ndim == 4 and h.ndim == 2:
-            h = h.reshape(len(h), *_start(shape, convolutions), -1)
-        h = h @ W + b if W.ndim == 2 else convolve(_doubled(h), W, padding=KERNEL // 2) + b
-        if i + 1 < len(layers):
-            h = jax.nn.relu(_normalised(h))
-    return h[:, : shape[0], : shape[1]].reshape(len(h), -1) if h.ndim == 4 else h
-
-
-def _normalised(h: Array) -> Array:
-    axes = tuple(range(1, h.ndim))
-    h = h - h.mean(axes, keepdims=True)
-    return h / jnp.sqrt(jnp.mean(jnp.square(h), axes, keepdims=True) + 1e-5)
-
-
-def _doubled(maps: Array) -> Array:
-    """Every pixel as 2 x 2 of them."""
-    return jnp.repeat(jnp.repeat(maps, 2, 1), 2, 2)
+@partial(jax.jit, static_argnums=0)
+def _made(kinds: tuple[Any, Any, int], weights: tuple[Array, ...], codes: Array, labels: Array, key: Array) -> Array:
+    pieces, shape, classes = kinds
+    X, _ = heads(pieces, outputs_of(weights, codes, jax.nn.one_hot(labels, classes), shape), key)
+    return X
 
 
 def heads(pieces: tuple[Piece, ...], outputs: Array, key: Array) -> tuple[Array, Array]:

@@ -13,6 +13,7 @@ from jax import Array
 
 from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
 from dpdistill.methods.generator import BINS, Generator, numbers_of
+from dpdistill.methods.generator_networks import ARCHITECTURES
 from dpdistill.methods.marginals import HistogramQuery, brought_to
 from dpdistill.methods.matching import Counting, cost_of, counts_of
 from dpdistill.methods.training import MeanEmbedding, Recipe, Training, feasible
@@ -41,8 +42,8 @@ class GeneratorMethod(Method):
     samples: int = finish_field(10_000, "synthetic records to store", at_least=1)
     hidden: int = finish_field(Recipe.hidden, "width of the generator's hidden layers", at_least=1)
     layers: int = finish_field(Recipe.layers, "hidden layers of the generator", at_least=1)
-    convolutions: bool = finish_field(
-        Recipe.convolutions, "a generator of images ends in convolutions; false: in a dense layer"
+    architecture: str = finish_field(
+        Recipe.architecture, "of a generator of images; that of a table is dense", choices=ARCHITECTURES
     )
     code_size: int = finish_field(Recipe.code_size, "random coordinates behind a synthetic record", at_least=1)
     batch: int = finish_field(Recipe.batch, "generated records a step, shared evenly by the classes", at_least=1)
@@ -53,6 +54,7 @@ class GeneratorMethod(Method):
 
     origin = "package default, selected on a held-out part of Adult's training set"
     schemas = (Schema, TableSchema)
+    least_classes = 1
 
     def embeddings(self) -> tuple[Stage, ...]:
         """The rounds of mean embeddings, all records in each; the first of weight 1, for S_c."""

@@ -15,17 +15,9 @@ from jax import Array
 
 from dpdistill.method import Progress
 from dpdistill.methods.descent import Descent, Moved
-from dpdistill.methods.generator import (
-    Generator,
-    dense_kernels,
-    heads,
-    image_kernels,
-    init_weights,
-    outputs_of,
-    pieces_of,
-)
+from dpdistill.methods.generator import Generator, heads, pieces_of
+from dpdistill.methods.generator_networks import init_weights, kernels_of, outputs_of
 from dpdistill.methods.matching import Counting
-from dpdistill.schema import Schema
 
 
 class MeanEmbedding(Counting, ABC):
@@ -77,7 +69,7 @@ class Recipe:
     Args:
         hidden: width of the hidden layers.
         layers: hidden layers.
-        convolutions: a generator of images ends in convolutions; otherwise in a dense layer.
+        architecture: of a generator of images, one of ARCHITECTURES; that of a table is dense.
         code_size: random coordinates behind a record.
         batch: generated records a step, shared evenly by the classes.
         steps: of Adam.
@@ -87,7 +79,7 @@ class Recipe:
 
     hidden: int = 256
     layers: int = 2
-    convolutions: bool = True
+    architecture: str = "convolutional"
     code_size: int = 16
     batch: int = 500
     steps: int = 2000
@@ -116,10 +108,7 @@ class Training:
     def start(self, key: Array) -> Moved:
         """The weights before the first step."""
         hidden, inputs = (self.how.hidden,) * self.how.layers, self.how.code_size + len(self.schema.classes)
-        if isinstance(self.schema, Schema) and self.how.convolutions:
-            kernels = image_kernels(inputs, hidden, self.schema.shape)
-        else:
-            kernels = dense_kernels(inputs, hidden, self.schema.dimension)
+        kernels = kernels_of(self.how.architecture, inputs, hidden, self.schema)
         return self.descent.start(init_weights(key, kernels))
 
     def make(self, weights: tuple[Array, ...], key: Array) -> Array:

@@ -30,6 +30,12 @@ def check_kind(method: Method, schema: AnySchema) -> None:
         what = "images, not tables" if isinstance(schema, TableSchema) else "tables, not images"
         others = ", ".join(name for name, other in METHODS.items() if other.private and type(schema) in other.schemas)
         raise ValueError(f"{type(method).__name__} distils {what}: take one of {others}.")
+    if (classes := len(schema.classes)) < method.least_classes:
+        able = (name for name, one in METHODS.items() if one.least_classes <= classes and type(schema) in one.schemas)
+        raise ValueError(
+            f"{type(method).__name__} needs at least {method.least_classes} classes, and these records have {classes}: "
+            f"take one of {', '.join(able)}."
+        )
 
 
 def recipe_of(method: Method, seed: int) -> dict:

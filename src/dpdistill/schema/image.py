@@ -35,8 +35,8 @@ class Schema:
         low, high = self.bounds
         if not (np.isfinite(low) and np.isfinite(high) and low < high):
             raise DataError(f"Expected bounds low < high, both finite; got {self.bounds}.")
-        if len(self.classes) < 2:
-            raise DataError(f"Expected at least 2 classes; got {len(self.classes)}.")
+        if not self.classes:
+            raise DataError("Expected at least 1 class; got 0.")
         if len(set(self.classes)) != len(self.classes):
             raise DataError("Expected distinct class names; at least one is named twice.")
 

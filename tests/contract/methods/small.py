@@ -75,7 +75,8 @@ def variants(name: str, most: int = 2) -> dict[str, Any]:
     for field in dataclasses.fields(METHODS[name]):
         allowed, default = field.metadata["allowed"], getattr(found["as it is"], field.name)
         ends = [float(v) for v in (allowed.at_least, allowed.at_most) if v in (0, 1) and allowed.kind is float]
-        switched = [not default] if allowed.kind is bool else [allowed.choices] if allowed.kind is tuple else ends
+        words = {str: allowed.choices, tuple: (allowed.choices,)}.get(allowed.kind, ends)
+        switched = [not default] if allowed.kind is bool else words
         for value in () if field.metadata["finish"] else (*switched, *small_kernels(allowed.kind)):
             if value != default:
                 found[f"{field.name}={value}"] = tiny(name, most, **{field.name: value})
