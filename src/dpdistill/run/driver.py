@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from dpdistill.private.curator import Curator
 from dpdistill.private.linear import SLACK_TEXT
 from dpdistill.private.noise import Entropy, SystemEntropy
 from dpdistill.private.self_test import PASSED
-from dpdistill.query import LinearQuery
+from dpdistill.query import LinearQuery, Params, Query, Release
 from dpdistill.report import write_report
 from dpdistill.run import handover
 from dpdistill.run.non_private import NonPrivateCurator
@@ -35,6 +36,13 @@ from dpdistill.run.recipe import changed_releases, check_kind, check_private, re
 from dpdistill.run.start import check_ledger, open_ledger
 from dpdistill.run.store import Store
 from dpdistill.schema import AnySchema, schema_from_json
+
+Watch = Callable[[Query, Params, Release], None]
+
+
+def _unwatched(query: Query, params: Params, release: Release) -> None:
+    """A silent Watch."""
+
 
 OF_THE_RELEASES = "what the certificate of the run that made the releases says: they are used again here"
 """What a certificate says of backend and self-test where releases are used again: the ledger does not keep them."""
@@ -144,6 +152,7 @@ def distill(
     label: str = "",
     overwrite: bool = False,
     progress: Progress = no_progress,
+    watch: Watch = _unwatched,
     entropy: Entropy | None = None,
 ) -> Result:
     """Distil private records under a budget: every release is noised, paid for, and never drawn twice.
@@ -160,6 +169,7 @@ def distill(
         label: what the owner calls the run in that ledger.
         overwrite: archive the ledger of a finished or another run in run_dir, and pay anew.
         progress: told the number of rounds and steps done.
+        watch: told each query, its parameters and what was released: for an audit. It is told of nothing else.
         entropy: for tests only; what it makes is stamped insecure.
 
     Returns:
@@ -195,7 +205,7 @@ def distill(
     with open_ledger(records, identity, schedule, folder, dataset, label, overwrite) as run_ledger:
         curator = Curator(records, schedule, run_ledger, entropy)
         store = Store(folder, run_ledger.run_id, run_ledger)
-        state = run_rounds(method, curator, store, schedule.rounds, seed, records.schema, progress)
+        state = run_rounds(method, curator, store, schedule.rounds, seed, records.schema, progress, watch)
     distilled = method.finish(state, records.schema, progress)
     return Result(distilled, recipe, schedule, curator.noise_kind, folder, slack_of(method), backend(), PASSED)
 
@@ -254,16 +264,25 @@ def finish_again(
 
 
 def run_rounds(
-    method: Method, curator: Any, store: Store, rounds: int, seed: int, schema: AnySchema, progress: Progress
+    method: Method,
+    curator: Any,
+    store: Store,
+    rounds: int,
+    seed: int,
+    schema: AnySchema,
+    progress: Progress,
+    watch: Watch = _unwatched,
 ) -> Any:
-    """The loop: ask, release, tell. Its second line is the only one that touches private records."""
+    """The loop: ask, release, tell. `curator.release` is the only one that touches private records."""
     t, state = store.load(method.init(jax.random.key(seed), schema))
     progress("releasing", t, rounds)
     while t < rounds:
         query, params = method.ask(state)
         if isinstance(query, LinearQuery) and not method.linear:
             raise TypeError(f"Expected {type(method).__name__} to state linear=True: the query of round {t} is linear.")
-        state = method.tell(state, curator.release(t, query, params))
+        release = curator.release(t, query, params)
+        watch(query, params, release)
+        state = method.tell(state, release)
         t += 1
         store.save(t, state, last=t == rounds)
         progress("releasing", t, rounds)
