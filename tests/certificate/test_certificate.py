@@ -98,7 +98,7 @@ class TestBuild:
         schedule = full()
         stated = {"backend": "cpu", "self_test": "rows bit-identical", "date": "2026-03-04"}
         certificate = build_certificate(folder, schedule=schedule, **stated, **FACTS)
-        assert certificate["format"] == 2
+        assert certificate["format"] == 3
         assert (certificate["backend"], certificate["self_test"]) == ("cpu", "rows bit-identical")
         assert certificate["claim"] == {"epsilon": 1.0, "delta": 1e-5}
         assert certificate["relation"] == "add-remove"
@@ -108,6 +108,10 @@ class TestBuild:
             "one row (adding or removing one row); a person with k rows has k times mu"
         )
         assert {rows: round(epsilon, 2) for rows, epsilon in certificate["groups"].items()} == {"2": 2.15, "5": 6.17}
+        # The best attack on this Gaussian reaches norm.cdf(norm.ppf(rate) + mu), mu = 0.26805, and 2 norm.cdf(mu / 2) - 1.
+        assert list(certificate["attacker"]) == ["0.001", "0.01", "0.05", "advantage"]
+        for found, best in zip(certificate["attacker"].values(), (0.00236, 0.0197, 0.0842, 0.1066), strict=True):
+            assert best <= found < 1.1 * best
         assert list(certificate["epsilons"]) == ["0.0001", "1e-05", "1e-06", "1e-07", "1e-08"]
         sigma = schedule.noise_multipliers[0]
         for delta, epsilon in certificate["epsilons"].items():
@@ -131,7 +135,19 @@ class TestBuild:
     def test_it_holds_these_keys_and_no_other(self, folder):
         certificate = build_certificate(folder, schedule=full(), **FACTS)
         assert certificate.keys() == {
-            *("format", "claim", "relation", "unit", "groups", "epsilons", "schedule", "events", "noise", "slack"),
+            *(
+                "format",
+                "claim",
+                "relation",
+                "unit",
+                "attacker",
+                "groups",
+                "epsilons",
+                "schedule",
+                "events",
+                "noise",
+                "slack",
+            ),
             *("backend", "self_test", "recipe", "schema", "versions", "files", "date", "scope"),
         }
         assert str(folder) not in json.dumps(certificate)

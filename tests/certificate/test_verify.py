@@ -109,7 +109,7 @@ class TestHonest:
         assert failed(verification) == []
         assert results(verification) == {
             **dict.fromkeys(("certificate", "files", "recipe", "origin", "schema", "noise", "slack"), True),
-            **dict.fromkeys(("events", "plan", "ledger", "epsilon", "epsilons", "groups"), True),
+            **dict.fromkeys(("events", "plan", "ledger", "epsilon", "epsilons", "attacker", "groups"), True),
             **dict.fromkeys(("report", "self-test", "looser bound", "covered", "scope"), None),
         }
         assert detail(verification, "covered") == SCOPE
@@ -212,7 +212,7 @@ class TestFails:
             (put("claim", "delta", value=1e-9), ["events"]),
             (put("claim", value={}), ["events"]),
             (put("schedule", "noise_multipliers", value=[10.0, 5.0]), ["events", "epsilon"]),
-            (put("schedule", "stages", 0, "rounds", value=3), ["events", "epsilons", "groups"]),
+            (put("schedule", "stages", 0, "rounds", value=3), ["events", "epsilons", "attacker", "groups"]),
             (put("schedule", "stages", 0, "rounds", value=40), ["events", "epsilon"]),
             (put("events", "composition", 0, "rounds", value=3), ["events"]),
             (put("events", "composition", 0, "noise_multiplier", value=1e9), ["events"]),
@@ -228,6 +228,10 @@ class TestFails:
             (put("epsilons", "1e-08", value=None), ["epsilons"]),
             (put("epsilons", "1e-09", value=1.0), ["epsilons"]),
             (put("epsilons", value={}), ["epsilons"]),
+            (put("attacker", "0.001", value=0.001), ["attacker"]),
+            (put("attacker", "advantage", value=0.05), ["attacker"]),
+            (put("attacker", "0.1", value=0.3), ["attacker"]),
+            (put("attacker", value={}), ["attacker"]),
             (put("groups", "5", value=5.0), ["groups"]),
             (put("groups", value={"2": 2.1538, "9": 1}), ["groups"]),
             (put("files", "../secret", value="ab" * 32), ["files"]),
@@ -237,10 +241,11 @@ class TestFails:
             (put("noise", value="\ud800\x1b[2J\n" * 99), ["noise"]),
             (put("epsilons", "\ud800\x1b[2J\n", value=1.0), ["epsilons"]),
             (put("format", value=1), ["certificate"]),
-            (put("format", value=3), ["certificate"]),
+            (put("format", value=2), ["certificate"]),
+            (put("format", value=4), ["certificate"]),
             (put("comment", value="audited"), ["certificate"]),
             (put("format", value=True), ["certificate"]),
-            (put("format", value="2"), ["certificate"]),
+            (put("format", value="3"), ["certificate"]),
             (put("schedule", value={}), ["certificate"]),
             (put("schedule", value=None), ["certificate"]),
             (put("schedule", "stages", value=[]), ["certificate"]),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from dpdistill.accounting.attacker import attacker
 from dpdistill.accounting.bounds import epsilon_lower_bound, epsilon_rdp
 from dpdistill.accounting.pld import MIN_PLD_DELTA, discretization_interval, epsilon_pld
 from dpdistill.accounting.schedule import Schedule
@@ -17,7 +18,7 @@ _TOLERANCE = 1.0 + 1e-3
 
 
 def check_arithmetic(certificate: dict, schedule: Schedule) -> Iterator[Check]:
-    """The claim, the table of other deltas, and that of people with several rows.
+    """The claim, the tables of other deltas and of what an attacker can reach, and that of people with several rows.
 
     Full batch: closed form and PLD agree. Sampled: the PLD at another discretisation and an independent lower bound.
     """
@@ -29,6 +30,7 @@ def check_arithmetic(certificate: dict, schedule: Schedule) -> Iterator[Check]:
     if schedule.budget.adjacency == "add-remove":
         yield _computed("looser bound", lambda: _looser(schedule))
     yield _computed("epsilons", lambda: _table("epsilons", certificate["epsilons"], schedule.epsilons()))
+    yield _computed("attacker", lambda: _table("attacker", certificate["attacker"], attacker(schedule)))
     yield _computed("groups", lambda: _table("groups", certificate["groups"], group_epsilons(schedule)))
 
 
@@ -79,7 +81,7 @@ def _looser(schedule: Schedule) -> Check:
 
 
 def _table(name: str, stated: dict, computed: Mapping[Any, float | None]) -> Check:
-    expected = {repr(key): epsilon for key, epsilon in computed.items()}
+    expected = {str(key): epsilon for key, epsilon in computed.items()}
     differ = stated.keys() ^ expected.keys()
     differ |= {key for key in stated.keys() & expected.keys() if not _agree(stated[key], expected[key])}
     if differ:

@@ -15,6 +15,7 @@ from dp_accounting.dp_event import DpEvent, GaussianDpEvent, MixtureOfGaussiansD
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 from scipy.stats import binom
 
+from dpdistill.accounting.attacker import attacker
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.data.atomic import write_atomically
@@ -22,7 +23,7 @@ from dpdistill.data.folder import CERTIFICATE, RECIPE, SYNTHETIC, hash_files, re
 from dpdistill.query import Event
 from dpdistill.schema import AnySchema, DataError
 
-FORMAT = 2
+FORMAT = 3
 SYSTEM_NOISE = "operating-system entropy"
 SEEDED_NOISE = "insecure: seeded noise"
 NO_NOISE = "none"
@@ -186,6 +187,7 @@ def _claim(schedule: Schedule, schema: dict) -> dict:
         "relation": budget.adjacency,
         "unit": unit(budget.adjacency, schema),
         "groups": {repr(rows): _finite(epsilon) for rows, epsilon in group_epsilons(schedule).items()},
+        "attacker": {str(rate): bound for rate, bound in attacker(schedule).items()},
         "epsilons": {repr(delta): _finite(epsilon) for delta, epsilon in schedule.epsilons().items()},
         "schedule": json.loads(schedule.to_json()),
         "events": schedule.event_tree(),
@@ -198,7 +200,7 @@ def _finite(epsilon: float | None) -> float | None:
 
 def no_claim() -> dict:
     """The fields of a certificate that claims nothing: epsilon is infinite, in words."""
-    claim = {"claim": {"epsilon": INFINITE, "delta": None}, "groups": {}, "epsilons": {}}
+    claim = {"claim": {"epsilon": INFINITE, "delta": None}, "attacker": {}, "groups": {}, "epsilons": {}}
     return claim | dict.fromkeys(("relation", "unit", "schedule", "events"))
 
 

@@ -22,7 +22,7 @@ CLOSING = (
 )
 _MAX_ROUNDS = 10_000_000
 _TYPES: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("claim", "groups", "epsilons", "recipe", "schema", "versions", "files"), (dict,)),
+    **dict.fromkeys(("claim", "attacker", "groups", "epsilons", "recipe", "schema", "versions", "files"), (dict,)),
     **dict.fromkeys(("schedule", "events"), (dict, type(None))),
     **dict.fromkeys(("noise", "backend", "self_test", "date", "scope"), (str,)),
     **dict.fromkeys(("relation", "unit", "slack"), (str, type(None))),

@@ -27,6 +27,8 @@ class Guarantee:
         groups: equal rounds, as GROUP names their numbers; None where one is not stated.
         table: (δ, ε) pairs.
         rows: (k, ε) pairs: what a person with k rows has, at the headline's δ.
+        attacker: (false positives, most true positives) of whoever asks whether a record was used.
+        advantage: the largest difference of the two; None where it is not stated.
     """
 
     private: bool
@@ -39,6 +41,8 @@ class Guarantee:
     groups: list[list[float | None]]
     table: Pairs
     rows: Pairs
+    attacker: Pairs
+    advantage: float | None
 
     @property
     def holds(self) -> bool:
@@ -80,6 +84,8 @@ def read_guarantee(certificate: Mapping[str, Any]) -> Guarantee:
         groups=_groups(certificate) if private else [],
         table=_pairs(certificate.get("epsilons")) if private else (),
         rows=_pairs(certificate.get("groups")) if private else (),
+        attacker=_pairs(certificate.get("attacker")) if private else (),
+        advantage=number(mapping(certificate.get("attacker")).get("advantage")) if private else None,
     )
 
 

@@ -1,0 +1,59 @@
+"""What a guarantee lets an attacker reach who asks whether one record was used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from dpdistill.accounting.gaussian import Adjacency
+from dpdistill.accounting.pld import compose
+from dpdistill.accounting.schedule import Group, Schedule
+
+DELTAS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)
+RATES = (0.001, 0.01, 0.05)
+"""Rates of false positives that attacks are judged at."""
+
+
+def true_positives(groups: Iterable[Group], false_positives: float, adjacency: Adjacency = "add-remove") -> float:
+    """The largest rate of true positives of any attacker at a rate of false positives: an upper bound.
+
+        min over delta of  min(e^epsilon(delta) FPR + delta,  1 - e^-epsilon(delta) (1 - delta - FPR))
+
+    Args:
+        groups: (rounds, event) of everything released.
+        false_positives: FPR, in [0, 1].
+        adjacency: of the guarantee.
+
+    Raises:
+        ValueError: a rate outside of [0, 1].
+
+    Guarantee: it holds for every attacker, whatever is known of the other records; every delta gives a bound.
+    Source: Kairouz, Oh & Viswanath, 2015 (The composition theorem for differential privacy), theorem 2.1.
+    """
+    if not 0.0 <= false_positives <= 1.0:
+        raise ValueError(f"Expected 0 <= false_positives={false_positives} <= 1.")
+    found, groups = 1.0, tuple(groups)
+    for delta in DELTAS:
+        epsilon = min(compose(groups, delta, adjacency), 700.0)
+        missed = math.exp(-epsilon) * max(0.0, 1.0 - delta - false_positives)
+        found = min(found, math.exp(epsilon) * false_positives + delta, 1.0 - missed)
+    return found
+
+
+def advantage(groups: Iterable[Group], adjacency: Adjacency = "add-remove") -> float:
+    """The largest difference of true and false positives of any attacker: the total variation of the releases.
+
+    min over delta of  (e^epsilon - 1 + 2 delta) / (e^epsilon + 1)
+    """
+    found, groups = 1.0, tuple(groups)
+    for delta in DELTAS:
+        epsilon = compose(groups, delta, adjacency)
+        found = min(found, math.tanh(epsilon / 2.0) + 2.0 * delta / (math.exp(min(epsilon, 700.0)) + 1.0))
+    return found
+
+
+def attacker(schedule: Schedule) -> dict[float | str, float]:
+    """True positives by rate of false positives, and the "advantage", of any attacker on a run: upper bounds."""
+    groups, adjacency = schedule.groups, schedule.budget.adjacency
+    rates: dict[float | str, float] = {rate: true_positives(groups, rate, adjacency) for rate in RATES}
+    return {**rates, "advantage": advantage(groups, adjacency)}
