@@ -108,7 +108,7 @@ class TestBuild:
             "one row (adding or removing one row); a person with k rows has k times mu"
         )
         assert {rows: round(epsilon, 2) for rows, epsilon in certificate["groups"].items()} == {"2": 2.15, "5": 6.17}
-        # The best attack on this Gaussian reaches norm.cdf(norm.ppf(rate) + mu), mu = 0.26805, and 2 norm.cdf(mu / 2) - 1.
+        # The best attack on it reaches norm.cdf(norm.ppf(rate) + mu), mu = 0.26805, and 2 norm.cdf(mu / 2) - 1.
         assert list(certificate["attacker"]) == ["0.001", "0.01", "0.05", "advantage"]
         for found, best in zip(certificate["attacker"].values(), (0.00236, 0.0197, 0.0842, 0.1066), strict=True):
             assert best <= found < 1.1 * best
