@@ -1,0 +1,182 @@
+"""Reconstruction: gradients are those of the formula, batches change nothing, and images come back where they can."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dpdistill.audit.attacked import (
+    LOSSES,
+    Descent,
+    Smooth,
+    attacked,
+    kernel_distance,
+    start,
+    tangent_kernel,
+)
+from dpdistill.audit.reconstruction import Reconstruction, _gradient, curve, outliers
+from dpdistill.encode.networks import MLP, LeNet
+
+NET = Smooth()
+SHAPE = (5, 4, 1)
+
+
+def task(n=6, k=1, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0, 1, (n, *SHAPE)).astype(np.float32)
+    T = np.where(rng.random((n, k)) < 0.5, -1.0, 1.0).astype(np.float32)
+    return X, T
+
+
+def sizes(width=64, k=1):
+    return (20, width, width, k)
+
+
+class TestTraining:
+    def test_the_tangent_kernel_is_the_product_of_jacobians(self):
+        X, _ = task(k=2)
+        params = start(0, sizes(16, 2))
+        J = jax.jacrev(lambda p: NET(p, jnp.asarray(X)).ravel())(params)
+        J = np.concatenate([np.asarray(leaf).reshape(12, -1) for leaf in jax.tree.leaves(J)], 1)
+        np.testing.assert_allclose(tangent_kernel(NET, params, jnp.asarray(X)), J @ J.T, rtol=1e-4, atol=1e-4)
+
+    @pytest.mark.parametrize("loss", LOSSES)
+    def test_the_dual_is_the_expansion_trained_as_it_is(self, loss):
+        X, T = task(k=2)
+        T = np.abs(T) / 2 if loss == "cross-entropy" else T
+        params, how = start(0, sizes(8, 2)), Descent(steps=100, learning_rate=1e-3, loss=loss)
+        found = how.train_linearised(NET, params, X, T)
+
+        def outputs(moved):
+            return NET(params, jnp.asarray(X)) + jax.jvp(lambda p: NET(p, jnp.asarray(X)), (params,), (moved,))[1]
+
+        moved = velocity = jax.tree.map(jnp.zeros_like, params)
+        for _ in range(100):
+            gradient = jax.grad(lambda m: LOSSES[loss](outputs(m), jnp.asarray(T)))(moved)
+            velocity = jax.tree.map(lambda v, g: 0.9 * v - 1e-3 * g, velocity, gradient)
+            moved = jax.tree.map(jnp.add, moved, velocity)
+        for a, b, c in zip(*map(jax.tree.leaves, (found, params, moved)), strict=True):
+            np.testing.assert_allclose(a - b, c, atol=2e-5)
+
+    def test_training_ends_when_it_is_enough(self):
+        X, T = task()
+        params, told = start(0, sizes()), []
+        late = Descent(steps=5000, learning_rate=3e-3, enough=1e-8).train(
+            NET, params, X, T, lambda *said: told.append(said)
+        )
+        assert np.mean(np.square(NET(late, jnp.asarray(X)) - T)) < 1e-6
+        assert told[-1][1] < 5000
+        early = Descent(steps=5000, learning_rate=3e-5, enough=0.3).train(NET, params, X, T)
+        assert 1e-4 < np.mean(np.square(NET(early, jnp.asarray(X)) - T)) < 0.35
+
+    def test_sharp_softplus_is_relu(self):
+        X, _ = task()
+        params = start(0, sizes())
+        np.testing.assert_allclose(NET(params, X, 1e4), NET(params, X), atol=1e-4)
+        np.testing.assert_allclose(NET(params, X), MLP(widths=(64, 64)).apply(params, X), atol=1e-6)
+        assert np.abs(NET(params, X, 1.0) - NET(params, X)).max() > 0.05
+
+    def test_kernel_distance_is_of_directions(self):
+        K = np.array([[2.0, 1.0], [1.0, 3.0]])
+        assert kernel_distance(K, 7 * K) == pytest.approx(0.0, abs=1e-12)
+        assert kernel_distance([[1.0, 0.0]], [[0.0, 2.0]]) == pytest.approx(1.0)
+
+
+class TestAttack:
+    @pytest.mark.parametrize("at", ["final", "initial", "both"])
+    @pytest.mark.parametrize("k", [1, 3])
+    def test_the_truth_has_no_loss(self, at, k):
+        """Of first-order training the change is J^T alpha: with the true images and duals nothing is missing."""
+        X, T = task(k=k)
+        params = start(0, sizes(32, k))
+        after = Descent(steps=400, learning_rate=2e-3).train_linearised(NET, params, X, T)
+        J_T = jax.vjp(lambda p: NET(p, jnp.asarray(X)), params)[1]
+        change = jax.tree.map(jnp.subtract, after, params)
+        K = np.asarray(tangent_kernel(NET, params, jnp.asarray(X)), np.float64)
+        by_outputs = np.asarray(jax.jvp(lambda p: NET(p, jnp.asarray(X)), (params,), (change,))[1], np.float64)
+        alpha = jnp.asarray(np.linalg.solve(K, by_outputs.ravel()).reshape(T.shape), jnp.float32)
+        (expected,) = J_T(alpha)
+        duals = {"initial": alpha[None], "final": alpha[None], "both": jnp.stack([0.5 * alpha, 0.5 * alpha])}[at]
+        points = {"initial": [params], "final": [params], "both": [params, params]}[at]
+        found = _gradient(NET, points, jnp.asarray(X), duals, jnp.inf)
+        for a, b, c in zip(*map(jax.tree.leaves, (found, expected, change)), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-5)
+            np.testing.assert_allclose(a, c, atol=2e-3)
+
+    def test_a_batch_of_all_is_the_plain_attack(self):
+        X, T = task(4)
+        params = start(0, sizes(16))
+        after = Descent(steps=300, learning_rate=2e-3).train(NET, params, X, T)
+        plain = Reconstruction(images=8, steps=30).run(NET, params, after, SHAPE)
+        whole = Reconstruction(images=8, steps=30, batch=8).run(NET, params, after, SHAPE)
+        np.testing.assert_array_equal(plain.X, whole.X)
+
+    def test_a_batch_moves_as_it_would_among_all_and_the_rest_stays(self):
+        """One step: the images of the batch go where the plain attack takes them, since the rest of the sum is kept."""
+        X, T = task(4)
+        params = start(0, sizes(16))
+        after = Descent(steps=300, learning_rate=2e-3).train(NET, params, X, T)
+        plain = Reconstruction(images=8, steps=1).run(NET, params, after, SHAPE)
+        part = Reconstruction(images=8, steps=1, batch=3).run(NET, params, after, SHAPE)
+        start_of = Reconstruction(images=8, steps=1, learning_rate=0.0).run(NET, params, after, SHAPE)
+        moved = np.abs(part.X - start_of.X).reshape(8, -1).max(1) > 0
+        assert moved.sum() == 3
+        np.testing.assert_allclose(part.X[moved], plain.X[moved], atol=1e-6)
+        np.testing.assert_allclose(part.duals[:, moved], plain.duals[:, moved], atol=1e-6)
+        np.testing.assert_array_equal(part.duals[:, ~moved], start_of.duals[:, ~moved])
+
+    def test_batches_reach_what_the_plain_attack_reaches(self):
+        X, T = task(4)
+        params = start(0, sizes(128))
+        after = Descent(steps=2000, learning_rate=1e-3).train_linearised(NET, params, X, T)
+        plain = Reconstruction(images=8, steps=800, at="initial").run(NET, params, after, SHAPE)
+        parts = Reconstruction(images=8, steps=1600, batch=4, at="initial").run(NET, params, after, SHAPE)
+        assert plain.loss < 0.02
+        assert parts.loss < 0.02
+
+    def test_images_come_back_and_those_that_were_not_trained_on_do_not(self):
+        digits = pytest.importorskip("sklearn.datasets").load_digits().data.reshape(-1, 8, 8, 1)[:40] / 16
+        X, T = digits[:2].astype(np.float32), np.array([[1.0], [-1.0]], np.float32)
+        params = start(0, (64, 512, 512, 1))
+        after = Descent(steps=5000, learning_rate=2e-4).train_linearised(NET, params, X, T)
+        found = Reconstruction(images=4, steps=3000, at="initial").run(NET, params, after, (8, 8, 1))
+        error = curve(X, found.X).error
+        assert error < np.square(X - X.mean(0)).sum((1, 2, 3)).mean(), "Less than their mean is known of them."
+        others = [curve(digits[i : i + 2], found.X).error for i in range(2, 40, 2)]
+        assert error < 0.6 * min(others)
+
+    @pytest.mark.parametrize("network", [LeNet(widths=(2, 3, 8, 6)), MLP(widths=(9,))], ids=["lenet", "mlp"])
+    def test_any_network_is_attacked(self, network):
+        rng = np.random.default_rng(0)
+        X = rng.uniform(0, 1, (3, 28, 28, 1)).astype(np.float32)
+        params, net = network.init((28, 28, 1), 2), attacked(network)
+        after = Descent(steps=100, learning_rate=1e-3).train(net, params, X, np.eye(2, dtype=np.float32)[[0, 1, 1]])
+        one, more = (Reconstruction(images=4, steps=n).run(net, params, after, (28, 28, 1)) for n in (1, 40))
+        assert more.X.shape == (4, 28, 28, 1)
+        assert more.duals.shape == (1, 4, 2)
+        assert more.loss < one.loss
+
+    def test_bad_arguments(self):
+        with pytest.raises(ValueError, match="Expected at as final, initial or both; got 'then'"):
+            Reconstruction(images=2, at="then")
+        with pytest.raises(ValueError, match="Expected 1 <= batch=3 <= images=2"):
+            Reconstruction(images=2, batch=3)
+
+
+class TestCurve:
+    def test_the_nearest_pair_is_taken_first_and_never_again(self):
+        members, found = np.array([[0.0], [1.0], [5.0]]), np.array([[0.9], [9.0], [1.2], [5.5]])
+        pairs = curve(members, found)
+        assert pairs.images.tolist() == [1, 2, 0]
+        assert pairs.found.tolist() == [0, 3, 2]
+        np.testing.assert_allclose(pairs.distances, [0.01, 0.25, 1.44])
+        assert pairs.error == pytest.approx(1.7 / 3)
+        with pytest.raises(ValueError, match="Expected at least 3 reconstructions; got 2"):
+            curve(members, found[:2])
+
+    def test_outliers_have_the_duals_of_the_kernel(self):
+        X, T = task(6)
+        params = start(0, sizes(16))
+        K = np.asarray(tangent_kernel(NET, params, jnp.asarray(X)), np.float64)
+        expected = np.abs(np.linalg.solve(K, T - np.asarray(NET(params, jnp.asarray(X)))))[:, 0]
+        np.testing.assert_allclose(outliers(NET, params, X, T), expected, rtol=0.02)
