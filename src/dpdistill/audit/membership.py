@@ -1,0 +1,125 @@
+"""Who was among the records: attacks on a set that was handed out, and how often they are right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from scipy.stats import beta
+
+from dpdistill.data.records import Records
+from dpdistill.kernels.fc_ntk import FCNTK
+from dpdistill.kernels.ridge import one_hot, solve
+from dpdistill.method import Distilled
+from dpdistill.schema import DataError
+
+MOST = 2000
+"""Synthetic records that an attack looks at."""
+ROWS = 1000
+"""Records that are compared at once."""
+RIDGE = 1e-3
+CONFIDENCE = 0.95
+
+
+class Rate(NamedTuple):
+    """A share that was measured.
+
+    Args:
+        value: the share.
+        low: end of its interval of confidence 95 % (Clopper & Pearson).
+        high: the other end.
+    """
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class Roc:
+    """What thresholds on one attack's scores reach.
+
+    Args:
+        members: scores of records that were used, (n,): the higher, the more it looks so.
+        others: scores of records that were not, (m,).
+    """
+
+    members: np.ndarray
+    others: np.ndarray
+
+    def true_positives(self, false_positives: float) -> Rate:
+        """Share of the members above the least threshold that at most this share of the others is above."""
+        allowed = int(false_positives * len(self.others))
+        threshold = np.sort(self.others)[::-1][allowed] if allowed < len(self.others) else -np.inf
+        return rate(int((self.members > threshold).sum()), len(self.members))
+
+    @property
+    def area(self) -> float:
+        """Of the curve: how often a member scores above another record; ties count half."""
+        order = np.sort(self.others)
+        below, upto = (np.searchsorted(order, self.members, side) for side in ("left", "right"))
+        return float((below + upto).mean() / (2 * len(order)))
+
+    def curve(self) -> tuple[np.ndarray, np.ndarray]:
+        """(false positives, true positives) of all thresholds, from the highest down."""
+        thresholds = np.unique(np.concatenate([self.members, self.others]))[::-1]
+        return tuple(
+            np.concatenate([[0.0], 1.0 - np.searchsorted(np.sort(side), thresholds) / len(side)])
+            for side in (self.others, self.members)
+        )  # type: ignore[return-value]
+
+
+def rate(found: int, of: int) -> Rate:
+    """found / of with its interval of confidence."""
+    tail = (1 - CONFIDENCE) / 2
+    low = beta.ppf(tail, found, of - found + 1) if found else 0.0
+    high = beta.ppf(1 - tail, found + 1, of - found) if found < of else 1.0
+    return Rate(found / of, float(low), float(high))
+
+
+def attack_membership(distilled: Distilled, members: Records, others: Records) -> dict[str, Roc]:
+    """Attacks by distance and by loss on a synthetic set, whatever made it. They bound no epsilon.
+
+        distance   minus the squared distance to the nearest synthetic record
+        loss       minus the squared error, on a record, of kernel ridge regression that has learned the set
+
+    Args:
+        distilled: the set.
+        members: records it was made from.
+        others: records of the same kind that it was not made from.
+
+    Raises:
+        DataError: records of another kind than the set's, or none.
+
+    Source: Yeom et al., 2018 (Privacy risk in machine learning); Chen et al., 2020 (GAN-Leaks).
+    """
+    for records in (members, others):
+        if (records.schema.shape, records.schema.classes) != (distilled.schema.shape, distilled.schema.classes):
+            raise DataError(f"Expected records as {distilled.schema}; got {records.schema}.")
+        if not len(records):
+            raise DataError("Expected at least one record on each side of an attack on membership.")
+    S, y = (np.asarray(a)[:MOST] for a in (distilled.X, distilled.y))
+    S, kernel = jnp.asarray(S.reshape(len(S), -1)), FCNTK()
+    targets = distilled.targets
+    Y = one_hot(y, len(distilled.schema.classes)) if targets is None else np.asarray(targets)[:MOST]
+    alpha = solve(kernel(S, S), jnp.asarray(Y), RIDGE)
+    sides = [[_scores(S, alpha, kernel, part) for part in _parts(records)] for records in (members, others)]
+    return {
+        name: Roc(*(np.concatenate([part[i] for part in side]) for side in sides))
+        for i, name in enumerate(("distance", "loss"))
+    }
+
+
+def _parts(records: Records) -> list[tuple[np.ndarray, np.ndarray]]:
+    found = [records.take(np.arange(i, min(i + ROWS, len(records)))) for i in range(0, len(records), ROWS)]
+    return [(np.nan_to_num(X.reshape(len(X), -1)), y) for X, y in found]
+
+
+def _scores(S: jnp.ndarray, alpha: jnp.ndarray, kernel: FCNTK, part: tuple) -> tuple[np.ndarray, np.ndarray]:
+    X, y = part
+    squares = np.square(X).sum(1)[:, None] - 2.0 * X @ np.asarray(S).T + np.square(np.asarray(S)).sum(1)
+    said = np.asarray(kernel(jnp.asarray(X), S) @ alpha)
+    wanted = one_hot(np.maximum(y, 0), alpha.shape[1])
+    return -squares.min(1), -np.square(said - wanted).sum(1)
