@@ -129,10 +129,21 @@ class TestCommands:
         assert kept["mean"]["ROC"] == pytest.approx(float(rows[-1][1]), abs=6e-4)
         assert "not covered by" in (here / "shared/report.html").read_text().lower()
 
-        said = succeeds("audit", "shared", "patients.csv", "schema.yaml")
+        audit = ("audit", "shared", "--members", "patients.csv", "--schema", "schema.yaml")
+        said = succeeds(*audit, "--non-members", "held-out.csv")
         assert "nothing in it is covered by epsilon" in said
+        assert re.search(r"by distance: [\d.]+ % of the members recognised at 0.1 % wrong, area 0\.\d{3}", said)
         assert (here / "shared.audit").stat().st_mode & 0o777 == 0o700
-        assert json.loads((here / "shared.audit/marginals.json").read_text())
+        kept = json.loads((here / "shared.audit/audit.json").read_text())
+        assert set(kept["membership"]) == {"distance", "loss"}
+        assert kept["rows"]["real"] > 0
+        page = (here / "shared.audit/audit.html").read_text()
+        assert "Who was among the records" in page
+        assert "Pairs of columns" in page
+        succeeds("audit", "set", *audit[1:])
+        assert "Who was among" not in (here / "shared.audit/audit.html").read_text()
+        assert "Expected --members DATA" in refused("audit", "shared")
+        assert "Expected --schema SCHEMA: the set is a table" in refused(*audit[:4])
 
     def test_ten_rows_a_class_have_no_generator(self, here):
         with gzip.open("patients.csv.gz", "wb") as file:

@@ -1,6 +1,27 @@
-"""Comparisons of a synthetic set with the private records themselves: for their owner, never covered by epsilon."""
+"""Attacks, and comparisons with the private records themselves: for their owner, never covered by epsilon."""
 
+from dpdistill.audit.canaries import OneRun, audit_one_run
+from dpdistill.audit.leaks import LEAKS
 from dpdistill.audit.marginals import Comparison, compare_marginals
 from dpdistill.audit.marginals_page import write_marginals
+from dpdistill.audit.membership import Roc, attack_membership
+from dpdistill.audit.neighbour import Neighbour, recorded_neighbours
+from dpdistill.audit.reconstruction import Reconstruction, curve
+from dpdistill.audit.rkip import Inducing, rkip_finite
 
-__all__ = ["Comparison", "compare_marginals", "write_marginals"]
+__all__ = [
+    "LEAKS",
+    "Comparison",
+    "Inducing",
+    "Neighbour",
+    "OneRun",
+    "Reconstruction",
+    "Roc",
+    "attack_membership",
+    "audit_one_run",
+    "compare_marginals",
+    "curve",
+    "recorded_neighbours",
+    "rkip_finite",
+    "write_marginals",
+]

@@ -44,13 +44,19 @@ def write_marginals(folder_audit: Path | str, comparison: Comparison, schema: Ta
         "marginals",
         title="Real and synthetic rows",
         summary=summary,
-        chapters=[
-            _columns(c, schema),
-            chapter("The classes", "classes", rows=_class_rows(c)),
-            chapter("Pairs of columns", "pairs", correlations=c.correlations),
-        ],
+        chapters=marginal_chapters(c, schema),
         results=to_json(c, schema),
     )
+
+
+def marginal_chapters(comparison: Comparison, schema: TableSchema) -> list[Chapter]:
+    """Columns, classes and pairs of columns of a synthetic table beside the private one."""
+    c = comparison
+    return [
+        _columns(c, schema),
+        chapter("The classes", "classes", rows=_class_rows(c)),
+        chapter("Pairs of columns", "pairs", correlations=c.correlations),
+    ]
 
 
 def to_json(comparison: Comparison, schema: TableSchema) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Commands for tables: drafts and checks of a schema, more rows from a generator."""
+"""Commands for tables: drafts and checks of a schema."""
 
 from __future__ import annotations
 
@@ -60,24 +60,3 @@ def check(
     err.print("For the owner only: these lines are about private records.", markup=False)
     for line in lines:
         say(line)
-
-
-def audit(
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="A folder that distill wrote, of a table.")],
-    data: Annotated[str, typer.Argument(metavar="DATA", help=TABLE)],
-    schema: Annotated[str, typer.Argument(metavar="SCHEMA", help=SCHEMA)],
-) -> None:
-    """Compare a synthetic table with the records it stands for, in DIR.audit: for the owner, not covered by epsilon."""
-    from dpdistill.audit import compare_marginals, write_marginals
-    from dpdistill.data import read_distilled
-    from dpdistill.data.tables.load import load_table
-    from dpdistill.data.tables.schema_file import read_schema
-
-    distilled, table_file = read_distilled(folder), read_schema(schema)
-    if table_file.schema != distilled.schema:
-        raise DataError(f"{schema} does not state the columns and classes of {folder}.")
-    with working("reading the records"):
-        comparison = compare_marginals(distilled, load_table(data, table_file, strict=False))
-    path = Path(folder).resolve()
-    page = write_marginals(path.with_name(f"{path.name}.audit"), comparison, table_file.schema)
-    say(f"{page}: for you only; nothing in it is covered by epsilon.")

@@ -37,13 +37,7 @@ def read_parameters(path: str | Path, network: Network, shape: tuple[int, ...]) 
     Raises:
         DataError: no such file, or arrays that are not this network's.
     """
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: np.asarray(file[name]) for name in file.files}
-    except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"Expected the parameters of a {network.title} in an .npz file at {path}: {error}") from None
-    if not arrays:
-        raise DataError(f"{path} holds no arrays: expected the parameters of a {network.title}.")
+    arrays = _arrays(path, network.title)
     outputs = {array.shape[-1] for array in arrays.values() if array.ndim}
     found = [jax.eval_shape(lambda n=n: network.init(shape, n)) for n in sorted(outputs) or [1]]
     have = {name: array.shape for name, array in arrays.items()}
@@ -58,6 +52,30 @@ def read_parameters(path: str | Path, network: Network, shape: tuple[int, ...]) 
         raise DataError(f"Expected finite floating-point numbers as parameters in {path}.")
     structure = jax.tree_util.tree_structure(expected)
     return jax.tree_util.tree_unflatten(structure, [jnp.asarray(arrays[name], jnp.float32) for name in named(expected)])
+
+
+def widths_of(path: str | Path) -> tuple[int, ...]:
+    """Units of the hidden layers of an MLP whose parameters are in a file.
+
+    Raises:
+        DataError: no such file, or arrays that are no MLP's.
+    """
+    arrays = _arrays(path, "MLP")
+    kernels = [arrays.get(f"{i}/kernel") for i in range(len(arrays) // 2)]
+    if not kernels or any(kernel is None or kernel.ndim != 2 for kernel in kernels):
+        raise DataError(f"{path} does not hold the parameters of an MLP: expected 0/kernel, 0/bias, 1/kernel, ...")
+    return tuple(kernel.shape[1] for kernel in kernels[:-1] if kernel is not None)
+
+
+def _arrays(path: str | Path, title: str) -> dict[str, np.ndarray]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: np.asarray(file[name]) for name in file.files}
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"Expected the parameters of a {title} in an .npz file at {path}: {error}") from None
+    if not arrays:
+        raise DataError(f"{path} holds no arrays: expected the parameters of a {title}.")
+    return arrays
 
 
 def _shapes(params: Any) -> dict[str, tuple[int, ...]]:

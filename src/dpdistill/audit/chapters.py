@@ -1,0 +1,116 @@
+"""Chapters of the owner's page: what the attacks found, in tables and pictures, and the same as JSON has it."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from dpdistill.accounting.attacker import RATES, true_positives
+from dpdistill.accounting.schedule import Schedule
+from dpdistill.audit.canaries import OneRun
+from dpdistill.audit.membership import Roc
+from dpdistill.audit.neighbour import Neighbour
+from dpdistill.audit.page import Chapter, chapter
+from dpdistill.audit.reconstruction import Curve
+
+WIDTH, HEIGHT, DECADES = 340, 240, 3
+LOWEST = 10.0**-DECADES
+
+
+def membership_chapter(found: Mapping[str, Roc], schedule: Schedule | None) -> tuple[Chapter, dict[str, Any]]:
+    """Rates of true positives at few false ones, the curves on a log scale, and what the certificate allows."""
+    bounds = (
+        {} if schedule is None else {r: true_positives(schedule.groups, r, schedule.budget.adjacency) for r in RATES}
+    )
+    rows = [(name, roc.area, [roc.true_positives(r) for r in RATES]) for name, roc in found.items()]
+    lines = {name: _line(*roc.curve()) for name, roc in found.items()}
+    if schedule is not None:
+        grid = np.geomspace(LOWEST, 1.0, 40)
+        allowed = [true_positives(schedule.groups, float(r), schedule.budget.adjacency) for r in grid]
+        lines["what the certificate allows"] = _line(grid, np.array(allowed))
+    sizes = next(iter(found.values()))
+    results = {
+        name: {"area": area, "true positives": {str(r): rate._asdict() for r, rate in zip(RATES, rates, strict=True)}}
+        for name, area, rates in rows
+    }
+    made = chapter(
+        "Who was among the records",
+        "membership",
+        rows=rows,
+        labels=[f"Recognised at {100 * r:g} % wrong" for r in RATES],
+        ticks=("0.1 %", "1 %", "10 %", "100 %"),
+        bounds=bounds,
+        lines=lines,
+        chance=_line(np.array([LOWEST, 1.0]), np.array([LOWEST, 1.0])),
+        width=WIDTH,
+        height=HEIGHT,
+        members=len(sizes.members),
+        others=len(sizes.others),
+    )
+    return made, {"membership": results, "bounds": {str(r): bound for r, bound in bounds.items()}}
+
+
+def canary_chapter(found: OneRun) -> tuple[Chapter, dict[str, Any]]:
+    """What was guessed of canaries, beside what the run certifies."""
+    rows = [(name, found.correct[name], found.guesses[name], bound) for name, bound in found.bounds.items()]
+    budget = found.result.schedule.budget if found.result.schedule else None
+    results = {
+        "canaries": len(found.included),
+        "included": int(found.included.sum()),
+        "certified": None if budget is None else {"epsilon": budget.epsilon, "delta": budget.delta},
+        "confidence": found.confidence,
+        "attacks": {name: {"correct": c, "guesses": g, "epsilon at least": b} for name, c, g, b in rows},
+    }
+    details = {"m": len(found.included), "budget": budget, "confidence": found.confidence, "bound": found.bound}
+    return chapter("Canaries", "canaries", rows=rows, **details), results
+
+
+def neighbour_chapter(found: Sequence[Neighbour]) -> tuple[Chapter, dict[str, Any]]:
+    """What changed in replays without one record."""
+    rows = [(each.removed, max(each.moved), each.differ) for each in found]
+    results = {str(each.removed): {"moved": each.moved, "differ": each.differ} for each in found}
+    return chapter("A recorded neighbour", "neighbour", rows=rows, holds=all(each.holds for each in found)), results
+
+
+def reconstruction_chapter(
+    pairs: Curve, members: np.ndarray, found: np.ndarray, nothing: float
+) -> tuple[Chapter, dict[str, Any]]:
+    """Every training image beside what was taken for it, best first.
+
+    Args:
+        pairs: of images and reconstructions.
+        members: images, (n, h, w, c) in [0, 1].
+        found: reconstructions, (m, h, w, c).
+        nothing: mean squared distance of the images to their mean: what nothing but the mean would reach.
+    """
+    triples = zip(pairs.images, pairs.found, pairs.distances, strict=True)
+    cards = [(int(i), float(d), picture(members[i]), picture(found[j])) for i, j, d in triples]
+    top = max(float(pairs.distances[-1]), nothing)
+    places = np.linspace(0, WIDTH, len(cards))
+    points = " ".join(f"{x:.1f},{HEIGHT * (1 - d / top):.1f}" for x, d in zip(places, pairs.distances, strict=True))
+    details = {"cards": cards, "points": points, "level": HEIGHT * (1 - nothing / top), "nothing": nothing}
+    near = int((pairs.distances < nothing / 4).sum())
+    made = chapter("Images rebuilt from the network", "rebuilt", width=WIDTH, height=HEIGHT, near=near, **details)
+    return made, {"distances": pairs.distances.tolist(), "images": pairs.images.tolist(), "nothing": nothing}
+
+
+def picture(x: np.ndarray) -> str:
+    """An image (h, w, c) in [0, 1] as a data address: PNG, each pixel as it is."""
+    values = np.rint(np.clip(x, 0.0, 1.0) * 255).astype(np.uint8)
+    stream = io.BytesIO()
+    Image.fromarray(values[:, :, 0] if values.shape[2] == 1 else values).save(stream, "PNG")
+    return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()
+
+
+def _line(false: np.ndarray, true: np.ndarray) -> str:
+    """Points of a curve on logarithmic axes from 10^-3 to 1, as SVG has them."""
+    x, y = (np.log10(np.maximum(side, LOWEST)) / DECADES + 1.0 for side in (false, true))
+    kept = np.unique(np.round(np.stack([x * WIDTH, (1.0 - y) * HEIGHT], 1), 1), axis=0)
+    kept = kept[np.lexsort((-kept[:, 1], kept[:, 0]))]
+    return " ".join(f"{a:g},{b:g}" for a, b in kept if math.isfinite(a + b))

@@ -1,0 +1,282 @@
+"""Attacks and comparisons with the private records, for their owner: not covered by epsilon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from dpdistill.cli.options import MAX_SEED, SOURCES, Folder
+from dpdistill.cli.terminal import Bar, say, working
+from dpdistill.schema import DataError, TableSchema
+
+Members = Annotated[str | None, typer.Option(help=f"Records that it was made from: {SOURCES} CSV or Parquet.")]
+SchemaFile = Annotated[str | None, typer.Option(help="The schema.yaml of a table.")]
+Seed = Annotated[int, typer.Option(min=0, max=MAX_SEED, metavar="<int>", help="Of everything public.")]
+
+
+class _SetByDefault(TyperGroup):
+    """`dpdistill audit DIR` is `dpdistill audit set DIR`."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in self.commands:
+            args = ["set", *args]
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    cls=_SetByDefault,
+    no_args_is_help=True,
+    help="Attack a set, a run, a method or a network, for the owner of the records: not covered by epsilon.",
+)
+
+
+@app.command("set")
+def audit_set(
+    folder: Folder,
+    members: Members = None,
+    others: Annotated[
+        str | None, typer.Option("--non-members", help="Records of the same kind that it was not made from.")
+    ] = None,
+    schema: SchemaFile = None,
+) -> None:
+    """Compare a set with the records it stands for, and ask who was among them. Writes DIR.audit."""
+    from dpdistill.audit.chapters import membership_chapter
+    from dpdistill.audit.marginals import compare_marginals
+    from dpdistill.audit.marginals_page import marginal_chapters, to_json
+    from dpdistill.audit.membership import attack_membership
+    from dpdistill.data import read_distilled
+
+    distilled = read_distilled(folder)
+    facts = distilled.schema
+    if members is None or (others is None and not isinstance(facts, TableSchema)):
+        raise DataError("Expected --members DATA, and of images --non-members DATA as well: records to compare with.")
+    with working("reading the records"):
+        inside = _read(members, facts, schema)
+        outside = None if others is None else _read(others, facts, schema)
+    chapters, results = [], {}
+    if isinstance(facts, TableSchema):
+        comparison = compare_marginals(distilled, inside)
+        chapters, results = marginal_chapters(comparison, facts), to_json(comparison, facts)
+    if outside is not None:
+        with working("attacking"):
+            found = attack_membership(distilled, inside, outside)
+        more, said = membership_chapter(found, _schedule(folder))
+        chapters, results = [*chapters, more], {**results, **said}
+        for name, roc in found.items():
+            low = roc.true_positives(0.001)
+            say(f"by {name}: {100 * low.value:.1f} % of the members recognised at 0.1 % wrong, area {roc.area:.3f}")
+    _write(folder, "audit", "A set beside the records it stands for", f"Of {Path(folder).name}.", chapters, results)
+
+
+@app.command("run")
+def audit_run(
+    data: Annotated[str, typer.Argument(metavar="DATA", help=SOURCES)],
+    *,
+    to: Annotated[str, typer.Option("--out", help="Folder for the result, which was paid for; DIR.audit beside it.")],
+    method: Annotated[str | None, typer.Option(help="See `dpdistill methods`.")] = None,
+    epsilon: Annotated[float, typer.Option(help="Privacy budget.")] = 1.0,
+    delta: Annotated[float, typer.Option(help="Privacy budget.")] = 1e-5,
+    canaries: Annotated[int, typer.Option(help="Records that are nobody's; about half of them enter.")] = 1000,
+    leak: Annotated[
+        str | None, typer.Option(help="Plant a leak, to see that it is found: noised-again, same-noise, real-start.")
+    ] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A recipe field: field=value.")] = None,
+    schema: SchemaFile = None,
+    seed: Seed = 0,
+    ledger: Annotated[str | None, typer.Option(help="File that adds up all runs on this data set.")] = None,
+    cap: Annotated[float | None, typer.Option(help="Epsilon that all runs in --ledger may spend together.")] = None,
+) -> None:
+    """Distil the records beside canaries, and bound epsilon from below by what can be guessed. It is a run: it pays."""
+    from dpdistill import run
+    from dpdistill.accounting.schedule import Budget
+    from dpdistill.audit.canaries import audit_one_run
+    from dpdistill.audit.chapters import canary_chapter
+    from dpdistill.audit.leaks import LEAKS
+    from dpdistill.cli.recipes import build
+    from dpdistill.run.handover import output_folder, owner_folder
+
+    if leak is not None and leak not in LEAKS:
+        raise DataError(f"Unknown leak {leak!r}: choose among {', '.join(LEAKS)}.")
+    recipe = build(method or ("dos-kip" if schema is None else "dp-merf"), set_ or ())
+    path, replace = output_folder(to, False)
+    records = _records(data, schema)
+    paid: dict[str, Any] = {"ledger": ledger, "cap": cap, "run_dir": owner_folder(path)}
+    with Bar() as bar:
+        found = audit_one_run(
+            records,
+            recipe,
+            Budget(epsilon, delta),
+            canaries=canaries,
+            seed=seed,
+            distill=run.distill if leak is None else LEAKS[leak],
+            progress=bar,
+            **paid,
+        )
+    if leak is None:
+        with working("writing the certificate and the report"):
+            found.result.save(path, replace)
+    made, results = canary_chapter(found)
+    for name, each in found.bounds.items():
+        say(f"{name}: {found.correct[name]} of {found.guesses[name]} right, epsilon is at least {each:.2f}")
+    say(f"epsilon is at least {found.bound:.2f} at {100 * found.confidence:g} % confidence; certified: {epsilon:g}.")
+    what = f"{recipe.name} on {len(found.included)} canaries among the records"
+    what += "" if leak is None else f", with a leak planted: {leak}; no set was written"
+    _write(path, "canaries", "What one run gives away", f"{what}.", [made], results)
+
+
+@app.command("method")
+def audit_method(
+    data: Annotated[str, typer.Argument(metavar="DATA", help=SOURCES)],
+    *,
+    to: Annotated[str, typer.Option("--out", help="Name of the result: its owner's page goes to DIR.audit.")],
+    method: Annotated[str, typer.Option(help="See `dpdistill methods`.")],
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A recipe field: field=value.")] = None,
+    epsilon: Annotated[float, typer.Option(help="Privacy budget.")] = 1.0,
+    delta: Annotated[float, typer.Option(help="Privacy budget.")] = 1e-5,
+    removed: Annotated[int, typer.Option(min=1, help="Records to remove, each in a replay of its own.")] = 3,
+    schema: SchemaFile = None,
+    seed: Seed = 0,
+) -> None:
+    """Replay a run without one record while all releases stay: for whoever wrote a method. Nothing is handed out.
+
+    For a method of your own: `dpdistill.audit.recorded_neighbours` in Python.
+    """
+    import numpy as np
+
+    from dpdistill.accounting.schedule import Budget
+    from dpdistill.audit.chapters import neighbour_chapter
+    from dpdistill.audit.neighbour import recorded_neighbours
+    from dpdistill.cli.recipes import build
+
+    recipe = build(method, set_ or ())
+    records = _records(data, schema)
+    chosen = np.random.default_rng(seed).choice(len(records), min(removed, len(records)), replace=False)
+    with Bar() as bar:
+        how = {"removed": [int(i) for i in chosen], "seed": seed, "progress": bar}
+        _, found = recorded_neighbours(records, recipe, Budget(epsilon, delta), **how)
+    made, results = neighbour_chapter(found)
+    for each in found:
+        say(f"without record {each.removed}: sums moved by {max(each.moved):.4f} of what was paid for; "
+            f"else: {', '.join(each.differ) or 'nothing changed'}")  # fmt: skip
+    _write(to, "neighbour", f"{recipe.name} beside its neighbour", "One run, replayed.", [made], results)
+    if not all(each.holds for each in found):
+        raise typer.Exit(1)
+
+
+@app.command("model")
+def audit_model(
+    before: Annotated[str, typer.Option(help="Parameters before training: an .npz file.")],
+    after: Annotated[str, typer.Option(help="The same after training.")],
+    members: Annotated[str, typer.Option(help=f"Images that it was trained on: {SOURCES}")],
+    to: Annotated[
+        str, typer.Option("--out", help="Name of the network: its owner's page goes to DIR.audit.")
+    ] = "model",
+    architecture: Annotated[
+        str, typer.Option(help="convnet, mlp (of any widths), lenet, vgg11, resnet18 or vit.")
+    ] = "mlp",
+    images: Annotated[int | None, typer.Option(min=1, help="To search for; twice the members if left out.")] = None,
+    steps: Annotated[int, typer.Option(min=1, help="Of the search.")] = 20_000,
+    at: Annotated[str, typer.Option(help="Whose gradients: final, initial or both.")] = "final",
+    batch: Annotated[int | None, typer.Option(min=1, help="Images that move in a step; all if left out.")] = None,
+    bounds: Annotated[str, typer.Option(help="What the network saw as the darkest and the brightest value.")] = "0,1",
+    seed: Seed = 0,
+) -> None:
+    """Which of its training images can be rebuilt from a network, without any of them being looked at."""
+    import numpy as np
+
+    from dpdistill.audit.attacked import attacked
+    from dpdistill.audit.chapters import reconstruction_chapter
+    from dpdistill.audit.reconstruction import Reconstruction, curve
+    from dpdistill.encode.networks import MLP
+    from dpdistill.encode.parameters import read_parameters, widths_of
+    from dpdistill.evaluate import ARCHITECTURES
+
+    if architecture not in ARCHITECTURES:
+        raise DataError(f"Unknown architecture {architecture!r}: choose among {', '.join(ARCHITECTURES)}.")
+    low, high = _two(bounds)
+    records = _records(members, None)
+    X, _ = records.take(np.arange(len(records)))
+    X = (X + 1.0) / 2.0
+    network = MLP(widths=widths_of(before)) if architecture == "mlp" else ARCHITECTURES[architecture]
+    shape = records.schema.shape
+    start, end = (read_parameters(path, network, shape) for path in (before, after))
+    attack = Reconstruction(images or 2 * len(X), steps, at=at, batch=batch)
+    if attack.images < len(X):
+        raise DataError(f"Expected at least as many --images as members, {len(X)}; got {attack.images}.")
+    with Bar() as bar:
+        found = attack.run(attacked(network), start, end, shape, seed=seed, progress=bar)
+    rebuilt = (found.X - low) / (high - low)
+    pairs = curve(X, rebuilt)
+    nothing = float(np.square(X - X.mean(0)).sum((1, 2, 3)).mean())
+    made, results = reconstruction_chapter(pairs, X, rebuilt, nothing)
+    near = int((pairs.distances < nothing / 4).sum())
+    say(f"{near} of {len(X)} training images were rebuilt to less than half the distance from their mean; "
+        f"mean squared distance {pairs.error:.2f} (the mean image: {nothing:.2f}).")  # fmt: skip
+    summary = (
+        f"{attack.images} images were searched for in {steps:,} steps; {100 * found.loss:.2g} % of the change is left."
+    )
+    _write(to, "model", "What a network gives away", summary, [made], results)
+
+
+def _two(text: str) -> tuple[float, float]:
+    try:
+        low, high = (float(part) for part in text.split(","))
+    except ValueError:
+        raise DataError(f"Expected --bounds as two numbers, 0,1; got {text!r}.") from None
+    if not low < high:
+        raise DataError(f"Expected --bounds as two numbers, the lower first; got {text!r}.")
+    return low, high
+
+
+def _read(data: str, facts: Any, schema: str | None) -> Any:
+    """Records as a set's facts have them."""
+    if not isinstance(facts, TableSchema):
+        from dpdistill.data import load
+
+        return load(data, "train", facts.classes, facts.bounds)
+    if schema is None:
+        raise DataError("Expected --schema SCHEMA: the set is a table.")
+    from dpdistill.data.tables.load import load_table
+    from dpdistill.data.tables.schema_file import read_schema
+
+    table_file = read_schema(schema)
+    if table_file.schema != facts:
+        raise DataError(f"{schema} does not state the columns and classes of the set.")
+    return load_table(data, table_file, strict=False)
+
+
+def _records(data: str, schema: str | None) -> Any:
+    with working("reading the records"):
+        if schema is None:
+            from dpdistill.data import load
+
+            return load(data, "train")
+        from dpdistill.data.tables.load import load_table
+        from dpdistill.data.tables.schema_file import read_reviewed
+
+        return load_table(data, read_reviewed(schema))
+
+
+def _schedule(folder: str) -> Any:
+    """What the set's certificate says was paid; None where it says nothing that can be used."""
+    import json
+
+    from dpdistill.accounting.schedule import Schedule
+    from dpdistill.certificate.build import CertificateError, read_certificate
+
+    try:
+        return Schedule.from_json(json.dumps(read_certificate(folder)["schedule"]))
+    except (CertificateError, TypeError, KeyError, ValueError):
+        return None
+
+
+def _write(folder: str | Path, name: str, title: str, summary: str, chapters: list, results: dict) -> None:
+    from dpdistill.audit.page import write_audit
+
+    path = Path(folder).resolve()
+    beside = path.with_name(f"{path.name}.audit")
+    page = write_audit(beside, name, title=title, summary=summary, chapters=chapters, results=results)
+    say(f"{page}: for you only; nothing in it is covered by epsilon.")

@@ -1,0 +1,97 @@
+"""`dpdistill audit` as a stranger meets it: sets, runs, methods and networks, and what is refused."""
+
+import json
+import re
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_cli import refused, succeeds
+
+from dpdistill.audit.attacked import Descent, Smooth, start
+from dpdistill.data import load
+from dpdistill.encode.parameters import write_parameters
+
+MERF = ("--method", "dp-merf", "--set", "steps=2", "--set", "samples=40")
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def page(path):
+    text = path.read_text()
+    assert "The owner’s page." in text
+    assert "not covered by ε" in text
+    assert not re.search(r"https?://", text), "It loads nothing."
+    return text
+
+
+def test_a_set_of_images_is_attacked(here):
+    succeeds("distill", "digits:train", "--out", "shared", *MERF)
+    said = succeeds("audit", "shared", "--members", "digits:train", "--non-members", "digits:test")
+    assert len(re.findall(r"by (?:distance|loss): [\d.]+ % of the members recognised", said)) == 2
+    text = page(here / "shared.audit/audit.html")
+    assert re.search(r"What the certificate allows at most: 0\.2\d % at 0\.1 %", text)
+    kept = json.loads((here / "shared.audit/audit.json").read_text())
+    assert kept["membership"]["loss"]["true positives"]["0.01"]["value"] < 0.1
+    assert kept["bounds"]["0.05"] == pytest.approx(0.0858, abs=2e-3)
+    assert "of images --non-members DATA as well" in refused("audit", "shared", "--members", "digits:train")
+
+
+def test_a_run_with_a_planted_leak_is_found_out_and_writes_no_set(here):
+    how = ("--canaries", 300, "--epsilon", 1)
+    said = succeeds("audit", "run", "digits:train", "--out", "leaky", *MERF, *how, "--leak", "real-start")
+    assert re.search(r"nearest synthetic record: 30 of 30 right, epsilon is at least 1\.\d\d", said)
+    assert not (here / "leaky").exists()
+    assert "The guarantee is broken" in page(here / "leaky.audit/canaries.html")
+    assert "Unknown leak 'x': choose among noised-again" in refused(
+        "audit", "run", "digits:train", "--out", "x", "--leak", "x"
+    )
+
+
+def test_an_honest_run_is_a_run(here):
+    how = ("--canaries", 300, "--ledger", "digits.ledger", "--cap", 3)
+    said = succeeds("audit", "run", "digits:train", "--out", "honest", *MERF, *how)
+    assert "certified: 1." in said
+    assert "OK" in succeeds("verify", "honest") or "covered" in succeeds("verify", "honest")
+    assert (here / "digits.ledger").exists()
+    text = page(here / "honest.audit/canaries.html")
+    assert "The guarantee is broken" not in text
+    kept = json.loads((here / "honest.audit/canaries.json").read_text())
+    assert kept["canaries"] == 300
+    assert kept["certified"] == {"epsilon": 1.0, "delta": 1e-5}
+
+
+def test_a_method_is_replayed_without_a_record(here):
+    said = succeeds("audit", "method", "digits:train", "--out", "mine", *MERF, "--removed", 2)
+    assert len(re.findall(r"sums moved by 0\.99\d\d of what was paid for; else: nothing changed", said)) == 2
+    assert "nothing else did" in page(here / "mine.audit/neighbour.html")
+    assert not (here / "mine").exists()
+    wrong = refused("audit", "method", "digits:train", "--out", "mine", "--method", "nosuch")
+    assert "Unknown method 'nosuch'" in wrong
+
+
+def test_a_network_is_searched_for_its_images(here):
+    records = load("digits:train")
+    X, y = records.take(np.array([0, 1]))
+    X = (X + 1) / 2
+    np.savez(here / "two.npz", X=records.X[:2], y=y, classes=np.arange(10).astype(str), bounds=[0.0, 16.0])
+    params, net = start(0, (64, 128, 128, 1)), Smooth()
+    targets = np.array([[1.0], [-1.0]], np.float32)
+    after = Descent(steps=2000, learning_rate=2e-4).train(net, params, X, targets)
+    write_parameters(here / "before.npz", params)
+    write_parameters(here / "after.npz", after)
+    how = ("--before", "before.npz", "--after", "after.npz", "--members", "two.npz", "--out", "net")
+    said = succeeds("audit", "model", *how, "--steps", 400)
+    assert re.search(r"\d of 2 training images were rebuilt to less than half the distance from their mean", said)
+    text = page(here / "net.audit/model.html")
+    assert text.count("data:image/png;base64,") == 4
+    assert len(json.loads((here / "net.audit/model.json").read_text())["distances"]) == 2
+    assert "Expected at least as many --images as members, 2; got 1" in refused("audit", "model", *how, "--images", 1)
+    assert "Unknown architecture 'x'" in refused("audit", "model", *how, "--architecture", "x")
+    assert "does not hold the parameters of a ConvNet" in refused("audit", "model", *how, "--architecture", "convnet")
+    assert "Expected --bounds as two numbers" in refused("audit", "model", *how, "--bounds", "1")
+    assert jnp.isfinite(after[0]["kernel"]).all()
