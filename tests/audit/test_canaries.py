@@ -2,6 +2,7 @@
 
 import sys
 
+import jax
 import numpy as np
 import pytest
 from contract import TABLE, make_records, table_records, tiny
@@ -14,6 +15,7 @@ from dpdistill.audit.leaks import LEAKS
 from dpdistill.data.records import Records
 from dpdistill.methods import DOS, DPMERF, METHODS
 from dpdistill.private.noise import SeededEntropy
+from dpdistill.query import Event, Release
 from dpdistill.schema import DataError, Schema
 
 IMAGES = Schema((8, 8, 1), (0.0, 16.0), tuple("0123456789"))
@@ -122,6 +124,26 @@ def test_what_a_record_adds_is_the_same_alone_and_in_a_sum(name):
 
     run.distill(records, tiny(name), Budget(1.0), watch=watch)
     assert 0 < max(seen) < 7, "What is left beside the sum is the noise."
+
+
+def test_many_records_meet_a_classifier_of_zeros():
+    """As constants of a program the zeros made all of them NaN, in every other run."""
+    records, method = digits(1000), tiny("decoupled-kip")
+    query, params = method.ask(method.init(jax.random.key(0), IMAGES))
+    release = Release(0, np.zeros(params.size), 1.0, Event(1.0))
+    for _ in range(4):
+        rows = Exact(records).contributions(query, params, release)
+        assert np.isfinite(rows).all()
+        assert (np.linalg.norm(rows, axis=1) > 0).all()
+
+
+def test_what_is_not_finite_is_refused():
+    attack = audit.Attack(digits(20), audit.draw_canaries(100, IMAGES, 0))
+    query, params = SIGNALS.ask(SIGNALS.init(jax.random.key(0), IMAGES))
+    spoiled = {**params, "blocks": jax.tree.map(lambda a: a * np.nan, params["blocks"])}
+    attack._own.contributions = lambda *asked: np.full((100, 257), np.nan)
+    with pytest.raises(ValueError, match="Expected finite contributions"):
+        attack(query, spoiled, Release(0, np.zeros((10, 257)), 1.0, Event(1.0)))
 
 
 def test_bad_arguments():

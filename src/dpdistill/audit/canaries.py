@@ -170,6 +170,8 @@ class Attack:
         if d * len(self._y) > MOST_NUMBERS:
             raise ValueError(f"Expected at most {MOST_NUMBERS // d:,} canaries for releases of this size.")
         rows = q * self._own.contributions(query, params, release).astype(np.float32)
+        if not np.isfinite(rows).all():
+            raise ValueError("Expected finite contributions of canaries: the query's are not.")
         rest = (release.value - q * self._base.sum(query, params, release)).reshape(-1, d)
         variance = release.stddev**2
         self._add("all rounds", rows, rest, variance)

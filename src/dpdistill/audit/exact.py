@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import jax
@@ -78,8 +79,16 @@ class Exact:
 def _clipped(query: ByValue, params: Params, X: Any, y: np.ndarray) -> np.ndarray:
     """Contributions of a linear query, each formed by itself and clipped, (n, d)."""
     with jax.enable_x64(True):
-        known = jax.tree.map(jnp.asarray, params)
-        rows = jax.jit(jax.vmap(lambda x, label: query.value.contribution(known, x, label).ravel()))
-        found = np.float64(np.asarray(rows(X, y)))
+        found = np.float64(np.asarray(_formed(query, jax.tree.map(np.asarray, params), X, y)))
     norms = np.linalg.norm(found, axis=1, keepdims=True)
     return found * np.minimum(1.0, query.value.clip_norm / np.maximum(norms, 1e-300))
+
+
+# Parameters are arguments, never constants of the program: XLA on CPUs (jax 0.10.2) reads memory that nobody wrote
+# where 500 and more rows meet a constant matrix of zeros, such as a classifier before its first step, and a maximum
+# follows.
+@partial(jax.jit, static_argnums=0)
+def _formed(query: ByValue, params: Params, X: jax.Array, y: jax.Array) -> jax.Array:
+    return jax.vmap(lambda params, x, label: query.value.contribution(params, x, label).ravel(), (None, 0, 0))(
+        params, X, y
+    )

@@ -19,7 +19,7 @@ def draw_pictures(n: int, shape: tuple[int, ...], seed: int) -> np.ndarray:
         seed: public.
     """
     h, w, c = shape
-    X = photographs(n + n % 2, seed)[:n] if c == 3 else greys(n, seed)
+    X = photographs(n + n % 2, seed)[:n] if c == 3 else greys(max(n, 3), seed)[:n]
     if X.shape[1:3] != (h, w):
         X = np.stack([_resized(image, h, w) for image in X])
     return X if c == 3 else np.repeat(X, c, 3)

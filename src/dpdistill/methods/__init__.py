@@ -9,12 +9,14 @@ from dpdistill.methods.dp_hp import DPHP
 from dpdistill.methods.dp_kip import DPKIP
 from dpdistill.methods.dp_merf import DPMERF
 from dpdistill.methods.dp_ntk import DPNTK
+from dpdistill.methods.dp_sgd import DPSGD
 from dpdistill.methods.kip import KIP
 from dpdistill.methods.ldpdc import LDPDC
 from dpdistill.methods.ndpdc import NDPDC
 
 METHODS: dict[str, type[Method]] = {
-    method.name: method for method in (DOS, DecoupledKIP, DOSKIP, DPKIP, DPMERF, DPHP, DPNTK, NDPDC, LDPDC, DM, KIP)
+    method.name: method
+    for method in (DOS, DecoupledKIP, DOSKIP, DPKIP, DPMERF, DPHP, DPNTK, NDPDC, LDPDC, DPSGD, DM, KIP)
 }
 """Every method by its name; the command line, the package's names and the conformance tests follow from it."""
 

@@ -1,0 +1,149 @@
+"""DP-SGD: a network trained on noised gradients, and pictures that are nobody's with what it says of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+
+from dpdistill.encode.networks import MLP, Network
+from dpdistill.encode.pictures import draw_pictures
+from dpdistill.encode.whitening import WhiteScatterNet
+from dpdistill.kernels.feature import FeatureKernel
+from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
+from dpdistill.query import Release, Stage
+from dpdistill.schema import Schema
+
+SEEN = ("features", "pixels")
+PICTURES = 500
+"""Scored at once."""
+
+
+@dataclass(frozen=True)
+class GradientQuery:
+    """u = the gradient of a record's cross-entropy by a network's parameters, flat; the curator clips it.
+
+    Args:
+        network: the network.
+        clip_norm: C.
+        encoder: fixed features that the network is on, or None for pixels.
+
+    Guarantee: sensitivity C under add-or-remove, 2 C under replace-one: the curator clips each contribution.
+    Source: Abadi et al., 2016 (Deep learning with differential privacy).
+    """
+
+    network: Network
+    clip_norm: float
+    encoder: Any = None
+    by_class = False
+
+    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+        x = x.reshape(1, 1, 1, -1) if self.encoder is not None else x[None]
+
+        def loss(params: Any) -> Array:
+            return -jax.nn.log_softmax(self.network.apply(params, x)[0])[y]
+
+        return jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(jax.grad(loss)(params))])
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPSGD(Method):
+    """A network trained on clipped, noised gradients: the baseline of private learning. It labels drawn pictures.
+
+        round t   G_t = sum over a Poisson sample of clip(grad of the cross-entropy) + noise
+                  theta <- Adam(theta, G_t), whose steps do not depend on how long G_t is, so that nobody needs to know
+                  how many records there are
+        finish    drawn pictures, softmax of the network's scores as their soft labels
+
+    Guarantee: rounds releases of sensitivity C (add-or-remove); finish is post-processing.
+    Source: Abadi et al., 2016; Tramer & Boneh, 2021, for fixed features. Pictures in the place of a network are ours.
+    """
+
+    sees: str = release_field("features", "what the network sees of a record", choices=SEEN)
+    kernel: FeatureKernel = release_field(FeatureKernel(WhiteScatterNet()), "a kernel of fixed features, by name")
+    hidden: int = release_field(0, "units of a hidden layer; 0: there is none", at_least=0)
+    rounds: int = release_field(300, "noised gradients", at_least=1)
+    sampling_prob: float = release_field(0.02, "Poisson sampling probability of a gradient", above=0, at_most=1)
+    clip_norm: float = release_field(1.0, "L2 bound of one record's gradient", above=0)
+    learning_rate: float = release_field(0.003, "of Adam, decayed by a cosine", above=0)
+    samples: int = finish_field(1000, "drawn pictures to store", at_least=1)
+    image_seed: int = finish_field(0, "public seed of the pictures", at_least=0)
+
+    name = "dp-sgd"
+    title = "DP-SGD: a network trained on noised gradients"
+    references = (
+        "Abadi, M., Chu, A., Goodfellow, I., McMahan, H. B., Mironov, I., Talwar, K., Zhang, L. (2016). Deep Learning "
+        "with Differential Privacy. CCS.",
+        "Tramer, F., Boneh, D. (2021). Differentially Private Learning Needs Better Features (or Much More Data). "
+        "ICLR.",
+    )
+    origin = "package default"
+
+    def plan(self) -> tuple[Stage, ...]:
+        return (Stage(self.rounds, self.sampling_prob),)
+
+    @property
+    def net(self) -> MLP:
+        """The network: dense layers."""
+        return MLP(widths=(self.hidden,) if self.hidden else ())
+
+    @property
+    def _adam(self) -> Any:
+        return optax.adam(optax.cosine_decay_schedule(self.learning_rate, self.rounds))
+
+    def init(self, key: Array, schema: Schema) -> Any:
+        shape = schema.shape
+        if self.sees == "features":
+            record = jax.ShapeDtypeStruct((1, *shape), jnp.float32)
+            shape = (1, 1, math.prod(jax.eval_shape(self.kernel.encoder, record).shape[1:]))
+        seed = int(jax.random.randint(key, (), 0, 2**31 - 1))
+        params = replace(self.net, seed=seed).init(shape, len(schema.classes))
+        # The last layer starts from zeros: the first gradients are the features alone.
+        params[-1] = jax.tree.map(jnp.zeros_like, params[-1])
+        state = {"params": params, "moments": self._adam.init(params)}
+        return {"key": np.asarray(jax.random.key_data(key)), **jax.tree.map(np.asarray, state)}
+
+    def ask(self, state: Any) -> tuple[GradientQuery, Any]:
+        encoder = self.kernel.encoder if self.sees == "features" else None
+        return GradientQuery(self.net, self.clip_norm, encoder), state["params"]
+
+    def tell(self, state: Any, release: Release) -> Any:
+        gradient = _shaped(release.value.astype(np.float32), state["params"])
+        updates, moments = self._adam.update(gradient, state["moments"])
+        moved = {"params": optax.apply_updates(state["params"], updates), "moments": moments}
+        return {**state, **jax.tree.map(np.asarray, moved)}
+
+    def scores(self, state: Any, X: np.ndarray) -> np.ndarray:
+        """What the network says of images X (n, h, w, c) in [-1, 1], (n, classes)."""
+        parts = [X[i : i + PICTURES] for i in range(0, len(X), PICTURES)]
+        return np.concatenate([np.asarray(_scores(self, state["params"], part)) for part in parts])
+
+    def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
+        seed = int(jax.random.randint(jax.random.fold_in(state["key"], self.image_seed), (), 0, 2**31 - 1))
+        X = draw_pictures(self.samples, schema.shape, seed)
+        scores = self.scores(state, X)
+        progress("labelling", 1, 1)
+        soft = np.asarray(jax.nn.softmax(jnp.asarray(scores), 1))
+        return Distilled(X, scores.argmax(1).astype(np.int32), schema, soft_labels=soft)
+
+
+def _shaped(flat: np.ndarray, like: Any) -> Any:
+    """A flat gradient in the structure of parameters."""
+    leaves, structure = jax.tree.flatten(like)
+    ends = np.cumsum([leaf.size for leaf in leaves])[:-1]
+    parts = [part.reshape(leaf.shape) for part, leaf in zip(np.split(flat, ends), leaves, strict=True)]
+    return jax.tree.unflatten(structure, parts)
+
+
+@partial(jax.jit, static_argnums=0)
+def _scores(method: DPSGD, params: Any, X: Array) -> Array:
+    if method.sees == "features":
+        X = method.kernel.encoder(X).reshape(len(X), 1, 1, -1)
+    return method.net.apply(params, X)
