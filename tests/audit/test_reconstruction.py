@@ -127,7 +127,7 @@ class TestAttack:
 
     def test_batches_reach_what_the_plain_attack_reaches(self):
         X, T = task(4)
-        params = start(0, sizes(128))
+        params = start(0, sizes(64))
         after = Descent(steps=2000, learning_rate=1e-3).train_linearised(NET, params, X, T)
         plain = Reconstruction(images=8, steps=800, at="initial").run(NET, params, after, SHAPE)
         parts = Reconstruction(images=8, steps=1600, batch=4, at="initial").run(NET, params, after, SHAPE)
