@@ -34,6 +34,10 @@ def digits(n=600):
     return Records(rng.integers(0, 17, (n, 8, 8, 1)).astype(np.float32), np.arange(n) % 10, IMAGES)
 
 
+def not_called(*asked, **how):
+    raise AssertionError("Nothing may be paid.")
+
+
 @pytest.mark.parametrize("leak", LEAKS)
 def test_a_planted_leak_is_found_by_the_attack_made_for_it(leak):
     found = audit.audit_one_run(digits(), PLANTED[leak], Budget(1.0), canaries=500, distill=LEAKS[leak])
@@ -152,9 +156,11 @@ def test_bad_arguments():
 
 
 def test_without_jax_privacy_it_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "jax_privacy.auditing", None)
+    monkeypatch.setitem(sys.modules, "jax_privacy", None)
     with pytest.raises(DataError, match=r"pip install 'dpdistill\[audit\]'"):
         audit.bound(np.arange(4.0), np.arange(4) < 2, 1, 1e-5, 0.01)
+    with pytest.raises(DataError, match=r"pip install 'dpdistill\[audit\]'"):
+        audit.audit_one_run(digits(20), MEANS, Budget(1.0), distill=not_called)
 
 
 def test_releases_that_are_too_large_are_refused(monkeypatch):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 
 from dpdistill import run
@@ -13,6 +15,7 @@ from dpdistill.accounting.schedule import Budget
 from dpdistill.audit.exact import Exact
 from dpdistill.data.records import Records
 from dpdistill.method import Distilled, Method, Progress, no_progress
+from dpdistill.private.checks import check_query
 from dpdistill.private.noise import Entropy, SystemEntropy
 from dpdistill.private.sampling import poisson_coins
 from dpdistill.query import Params, Query, Release
@@ -92,6 +95,9 @@ def audit_one_run(
     """
     if canaries < LEAST:
         raise DataError(f"Expected at least {LEAST} canaries; got {canaries}.")
+    _auditor()  # what is missing, or does not fit, is said before anything is paid
+    query, params = method.ask(method.init(jax.random.key(seed), records.schema))
+    _check_size(math.prod(check_query(query, params, records.schema)), canaries)
     drawn = draw_canaries(canaries, records.schema, seed)
     included = poisson_coins(canaries, 0.5, entropy or SystemEntropy())
     attack = Attack(records, drawn)
@@ -167,8 +173,7 @@ class Attack:
     def __call__(self, query: Query, params: Params, release: Release) -> None:
         q = release.event.sampling_prob if release.event else 1.0
         d = release.value[0].size if query.by_class else release.value.size
-        if d * len(self._y) > MOST_NUMBERS:
-            raise ValueError(f"Expected at most {MOST_NUMBERS // d:,} canaries for releases of this size.")
+        _check_size(d, len(self._y))
         rows = q * self._own.contributions(query, params, release).astype(np.float32)
         if not np.isfinite(rows).all():
             raise ValueError("Expected finite contributions of canaries: the query's are not.")
@@ -223,13 +228,25 @@ def bound(
     Raises:
         DataError: jax-privacy is not installed.
     """
-    try:
-        from jax_privacy.auditing import CanaryScoreAuditor, Explicit
-    except ImportError:
-        raise DataError("An audit needs jax-privacy: pip install 'dpdistill[audit]'.") from None
+    auditing = _auditor()
     if included.all() or not included.any():
         return 0.0, 0
     threshold = np.sort(scores)[-guesses]
-    auditor = CanaryScoreAuditor(scores[included], scores[~included])
-    found = auditor.epsilon_one_run(significance, delta, threshold_strategy=Explicit(float(threshold)))
+    auditor = auditing.CanaryScoreAuditor(scores[included], scores[~included])
+    fixed = auditing.Explicit(float(threshold))
+    found = auditor.epsilon_one_run(significance, delta, threshold_strategy=fixed)
     return float(found), int((scores[included] >= threshold).sum())
+
+
+def _auditor() -> Any:
+    """The library that turns guesses into a bound."""
+    try:
+        from jax_privacy import auditing
+    except ImportError:
+        raise DataError("An audit needs jax-privacy: pip install 'dpdistill[audit]'.") from None
+    return auditing
+
+
+def _check_size(d: int, canaries: int) -> None:
+    if d * canaries > MOST_NUMBERS:
+        raise ValueError(f"Expected at most {MOST_NUMBERS // d:,} canaries for releases of this size.")
