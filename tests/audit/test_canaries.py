@@ -12,6 +12,7 @@ from dpdistill.accounting.schedule import Budget
 from dpdistill.audit import canaries as audit
 from dpdistill.audit.exact import Exact
 from dpdistill.audit.leaks import LEAKS
+from dpdistill.certificate.build import CertificateError
 from dpdistill.data.records import Records
 from dpdistill.methods import DOS, DPMERF, METHODS
 from dpdistill.private.noise import SeededEntropy
@@ -39,11 +40,13 @@ def not_called(*asked, **how):
 
 
 @pytest.mark.parametrize("leak", LEAKS)
-def test_a_planted_leak_is_found_by_the_attack_made_for_it(leak):
+def test_a_planted_leak_is_found_by_the_attack_made_for_it(leak, tmp_path):
     found = audit.audit_one_run(digits(), PLANTED[leak], Budget(1.0), canaries=500, distill=LEAKS[leak])
     assert found.result.epsilon <= 1.0
     assert found.bounds[ATTACK[leak]] > 1.0, "The leak was not found."
     assert found.bound == max(found.bounds.values())
+    with pytest.raises(CertificateError, match="Expected noise"):
+        found.result.save(tmp_path / "shared")
     others = [found.bounds[name] for name in found.bounds if name != ATTACK[leak]]
     assert max(others) < 1.0, "It was found by an attack that sees nothing of it."
 
@@ -62,7 +65,7 @@ def test_coins_are_fair_and_decide_who_is_in():
     read = []
 
     def distill(records, method, budget, **how):
-        read.append(records)
+        read.append(records.joined(how["beside"]))
         return run.distill(records, method, budget, **how)
 
     base = digits(20)
@@ -109,6 +112,17 @@ def test_bounds_are_those_of_the_binomial():
     assert binom.sf(99, 100, 1 / (1 + np.exp(-epsilon))) == pytest.approx(0.01, rel=1e-3)
     assert audit.bound(scores[::-1], included, 100, 1e-9, 0.01) == (0.0, 0)
     assert audit.bound(scores, np.ones(500, bool), 100, 1e-9, 0.01) == (0.0, 0)
+    _, correct = audit.bound(np.zeros(500), included, 100, 1e-9, 0.01)
+    assert correct == 50, "As many are named as was fixed, whatever scores are equal."
+
+
+def test_what_cannot_be_audited_is_refused_before_it_pays():
+    with pytest.raises(ValueError, match="has no private form"):
+        audit.audit_one_run(digits(20), METHODS["dm"](), Budget(1.0), distill=not_called)
+    with pytest.raises(ValueError, match="Expected adjacency add-remove"):
+        audit.audit_one_run(digits(20), MEANS, Budget(1.0, adjacency="replace-one"), distill=not_called)
+    with pytest.raises(ValueError, match="distils images, not tables"):
+        audit.audit_one_run(table_records(30), SIGNALS, Budget(1.0), distill=not_called)
 
 
 @pytest.mark.parametrize("name", [name for name, kind in METHODS.items() if kind.private])

@@ -159,6 +159,9 @@ class TestAttack:
     def test_bad_arguments(self):
         with pytest.raises(ValueError, match="Expected at as final, initial or both; got 'then'"):
             Reconstruction(images=2, at="then")
+        params = start(0, sizes(8))
+        with pytest.raises(ValueError, match="Expected parameters that training has changed"):
+            Reconstruction(images=2, steps=1).run(NET, params, params, SHAPE)
         with pytest.raises(ValueError, match="Expected 1 <= batch=3 <= images=2"):
             Reconstruction(images=2, batch=3)
 
@@ -171,8 +174,12 @@ class TestCurve:
         assert pairs.found.tolist() == [0, 3, 2]
         np.testing.assert_allclose(pairs.distances, [0.01, 0.25, 1.44])
         assert pairs.error == pytest.approx(1.7 / 3)
-        with pytest.raises(ValueError, match="Expected at least 3 reconstructions; got 2"):
+        with pytest.raises(ValueError, match="Expected at least 3 reconstructions of finite values; got 2"):
             curve(members, found[:2])
+        spoiled = np.concatenate([found, np.full((2, 1), np.nan)])
+        np.testing.assert_allclose(curve(members, spoiled).distances, [0.01, 0.25, 1.44])
+        with pytest.raises(ValueError, match="of finite values; got 0"):
+            curve(members, np.full((4, 1), np.nan))
 
     def test_outliers_have_the_duals_of_the_kernel(self):
         X, T = task(6)

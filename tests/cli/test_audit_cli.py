@@ -52,12 +52,16 @@ def test_a_run_with_a_planted_leak_is_found_out_and_writes_no_set(here):
     )
 
 
-def test_an_honest_run_is_a_run(here):
-    how = ("--canaries", 300, "--ledger", "digits.ledger", "--cap", 3)
-    said = succeeds("audit", "run", "digits:train", "--out", "honest", *MERF, *how)
+def test_an_honest_run_is_a_run_and_pays_in_the_ledger_of_all_others(here):
+    paid = ("--ledger", "digits.ledger")
+    succeeds("distill", "digits:train", "--out", "shared", *MERF, *paid, "--cap", 2)
+    said = succeeds("audit", "run", "digits:train", "--out", "honest", *MERF, "--canaries", 300, *paid)
     assert "certified: 1." in said
-    assert "OK" in succeeds("verify", "honest") or "covered" in succeeds("verify", "honest")
-    assert (here / "digits.ledger").exists()
+    assert not (here / "honest").exists()
+    succeeds("distill", "digits:train", "--out", "second", *MERF, *paid)
+    wrong = refused("audit", "run", "digits:train", "--out", "more", *MERF, "--canaries", 300, *paid)
+    assert "cap" in wrong
+    assert "audit of dp-merf" in succeeds("budget", "digits.ledger")
     text = page(here / "honest.audit/canaries.html")
     assert "The guarantee is broken" not in text
     kept = json.loads((here / "honest.audit/canaries.json").read_text())

@@ -87,7 +87,7 @@ class Descent:
     """Full-batch gradient descent with momentum.
 
     Args:
-        steps: most steps.
+        steps: most steps, in hundreds.
         learning_rate: of the sum of the records' losses.
         momentum: in [0, 1).
         loss: one of LOSSES.
@@ -108,9 +108,13 @@ class Descent:
         for t in range(0, self.steps, STEPS):
             params, velocity, error = _descend(self, net, params, velocity, X, targets)
             progress("training", min(t + STEPS, self.steps), self.steps)
-            if float(error) / targets.size < self.enough / 2:
+            if float(error) < self._least(targets):
                 break
         return params
+
+    def _least(self, targets: Array) -> float:
+        """The sum of the losses at which it is enough."""
+        return self.enough * (targets.size / 2 if self.loss == "squares" else len(targets))
 
     def train_linearised(self, net: Attacked, params: Any, X: Any, targets: Any) -> Any:
         """The same of the network's first-order expansion at `params`, in the dual: theta = theta_0 + J^T alpha.
@@ -122,7 +126,7 @@ class Descent:
         alpha, velocity = jnp.zeros_like(targets), jnp.zeros_like(targets)
         for _ in range(0, self.steps, STEPS):
             alpha, velocity, error = _descend_dual(self, K, at_start, alpha, velocity, targets)
-            if float(error) / targets.size < self.enough / 2:
+            if float(error) < self._least(targets):
                 break
         (moved,) = jax.vjp(lambda p: net(p, X), params)[1](alpha)
         return jax.tree.map(jnp.add, params, moved)

@@ -19,6 +19,7 @@ from dpdistill.private.checks import check_query
 from dpdistill.private.noise import Entropy, SystemEntropy
 from dpdistill.private.sampling import poisson_coins
 from dpdistill.query import Params, Query, Release
+from dpdistill.run.recipe import check_kind
 from dpdistill.schema import DataError, Schema, TableSchema
 
 GUESSES = {"all rounds": 0.2, "differences": 0.2, "nearest synthetic record": 0.1}
@@ -27,7 +28,7 @@ SIGNIFICANCE = 0.01
 LEAST = 100
 """Canaries of an audit: fewer can hardly show anything."""
 MOST_NUMBERS = 400_000_000
-"""Of all canaries' contributions to one release: 1.6 GB."""
+"""Of all canaries' contributions to one release; a round takes some 20 bytes of memory for each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +36,8 @@ class OneRun:
     """What an attacker finds out about the canaries of one run.
 
     Args:
-        result: the run's, of the private records and of the canaries whose coins came up heads. It is a release like
-            any other: it was paid for.
+        result: the run's, of the private records and of the canaries whose coins came up heads. It was paid for, and
+            it is none to share: canaries are in it.
         included: which canaries were in, (m,), bool.
         scores: of each attack, (m,): the higher, the more a canary looks like one that was in.
         bounds: lower bound on epsilon of each attack, at the run's delta; all hold together with the confidence.
@@ -84,26 +85,31 @@ def audit_one_run(
         distill: what is audited; the package's own, or one that leaks on purpose.
         entropy: of the coins; the operating system's unless a test states another.
         progress: told the rounds and steps of the run.
-        how: what else `distill` takes: ledger, cap, label.
+        how: what else `distill` takes: ledger and cap, where it pays; label.
 
     Raises:
         DataError: fewer canaries than can show anything.
-        ValueError: releases that are too large for so many canaries.
+        ValueError: a method or a budget that cannot be audited, or releases that are too large for so many canaries.
+        LedgerError: the data set's ledger does not take the run.
 
     Guarantee: none: this reads the private records. The run's result alone is covered by its certificate.
     Source: Steinke, Nasr & Jagielski, 2023 (Privacy auditing with one training run).
     """
     if canaries < LEAST:
         raise DataError(f"Expected at least {LEAST} canaries; got {canaries}.")
+    run.check_private(method)
+    check_kind(method, records.schema)
+    if budget.adjacency != "add-remove":
+        raise ValueError("Expected adjacency add-remove: canaries enter by coins, and replace nobody.")
     _auditor()  # what is missing, or does not fit, is said before anything is paid
     query, params = method.ask(method.init(jax.random.key(seed), records.schema))
     _check_size(math.prod(check_query(query, params, records.schema)), canaries)
     drawn = draw_canaries(canaries, records.schema, seed)
     included = poisson_coins(canaries, 0.5, entropy or SystemEntropy())
     attack = Attack(records, drawn)
-    result = distill(
-        joined(records, drawn, included), method, budget, seed=seed, progress=progress, watch=attack, **how
-    )
+    entered = Records(drawn.X[included], drawn.y[included], drawn.schema)
+    paid = {"beside": entered, "label": f"audit of {method.name}", **how}
+    result = distill(records, method, budget, seed=seed, progress=progress, watch=attack, **paid)
     scores = {**attack.scores(), "nearest synthetic record": nearness(result.distilled, drawn)}
     guesses = {name: round(GUESSES[name] * canaries) for name in scores}
     found = {
@@ -122,7 +128,7 @@ def audit_one_run(
 
 
 def draw_canaries(m: int, schema: Any, seed: int) -> Records:
-    """m records of a schema that are nobody's: each unlike the others, of a class drawn at random.
+    """m records of a schema that are nobody's, as unlike each other as it allows, of a class drawn at random.
 
     Images: independent values at either bound. Rows: independent values within the bounds, and categories.
     """
@@ -140,12 +146,6 @@ def draw_canaries(m: int, schema: Any, seed: int) -> Records:
         else:
             X[:, j] = rng.integers(len(column.categories), size=m)
     return Records(X.astype(np.float32), y, schema)
-
-
-def joined(records: Records, canaries: Records, included: np.ndarray) -> Records:
-    """The records and those canaries that are in."""
-    X = np.concatenate([records.X, canaries.X[included].astype(records.X.dtype)])
-    return Records(X, np.concatenate([records.y, canaries.y[included].astype(records.y.dtype)]), records.schema)
 
 
 class Attack:
@@ -231,11 +231,13 @@ def bound(
     auditing = _auditor()
     if included.all() or not included.any():
         return 0.0, 0
-    threshold = np.sort(scores)[-guesses]
-    auditor = auditing.CanaryScoreAuditor(scores[included], scores[~included])
-    fixed = auditing.Explicit(float(threshold))
-    found = auditor.epsilon_one_run(significance, delta, threshold_strategy=fixed)
-    return float(found), int((scores[included] >= threshold).sum())
+    # Ranks have no ties, so that as many are named as was fixed; equal scores are ranked by a public order.
+    ranks = np.empty(len(scores))
+    ranks[np.argsort(scores, kind="stable")] = np.arange(len(scores))
+    threshold = float(len(scores) - guesses)
+    auditor = auditing.CanaryScoreAuditor(ranks[included], ranks[~included])
+    found = auditor.epsilon_one_run(significance, delta, threshold_strategy=auditing.Explicit(threshold))
+    return float(found), int((ranks[included] >= threshold).sum())
 
 
 def _auditor() -> Any:

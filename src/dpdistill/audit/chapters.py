@@ -91,7 +91,7 @@ def reconstruction_chapter(
     """
     triples = zip(pairs.images, pairs.found, pairs.distances, strict=True)
     cards = [(int(i), float(d), picture(members[i]), picture(found[j])) for i, j, d in triples]
-    top = max(float(pairs.distances[-1]), nothing)
+    top = max(float(pairs.distances[-1]), nothing, 1e-12)
     places = np.linspace(0, WIDTH, len(cards))
     points = " ".join(f"{x:.1f},{HEIGHT * (1 - d / top):.1f}" for x, d in zip(places, pairs.distances, strict=True))
     details = {"cards": cards, "points": points, "level": HEIGHT * (1 - nothing / top), "nothing": nothing}

@@ -33,6 +33,14 @@ class Exact:
         self._records, self._compute = records, compute or Compute()
         self._placed = PlacedRecords(records, SystemEntropy())
 
+    def without(self, i: int) -> Exact:
+        """The same without one record: all others keep their places, and with them their low bits."""
+        kept = np.arange(len(self._records)) != i
+        rest = Exact(Records(self._records.X[kept], self._records.y[kept], self._records.schema), self._compute)
+        for size in {self._compute.chunk, self._compute.block}:
+            rest._placed._places[size] = self._placed._places_of(size)[kept]
+        return rest
+
     def sum(self, query: Query, params: Params, release: Release) -> np.ndarray:
         """The sum over all records, in the shape of the release, float64."""
         with jax.default_matmul_precision("highest"):

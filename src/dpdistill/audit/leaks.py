@@ -23,9 +23,11 @@ PER_CLASS = 50
 """Real records that a set starts from."""
 
 
-def noised_again(records: Records, method: Method, budget: Budget, *, watch: Watch, **how: Any) -> run.Result:
+def noised_again(
+    records: Records, method: Method, budget: Budget, *, watch: Watch, beside: Records, **how: Any
+) -> run.Result:
     """Noise is drawn again at each step for the same signal, and accounted once: the mean of all is nearly exact."""
-    exact, rng = Exact(records), np.random.default_rng()
+    exact, rng = Exact(records.joined(beside)), np.random.default_rng()
 
     def again(query: Query, params: Params, release: Release) -> None:
         watch(query, params, release)
@@ -33,7 +35,7 @@ def noised_again(records: Records, method: Method, budget: Budget, *, watch: Wat
         for _ in range(TIMES - 1):
             watch(query, params, replace(release, value=total + release.stddev * rng.normal(size=total.shape)))
 
-    return run.distill(records, method, budget, watch=again, **how)
+    return _spoiled(run.distill(records, method, budget, watch=again, beside=beside, **how))
 
 
 class _Repeated:
@@ -64,15 +66,23 @@ def same_noise(records: Records, method: Method, budget: Budget, *, watch: Watch
     return run.distill(records, method, budget, watch=start_again, entropy=entropy, **how)
 
 
-def real_start(records: Records, method: Method, budget: Budget, *, watch: Watch, **how: Any) -> run.Result:
-    """The set starts from real records, and keeps near them."""
-    result = run.distill(records, method, budget, watch=watch, **how)
+def real_start(
+    records: Records, method: Method, budget: Budget, *, watch: Watch, beside: Records, **how: Any
+) -> run.Result:
+    """The set starts from real records, and keeps near them: found where canaries are a good part of the records."""
+    result = run.distill(records, method, budget, watch=watch, beside=beside, **how)
+    records = records.joined(beside)
     classes = range(len(records.schema.classes))
     rng = np.random.default_rng(0)
     taken = np.concatenate([rng.permutation(np.flatnonzero(records.y == c))[:PER_CLASS] for c in classes])
     X, y = records.take(taken)
     near = np.clip(X + 0.1 * rng.normal(size=X.shape), -1.0, 1.0).astype(np.float32)
-    return replace(result, distilled=replace(result.distilled, X=near, y=y.astype(np.int32)))
+    return _spoiled(replace(result, distilled=replace(result.distilled, X=near, y=y.astype(np.int32))))
+
+
+def _spoiled(result: run.Result) -> run.Result:
+    """No certificate is written for it."""
+    return replace(result, noise="insecure: a leak planted on purpose")
 
 
 LEAKS = {"noised-again": noised_again, "same-noise": same_noise, "real-start": real_start}

@@ -16,7 +16,7 @@ from dpdistill.method import Distilled
 from dpdistill.schema import DataError
 
 MOST = 2000
-"""Synthetic records that an attack looks at."""
+"""Synthetic records that the attack by loss learns from, drawn at random."""
 ROWS = 1000
 """Records that are compared at once."""
 RIDGE = 1e-3
@@ -100,12 +100,12 @@ def attack_membership(distilled: Distilled, members: Records, others: Records) -
             raise DataError(f"Expected records as {distilled.schema}; got {records.schema}.")
         if not len(records):
             raise DataError("Expected at least one record on each side of an attack on membership.")
-    S, y = (np.asarray(a)[:MOST] for a in (distilled.X, distilled.y))
-    S, kernel = jnp.asarray(S.reshape(len(S), -1)), FCNTK()
-    targets = distilled.targets
-    Y = one_hot(y, len(distilled.schema.classes)) if targets is None else np.asarray(targets)[:MOST]
-    alpha = solve(kernel(S, S), jnp.asarray(Y), RIDGE)
-    sides = [[_scores(S, alpha, kernel, part) for part in _parts(records)] for records in (members, others)]
+    made, kernel = np.nan_to_num(distilled.X.reshape(len(distilled.X), -1)), FCNTK()
+    Y = one_hot(distilled.y, len(distilled.schema.classes)) if distilled.targets is None else distilled.targets
+    rows = np.random.default_rng(0).permutation(len(made))[:MOST]
+    S = jnp.asarray(made[rows])
+    alpha = solve(kernel(S, S), jnp.asarray(np.asarray(Y)[rows]), RIDGE)
+    sides = [[_scores(made, alpha, S, kernel, part) for part in _parts(records)] for records in (members, others)]
     return {
         name: Roc(*(np.concatenate([part[i] for part in side]) for side in sides))
         for i, name in enumerate(("distance", "loss"))
@@ -117,9 +117,14 @@ def _parts(records: Records) -> list[tuple[np.ndarray, np.ndarray]]:
     return [(np.nan_to_num(X.reshape(len(X), -1)), y) for X, y in found]
 
 
-def _scores(S: jnp.ndarray, alpha: jnp.ndarray, kernel: FCNTK, part: tuple) -> tuple[np.ndarray, np.ndarray]:
+def _scores(
+    made: np.ndarray, alpha: jnp.ndarray, S: jnp.ndarray, kernel: FCNTK, part: tuple
+) -> tuple[np.ndarray, np.ndarray]:
     X, y = part
-    squares = np.square(X).sum(1)[:, None] - 2.0 * X @ np.asarray(S).T + np.square(np.asarray(S)).sum(1)
+    nearest = [
+        (np.square(X).sum(1)[:, None] - 2.0 * X @ block.T + np.square(block).sum(1)).min(1)
+        for block in (made[i : i + ROWS] for i in range(0, len(made), ROWS))
+    ]
     said = np.asarray(kernel(jnp.asarray(X), S) @ alpha)
     wanted = one_hot(np.maximum(y, 0), alpha.shape[1])
-    return -squares.min(1), -np.square(said - wanted).sum(1)
+    return -np.min(nearest, 0), -np.square(said - wanted).sum(1)

@@ -48,8 +48,8 @@ class Neighbour:
 class _Frozen:
     """A curator that hands out what was recorded, and notes what was asked and how far the true sum has moved."""
 
-    def __init__(self, recorded: list[tuple[Query, Params, Release]], whole: list[np.ndarray], rest: Records) -> None:
-        self._recorded, self._whole, self._rest = recorded, whole, Exact(rest)
+    def __init__(self, recorded: list[tuple[Query, Params, Release]], whole: list[np.ndarray], rest: Exact) -> None:
+        self._recorded, self._whole, self._rest = recorded, whole, rest
         self.moved: list[float] = []
         self.differ: list[str] = []
 
@@ -109,7 +109,8 @@ def recorded_neighbours(
     whole = [exact.sum(*each) for each in recorded]
     files = _files(result)
     return result, [
-        _replay(i, without(records, i), method, result, recorded, whole, files, told, seed) for i in removed
+        _replay(i, exact.without(i), without(records, i), method, result, recorded, whole, files, told, seed)
+        for i in removed
     ]
 
 
@@ -121,6 +122,7 @@ def without(records: Records, i: int) -> Records:
 
 def _replay(
     i: int,
+    sums: Exact,
     rest: Records,
     method: Method,
     result: run.Result,
@@ -130,7 +132,7 @@ def _replay(
     told: list[tuple],
     seed: int,
 ) -> Neighbour:
-    frozen, again = _Frozen(recorded, whole, rest), []
+    frozen, again = _Frozen(recorded, whole, sums), []
 
     def tell(*said: Any) -> None:
         again.append(said)

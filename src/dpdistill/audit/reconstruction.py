@@ -84,6 +84,9 @@ class Reconstruction:
             shape: of an image.
             seed: of the start and of the batches.
             progress: told the stages done.
+
+        Raises:
+            ValueError: parameters that did not change, or are not finite.
         """
         points = {"final": [after], "initial": [before], "both": [after, before]}[self.at]
         k = jax.eval_shape(net, after, jax.ShapeDtypeStruct((1, *shape), jnp.float32)).shape[1]
@@ -93,6 +96,9 @@ class Reconstruction:
             jax.random.uniform(dual_key, (len(points), self.images, k), minval=-0.5, maxval=0.5),
         )
         change = jax.tree.map(jnp.subtract, after, before)
+        size = optax.tree.norm(change, squared=True)
+        if not 0 < float(size) < math.inf:
+            raise ValueError("Expected parameters that training has changed, all finite: there is nothing to explain.")
         moments, rate = optax.scale_by_adam().init(held), (self.sharpness[1] / self.sharpness[0]) ** (1 / (STAGES - 1))
         stages = min(STAGES, self.steps)
         loss = jnp.inf
@@ -102,7 +108,6 @@ class Reconstruction:
             args = (points, change, jnp.float32(sharpness), jax.random.fold_in(key, stage))
             held, moments, loss = _stage(self, net, steps, held, moments, *args)
             progress("reconstructing", stage + 1, stages)
-        size = optax.tree.norm(change, squared=True)
         X, duals = map(np.asarray, held)
         return Found(X, duals, float(loss / size))
 
@@ -183,12 +188,15 @@ def curve(members: np.ndarray, found: np.ndarray) -> Curve:
         found: reconstructions, (m, ...), m >= n.
 
     Raises:
-        ValueError: fewer reconstructions than images.
+        ValueError: fewer reconstructions of finite values than images.
     """
-    if len(found) < len(members):
-        raise ValueError(f"Expected at least {len(members)} reconstructions; got {len(found)}.")
-    A, B = (np.float64(X).reshape(len(X), -1) for X in (members, found))
+    A, B = (np.asarray(X, np.float64).reshape(len(X), -1) for X in (members, found))
+    finite = np.asarray(np.isfinite(B).all(1))
+    if finite.sum() < len(A):
+        raise ValueError(f"Expected at least {len(A)} reconstructions of finite values; got {finite.sum()}.")
+    B = np.where(finite[:, None], B, 0.0)
     left = np.square(A).sum(1)[:, None] - 2.0 * A @ B.T + np.square(B).sum(1)
+    left[:, ~finite] = math.inf
     pairs = []
     for _ in range(len(A)):
         i, j = np.unravel_index(left.argmin(), left.shape)

@@ -55,7 +55,7 @@ def audit_set(
         raise DataError("Expected --members DATA, and of images --non-members DATA as well: records to compare with.")
     with working("reading the records"):
         inside = _read(members, facts, schema)
-        outside = None if others is None else _read(others, facts, schema)
+        outside = None if others is None else _read(others, facts, schema, "test")
     chapters, results = [], {}
     if isinstance(facts, TableSchema):
         comparison = compare_marginals(distilled, inside)
@@ -75,7 +75,7 @@ def audit_set(
 def audit_run(
     data: Annotated[str, typer.Argument(metavar="DATA", help=SOURCES)],
     *,
-    to: Annotated[str, typer.Option("--out", help="Folder for the result, which was paid for; DIR.audit beside it.")],
+    to: Annotated[str, typer.Option("--out", help="Name of the audit: its owner's page goes to DIR.audit.")],
     method: Annotated[str | None, typer.Option(help="See `dpdistill methods`.")] = None,
     epsilon: Annotated[float, typer.Option(help="Privacy budget.")] = 1.0,
     delta: Annotated[float, typer.Option(help="Privacy budget.")] = 1e-5,
@@ -89,42 +89,43 @@ def audit_run(
     ledger: Annotated[str | None, typer.Option(help="File that adds up all runs on this data set.")] = None,
     cap: Annotated[float | None, typer.Option(help="Epsilon that all runs in --ledger may spend together.")] = None,
 ) -> None:
-    """Distil the records beside canaries, and bound epsilon from below by what can be guessed. It is a run: it pays."""
+    """Distil the records beside canaries, and bound epsilon from below by what can be guessed.
+
+    It is a run, and pays like one: name the data set's ledger. What it distils is not handed out: canaries are in it.
+    """
     from dpdistill import run
     from dpdistill.accounting.schedule import Budget
     from dpdistill.audit.canaries import audit_one_run
     from dpdistill.audit.chapters import canary_chapter
     from dpdistill.audit.leaks import LEAKS
     from dpdistill.cli.recipes import build
-    from dpdistill.run.handover import output_folder, owner_folder
 
     if leak is not None and leak not in LEAKS:
         raise DataError(f"Unknown leak {leak!r}: choose among {', '.join(LEAKS)}.")
     recipe = build(method or ("dos-kip" if schema is None else "dp-merf"), set_ or ())
-    path, replace = output_folder(to, False)
+    budget = Budget(epsilon, delta)
+    run.check_private(recipe)
+    run.check_ledger(recipe, budget, ledger, cap, seed=seed)
     records = _records(data, schema)
-    paid: dict[str, Any] = {"ledger": ledger, "cap": cap, "run_dir": owner_folder(path)}
     with Bar() as bar:
         found = audit_one_run(
             records,
             recipe,
-            Budget(epsilon, delta),
+            budget,
             canaries=canaries,
             seed=seed,
             distill=run.distill if leak is None else LEAKS[leak],
             progress=bar,
-            **paid,
+            ledger=ledger,
+            cap=cap,
         )
-    if leak is None:
-        with working("writing the certificate and the report"):
-            found.result.save(path, replace)
     made, results = canary_chapter(found)
     for name, each in found.bounds.items():
         say(f"{name}: {found.correct[name]} of {found.guesses[name]} right, epsilon is at least {each:.2f}")
     say(f"epsilon is at least {found.bound:.2f} at {100 * found.confidence:g} % confidence; certified: {epsilon:g}.")
     what = f"{recipe.name} on {len(found.included)} canaries among the records"
-    what += "" if leak is None else f", with a leak planted: {leak}; no set was written"
-    _write(path, "canaries", "What one run gives away", f"{what}.", [made], results)
+    what += "" if leak is None else f", with a leak planted: {leak}"
+    _write(to, "canaries", "What one run gives away", f"{what}.", [made], results)
 
 
 @app.command("method")
@@ -210,7 +211,10 @@ def audit_model(
         found = attack.run(attacked(network), start, end, shape, seed=seed, progress=bar)
     rebuilt = (found.X - low) / (high - low)
     pairs = curve(X, rebuilt)
-    nothing = float(np.square(X - X.mean(0)).sum((1, 2, 3)).mean())
+    if X.shape[3] not in (1, 3):
+        raise DataError(f"Expected grey or colour images; got {X.shape[3]} channels.")
+    known = X.mean(0) if len(np.unique(X.reshape(len(X), -1), axis=0)) > 1 else 0.5  # of one image it would be itself
+    nothing = float(np.square(X - known).sum((1, 2, 3)).mean())
     made, results = reconstruction_chapter(pairs, X, rebuilt, nothing)
     near = int((pairs.distances < nothing / 4).sum())
     say(f"{near} of {len(X)} training images were rebuilt to less than half the distance from their mean; "
@@ -231,12 +235,12 @@ def _two(text: str) -> tuple[float, float]:
     return low, high
 
 
-def _read(data: str, facts: Any, schema: str | None) -> Any:
+def _read(data: str, facts: Any, schema: str | None, part: str = "train") -> Any:
     """Records as a set's facts have them."""
     if not isinstance(facts, TableSchema):
         from dpdistill.data import load
 
-        return load(data, "train", facts.classes, facts.bounds)
+        return load(data, part, facts.classes, facts.bounds)
     if schema is None:
         raise DataError("Expected --schema SCHEMA: the set is a table.")
     from dpdistill.data.tables.load import load_table
@@ -265,10 +269,13 @@ def _schedule(folder: str) -> Any:
     import json
 
     from dpdistill.accounting.schedule import Schedule
-    from dpdistill.certificate.build import CertificateError, read_certificate
+    from dpdistill.certificate.build import SYSTEM_NOISE, CertificateError, read_certificate
 
     try:
-        return Schedule.from_json(json.dumps(read_certificate(folder)["schedule"]))
+        certificate = read_certificate(folder)
+        if certificate["noise"] != SYSTEM_NOISE:
+            return None
+        return Schedule.from_json(json.dumps(certificate["schedule"]))
     except (CertificateError, TypeError, KeyError, ValueError):
         return None
 

@@ -242,7 +242,9 @@ def _feature_kernels(names: Iterable[str], schema: Any) -> dict[str, Any]:
         check_network(ARCHITECTURES[network], schema)
         params = read_parameters(path, ARCHITECTURES[network], schema.shape)
         # Not its path: it says where the evaluator keeps files, and scores may be added to the shared folder.
-        kernels[f"{network} with given weights"] = FeatureKernel(Hidden(ARCHITECTURES[network], params))
+        kernels[f"{network} with given weights{f' ({len(kernels) + 1})' if kernels else ''}"] = FeatureKernel(
+            Hidden(ARCHITECTURES[network], params)
+        )
     if without := [name for name, kernel in kernels.items() if kernel.features is None]:
         raise DataError(f"Expected --distance as a kernel with features, such as scatternet: {without[0]} has none.")
     for each in kernels.values():

@@ -92,6 +92,11 @@ class Records:
 
         return (chunk(rows[start : start + size]) for start in range(0, len(rows), size))
 
+    def joined(self, others: Records) -> Records:
+        """These records and others of the same schema behind them, in the type of these."""
+        X = np.concatenate([self.X, others.X.astype(self.X.dtype)])
+        return Records(X, np.concatenate([self.y, others.y.astype(self.y.dtype)]), self.schema)
+
     def take(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The records of one chunk, scaled to [-1, 1] by the bounds.
 

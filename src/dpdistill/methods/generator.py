@@ -107,7 +107,7 @@ class Generator:
     place in it by its rank, which is drawn among the values of its own bin; it stays where it is in that bin already.
 
     Args:
-        weights: W_1, b_1, ..., W_L, b_L, float32; W of a convolution is (5, 5, channels, width).
+        weights: W_1, b_1, ..., W_L, b_L, float32; W of a convolution is (side, side, channels, width).
         class_shares: released shares of the classes, (classes,), float64; they sum to 1.
         code_size: coordinates of z.
         schema: public facts of the records it makes.

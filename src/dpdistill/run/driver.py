@@ -153,6 +153,7 @@ def distill(
     overwrite: bool = False,
     progress: Progress = no_progress,
     watch: Watch = _unwatched,
+    beside: Records | None = None,
     entropy: Entropy | None = None,
 ) -> Result:
     """Distil private records under a budget: every release is noised, paid for, and never drawn twice.
@@ -170,6 +171,8 @@ def distill(
         overwrite: archive the ledger of a finished or another run in run_dir, and pay anew.
         progress: told the number of rounds and steps done.
         watch: told each query, its parameters and what was released: for an audit. It is told of nothing else.
+        beside: records that are nobody's, distilled beside the private ones: an audit's canaries. The ledgers are bound
+            to the private records alone.
         entropy: for tests only; what it makes is stamped insecure.
 
     Returns:
@@ -203,7 +206,7 @@ def distill(
     recipe = recipe_of(method, seed)
     identity = {**recipe, "schema": records.schema.to_json(), "noise": entropy.kind}
     with open_ledger(records, identity, schedule, folder, dataset, label, overwrite) as run_ledger:
-        curator = Curator(records, schedule, run_ledger, entropy)
+        curator = Curator(records if beside is None else records.joined(beside), schedule, run_ledger, entropy)
         store = Store(folder, run_ledger.run_id, run_ledger)
         state = run_rounds(method, curator, store, schedule.rounds, seed, records.schema, progress, watch)
     distilled = method.finish(state, records.schema, progress)
