@@ -19,8 +19,11 @@ Progress = Callable[[str, int, int], None]
 MOST = 2**31
 """What all whole numbers of a recipe stay below: they are sizes and seeds."""
 WORDS: dict[type, str] = {
-    **{int: "a whole number", float: "a number", bool: "true or false"},
-    **{str: "a word", tuple: "a tuple of words"},
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a word",
+    tuple: "a tuple of words",
 }
 
 

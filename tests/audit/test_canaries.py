@@ -164,6 +164,13 @@ def test_what_is_not_finite_is_refused():
         attack(query, spoiled, Release(0, np.zeros((10, 257)), 1.0, Event(1.0)))
 
 
+def test_a_run_with_canaries_is_never_resumed(tmp_path):
+    base, drawn = digits(20), audit.draw_canaries(5, IMAGES, 0)
+    with pytest.raises(ValueError, match="Expected run_dir=None with records beside the private ones"):
+        run.distill(base, MEANS, Budget(1.0), run_dir=tmp_path / "r", beside=drawn)
+    assert not (tmp_path / "r").exists()
+
+
 def test_bad_arguments():
     with pytest.raises(DataError, match="Expected at least 100 canaries; got 99"):
         audit.audit_one_run(digits(20), MEANS, Budget(1.0), canaries=99)

@@ -97,7 +97,8 @@ def reconstruction_chapter(
     details = {"cards": cards, "points": points, "level": HEIGHT * (1 - nothing / top), "nothing": nothing}
     near = int((pairs.distances < nothing / 4).sum())
     made = chapter("Images rebuilt from the network", "rebuilt", width=WIDTH, height=HEIGHT, near=near, **details)
-    return made, {"distances": pairs.distances.tolist(), "images": pairs.images.tolist(), "nothing": nothing}
+    listed = {"distances": pairs.distances.tolist(), "images": pairs.images.tolist()}
+    return made, {"rebuilt": near, **listed, "nothing": nothing}
 
 
 def picture(x: np.ndarray) -> str:

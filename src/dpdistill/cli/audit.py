@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from dpdistill.cli.commands import read_records
 from dpdistill.cli.options import MAX_SEED, SOURCES, Folder
 from dpdistill.cli.terminal import Bar, say, working
 from dpdistill.schema import DataError, TableSchema
@@ -200,6 +201,8 @@ def audit_model(
     low, high = _two(bounds)
     records = _records(members, None)
     X, _ = records.take(np.arange(len(records)))
+    if X.shape[3] not in (1, 3):
+        raise DataError(f"Expected grey or colour images; got {X.shape[3]} channels.")
     X = (X + 1.0) / 2.0
     network = MLP(widths=widths_of(before)) if architecture == "mlp" else ARCHITECTURES[architecture]
     shape = records.schema.shape
@@ -211,12 +214,10 @@ def audit_model(
         found = attack.run(attacked(network), start, end, shape, seed=seed, progress=bar)
     rebuilt = (found.X - low) / (high - low)
     pairs = curve(X, rebuilt)
-    if X.shape[3] not in (1, 3):
-        raise DataError(f"Expected grey or colour images; got {X.shape[3]} channels.")
     known = X.mean(0) if len(np.unique(X.reshape(len(X), -1), axis=0)) > 1 else 0.5  # of one image it would be itself
     nothing = float(np.square(X - known).sum((1, 2, 3)).mean())
     made, results = reconstruction_chapter(pairs, X, rebuilt, nothing)
-    near = int((pairs.distances < nothing / 4).sum())
+    near = results["rebuilt"]
     say(f"{near} of {len(X)} training images were rebuilt to less than half the distance from their mean; "
         f"mean squared distance {pairs.error:.2f} (the mean image: {nothing:.2f}).")  # fmt: skip
     summary = (
@@ -253,15 +254,7 @@ def _read(data: str, facts: Any, schema: str | None, part: str = "train") -> Any
 
 
 def _records(data: str, schema: str | None) -> Any:
-    with working("reading the records"):
-        if schema is None:
-            from dpdistill.data import load
-
-            return load(data, "train")
-        from dpdistill.data.tables.load import load_table
-        from dpdistill.data.tables.schema_file import read_reviewed
-
-        return load_table(data, read_reviewed(schema))
+    return read_records(data, schema, None, None, None, None, True)
 
 
 def _schedule(folder: str) -> Any:

@@ -112,7 +112,7 @@ def distill(
         if not non_private:
             run.check_private(recipe)
             run.check_ledger(recipe, budget, **paid)
-        records = _read(data, schema, classes, bounds, resize, channels, not lenient)
+        records = read_records(data, schema, classes, bounds, resize, channels, not lenient)
         if ledger is not None and not Path(ledger).exists():
             err.print(plain(f"{ledger} is a new ledger: this is the first run in it."), markup=False)
         with Bar() as bar:
@@ -125,7 +125,7 @@ def distill(
     _say_result(path, result)
 
 
-def _read(data: str, schema: str | None, *stated: Any) -> Any:
+def read_records(data: str, schema: str | None, *stated: Any) -> Any:
     """The records, a table's where there is a schema, with a note on whatever the owner should know of them."""
     with working("reading the records"):
         if schema is None:

@@ -172,14 +172,14 @@ def distill(
         progress: told the number of rounds and steps done.
         watch: told each query, its parameters and what was released: for an audit. It is told of nothing else.
         beside: records that are nobody's, distilled beside the private ones: an audit's canaries. The ledgers are bound
-            to the private records alone.
+            to the private records alone, so that such a run is never resumed: run_dir must be None.
         entropy: for tests only; what it makes is stamped insecure.
 
     Returns:
         The result, with X, y, epsilon, and save(folder).
 
     Raises:
-        ValueError: a method that has no private form.
+        ValueError: a method that has no private form, or `beside` with a run_dir.
         TypeError: a method whose queries are not what it states of them.
         LedgerError: the run cannot be started or resumed, or the data set's ledger does not take it.
 
@@ -192,6 +192,8 @@ def distill(
     """
     check_private(method)
     check_kind(method, records.schema)
+    if beside is not None and run_dir is not None:
+        raise ValueError("Expected run_dir=None with records beside the private ones: such a run is never resumed.")
     budget, folder = budget or Budget(1.0), None if run_dir is None else Path(run_dir)
     schedule = calibrate(method.plan(), budget)
     entropy = entropy or SystemEntropy()
@@ -276,7 +278,7 @@ def run_rounds(
     progress: Progress,
     watch: Watch = _unwatched,
 ) -> Any:
-    """The loop: ask, release, tell. `curator.release` is the only one that touches private records."""
+    """The loop: ask, release, tell. The line with `curator.release` is the only one that touches private records."""
     t, state = store.load(method.init(jax.random.key(seed), schema))
     progress("releasing", t, rounds)
     while t < rounds:
