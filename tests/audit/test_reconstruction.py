@@ -11,10 +11,12 @@ from dpdistill.audit.attacked import (
     Smooth,
     attacked,
     kernel_distance,
+    stable_rate,
     start,
     tangent_kernel,
+    targets_of,
 )
-from dpdistill.audit.reconstruction import Reconstruction, _gradient, curve, outliers
+from dpdistill.audit.reconstruction import Reconstruction, _gradient, curve, outliers, span_of
 from dpdistill.encode.networks import MLP, LeNet
 
 NET = Smooth()
@@ -81,6 +83,55 @@ class TestTraining:
         assert kernel_distance(K, 7 * K) == pytest.approx(0.0, abs=1e-12)
         assert kernel_distance([[1.0, 0.0]], [[0.0, 2.0]]) == pytest.approx(1.0)
 
+    def test_targets_are_those_of_the_source(self):
+        assert targets_of([0, 1, 1], 2, "squares").tolist() == [[-1.0], [1.0], [1.0]]
+        np.testing.assert_allclose(targets_of([2, 0], 3, "squares"), [[-0.1, -0.1, 0.9], [0.9, -0.1, -0.1]], atol=1e-7)
+        assert targets_of([1, 0], 2, "cross-entropy").tolist() == [[0.0, 1.0], [1.0, 0.0]]
+
+    def test_a_stable_rate_trains_where_thirteen_times_it_diverges(self):
+        X, T = task()
+        params = start(0, sizes())
+        rate = stable_rate(NET, params, X)
+        errors = []
+        for times in (1.0, 13.0):
+            after = Descent(steps=300, learning_rate=times * rate).train_linearised(NET, params, X, T)
+            moved = jax.tree.map(jnp.subtract, after, params)
+            said = NET(params, X) + jax.jvp(lambda p: NET(p, jnp.asarray(X)), (params,), (moved,))[1]
+            errors.append(float(np.abs(said - T).max()))
+        assert errors[0] < 0.3
+        assert not errors[1] < 10.0
+
+
+class TestSpan:
+    @pytest.mark.parametrize("train", [Descent.train, Descent.train_linearised])
+    @pytest.mark.parametrize("loss", LOSSES)
+    def test_training_images_are_in_it_whatever_the_training(self, train, loss):
+        X, T = task(k=2)
+        T = np.abs(T) / 2 if loss == "cross-entropy" else T
+        params = start(0, sizes(32, 2))
+        span = span_of(params, train(Descent(steps=300, learning_rate=1e-3, loss=loss), NET, params, X, T))
+        assert span.basis.shape == (20, 6)
+        np.testing.assert_allclose(span.basis.T @ span.basis, np.eye(6), atol=1e-5)
+        inside, strange = X.reshape(6, -1), np.random.default_rng(3).uniform(0, 1, (6, 20))
+        np.testing.assert_allclose(inside @ span.basis @ span.basis.T, inside, atol=1e-3)
+        assert np.abs(strange @ span.basis @ span.basis.T - strange).max() > 0.2
+
+    def test_coordinates_are_seen_as_their_images_are(self):
+        X, T = task()
+        params = start(0, sizes(32))
+        after = Descent(steps=300, learning_rate=1e-3).train(NET, params, X, T)
+        span = span_of(params, after)
+        for turned, given in ((span.before, params), (span.after, after)):
+            np.testing.assert_allclose(NET(turned, X.reshape(6, -1) @ span.basis), NET(given, X), atol=1e-4)
+
+    def test_with_more_records_than_units_there_is_none(self):
+        X, T = task(9)
+        params = start(0, (20, 8, 1))
+        assert span_of(params, Descent(steps=300, learning_rate=1e-3).train(NET, params, X, T)) is None
+        after = Descent(steps=300, learning_rate=1e-3).train(NET, params, X, T)
+        found = Reconstruction(images=9, steps=20).run(NET, params, after, SHAPE)
+        assert found.X.shape == (9, *SHAPE)
+
 
 class TestAttack:
     @pytest.mark.parametrize("at", ["final", "initial", "both"])
@@ -134,6 +185,28 @@ class TestAttack:
         assert plain.loss < 0.02
         assert parts.loss < 0.02
 
+    @pytest.mark.parametrize("bounds", [(0.0, 1.0), (-3.0, 5.0), (0.0, 255.0)])
+    def test_pixels_keep_to_the_bounds_whatever_they_are(self, bounds):
+        low, high = bounds
+        X, T = task(4)
+        X = low + (high - low) * X
+        params = start(0, sizes(64))
+        after = Descent(steps=2000, learning_rate=stable_rate(NET, params, X)).train(NET, params, X, T)
+        found = Reconstruction(images=8, steps=400, bounds=bounds).run(NET, params, after, SHAPE)
+        outside = (found.X - np.clip(found.X, low, high)) / (high - low)
+        assert np.sqrt(np.square(outside).mean()) < 0.1
+        free = Reconstruction(images=8, steps=400, bounds=None).run(NET, params, after, SHAPE)
+        assert np.isfinite(free.X).all()
+
+    def test_all_of_ten_digits_come_back_from_ordinary_training(self):
+        digits = pytest.importorskip("sklearn.datasets").load_digits().data.reshape(-1, 8, 8, 1)[:10] / 16
+        X, T = digits.astype(np.float32), np.where(np.arange(10) % 2, 1.0, -1.0)[:, None].astype(np.float32)
+        params = start(0, (64, 256, 256, 1))
+        after = Descent(learning_rate=stable_rate(NET, params, X)).train(NET, params, X, T)
+        found = Reconstruction(images=20, steps=4000).run(NET, params, after, (8, 8, 1))
+        nothing = np.square(X - X.mean(0)).sum((1, 2, 3)).mean()
+        assert (curve(X, found.X).distances < nothing / 4).sum() >= 8
+
     def test_images_come_back_and_those_that_were_not_trained_on_do_not(self):
         digits = pytest.importorskip("sklearn.datasets").load_digits().data.reshape(-1, 8, 8, 1)[:40] / 16
         X, T = digits[:2].astype(np.float32), np.array([[1.0], [-1.0]], np.float32)
@@ -153,7 +226,7 @@ class TestAttack:
         after = Descent(steps=100, learning_rate=1e-3).train(net, params, X, np.eye(2, dtype=np.float32)[[0, 1, 1]])
         one, more = (Reconstruction(images=4, steps=n).run(net, params, after, (28, 28, 1)) for n in (1, 40))
         assert more.X.shape == (4, 28, 28, 1)
-        assert more.duals.shape == (1, 4, 2)
+        assert more.duals.shape == (2, 4, 2)
         assert more.loss < one.loss
 
     def test_bad_arguments(self):
@@ -164,6 +237,8 @@ class TestAttack:
             Reconstruction(images=2, steps=1).run(NET, params, params, SHAPE)
         with pytest.raises(ValueError, match="Expected 1 <= batch=3 <= images=2"):
             Reconstruction(images=2, batch=3)
+        with pytest.raises(ValueError, match=r"Expected bounds with the lower one first; got \(1.0, 0.0\)"):
+            Reconstruction(images=2, bounds=(1.0, 0.0))
 
 
 class TestCurve:

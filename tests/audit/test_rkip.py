@@ -55,11 +55,13 @@ def test_a_set_from_a_network_alone_teaches_another():
     net, how = Smooth(), Descent(steps=2000, learning_rate=1e-4)
     params, other = start(0, (36, 128, 128, 1)), start(1, (36, 128, 128, 1))
     after = how.train(net, params, X, T)
-    made = rkip_finite(net, params, after, (6, 6, 1), Reconstruction(images=8, steps=1500))
+    made = rkip_finite(net, params, after, (6, 6, 1), Reconstruction(images=8, steps=1500, at="final", bounds=None))
     taught = how.train(net, other, made.X, made.targets)
     assert np.mean((np.asarray(net(taught, jnp.asarray(X_test))) > 0) == (T_test > 0)) > 0.7
 
 
 def test_an_unknown_loss_is_refused():
+    with pytest.raises(ValueError, match="Expected an attack at one point; got both"):
+        rkip_finite(Smooth(), [], [], (6, 6, 1), Reconstruction(images=8))
     with pytest.raises(ValueError, match="Expected loss as kip or rkip; got 'x'"):
         Inducing("x")

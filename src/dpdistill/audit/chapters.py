@@ -16,6 +16,7 @@ from dpdistill.accounting.schedule import Schedule
 from dpdistill.audit.canaries import OneRun
 from dpdistill.audit.membership import Roc
 from dpdistill.audit.neighbour import Neighbour
+from dpdistill.audit.onion import Layer, rank_correlation
 from dpdistill.audit.page import Chapter, chapter
 from dpdistill.audit.reconstruction import Curve
 
@@ -99,6 +100,60 @@ def reconstruction_chapter(
     made = chapter("Images rebuilt from the network", "rebuilt", width=WIDTH, height=HEIGHT, near=near, **details)
     listed = {"distances": pairs.distances.tolist(), "images": pairs.images.tolist()}
     return made, {"rebuilt": near, **listed, "nothing": nothing}
+
+
+def outlier_chapter(duals: np.ndarray, distances: np.ndarray, turned: float) -> tuple[Chapter, dict[str, Any]]:
+    """Each training image by the size of its dual and by how near it came back.
+
+    Args:
+        duals: sizes, (n,).
+        distances: of the same images to their reconstructions, (n,), squared.
+        turned: kernel distance of the network before and after training.
+    """
+    largest, farthest = max(float(duals.max()), 1e-12), max(float(np.sqrt(distances.max())), 1e-12)
+    points = [
+        (f"{WIDTH * d / largest:.1f}", f"{HEIGHT * (1 - math.sqrt(r) / farthest):.1f}")
+        for d, r in zip(duals, distances, strict=True)
+    ]
+    correlation = rank_correlation(duals, distances)
+    known = {"correlation": correlation, "turned": turned, "largest": largest, "farthest": farthest}
+    made = chapter("Who is rebuilt", "outliers", points=points, width=WIDTH, height=HEIGHT, **known)
+    return made, {"rank correlation of duals and distances": correlation, "kernel distance": turned}
+
+
+def onion_chapter(layers: Sequence[Layer], removed: int, nothing: float) -> tuple[Chapter, dict[str, Any]]:
+    """Reconstruction curves of networks that were trained without the images which came back before.
+
+    Args:
+        layers: outermost first.
+        removed: images that were taken out between two of them.
+        nothing: mean squared distance of the images to their mean; nearer than half the way is rebuilt.
+    """
+    rows, freed = [], 0
+    for i, layer in enumerate(layers):
+        near = layer.rows[layer.pairs.distances < nothing / 4]
+        before = None
+        if i:
+            there = dict(zip(layers[i - 1].rows, layers[i - 1].pairs.distances, strict=True))
+            before = float(np.mean([there[row] for row in layer.rows]))
+            freed += sum(bool(there[row] >= nothing / 4) for row in near)
+        title = "all images" if i == 0 else f"without {i * removed}"
+        rows.append((title, len(layer.rows), len(near), layer.pairs.error, before, layer.correlation))
+    farthest = max(float(np.sqrt(layer.pairs.distances.max())) for layer in layers) or 1e-12
+    lines = [
+        " ".join(
+            f"{x:.1f},{HEIGHT * (1 - math.sqrt(d) / farthest):.1f}"
+            for x, d in zip(np.linspace(0, WIDTH, len(layer.rows)), layer.pairs.distances, strict=True)
+        )
+        for layer in layers
+    ]
+    details = {"rows": rows, "lines": lines, "freed": freed, "removed": removed, "farthest": farthest}
+    results = [
+        {"images": n, "rebuilt": near, "mean squared distance": error, "a layer before": before, "correlation": c}
+        for _, n, near, error, before, c in rows
+    ]
+    made = chapter("The onion", "onion", width=WIDTH, height=HEIGHT, **details)
+    return made, {"onion": results, "rebuilt only then": freed}
 
 
 def picture(x: np.ndarray) -> str:

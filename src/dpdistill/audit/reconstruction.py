@@ -13,11 +13,13 @@ import numpy as np
 import optax
 from jax import Array
 
-from dpdistill.audit.attacked import Attacked, tangent_kernel
+from dpdistill.audit.attacked import Attacked, Smooth, tangent_kernel
 from dpdistill.method import Progress, no_progress
 
 STAGES = 100
 """Parts of an attack; sharpness rises from one to the next."""
+SMALLEST = 1e-4
+"""Of the largest: singular values that count as none, above what single precision leaves behind."""
 
 
 class Found(NamedTuple):
@@ -26,7 +28,7 @@ class Found(NamedTuple):
     Args:
         X: reconstructed images, (m, ...).
         duals: of each image and output, at each point of the tangent space, (points, m, k).
-        loss: squared distance to the parameters' change, over its squared length.
+        loss: squared distance to the parameters' change, over its squared length: the share that is not explained.
     """
 
     X: np.ndarray
@@ -34,36 +36,79 @@ class Found(NamedTuple):
     loss: float
 
 
+class Span(NamedTuple):
+    """Where the training images of a network of dense layers lie: every gradient of its first layer is a sum of them.
+
+    Args:
+        basis: orthonormal columns, (pixels, r), r at most the number of images.
+        before: the network's parameters on coordinates in that basis, in the place of pixels.
+        after: the same after training.
+    """
+
+    basis: np.ndarray
+    before: Any
+    after: Any
+
+
+def span_of(before: Any, after: Any) -> Span | None:
+    """The span of the images behind a change of an MLP's first layer; None if there are more images than units.
+
+    The change (pixels, units) is X^T times something of the size of the records, whatever the loss and the number of
+    steps, so that its rank is at most the number of records. Ours: the search is as long with any number of pixels.
+    """
+    change = np.float64(after[0]["kernel"]) - np.float64(before[0]["kernel"])
+    U, sizes, _ = np.linalg.svd(change, full_matrices=False)
+    rank = int((sizes > SMALLEST * sizes[0]).sum())
+    if rank == len(sizes):
+        return None
+    basis = np.asarray(U[:, :rank], np.float32)
+    turned = [
+        [{**params[0], "kernel": basis.T @ np.asarray(params[0]["kernel"])}, *params[1:]] for params in (before, after)
+    ]
+    return Span(basis, *turned)
+
+
 @dataclass(frozen=True)
 class Reconstruction:
     """min over images x_j and duals a_j of  || theta_f - theta_0 - sum_j a_j . grad f(x_j) ||^2,   by Adam.
 
+    Ours: images behind a network of dense layers are searched for in their span (`span_of`); duals are counted in
+    units in which the start explains as much as there is; pixels are kept to the bounds, since a large image with a
+    small dual has nearly the gradient of a small one with a large dual.
+
     Args:
         images: m, twice as many as were trained on is usual.
         steps: of Adam.
-        learning_rate: of Adam.
-        start: standard deviation of the first images.
+        learning_rate: of Adam, of a pixel whose bounds are 1 apart; it falls by a cosine.
+        start: standard deviation of a pixel of the first images, around the middle of the bounds.
         sharpness: of softplus in the place of ReLU, from the first stage to the last, in equal ratios.
-        at: whose gradients: "final", "initial", or "both", which have duals of their own.
+        at: whose gradients: "final", "initial" (all there is to training to first order), or "both", which have duals
+            of their own.
         batch: images that move in a step, drawn at random; the sum over the others is kept. None for all.
+        bounds: of a pixel, as the network saw it; None for any value, around 0.
+        weight: of the mean squared distance to the bounds, beside the share of the change that is not explained.
 
     Source: Loo, Hasani, Lechner & Rus, 2024 (Understanding reconstruction attacks with the neural tangent kernel and
     dataset distillation), algorithms 1 and 2, appendices H and I.
     """
 
     images: int
-    steps: int = 20_000
+    steps: int = 10_000
     learning_rate: float = 0.02
     start: float = 0.2
     sharpness: tuple[float, float] = (10.0, 200.0)
-    at: str = "final"
+    at: str = "both"
     batch: int | None = None
+    bounds: tuple[float, float] | None = (0.0, 1.0)
+    weight: float = 10.0
 
     def __post_init__(self) -> None:
         if self.at not in ("final", "initial", "both"):
             raise ValueError(f"Expected at as final, initial or both; got {self.at!r}.")
         if not 1 <= (self.batch or self.images) <= self.images:
             raise ValueError(f"Expected 1 <= batch={self.batch} <= images={self.images}.")
+        if self.bounds is not None and not self.bounds[0] < self.bounds[1]:
+            raise ValueError(f"Expected bounds with the lower one first; got {self.bounds}.")
 
     def run(
         self,
@@ -88,77 +133,114 @@ class Reconstruction:
         Raises:
             ValueError: parameters that did not change, or are not finite.
         """
+        change = jax.tree.map(jnp.subtract, after, before)
+        if not 0 < float(optax.tree.norm(change, squared=True)) < math.inf:
+            raise ValueError("Expected parameters that training has changed, all finite: there is nothing to explain.")
+        span = span_of(before, after) if isinstance(net, Smooth) else None
+        if span is None:
+            return self._search(net, before, after, shape, None, seed, progress)
+        found = self._search(net, span.before, span.after, span.basis.shape[1:], span.basis, seed, progress)
+        return found._replace(X=(found.X @ span.basis.T).reshape(-1, *shape))
+
+    def _search(
+        self, net: Attacked, before: Any, after: Any, shape: tuple[int, ...], basis: Any, seed: int,
+        progress: Progress,
+    ) -> Found:  # fmt: skip
+        """The same in the coordinates of a basis; of pixels without one."""
+        low, high = self.bounds or (-0.5, 0.5)
+        scale = (high - low) * (1.0 if basis is None else math.sqrt(basis.shape[0] / basis.shape[1]))
         points = {"final": [after], "initial": [before], "both": [after, before]}[self.at]
         k = jax.eval_shape(net, after, jax.ShapeDtypeStruct((1, *shape), jnp.float32)).shape[1]
         image_key, dual_key, key = jax.random.split(jax.random.key(seed), 3)
-        held = (
-            self.start * jax.random.normal(image_key, (self.images, *shape)),
-            jax.random.uniform(dual_key, (len(points), self.images, k), minval=-0.5, maxval=0.5),
-        )
+        middle = 0.5 * (low + high) * (1.0 if basis is None else basis.sum(0))
+        X = middle + self.start * scale * jax.random.normal(image_key, (self.images, *shape))
+        duals = jax.random.uniform(dual_key, (len(points), self.images, k), minval=-0.5, maxval=0.5)
         change = jax.tree.map(jnp.subtract, after, before)
-        size = optax.tree.norm(change, squared=True)
-        if not 0 < float(size) < math.inf:
-            raise ValueError("Expected parameters that training has changed, all finite: there is nothing to explain.")
-        moments, rate = optax.scale_by_adam().init(held), (self.sharpness[1] / self.sharpness[0]) ** (1 / (STAGES - 1))
+        at_start = _gradient(net, points, X, duals, self.sharpness[0])
+        unit = optax.tree.norm(change) / optax.tree.norm(at_start)
+        problem = _Problem(points, change, unit, basis)
+        held, growth = (X, duals), (self.sharpness[1] / self.sharpness[0]) ** (1 / (STAGES - 1))
+        moments, share = optax.scale_by_adam().init(held), jnp.inf
         stages = min(STAGES, self.steps)
-        loss = jnp.inf
         for stage in range(stages):
-            sharpness = self.sharpness[0] * rate ** (stage * STAGES // stages)
             steps = self.steps * (stage + 1) // stages - self.steps * stage // stages
-            args = (points, change, jnp.float32(sharpness), jax.random.fold_in(key, stage))
-            held, moments, loss = _stage(self, net, steps, held, moments, *args)
+            rate = 0.5 * self.learning_rate * scale * (1 + math.cos(math.pi * stage / stages))
+            sharpness = self.sharpness[0] * growth ** (stage * STAGES // stages)
+            now = (jnp.float32(sharpness), jnp.float32(rate), jax.random.fold_in(key, stage))
+            held, moments, share = _stage(self, net, steps, problem, held, moments, *now)
             progress("reconstructing", stage + 1, stages)
         X, duals = map(np.asarray, held)
-        return Found(X, duals, float(loss / size))
+        return Found(X, float(unit) * duals, float(share))
 
 
-def _gradient(net: Any, points: list[Any], X: Array, duals: Array, sharpness: Array) -> Any:
+class _Problem(NamedTuple):
+    """What is to be explained: the points of the tangent space, the change, the unit of duals, and a basis or None."""
+
+    points: list[Any]
+    change: Any
+    unit: Array
+    basis: Any
+
+
+def _gradient(net: Any, points: list[Any], X: Array, duals: Array, sharpness: Any) -> Any:
     """sum_j a_j . grad f(x_j), like the parameters."""
     parts = [jax.vjp(lambda p: net(p, X, sharpness), p)[1](a)[0] for p, a in zip(points, duals, strict=True)]
     return jax.tree.map(lambda *each: sum(each), *parts)
 
 
+def _outside(how: Reconstruction, basis: Any, X: Array) -> Array:
+    """Mean squared distance of a pixel to the bounds, in units of their width."""
+    if how.bounds is None:
+        return jnp.zeros(())
+    pixels = X if basis is None else X @ basis.T
+    return jnp.mean(jnp.square((pixels - jnp.clip(pixels, *how.bounds)) / (how.bounds[1] - how.bounds[0])))
+
+
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _stage(
-    how: Reconstruction, net: Attacked, steps: int, held: Any, moments: Any, points: Any, change: Any, sharpness: Array,
-    key: Array,
+    how: Reconstruction, net: Attacked, steps: int, problem: _Problem, held: Any, moments: Any, sharpness: Array,
+    rate: Array, key: Array,
 ) -> Any:  # fmt: skip
     """Steps of Adam at one sharpness. The sum over all images is formed once, and follows the batches from then on."""
     adam, whole = optax.scale_by_adam(), how.batch is None or how.batch == how.images
+    size = optax.tree.norm(problem.change, squared=True)
 
-    def loss(part: Any, rest: Any) -> tuple[Array, Any]:
-        found = _gradient(net, points, part[0], part[1], sharpness)
-        missing = jax.tree.map(lambda c, r, g: c - r - g, change, rest, found)
-        return optax.tree.norm(missing, squared=True), found
+    def explained(X: Array, duals: Array) -> Any:
+        return _gradient(net, problem.points, X, problem.unit * duals, sharpness)
+
+    def loss(part: Any, rest: Any) -> tuple[Array, Array]:
+        missing = jax.tree.map(lambda c, r, g: c - r - g, problem.change, rest, explained(*part))
+        share = optax.tree.norm(missing, squared=True) / size
+        return share + how.weight * _outside(how, problem.basis, part[0]), share
 
     def step(carried: Any, key: Array) -> Any:
         held, moments, total = carried
         X, duals = held
         if whole:
-            rest = jax.tree.map(jnp.zeros_like, change)
-            (value, _), by_part = jax.value_and_grad(loss, has_aux=True)(held, rest)
+            rest = jax.tree.map(jnp.zeros_like, problem.change)
+            (_, share), by_part = jax.value_and_grad(loss, has_aux=True)(held, rest)
             updates, moments = adam.update(by_part, moments)
-            held = jax.tree.map(lambda a, u: a - how.learning_rate * u, held, updates)
-            return (held, moments, total), value
+            held = jax.tree.map(lambda a, u: a - rate * u, held, updates)
+            return (held, moments, total), share
         chosen = jax.random.permutation(key, how.images)[: how.batch]
         part = X[chosen], duals[:, chosen]
-        rest = jax.tree.map(jnp.subtract, total, _gradient(net, points, part[0], part[1], sharpness))
-        (value, _), (by_X, by_duals) = jax.value_and_grad(loss, has_aux=True)(part, rest)
+        rest = jax.tree.map(jnp.subtract, total, explained(*part))
+        (_, share), (by_X, by_duals) = jax.value_and_grad(loss, has_aux=True)(part, rest)
         by_held = jnp.zeros_like(X).at[chosen].set(by_X), jnp.zeros_like(duals).at[:, chosen].set(by_duals)
         updates, after = adam.update(by_held, moments)
         # What is not in the batch stays, and keeps its moments.
         asked = jnp.zeros(how.images, bool).at[chosen].set(True)
         masks = asked.reshape(-1, *[1] * (X.ndim - 1)), asked[None, :, None]
-        held = jax.tree.map(lambda m, a, u: jnp.where(m, a - how.learning_rate * u, a), masks, held, updates)
+        held = jax.tree.map(lambda m, a, u: jnp.where(m, a - rate * u, a), masks, held, updates)
         known: Any = after
         mu, nu = (jax.tree.map(jnp.where, masks, *each) for each in ((known.mu, moments.mu), (known.nu, moments.nu)))
         moments = known._replace(mu=mu, nu=nu)
-        total = jax.tree.map(jnp.add, rest, _gradient(net, points, held[0][chosen], held[1][:, chosen], sharpness))
-        return (held, moments, total), value
+        total = jax.tree.map(jnp.add, rest, explained(held[0][chosen], held[1][:, chosen]))
+        return (held, moments, total), share
 
-    total = jax.tree.map(jnp.zeros_like, change) if whole else _gradient(net, points, held[0], held[1], sharpness)
-    (held, moments, _), values = jax.lax.scan(step, (held, moments, total), jax.random.split(key, steps))
-    return held, moments, values[-1]
+    total = jax.tree.map(jnp.zeros_like, problem.change) if whole else explained(*held)
+    (held, moments, _), shares = jax.lax.scan(step, (held, moments, total), jax.random.split(key, steps))
+    return held, moments, shares[-1]
 
 
 class Curve(NamedTuple):

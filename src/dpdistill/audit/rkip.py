@@ -127,12 +127,18 @@ def rkip_finite(
         before: its parameters before training.
         after: the same afterwards.
         shape: of an image.
-        attack: how many images, and how; at one point of the tangent space.
+        attack: how many images, and how; at one point of the tangent space. Few images stand for many, and need no
+            bounds.
         seed: of the attack.
         progress: told the attack's stages.
 
+    Raises:
+        ValueError: an attack at both points.
+
     Source: Loo et al., 2024 (Understanding reconstruction attacks with the neural tangent kernel), section 6.
     """
+    if attack.at == "both":
+        raise ValueError("Expected an attack at one point; got both.")
     found = attack.run(net, before, after, shape, seed=seed, progress=progress)
     K = tangent_kernel(net, before, jnp.asarray(found.X))
     alpha = found.duals.sum(0)

@@ -69,7 +69,7 @@ def audit_set(
         for name, roc in found.items():
             low = roc.true_positives(0.001)
             say(f"by {name}: {100 * low.value:.1f} % of the members recognised at 0.1 % wrong, area {roc.area:.3f}")
-    _write(folder, "audit", "A set beside the records it stands for", f"Of {Path(folder).name}.", chapters, results)
+    write_page(folder, "audit", "A set beside the records it stands for", f"Of {Path(folder).name}.", chapters, results)
 
 
 @app.command("run")
@@ -107,7 +107,7 @@ def audit_run(
     budget = Budget(epsilon, delta)
     run.check_private(recipe)
     run.check_ledger(recipe, budget, ledger, cap, seed=seed)
-    records = _records(data, schema)
+    records = records_of(data, schema)
     with Bar() as bar:
         found = audit_one_run(
             records,
@@ -126,7 +126,7 @@ def audit_run(
     say(f"epsilon is at least {found.bound:.2f} at {100 * found.confidence:g} % confidence; certified: {epsilon:g}.")
     what = f"{recipe.name} on {len(found.included)} canaries among the records"
     what += "" if leak is None else f", with a leak planted: {leak}"
-    _write(to, "canaries", "What one run gives away", f"{what}.", [made], results)
+    write_page(to, "canaries", "What one run gives away", f"{what}.", [made], results)
 
 
 @app.command("method")
@@ -154,7 +154,7 @@ def audit_method(
     from dpdistill.cli.recipes import build
 
     recipe = build(method, set_ or ())
-    records = _records(data, schema)
+    records = records_of(data, schema)
     chosen = np.random.default_rng(seed).choice(len(records), min(removed, len(records)), replace=False)
     with Bar() as bar:
         how = {"removed": [int(i) for i in chosen], "seed": seed, "progress": bar}
@@ -163,77 +163,9 @@ def audit_method(
     for each in found:
         say(f"without record {each.removed}: sums moved by {max(each.moved):.4f} of what was paid for; "
             f"else: {', '.join(each.differ) or 'nothing changed'}")  # fmt: skip
-    _write(to, "neighbour", f"{recipe.name} beside its neighbour", "One run, replayed.", [made], results)
+    write_page(to, "neighbour", f"{recipe.name} beside its neighbour", "One run, replayed.", [made], results)
     if not all(each.holds for each in found):
         raise typer.Exit(1)
-
-
-@app.command("model")
-def audit_model(
-    before: Annotated[str, typer.Option(help="Parameters before training: an .npz file.")],
-    after: Annotated[str, typer.Option(help="The same after training.")],
-    members: Annotated[str, typer.Option(help=f"Images that it was trained on: {SOURCES}")],
-    to: Annotated[
-        str, typer.Option("--out", help="Name of the network: its owner's page goes to DIR.audit.")
-    ] = "model",
-    architecture: Annotated[
-        str, typer.Option(help="convnet, mlp (of any widths), lenet, vgg11, resnet18 or vit.")
-    ] = "mlp",
-    images: Annotated[int | None, typer.Option(min=1, help="To search for; twice the members if left out.")] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Of the search.")] = 20_000,
-    at: Annotated[str, typer.Option(help="Whose gradients: final, initial or both.")] = "final",
-    batch: Annotated[int | None, typer.Option(min=1, help="Images that move in a step; all if left out.")] = None,
-    bounds: Annotated[str, typer.Option(help="What the network saw as the darkest and the brightest value.")] = "0,1",
-    seed: Seed = 0,
-) -> None:
-    """Which of its training images can be rebuilt from a network, without any of them being looked at."""
-    import numpy as np
-
-    from dpdistill.audit.attacked import attacked
-    from dpdistill.audit.chapters import reconstruction_chapter
-    from dpdistill.audit.reconstruction import Reconstruction, curve
-    from dpdistill.encode.networks import MLP
-    from dpdistill.encode.parameters import read_parameters, widths_of
-    from dpdistill.evaluate import ARCHITECTURES
-
-    if architecture not in ARCHITECTURES:
-        raise DataError(f"Unknown architecture {architecture!r}: choose among {', '.join(ARCHITECTURES)}.")
-    low, high = _two(bounds)
-    records = _records(members, None)
-    X, _ = records.take(np.arange(len(records)))
-    if X.shape[3] not in (1, 3):
-        raise DataError(f"Expected grey or colour images; got {X.shape[3]} channels.")
-    X = (X + 1.0) / 2.0
-    network = MLP(widths=widths_of(before)) if architecture == "mlp" else ARCHITECTURES[architecture]
-    shape = records.schema.shape
-    start, end = (read_parameters(path, network, shape) for path in (before, after))
-    attack = Reconstruction(images or 2 * len(X), steps, at=at, batch=batch)
-    if attack.images < len(X):
-        raise DataError(f"Expected at least as many --images as members, {len(X)}; got {attack.images}.")
-    with Bar() as bar:
-        found = attack.run(attacked(network), start, end, shape, seed=seed, progress=bar)
-    rebuilt = (found.X - low) / (high - low)
-    pairs = curve(X, rebuilt)
-    known = X.mean(0) if len(np.unique(X.reshape(len(X), -1), axis=0)) > 1 else 0.5  # of one image it would be itself
-    nothing = float(np.square(X - known).sum((1, 2, 3)).mean())
-    made, results = reconstruction_chapter(pairs, X, rebuilt, nothing)
-    near = results["rebuilt"]
-    say(f"{near} of {len(X)} training images were rebuilt to less than half the distance from their mean; "
-        f"mean squared distance {pairs.error:.2f} (the mean image: {nothing:.2f}).")  # fmt: skip
-    summary = (
-        f"{attack.images} images were searched for in {steps:,} steps; {100 * found.loss:.2g} % of the change is left."
-    )
-    _write(to, "model", "What a network gives away", summary, [made], results)
-
-
-def _two(text: str) -> tuple[float, float]:
-    try:
-        low, high = (float(part) for part in text.split(","))
-    except ValueError:
-        raise DataError(f"Expected --bounds as two numbers, 0,1; got {text!r}.") from None
-    if not low < high:
-        raise DataError(f"Expected --bounds as two numbers, the lower first; got {text!r}.")
-    return low, high
 
 
 def _read(data: str, facts: Any, schema: str | None, part: str = "train") -> Any:
@@ -253,7 +185,8 @@ def _read(data: str, facts: Any, schema: str | None, part: str = "train") -> Any
     return load_table(data, table_file, strict=False)
 
 
-def _records(data: str, schema: str | None) -> Any:
+def records_of(data: str, schema: str | None) -> Any:
+    """Records as `dpdistill distill` reads them."""
     return read_records(data, schema, None, None, None, None, True)
 
 
@@ -273,7 +206,8 @@ def _schedule(folder: str) -> Any:
         return None
 
 
-def _write(folder: str | Path, name: str, title: str, summary: str, chapters: list, results: dict) -> None:
+def write_page(folder: str | Path, name: str, title: str, summary: str, chapters: list, results: dict) -> None:
+    """DIR.audit/NAME.html and .json, and where they are."""
     from dpdistill.audit.page import write_audit
 
     path = Path(folder).resolve()
