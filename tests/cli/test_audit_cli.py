@@ -10,6 +10,7 @@ from test_cli import refused, succeeds
 
 from dpdistill.audit.attacked import Descent, Smooth, start
 from dpdistill.data import load
+from dpdistill.encode.networks import LeNet
 from dpdistill.encode.parameters import write_parameters
 
 MERF = ("--method", "dp-merf", "--set", "steps=2", "--set", "samples=40")
@@ -93,9 +94,60 @@ def test_a_network_is_searched_for_its_images(here):
     assert re.search(r"\d of 2 training images were rebuilt to less than half the distance from their mean", said)
     text = page(here / "net.audit/model.html")
     assert text.count("data:image/png;base64,") == 4
+    assert text.count("<circle") == 2
     assert len(json.loads((here / "net.audit/model.json").read_text())["distances"]) == 2
     assert "Expected at least as many --images as members, 2; got 1" in refused("audit", "model", *how, "--images", 1)
     assert "Unknown architecture 'x'" in refused("audit", "model", *how, "--architecture", "x")
     assert "does not hold the parameters of a ConvNet" in refused("audit", "model", *how, "--architecture", "convnet")
     assert "Expected --bounds as two numbers" in refused("audit", "model", *how, "--bounds", "1")
     assert jnp.isfinite(after[0]["kernel"]).all()
+
+
+def test_what_training_gives_away_is_told_before_it_is_done(here):
+    how = ("--out", "net", "--records", 8, "--widths", "64,32", "--steps", 60, "--positive", "1,3,5,7,9")
+    said = succeeds("audit", "training", "digits:train", *how, "--layers", 2, "--peel", 3)
+    assert re.search(r"\d of 8 training images were rebuilt to less than half the distance from their mean", said)
+    text = page(here / "net.audit/training.html")
+    assert text.count("data:image/png;base64,") == 16
+    assert "MLP trained on 8 records in full, by squares" in text
+    kept = json.loads((here / "net.audit/training.json").read_text())
+    assert [layer["images"] for layer in kept["onion"]] == [8, 5]
+    assert 0 <= kept["kernel distance"] < 1
+    assert not (here / "net").exists()
+
+
+def test_a_network_with_given_weights_is_trained_on_all_classes(here):
+    network = LeNet()
+    write_parameters(here / "start.npz", network.init((32, 32, 1), 10))
+    np.savez(
+        here / "mine.npz",
+        X=np.random.default_rng(0).integers(0, 255, (4, 32, 32, 1)).astype(np.uint8),
+        y=[0, 1, 9, 3],
+        classes=np.arange(10).astype(str),
+    )
+    how = ("--architecture", "lenet", "--weights", "start.npz", "--records", 4, "--steps", 3, "--layers", 1)
+    succeeds("audit", "training", "mine.npz", "--out", "net", *how, "--loss", "cross-entropy")
+    text = page(here / "net.audit/training.html")
+    assert "LeNet trained on 4 records in full, by cross-entropy" in text
+    assert "The onion" not in text
+    wrong = refused("audit", "training", "mine.npz", "--out", "x", *how, "--architecture", "convnet")
+    assert "does not hold the parameters of a ConvNet" in wrong
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        (("--loss", "x"), "Unknown loss 'x': choose among squares, cross-entropy"),
+        (("--positive", "1,33"), "Unknown class '33' in --positive"),
+        (("--positive", "0,1,2,3,4,5,6,7,8,9"), "Expected a class in --positive to be left out"),
+        (("--widths", "0"), "Expected --widths as whole numbers above zero, 512,512; got '0'"),
+        (("--widths", "a"), "Expected --widths as whole numbers above zero"),
+        (("--layers", "10"), "Expected two records and more in the last of 10 layers; 20 are there"),
+        (("--at", "x"), "Expected at as final, initial or both; got 'x'"),
+        (("--records", "9999"), "Expected at most --records 1438"),
+        (("--weights", "none.npz"), "none.npz"),
+    ],
+)
+def test_a_training_that_cannot_be_is_refused(here, how, said):
+    assert said in refused("audit", "training", "digits:train", "--out", "x", "--steps", "2", *how)
+    assert not (here / "x.audit").exists()
