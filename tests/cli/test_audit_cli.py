@@ -42,6 +42,20 @@ def test_a_set_of_images_is_attacked(here):
     assert "of images --non-members DATA as well" in refused("audit", "shared", "--members", "digits:train")
 
 
+def test_shadows_tell_who_was_in_where_nothing_protects_them(here):
+    how = ("--out", "s", "--runs", 4, "--set", "rounds=10", "--set", "per_class=4")
+    said = succeeds("audit", "shadows", "digits:train", "--method", "kip", *how)
+    assert len(re.findall(r"by (?:distance|loss): [\d.]+ % of the members recognised at 0.1 % wrong", said)) == 2
+    text = page(here / "s.audit/shadows.html")
+    assert "In each of 4 runs half of the records entered by coins" in text
+    assert "kip, without privacy" in text
+    assert "What the certificate allows" not in text
+    succeeds("audit", "shadows", "digits:train", *MERF[:2], "--out", "p", "--runs", 4, *MERF[2:])
+    text = page(here / "p.audit/shadows.html")
+    assert "What the certificate allows at most: 0.2" in text
+    assert not (here / "p").exists()
+
+
 def test_a_run_with_a_planted_leak_is_found_out_and_writes_no_set(here):
     how = ("--canaries", 300, "--epsilon", 1)
     said = succeeds("audit", "run", "digits:train", "--out", "leaky", *MERF, *how, "--leak", "real-start")

@@ -24,8 +24,16 @@ WIDTH, HEIGHT, DECADES = 340, 240, 3
 LOWEST = 10.0**-DECADES
 
 
-def membership_chapter(found: Mapping[str, Roc], schedule: Schedule | None) -> tuple[Chapter, dict[str, Any]]:
-    """Rates of true positives at few false ones, the curves on a log scale, and what the certificate allows."""
+def membership_chapter(
+    found: Mapping[str, Roc], schedule: Schedule | None, runs: int | None = None
+) -> tuple[Chapter, dict[str, Any]]:
+    """Rates of true positives at few false ones, the curves on a log scale, and what the certificate allows.
+
+    Args:
+        found: of each attack.
+        schedule: what was paid, if anything was.
+        runs: of an attack by shadows; None for an attack on one set.
+    """
     bounds = (
         {} if schedule is None else {r: true_positives(schedule.groups, r, schedule.budget.adjacency) for r in RATES}
     )
@@ -53,6 +61,7 @@ def membership_chapter(found: Mapping[str, Roc], schedule: Schedule | None) -> t
         height=HEIGHT,
         members=len(sizes.members),
         others=len(sizes.others),
+        runs=runs,
     )
     return made, {"membership": results, "bounds": {str(r): bound for r, bound in bounds.items()}}
 

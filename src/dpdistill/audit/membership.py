@@ -96,20 +96,27 @@ def attack_membership(distilled: Distilled, members: Records, others: Records) -
     Source: Yeom et al., 2018 (Privacy risk in machine learning); Chen et al., 2020 (GAN-Leaks).
     """
     for records in (members, others):
-        if (records.schema.shape, records.schema.classes) != (distilled.schema.shape, distilled.schema.classes):
-            raise DataError(f"Expected records as {distilled.schema}; got {records.schema}.")
         if not len(records):
             raise DataError("Expected at least one record on each side of an attack on membership.")
+    inside, outside = (membership_scores(distilled, records) for records in (members, others))
+    return {name: Roc(inside[name], outside[name]) for name in inside}
+
+
+def membership_scores(distilled: Distilled, records: Records) -> dict[str, np.ndarray]:
+    """Scores of records, (n,), by the attacks of `attack_membership`: the higher, the more each looks like a member.
+
+    Raises:
+        DataError: records of another kind than the set's.
+    """
+    if (records.schema.shape, records.schema.classes) != (distilled.schema.shape, distilled.schema.classes):
+        raise DataError(f"Expected records as {distilled.schema}; got {records.schema}.")
     made, kernel = np.nan_to_num(distilled.X.reshape(len(distilled.X), -1)), FCNTK()
     Y = one_hot(distilled.y, len(distilled.schema.classes)) if distilled.targets is None else distilled.targets
     rows = np.random.default_rng(0).permutation(len(made))[:MOST]
     S = jnp.asarray(made[rows])
     alpha = solve(kernel(S, S), jnp.asarray(np.asarray(Y)[rows]), RIDGE)
-    sides = [[_scores(made, alpha, S, kernel, part) for part in _parts(records)] for records in (members, others)]
-    return {
-        name: Roc(*(np.concatenate([part[i] for part in side]) for side in sides))
-        for i, name in enumerate(("distance", "loss"))
-    }
+    parts = [_scores(made, alpha, S, kernel, part) for part in _parts(records)]
+    return {name: np.concatenate([part[i] for part in parts]) for i, name in enumerate(("distance", "loss"))}
 
 
 def _parts(records: Records) -> list[tuple[np.ndarray, np.ndarray]]:
