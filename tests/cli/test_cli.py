@@ -259,6 +259,24 @@ def test_evaluate_prints_the_scores_and_keeps_them_only_if_asked(shared, monkeyp
         succeeds("report", shared)
 
 
+def test_evaluate_beside_real_records_writes_nothing(shared, monkeypatch):
+    small_nets(monkeypatch)
+    before = files_of(shared)
+    command = ("evaluate", shared, "--test", "digits:test", "--nets", 1, "--reference", "digits:train")
+    said = succeeds(*command, "--epochs", 1)
+    wanted = len(read_distilled(shared).y)
+    few = evaluate.random_real(load("digits:train"), read_distilled(shared).y, 0)
+    X, y = few.take(np.arange(wanted))
+    score = evaluate.score_krr(X, y, few.schema, load("digits:test"), kernel=KERNELS["scatternet"], ridge=1e-3)
+    assert f"KRR accuracy, {wanted} random real images: {score.mean:.2f} % (scatternet, ridge 0.001)" in said
+    assert f"ConvNet accuracy, trained on {wanted} random real images: " in said
+    assert "ConvNet accuracy, trained on all real images, 1 epochs: " in said
+    assert re.search(r"Distance to the nearest real record, median: synthetic [\d.]+, held-out [\d.]+; [\d.]+ %", said)
+    assert "not covered by epsilon" in said
+    assert files_of(shared) == before
+    assert "Expected --reference without --include-scores" in refused(*command, "--include-scores")
+
+
 def test_evaluate_with_other_kernels_and_ridges(shared, monkeypatch):
     small_nets(monkeypatch)
     back, test = read_distilled(shared), load("digits:test")

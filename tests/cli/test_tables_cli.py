@@ -70,7 +70,7 @@ def here(tmp_path, monkeypatch):
 
 
 class TestCommands:
-    def test_from_a_draft_to_scores(self, here):
+    def test_from_a_draft_to_scores(self, here, monkeypatch):
         said = succeeds("schema", "draft", "patients.csv", "--out", "draft.yaml")
         assert "It looked at the records" in said
         assert "from the records" in (here / "draft.yaml").read_text()
@@ -128,6 +128,13 @@ class TestCommands:
         kept = json.loads((here / "shared/scores.json").read_text())
         assert kept["mean"]["ROC"] == pytest.approx(float(rows[-1][1]), abs=6e-4)
         assert "not covered by" in (here / "shared/report.html").read_text().lower()
+
+        monkeypatch.setattr("dpdistill.evaluate.tables.available", lambda: ("logistic regression", "decision tree"))
+        held_out = ("--test", "held-out.csv", "--schema", "schema.yaml")
+        said = succeeds("evaluate", "shared", *held_out, "--reference", "patients.csv")
+        sizes = [int(size.replace(",", "")) for size in re.findall(r"was trained on ([\d,]+) rows", said)]
+        assert sizes[0] == sizes[1] <= sizes[2] == len(pd.read_csv(here / "patients.csv"))
+        assert re.search(r"Distance to the nearest real record, median: synthetic [\d.]+, held-out [\d.]+; ", said)
 
         audit = ("audit", "shared", "--members", "patients.csv", "--schema", "schema.yaml")
         said = succeeds(*audit, "--non-members", "held-out.csv")

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from dpdistill.cli.options import MAX_SEED, SOURCES, Folder
-from dpdistill.cli.terminal import Bar, add_row, out, say, table
+from dpdistill.cli.reference import image_reference, table_reference, table_scores
+from dpdistill.cli.terminal import Bar, say
 from dpdistill.schema import DataError, TableSchema
 
 
@@ -64,6 +65,14 @@ def evaluate(
             "resnet18=FILE.npz. Not comparable with those over Inception's."
         ),
     ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            help="The real records that DIR was made from: what as many of them reach, what all of them reach, and how "
+            "near DIR's are to them. For their owner: not covered by epsilon."
+        ),
+    ] = None,
+    epochs: Annotated[int, typer.Option(min=1, metavar="<int>", help="Of nets that learn from all of those.")] = 3,
     mode: Annotated[str, typer.Option(help="Of a table's scores: honest, or paper (for comparison only).")] = "honest",
     keep: Annotated[float, typer.Option(help="Mode paper: share of the majority class that is kept.")] = 1.0,
     include_scores: Annotated[
@@ -84,6 +93,8 @@ def evaluate(
     _check_names("architecture", architecture or [], ARCHITECTURES)
     _check_names("classifier", classifier or [], available() if classifier else ())
     distilled = read_distilled(folder)
+    if include_scores and reference is not None:
+        raise DataError("Expected --reference without --include-scores: its scores are for the owner of the records.")
     if include_scores:
         read_folder(folder)  # what cannot be used is refused here, before minutes of training
     if isinstance(distilled.schema, TableSchema):
@@ -93,7 +104,10 @@ def evaluate(
                 "--distance are for images."
             )
         records = _test_table(folder, test, schema, distilled.schema)
-        scores = _table_scores(distilled, records, mode=mode, keep=keep, seed=seed)
+        scores = table_scores(distilled, records, mode=mode, keep=keep, seed=seed)
+        if reference is not None:
+            real = _test_table(folder, reference, schema, distilled.schema)
+            table_reference(distilled, real, records, mode=mode, keep=keep, seed=seed)
         if include_scores:
             _include(folder, scores)
         return
@@ -120,6 +134,9 @@ def evaluate(
         scores |= _generated_scores(more, facts, records, networks, _soft_labels(more, released, softness), **how)
     scores |= _pixel_scores(distilled, records, classifier or [], seed)
     scores |= _distances(distilled, more, records, measured, seed)
+    if reference is not None:
+        real = load(reference, "train", facts.classes, facts.bounds)
+        image_reference(distilled, real, records, networks, fits, training, epochs, **how)
     if include_scores:
         _include(folder, scores)
 
@@ -158,20 +175,6 @@ def _test_table(folder: str, test: str, schema: str | None, facts: TableSchema) 
     if table_file.schema != facts:
         raise DataError(f"{schema or 'schema.yaml'} does not state the columns and classes of {folder}.")
     return load_table(test, table_file)
-
-
-def _table_scores(distilled: Any, test: Any, **how: Any) -> dict:
-    """Score a synthetic table, say the result, and return it as scores.json has it."""
-    from dpdistill.evaluate.tables import score_tables
-
-    with Bar() as bar:
-        scores = score_tables(distilled, test, progress=bar, **how)
-    listed = table(*scores.header)
-    for row in scores.rows():
-        add_row(listed, *row)
-    out.print(listed, soft_wrap=False)
-    say(scores.text)
-    return scores.to_json()
 
 
 def _pictures(source: str, number: int, folder: str, distilled: Any, seed: int) -> tuple[str, Any]:

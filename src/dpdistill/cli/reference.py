@@ -1,0 +1,76 @@
+"""Scores of tables, and of real records beside synthetic ones: for their owner, not covered by epsilon."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from dpdistill.cli.terminal import Bar, add_row, out, say, table
+
+NOTE = "Computed from the private records, for their owner: not covered by epsilon."
+
+
+def table_scores(training: Any, test: Any, **how: Any) -> dict:
+    """Score a table, say the result, and return it as scores.json has it."""
+    from dpdistill.evaluate.tables import score_tables
+
+    with Bar() as bar:
+        scores = score_tables(training, test, progress=bar, **how)
+    listed = table(*scores.header)
+    for row in scores.rows():
+        add_row(listed, *row)
+    out.print(listed, soft_wrap=False)
+    say(scores.text)
+    return scores.to_json()
+
+
+def table_reference(distilled: Any, real: Any, test: Any, **how: Any) -> None:
+    """The same classifiers on as many random real rows and on all of them, and the distances to real rows."""
+    from dpdistill.evaluate import random_real
+
+    few = random_real(real, distilled.y, how["seed"])
+    for what, records in ((f"{len(few):,} random real rows", few), ("all real rows (20,000 at most)", real)):
+        say(f"Trained on {what}:")
+        table_scores(records, test, **how)
+    _nearness(distilled, real, test)
+
+
+def image_reference(
+    distilled: Any, real: Any, test: Any, networks: list, fits: dict, training: str, epochs: int, **how: Any
+) -> None:
+    """The same networks and kernels on as many random real images, networks on all, and how near the set is."""
+    from dpdistill.evaluate import LARGE, TRAININGS, random_real, score_krr, score_network
+    from dpdistill.evaluate.score import scaled
+
+    few, facts = random_real(real, distilled.y, how["seed"]), distilled.schema
+    X, y = scaled(few)
+    for network in networks:
+        for images, recipe, what in (
+            ((X, y), TRAININGS[training], f"{len(y):,} random real images"),
+            (scaled(real), replace(LARGE, epochs=epochs), f"all real images, {epochs} epochs"),
+        ):
+            asked = how if len(images[1]) == len(y) else {**how, "nets": 1}
+            with Bar() as bar:
+                learned = replace(recipe, network=network)
+                score = score_network(*images, facts, test, training=learned, progress=bar, **asked)
+            say(f"{network.title} accuracy, trained on {what}: {score.mean:.2f} ± {score.std:.2f} %")
+    for name, (kernel, ridge) in fits.items():
+        with Bar() as bar:
+            score = score_krr(X, y, facts, test, kernel=kernel, ridge=ridge, progress=bar)
+        say(f"KRR accuracy, {len(y):,} random real images: {score.mean:.2f} % ({name}, ridge {ridge:g})")
+    _nearness(distilled, real, test)
+
+
+def _nearness(distilled: Any, real: Any, test: Any) -> None:
+    import numpy as np
+
+    from dpdistill.evaluate import nearest_real
+
+    with Bar() as bar:
+        found = nearest_real(distilled, real, test, progress=bar)
+    say(
+        f"Distance to the nearest real record, median: synthetic {np.median(found.synthetic):.3g}, held-out "
+        f"{np.median(found.held_out):.3g}; {100 * found.strikingly:.1f} % of the synthetic records are nearer than "
+        "all but 1 % of the held-out ones."
+    )
+    say(NOTE)

@@ -1,0 +1,55 @@
+"""References: real records in the place of synthetic ones, of the same classes, and distances to the nearest."""
+
+import numpy as np
+import pytest
+from contract import TABLE, table_records
+
+from dpdistill.data.records import Records
+from dpdistill.evaluate import nearest_real, random_real
+from dpdistill.method import Distilled
+from dpdistill.schema import DataError, Schema
+
+SCHEMA = Schema((2, 2, 1), (-1.0, 1.0), ("a", "b", "c"))
+
+
+def images(n, seed):
+    rng = np.random.default_rng(seed)
+    return Records(rng.uniform(-1, 1, (n, 2, 2, 1)).astype(np.float32), np.arange(n) % 3, SCHEMA)
+
+
+def test_random_real_records_are_of_the_classes_of_the_set():
+    records = images(30, 0)
+    few = random_real(records, np.array([0, 0, 0, 2]), seed=1)
+    assert np.bincount(few.y, minlength=3).tolist() == [3, 0, 1]
+    assert all(any(np.array_equal(x, real) for real in records.X) for x in few.X)
+    assert np.bincount(random_real(records, np.zeros(99, int)).y).tolist() == [10]
+    assert not np.array_equal(few.X, random_real(records, np.array([0, 0, 0, 2]), seed=2).X)
+    unknown = Records(records.X, np.full(30, -1), SCHEMA)
+    with pytest.raises(DataError, match="Expected real records of the classes of the set"):
+        random_real(unknown, np.array([0]))
+
+
+def test_distances_are_those_of_the_nearest():
+    real, held_out = images(2500, 0), images(300, 1)
+    made = Distilled(np.concatenate([real.X[:2], -np.ones((1, 2, 2, 1), np.float32)]), np.array([0, 1, 2]), SCHEMA)
+    found = nearest_real(made, real, held_out)
+    for distances, X in ((found.synthetic, made.X), (found.held_out, held_out.X)):
+        all_ = np.sqrt(np.square(X.reshape(-1, 1, 4) - real.X.reshape(1, -1, 4)).sum(2).min(1))
+        np.testing.assert_allclose(distances, all_, atol=2e-3)
+    assert found.strikingly == pytest.approx(2 / 3)
+    assert nearest_real(Distilled(held_out.X, held_out.y, SCHEMA), real, held_out).strikingly == pytest.approx(0.01)
+
+
+def test_rows_with_missing_values_have_a_nearest_one():
+    records = table_records(60, 0, TABLE)
+    X, y = records.take(np.arange(10))
+    kept = np.isfinite(X).all(1) & (y >= 0)
+    found = nearest_real(Distilled(X[kept], y[kept].astype(np.int32), TABLE), records, table_records(20, 1, TABLE))
+    np.testing.assert_allclose(found.synthetic, 0.0, atol=1e-2)
+    assert np.isfinite(found.held_out).all()
+
+
+def test_other_records_are_refused():
+    made = Distilled(images(3, 0).X, np.array([0, 1, 2]), SCHEMA)
+    with pytest.raises(DataError, match="Expected records as"):
+        nearest_real(made, images(0, 0), images(3, 0))
