@@ -24,6 +24,7 @@ from contract import (
     make_records,
     memory_ledger,
 )
+from scipy.stats import kstest
 
 from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.data.records import Records
@@ -457,3 +458,36 @@ class TestEncoder:
     def test_its_records_move_by_the_clip_norm_too(self):
         contract.check_add_remove(FlatQuery(encoder=Halve()), 1.0, make_records(6))
         contract.check_replace_one(FlatQuery(encoder=Halve()), 1.0, make_records(6))
+
+
+@dataclass(frozen=True)
+class SpreadQuery:
+    """One record moves each of a hundred numbers by a tenth of the clip norm."""
+
+    clip_norm: float = 1.0
+    encoder = None
+    by_class = False
+
+    def contribution(self, params: Any, x: Any, y: Any) -> Any:
+        return jnp.full(100, 0.1) * params
+
+
+def test_a_hundred_thousand_scalars_tell_as_much_as_was_accounted_for():
+    """mu = shift / standard deviation, as an attacker measures it, is what the accountant took it for."""
+    rounds, noise = 1000, 0.8
+    plan = full_batches(rounds, noise)
+
+    def released(n, entropy):
+        asked = Curator(known(n), plan, memory_ledger(plan), entropy)
+        return np.stack([asked.release(t, SpreadQuery(), np.float32(1.0)).value.ravel() for t in range(rounds)])
+
+    exact = np.linalg.norm(released(3, NoNoise())[0] - released(2, NoNoise())[0])
+    with_it, without_it = released(3, SeededEntropy(5)), released(2, SeededEntropy(6))
+    noises = np.concatenate([side - side.mean(0) for side in (with_it, without_it)])
+    deviation = float(np.sqrt(np.square(noises).sum() / (200 * (rounds - 1))))
+    # The deviation of 200,000 values has a standard error of 0.16 %.
+    assert 0.99 < (exact / deviation) / (1.0 / noise) < 1.007
+    # The shift too as it is measured: along the record's direction, whose mean has a standard error of 0.036.
+    measured = (with_it - without_it).sum(1).mean() / 10
+    assert measured == pytest.approx(1.0, abs=4 * noise * math.sqrt(2 / rounds))
+    assert kstest(noises.ravel() / noise, "norm").pvalue > 1e-3
