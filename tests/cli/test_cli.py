@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import socket
+import subprocess
 import sys
 import zipfile
 from dataclasses import dataclass, replace
@@ -257,6 +258,29 @@ def test_evaluate_prints_the_scores_and_keeps_them_only_if_asked(shared, monkeyp
     finally:
         (shared / "scores.json").unlink(missing_ok=True)
         succeeds("report", shared)
+
+
+@pytest.mark.parametrize("arguments", ["--version", "--help", "distill --help", "audit training --help"])
+def test_help_waits_for_nothing_that_takes_seconds(arguments):
+    script = (
+        "import sys; from dpdistill.cli import main; sys.argv[1:] = sys.argv[1].split()\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code\n"
+        "heavy = {'jax', 'scipy', 'sklearn', 'pandas', 'dp_accounting'} & {*sys.modules}\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", script, arguments], check=True, capture_output=True, timeout=60)
+
+
+def test_the_package_offers_its_names_when_they_are_asked_for():
+    import dpdistill
+    from dpdistill.methods import METHODS
+
+    assert {method.__name__ for method in METHODS.values()} <= {*dpdistill.__all__} <= {*dir(dpdistill)}
+    assert dpdistill.DOS is METHODS["dos"]
+    assert all(getattr(dpdistill, name).__name__ == name for name in dpdistill.__all__)
+    with pytest.raises(AttributeError, match="module 'dpdistill' has no attribute 'nosuch'"):
+        _ = dpdistill.nosuch
 
 
 def test_evaluate_beside_real_records_writes_nothing(shared, monkeypatch):

@@ -103,11 +103,8 @@ def evaluate(
                 f"{folder} holds a table: --training, --architecture, --classifier, --generated, --teacher and "
                 "--distance are for images."
             )
-        records = _test_table(folder, test, schema, distilled.schema)
-        scores = table_scores(distilled, records, mode=mode, keep=keep, seed=seed)
-        if reference is not None:
-            real = _test_table(folder, reference, schema, distilled.schema)
-            table_reference(distilled, real, records, mode=mode, keep=keep, seed=seed)
+        how = {"mode": mode, "keep": keep, "seed": seed}
+        scores = _evaluate_table(folder, distilled, test, reference, schema, **how)
         if include_scores:
             _include(folder, scores)
         return
@@ -139,6 +136,17 @@ def evaluate(
         image_reference(distilled, real, records, networks, fits, training, epochs, **how)
     if include_scores:
         _include(folder, scores)
+
+
+def _evaluate_table(
+    folder: str, distilled: Any, test: str, reference: str | None, schema: str | None, **how: Any
+) -> dict:
+    """Scores of a synthetic table, and what real rows reach beside it."""
+    records = _test_table(folder, test, schema, distilled.schema)
+    scores = table_scores(distilled, records, **how)
+    if reference is not None:
+        table_reference(distilled, _test_table(folder, reference, schema, distilled.schema), records, **how)
+    return scores
 
 
 def _networks(names: list[str], schema: Any) -> list[Any]:

@@ -85,11 +85,9 @@ def fail(sentence: str) -> int:
 
 def run_app(app: Callable[..., Any]) -> int:
     """Exit code of a command: errors a person can mend are one sentence and code 2, never a traceback."""
-    from dpdistill.private.curator import CuratorError
-
     try:
         code = app(standalone_mode=False)
-    except (ValueError, CuratorError) as error:
+    except ValueError as error:
         return fail(str(error))
     except OSError as error:
         name = f": {error.filename}" if error.filename else ""
@@ -100,9 +98,14 @@ def run_app(app: Callable[..., Any]) -> int:
         code = STOPPED
     except Exception as error:
         format_message = getattr(error, "format_message", None)
-        if format_message is None:
-            raise
-        return fail(format_message())
+        if format_message is not None:
+            return fail(format_message())
+        # Imported only here: JAX, which comes with it, takes longer than most commands.
+        from dpdistill.private.curator import CuratorError
+
+        if isinstance(error, CuratorError):
+            return fail(str(error))
+        raise
     if code == STOPPED:
         err.print("Stopped. A run of distill goes on where it stopped with the same command.")
     return code if isinstance(code, int) else 0
