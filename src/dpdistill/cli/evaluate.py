@@ -98,12 +98,8 @@ def evaluate(
     if include_scores:
         read_folder(folder)  # what cannot be used is refused here, before minutes of training
     if isinstance(distilled.schema, TableSchema):
-        if training or architecture or classifier or generated or teacher or distance:
-            raise DataError(
-                f"{folder} holds a table: --training, --architecture, --classifier, --generated, --teacher and "
-                "--distance are for images."
-            )
-        how = {"mode": mode, "keep": keep, "seed": seed}
+        for_images = training or architecture or classifier or generated or teacher or distance
+        how = {"for_images": bool(for_images), "mode": mode, "keep": keep, "seed": seed}
         scores = _evaluate_table(folder, distilled, test, reference, schema, **how)
         if include_scores:
             _include(folder, scores)
@@ -139,9 +135,14 @@ def evaluate(
 
 
 def _evaluate_table(
-    folder: str, distilled: Any, test: str, reference: str | None, schema: str | None, **how: Any
+    folder: str, distilled: Any, test: str, reference: str | None, schema: str | None, for_images: bool, **how: Any
 ) -> dict:
     """Scores of a synthetic table, and what real rows reach beside it."""
+    if for_images:
+        raise DataError(
+            f"{folder} holds a table: --training, --architecture, --classifier, --generated, --teacher and "
+            "--distance are for images."
+        )
     records = _test_table(folder, test, schema, distilled.schema)
     scores = table_scores(distilled, records, **how)
     if reference is not None:
