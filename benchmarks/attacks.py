@@ -123,7 +123,7 @@ def distil(args: argparse.Namespace, folder: Path, seed: int) -> dict[str, Any]:
 def protected(args: argparse.Namespace, folder: Path, seed: int) -> dict[str, Any]:
     """One hidden layer and cross-entropy: what comes back from training without privacy, with it, and on a set."""
     (X, T), (members, M), (others, _) = (
-        two_classes(folder, part, n, seed) for part, n in (("train", args.records), ("train", 8_000), ("test", 8_000))
+        two_classes(folder, part, n, seed) for part, n in (("train", args.records), ("train", 2_000), ("test", 2_000))
     )
     # Within these bounds a record is seen as it is.
     labels, schema = np.eye(2, dtype=np.float32), Schema(X.shape[1:], (-1.0, 1.0), ("no", "yes"))
@@ -139,7 +139,7 @@ def protected(args: argparse.Namespace, folder: Path, seed: int) -> dict[str, An
             "error": pairs.error,
             "rebuilt": int((pairs.distances < nothing(real) / 4).sum()),
             "mean image": nothing(real),
-            "median distance of a reconstruction to the nearest of 8,000 members, of 8,000 others": near,
+            "median distance of a reconstruction to the nearest of 2,000 members, of 2,000 others": near,
             "unexplained": found.loss,
         }
 
@@ -154,14 +154,14 @@ def protected(args: argparse.Namespace, folder: Path, seed: int) -> dict[str, An
         records = Records(images, (targets[:, 0] > 0).astype(np.int64), schema)
         run.distill(records, method, Budget(1.0), seed=seed, watch=watch)
         seen = np.asarray(NET(state["params"], jnp.asarray(others))).argmax(1)
-        print("accuracy after DP-SGD", float(np.mean(seen == (two_classes(folder, "test", 8_000, seed)[1][:, 0] > 0))))
+        print("accuracy after DP-SGD", float(np.mean(seen == (two_classes(folder, "test", 2_000, seed)[1][:, 0] > 0))))
         return state["params"]
 
     how = Descent(learning_rate=stable_rate(NET, params, X), loss="cross-entropy", enough=1e-3)
     found = {
         "no privacy": rebuilt(how.train(NET, params, X, labels[(T[:, 0] > 0).astype(int)]), X),
         "DP-SGD on the same records": rebuilt(private(X, T), X),
-        "DP-SGD on 8,000 records": rebuilt(private(members, M), X),
+        "DP-SGD on 2,000 records": rebuilt(private(members, M), X),
     }
     if args.set is not None:
         made = read_distilled(args.set)

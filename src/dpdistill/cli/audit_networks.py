@@ -83,6 +83,9 @@ def audit_training(
         typer.Option(help="Classes to tell from all others, such as 1,3,5; all from each other if left out."),
     ] = None,
     loss: Annotated[str, typer.Option(help="squares or cross-entropy.")] = "squares",
+    training_steps: Annotated[
+        int, typer.Option(min=1, help="Of training at most; it ends when all is learned.")
+    ] = 20_000,
     linearised: Annotated[bool, typer.Option("--linearised", help="Train to first order.")] = False,
     layers: Annotated[int, typer.Option(min=1, help="Trainings, each without those that came back best.")] = 3,
     peel: Annotated[int | None, typer.Option(min=1, help="Images left out each time; a quarter if left out.")] = None,
@@ -126,7 +129,7 @@ def audit_training(
     try:
         attack = Reconstruction(2 * len(X), steps, at=at or ("initial" if linearised else "both"), batch=batch)
         with working("preparing"):
-            how = Descent(learning_rate=stable_rate(net, params, X), loss=loss)
+            how = Descent(training_steps, learning_rate=stable_rate(net, params, X), loss=loss)
         with Bar() as bar:
             asked = {"layers": layers, "removed": removed, "linearised": linearised, "seed": seed, "progress": bar}
             found = peel_off(X, targets, net, params, how, attack, **asked)
