@@ -45,9 +45,13 @@ def __getattr__(name: str) -> Any:
         return TableDistiller
     if name == "__all__":
         return [*_offered(), "TableDistiller"]
-    # Whoever asks for a name of Python's own, or for a part of this package, asks for nothing that is offered.
-    if not name.startswith("_") and name in _offered():
-        return _offered()[name]
+    # What Python itself asks for, such as __path__, is not offered.
+    if not name.startswith("_"):
+        offered = _offered()
+        # Parts of the package that come with what is offered, such as dpdistill.data, are names of it by then.
+        found = {**globals(), **offered}
+        if name in found:
+            return found[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -124,6 +124,12 @@ class TestSpan:
         for turned, given in ((span.before, params), (span.after, after)):
             np.testing.assert_allclose(NET(turned, X.reshape(6, -1) @ span.basis), NET(given, X), atol=1e-4)
 
+    def test_a_first_layer_that_did_not_change_has_none(self):
+        params = start(0, sizes(8))
+        after = [*params[:-1], jax.tree.map(lambda a: a + 0.1, params[-1])]
+        assert span_of(params, after) is None
+        assert np.isfinite(Reconstruction(images=2, steps=3).run(NET, params, after, SHAPE).X).all()
+
     def test_with_more_records_than_units_there_is_none(self):
         X, T = task(9)
         params = start(0, (20, 8, 1))
@@ -195,6 +201,8 @@ class TestAttack:
         found = Reconstruction(images=8, steps=400, bounds=bounds).run(NET, params, after, SHAPE)
         outside = (found.X - np.clip(found.X, low, high)) / (high - low)
         assert np.sqrt(np.square(outside).mean()) < 0.1
+        assert found.loss < 0.3
+        assert curve(X, found.X).error < np.square(X - X.mean(0)).sum((1, 2, 3)).mean()
         free = Reconstruction(images=8, steps=400, bounds=None).run(NET, params, after, SHAPE)
         assert np.isfinite(free.X).all()
 
@@ -235,6 +243,8 @@ class TestAttack:
         params = start(0, sizes(8))
         with pytest.raises(ValueError, match="Expected parameters that training has changed"):
             Reconstruction(images=2, steps=1).run(NET, params, params, SHAPE)
+        with pytest.raises(ValueError, match="Expected parameters of the same shapes before and after"):
+            Reconstruction(images=2, steps=1).run(NET, params, start(0, sizes(9)), SHAPE)
         with pytest.raises(ValueError, match="Expected 1 <= batch=3 <= images=2"):
             Reconstruction(images=2, batch=3)
         with pytest.raises(ValueError, match=r"Expected bounds with the lower one first; got \(1.0, 0.0\)"):

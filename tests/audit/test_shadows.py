@@ -37,6 +37,11 @@ def test_records_that_no_shadow_knows_are_left_out():
     assert len(roc.members) + len(roc.others) == 5 + 4
 
 
+def test_nobody_to_compare_is_said():
+    with pytest.raises(DataError, match="take more records or more runs"):
+        ratios(np.zeros((4, 1)), np.array([[True], [True], [True], [True]]))
+
+
 def test_chance_is_chance():
     rng = np.random.default_rng(1)
     roc = ratios(rng.normal(size=(20, 400)), rng.random((20, 400)) < 0.5)

@@ -144,6 +144,8 @@ def test_a_network_with_given_weights_is_trained_on_all_classes(here):
     text = page(here / "net.audit/training.html")
     assert "LeNet trained on 4 records in full, by cross-entropy" in text
     assert "The onion" not in text
+    wrong = refused("audit", "training", "mine.npz", "--out", "x", *how, "--positive", "0,1")
+    assert "Expected --weights of a network with outputs 1; got 10" in wrong
     wrong = refused("audit", "training", "mine.npz", "--out", "x", *how, "--architecture", "convnet")
     assert "does not hold the parameters of a ConvNet" in wrong
 
@@ -159,6 +161,7 @@ def test_a_network_with_given_weights_is_trained_on_all_classes(here):
         (("--layers", "10"), "Expected two records and more in the last of 10 layers; 20 are there"),
         (("--at", "x"), "Expected at as final, initial or both; got 'x'"),
         (("--records", "9999"), "Expected at most --records 1438"),
+        (("--records", "300"), "Expected at most --records 200 for 10 outputs; got 300"),
         (("--weights", "none.npz"), "none.npz"),
     ],
 )

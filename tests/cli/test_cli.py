@@ -279,6 +279,8 @@ def test_the_package_offers_its_names_when_they_are_asked_for():
     assert {method.__name__ for method in METHODS.values()} <= {*dpdistill.__all__} <= {*dir(dpdistill)}
     assert dpdistill.DOS is METHODS["dos"]
     assert all(getattr(dpdistill, name).__name__ == name for name in dpdistill.__all__)
+    parts = "import dpdistill; dpdistill.data.load; dpdistill.run.distill; dpdistill.schema.Schema"
+    subprocess.run([sys.executable, "-c", parts], check=True, capture_output=True, timeout=60)
     with pytest.raises(AttributeError, match="module 'dpdistill' has no attribute 'nosuch'"):
         _ = dpdistill.nosuch
 
@@ -298,6 +300,11 @@ def test_evaluate_beside_real_records_writes_nothing(shared, monkeypatch):
     assert re.search(r"Distance to the nearest real record, median: synthetic [\d.]+, held-out [\d.]+; [\d.]+ %", said)
     assert "not covered by epsilon" in said
     assert files_of(shared) == before
+    np.savez(
+        shared.parent / "other.npz", X=np.zeros((3, 9, 9, 1), np.uint8), y=[0, 1, 2], classes=np.arange(10).astype(str)
+    )
+    wrong = refused("evaluate", shared, "--test", "digits:test", "--reference", shared.parent / "other.npz")
+    assert "Expected --reference with labelled images of shape (8, 8, 1); got (9, 9, 1)" in wrong
     assert "Expected --reference without --include-scores" in refused(*command, "--include-scores")
 
 

@@ -72,7 +72,7 @@ def peel(
         removed: records that are taken out between two of them.
         linearised: train the network's expansion in the place of the network.
         seed: of the attacks.
-        progress: told the stages of training and attack.
+        progress: told the stages of the attacks.
 
     Returns:
         The layers, outermost first.

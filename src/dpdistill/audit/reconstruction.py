@@ -51,15 +51,18 @@ class Span(NamedTuple):
 
 
 def span_of(before: Any, after: Any) -> Span | None:
-    """The span of the images behind a change of an MLP's first layer; None if there are more images than units.
+    """The span of the images behind a change of an MLP's first layer; None if there are more images than units, or if
+    that layer did not change.
 
-    The change (pixels, units) is X^T times something of the size of the records, whatever the loss and the number of
-    steps, so that its rank is at most the number of records. Ours: the search is as long with any number of pixels.
+    After gradient descent, with or without momentum, the change (pixels, units) is X^T times something of the size of
+    the records, whatever the loss and the number of steps, so that its rank is at most the number of records. Where
+    weights decayed or steps were of Adam, its rank is full in general, and there is no such span. Ours: the search is
+    as long with any number of pixels.
     """
     change = np.float64(after[0]["kernel"]) - np.float64(before[0]["kernel"])
     U, sizes, _ = np.linalg.svd(change, full_matrices=False)
     rank = int((sizes > SMALLEST * sizes[0]).sum())
-    if rank == len(sizes):
+    if rank in (0, len(sizes)):
         return None
     basis = np.asarray(U[:, :rank], np.float32)
     turned = [
@@ -131,8 +134,11 @@ class Reconstruction:
             progress: told the stages done.
 
         Raises:
-            ValueError: parameters that did not change, or are not finite.
+            ValueError: parameters of other shapes, that did not change, or that are not finite.
         """
+        shapes = [[np.shape(leaf) for leaf in jax.tree.leaves(params)] for params in (before, after)]
+        if shapes[0] != shapes[1]:
+            raise ValueError(f"Expected parameters of the same shapes before and after; got {shapes[0]}, {shapes[1]}.")
         change = jax.tree.map(jnp.subtract, after, before)
         if not 0 < float(optax.tree.norm(change, squared=True)) < math.inf:
             raise ValueError("Expected parameters that training has changed, all finite: there is nothing to explain.")
@@ -164,9 +170,10 @@ class Reconstruction:
         stages = min(STAGES, self.steps)
         for stage in range(stages):
             steps = self.steps * (stage + 1) // stages - self.steps * stage // stages
-            rate = 0.5 * self.learning_rate * scale * (1 + math.cos(math.pi * stage / stages))
+            rate = 0.5 * self.learning_rate * (1 + math.cos(math.pi * stage / stages))
             sharpness = self.sharpness[0] * growth ** (stage * STAGES // stages)
-            now = (jnp.float32(sharpness), jnp.float32(rate), jax.random.fold_in(key, stage))
+            rates = (jnp.float32(rate * scale), jnp.float32(rate))
+            now = (jnp.float32(sharpness), rates, jax.random.fold_in(key, stage))
             held, moments, share = _stage(self, net, steps, problem, held, moments, *now)
             progress("reconstructing", stage + 1, stages)
         X, duals = map(np.asarray, held)
@@ -199,9 +206,12 @@ def _outside(how: Reconstruction, basis: Any, X: Array) -> Array:
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _stage(
     how: Reconstruction, net: Attacked, steps: int, problem: _Problem, held: Any, moments: Any, sharpness: Array,
-    rate: Array, key: Array,
+    rates: Any, key: Array,
 ) -> Any:  # fmt: skip
-    """Steps of Adam at one sharpness. The sum over all images is formed once, and follows the batches from then on."""
+    """Steps of Adam at one sharpness, with a rate for images and one for duals.
+
+    The sum over all images is formed once, and follows the batches from then on.
+    """
     adam, whole = optax.scale_by_adam(), how.batch is None or how.batch == how.images
     size = optax.tree.norm(problem.change, squared=True)
 
@@ -220,7 +230,7 @@ def _stage(
             rest = jax.tree.map(jnp.zeros_like, problem.change)
             (_, share), by_part = jax.value_and_grad(loss, has_aux=True)(held, rest)
             updates, moments = adam.update(by_part, moments)
-            held = jax.tree.map(lambda a, u: a - rate * u, held, updates)
+            held = jax.tree.map(lambda a, u, rate: a - rate * u, held, updates, rates)
             return (held, moments, total), share
         chosen = jax.random.permutation(key, how.images)[: how.batch]
         part = X[chosen], duals[:, chosen]
@@ -231,7 +241,7 @@ def _stage(
         # What is not in the batch stays, and keeps its moments.
         asked = jnp.zeros(how.images, bool).at[chosen].set(True)
         masks = asked.reshape(-1, *[1] * (X.ndim - 1)), asked[None, :, None]
-        held = jax.tree.map(lambda m, a, u: jnp.where(m, a - rate * u, a), masks, held, updates)
+        held = jax.tree.map(lambda m, a, u, rate: jnp.where(m, a - rate * u, a), masks, held, updates, rates)
         known: Any = after
         mu, nu = (jax.tree.map(jnp.where, masks, *each) for each in ((known.mu, moments.mu), (known.nu, moments.nu)))
         moments = known._replace(mu=mu, nu=nu)

@@ -43,7 +43,8 @@ def attack_by_shadows(
         progress: told the runs done.
 
     Returns:
-        Of each of `membership_scores`, with the trials of all runs together.
+        Of each of `membership_scores`, with the trials of all runs together. They are not independent: each record is
+        tried in every run, and all runs are each other's shadows.
 
     Raises:
         DataError: too few runs.
@@ -78,13 +79,18 @@ def ratios(scores: np.ndarray, entered: np.ndarray) -> Roc:
     Args:
         scores: (runs, n).
         entered: which records were in, (runs, n), bool.
+
+    Raises:
+        DataError: nobody was in some shadows and not in others.
     """
-    found: Sequence[list[np.ndarray]] = ([], [])
+    found: Sequence[list[np.ndarray]] = ([np.zeros(0)], [np.zeros(0)])
     for t, score in enumerate(scores):
         others = np.arange(len(scores)) != t
         sides = [np.where(mask[others], scores[others], np.nan) for mask in (entered, ~entered)]
         # A record that was in all shadows, or in none, tells nothing.
         known = np.min([np.isfinite(side).sum(0) for side in sides], 0) > 0
+        if not known.any():
+            continue
         means = [np.nanmean(side[:, known], 0) for side in sides]
         rest = np.concatenate([side[:, known] - mean for side, mean in zip(sides, means, strict=True)])
         spread = max(float(np.sqrt(np.nanmean(np.square(rest)))), 1e-12)
@@ -92,4 +98,6 @@ def ratios(scores: np.ndarray, entered: np.ndarray) -> Roc:
         ratio = errors[1] - errors[0]
         found[0].append(ratio[entered[t, known]])
         found[1].append(ratio[~entered[t, known]])
+    if not all(map(np.size, map(np.concatenate, found))):
+        raise DataError("Expected records that were in some shadows and not in others: take more records or more runs.")
     return Roc(*(np.concatenate(side) for side in found))

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from dpdistill.cli.options import MAX_SEED, SOURCES, Folder
-from dpdistill.cli.reference import image_reference, table_reference, table_scores
+from dpdistill.cli.reference import image_reference, real_images, table_reference, table_scores
 from dpdistill.cli.terminal import Bar, say
 from dpdistill.schema import DataError, TableSchema
 
@@ -116,6 +116,7 @@ def evaluate(
     if teacher is not None and released is None:
         raise DataError(f"{folder} has no released classifier: leave --teacher out.")
     records = load(test, "test", facts.classes, facts.bounds)
+    real = None if reference is None else real_images(reference, facts)
     pictures = None if teacher is None else _pictures(teacher, number, folder, distilled, seed)
     more = generate(folder, generated, distilled, seed) if generated else None
     how = {"nets": nets, "flip": flip, "seed": seed}
@@ -127,8 +128,7 @@ def evaluate(
         scores |= _generated_scores(more, facts, records, networks, _soft_labels(more, released, softness), **how)
     scores |= _pixel_scores(distilled, records, classifier or [], seed)
     scores |= _distances(distilled, more, records, measured, seed)
-    if reference is not None:
-        real = load(reference, "train", facts.classes, facts.bounds)
+    if real is not None:
         image_reference(distilled, real, records, networks, fits, training, epochs, **how)
     if include_scores:
         _include(folder, scores)
@@ -144,9 +144,10 @@ def _evaluate_table(
             "--distance are for images."
         )
     records = _test_table(folder, test, schema, distilled.schema)
+    real = None if reference is None else _test_table(folder, reference, schema, distilled.schema)
     scores = table_scores(distilled, records, **how)
-    if reference is not None:
-        table_reference(distilled, _test_table(folder, reference, schema, distilled.schema), records, **how)
+    if real is not None:
+        table_reference(distilled, real, records, **how)
     return scores
 
 

@@ -14,6 +14,8 @@ ROWS = 1000
 """Records that are compared at once."""
 NEAR = 0.01
 """Share of the held-out records that is taken for strikingly near to a real one."""
+SAME = 1e-5
+"""Distance below which two records are the same."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,16 @@ class Nearness:
     held_out: np.ndarray
 
     @property
+    def copies(self) -> tuple[float, float]:
+        """Shares of the synthetic and of the held-out records that are a real one."""
+        return tuple(float((side < SAME).mean()) for side in (self.synthetic, self.held_out))  # type: ignore
+
+    @property
     def strikingly(self) -> float:
-        """Share of the synthetic records that are nearer than all but 1 % of the held-out ones."""
+        """Share of the synthetic records that are nearer than all but 1 % of the held-out ones.
+
+        Where so many held-out records are a real one, none is nearer: `copies` tells.
+        """
         return float((self.synthetic < np.quantile(self.held_out, NEAR)).mean())
 
 
@@ -81,9 +91,10 @@ def nearest_real(distilled: Distilled, real: Records, held_out: Records, progres
         for best, A in zip(found, asked, strict=True):
             squared = np.square(A).sum(1)[:, None] - 2.0 * A @ B.T + np.square(B).sum(1)
             np.minimum(best, squared.min(1), out=best)
-        progress("nearest real records", min(i + ROWS, len(real)), len(real))
+        progress("nearest real records", i // ROWS + 1, -(-len(real) // ROWS))
     return Nearness(*(np.sqrt(np.maximum(best, 0.0)) for best in found))
 
 
 def _flat(X: np.ndarray) -> np.ndarray:
-    return np.nan_to_num(np.asarray(X, np.float32).reshape(len(X), -1))
+    # In single precision the squares of equal records differ by more than the records do.
+    return np.nan_to_num(np.asarray(X, np.float64).reshape(len(X), -1))
