@@ -286,17 +286,19 @@ def test_the_package_offers_its_names_when_they_are_asked_for():
 
 
 def test_evaluate_beside_real_records_writes_nothing(shared, monkeypatch):
+    from dpdistill.audit import random_real
+
     small_nets(monkeypatch)
     before = files_of(shared)
     command = ("evaluate", shared, "--test", "digits:test", "--nets", 1, "--reference", "digits:train")
     said = succeeds(*command, "--epochs", 1)
     wanted = len(read_distilled(shared).y)
-    few = evaluate.random_real(load("digits:train"), read_distilled(shared).y, 0)
+    few = random_real(load("digits:train"), read_distilled(shared).y, 0)
     X, y = few.take(np.arange(wanted))
     score = evaluate.score_krr(X, y, few.schema, load("digits:test"), kernel=KERNELS["scatternet"], ridge=1e-3)
     assert f"KRR accuracy, {wanted} random real images: {score.mean:.2f} % (scatternet, ridge 0.001)" in said
     assert f"ConvNet accuracy, trained on {wanted} random real images: " in said
-    assert "ConvNet accuracy, trained on all real images, 1 epochs: " in said
+    assert "ConvNet accuracy, trained on all real images, epochs: 1: " in said
     assert re.search(r"Distance to the nearest real record, median: synthetic [\d.]+, held-out [\d.]+; [\d.]+ %", said)
     assert "not covered by epsilon" in said
     assert files_of(shared) == before

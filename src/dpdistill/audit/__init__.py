@@ -7,6 +7,7 @@ from dpdistill.audit.marginals_page import write_marginals
 from dpdistill.audit.membership import Roc, attack_membership
 from dpdistill.audit.neighbour import Neighbour, recorded_neighbours
 from dpdistill.audit.reconstruction import Reconstruction, curve
+from dpdistill.audit.reference import nearest_real, random_real
 from dpdistill.audit.rkip import Inducing, rkip_finite
 
 __all__ = [
@@ -21,6 +22,8 @@ __all__ = [
     "audit_one_run",
     "compare_marginals",
     "curve",
+    "nearest_real",
+    "random_real",
     "recorded_neighbours",
     "rkip_finite",
     "write_marginals",

@@ -45,7 +45,13 @@ def membership_chapter(
         lines["what the certificate allows"] = _line(grid, np.array(allowed))
     sizes = next(iter(found.values()))
     results = {
-        name: {"area": area, "true positives": {str(r): rate._asdict() for r, rate in zip(RATES, rates, strict=True)}}
+        # Trials by shadows depend on each other: what an interval of independent ones would be says nothing of them.
+        name: {
+            "area": area,
+            "true positives": {
+                str(r): {"value": rate.value} if runs else rate._asdict() for r, rate in zip(RATES, rates, strict=True)
+            },
+        }
         for name, area, rates in rows
     }
     made = chapter(

@@ -93,8 +93,9 @@ def peel(
         after = train(net, params, X[rows], targets[rows])
         made = search.run(net, params, after, X.shape[1:], seed=seed + layer, progress=progress)
         pairs = curve(X[rows], made.X)
-        duals = outliers(net, params, X[rows], targets[rows])[pairs.images]
-        before, then = (tangent_kernel(net, p, jnp.asarray(X[rows])) for p in (params, after))
+        seen = jnp.asarray(X[rows])
+        before, then = (tangent_kernel(net, p, seen) for p in (params, after))
+        duals = outliers(before, net(params, seen), targets[rows])[pairs.images]
         found.append(Layer(rows[pairs.images], pairs, made.X, duals, kernel_distance(before, then)))
         rows = np.sort(rows[pairs.images[removed:]])
     return found

@@ -13,7 +13,7 @@ import numpy as np
 import optax
 from jax import Array
 
-from dpdistill.audit.attacked import Attacked, Smooth, tangent_kernel
+from dpdistill.audit.attacked import Attacked, Smooth
 from dpdistill.method import Progress, no_progress
 
 STAGES = 100
@@ -298,17 +298,16 @@ def curve(members: np.ndarray, found: np.ndarray) -> Curve:
     return Curve(np.array(images), np.array(taken), np.array(distances))
 
 
-def outliers(net: Attacked, params: Any, X: Any, targets: Any, ridge: float = 1e-6) -> np.ndarray:
-    """Size of the duals K^-1 (y - f_0) of training images, (n,): the larger, the easier an image is found again.
+def outliers(kernel: Any, at_start: Any, targets: Any, ridge: float = 1e-6) -> np.ndarray:
+    """Size of the duals K^-1 (y - f_0) of training images, (n,): large where no other image explains the target.
 
     Args:
-        net: the network.
-        params: before training.
-        X: training images, (n, ...).
+        kernel: the tangent kernel before training, (n k, n k).
+        at_start: outputs before training, (n, k).
         targets: (n, k).
         ridge: times the mean of K's diagonal.
     """
-    K = np.asarray(tangent_kernel(net, params, jnp.asarray(X)), np.float64)
+    K = np.array(kernel, np.float64)
     K += ridge * K.diagonal().mean() * np.eye(len(K))
-    rest = np.asarray(targets, np.float64) - np.asarray(net(params, jnp.asarray(X)), np.float64)
+    rest = np.asarray(targets, np.float64) - np.asarray(at_start, np.float64)
     return np.linalg.norm(np.linalg.solve(K, rest.ravel()).reshape(rest.shape), axis=1)

@@ -15,6 +15,12 @@ from dpdistill.schema import DataError, TableSchema
 
 Members = Annotated[str | None, typer.Option(help=f"Records that it was made from: {SOURCES} CSV or Parquet.")]
 SchemaFile = Annotated[str | None, typer.Option(help="The schema.yaml of a table.")]
+Data = Annotated[str, typer.Argument(metavar="DATA", help=SOURCES)]
+Out = Annotated[str, typer.Option("--out", help="Name of the result: its owner's page goes to DIR.audit.")]
+Named = Annotated[str, typer.Option("--method", help="See `dpdistill methods`.")]
+Fields = Annotated[list[str] | None, typer.Option("--set", help="A recipe field: field=value.")]
+Epsilon = Annotated[float, typer.Option(help="Privacy budget of a run.")]
+Delta = Annotated[float, typer.Option(help="Privacy budget of a run.")]
 Seed = Annotated[int, typer.Option(min=0, max=MAX_SEED, metavar="<int>", help="Of everything public.")]
 
 
@@ -66,25 +72,23 @@ def audit_set(
             found = attack_membership(distilled, inside, outside)
         more, said = membership_chapter(found, _schedule(folder))
         chapters, results = [*chapters, more], {**results, **said}
-        for name, roc in found.items():
-            low = roc.true_positives(0.001)
-            say(f"by {name}: {100 * low.value:.1f} % of the members recognised at 0.1 % wrong, area {roc.area:.3f}")
+        _say_rates(found)
     write_page(folder, "audit", "A set beside the records it stands for", f"Of {Path(folder).name}.", chapters, results)
 
 
 @app.command("run")
 def audit_run(
-    data: Annotated[str, typer.Argument(metavar="DATA", help=SOURCES)],
+    data: Data,
     *,
-    to: Annotated[str, typer.Option("--out", help="Name of the audit: its owner's page goes to DIR.audit.")],
+    to: Out,
     method: Annotated[str | None, typer.Option(help="See `dpdistill methods`.")] = None,
-    epsilon: Annotated[float, typer.Option(help="Privacy budget.")] = 1.0,
-    delta: Annotated[float, typer.Option(help="Privacy budget.")] = 1e-5,
+    epsilon: Epsilon = 1.0,
+    delta: Delta = 1e-5,
     canaries: Annotated[int, typer.Option(help="Records that are nobody's; about half of them enter.")] = 1000,
     leak: Annotated[
         str | None, typer.Option(help="Plant a leak, to see that it is found: noised-again, same-noise, real-start.")
     ] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="A recipe field: field=value.")] = None,
+    set_: Fields = None,
     schema: SchemaFile = None,
     seed: Seed = 0,
     ledger: Annotated[str | None, typer.Option(help="File that adds up all runs on this data set.")] = None,
@@ -131,13 +135,13 @@ def audit_run(
 
 @app.command("method")
 def audit_method(
-    data: Annotated[str, typer.Argument(metavar="DATA", help=SOURCES)],
+    data: Data,
     *,
-    to: Annotated[str, typer.Option("--out", help="Name of the result: its owner's page goes to DIR.audit.")],
-    method: Annotated[str, typer.Option(help="See `dpdistill methods`.")],
-    set_: Annotated[list[str] | None, typer.Option("--set", help="A recipe field: field=value.")] = None,
-    epsilon: Annotated[float, typer.Option(help="Privacy budget.")] = 1.0,
-    delta: Annotated[float, typer.Option(help="Privacy budget.")] = 1e-5,
+    to: Out,
+    method: Named,
+    set_: Fields = None,
+    epsilon: Epsilon = 1.0,
+    delta: Delta = 1e-5,
     removed: Annotated[int, typer.Option(min=1, help="Records to remove, each in a replay of its own.")] = 3,
     schema: SchemaFile = None,
     seed: Seed = 0,
@@ -170,13 +174,13 @@ def audit_method(
 
 @app.command("shadows")
 def audit_shadows(
-    data: Annotated[str, typer.Argument(metavar="DATA", help=SOURCES)],
+    data: Data,
     *,
-    to: Annotated[str, typer.Option("--out", help="Name of the result: its owner's page goes to DIR.audit.")],
-    method: Annotated[str, typer.Option(help="See `dpdistill methods`.")],
-    set_: Annotated[list[str] | None, typer.Option("--set", help="A recipe field: field=value.")] = None,
-    epsilon: Annotated[float, typer.Option(help="Privacy budget of each run.")] = 1.0,
-    delta: Annotated[float, typer.Option(help="Privacy budget of each run.")] = 1e-5,
+    to: Out,
+    method: Named,
+    set_: Fields = None,
+    epsilon: Epsilon = 1.0,
+    delta: Delta = 1e-5,
     no_privacy: Annotated[
         bool, typer.Option("--no-privacy", help="Without noise, for comparison; always so for dm and kip.")
     ] = False,
@@ -197,11 +201,16 @@ def audit_shadows(
     with Bar() as bar:
         found = attack_by_shadows(records, recipe, budget, runs=runs, seed=seed, progress=bar)
     made, results = membership_chapter(found, schedule, runs)
+    _say_rates(found)
+    paid = "without privacy" if budget is None else f"epsilon {epsilon:g}, delta {delta:g}"
+    write_page(to, "shadows", f"Who was in, by {runs} shadows", f"{recipe.name}, {paid}.", [made], results)
+
+
+def _say_rates(found: Any) -> None:
+    """How many members each attack on membership recognises."""
     for name, roc in found.items():
         low = roc.true_positives(0.001)
         say(f"by {name}: {100 * low.value:.2f} % of the members recognised at 0.1 % wrong, area {roc.area:.3f}")
-    paid = "without privacy" if budget is None else f"epsilon {epsilon:g}, delta {delta:g}"
-    write_page(to, "shadows", f"Who was in, by {runs} shadows", f"{recipe.name}, {paid}.", [made], results)
 
 
 def _read(data: str, facts: Any, schema: str | None, part: str = "train") -> Any:

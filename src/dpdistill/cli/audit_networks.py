@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpdistill.cli.audit import Seed, app, records_of, write_page
+from dpdistill.cli.audit import Out, Seed, app, records_of, write_page
 from dpdistill.cli.commands import read_records
 from dpdistill.cli.options import SOURCES
 from dpdistill.cli.terminal import Bar, say, working
@@ -63,9 +63,9 @@ def audit_model(
     chapters, said = [pictures], net(end, seen)
     if said.size <= MOST:  # the kernel of more takes hours and all memory
         with working("comparing"):
-            duals = outliers(net, start, seen, said)[pairs.images]
-            turned = kernel_distance(*(tangent_kernel(net, params, seen) for params in (start, end)))
-        who, more = outlier_chapter(duals, pairs.distances, turned)
+            kernels = [tangent_kernel(net, params, seen) for params in (start, end)]
+            duals = outliers(kernels[0], net(start, seen), said)[pairs.images]
+        who, more = outlier_chapter(duals, pairs.distances, kernel_distance(*kernels))
         chapters, results = [pictures, who], results | more
     _said(results["rebuilt"], len(X), pairs.error, nothing)
     summary = (
@@ -78,7 +78,7 @@ def audit_model(
 def audit_training(
     data: Annotated[str, typer.Argument(metavar="DATA", help=f"Images: {SOURCES}")],
     *,
-    to: Annotated[str, typer.Option("--out", help="Name of the result: its owner's page goes to DIR.audit.")],
+    to: Out,
     records: Annotated[int, typer.Option(min=2, help="To train on, drawn at random.")] = 20,
     architecture: Architecture = "mlp",
     widths: Annotated[str, typer.Option(help="Units of the hidden layers of an mlp.")] = "512,512",
@@ -176,7 +176,7 @@ def _pictures(records: Any, number: int | None, seed: int) -> tuple[Any, Any]:
     rows = np.arange(len(records)) if number is None else np.flatnonzero(np.asarray(records.y) >= 0)
     if number is not None:
         if number > len(rows):
-            raise DataError(f"Expected at most --records {len(rows)}: there are no more with a known class.")
+            raise DataError(f"Expected fewer --records than {number}: there are not so many with a known class.")
         rows = np.random.default_rng(seed).choice(rows, number, replace=False)
     X, y = records.take(rows)
     if X.ndim != 4 or X.shape[3] not in (1, 3):

@@ -26,7 +26,7 @@ def table_scores(training: Any, test: Any, **how: Any) -> dict:
 
 def table_reference(distilled: Any, real: Any, test: Any, **how: Any) -> None:
     """The same classifiers on as many random real rows and on all of them, and the distances to real rows."""
-    from dpdistill.evaluate import random_real
+    from dpdistill.audit import random_real
 
     few = random_real(real, distilled.y, how["seed"])
     for what, records in ((f"{len(few):,} random real rows", few), ("all real rows (20,000 at most)", real)):
@@ -50,20 +50,20 @@ def image_reference(
     distilled: Any, real: Any, test: Any, networks: list, fits: dict, training: str, epochs: int, **how: Any
 ) -> None:
     """The same networks and kernels on as many random real images, networks on all, and how near the set is."""
-    from dpdistill.evaluate import LARGE, TRAININGS, random_real, score_krr, score_network
+    from dpdistill.audit import random_real
+    from dpdistill.evaluate import LARGE, TRAININGS, score_krr, score_network
     from dpdistill.evaluate.score import scaled
 
     few, facts = random_real(real, distilled.y, how["seed"]), distilled.schema
-    X, y = scaled(few)
+    (X, y), everything = scaled(few), scaled(real)
     for network in networks:
-        for images, recipe, what in (
-            ((X, y), TRAININGS[training], f"{len(y):,} random real images"),
-            (scaled(real), replace(LARGE, epochs=epochs), f"all real images, {epochs} epochs"),
+        for images, recipe, nets, what in (
+            ((X, y), TRAININGS[training], how["nets"], f"{len(y):,} random real images"),
+            (everything, replace(LARGE, epochs=epochs), 1, f"all real images, epochs: {epochs}"),
         ):
-            asked = how if len(images[1]) == len(y) else {**how, "nets": 1}
             with Bar() as bar:
-                learned = replace(recipe, network=network)
-                score = score_network(*images, facts, test, training=learned, progress=bar, **asked)
+                learned = {**how, "nets": nets, "training": replace(recipe, network=network)}
+                score = score_network(*images, facts, test, progress=bar, **learned)
             say(f"{network.title} accuracy, trained on {what}: {score.mean:.2f} ± {score.std:.2f} %")
     for name, (kernel, ridge) in fits.items():
         with Bar() as bar:
@@ -75,7 +75,7 @@ def image_reference(
 def _nearness(distilled: Any, real: Any, test: Any) -> None:
     import numpy as np
 
-    from dpdistill.evaluate import nearest_real
+    from dpdistill.audit import nearest_real
 
     with Bar() as bar:
         found = nearest_real(distilled, real, test, progress=bar)

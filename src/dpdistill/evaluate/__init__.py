@@ -5,7 +5,6 @@ from dpdistill.evaluate.classifiers import available
 from dpdistill.evaluate.distances import Distances, score_distances
 from dpdistill.evaluate.krr import check_krr, score_krr
 from dpdistill.evaluate.pixels import score_pixels
-from dpdistill.evaluate.reference import Nearness, nearest_real, random_real
 from dpdistill.evaluate.score import MANY, TRAININGS, Score, score_network
 from dpdistill.evaluate.student import score_student
 from dpdistill.evaluate.teacher import Teacher, score_classifier
@@ -20,15 +19,12 @@ __all__ = [
     "STUDENT",
     "TRAININGS",
     "Distances",
-    "Nearness",
     "Score",
     "Teacher",
     "Training",
     "available",
     "check_krr",
     "check_network",
-    "nearest_real",
-    "random_real",
     "score_classifier",
     "score_distances",
     "score_krr",

@@ -75,7 +75,7 @@ def nearest_real(distilled: Distilled, real: Records, held_out: Records, progres
         distilled: the set.
         real: records that it was made from.
         held_out: records of the same kind that it was not made from.
-        progress: told the chunks of real records done.
+        progress: told the percentage of the real records done.
 
     Raises:
         DataError: records of another kind than the set's, or none.
@@ -83,7 +83,7 @@ def nearest_real(distilled: Distilled, real: Records, held_out: Records, progres
     schema = distilled.schema
     for records in (real, held_out):
         if (records.schema.shape, records.schema.classes) != (schema.shape, schema.classes) or not len(records):
-            raise DataError(f"Expected records as {schema}; got {len(records)} of {records.schema}.")
+            raise DataError(f"Expected records as {schema}, at least one; got {records.schema}.")
     asked = [_flat(distilled.X), _flat(held_out.take(np.arange(len(held_out)))[0])]
     found = [np.full(len(A), np.inf) for A in asked]
     for i in range(0, len(real), ROWS):
@@ -91,7 +91,7 @@ def nearest_real(distilled: Distilled, real: Records, held_out: Records, progres
         for best, A in zip(found, asked, strict=True):
             squared = np.square(A).sum(1)[:, None] - 2.0 * A @ B.T + np.square(B).sum(1)
             np.minimum(best, squared.min(1), out=best)
-        progress("nearest real records", i // ROWS + 1, -(-len(real) // ROWS))
+        progress("nearest real records", 100 * min(i + ROWS, len(real)) // len(real), 100)
     return Nearness(*(np.sqrt(np.maximum(best, 0.0)) for best in found))
 
 

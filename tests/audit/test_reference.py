@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from contract import TABLE, table_records
 
+from dpdistill.audit import nearest_real, random_real
 from dpdistill.data.records import Records
-from dpdistill.evaluate import nearest_real, random_real
 from dpdistill.method import Distilled
 from dpdistill.schema import DataError, Schema
 
