@@ -220,12 +220,15 @@ class Method(ABC):
 def to_json(value: Any) -> Any:
     """A recipe field as JSON has it: a dataclass as {"kind": its class, field: value, ...}, a tuple as a list.
 
+    Fields of a dataclass that do not count when two are compared, such as arrays behind a hash, are left out.
+
     Example:
         >>> to_json(Stage(2))
         {'kind': 'Stage', 'rounds': 2, 'sampling_prob': 1.0, 'weight': 1.0}
     """
     if is_dataclass(value) and not isinstance(value, type):
-        return {"kind": type(value).__name__, **{f.name: to_json(getattr(value, f.name)) for f in fields(value)}}
+        held = {f.name: to_json(getattr(value, f.name)) for f in fields(value) if f.compare}
+        return {"kind": type(value).__name__, **held}
     if isinstance(value, tuple | list):
         return [to_json(item) for item in value]
     return value

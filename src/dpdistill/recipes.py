@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from dpdistill.encode.auxiliary import Drawn, PublicImages
 from dpdistill.encode.deskew import Deskewed
 from dpdistill.encode.drawn import DrawnNet
 from dpdistill.encode.mirror import Mirrored
@@ -47,8 +48,9 @@ def _parts(value: Any) -> dict[str, Any]:
     return parts
 
 
-KINDS = {name: part for kernel in KERNELS.values() for name, part in _parts(kernel).items()}
-"""What a saved recipe may name as a kernel or a part of one: an example of each."""
+AUXILIARY = (Drawn(), PublicImages("", 2))
+KINDS = {name: part for value in (*KERNELS.values(), *AUXILIARY) for name, part in _parts(value).items()}
+"""What a saved recipe may name as a kernel, as a part of one, or as public images: an example of each."""
 
 
 def fields_of(name: str) -> dict[str, dataclasses.Field]:
@@ -70,7 +72,7 @@ def shown(value: Any) -> str:
 
 
 def _is_dataclass(value: Any) -> bool:
-    """A kernel, or a part of one: recipes have no other dataclasses."""
+    """A kernel, a part of one, or public images: recipes have no other dataclasses."""
     return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
 
@@ -110,7 +112,7 @@ def from_json(value: Any) -> Any:
     if example is None:
         raise DataError(f"Unknown kind {value.get('kind')!r}: expected one of {', '.join(KINDS)}.")
     fields = {name: item for name, item in value.items() if name != "kind"}
-    unknown = set(fields) - {field.name for field in dataclasses.fields(example)}
+    unknown = set(fields) - {field.name for field in dataclasses.fields(example) if field.compare}
     if unknown:
         raise DataError(f"{type(example).__name__} has no field {', '.join(sorted(map(repr, unknown)))}.")
     return type(example)(**{name: _part(name, getattr(example, name), item) for name, item in fields.items()})

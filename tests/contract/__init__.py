@@ -41,7 +41,7 @@ from contract.methods.small import (
     queries_of,
     release_shape,
     rounds_of,
-    small_kernels,
+    small_parts,
     tiny,
     variants,
 )

@@ -176,7 +176,7 @@ def another(field, value):
         bool: lambda: [not value],
         str: lambda: allowed.choices,
         tuple: lambda: [allowed.choices, ()],
-    }.get(allowed.kind, lambda: [*contract.small_kernels(allowed.kind), dataclasses.replace(value)])()
+    }.get(allowed.kind, lambda: [*contract.small_parts(allowed.kind), dataclasses.replace(value)])()
     for candidate in candidates:
         try:
             allowed.check(field.name, candidate)

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -170,14 +171,22 @@ def calibrate(plan: Sequence[Stage], budget: Budget) -> Schedule:
     if not plan:
         raise ValueError("Expected a plan of at least one stage.")
 
-    def schedule(common: float) -> Schedule:
-        return Schedule(plan, tuple(common / stage.weight for stage in plan), budget)
+    common = _common_multiplier(plan, budget)
+    return Schedule(plan, tuple(common / stage.weight for stage in plan), budget)
 
+
+@lru_cache(maxsize=256)
+def _common_multiplier(plan: tuple[Stage, ...], budget: Budget) -> float:
+    """sigma; kept, because the search takes seconds and every run asks twice."""
     if all(stage.sampling_prob == 1.0 for stage in plan):
         single = gaussian_noise_multiplier(budget.epsilon, budget.delta, budget.adjacency)
-        return schedule(single * math.sqrt(math.fsum(stage.rounds * stage.weight**2 for stage in plan)))
+        return single * math.sqrt(math.fsum(stage.rounds * stage.weight**2 for stage in plan))
     check_pld_delta(budget.delta)
-    return schedule(_search(lambda common: schedule(common).epsilon(), _clt_guess(plan, budget), budget.epsilon))
+
+    def epsilon(common: float) -> float:
+        return Schedule(plan, tuple(common / stage.weight for stage in plan), budget).epsilon()
+
+    return _search(epsilon, _clt_guess(plan, budget), budget.epsilon)
 
 
 def _clt_guess(plan: Sequence[Stage], budget: Budget) -> float:

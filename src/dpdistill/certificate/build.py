@@ -112,11 +112,27 @@ def unit(adjacency: str, schema: Mapping[str, Any]) -> str:
     return f"one row ({change});{stands_for} a person with k rows has k times mu: see groups"
 
 
-def scope(budget: Budget | None) -> str:
-    """What epsilon covers and what it does not, in words; None without a guarantee."""
+def scope(budget: Budget | None, recipe: Mapping[str, Any]) -> str:
+    """What epsilon covers and what it does not, in words; None without a guarantee.
+
+    Args:
+        budget: what was spent.
+        recipe: as the certificate has it: it may rest on images that are public by somebody's word.
+    """
     if budget is None:
         return NO_SCOPE
-    return SCOPE if budget.caution is None else f"{SCOPE} {budget.caution}"
+    return " ".join(filter(None, (SCOPE, *_public_images(recipe), budget.caution)))
+
+
+def _public_images(recipe: Mapping[str, Any]) -> list[str]:
+    fields = recipe.get("fields")
+    values = fields.values() if isinstance(fields, dict) else ()
+    return [
+        f"Nor does it cover the {value.get('pictures')} images with sha256 {value.get('sha256')}: by the word of"
+        f" {value.get('word')} they are public."
+        for value in values
+        if isinstance(value, dict) and value.get("kind") == "PublicImages"
+    ]
 
 
 def build_certificate(
@@ -176,7 +192,7 @@ def build_certificate(
         "versions": versions(),
         "files": files,
         "date": _day(date),
-        "scope": scope(None if schedule is None else schedule.budget),
+        "scope": scope(None if schedule is None else schedule.budget, recipe),
     }
 
 

@@ -68,7 +68,7 @@ def check_certificate(
             _plan(schedule, expected),
             _ledger(certificate, schedule, folder, run, expected),
             *check_arithmetic(certificate, schedule),
-            Check("covered", None, cert.scope(schedule.budget)),
+            Check("covered", None, plain(cert.scope(schedule.budget, certificate["recipe"]), 1000)),
         ]
     return Verification((*checks, closing))
 
@@ -134,7 +134,7 @@ def _events(certificate: dict, schedule: Schedule) -> Check:
         "claim": {"epsilon": budget.epsilon, "delta": budget.delta},
         "relation": budget.adjacency,
         "unit": cert.unit(budget.adjacency, certificate["schema"]),
-        "scope": cert.scope(budget),
+        "scope": cert.scope(budget, certificate["recipe"]),
     }
     differ = [key for key, value in stated.items() if certificate[key] != value]
     if differ:

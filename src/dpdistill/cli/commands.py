@@ -58,6 +58,10 @@ def distill(
     bounds: Annotated[str | None, typer.Option(help="Lowest and highest raw value: 0,255.")] = None,
     resize: Annotated[str | None, typer.Option(help="Side of the square that images are resized to.")] = None,
     channels: Annotated[int | None, typer.Option(help="1 (grey) or 3 (colour), for class folders of images.")] = None,
+    public: Annotated[
+        str | None,
+        typer.Option(help="Images that you say are public, for a method's subspace (dos): as DATA; drawn if left out."),
+    ] = None,
     lenient: Annotated[bool, typer.Option("--lenient/--strict", help="Let bad records contribute nothing.")] = False,
     ledger: Annotated[
         str | None, typer.Option(help="File that adds up all runs on this data set; new: with --cap.")
@@ -96,10 +100,11 @@ def distill(
     if schema is not None and pictured:
         raise DataError("With --schema leave --classes, --bounds, --resize and --channels out: it states all.")
     settings, budget = set_ or (), Budget(**{"epsilon": 1.0, **stated})
+    named = {"per_class": per_class, "auxiliary": public_images(public, resize, channels)}
     if from_ is not None:
-        recipe = build_again(from_, method, settings, per_class=per_class)
+        recipe = build_again(from_, method, settings, **named)
     else:
-        recipe = build(method or ("dos-kip" if schema is None else "dp-merf"), settings, per_class=per_class)
+        recipe = build(method or ("dos-kip" if schema is None else "dp-merf"), settings, **named)
     path, replace = output_folder(to, overwrite)
     _caution(None if non_private else budget)
     if data is None:
@@ -123,6 +128,18 @@ def distill(
     with working("writing the certificate and the report"):
         result.save(path, replace)
     _say_result(path, result)
+
+
+def public_images(data: str | None, resize: str | None, channels: int | None) -> Any:
+    """Images that the caller says are public; None without any."""
+    if data is None:
+        return None
+    from dpdistill.data import load
+    from dpdistill.encode.auxiliary import PublicImages
+
+    with working("reading the public images"):
+        records = load(data, resize=resize, channels=channels, strict=False)
+        return PublicImages.of(X[:valid] for X, _, valid in records.chunks(None, 1000))
 
 
 def read_records(data: str, schema: str | None, *stated: Any) -> Any:

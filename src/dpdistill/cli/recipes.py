@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dpdistill.data.folder import CLASSIFIER, RECIPE, read_object
+from dpdistill.encode.auxiliary import Auxiliary
 from dpdistill.evaluate.teacher import Teacher
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled
@@ -55,6 +56,8 @@ def build_again(run_dir: str, name: str | None, settings: Iterable[str], **named
 def _stated(name: str, settings: Iterable[str], named: dict[str, Any]) -> dict[str, Any]:
     """The fields that a caller states, parsed."""
     fields, values = fields_of(name), {k: v for k, v in named.items() if v is not None}
+    if "auxiliary" in values and "auxiliary" not in fields:
+        raise DataError(f"Method {name} reads no public images: leave --public out.")
     for setting in settings:
         field, equals, text = setting.partition("=")
         if not equals:
@@ -152,6 +155,8 @@ def regressions(
 def _parse(field: str, text: str, described: Field) -> Any:
     """A field's value from what a person wrote; what is no such value stays a text, which the method refuses."""
     kind = described.metadata["allowed"].kind
+    if isinstance(described.default, Auxiliary):
+        raise DataError(f"The field {field!r} is public images: name them with --public DATA, or leave it out.")
     if is_dataclass(described.default):
         return kernel_named(text, field)
     if kind is tuple:

@@ -13,6 +13,7 @@ import numpy as np
 from jax import Array
 
 from dpdistill.encode.augment import STRATEGIES, partition_expand
+from dpdistill.encode.auxiliary import Auxiliary, Drawn, PublicImages
 from dpdistill.encode.convnet import embed_convnet
 from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
 from dpdistill.methods.descent import Descent, Pull
@@ -27,6 +28,7 @@ from dpdistill.methods.matching import (
     first_stage,
     labels,
     network,
+    principal_directions,
     put,
     signal_of,
     start_images,
@@ -51,8 +53,12 @@ class DOS(Method):
     centre_t is the mean feature, in network t, of the pilot's class means: it takes out what all classes share before
     the clip, so that the same noise hides a signal about twice as large.
 
+    With subspace = p > 0 (SER) a signal keeps the p principal directions that features of public images have in its
+    network, so that less noise is added; without a pilot their mean is the centre. The images are drawn unless the
+    caller names some, and are no part of what is protected.
+
     Guarantee: stages 0 and 1 are calibrated together; stage 2 is post-processing.
-    Source: Zheng et al., 2025 (DOSSER); the pilot is ours, in the place of its public auxiliary images.
+    Source: Zheng et al., 2025 (DOSSER); the pilot and drawn pictures in the place of public images are ours.
     """
 
     networks: int = release_field(150, "random networks; one signal each, released once", at_least=1)
@@ -61,6 +67,8 @@ class DOS(Method):
     clip_norm: float = release_field(1.0, "L2 bound of one record's contribution", above=0)
     count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", at_least=1e-3, below=1)
     strategies: tuple[str, ...] = release_field((), "DSA strategies, one draw a signal for all", choices=STRATEGIES)
+    subspace: int = release_field(0, "SER: directions of public images that signals keep; 0: all", at_least=0)
+    auxiliary: Auxiliary = release_field(Drawn(), "public images of those directions", kind=Auxiliary)
     pilot_share: float = release_field(0.05, "share of the budget for the pilot; 0: no centre", at_least=0, below=1)
     per_class: int = finish_field(10, "synthetic records a class", at_least=1)
     expand: int = finish_field(1, "PEA: every image stands for expand x expand tiles; 1 is off", at_least=1)
@@ -83,6 +91,11 @@ class DOS(Method):
     )
     origin = "package default, selected on a held-out part of MNIST's training set"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.auxiliary, PublicImages) and not self.subspace:
+            raise ValueError("Expected subspace > 0 with public images: nothing else reads them.")
+
     def plan(self) -> tuple[Stage, ...]:
         signals = Stage(self.networks, self.sampling_prob)
         if not self.pilot_share:
@@ -102,26 +115,59 @@ class DOS(Method):
         image = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
         jax.eval_shape(lambda X: partition_expand(X, self.expand), image)  # refuses images of fewer pixels than tiles
         d = jax.eval_shape(embed_convnet, params["blocks"], image).shape[1]
+        if self.subspace > d:
+            raise ValueError(f"Expected subspace={self.subspace} <= {d}, the features that the networks have.")
+        if self.subspace:
+            self._public(schema.shape)  # refuses images of another shape, or too few
         return {
             "key": np.asarray(jax.random.key_data(key)),
             "round": np.zeros((), np.int64),
             "pilot": np.zeros((self._pilots, classes, *schema.shape), np.float32),
-            "signals": np.zeros((self.networks, classes, 1 + d), np.float32),
+            "signals": np.zeros((self.networks, classes, 1 + (self.subspace or d)), np.float32),
         }
 
     @partial(jax.jit, static_argnums=0)
     def _params(self, key: Array, t: Array | int, pilot: Array) -> Any:
-        """Params of network t: without a pilot the centre is the origin."""
+        """Params of network t with all of its features: without a pilot the centre is the origin."""
         params = network(key, t, pilot.shape[2:], self.width, self.strategies)
         if not self._pilots:
             return params
         return {**params, "centre": embed_convnet(params["blocks"], pilot[0]).mean(0)}
 
+    def _space(self, state: Any, t: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """Mean and directions of public images in network t; None without a subspace."""
+        if not self.subspace:
+            return None
+        params = {**self._params(state["key"], t, state["pilot"]), "centre": None}
+        return principal_directions(params, self._public(state["pilot"].shape[2:]), self.subspace)
+
+    def _public(self, shape: tuple[int, ...]) -> np.ndarray:
+        images = self.auxiliary.images(shape)
+        if len(images) <= self.subspace:
+            raise ValueError(f"Expected more public images than subspace={self.subspace}; got {len(images)}.")
+        return images
+
+    def params(self, known: Any, t: int) -> Any:
+        """Params of network t, where `known` holds what those of all networks are made of (`_known`)."""
+        params, space = self._params(known["key"], t, known["pilot"]), known["spaces"][t]
+        if space is None:
+            return params
+        return {**params, "directions": space[1]} | ({} if self._pilots else {"centre": space[0]})
+
+    def _known(self, state: Any, progress: Progress = no_progress) -> dict[str, Any]:
+        spaces = []
+        for t in range(self.networks):
+            spaces.append(self._space(state, t))
+            if self.subspace:
+                progress("directions of public images", t + 1, self.networks)
+        return {"key": state["key"], "pilot": state["pilot"], "spaces": spaces}
+
     def ask(self, state: Any) -> tuple[Query, Any]:
         t = int(state["round"]) - self._pilots
         if t < 0:
             return PixelQuery(math.prod(state["pilot"].shape[2:]), self.count_coordinate), {}
-        return self.query(), self._params(state["key"], t, state["pilot"])
+        known = {"key": state["key"], "pilot": state["pilot"], "spaces": {t: self._space(state, t)}}
+        return self.query(), self.params(known, t)
 
     def tell(self, state: Any, release: Release) -> Any:
         state = {**state, "round": state["round"] + 1}
@@ -135,7 +181,7 @@ class DOS(Method):
     def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
         y = labels(len(schema.classes), self.per_class)
         descent = Descent(self.learning_rate, self.steps, self.average)
-        moved = descent.along(self.start(state, schema), self.pull(state), progress)
+        moved = descent.along(self.start(state, schema), self.pull(state, progress), progress)
         X = np.clip(np.asarray(moved.average), -1.0, 1.0)
         return Distilled(X, y, schema, self.tiles(X, y), generator=self.generator(state, schema, progress))
 
@@ -158,8 +204,7 @@ class DOS(Method):
             return None
         counts, targets = self._targets(state)
         params = {
-            "key": state["key"],
-            "pilot": state["pilot"],
+            **self._known(state, progress),
             "targets": targets.astype(np.float32),
             "turns": self._turns(self.generator_steps),
             **params,
@@ -178,13 +223,14 @@ class DOS(Method):
         order, passes = np.random.default_rng(self.image_seed), -(-steps // self.networks)
         return np.concatenate([order.permutation(self.networks) for _ in range(passes)])[:steps]
 
-    def pull(self, state: Any) -> Pull:
+    def pull(self, state: Any, progress: Progress = no_progress) -> Pull:
         """Towards one released signal a step."""
         (_, targets), turns = self._targets(state), self._turns(self.steps)
+        known = self._known(state, progress)
 
         def pull(X: Array, step: int) -> Array:
             t = turns[step]
-            return _gradient_of(self, X, self._params(state["key"], t, state["pilot"]), targets[t])
+            return _gradient_of(self, X, self.params(known, t), targets[t])
 
         return pull
 
@@ -205,13 +251,13 @@ class SignalMatch(ClassLoss):
     shape: tuple[int, ...]
 
     def __call__(self, params: Any, X: Array, step: Array) -> Array:
-        t = params["turns"][step]
-        return self._distance(self.method._params(params["key"], t, params["pilot"]), params["targets"][t], X)
+        t = int(params["turns"][step])
+        return self._distance(self.method.params(params, t), params["targets"][t], X)
 
     def gradient(self, params: Any, X: Array, step: Array | int) -> Array:
         """A CPU takes one class at a time, which fits its cache."""
-        t, at_once = params["turns"][step], 1 if jax.default_backend() == "cpu" else len(X)
-        network, targets = self.method._params(params["key"], t, params["pilot"]), params["targets"][t]
+        t, at_once = int(params["turns"][step]), 1 if jax.default_backend() == "cpu" else len(X)
+        network, targets = self.method.params(params, t), params["targets"][t]
         groups = [slice(c, c + at_once) for c in range(0, len(X), at_once)]
         return jnp.concatenate([self._gradient(network, targets[g], X[g]) for g in groups])
 

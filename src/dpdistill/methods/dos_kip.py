@@ -110,7 +110,7 @@ class DOSKIP(Method):
         signals = replace(self.signals, expand=self.expand, **generated, **shared)
         classifier = replace(self.classifier, **shared)
         pulls = [
-            (1 - self.weight, signals.pull(state["signals"])),
+            (1 - self.weight, signals.pull(state["signals"], progress)),
             (self.weight, held(classifier.pull(state["classifier"], schema), self.hold)),
         ]
 

@@ -17,6 +17,9 @@ from dpdistill.encode.convnet import embed_convnet, init_convnet
 from dpdistill.query import Release, Stage
 from dpdistill.schema import AnySchema
 
+PUBLIC_CHUNK = 100
+"""Public images that are embedded at once."""
+
 
 def clip(v: Array, bound: float) -> Array:
     """v min(1, bound / ||v||) over the last axis; the scale is differentiated through, and zero stays zero."""
@@ -70,15 +73,16 @@ class PixelQuery(Counting):
 
 @dataclass(frozen=True)
 class EmbeddingQuery(Counting):
-    """u = (a, clip of phi(x) - centre to sqrt(C^2 - a^2)), phi a random ConvNet.
+    """u = (a, clip of (phi(x) - centre) directions to sqrt(C^2 - a^2)), phi a random ConvNet.
 
-    Params: blocks of the network, draw of the augmentation or None, centre (d,) or None.
+    Params: blocks of the network, draw of the augmentation or None, centre (d,) or None, directions (d, p) or None for
+    all d coordinates.
 
     Guarantee:
-        Sensitivity C under add-or-remove, max(2 sqrt(C^2 - a^2), sqrt(2) C) under replace-one; the network is
-        public, the centre a function of earlier releases.
+        Sensitivity C under add-or-remove, max(2 sqrt(C^2 - a^2), sqrt(2) C) under replace-one: the clip comes last. The
+        network is public, the centre a function of earlier releases or of public images, the directions of the latter.
 
-    Source: Zheng & Li 2024 (NDPDC); Zheng et al. 2025 (DOSSER), who centre with public images.
+    Source: Zheng & Li 2024 (NDPDC); Zheng et al. 2025 (DOSSER): directions, and a centre from public images.
     """
 
     clip_norm: float
@@ -109,11 +113,32 @@ class PlainEmbeddingQuery:
 
 
 def features(params: Any, X: Array) -> Array:
-    """phi(X) - centre, (n, d), of images as they are drawn; the centre is the origin when there is none."""
+    """(phi(X) - centre) directions, (n, p), of images as they are drawn; by default phi(X) itself, (n, d)."""
     if params["draw"] is not None:
         X = jax.vmap(apply_augmentation, (None, 0))(params["draw"], X)
     phi = embed_convnet(params["blocks"], X)
-    return phi if params["centre"] is None else phi - params["centre"]
+    phi = phi if params["centre"] is None else phi - params["centre"]
+    return phi if params["directions"] is None else phi @ params["directions"]
+
+
+def principal_directions(params: Any, images: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mean (d,) and the first `rank` principal directions (d, rank) of the features of public images, float32.
+
+    Args:
+        params: of a network without centre and directions.
+        images: (n, h, w, c), n > rank.
+        rank: at most d.
+
+    Source: Zheng et al. 2025 (DOSSER), subspace discovery.
+    """
+    chunks = np.array_split(images, -(-len(images) // PUBLIC_CHUNK))
+    phi = np.concatenate([np.asarray(_features(params, chunk), np.float64) for chunk in chunks])
+    mean = phi.mean(0)
+    vectors = np.linalg.eigh((phi - mean).T @ (phi - mean))[1]
+    return mean.astype(np.float32), vectors[:, ::-1][:, :rank].astype(np.float32)
+
+
+_features = jax.jit(features)
 
 
 def signal_of(query: Any, params: Any, X: Array, per_class: int) -> Array:
@@ -123,12 +148,12 @@ def signal_of(query: Any, params: Any, X: Array, per_class: int) -> Array:
 
 
 def network(key: Array, t: Array | int, shape: tuple[int, ...], width: int, strategies: tuple[str, ...] = ()) -> Any:
-    """The public params of round t: a random network, one draw of the augmentation or None, no centre."""
+    """The public params of round t: a random network, one draw of the augmentation or None, all of its features."""
     if min(shape[:2]) < 2:
         raise ValueError(f"Expected images of at least 2x2 pixels for a ConvNet; got {shape[0]}x{shape[1]}.")
     blocks_key, draw_key = jax.random.split(jax.random.fold_in(key, t))
     draw = draw_augmentation(draw_key, strategies) if strategies else None
-    return {"blocks": init_convnet(blocks_key, shape, width), "draw": draw, "centre": None}
+    return {"blocks": init_convnet(blocks_key, shape, width), "draw": draw, "centre": None, "directions": None}
 
 
 def counts_of(coordinates: np.ndarray, query: Any, sampling_prob: float, floor: float) -> np.ndarray:

@@ -15,6 +15,7 @@ import numpy as np
 from contract.data import SCHEMA
 from contract.private.curators import NOISE
 
+from dpdistill.encode.auxiliary import Auxiliary, Drawn
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
@@ -61,12 +62,13 @@ def _small(field: dataclasses.Field, most: int) -> Any:
         return min(field.default, most)
     if is_sampling_prob(field):
         return 1.0
-    return next((kernel for kernel in small_kernels(allowed.kind)), field.default)
+    return next(iter(small_parts(allowed.kind)), field.default)
 
 
-def small_kernels(kind: type) -> list[Any]:
-    """Small kernels that a field of this kind takes."""
-    return [k for k in (FCNTK(), SCATTER, PixelKernel()) if issubclass(kind, Kernel) and isinstance(k, kind)]
+def small_parts(kind: type) -> list[Any]:
+    """Small kernels, or public images, that a field of this kind takes."""
+    parts = (FCNTK(), SCATTER, PixelKernel(), Drawn(40), Drawn(41))
+    return [part for part in parts if issubclass(kind, Kernel | Auxiliary) and isinstance(part, kind)]
 
 
 def variants(name: str, most: int = 2) -> dict[str, Any]:
@@ -75,9 +77,10 @@ def variants(name: str, most: int = 2) -> dict[str, Any]:
     for field in dataclasses.fields(METHODS[name]):
         allowed, default = field.metadata["allowed"], getattr(found["as it is"], field.name)
         ends = [float(v) for v in (allowed.at_least, allowed.at_most) if v in (0, 1) and allowed.kind is float]
+        ends = [most] if allowed.kind is int and default == 0 else ends
         words = {str: allowed.choices, tuple: (allowed.choices,)}.get(allowed.kind, ends)
         switched = [not default] if allowed.kind is bool else words
-        for value in () if field.metadata["finish"] else (*switched, *small_kernels(allowed.kind)):
+        for value in () if field.metadata["finish"] else (*switched, *small_parts(allowed.kind)):
             if value != default:
                 found[f"{field.name}={value}"] = tiny(name, most, **{field.name: value})
     return found

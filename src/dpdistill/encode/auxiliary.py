@@ -1,0 +1,93 @@
+"""Images that are nobody's secret, for what a method wants to know of images as such: drawn, or named by the caller."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from dpdistill.encode.pictures import draw_pictures
+
+MOST = 4000
+"""Public images that are kept; the others only enter the hash."""
+
+
+class Auxiliary(ABC):
+    """Images in [-1, 1] that no guarantee covers, because nobody's privacy depends on them. Frozen and hashable."""
+
+    @abstractmethod
+    def images(self, shape: tuple[int, ...]) -> np.ndarray:
+        """The images, (n, *shape), float32.
+
+        Raises:
+            ValueError: they are of another shape, or not at hand.
+        """
+
+
+@dataclass(frozen=True)
+class Drawn(Auxiliary):
+    """Pictures that a program draws from a public seed.
+
+    Args:
+        pictures: how many, >= 2.
+        seed: public.
+    """
+
+    pictures: int = 2000
+    seed: int = 7
+
+    def images(self, shape: tuple[int, ...]) -> np.ndarray:
+        return _drawn(self.pictures, shape, self.seed)
+
+
+@lru_cache(maxsize=2)
+def _drawn(pictures: int, shape: tuple[int, ...], seed: int) -> np.ndarray:
+    return draw_pictures(pictures, shape, seed)
+
+
+@dataclass(frozen=True)
+class PublicImages(Auxiliary):
+    """Images that somebody says are public. A recipe holds their hash, their number and whose word that is.
+
+    Args:
+        sha256: of all of them, in [-1, 1], in their order.
+        pictures: how many there are.
+        word: who says so.
+        X: those that are used, (at most MOST, h, w, c); None in a recipe that was read from a file.
+    """
+
+    sha256: str
+    pictures: int
+    word: str = "the caller"
+    X: np.ndarray | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, chunks: Iterable[np.ndarray], word: str = "the caller") -> PublicImages:
+        """Public images from chunks (m, h, w, c) in [-1, 1]; a part that does not depend on their values is kept.
+
+        Raises:
+            ValueError: fewer than two images, or values that are not finite.
+        """
+        digest, kept, count = hashlib.sha256(), [], 0
+        for chunk in chunks:
+            X = np.ascontiguousarray(chunk, "<f4")
+            if not np.isfinite(X).all():
+                raise ValueError("Expected public images without values that are not finite.")
+            digest.update(f"{X.shape}".encode() + X.tobytes())
+            kept, count = [*kept, X], count + len(X)
+        if count < 2:
+            raise ValueError(f"Expected two public images and more; got {count}.")
+        X = np.concatenate(kept)
+        rows = np.sort(np.random.default_rng(0).permutation(count)[:MOST])
+        return cls(digest.hexdigest(), count, word, X[rows])
+
+    def images(self, shape: tuple[int, ...]) -> np.ndarray:
+        if self.X is None:
+            raise ValueError(f"Name the public images with sha256 {self.sha256} again: a recipe holds only their hash.")
+        if self.X.shape[1:] != shape:
+            raise ValueError(f"Expected public images of shape {shape}, as the records have; got {self.X.shape[1:]}.")
+        return self.X

@@ -1,0 +1,163 @@
+"""SER: signals keep the principal directions of public images, which are drawn or named, and the recipe says which."""
+
+import dataclasses
+import json
+
+import contract
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from contract import SCHEMA, make_records, tiny, toy_records
+
+from dpdistill import run
+from dpdistill.accounting.schedule import Budget
+from dpdistill.certificate.build import scope
+from dpdistill.cli.recipes import build, build_again
+from dpdistill.encode.auxiliary import MOST, Drawn, PublicImages
+from dpdistill.ledger.database import LedgerError
+from dpdistill.methods.matching import features, network, principal_directions
+from dpdistill.private.noise import SeededEntropy
+from dpdistill.recipes import from_fields
+from dpdistill.schema import DataError
+
+HUGE = Budget(150.0)
+PICTURES = np.random.default_rng(8).uniform(-1, 1, (60, *SCHEMA.shape)).astype(np.float32)
+PUBLIC = PublicImages.of([PICTURES[:40], PICTURES[40:]])
+
+
+def subspaced(**changes):
+    return tiny("dos", **{"width": 8, "subspace": 5, "auxiliary": PUBLIC, **changes})
+
+
+def test_directions_are_those_of_a_singular_value_decomposition():
+    params = network(jax.random.key(1), 3, SCHEMA.shape, 8)
+    mean, V = principal_directions(params, PICTURES, 6)
+    phi = np.asarray(features(params, jnp.asarray(PICTURES)), np.float64)
+    np.testing.assert_allclose(mean, phi.mean(0), atol=1e-5)
+    expected = np.linalg.svd(phi - phi.mean(0), full_matrices=False)[2][:6]
+    np.testing.assert_allclose(np.abs(expected @ V), np.eye(6), atol=2e-3)
+
+
+@pytest.mark.parametrize("pilot_share", [0.0, 0.05])
+def test_a_signal_is_what_is_left_of_a_record_in_the_directions(pilot_share):
+    method = subspaced(pilot_share=pilot_share)
+    state = method.init(jax.random.key(0), SCHEMA)
+    pilots = method.plan()[0].rounds if pilot_share else 0
+    pilot = np.random.default_rng(2).uniform(-1, 1, state["pilot"].shape).astype(np.float32)
+    state = {**state, "pilot": pilot, "round": np.int64(pilots)}
+    query, params = method.ask(state)
+    assert state["signals"].shape[2] == 6
+    plain = {**params, "centre": None, "directions": None}
+    phi = np.asarray(features(plain, jnp.asarray(PICTURES)), np.float64)
+    centre = np.asarray(features(plain, jnp.asarray(pilot[0]))).mean(0) if pilot_share else phi.mean(0)
+    x = PICTURES[3]
+    v = (np.asarray(features(plain, x[None])[0], np.float64) - centre) @ np.asarray(params["directions"], np.float64)
+    v *= min(1.0, query.bound / np.linalg.norm(v))
+    np.testing.assert_allclose(query.contribution(params, x, 0), [query.count, *v], atol=2e-5)
+    vectors = np.linalg.svd(phi - phi.mean(0), full_matrices=False)[2][:5]
+    np.testing.assert_allclose(np.abs(vectors @ params["directions"]), np.eye(5), atol=5e-3)
+
+
+def test_it_learns_the_classes():
+    method = subspaced(networks=6, steps=120, learning_rate=0.1, average=0.9)
+    result = run.distill(toy_records(600), method, HUGE, entropy=SeededEntropy(1))
+    means = np.stack([result.distilled.X[result.y == c].mean(0) for c in range(3)])
+    real, y = toy_records(600).take(np.arange(600))
+    own = [np.corrcoef(means[c].ravel(), real[y == c].mean(0).ravel())[0, 1] for c in range(3)]
+    assert min(own) > 0.7
+
+
+@pytest.mark.parametrize("auxiliary", [PUBLIC, Drawn(40, seed=3)])
+def test_it_is_a_method_like_the_others(auxiliary):
+    method = tiny("dos", width=8, subspace=5, auxiliary=auxiliary)
+    state = method.init(jax.random.key(0), SCHEMA)
+    query, params = method.ask({**state, "round": state["round"] + 1})
+    contract.check_add_remove(query, params, make_records(9))
+    contract.check_replace_one(query, params, make_records(9))
+    recipe = run.recipe_of(method, 0)
+    again = from_fields("dos", recipe["fields"])
+    assert again == method
+    assert again.plan() == method.plan()
+
+
+class TestPublicImages:
+    def test_a_recipe_holds_their_hash_alone(self):
+        fields = json.loads(json.dumps(run.recipe_of(subspaced(), 0)["fields"]))
+        assert fields["auxiliary"] == {
+            "kind": "PublicImages",
+            "sha256": PUBLIC.sha256,
+            "pictures": 60,
+            "word": "the caller",
+        }
+
+    def test_another_image_or_order_has_another_hash(self):
+        other = PICTURES.copy()
+        other[59, 0, 0] += 1e-6
+        hashes = {PublicImages.of([X[:40], X[40:]]).sha256 for X in (PICTURES, other, PICTURES[::-1])}
+        assert len(hashes) == 3
+        assert PublicImages.of([PICTURES[:40], PICTURES[40:]]) == PUBLIC
+
+    def test_so_many_are_kept(self):
+        made = PublicImages.of([np.full((1, 1, 1, 1), i, np.float32) for i in range(MOST + 500)])
+        kept = made.images((1, 1, 1)).ravel()
+        assert len(np.unique(kept)) == MOST
+        assert made.pictures == MOST + 500
+        assert kept.max() > MOST
+
+    @pytest.mark.parametrize(
+        ("chunks", "said"),
+        [([PICTURES[:1]], "two public images and more; got 1"), ([PICTURES * np.nan], "not finite")],
+    )
+    def test_what_is_none_is_refused(self, chunks, said):
+        with pytest.raises(ValueError, match=said):
+            PublicImages.of(chunks)
+
+    @pytest.mark.parametrize(
+        ("changes", "said"),
+        [
+            ({"subspace": 0}, "Expected subspace > 0 with public images"),
+            ({"subspace": 60}, "Expected more public images than subspace=60; got 60"),
+            ({"subspace": 10_000}, "Expected subspace=10000 <= "),
+            ({"auxiliary": PublicImages.of([PICTURES[:, :4]])}, "Expected public images of shape"),
+            ({"auxiliary": dataclasses.replace(PUBLIC, X=None)}, "Name the public images with sha256 "),
+        ],
+    )
+    def test_what_does_not_fit_is_refused_before_anything_is_paid(self, changes, said):
+        with pytest.raises(ValueError, match=said):
+            run.distill(make_records(40), dataclasses.replace(subspaced(width=32), **changes))
+
+    def test_a_certificate_says_by_whose_word_they_are_public(self, tmp_path):
+        result = run.distill(make_records(40), subspaced(), Budget(5.0), entropy=SeededEntropy(1))
+        certificate = json.loads((result.save(tmp_path / "shared") / "certificate.json").read_text())
+        said = f"the 60 images with sha256 {PUBLIC.sha256}: by the word of the caller they are public."
+        assert said in certificate["scope"]
+        assert said not in scope(Budget(5.0), run.recipe_of(tiny("dos"), 0))
+        assert PUBLIC.sha256 in (tmp_path / "shared" / "report.html").read_text()
+        altered = json.loads((tmp_path / "shared" / "certificate.json").read_text())
+        altered["scope"] = scope(Budget(5.0), {})
+        (tmp_path / "shared" / "certificate.json").write_text(json.dumps(altered))
+        failed = [check for check in run_verify(tmp_path / "shared") if check.passed is False]
+        assert any("scope" in check.detail for check in failed)
+
+    def test_releases_are_used_again_with_the_same_ones_only(self, tmp_path):
+        run.distill(make_records(40), subspaced(), Budget(5.0), run_dir=tmp_path, entropy=SeededEntropy(1))
+        with pytest.raises(ValueError, match="Name the public images"):
+            run.finish_again(tmp_path, build_again(str(tmp_path), None, ()))
+        again = build_again(str(tmp_path), None, (), auxiliary=PUBLIC, per_class=3)
+        assert len(run.finish_again(tmp_path, again).X) == 9
+        others = build_again(str(tmp_path), None, (), auxiliary=PublicImages.of([PICTURES[1:]]))
+        with pytest.raises(LedgerError, match="made with another auxiliary"):
+            run.finish_again(tmp_path, others)
+
+    def test_a_method_that_reads_none_says_so(self):
+        with pytest.raises(DataError, match="Method dp-kip reads no public images: leave --public out"):
+            build("dp-kip", (), auxiliary=PUBLIC)
+        with pytest.raises(DataError, match="name them with --public DATA"):
+            build("dos", ("auxiliary=scatternet",))
+
+
+def run_verify(folder):
+    from dpdistill.verification import verify
+
+    return verify(folder, None).checks
