@@ -23,15 +23,15 @@ def task(n=8):
 def test_each_layer_is_trained_without_those_that_came_back_best(linearised):
     X, T = task()
     params = start(0, (20, 64, 64, 1))
-    how = Descent(steps=2000, learning_rate=stable_rate(NET, params, X))
-    attack = Reconstruction(16, 200)
+    how = Descent(steps=500, learning_rate=stable_rate(NET, params, X))
+    attack = Reconstruction(16, 100)
     found = peel(X, T, NET, params, how, attack, layers=3, removed=2, linearised=linearised, seed=5)
     assert [len(layer.rows) for layer in found] == [8, 6, 4]
     for outer, inner in itertools.pairwise(found):
         assert set(inner.rows) == set(outer.rows[2:])
     second, kept = found[1], np.sort(found[1].rows)
     after = (how.train_linearised if linearised else how.train)(NET, params, X[kept], T[kept])
-    made = Reconstruction(12, 200).run(NET, params, after, SHAPE, seed=6)
+    made = Reconstruction(12, 100).run(NET, params, after, SHAPE, seed=6)
     pairs = curve(X[kept], made.X)
     np.testing.assert_allclose(second.pairs.distances, pairs.distances, rtol=1e-3)
     assert second.rows.tolist() == kept[pairs.images].tolist()

@@ -229,11 +229,11 @@ class TestAttack:
     @pytest.mark.parametrize("network", [LeNet(widths=(2, 3, 8, 6)), MLP(widths=(9,))], ids=["lenet", "mlp"])
     def test_any_network_is_attacked(self, network):
         rng = np.random.default_rng(0)
-        X = rng.uniform(0, 1, (3, 28, 28, 1)).astype(np.float32)
-        params, net = network.init((28, 28, 1), 2), attacked(network)
+        X = rng.uniform(0, 1, (3, 16, 16, 1)).astype(np.float32)
+        params, net = network.init((16, 16, 1), 2), attacked(network)
         after = Descent(steps=100, learning_rate=1e-3).train(net, params, X, np.eye(2, dtype=np.float32)[[0, 1, 1]])
-        one, more = (Reconstruction(images=4, steps=n).run(net, params, after, (28, 28, 1)) for n in (1, 40))
-        assert more.X.shape == (4, 28, 28, 1)
+        one, more = (Reconstruction(images=4, steps=n).run(net, params, after, (16, 16, 1)) for n in (1, 40))
+        assert more.X.shape == (4, 16, 16, 1)
         assert more.duals.shape == (2, 4, 2)
         assert more.loss < one.loss
 

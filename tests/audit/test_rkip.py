@@ -43,7 +43,7 @@ def test_losses_are_those_of_the_formulas(loss):
 @pytest.mark.parametrize("loss", ["kip", "rkip"])
 def test_sets_teach_the_kernel(loss):
     (X, T), (X_test, T_test) = task(), task(200, 5)
-    how = Inducing(loss, steps=600, learning_rate=1e-2)
+    how = Inducing(loss, steps=300, learning_rate=2e-2)
     made = how.distill(X, T, TO)
     before = NotPrivate(0.2 * np.asarray(jax.random.normal(jax.random.key(0), made.X.shape)), TO)
     right = [np.mean((how.scores(each, X_test) > 0) == (T_test > 0)) for each in (before, made)]
@@ -55,7 +55,7 @@ def test_a_set_from_a_network_alone_teaches_another():
     net, how = Smooth(), Descent(steps=2000, learning_rate=1e-4)
     params, other = start(0, (36, 128, 128, 1)), start(1, (36, 128, 128, 1))
     after = how.train(net, params, X, T)
-    made = rkip_finite(net, params, after, (6, 6, 1), Reconstruction(images=8, steps=1500, at="final", bounds=None))
+    made = rkip_finite(net, params, after, (6, 6, 1), Reconstruction(images=8, steps=700, at="final", bounds=None))
     taught = how.train(net, other, made.X, made.targets)
     assert np.mean((np.asarray(net(taught, jnp.asarray(X_test))) > 0) == (T_test > 0)) > 0.7
 

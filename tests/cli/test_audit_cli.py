@@ -43,7 +43,7 @@ def test_a_set_of_images_is_attacked(here):
 
 
 def test_shadows_tell_who_was_in_where_nothing_protects_them(here):
-    how = ("--out", "s", "--runs", 4, "--set", "rounds=10", "--set", "per_class=4")
+    how = ("--out", "s", "--runs", 4, "--set", "rounds=4", "--set", "per_class=4")
     said = succeeds("audit", "shadows", "digits:train", "--method", "kip", *how)
     assert len(re.findall(r"by (?:distance|loss): [\d.]+ % of the members recognised at 0.1 % wrong", said)) == 2
     text = page(here / "s.audit/shadows.html")
@@ -119,6 +119,7 @@ def test_a_network_is_searched_for_its_images(here):
 
 def test_what_training_gives_away_is_told_before_it_is_done(here):
     how = ("--out", "net", "--records", 8, "--widths", "64,32", "--steps", 60, "--positive", "1,3,5,7,9")
+    how = (*how, "--training-steps", 500)
     said = succeeds("audit", "training", "digits:train", *how, "--layers", 2, "--peel", 3)
     assert re.search(r"\d of 8 training images were rebuilt to less than half the distance from their mean", said)
     text = page(here / "net.audit/training.html")
@@ -140,6 +141,7 @@ def test_a_network_with_given_weights_is_trained_on_all_classes(here):
         classes=np.arange(10).astype(str),
     )
     how = ("--architecture", "lenet", "--weights", "start.npz", "--records", 4, "--steps", 3, "--layers", 1)
+    how = (*how, "--training-steps", 100)
     succeeds("audit", "training", "mine.npz", "--out", "net", *how, "--loss", "cross-entropy")
     text = page(here / "net.audit/training.html")
     assert "LeNet trained on 4 records in full, by cross-entropy" in text

@@ -45,6 +45,16 @@ def rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
     return float(spearmanr(one, other)[0])  # type: ignore[arg-type]
 
 
+def check_layers(records: int, layers: int, removed: int) -> None:
+    """Refuse so many layers that no record would be left.
+
+    Raises:
+        ValueError: with how many there are.
+    """
+    if layers < 1 or removed < 1 or records - (layers - 1) * removed < 2:
+        raise ValueError(f"Expected two records and more in the last of {layers} layers; {records} are there.")
+
+
 def peel(
     X: Any,
     targets: Any,
@@ -83,8 +93,7 @@ def peel(
     Source: Loo et al., 2024 (Understanding reconstruction attacks with the neural tangent kernel), section 5; the onion
     is of Carlini et al., 2022 (The privacy onion effect).
     """
-    if layers < 1 or removed < 1 or len(X) - (layers - 1) * removed < 2:
-        raise ValueError(f"Expected two records and more in the last of {layers} layers; {len(X)} are there.")
+    check_layers(len(X), layers, removed)
     X, targets, rows, found = np.asarray(X), np.asarray(targets), np.arange(len(X)), []
     train = how.train_linearised if linearised else how.train
     for layer in range(layers):

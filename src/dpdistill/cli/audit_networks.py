@@ -111,6 +111,7 @@ def audit_training(
     from dpdistill.audit.attacked import LOSSES, Descent, attacked, stable_rate, targets_of
     from dpdistill.audit.attacked import start as start_of
     from dpdistill.audit.chapters import onion_chapter, outlier_chapter, reconstruction_chapter
+    from dpdistill.audit.onion import check_layers
     from dpdistill.audit.onion import peel as peel_off
     from dpdistill.audit.reconstruction import Reconstruction
     from dpdistill.encode.networks import MLP
@@ -136,6 +137,7 @@ def audit_training(
         raise DataError(f"Expected --weights of a network with outputs {targets.shape[1]}; got {outputs}.")
     _check_kernel(len(X), outputs)
     try:
+        check_layers(len(X), layers, removed)
         attack = Reconstruction(2 * len(X), steps, at=at or ("initial" if linearised else "both"), batch=batch)
         with working("preparing"):
             how = Descent(training_steps, learning_rate=stable_rate(net, params, X), loss=loss)
