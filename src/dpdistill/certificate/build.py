@@ -104,8 +104,8 @@ def _group_event(event: Event, rows: int) -> DpEvent:
 def group_privacy(schedule: Schedule) -> float | None:
     """What a unit would have if the same noise, relative to the clip norm, protected one row: the other formula.
 
-    By group privacy for k = rows_per_unit rows, at the budget's delta; None where it is not computed. It holds for units
-    of at most k rows, where the schedule of a unit holds for all.
+    By group privacy for k = rows_per_unit rows, at the budget's delta; None where it is not computed. That formula
+    speaks of units of at most k rows; what a schedule of units promises holds for all.
     """
     return group_epsilon(schedule, schedule.budget.rows_per_unit, schedule.budget.delta)
 

@@ -58,6 +58,16 @@ def distill(
     bounds: Annotated[str | None, typer.Option(help="Lowest and highest raw value: 0,255.")] = None,
     resize: Annotated[str | None, typer.Option(help="Side of the square that images are resized to.")] = None,
     channels: Annotated[int | None, typer.Option(help="1 (grey) or 3 (colour), for class folders of images.")] = None,
+    unit_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Protect persons: the column (CSV, Parquet) or array (.npz) that names the person of each record; of "
+            "class folders a word for it, and files are named PERSON_*.png."
+        ),
+    ] = None,
+    rows_per_unit: Annotated[
+        int | None, typer.Option(help="Most records of a person that are used, drawn at random; with --unit-column.")
+    ] = None,
     lenient: Annotated[bool, typer.Option("--lenient/--strict", help="Let bad records contribute nothing.")] = False,
     ledger: Annotated[
         str | None, typer.Option(help="File that adds up all runs on this data set; new: with --cap.")
@@ -95,7 +105,11 @@ def distill(
         raise DataError("With --from no record is read: leave out how they are read.")
     if schema is not None and pictured:
         raise DataError("With --schema leave --classes, --bounds, --resize and --channels out: it states all.")
-    settings, budget = set_ or (), Budget(**{"epsilon": 1.0, **stated})
+    unit = _unit_column(unit_column, rows_per_unit, schema)
+    if unit is not None and (from_ is not None or non_private):
+        raise DataError("With --from or --non-private nobody is protected anew: leave --unit-column out.")
+    protects: dict[str, Any] = {} if unit is None else {"unit": unit, "rows_per_unit": rows_per_unit}
+    settings, budget = set_ or (), Budget(**{"epsilon": 1.0, **stated, **protects})
     if from_ is not None:
         recipe = build_again(from_, method, settings, per_class=per_class)
     else:
@@ -112,7 +126,7 @@ def distill(
         if not non_private:
             run.check_private(recipe)
             run.check_ledger(recipe, budget, **paid)
-        records = read_records(data, schema, classes, bounds, resize, channels, not lenient)
+        records = read_records(data, schema, classes, bounds, resize, channels, not lenient, unit=unit)
         if ledger is not None and not Path(ledger).exists():
             err.print(plain(f"{ledger} is a new ledger: this is the first run in it."), markup=False)
         with Bar() as bar:
@@ -125,18 +139,33 @@ def distill(
     _say_result(path, result)
 
 
-def read_records(data: str, schema: str | None, *stated: Any) -> Any:
+def _unit_column(column: str | None, rows: int | None, schema: str | None) -> str | None:
+    """What names the person of a record, as stated here or in schema.yaml; None where single records are protected."""
+    if schema is not None and column is None:
+        from dpdistill.data.tables.schema_file import read_reviewed
+
+        column = read_reviewed(schema).unit_column
+        if column is not None and rows is None:
+            raise DataError(f"{schema} states unit_column {column!r:.80}: state --rows-per-unit as well.")
+    if (column is None) != (rows is None):
+        raise DataError("Expected --unit-column and --rows-per-unit together.")
+    return column
+
+
+def read_records(data: str, schema: str | None, *stated: Any, unit: str | None = None) -> Any:
     """The records, a table's where there is a schema, with a note on whatever the owner should know of them."""
     with working("reading the records"):
         if schema is None:
             from dpdistill.data import load
 
-            records = load(data, "train", *stated)
+            records = load(data, "train", *stated, unit=unit)
         else:
             from dpdistill.data.tables.load import load_table
-            from dpdistill.data.tables.schema_file import read_reviewed
+            from dpdistill.data.tables.schema_file import read_reviewed, with_units, without_units
 
-            records = load_table(data, read_reviewed(schema), strict=stated[-1])
+            table_file = read_reviewed(schema)
+            table_file = without_units(table_file) if unit is None else with_units(table_file, unit)
+            records = load_table(data, table_file, strict=stated[-1])
     for note in records.notes:
         err.print(plain(note), markup=False)
     return records
@@ -148,8 +177,22 @@ def _say_result(path: Path, result: Any) -> None:
         return
     b = result.schedule.budget
     say(f"{path}: epsilon = {b.epsilon:.10g} at delta = {b.delta:.10g} ({b.adjacency}).")
+    if b.unit is not None:
+        _say_unit(result.schedule)
     kept = f"keep {result.run_dir.name} to yourself" if result.run_dir else "its releases had been paid for"
     say(f"{path.name} may be shared; {kept}.")
+
+
+def _say_unit(schedule: Any) -> None:
+    """What is protected, and beside it what the same noise would give by group privacy."""
+    from dpdistill.certificate.build import group_privacy
+
+    b, other = schedule.budget, group_privacy(schedule)
+    say(
+        f"It holds for one {b.unit}, all records together; of each at most {b.rows_per_unit} are used, drawn at random."
+    )
+    found = "is not computed for this plan" if other is None else f"would be epsilon = {other:.4g}"
+    say(f"With this noise for single records, group privacy for {b.rows_per_unit} of them {found}.")
 
 
 def _caution(budget: Any) -> None:

@@ -57,7 +57,7 @@ class Curator(Unshown):
     """Answers queries with noised sums, each paid for in the ledger before it is handed out.
 
     Args:
-        records: the private records.
+        records: the private records; with units where the schedule's budget names one, and only there.
         schedule: what every round pays; no deviation is accepted.
         ledger: where releases are committed.
         entropy: source of noise, coins and places; anything but the operating system's is for tests.
@@ -72,9 +72,6 @@ class Curator(Unshown):
 
         Where the budget protects units, at most k records of each, chosen among its own alone, enter by one coin, and
         clip_norm is one record's share: noise and sensitivity, which are the unit's, are k times the above.
-
-    Raises:
-        CuratorError: records with units and a budget of single records, or the other way round.
     """
 
     def __init__(

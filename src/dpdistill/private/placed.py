@@ -27,9 +27,6 @@ class PlacedRecords(Unshown):
         entropy: where the places come from, and the choice among a unit's records.
         rows_per_unit: the most records of a unit that are kept; None takes every record for a unit of its own.
 
-    Attributes:
-        unit_of: index of each kept record's unit, (kept,), below `units`, the number of units.
-
     Guarantee:
         Places are independent of each other and of the records, one for each record and chunk size. So whatever a
         program makes of a row's content and place has the same joint law for all other records with and without one,
@@ -38,7 +35,7 @@ class PlacedRecords(Unshown):
 
     def __init__(self, records: Records, entropy: Entropy, rows_per_unit: int | None = None) -> None:
         self._records, self._entropy = records, entropy
-        kept = self.unit_of = np.arange(len(records))
+        kept = self.unit_of = np.arange(len(records))  # the unit of each kept record, 0 .. units - 1
         if rows_per_unit is not None:
             assert records.units is not None
             kept = keep_rows(records.units, rows_per_unit, entropy)

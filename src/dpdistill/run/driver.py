@@ -179,8 +179,8 @@ def distill(
         The result, with X, y, epsilon, and save(folder).
 
     Raises:
-        ValueError: a method that has no private form, `beside` with a run_dir or a unit, or units of the records without
-            one of the budget, or the other way round.
+        ValueError: a method that has no private form, `beside` with a run_dir or a unit, or records with units and a
+            budget without one, or the other way round.
         TypeError: a method whose queries are not what it states of them.
         LedgerError: the run cannot be started or resumed, or the data set's ledger does not take it.
 
