@@ -237,7 +237,7 @@ def records_of(data: str, schema: str | None) -> Any:
 
         if (column := read_reviewed(schema).unit_column) is not None:
             raise DataError(
-                f"{schema} states unit_column {column!r:.80}; an audit takes each row for itself: list it under ignored."
+                f"{schema} states unit_column {column!r:.80}, and an audit takes single rows: list it under ignored."
             )
     return read_records(data, schema, None, None, None, None, True)
 
