@@ -14,7 +14,7 @@ from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.data.tables.load import load_table
 from dpdistill.data.tables.save import to_frame
-from dpdistill.data.tables.schema_file import TableFile, read_reviewed
+from dpdistill.data.tables.schema_file import TableFile, read_reviewed, with_units
 from dpdistill.methods import DPMERF
 from dpdistill.schema import TableSchema
 
@@ -33,6 +33,8 @@ class TableDistiller(BaseEstimator):
         run_dir: the owner's folder: ledger and checkpoints, for resuming; None keeps them in memory.
         ledger: file that adds up all runs on this data set, under one cap, and refuses the fit that would exceed it.
         cap: epsilon that all runs in ledger may spend together; to be stated where there is no ledger yet.
+        unit_column: column that names the person of each row; None for what schema.yaml states, or for single rows.
+        rows_per_unit: the most rows of a person that are used, drawn at random; with a unit column, and only then.
 
     Attributes:
         result_: what was distilled and what was paid (`Result`); it holds no private row.
@@ -42,7 +44,7 @@ class TableDistiller(BaseEstimator):
         feature_names_in_: names of the columns, (columns,).
 
     Guarantee:
-        (epsilon, delta)-DP of everything on the fitted object, for one row of the frame.
+        (epsilon, delta)-DP of everything on the fitted object, for one row of the frame, or for all rows of one person.
 
     Example:
         >>> TableDistiller("schema.yaml", epsilon=1.0).fit(df).sample(1000)  # doctest: +SKIP
@@ -60,6 +62,8 @@ class TableDistiller(BaseEstimator):
         run_dir: str | os.PathLike | None = None,
         ledger: str | os.PathLike | None = None,
         cap: float | None = None,
+        unit_column: str | None = None,
+        rows_per_unit: int | None = None,
     ) -> None:
         self.schema = schema
         self.epsilon = epsilon
@@ -71,6 +75,8 @@ class TableDistiller(BaseEstimator):
         self.run_dir = run_dir
         self.ledger = ledger
         self.cap = cap
+        self.unit_column = unit_column
+        self.rows_per_unit = rows_per_unit
 
     def fit(self, X: Any, y: Any = None) -> TableDistiller:
         """Distil a frame.
@@ -85,7 +91,11 @@ class TableDistiller(BaseEstimator):
             LedgerError: the ledger does not take the run, which is known before the frame is looked at, or its records.
         """
         table_file = self._table_file()
-        budget = Budget(self.epsilon, self.delta, self.adjacency)  # type: ignore[arg-type]
+        unit = table_file.unit_column
+        if (unit is None) != (self.rows_per_unit is None):
+            raise ValueError("Expected rows_per_unit where a column names the person of a row, and only there.")
+        persons = 1 if self.rows_per_unit is None else self.rows_per_unit
+        budget = Budget(self.epsilon, self.delta, self.adjacency, unit, persons)  # type: ignore[arg-type]
         method = DPMERF() if self.method is None else self.method
         paid: Any = {"ledger": self.ledger, "cap": self.cap, "seed": self.seed, "run_dir": self.run_dir}
         run.check_ledger(method, budget, **paid)
@@ -134,6 +144,6 @@ class TableDistiller(BaseEstimator):
         return self.result_.save(folder, overwrite)
 
     def _table_file(self) -> TableFile:
-        if isinstance(self.schema, TableSchema):
-            return TableFile(self.schema, reviewed=True)
-        return read_reviewed(self.schema)
+        schema = self.schema
+        table_file = TableFile(schema, reviewed=True) if isinstance(schema, TableSchema) else read_reviewed(schema)
+        return table_file if self.unit_column is None else with_units(table_file, self.unit_column)

@@ -102,8 +102,8 @@ class TestBuild:
         assert (certificate["backend"], certificate["self_test"]) == ("cpu", "rows bit-identical")
         assert certificate["claim"] == {"epsilon": 1.0, "delta": 1e-5}
         assert certificate["relation"] == "add-remove"
-        assert certificate["unit"] == unit("add-remove", certificate["schema"])
-        assert unit("add-remove", {"unit": ["patient"]}) == unit("add-remove", {"unit": "row"}) == certificate["unit"]
+        assert certificate["unit"] == unit(Budget(1.0), certificate["schema"])
+        assert unit(Budget(1.0), {"unit": ["patient"]}) == unit(Budget(1.0), {"unit": "row"}) == certificate["unit"]
         assert certificate["unit"].startswith(
             "one row (adding or removing one row); a person with k rows has k times mu"
         )

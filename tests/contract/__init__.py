@@ -97,4 +97,13 @@ from contract.private.sums import (
     check_replacements,
     check_sums_not_means,
 )
+from contract.private.units import (
+    check_clip_is_shared,
+    check_coins_by_unit,
+    check_kept_rows,
+    check_others_of_a_unit_stay,
+    check_unit_sensitivity,
+    of_units,
+    unit_schedule,
+)
 from contract.run import Stop, check_noise_is_nobodys_seed, check_only_releases_speak, stop_after

@@ -224,6 +224,15 @@ def its_sums_move_by_what_is_stated(name, tmp_path):
             contract.check_replace_one(query, params, records)
 
 
+def a_persons_rows_move_them_by_what_is_stated(name, tmp_path):
+    """A unit of one, of the most and of ten times the most rows that are used; and the others stay as they were."""
+    for query, params, schema in queries(name) if METHODS[name].private else ():
+        linear = isinstance(query, LinearQuery)
+        contract.check_unit_sensitivity(query, params, table_records(7, schema=schema), CHUNK if linear else 4)
+        if not linear:
+            contract.check_others_of_a_unit_stay(query, params, table_records(23, 3, schema))
+
+
 def its_rows_stay(name, tmp_path):
     """What is computed of a record does not depend on the others: as programs are tested, and as records are."""
     for query, params, schema in queries(name) if METHODS[name].private else ():
@@ -432,6 +441,7 @@ CHECKS = {
         it_is_a_frozen_value,
         its_recipe_comes_back,
         its_sums_move_by_what_is_stated,
+        a_persons_rows_move_them_by_what_is_stated,
         its_rows_stay,
         it_states_whether_it_has_linear_queries,
         the_same_key_and_releases_give_the_same_result,

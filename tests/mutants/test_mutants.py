@@ -193,6 +193,61 @@ def truncated_batches() -> Any:
     return swap(curator, "poisson_coins", coins)
 
 
+# Units.
+
+
+def coins_of_rows() -> Any:
+    """Every row of a person tosses a coin of its own: another mechanism than the one that is accounted."""
+    start = placed.PlacedRecords.__init__
+
+    def init(self: Any, *arguments: Any) -> None:
+        start(self, *arguments)
+        self.unit_of, self.units = np.arange(len(self)), len(self)
+
+    return swap(placed.PlacedRecords, "__init__", init)
+
+
+def clip_without_share() -> Any:
+    """Every row may contribute the clip norm, and the noise is for one of them."""
+
+    def draw(self: Any, *arguments: Any) -> Any:
+        budget = dataclasses.replace(self._schedule.budget, rows_per_unit=1)
+        with swap(self, "_schedule", dataclasses.replace(self._schedule, budget=budget)):
+            return draw_round(self, *arguments)
+
+    return swap(curator.Curator, "_draw", draw)
+
+
+def rank_in_unit(units: np.ndarray) -> np.ndarray:
+    """How many rows of its unit stand before each, (n,)."""
+    return np.array([(units[:i] == unit).sum() for i, unit in enumerate(units)], int)
+
+
+def first_rows_of_a_unit() -> Any:
+    """The first k rows of a person: how a file is sorted decides what is learned of them."""
+
+    def keep(units: np.ndarray, most: int, entropy: Any) -> np.ndarray:
+        return np.flatnonzero((rank_in_unit(units) < most) & (units >= 0))
+
+    return swap(placed, "keep_rows", keep)
+
+
+def all_rows_of_a_unit() -> Any:
+    """Nobody counts the rows of a person."""
+    return swap(placed, "keep_rows", lambda units, most, entropy: np.flatnonzero(units >= 0))
+
+
+def words_shift_with_the_records() -> Any:
+    """Which word a row has depends on how many rows there are, and with it which rows are kept of everybody."""
+    keep = placed.keep_rows
+
+    def shifted(units: np.ndarray, most: int, entropy: Any) -> np.ndarray:
+        words = np.roll(np.frombuffer(entropy.bytes(8 * len(units)), np.uint64), len(units) // 2)
+        return keep(units, most, mock.Mock(bytes=lambda n: words.tobytes()))
+
+    return swap(placed, "keep_rows", shifted)
+
+
 # Sensitivity.
 
 
@@ -540,6 +595,11 @@ MUTANTS = [
     (private_counts_in_q, contract.check_batches_are_poisson, "mean size of a batch is not the public one"),
     (fixed_batches, contract.check_batches_are_poisson, "does not vary as a binomial"),
     (truncated_batches, contract.check_batches_are_poisson, "No batch is large"),
+    (coins_of_rows, contract.check_coins_by_unit, "and others of it are not"),
+    (clip_without_share, contract.check_clip_is_shared, "by more than the noise is scaled to"),
+    (all_rows_of_a_unit, contract.check_clip_is_shared, "by more than the noise is scaled to"),
+    (first_rows_of_a_unit, contract.check_kept_rows, "depends on their order"),
+    (words_shift_with_the_records, contract.check_kept_rows, "depends on others"),
     (means_of_records, contract.check_sums_not_means, "counts for less beside others"),
     (nan_through_the_clip, contract.check_adversarial_records, "sum is not finite"),
     (no_clip, contract.check_adversarial_records, "more than the clip norm"),

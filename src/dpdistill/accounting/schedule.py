@@ -25,6 +25,8 @@ from dpdistill.query import Event, Stage
 REPORTED_DELTAS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 MAX_DELTA = 1e-2
 CAUTIOUS_DELTA = 1e-4
+MAX_ROWS_PER_UNIT = 1_000
+_OF_UNITS = ("unit", "rows_per_unit")
 _FAILS = "with probability up to delta the guarantee of a record may fail altogether"
 
 
@@ -36,6 +38,9 @@ class Budget:
         epsilon: > 0 and finite.
         delta: in (0, 0.01]; state it, never derive it from the number of records.
         adjacency: "add-remove" (neighbours differ by one record more or less) or "replace-one".
+        unit: what is protected, in the owner's word ("patient_id"): neighbours differ by all records of one unit. None
+            protects single records.
+        rows_per_unit: k, the most records of a unit that are used, 1 to 1,000; 1 without a unit.
 
     Raises:
         ValueError: an argument out of its bounds.
@@ -44,6 +49,8 @@ class Budget:
     epsilon: float
     delta: float = 1e-5
     adjacency: Adjacency = "add-remove"
+    unit: str | None = None
+    rows_per_unit: int = 1
 
     def __post_init__(self) -> None:
         if not self.epsilon > 0.0:
@@ -54,6 +61,16 @@ class Budget:
         if self.delta > MAX_DELTA:
             raise ValueError(f"Expected delta={self.delta:g} <= {MAX_DELTA:g}: {_FAILS}.")
         sensitivity_factor(self.adjacency)
+        if type(self.rows_per_unit) is not int or not 1 <= self.rows_per_unit <= MAX_ROWS_PER_UNIT:
+            raise ValueError(f"Expected 1 <= rows_per_unit={self.rows_per_unit!r} <= {MAX_ROWS_PER_UNIT}.")
+        if self.unit is None and self.rows_per_unit != 1:
+            raise ValueError(
+                f"Expected a unit with rows_per_unit={self.rows_per_unit}: what several records belong to."
+            )
+        if self.unit is not None and not (
+            isinstance(self.unit, str) and self.unit.isprintable() and self.unit == self.unit.strip() != ""
+        ):
+            raise ValueError(f"Expected a printable name of the unit; got {self.unit!r:.80}.")
 
     @property
     def caution(self) -> str | None:
@@ -122,7 +139,10 @@ class Schedule:
         return {delta: self.epsilon(delta) for delta in deltas}
 
     def event_tree(self) -> dict:
-        """The releases as plain data: the relation, and rounds, mechanism, noise and sampling of every stage."""
+        """The releases as plain data: the relation, and rounds, mechanism, noise and sampling of every stage.
+
+        Noise multipliers are those of the unit, all of whose records are in a sample or none.
+        """
         composition = [
             {
                 "rounds": rounds,
@@ -132,11 +152,15 @@ class Schedule:
             }
             for rounds, event in self.groups
         ]
-        return {"relation": self.budget.adjacency, "composition": composition}
+        unit = {} if self.budget.unit is None else {key: getattr(self.budget, key) for key in _OF_UNITS}
+        return {"relation": self.budget.adjacency, **unit, "composition": composition}
 
     def to_json(self) -> str:
-        """All fields as JSON text; floats come back bit for bit."""
-        return json.dumps(asdict(self))
+        """All fields as JSON text; floats come back bit for bit. Of a budget of single records it says no unit."""
+        fields = asdict(self)
+        if self.budget.unit is None:
+            fields["budget"] = {key: value for key, value in fields["budget"].items() if key not in _OF_UNITS}
+        return json.dumps(fields)
 
     @classmethod
     def from_json(cls, text: str) -> Schedule:
@@ -165,7 +189,8 @@ def calibrate(plan: Sequence[Stage], budget: Budget) -> Schedule:
 
     Guarantee:
         The plan is (epsilon, delta)-private under the budget's adjacency if every round adds a Gaussian of its noise
-        multiplier to a sum whose contributions are clipped, on a Poisson sample of its sampling probability.
+        multiplier to a sum whose contributions are clipped, on a Poisson sample of its sampling probability; for units,
+        if all records of one together contribute at most the clip norm and are in the sample together.
     """
     plan = tuple(plan)
     if not plan:

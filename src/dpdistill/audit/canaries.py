@@ -101,6 +101,8 @@ def audit_one_run(
     check_kind(method, records.schema)
     if budget.adjacency != "add-remove":
         raise ValueError("Expected adjacency add-remove: canaries enter by coins, and replace nobody.")
+    if budget.unit is not None:
+        raise ValueError("Expected a budget of single records: canaries belong to no unit.")
     _auditor()  # what is missing, or does not fit, is said before anything is paid
     query, params = method.ask(method.init(jax.random.key(seed), records.schema))
     _check_size(math.prod(check_query(query, params, records.schema)), canaries)

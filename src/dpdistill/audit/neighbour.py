@@ -91,9 +91,14 @@ def recorded_neighbours(
     Returns:
         The run's result, and what each replay found.
 
+    Raises:
+        ValueError: a budget that protects units.
+
     Guarantee: none: this reads the private records. The run's result alone is covered by its certificate.
     Source: after dp-recorder (arXiv 2602.17454).
     """
+    if budget.unit is not None:
+        raise ValueError("Expected a budget of single records: one record is removed, not all of a unit.")
     recorded: list[tuple[Query, Params, Release]] = []
     told: list[tuple] = []
 

@@ -10,7 +10,7 @@ from dpdistill.accounting.attacker import attacker
 from dpdistill.accounting.bounds import epsilon_lower_bound, epsilon_rdp
 from dpdistill.accounting.pld import MIN_PLD_DELTA, discretization_interval, epsilon_pld
 from dpdistill.accounting.schedule import Schedule
-from dpdistill.certificate.build import group_epsilons
+from dpdistill.certificate.build import group_epsilons, group_privacy
 from dpdistill.certificate.check import Check, plain
 
 _ROUNDING = 1.0 + 1e-9
@@ -32,6 +32,8 @@ def check_arithmetic(certificate: dict, schedule: Schedule) -> Iterator[Check]:
     yield _computed("epsilons", lambda: _table("epsilons", certificate["epsilons"], schedule.epsilons()))
     yield _computed("attacker", lambda: _table("attacker", certificate["attacker"], attacker(schedule)))
     yield _computed("groups", lambda: _table("groups", certificate["groups"], group_epsilons(schedule)))
+    if schedule.budget.unit is not None:
+        yield _computed("group privacy", lambda: _group_privacy(certificate["group_privacy"], schedule))
 
 
 def _computed(name: str, check: Callable[[], Check]) -> Check:
@@ -78,6 +80,14 @@ def _looser(schedule: Schedule) -> Check:
     rdp = epsilon_rdp(schedule.groups, schedule.budget.delta, schedule.budget.adjacency)
     found = f"Renyi accounting gives epsilon <= {rdp:.6g}; it is looser and decides nothing."
     return Check("looser bound", None, found)
+
+
+def _group_privacy(stated: float | None, schedule: Schedule) -> Check:
+    """The other formula, for comparison: what the same noise would give a unit if it protected single rows."""
+    if not _agree(stated, group_privacy(schedule)):
+        return Check("group privacy", False, "The certificate's 'group_privacy' is wrong.")
+    k, found = schedule.budget.rows_per_unit, "is not computed" if stated is None else f"epsilon={stated:.6g}"
+    return Check("group privacy", True, f"For {k} rows by group privacy, at the same noise multiplier: {found}.")
 
 
 def _table(name: str, stated: dict, computed: Mapping[Any, float | None]) -> Check:

@@ -24,6 +24,8 @@ from dpdistill.query import Event
 from dpdistill.schema import AnySchema, DataError
 
 FORMAT = 3
+UNIT_FORMAT = 4
+"""Of a certificate for units: it says as well what group privacy would give."""
 SYSTEM_NOISE = "operating-system entropy"
 SEEDED_NOISE = "insecure: seeded noise"
 NO_NOISE = "none"
@@ -48,10 +50,10 @@ class CertificateError(ValueError):
 
 
 def group_epsilon(schedule: Schedule, rows: int, delta: float) -> float | None:
-    """Epsilon for a person with several rows, at the same delta.
+    """Epsilon for a person with several rows, at the same delta; or for several units of a schedule that protects one.
 
     Full batch: rows * mu by the closed form. Sampled, under add-remove: the mixture of Gaussians whose shift is the
-    number of the person's rows in the sample. Sampled, under replace-one: not computed.
+    number of the person's rows in the sample, each by a coin of its own. Sampled, under replace-one: not computed.
 
     Args:
         schedule: the schedule, for one row.
@@ -87,7 +89,7 @@ def group_epsilon(schedule: Schedule, rows: int, delta: float) -> float | None:
 
 
 def group_epsilons(schedule: Schedule) -> dict[int, float | None]:
-    """Epsilon at the budget's delta by number of rows of a person."""
+    """Epsilon at the budget's delta by number of rows of a person, or by number of units where one is protected."""
     return {rows: group_epsilon(schedule, rows, schedule.budget.delta) for rows in GROUP_ROWS}
 
 
@@ -99,17 +101,35 @@ def _group_event(event: Event, rows: int) -> DpEvent:
     return MixtureOfGaussiansDpEvent(event.noise_multiplier, shifts, list(in_sample / in_sample.sum()))
 
 
-def unit(adjacency: str, schema: Mapping[str, Any]) -> str:
+def group_privacy(schedule: Schedule) -> float | None:
+    """What a unit would have if the same noise, relative to the clip norm, protected one row: the other formula.
+
+    By group privacy for k = rows_per_unit rows, at the budget's delta; None where it is not computed. That formula
+    speaks of units of at most k rows; what a schedule of units promises holds for all.
+    """
+    return group_epsilon(schedule, schedule.budget.rows_per_unit, schedule.budget.delta)
+
+
+def unit(budget: Budget, schema: Mapping[str, Any]) -> str:
     """The unit of protection, in words.
 
     Args:
-        adjacency: "add-remove" or "replace-one".
+        budget: whose adjacency and unit are stated.
         schema: as the certificate has it; a table's says whom a row stands for.
     """
-    change = {"add-remove": "adding or removing one row", "replace-one": "replacing one row by another"}[adjacency]
     row = schema.get("unit", "row")
     stands_for = "" if row == "row" or not isinstance(row, str) else f" a row stands for: {row};"
-    return f"one row ({change});{stands_for} a person with k rows has k times mu: see groups"
+    if budget.unit is None:
+        changes = {"add-remove": "adding or removing one row", "replace-one": "replacing one row by another"}
+        return f"one row ({changes[budget.adjacency]});{stands_for} a person with k rows has k times mu: see groups"
+    changes = {"add-remove": "adding or removing all rows", "replace-one": "replacing all rows by those"}
+    other = {"add-remove": "one", "replace-one": "another"}[budget.adjacency]
+    k = budget.rows_per_unit
+    used = f"at most {k} row{'' if k == 1 else 's'} of each, drawn at random, {'is' if k == 1 else 'are'} used"
+    return (
+        f"one {budget.unit} ({changes[budget.adjacency]} of {other}); {used}, the others are not;{stands_for}"
+        f" g of them together have g times mu: see groups"
+    )
 
 
 def scope(budget: Budget | None, recipe: Mapping[str, Any]) -> str:
@@ -181,7 +201,7 @@ def build_certificate(
             raise CertificateError(f"Expected {name} in {folder}.")
     facts = json.loads(json.dumps(schema.to_json()))
     return {
-        "format": FORMAT,
+        "format": format_of(schedule),
         **(no_claim() if schedule is None else _claim(schedule, facts)),
         "noise": noise,
         "slack": slack,
@@ -196,12 +216,19 @@ def build_certificate(
     }
 
 
+def format_of(schedule: Schedule | None) -> int:
+    """Of the certificate of a schedule."""
+    return FORMAT if schedule is None or schedule.budget.unit is None else UNIT_FORMAT
+
+
 def _claim(schedule: Schedule, schema: dict) -> dict:
     budget = schedule.budget
+    beside = {} if budget.unit is None else {"group_privacy": _finite(group_privacy(schedule))}
     return {
         "claim": {"epsilon": budget.epsilon, "delta": budget.delta},
         "relation": budget.adjacency,
-        "unit": unit(budget.adjacency, schema),
+        "unit": unit(budget, schema),
+        **beside,
         "groups": {repr(rows): _finite(epsilon) for rows, epsilon in group_epsilons(schedule).items()},
         "attacker": {str(rate): bound for rate, bound in attacker(schedule).items()},
         "epsilons": {repr(delta): _finite(epsilon) for delta, epsilon in schedule.epsilons().items()},

@@ -27,6 +27,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("noise", "backend", "self_test", "date", "scope"), (str,)),
     **dict.fromkeys(("relation", "unit", "slack"), (str, type(None))),
 }
+_OF_UNITS: dict[str, tuple[type, ...]] = {"group_privacy": (float, type(None))}
 
 
 def check_certificate(
@@ -74,21 +75,23 @@ def check_certificate(
 
 
 def _parse(certificate: dict) -> Schedule | None:
-    if type(certificate.get("format")) is not int or certificate["format"] != cert.FORMAT:
+    form = certificate.get("format")
+    if type(form) is not int or form not in (cert.FORMAT, cert.UNIT_FORMAT):
         raise CertificateError(
-            f"Expected a certificate of format {cert.FORMAT}: what another version of dpdistill wrote, that version"
-            " checks."
+            f"Expected a certificate of format {cert.FORMAT} or {cert.UNIT_FORMAT}: what another version of dpdistill"
+            " wrote, that version checks."
         )
-    for key, types in _TYPES.items():
+    expected = _TYPES if form == cert.FORMAT else _TYPES | _OF_UNITS
+    for key, types in expected.items():
         if key not in certificate:
             raise CertificateError(f"The certificate has no {key!r}.")
         if type(certificate[key]) not in types:
             raise CertificateError(f"The certificate's {key!r} is of the wrong type.")
-    if unknown := certificate.keys() - _TYPES.keys() - {"format"}:
+    if unknown := certificate.keys() - expected.keys() - {"format"}:
         raise CertificateError(f"The certificate has a field that this version does not know: {plain(min(unknown))}.")
     if not all(isinstance(digest, str) for digest in certificate["files"].values()):
         raise CertificateError("The certificate's 'files' is of the wrong type.")
-    if certificate["schedule"] is None:
+    if certificate["schedule"] is None and form == cert.FORMAT:
         _check_no_claim(certificate)
         return None
     try:
@@ -97,6 +100,8 @@ def _parse(certificate: dict) -> Schedule | None:
             raise ValueError
     except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError):
         raise CertificateError("The certificate's 'schedule' is not a schedule.") from None
+    if form != cert.format_of(schedule):
+        raise CertificateError(f"A certificate of format {form} does not go with the unit of its schedule.")
     return schedule
 
 
@@ -133,7 +138,7 @@ def _events(certificate: dict, schedule: Schedule) -> Check:
         "events": schedule.event_tree(),
         "claim": {"epsilon": budget.epsilon, "delta": budget.delta},
         "relation": budget.adjacency,
-        "unit": cert.unit(budget.adjacency, certificate["schema"]),
+        "unit": cert.unit(budget, certificate["schema"]),
         "scope": cert.scope(budget, certificate["recipe"]),
     }
     differ = [key for key, value in stated.items() if certificate[key] != value]

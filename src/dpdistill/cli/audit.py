@@ -222,16 +222,23 @@ def _read(data: str, facts: Any, schema: str | None, part: str = "train") -> Any
     if schema is None:
         raise DataError("Expected --schema SCHEMA: the set is a table.")
     from dpdistill.data.tables.load import load_table
-    from dpdistill.data.tables.schema_file import read_schema
+    from dpdistill.data.tables.schema_file import read_schema, without_units
 
-    table_file = read_schema(schema)
+    table_file = without_units(read_schema(schema))
     if table_file.schema != facts:
         raise DataError(f"{schema} does not state the columns and classes of the set.")
     return load_table(data, table_file, strict=False)
 
 
 def records_of(data: str, schema: str | None) -> Any:
-    """Records as `dpdistill distill` reads them."""
+    """Records as `dpdistill distill` reads them, each for itself."""
+    if schema is not None:
+        from dpdistill.data.tables.schema_file import read_reviewed
+
+        if (column := read_reviewed(schema).unit_column) is not None:
+            raise DataError(
+                f"{schema} states unit_column {column!r:.80}, and an audit takes single rows: list it under ignored."
+            )
     return read_records(data, schema, None, None, None, None, True)
 
 

@@ -36,6 +36,7 @@ def root(
 
 @app.command()
 def distill(
+    context: typer.Context,
     data: Annotated[str | None, typer.Argument(metavar="DATA", help=SOURCES)] = None,
     *,
     to: Annotated[str, typer.Option("--out", help="Folder for the result; it may be shared.")],
@@ -62,6 +63,16 @@ def distill(
         str | None,
         typer.Option(help="Images that you say are public, for a method's subspace (dos): as DATA; drawn if left out."),
     ] = None,
+    unit_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Protect persons: the column (CSV, Parquet) or array (.npz) that names the person of each record; of "
+            "class folders a word for it, and files are named PERSON_*.png."
+        ),
+    ] = None,
+    rows_per_unit: Annotated[
+        int | None, typer.Option(help="Most records of a person that are used, drawn at random; with --unit-column.")
+    ] = None,
     lenient: Annotated[bool, typer.Option("--lenient/--strict", help="Let bad records contribute nothing.")] = False,
     ledger: Annotated[
         str | None, typer.Option(help="File that adds up all runs on this data set; new: with --cap.")
@@ -84,22 +95,10 @@ def distill(
     from dpdistill.run.handover import output_folder, owner_folder
 
     stated = {k: v for k, v in (("epsilon", epsilon), ("delta", delta), ("adjacency", adjacency)) if v is not None}
-    if (data is None) == (from_ is None):
-        raise DataError("Expected either DATA or --from DIR.run: one of the two.")
-    if cap is not None and ledger is None:
-        raise DataError("Expected --ledger FILE with --cap.")
-    if non_private and stated:
-        raise DataError("With --non-private there is no budget: leave --epsilon, --delta and --adjacency out.")
-    if non_private and ledger is not None:
-        raise DataError("A run without a privacy guarantee cannot join a ledger: its epsilon is infinite.")
-    if from_ is not None and (seed is not None or ledger is not None or non_private):
-        raise DataError("With --from nothing is drawn or paid: leave --seed, --ledger and --non-private out.")
-    pictured = any((classes, bounds, resize, channels))
-    if from_ is not None and (pictured or schema or lenient):
-        raise DataError("With --from no record is read: leave out how they are read.")
-    if schema is not None and pictured:
-        raise DataError("With --schema leave --classes, --bounds, --resize and --channels out: it states all.")
-    settings, budget = set_ or (), Budget(**{"epsilon": 1.0, **stated})
+    _refuse_contradictions(context.params, stated)
+    unit = None if non_private else _unit_column(unit_column, rows_per_unit, schema)
+    protects: dict[str, Any] = {} if unit is None else {"unit": unit, "rows_per_unit": rows_per_unit}
+    settings, budget = set_ or (), Budget(**{"epsilon": 1.0, **stated, **protects})
     named = {"per_class": per_class, "auxiliary": public_images(public, resize, channels)}
     if from_ is not None:
         recipe = build_again(from_, method, settings, **named)
@@ -117,7 +116,7 @@ def distill(
         if not non_private:
             run.check_private(recipe)
             run.check_ledger(recipe, budget, **paid)
-        records = read_records(data, schema, classes, bounds, resize, channels, not lenient)
+        records = read_records(data, schema, classes, bounds, resize, channels, not lenient, unit=unit)
         if ledger is not None and not Path(ledger).exists():
             err.print(plain(f"{ledger} is a new ledger: this is the first run in it."), markup=False)
         with Bar() as bar:
@@ -142,18 +141,64 @@ def public_images(data: str | None, resize: str | None, channels: int | None) ->
         return PublicImages.of(X[:valid] for X, _, valid in records.chunks(None, 1000))
 
 
-def read_records(data: str, schema: str | None, *stated: Any) -> Any:
+def _refuse_contradictions(given: dict[str, Any], stated: dict[str, Any]) -> None:
+    """Refuse options of `distill` that exclude each other, given all of them and what is stated of the budget."""
+    pictured = any(given[name] for name in ("classes", "bounds", "resize", "channels"))
+    again, ledger, non_private = given["from_"] is not None, given["ledger"], given["non_private"]
+    drawn = given["seed"] is not None or ledger or non_private
+    for wrong, sentence in (
+        ((given["data"] is None) != again, "Expected either DATA or --from DIR.run: one of the two."),
+        (given["cap"] is not None and ledger is None, "Expected --ledger FILE with --cap."),
+        (
+            non_private and stated,
+            "With --non-private there is no budget: leave --epsilon, --delta and --adjacency out.",
+        ),
+        (non_private and ledger, "A run without a privacy guarantee cannot join a ledger: its epsilon is infinite."),
+        (again and drawn, "With --from nothing is drawn or paid: leave --seed, --ledger and --non-private out."),
+        (
+            again and (pictured or given["schema"] or given["lenient"]),
+            "With --from no record is read: leave out how they are read.",
+        ),
+        (
+            given["schema"] and pictured,
+            "With --schema leave --classes, --bounds, --resize and --channels out: it states all.",
+        ),
+        (
+            given["unit_column"] and (again or non_private),
+            "With --from or --non-private nobody is protected anew: leave --unit-column out.",
+        ),
+    ):
+        if wrong:
+            raise DataError(sentence)
+
+
+def _unit_column(column: str | None, rows: int | None, schema: str | None) -> str | None:
+    """What names the person of a record, as stated here or in schema.yaml; None where single records are protected."""
+    if schema is not None and column is None:
+        from dpdistill.data.tables.schema_file import read_reviewed
+
+        column = read_reviewed(schema).unit_column
+        if column is not None and rows is None:
+            raise DataError(f"{schema} states unit_column {column!r:.80}: state --rows-per-unit as well.")
+    if (column is None) != (rows is None):
+        raise DataError("Expected --unit-column and --rows-per-unit together.")
+    return column
+
+
+def read_records(data: str, schema: str | None, *stated: Any, unit: str | None = None) -> Any:
     """The records, a table's where there is a schema, with a note on whatever the owner should know of them."""
     with working("reading the records"):
         if schema is None:
             from dpdistill.data import load
 
-            records = load(data, "train", *stated)
+            records = load(data, "train", *stated, unit=unit)
         else:
             from dpdistill.data.tables.load import load_table
-            from dpdistill.data.tables.schema_file import read_reviewed
+            from dpdistill.data.tables.schema_file import read_reviewed, with_units, without_units
 
-            records = load_table(data, read_reviewed(schema), strict=stated[-1])
+            table_file = read_reviewed(schema)
+            table_file = without_units(table_file) if unit is None else with_units(table_file, unit)
+            records = load_table(data, table_file, strict=stated[-1])
     for note in records.notes:
         err.print(plain(note), markup=False)
     return records
@@ -165,8 +210,22 @@ def _say_result(path: Path, result: Any) -> None:
         return
     b = result.schedule.budget
     say(f"{path}: epsilon = {b.epsilon:.10g} at delta = {b.delta:.10g} ({b.adjacency}).")
+    if b.unit is not None:
+        _say_unit(result.schedule)
     kept = f"keep {result.run_dir.name} to yourself" if result.run_dir else "its releases had been paid for"
     say(f"{path.name} may be shared; {kept}.")
+
+
+def _say_unit(schedule: Any) -> None:
+    """What is protected, and beside it what the same noise would give by group privacy."""
+    from dpdistill.certificate.build import group_privacy
+
+    b, other = schedule.budget, group_privacy(schedule)
+    say(
+        f"It holds for one {b.unit}, all records together; of each at most {b.rows_per_unit} are used, drawn at random."
+    )
+    found = "is not computed for this plan" if other is None else f"would be epsilon = {other:.4g}"
+    say(f"With this noise for single records, group privacy for {b.rows_per_unit} of them {found}.")
 
 
 def _caution(budget: Any) -> None:

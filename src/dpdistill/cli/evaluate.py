@@ -179,9 +179,9 @@ def _include(folder: str, scores: dict) -> None:
 def _test_table(folder: str, test: str, schema: str | None, facts: TableSchema) -> Any:
     """Held-out rows, in a file that is written as DIR's schema.yaml or another one says."""
     from dpdistill.data.tables.load import load_table
-    from dpdistill.data.tables.schema_file import read_schema
+    from dpdistill.data.tables.schema_file import read_schema, without_units
 
-    table_file = read_schema(schema or Path(folder) / "schema.yaml")
+    table_file = without_units(read_schema(schema or Path(folder) / "schema.yaml"))
     if table_file.schema != facts:
         raise DataError(f"{schema or 'schema.yaml'} does not state the columns and classes of {folder}.")
     return load_table(test, table_file)

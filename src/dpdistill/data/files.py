@@ -32,6 +32,7 @@ class Raw:
         notes: sentences shown to the owner while loading: public facts only.
         codes: labels are the format's own codes: looked up when the caller's class names are whole numbers.
         resized: X has the size that the caller asked for already.
+        units: names or numbers of the units that the records are of, (n,), or None.
     """
 
     X: np.ndarray
@@ -41,6 +42,7 @@ class Raw:
     notes: tuple[str, ...] = ()
     codes: bool = False
     resized: bool = False
+    units: np.ndarray | None = None
 
 
 def show(path: str | os.PathLike) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dpdistill.data import files
 from dpdistill.data.files import Raw, head, is_gzip, list_files, list_folders, reading, require_file, show, unpack
-from dpdistill.data.images import cifar, digits, folders, idx, npz
+from dpdistill.data.images import cifar, digits, folders, idx, listed, npz
 from dpdistill.data.options import Bounds, Classes, parse_bounds, parse_classes, parse_resize
 from dpdistill.data.records import Records
 from dpdistill.schema import DataError
@@ -31,19 +31,22 @@ def load(
     resize: int | str | None = None,
     channels: int | None = None,
     strict: bool = True,
+    unit: str | None = None,
 ) -> Records:
     """Labelled images from files; shape, bounds and classes come from the format or the caller, never from a record.
 
     Args:
-        source: a folder of IDX files, of CIFAR binary files or of class folders; one IDX, CIFAR or .npz file;
-            or "digits:train", "digits:test".
+        source: a folder of IDX files, of CIFAR binary files or of class folders; one IDX, CIFAR or .npz file; a CSV
+            file with the columns file and label; or "digits:train", "digits:test".
         part: "train" or "test"; a source with a single part is read whole.
         classes: number of classes, "cat,dog" or names; None for what the format states. When all names are whole
             numbers ("1,2,3"), the labels of IDX and CIFAR files are looked up among them; else they are indices.
         bounds: (low, high) or "low,high" of a raw value; None for what the format states.
         resize: side of the square to which images are resized (bilinear), or None.
-        channels: 1 or 3, for class folders of images; 3 if None.
+        channels: 1 or 3, for class folders and lists of images; 3 if None.
         strict: stop at a bad record; otherwise it is kept with the label -1, and contributes nothing.
+        unit: what several images may belong to: the name of a column of a CSV file or of an array of a .npz file that
+            names the unit of each; in class folders the files' names begin with it (p017 in p017_scan2.png).
 
     Returns:
         The records; their `notes` are sentences for the owner, about where the public facts come from.
@@ -56,7 +59,7 @@ def load(
     names = None if classes is None else parse_classes(classes)
     limits = None if bounds is None else parse_bounds(bounds)
     side = None if resize is None else parse_resize(resize)
-    raw = _read(os.fspath(source), part, names, side, channels, strict)
+    raw = _read(os.fspath(source), part, names, side, channels, strict, unit)
     if names is None and raw.classes is None:
         raise DataError(f"{show(source)} does not state its classes: pass --classes (10, or cat,dog).")
     stated = tuple(note for note in raw.notes if names is None or not note.startswith("Classes default"))
@@ -65,7 +68,14 @@ def load(
         numbered = names is not None and all(re.fullmatch("0|[1-9][0-9]*", name) for name in names)
         y = raw.y.astype(str) if raw.codes and numbered else raw.y
         return Records.from_arrays(
-            raw.X, y, names or raw.classes or (), limits or raw.bounds, resize=X_side, strict=strict, notes=stated
+            raw.X,
+            y,
+            names or raw.classes or (),
+            limits or raw.bounds,
+            resize=X_side,
+            strict=strict,
+            notes=stated,
+            units=raw.units,
         )
     except DataError as error:
         raise DataError(f"{show(source)}: {error}") from None
@@ -74,11 +84,19 @@ def load(
 
 
 def _read(
-    source: str, part: str, names: tuple[str, ...] | None, side: int | None, channels: int | None, strict: bool
+    source: str,
+    part: str,
+    names: tuple[str, ...] | None,
+    side: int | None,
+    channels: int | None,
+    strict: bool,
+    unit: str | None,
 ) -> Raw:
     form = recognise(source)
-    if channels is not None and form != "folders":
+    if channels is not None and form not in ("folders", "list"):
         raise DataError(f"{show(source)} has the channels of its format: --channels is for folders of images.")
+    if unit is not None and form in ("digits", "idx", "cifar"):
+        raise DataError(f"{show(source)} does not say which images are of one {unit}: take a .npz file or a CSV list.")
     path = Path(source)
     with reading(source):
         match form:
@@ -91,13 +109,15 @@ def _read(
                 raw = binary.load_file(path)
                 return replace(raw, notes=(*raw.notes, *files.single_part("file", part)))
             case "npz":
-                return npz.load_file(path, part)
+                return npz.load_file(path, part, unit)
+            case "list":
+                return listed.load_file(path, part, unit, side, channels, strict)
             case _:
-                return folders.load_folder(path, part, names, side, channels, strict)
+                return folders.load_folder(path, part, names, side, channels, strict, unit is not None)
 
 
 def recognise(source: str | os.PathLike) -> str:
-    """The format of a source, by its content: "digits", "idx", "cifar", "npz" or "folders".
+    """The format of a source, by its content: "digits", "idx", "cifar", "npz", "list" or "folders".
 
     Raises:
         DataError: nothing there, or nothing that can be read.
@@ -130,6 +150,8 @@ def _recognise_file(path: Path) -> str:
     named_cifar = re.search(r"\.bin(\.gz)?$", path.name, re.IGNORECASE) is not None
     if start[:2] == b"PK":
         return "npz"
+    if listed.lists_images(path):
+        return "list"
     if start == idx.IMAGES_MAGIC.to_bytes(4, "big") and not (named_cifar and size % (cifar.IMAGE_BYTES + 1) == 0):
         return "idx"
     if start == idx.LABELS_MAGIC.to_bytes(4, "big") and not named_cifar:

@@ -15,8 +15,18 @@ from dpdistill.schema import DataError, Schema, TableSchema
 _CHUNK = 4_096
 
 
+class Unshown:
+    """What holds private records: it is never shown, pickled or copied."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: nothing about its records is shown>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("Records are private: they cannot be pickled or copied.")
+
+
 @dataclass(frozen=True, repr=False, eq=False)
-class Records:
+class Records(Unshown):
     """Labelled images or table rows and what is public about them. They are never shown and never pickled.
 
     Args:
@@ -24,15 +34,18 @@ class Records:
         y: class indices, (n,), int64; -1 is an unknown label: such a record contributes nothing.
         schema: the public facts.
         notes: sentences shown to the owner while loading: where the public facts come from.
+        units: which unit (person) each record is of, (n,), int64, any numbers >= 0; -1 is an unknown one, whose record
+            is never used. None where every record stands for itself.
 
     Raises:
-        DataError: X, y and schema do not belong together.
+        DataError: X, y, units and schema do not belong together.
     """
 
     X: np.ndarray
     y: np.ndarray
     schema: Schema | TableSchema
     notes: tuple[str, ...] = ()
+    units: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         shape = self.schema.raw_shape
@@ -44,7 +57,9 @@ class Records:
             raise DataError(f"Expected as many labels as {kind}; got {self.y.shape} labels and {len(self.X)} {kind}.")
         if self.y.dtype != np.int64 or (self.y.size and not -1 <= self.y.min() <= self.y.max() < self.classes):
             raise DataError(f"Expected class indices y, int64, from -1 to {self.classes - 1}.")
-        for name in ("X", "y"):
+        if self.units is not None and (self.units.shape != self.y.shape or self.units.dtype != np.int64):
+            raise DataError("Expected units as int64, one for each record.")
+        for name in ("X", "y") if self.units is None else ("X", "y", "units"):
             view = getattr(self, name).view()
             view.flags.writeable = False
             object.__setattr__(self, name, view)
@@ -59,9 +74,6 @@ class Records:
 
     def __repr__(self) -> str:
         return f"<Records of {self.schema}; nothing else is shown>"
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError("Records are private: they cannot be pickled or copied.")
 
     def chunks(self, indices: np.ndarray | None, size: int) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
         """Records in chunks of one fixed shape, scaled to [-1, 1] by the bounds.
@@ -93,7 +105,13 @@ class Records:
         return (chunk(rows[start : start + size]) for start in range(0, len(rows), size))
 
     def joined(self, others: Records) -> Records:
-        """These records and others of the same schema behind them, in the type of these."""
+        """These records and others of the same schema behind them, in the type of these; none of them has units.
+
+        Raises:
+            DataError: records of units.
+        """
+        if self.units is not None or others.units is not None:
+            raise DataError("Records of units cannot be joined with others.")
         X = np.concatenate([self.X, others.X.astype(self.X.dtype)])
         return Records(X, np.concatenate([self.y, others.y.astype(self.y.dtype)]), self.schema)
 
@@ -127,6 +145,7 @@ class Records:
         resize: int | str | None = None,
         strict: bool = True,
         notes: tuple[str, ...] = (),
+        units: Any = None,
     ) -> Records:
         """Records from arrays.
 
@@ -138,6 +157,8 @@ class Records:
             resize: side of the square to which images are resized (bilinear), or None.
             strict: stop at a record that is not finite or has an unknown label; otherwise it gets the label -1.
             notes: sentences shown to the owner while loading.
+            units: names or numbers of the units (persons) that the records are of, (n,); None where every record stands
+                for itself.
 
         Raises:
             DataError: shapes, types, labels or options that cannot be used.
@@ -161,7 +182,8 @@ class Records:
         if resize is not None:
             X = resize_images(X, parse_resize(resize))
         h, w, c = (int(side) for side in X.shape[1:])
-        return cls(X, labels, Schema((h, w, c), limits, names), tuple(notes))
+        persons = None if units is None else unit_indices(_as_array(units, "units"), len(X), strict)
+        return cls(X, labels, Schema((h, w, c), limits, names), tuple(notes), persons)
 
 
 def _as_array(values: Any, name: str) -> np.ndarray:
@@ -203,6 +225,28 @@ def label_indices(y: np.ndarray, classes: tuple[str, ...], strict: bool = True) 
         label = str(y[first])[:80]
         raise DataError(f"Record {first} has the label {label!r}, which is not one of the {len(classes)} classes.")
     return indices
+
+
+def unit_indices(units: np.ndarray, n: int, strict: bool = True) -> np.ndarray:
+    """Indices (n,) int64 of units given as whole numbers or as texts; -1 where one is missing if not strict.
+
+    Missing are empty texts and negative numbers. No message shows what names a unit.
+
+    Raises:
+        DataError: another shape or type, or a missing one when strict.
+    """
+    if units.shape != (n,):
+        raise DataError("Expected as many units as records.")
+    if units.dtype.kind in "SU":
+        units = np.char.strip(units)
+        missing = units == np.zeros((), units.dtype)
+    elif units.dtype.kind in "ui":
+        missing = units < 0
+    else:
+        raise DataError(f"Expected units as whole numbers or texts; got {units.dtype}.")
+    if strict and missing.any():
+        raise DataError(f"Record {int(np.argmax(missing))} has no unit.")
+    return np.where(missing, -1, np.unique(units, return_inverse=True)[1]).astype(np.int64)
 
 
 def not_finite(X: np.ndarray) -> np.ndarray:

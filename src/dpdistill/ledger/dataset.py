@@ -236,6 +236,9 @@ class DatasetLedger:
             raise LedgerError(
                 f"The runs in {self._file} protect {adjacency}; one of another relation cannot join them."
             )
+        if len({run.schedule.budget.unit for run in runs}) > 1:
+            unit = runs[0].schedule.budget.unit or "record"
+            raise LedgerError(f"The runs in {self._file} protect one {unit}; a run for another unit cannot join them.")
         try:
             return 0.0 if delta is None else compose(_groups(runs), delta, adjacency)
         except ValueError as error:

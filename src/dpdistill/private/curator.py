@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from typing import Any, NoReturn
+from itertools import chain, pairwise
+from typing import Any
 
 import jax
 import numpy as np
 
 from dpdistill.accounting.schedule import Schedule
-from dpdistill.data.records import Records
+from dpdistill.data.records import Records, Unshown
 from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.run import RunLedger
 from dpdistill.private import programs
@@ -37,7 +38,7 @@ def sum_rows(
     """Sum of the rows (m, d) that are admissible and of a known label; by class, in the block of their class."""
     total = np.zeros((classes if by_class else 1, math.prod(shape)), dtype)
 
-    def add(z: jax.Array, y: np.ndarray) -> None:
+    def add(z: Any, y: np.ndarray) -> None:
         rows = np.asarray(z)
         if rows.shape != (len(y), total.shape[1]):
             raise ValueError("The rows are of another length than the checked query's.")
@@ -46,22 +47,17 @@ def sum_rows(
         for block in np.unique(block_of[kept]):
             total[block] += rows[kept & (block_of == block)].sum(0, dtype=dtype)
 
-    in_flight = None  # one chunk is computed while the one before it is added
-    for X, y in chunks:
-        started = rows_of(X, y.astype(np.int32)), y
-        if in_flight is not None:
-            add(*in_flight)
-        in_flight = started
-    if in_flight is not None:
-        add(*in_flight)
+    started = ((rows_of(X, y.astype(np.int32)), y) for X, y in chunks)
+    for one, _ in pairwise(chain(started, [(np.zeros(0), np.zeros(0))])):  # it is added while the next one is computed
+        add(*one)
     return total.reshape((classes, *shape) if by_class else shape)
 
 
-class Curator:
+class Curator(Unshown):
     """Answers queries with noised sums, each paid for in the ledger before it is handed out.
 
     Args:
-        records: the private records.
+        records: the private records; with units where the schedule's budget names one, and only there.
         schedule: what every round pays; no deviation is accepted.
         ledger: where releases are committed.
         entropy: source of noise, coins and places; anything but the operating system's is for tests.
@@ -73,6 +69,9 @@ class Curator:
         record's integers are a function of its content and its own place, so removing a record takes its own away and
         leaves the joint law of all others: sensitivity clip_norm under add-or-remove, 2 clip_norm under replace-one.
         That no arithmetic crosses the rows of a chunk is tested on this machine before a program sees a record.
+
+        Where the budget protects units, at most k records of each, chosen among its own alone, enter by one coin, and
+        clip_norm is one record's share: noise and sensitivity, which are the unit's, are k times the above.
     """
 
     def __init__(
@@ -85,14 +84,11 @@ class Curator:
     ) -> None:
         self._schedule, self._ledger, self._entropy = schedule, ledger, entropy or SystemEntropy()
         self._schema, self._compute = records.schema, compute or Compute()
-        self._records = PlacedRecords(records, self._entropy)
+        budget = schedule.budget
+        if (records.units is None) != (budget.unit is None):
+            raise CuratorError("Expected records with units where the budget protects a unit, and only there.")
+        self._records = PlacedRecords(records, self._entropy, None if budget.unit is None else budget.rows_per_unit)
         self._tested: set[tuple] = set()
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: nothing about its records is shown>"
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError("A curator cannot be pickled or copied: it holds private records.")
 
     @property
     def noise_kind(self) -> str:
@@ -137,13 +133,12 @@ class Curator:
                 return LedgerError(str(error))
 
     def _size(self, t: int, query: Query) -> int:
-        if not isinstance(query, LinearQuery):
-            return self._compute.chunk
-        full = self._schedule.event(t).sampling_prob == 1.0
-        return self._compute.block if full else min(self._compute.chunk, MOST_ROWS)
+        full, chunk = self._schedule.event(t).sampling_prob == 1.0, self._compute.chunk
+        return chunk if not isinstance(query, LinearQuery) else self._compute.block if full else min(chunk, MOST_ROWS)
 
     def _draw(self, t: int, query: Query, params: Params, shape: tuple[int, ...]) -> tuple[np.ndarray, float]:
         event, n, size = self._schedule.event(t), len(self._records), self._size(t, query)
+        noise_multiplier = event.noise_multiplier * self._schedule.budget.rows_per_unit  # a unit may move k shares
         tested = ByValue(query), types_of(params), size
         if tested not in self._tested and check_rows(query, params, self._schema, size):
             self._tested.add(tested)
@@ -152,15 +147,16 @@ class Curator:
             raise CuratorError("The data set has more records than the error bound of this query allows.")
         sampled = None
         if event.sampling_prob < 1.0:
-            sampled = np.flatnonzero(poisson_coins(n, event.sampling_prob, self._entropy))
+            coins = poisson_coins(self._records.units, event.sampling_prob, self._entropy)
+            sampled = np.flatnonzero(coins[self._records.unit_of])
         chunks = self._records.chunks(query.encoder, sampled, size)
         if isinstance(query, LinearQuery):
             classes = len(self._schema.classes)
-            return release_linear(query, params, chunks, shape, classes, event.noise_multiplier, self._entropy)
-        grid = make_grid(query.clip_norm, event.noise_multiplier, math.prod(shape), n)
+            return release_linear(query, params, chunks, shape, classes, noise_multiplier, self._entropy)
+        grid = make_grid(query.clip_norm, noise_multiplier, math.prod(shape), n)
         total = self._sum(query, params, chunks, grid, shape)
-        noise = rounded_gaussian(total.shape, event.noise_multiplier * grid.K, self._entropy)
-        return (total + noise).astype(np.float64) * grid.step, event.noise_multiplier * query.clip_norm
+        noise = rounded_gaussian(total.shape, noise_multiplier * grid.K, self._entropy)
+        return (total + noise).astype(np.float64) * grid.step, noise_multiplier * query.clip_norm
 
     def _sum(
         self, query: Query, params: Params, chunks: Iterable[Chunk], grid: Grid, shape: tuple[int, ...]

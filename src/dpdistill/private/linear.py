@@ -64,7 +64,9 @@ def sum_linear(
         params = programs.prepared(same, params)
         for number, (X, y) in enumerate(chunks, 1):
             known = (y >= 0) & (y < classes)
-            found = programs.coefficients(same, params, *_only(known, X, y))
+            if not known.all():  # the other rows are replaced by zeros
+                X, y = np.where(known.reshape(-1, *[1] * (X.ndim - 1)), X, 0), np.where(known, y, 0)
+            found = programs.coefficients(same, params, X, y)
             bounds = np.asarray(programs.norms(same, params, found))
             usable = known & np.isfinite(bounds) & (bounds >= 0)
             w = np.where(usable, np.minimum(1.0, clip_norm / np.maximum(np.where(usable, bounds, 1), 1e-300)), 0.0)
@@ -101,10 +103,3 @@ def most_records(query: LinearQuery) -> int:
             "records must stay within the stated bound. Take fewer synthetic records per class."
         )
     return int(most)
-
-
-def _only(kept: np.ndarray, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The other rows are replaced by zeros; where there are none, nothing is copied."""
-    if kept.all():
-        return X, y
-    return np.where(kept.reshape(-1, *[1] * (X.ndim - 1)), X, 0), np.where(kept, y, 0)

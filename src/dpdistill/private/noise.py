@@ -37,11 +37,7 @@ class SystemEntropy:
 
 
 class SeededEntropy:
-    """A replayable stream (Philox) for tests only: whoever knows the seed can subtract the noise.
-
-    Args:
-        seed: any integer >= 0; the stream goes on from call to call.
-    """
+    """A replayable stream (Philox) for tests only: whoever knows the seed, an integer >= 0, can subtract the noise."""
 
     kind = "insecure: seeded noise"
 

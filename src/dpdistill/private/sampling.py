@@ -1,4 +1,4 @@
-"""What is drawn for every record alone: its coin in a round, and its place in a chunk."""
+"""What is drawn for every record or unit alone: which rows stand for it, its coin in a round, places in a chunk."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dpdistill.private.noise import BLOCK, Entropy, words
 
 
 def poisson_coins(n: int, sampling_prob: float, entropy: Entropy) -> np.ndarray:
-    """Independent coins, one a record: heads when a uniform 64-bit word is below floor(q 2^64).
+    """Independent coins, one a record or unit: heads when a uniform 64-bit word is below floor(q 2^64).
 
         P(heads) = floor(q 2^64) / 2^64, in (q - 2^-64, q]
 
     Args:
-        n: number of records, >= 0; no error speaks of it.
+        n: number of coins, >= 0; no error speaks of it.
         sampling_prob: q in (0, 1]; 1 takes every record and draws nothing.
         entropy: where the words come from.
 
@@ -46,3 +46,14 @@ def draw_places(n: int, size: int, entropy: Entropy) -> np.ndarray:
     more likely changes nothing.
     """
     return np.frombuffer(entropy.bytes(2 * n), np.uint16).astype(np.int64) % size
+
+
+def keep_rows(units: np.ndarray, most: int, entropy: Entropy) -> np.ndarray:
+    """Indices of at most so many records of every unit, drawn uniformly from its own; ascending, (kept,) int64.
+
+    Every record draws a 64-bit word, and those with the smallest of their unit are kept: which ones are kept of a unit
+    depends on its own words alone. Records of no known unit (-1) are left out. Never store or print it.
+    """
+    order = np.lexsort((words(len(units), entropy), units))
+    rank = np.arange(len(order)) - np.searchsorted(units[order], units[order])
+    return np.sort(order[(rank < most) & (units[order] >= 0)])

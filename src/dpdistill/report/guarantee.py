@@ -22,11 +22,14 @@ class Guarantee:
         epsilon, delta: the headline; inf and 0 where nothing is guaranteed.
         relation: the adjacency, in the certificate's word.
         unit: what one record is, in the certificate's words.
+        name: of the unit whose records are protected together; empty for single records.
+        rows_per_unit: the most records of one that are used.
+        group_privacy: ε of so many records by group privacy, had the same noise protected single ones; None if unknown.
         noise: kind of the noise.
         seeded: the noise came from a seed, so that nothing is guaranteed.
         groups: equal rounds, as GROUP names their numbers; None where one is not stated.
         table: (δ, ε) pairs.
-        rows: (k, ε) pairs: what a person with k rows has, at the headline's δ.
+        rows: (k, ε) pairs: what a person with k rows, or k units together, have, at the headline's δ.
         attacker: (false positives, most true positives) of whoever asks whether a record was used.
         advantage: the largest difference of the two; None where it is not stated.
     """
@@ -36,6 +39,9 @@ class Guarantee:
     delta: float
     relation: str
     unit: str
+    name: str
+    rows_per_unit: float
+    group_privacy: float | None
     noise: str
     seeded: bool
     groups: list[list[float | None]]
@@ -78,7 +84,10 @@ def read_guarantee(certificate: Mapping[str, Any]) -> Guarantee:
         delta=delta if private and delta is not None else 0.0,
         relation=str(certificate.get("relation") or ""),
         # After that the certificate points to its own table.
-        unit=str(certificate.get("unit") or "").partition("; a person")[0],
+        unit=str(certificate.get("unit") or "").partition("; a person")[0].partition("; g of them")[0],
+        name=str(mapping(certificate.get("events")).get("unit") or ""),
+        rows_per_unit=number(mapping(certificate.get("events")).get("rows_per_unit")) or 1,
+        group_privacy=number(certificate.get("group_privacy")),
         noise=noise,
         seeded=any(word in noise.lower() for word in ("seeded", "insecure")),
         groups=_groups(certificate) if private else [],

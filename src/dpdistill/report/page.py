@@ -46,14 +46,16 @@ def render_report(folder: Folder) -> str:
         records = {"table": shown_rows(folder, schema), "marginals": marginals(folder, schema), "images": None}
     else:
         records = {"table": None, "images": shown_images(folder, schema)}
+    g = read_guarantee(certificate)
+    row = unit(schema.unit) if isinstance(schema, TableSchema) else ("row", "")
     page = _PAGES.get_template("report.html").render(
         **records,
         folder=folder,
         schema=schema,
-        g=read_guarantee(certificate),
+        g=g,
         title=words.plain(folder.recipe.get("title") or "Synthetic data set"),
         method=folder.recipe.get("method"),
-        unit=unit(schema.unit) if isinstance(schema, TableSchema) else ("row", ""),
+        unit=(words.plain(g.name), "all its records") if g.name else row,
         balanced=len({int((folder.y == k).sum()) for k in range(len(schema.classes))}) == 1,
         date=certificate.get("date"),
         scope=certificate.get("scope"),

@@ -36,10 +36,12 @@ def unpack(blob: bytes, like: Any) -> Any:
 
 
 def digest_records(records: Records, key: bytes, chunk: int = 1024) -> bytes:
-    """Keyed digest of all values and labels, in order: for the owner's ledgers only, never for what is shared."""
+    """Keyed digest of values, labels and units, in order: for the owner's ledgers only, never for what is shared."""
     digest = hashlib.blake2b(key=key, digest_size=32)
     digest.update(f"{records.X.dtype.str} {records.X.shape}".encode())
     for start in range(0, len(records), chunk):
         digest.update(np.ascontiguousarray(records.X[start : start + chunk]).tobytes())
         digest.update(np.ascontiguousarray(records.y[start : start + chunk]).tobytes())
+    if records.units is not None:
+        digest.update(b"units" + np.ascontiguousarray(records.units).tobytes())
     return digest.digest()

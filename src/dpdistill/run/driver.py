@@ -33,7 +33,7 @@ from dpdistill.report import write_report
 from dpdistill.run import handover
 from dpdistill.run.non_private import NonPrivateCurator
 from dpdistill.run.recipe import changed_releases, check_kind, check_private, recipe_of
-from dpdistill.run.start import check_ledger, open_ledger
+from dpdistill.run.start import check_ledger, check_unit, open_ledger
 from dpdistill.run.store import Store
 from dpdistill.schema import AnySchema, schema_from_json
 
@@ -179,12 +179,14 @@ def distill(
         The result, with X, y, epsilon, and save(folder).
 
     Raises:
-        ValueError: a method that has no private form, or `beside` with a run_dir.
+        ValueError: a method that has no private form, `beside` with a run_dir or a unit, or records with units and a
+            budget without one, or the other way round.
         TypeError: a method whose queries are not what it states of them.
         LedgerError: the run cannot be started or resumed, or the data set's ledger does not take it.
 
     Guarantee:
-        (epsilon, delta)-DP of everything in the result, under the budget's adjacency, for the releases of this run.
+        (epsilon, delta)-DP of everything in the result, under the budget's adjacency, for the releases of this run: for
+        one record, or, where the budget names a unit, for all records of one unit together.
 
     Example:
         >>> result = distill(records, DOS(networks=30), Budget(epsilon=1.0))  # doctest: +SKIP
@@ -195,6 +197,9 @@ def distill(
     if beside is not None and run_dir is not None:
         raise ValueError("Expected run_dir=None with records beside the private ones: such a run is never resumed.")
     budget, folder = budget or Budget(1.0), None if run_dir is None else Path(run_dir)
+    check_unit(records, budget)
+    if beside is not None and budget.unit is not None:
+        raise ValueError("Expected a budget of single records with records beside the private ones: they have no unit.")
     schedule = calibrate(method.plan(), budget)
     entropy = entropy or SystemEntropy()
     # A recipe that does not fit the data or the noise is refused here, before anything is written.
@@ -202,7 +207,7 @@ def distill(
     if isinstance(query, LinearQuery) != method.linear:
         raise TypeError(f"Expected {type(method).__name__} to state linear={not method.linear}, as its first query is.")
     for noise_multiplier in (min(schedule.noise_multipliers), max(schedule.noise_multipliers)):
-        check_query(query, params, records.schema, noise_multiplier)
+        check_query(query, params, records.schema, noise_multiplier * budget.rows_per_unit)
     check_ledger(method, budget, ledger, cap, seed=seed, run_dir=run_dir, overwrite=overwrite)
     dataset = None if ledger is None else DatasetLedger(ledger, cap)
     recipe = recipe_of(method, seed)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpdistill.data.records import Records
+from dpdistill.data.records import Records, Unshown
 from dpdistill.private.curator import sum_rows
 from dpdistill.private.linear import sum_linear
 from dpdistill.private.noise import SeededEntropy
@@ -17,7 +17,7 @@ from dpdistill.private.placed import PlacedRecords
 from dpdistill.query import ByValue, Compute, LinearQuery, Params, Query, Release
 
 
-class NonPrivateCurator:
+class NonPrivateCurator(Unshown):
     """Answers with plain sums (epsilon is infinite). On request only.
 
     Args:
@@ -34,9 +34,6 @@ class NonPrivateCurator:
     ) -> None:
         self._sampling_probs, self._seed, self._compute = sampling_probs, seed, compute or Compute()
         self._schema, self._records = records.schema, PlacedRecords(records, SeededEntropy(seed))
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: nothing about its records is shown>"
 
     def release(self, t: int, query: Query, params: Params) -> Release:
         """The plain sum of round t over a Poisson sample; rows that are not finite are left out."""

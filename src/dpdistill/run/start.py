@@ -53,6 +53,18 @@ def check_ledger(
     dataset.check(schedule, run_id, nonces)
 
 
+def check_unit(records: Records, budget: Budget) -> None:
+    """Refuse records and a budget of which one knows units and the other does not.
+
+    Raises:
+        ValueError: a budget that protects units the records do not have, or records whose units it does not protect.
+    """
+    if records.units is None and budget.unit is not None:
+        raise ValueError(f"Expected records with units where the budget protects one {budget.unit}.")
+    if records.units is not None and budget.unit is None:
+        raise ValueError("Expected a budget with unit and rows_per_unit: these records belong to units.")
+
+
 def open_ledger(
     records: Records,
     identity: dict,

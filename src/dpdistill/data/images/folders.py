@@ -16,7 +16,13 @@ _DEEP = ("I", "F")
 
 
 def load_folder(
-    folder: Path, part: str, classes: tuple[str, ...] | None, side: int | None, channels: int | None, strict: bool
+    folder: Path,
+    part: str,
+    classes: tuple[str, ...] | None,
+    side: int | None,
+    channels: int | None,
+    strict: bool,
+    units: bool = False,
 ) -> Raw:
     """Images of class folders, in the order of their folders' and files' names.
 
@@ -27,14 +33,12 @@ def load_folder(
         side: side of the square to which images are resized, or None for the files' own size.
         channels: 3 (colour, when None) or 1 (grey): every image is converted to it.
         strict: stop at a file that is not an image; otherwise it is kept with a label that no class has.
+        units: files are named after their units: p017 in p017_scan2.png. A name without "_" names none.
 
     Raises:
         DataError: no images, mixed sizes, a file that is not an image, an unreadable folder.
     """
-    if channels not in (None, 1, 3):
-        raise DataError(f"Expected channels={channels} to be 1 (grey) or 3 (colour).")
-    if side is None and not strict:
-        raise DataError("Bad images can be left out only when the size is stated: pass --resize H.")
+    check_stated(side, channels, strict)
     root, notes = _part_folder(folder, part)
     names, files, labels = _listing(root)
     if not files:
@@ -47,12 +51,25 @@ def load_folder(
         raise DataError(f"{show(root)} has the class folder '{unknown[0]}', which is not one of the stated classes.")
     if channels is None:
         notes.append("Images are read in colour (3 channels): pass --channels 1 for grey.")
-    X, bad = _decode_all(files, side, channels or 3, strict)
+    X, bad = decode_all(files, side, channels or 3, strict)
     if side is None:
         h, w = X.shape[1:3]
         notes.append(f"Image size {h}x{w} is taken from the files: pass --resize H to be independent of them.")
     y = ["" if i in bad else label for i, label in enumerate(labels)]
-    return Raw(X, np.array(y), classes, (0.0, 255.0), tuple(notes), resized=True)
+    named = np.array([file.name.partition("_")[0] * ("_" in file.name) for file in files])
+    return Raw(X, np.array(y), classes, (0.0, 255.0), tuple(notes), resized=True, units=named if units else None)
+
+
+def check_stated(side: int | None, channels: int | None, strict: bool) -> None:
+    """Refuse what cannot be stated of image files.
+
+    Raises:
+        DataError: other channels than 1 and 3, or bad images that are to be left out without a size.
+    """
+    if channels not in (None, 1, 3):
+        raise DataError(f"Expected channels={channels} to be 1 (grey) or 3 (colour).")
+    if side is None and not strict:
+        raise DataError("Bad images can be left out only when the size is stated: pass --resize H.")
 
 
 def _part_folder(folder: Path, part: str) -> tuple[Path, list[str]]:
@@ -81,7 +98,12 @@ def _listing(root: Path) -> tuple[list[str], list[Path], list[str]]:
     return names, files, [file.parent.name for file in files]
 
 
-def _decode_all(files: list[Path], side: int | None, channels: int, strict: bool) -> tuple[np.ndarray, set[int]]:
+def decode_all(files: list[Path], side: int | None, channels: int, strict: bool) -> tuple[np.ndarray, set[int]]:
+    """All images (n, h, w, channels), uint8, and the indices of bad ones, which are left out where not strict.
+
+    Raises:
+        DataError: mixed sizes, or a bad image where strict.
+    """
     first = (side, side) if side is not None else decode(files[0], None, channels).shape[:2]
     with reading(files[0].parent):
         X = np.zeros((len(files), *first, channels), np.uint8)

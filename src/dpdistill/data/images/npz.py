@@ -19,8 +19,13 @@ _READ = 1 << 20
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def load_file(path: Path, part: str) -> Raw:
-    """Images and labels of a .npz file, with the arrays `classes` and `bounds` if it has them.
+def load_file(path: Path, part: str, unit: str | None = None) -> Raw:
+    """Images and labels of a .npz file, with the arrays `classes` and `bounds` if it has them, and those of units.
+
+    Args:
+        path: the file.
+        part: "train" or "test".
+        unit: name of the array that says of which unit each record is; None where none is asked for.
 
     Raises:
         DataError: not a .npz file, a missing array, an array of objects, a damaged or truncated member.
@@ -36,7 +41,14 @@ def load_file(path: Path, part: str) -> Raw:
         y = read_member(path, archive, members[label_key])
         classes = read_member(path, archive, members["classes"]) if "classes" in members else None
         bounds = read_member(path, archive, members["bounds"]) if "bounds" in members else None
-    return Raw(X, y, _names(path, classes), _limits(path, bounds), () if split else single_part("file", part))
+        units = None
+        if unit is not None:
+            key = f"{unit}_{part}" if split else unit
+            if key not in members:
+                raise DataError(f"{show(path)} has no array {key!r:.80} of units.")
+            units = read_member(path, archive, members[key])
+    notes = () if split else single_part("file", part)
+    return Raw(X, y, _names(path, classes), _limits(path, bounds), notes, units=units)
 
 
 def _key(members: dict[str, str], names: tuple[str, ...], part: str) -> tuple[str | None, bool]:

@@ -53,6 +53,26 @@ def label_encoder(schema: TableSchema, missing: Iterable[str]) -> Encode:
     return _choices(index, frozenset(missing), _absent("the label is missing"), advice, None)
 
 
+def unit_encoder(missing: Iterable[str]) -> Encode:
+    """The map from a batch of names of units to their indices (n,), float64, in the order in which they first come.
+
+    A fault says that one is missing; no text here shows what names a unit.
+    """
+    index: dict[str, int] = {}
+
+    def code(text: str) -> float:
+        return float(index.setdefault(number_key(text), len(index)))
+
+    absent, marks = _absent("the row has no unit"), frozenset(missing)
+
+    def encode(values: pa.Array) -> tuple[np.ndarray, dict[int, str]]:
+        if pa.types.is_temporal(values.type) or pa.types.is_nested(values.type):
+            raise Fault("names units by dates, times or lists: turn them into numbers or texts")
+        return _by_distinct(cleaned(values, marks), code, absent)
+
+    return encode
+
+
 def _absent(fault: str | None) -> Callable[[], float]:
     """What a missing value is: NaN, or a fault."""
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpdistill.data.files import reading
 from dpdistill.data.records import Records
-from dpdistill.data.tables.codes import Encode, Fault, encoder, label_encoder
+from dpdistill.data.tables.codes import Encode, Fault, encoder, label_encoder, unit_encoder
 from dpdistill.data.tables.schema_file import DRAFT, TableFile
 from dpdistill.data.tables.source import Table, open_table
 from dpdistill.schema import DataError
@@ -26,7 +26,8 @@ def load_table(source: Any, table_file: TableFile, strict: bool = True) -> Recor
         strict: stop at a value that cannot be encoded; otherwise its record gets the label -1 and contributes nothing.
 
     Returns:
-        The records, X (n, columns) float32.
+        The records, X (n, columns) float32; with units where the facts name their column. Units are the same where the
+        column holds the same number or the same text; a missing one is a bad value.
 
     Raises:
         DataError: a file that cannot be read, columns that are missing or not declared, a bad value when strict.
@@ -42,14 +43,18 @@ def load_table(source: Any, table_file: TableFile, strict: bool = True) -> Recor
         raise DataError(f"The schema {DRAFT}")
     schema = table_file.schema
     table = open_stated(source, table_file)
-    names = [*(column.name for column in schema.columns), schema.label]
+    unit = table_file.unit_column
+    names = [*(column.name for column in schema.columns), schema.label, *([] if unit is None else [unit])]
     encoders = [encoder(column, table_file.csv.missing) for column in schema.columns]
     encoders.append(label_encoder(schema, table_file.csv.missing))
+    if unit is not None:
+        encoders.append(unit_encoder(table_file.csv.missing))
     blocks: list[tuple[np.ndarray, np.ndarray]] = []
+    persons: list[np.ndarray] = []
     rows = 0
     with reading(table.title):
         for arrays in table.batches(names):
-            codes = np.empty((len(arrays[0]), len(names)), np.float32)
+            codes = np.empty((len(arrays[0]), len(names)))
             bad = np.zeros(len(codes), bool)
             faults: list[tuple[int, str, str]] = []
             for i, (name, encode, values) in enumerate(zip(names, encoders, arrays, strict=True)):
@@ -59,11 +64,15 @@ def load_table(source: Any, table_file: TableFile, strict: bool = True) -> Recor
             if strict and faults:
                 row, name, words = min(faults, key=lambda fault: fault[0])
                 raise DataError(f"{table.title}: column {name!r}, row {rows + row + 1}: {words}.")
-            blocks.append((codes[:, :-1], np.where(bad, -1, codes[:, -1]).astype(np.int64)))
+            at = len(schema.columns)
+            blocks.append((codes[:, :at].astype(np.float32), np.where(bad, -1, codes[:, at]).astype(np.int64)))
+            if unit is not None:
+                persons.append(np.nan_to_num(codes[:, -1], nan=-1.0).astype(np.int64))
             rows += len(codes)
         if not rows and strict:
             raise DataError(f"{table.title} has no rows.")
-        return Records(*_joined(blocks, rows, len(schema.columns)), schema)
+        units = None if unit is None else np.concatenate([np.zeros(0, np.int64), *persons])
+        return Records(*_joined(blocks, rows, len(schema.columns)), schema, units=units)
 
 
 def _joined(blocks: list[tuple[np.ndarray, np.ndarray]], rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
@@ -98,6 +107,8 @@ def open_stated(source: Any, table_file: TableFile) -> Table:
     schema = table_file.schema
     table = open_table(source, table_file.csv)
     found, declared = set(table.names), [*(column.name for column in schema.columns), schema.label]
+    if table_file.unit_column is not None:
+        declared.append(table_file.unit_column)
     for name in declared:
         if name not in found:
             raise DataError(f"{table.title} lacks the column {name!r}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,6 +37,7 @@ class TableFile:
         reviewed: its owner vouches that no fact comes from the records; False for a draft.
         csv: how its CSV files are written.
         ignored: columns of the file that are left out.
+        unit_column: the column that names the unit (person) of a row, or None. It is never a feature.
 
     Raises:
         DataError: facts that contradict each other.
@@ -46,6 +47,7 @@ class TableFile:
     reviewed: bool
     csv: CsvFormat = CsvFormat()
     ignored: tuple[str, ...] = ()
+    unit_column: str | None = None
 
     def __post_init__(self) -> None:
         names = self.csv.names
@@ -59,6 +61,12 @@ class TableFile:
         _require_distinct("names", names)
         if both := next((name for name in self.ignored if name in declared), None):
             raise DataError(f"Expected column {both!r} as declared or as ignored, not as both.")
+        if self.unit_column is not None:
+            if self.unit_column in (*declared, *self.ignored):
+                raise DataError(
+                    f"Expected unit_column {self.unit_column!r:.80} neither among columns nor under ignored."
+                )
+            declared.append(self.unit_column)
         if names and (odd := next((name for name in declared if name not in names), None)) is not None:
             raise DataError(f"Expected the declared column {odd!r} among names.")
         if odd := next((name for name in names if name not in (*declared, *self.ignored)), None):
@@ -77,6 +85,7 @@ class _File:
     dpdistill: str
     reviewed: StrictBool = False
     unit: str = "row"
+    unit_column: str | None = None
     label: str
     classes: Annotated[_Names | _Values, Discriminator(lambda value: {list: "list", dict: "mapping"}.get(type(value)))]
     csv: CsvFormat = CsvFormat()
@@ -137,7 +146,7 @@ def _parse(content: Any) -> TableFile:
     given = read_facts(_File, content)
     labels = tuple(given.classes.values()) if isinstance(given.classes, dict) else ()
     schema = TableSchema(given.columns, given.label, parse_classes(given.classes), labels, given.unit)
-    return TableFile(schema, given.reviewed, given.csv, given.ignored)
+    return TableFile(schema, given.reviewed, given.csv, given.ignored, given.unit_column)
 
 
 def _type_values(part: Any) -> None:
@@ -154,6 +163,27 @@ def _require_distinct(what: str, texts: tuple[str, ...]) -> None:
     if len(set(texts)) != len(texts):
         twice = next(text for text in texts if texts.count(text) > 1)
         raise DataError(f"Expected distinct {what}; {twice[:80]!r} is named twice.")
+
+
+def with_units(table_file: TableFile, column: str) -> TableFile:
+    """The same with a column that names units; where it was under ignored, it no longer is.
+
+    Raises:
+        DataError: a column that is a feature or the label, or schema.yaml states another one.
+    """
+    if table_file.unit_column not in (None, column):
+        raise DataError(
+            f"Expected unit column {table_file.unit_column!r:.80}, as schema.yaml states; got {column!r:.80}."
+        )
+    ignored = tuple(name for name in table_file.ignored if name != column)
+    return replace(table_file, unit_column=column, ignored=ignored)
+
+
+def without_units(table_file: TableFile) -> TableFile:
+    """The same for rows that each stand for themselves, as in a test set: the column of units may be there or not."""
+    if table_file.unit_column is None:
+        return table_file
+    return replace(table_file, unit_column=None, ignored=(*table_file.ignored, table_file.unit_column))
 
 
 def read_reviewed(path: str | os.PathLike) -> TableFile:
@@ -190,6 +220,7 @@ def _lines(table_file: TableFile, notes: Mapping[str, str]) -> list[str]:
         "dpdistill": _TITLE,
         "reviewed": table_file.reviewed,
         "unit": schema.unit,
+        **({} if table_file.unit_column is None else {"unit_column": table_file.unit_column}),
         "label": schema.label,
         "classes": dict(zip(schema.classes, schema.labels, strict=True)) if schema.labels else schema.classes,
         "csv": _stated(table_file.csv),

@@ -1,0 +1,68 @@
+"""Units: all rows of a person together move a release by what is paid for, and enter a sample together."""
+
+import contract
+import numpy as np
+import pytest
+from contract import FlatLinear, FlatQuery, make_curator, make_records, memory_ledger, of_units, unit_schedule
+
+from dpdistill.private import curator
+from dpdistill.private.checks import CuratorError
+from dpdistill.private.noise import SeededEntropy, SystemEntropy
+from dpdistill.private.placed import PlacedRecords
+from dpdistill.private.sampling import keep_rows
+
+
+def test_the_clip_is_shared():
+    contract.check_clip_is_shared()
+
+
+def test_which_rows_are_kept():
+    contract.check_kept_rows()
+
+
+def test_coins_are_tossed_by_unit():
+    contract.check_coins_by_unit()
+
+
+@pytest.mark.parametrize("query", [FlatQuery(), FlatQuery(0.2, by_class=False), FlatLinear(0.5)])
+def test_a_person(query):
+    contract.check_unit_sensitivity(query, np.float32(1.0), make_records(8, low=0.3))
+
+
+def test_kept_rows_follow_the_operating_system():
+    units = np.zeros(400, np.int64)
+    one, other = (keep_rows(units, 20, SystemEntropy()).tolist() for _ in range(2))
+    assert len(one) == len(other) == 20
+    assert one != other
+    assert one == sorted(set(one))
+    assert keep_rows(units[:0], 3, SystemEntropy()).shape == (0,)
+
+
+def test_a_row_of_no_known_unit_is_never_used():
+    records = of_units(make_records(9), [0, 0, -1, 1, 1, 1, -1, 2, 2])
+    placed = PlacedRecords(records, SeededEntropy(1), 2)
+    assert (len(placed), placed.units) == (6, 3)
+    seen = np.concatenate([X for X, _ in placed.chunks(None, None, 4)]).reshape(-1, 64)
+    given = records.schema.to_unit(records.X).reshape(9, 64)
+    found = [bool((seen == row).all(1).any()) for row in given]
+    assert found[2] is found[6] is False
+    assert found[0] is found[1] is found[7] is found[8] is True
+    assert sum(found[3:6]) == 2
+
+
+def test_units_and_budget_go_together():
+    records, schedule = make_records(5), unit_schedule()
+    units = of_units(records, np.arange(5))
+    said = "Expected records with units where the budget protects a unit, and only there"
+    with pytest.raises(CuratorError, match=said):
+        curator.Curator(records, schedule, memory_ledger(schedule))
+    with pytest.raises(CuratorError, match=said):
+        make_curator(units)
+
+
+def test_no_rows_and_only_unknown_units_are_answered():
+    for records in (of_units(make_records(0), []), of_units(make_records(4), [-1] * 4)):
+        for q in (1.0, 0.5):
+            schedule = unit_schedule(3, q)
+            asked = curator.Curator(records, schedule, memory_ledger(schedule), contract.NoNoise())
+            assert not asked.release(0, FlatQuery(), 1.0).value.any()
