@@ -87,17 +87,14 @@ def evaluate(
 
     Images: networks and kernel ridge regression. Tables: twelve classifiers.
     """
-    from dpdistill.data import load, read_distilled
-    from dpdistill.report.folder import read_folder
-
-    distilled = read_distilled(folder)  # what is not there is refused before JAX is imported
+    distilled = _opened(folder, test)  # what is not there is refused before JAX is imported
     from dpdistill.cli.pictures import generate
     from dpdistill.cli.recipes import kernel_in, regressions, softness_in, teacher_in
-    from dpdistill.evaluate import ARCHITECTURES, MANY, TRAININGS, available, check_krr
+    from dpdistill.data import load
+    from dpdistill.evaluate import MANY, check_krr
+    from dpdistill.report.folder import read_folder
 
-    _check_names("training", [] if training is None else [training], TRAININGS)
-    _check_names("architecture", architecture or [], ARCHITECTURES)
-    _check_names("classifier", classifier or [], available() if classifier else ())
+    _check_choices(training, architecture or [], classifier or [])
     if include_scores and reference is not None:
         raise DataError("Expected --reference without --include-scores: its scores are for the owner of the records.")
     if include_scores:
@@ -139,6 +136,28 @@ def evaluate(
         image_reference(distilled, real, records, networks, fits, training, epochs, **how)
     if include_scores:
         _include(folder, scores)
+
+
+def _opened(folder: str, test: str) -> Any:
+    """The synthetic set of a folder; the test set is there."""
+    from dpdistill.data import read_distilled
+    from dpdistill.data.files import require_file
+    from dpdistill.data.load import recognise
+
+    distilled = read_distilled(folder)
+    if isinstance(distilled.schema, TableSchema):
+        require_file(Path(test))
+    else:
+        recognise(test)
+    return distilled
+
+
+def _check_choices(training: str | None, architectures: list[str], classifiers: list[str]) -> None:
+    from dpdistill.evaluate import ARCHITECTURES, TRAININGS, available
+
+    _check_names("training", [] if training is None else [training], TRAININGS)
+    _check_names("architecture", architectures, ARCHITECTURES)
+    _check_names("classifier", classifiers, available() if classifiers else ())
 
 
 def _listed(classifiers: str | None) -> tuple[str, ...] | None:

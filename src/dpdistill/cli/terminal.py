@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -196,7 +197,10 @@ def _finite(value: Any) -> Any:
 
 
 def run_app(app: Callable[..., Any]) -> int:
-    """Exit code of a command: errors a person can mend are one sentence and code 2, never a traceback."""
+    """Exit code of a command: errors a person can mend are one sentence and code 2, never a traceback.
+
+    A traceback is a mistake of the program, code 3: a script tells it from a check that failed, code 1.
+    """
     mode.as_json, mode.quiet, mode.lines, mode.result = False, False, [], {}
     try:
         code = app(standalone_mode=False)
@@ -218,7 +222,9 @@ def run_app(app: Callable[..., Any]) -> int:
 
         if isinstance(error, CuratorError):
             return fail(str(error))
-        raise
+        traceback.print_exc()
+        warn("This is a mistake of the program, not yours: please report it with the lines above.")
+        return CRASHED
     code = code if isinstance(code, int) else DONE
     if code == STOPPED:
         warn("Stopped. A run of distill goes on where it stopped with the same command.")
