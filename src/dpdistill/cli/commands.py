@@ -28,7 +28,7 @@ from dpdistill.schema import DataError
 
 app = typer.Typer(
     help="Distil a private labelled data set into a tiny synthetic one that may be shared.",
-    epilog="Try: dpdistill distill digits:train --out demo",
+    epilog="Try: dpdistill demo",
     pretty_exceptions_enable=False,
 )
 

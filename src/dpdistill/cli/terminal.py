@@ -153,7 +153,7 @@ def plain(text: str) -> str:
 def say(text: str, mark: str = "", style: str | None = None) -> None:
     """A line of the result, after a mark in a style of its own."""
     to = err if mode.as_json else out
-    mode.lines.append(plain(f"{mark}{text}"))
+    mode.lines.append(f"{mark}{plain(text)}")
     if mark:
         to.print(mark, style=style, end="", markup=False)
     to.print(plain(text), markup=False)
