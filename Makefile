@@ -17,8 +17,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 demo: install
-	$(BIN)/dpdistill distill digits:train --out demo --overwrite
-	$(BIN)/dpdistill evaluate demo --test digits:test
+	$(BIN)/dpdistill demo --overwrite
 	$(BIN)/dpdistill verify demo
 
 test: install

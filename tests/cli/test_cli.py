@@ -7,6 +7,7 @@ import getpass
 import io
 import json
 import os
+import platform
 import re
 import shutil
 import socket
@@ -17,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from PIL import Image
@@ -75,8 +77,9 @@ def refused(*argv: object) -> str:
     assert code == 2, (out, err)
     assert out == ""
     note = "Classes default to 0-9: pass --classes to change.\n"
-    assert re.fullmatch(r"Error: [^\n]{8,}[.?!]\n", err.removeprefix(note)), err
-    return err.removeprefix(note).removeprefix("Error: ").strip()
+    sentence = re.sub(r"^Plan: .*\n", "", err.removeprefix(note))
+    assert re.fullmatch(r"Error: [^\n]{8,}[.?!]\n", sentence), err
+    return sentence.removeprefix("Error: ").strip()
 
 
 def files_of(folder: Path) -> list[str]:
@@ -207,7 +210,9 @@ def test_the_owners_folder_is_the_owners(shared):
 
 
 def test_version_and_help():
-    assert succeeds("--version") == "dpdistill 0.1.0\n"
+    first, others = succeeds("--version").splitlines()
+    assert first == "dpdistill 0.1.0"
+    assert others.startswith(f"python {platform.python_version()}, jax {jax.__version__}, numpy {np.__version__}, ")
     for name in ("distill", "evaluate", "report", "verify", "methods", "account", "budget", "schema", "sample"):
         assert name in succeeds("--help")
         assert name in succeeds()

@@ -54,6 +54,8 @@ def test_bounds():
 
 @pytest.mark.parametrize("stated", ["1", "a,b", "2,1", "0,nan", "0,1e31", (1,), None, 3])
 def test_bounds_refused(stated):
+    with pytest.raises(DataError, match=r"two numbers low,high; got zero and 110\.$"):
+        parse_bounds(["zero", "110"])
     with pytest.raises(DataError, match="Expected bounds"):
         parse_bounds(stated)
 

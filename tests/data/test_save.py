@@ -162,6 +162,14 @@ def test_grid_has_a_row_a_class_enlarged_without_smoothing():
     assert names[step:].min() < 100
 
 
+def test_small_pictures_are_enlarged_smoothly_and_others_are_not():
+    for side, smooth in ((8, True), (11, True), (12, False), (28, False)):
+        edge = np.where(np.arange(side) < side // 2, -1.0, 1.0)[None, None, :, None] * np.ones((1, side, side, 1))
+        levels = np.unique(np.asarray(draw_grid(edge, np.array([0]), ("a",)))[20, -90:])
+        assert (len(levels) > 3) == smooth, side
+        assert {0, 255} <= {*levels.tolist()}
+
+
 def test_grid_of_many_is_bounded():
     grid = draw_grid(np.zeros((130, 2, 2, 1)), np.arange(130) % 2, tuple(f"class {k}" for k in range(300)))
     assert grid.height < 10_000

@@ -51,7 +51,7 @@ def changed(schema, place, value):
             TABLE,
             ["columns", 0, "bounds"],
             [0, 1, 2],
-            "Expected columns[1].bounds of 'age' as a shorter list; got [0, 1, 2].",
+            "Expected columns[1].bounds of 'age' as a shorter list; got 0, 1, 2.",
         ),
         (TABLE, ["columns", 0, "mean"], 41, "Unknown key 'mean' in columns[1] of 'age'; expected name, kind, bounds,"),
         (TABLE, ["mean"], 41, "Unknown key 'mean' in the schema; expected columns, label, classes, labels, unit."),

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-import dp_accounting
 import numpy as np
-from dp_accounting.rdp import RdpAccountant
 from scipy.special import logsumexp, ndtr
 
 from dpdistill.accounting.gaussian import Adjacency, check_delta, root, sensitivity_factor
 from dpdistill.query import Event
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
 
 Group = tuple[int, Event]
 """(rounds, event): so many rounds of one event."""
@@ -40,6 +42,8 @@ def epsilon_rdp(groups: Iterable[Group], delta: float, adjacency: Adjacency = "a
     Source:
         Mironov 2017; Mironov, Talwar and Zhang 2019.
     """
+    from dp_accounting.rdp import RdpAccountant
+
     check_delta(delta)
     if adjacency != "add-remove":
         raise ValueError(f"Expected adjacency 'add-remove': the Renyi accountant ignores {adjacency!r} silently.")
@@ -49,8 +53,10 @@ def epsilon_rdp(groups: Iterable[Group], delta: float, adjacency: Adjacency = "a
     return float(accountant.get_epsilon(delta))
 
 
-def dp_event(event: Event) -> dp_accounting.DpEvent:
-    """The event in the types of dp_accounting."""
+def dp_event(event: Event) -> DpEvent:
+    """The event in the types of dp_accounting, which takes half a second to import: no refusal waits for it."""
+    import dp_accounting
+
     gaussian = dp_accounting.GaussianDpEvent(event.noise_multiplier)
     if event.sampling_prob == 1.0:
         return gaussian

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Literal, get_args
 
-from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr, ndtri
 
 Adjacency = Literal["add-remove", "replace-one"]
@@ -25,6 +24,8 @@ def sensitivity_factor(adjacency: str) -> float:
 
 def root(function: Callable[[float], float], low: float, high: float) -> float:
     """The zero of a continuous function that changes sign between low and high (Brent 1973)."""
+    from scipy.optimize import brentq
+
     return brentq(function, low, high, xtol=1e-14, rtol=1e-13)  # pyright: ignore[reportReturnType, reportArgumentType]
 
 

@@ -7,9 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from copy import deepcopy
 from functools import lru_cache
-
-from dp_accounting import NeighboringRelation
-from dp_accounting.pld import PLDAccountant
+from typing import TYPE_CHECKING
 
 from dpdistill.accounting.bounds import Group, dp_event
 from dpdistill.accounting.gaussian import (
@@ -21,12 +19,12 @@ from dpdistill.accounting.gaussian import (
 )
 from dpdistill.query import Event
 
+if TYPE_CHECKING:
+    from dp_accounting.pld import PLDAccountant
+
 DISCRETIZATION = 1e-4
 
-_RELATIONS = {
-    "add-remove": NeighboringRelation.ADD_OR_REMOVE_ONE,
-    "replace-one": NeighboringRelation.REPLACE_ONE,
-}
+_RELATIONS = {"add-remove": "ADD_OR_REMOVE_ONE", "replace-one": "REPLACE_ONE"}
 _MAX_POINTS = 1_000_000
 MIN_PLD_DELTA = 1e-10
 
@@ -121,11 +119,14 @@ def check_pld_delta(delta: float) -> None:
 @lru_cache(maxsize=8)
 def _accountant(groups: tuple[Group, ...], adjacency: Adjacency, interval: float) -> PLDAccountant:
     """All but the last group are composed once: what still fits in a ledger is found by trying many last ones."""
+    from dp_accounting import NeighboringRelation
+    from dp_accounting.pld import PLDAccountant
+
     *before, (rounds, event) = groups
     if before:
         accountant = deepcopy(_accountant(tuple(before), adjacency, interval))
     else:
-        accountant = PLDAccountant(_RELATIONS[adjacency], interval)
+        accountant = PLDAccountant(NeighboringRelation[_RELATIONS[adjacency]], interval)
     return accountant.compose(dp_event(event), rounds)
 
 

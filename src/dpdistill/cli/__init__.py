@@ -2,10 +2,12 @@
 
 from dpdistill.cli import audit_networks, tables
 from dpdistill.cli.commands import app, main
+from dpdistill.cli.demo import demo
 from dpdistill.cli.evaluate import evaluate
 from dpdistill.cli.sample import sample
 
 app.add_typer(tables.app, name="schema")
+app.command(name="demo")(demo)
 app.command(name="evaluate")(evaluate)
 app.command(name="sample")(sample)
 app.add_typer(audit_networks.app, name="audit")

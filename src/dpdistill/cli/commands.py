@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from dpdistill.cli.options import MAX_SEED, SOURCES, Folder
-from dpdistill.cli.terminal import Bar, add_row, err, out, plain, run_app, say, table, working
+from dpdistill.cli.common import versions, with_common_options
+from dpdistill.cli.options import MAX_SEED, SOURCES, WITHOUT_PRIVACY, Folder, check_method
+from dpdistill.cli.terminal import (
+    FAILED,
+    Bar,
+    add_row,
+    give,
+    note,
+    run_app,
+    say,
+    show_table,
+    table,
+    warn,
+    working,
+)
 from dpdistill.schema import DataError
 
 app = typer.Typer(
     help="Distil a private labelled data set into a tiny synthetic one that may be shared.",
-    epilog="Try: dpdistill distill digits:train --out demo",
-    add_completion=False,
+    epilog="Try: dpdistill demo",
     pretty_exceptions_enable=False,
 )
 
@@ -23,12 +36,13 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True)
 def root(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Show the version.", is_eager=True)] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the versions that matter.")] = False,
 ) -> None:
-    from dpdistill import __version__
-
     if version:
-        say(f"dpdistill {__version__}")
+        found = versions()
+        give(**found)
+        say(f"dpdistill {found['dpdistill']}")
+        say(", ".join(f"{name} {number or 'not installed'}" for name, number in [*found.items()][1:]))
         raise typer.Exit()
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
@@ -87,45 +101,44 @@ def distill(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an earlier result, and pay for a new run.")
     ] = False,
+    class_size: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="<int>", help="Records of a class, if that is public: how loud they are is told."),
+    ] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Say what the run would cost and show, and stop.")] = False,
 ) -> None:
     """Distil private records into a tiny synthetic set under a privacy budget."""
-    from dpdistill import run
-    from dpdistill.accounting.schedule import Budget
-    from dpdistill.cli.recipes import build, build_again
-    from dpdistill.run.handover import output_folder, owner_folder
-
     stated = {k: v for k, v in (("epsilon", epsilon), ("delta", delta), ("adjacency", adjacency)) if v is not None}
     _refuse_contradictions(context.params, stated)
+    check_method(method)
     unit = None if non_private else _unit_column(unit_column, rows_per_unit, schema)
+    from dpdistill.accounting.schedule import Budget
+    from dpdistill.run.handover import output_folder, owner_folder
+
     protects: dict[str, Any] = {} if unit is None else {"unit": unit, "rows_per_unit": rows_per_unit}
     settings, budget = set_ or (), Budget(**{"epsilon": 1.0, **stated, **protects})
-    named = {"per_class": per_class, "auxiliary": public_images(public, resize, channels)}
-    if from_ is not None:
-        recipe = build_again(from_, method, settings, **named)
-    else:
-        recipe = build(method or ("dos-kip" if schema is None else "dp-merf"), settings, **named)
-    path, replace = output_folder(to, overwrite)
+    named = method or ("dos-kip" if schema is None else "dp-merf")
+    path, replaces = output_folder(to, overwrite)
     _caution(None if non_private else budget)
-    if data is None:
-        assert from_ is not None
-        with Bar() as bar:
-            result = run.finish_again(from_, recipe, budget=budget if stated else None, progress=bar)
+    # What is wrong with the records is said before JAX is imported, unless a recipe or a ledger is to be checked first.
+    reads_first = data is not None and not (settings or per_class is not None or ledger or cap or public)
+    reads_first &= non_private or named not in WITHOUT_PRIVACY
+    how = (data, schema, classes, bounds, resize, channels, not lenient)
+    records = read_records(*how, unit=unit) if reads_first else None
+    fields = {"per_class": per_class, "auxiliary": public_images(public, resize, channels)}
+    if from_ is not None:
+        result = _finish_again(from_, method, settings, fields, budget if stated else None)
     else:
         paid: dict[str, Any] = {"ledger": ledger, "cap": cap, "seed": seed or 0}
         paid |= {"run_dir": owner_folder(path), "overwrite": overwrite}
-        if not non_private:
-            run.check_private(recipe)
-            run.check_ledger(recipe, budget, **paid)
-        records = read_records(data, schema, classes, bounds, resize, channels, not lenient, unit=unit)
-        if ledger is not None and not Path(ledger).exists():
-            err.print(plain(f"{ledger} is a new ledger: this is the first run in it."), markup=False)
-        with Bar() as bar:
-            if non_private:
-                result = run.distill_without_privacy(records, recipe, seed=seed or 0, progress=bar)
-            else:
-                result = run.distill(records, recipe, budget, label=path.name, progress=bar, **paid)
+        recipe = _checked_recipe(named, settings, fields, None if non_private else budget, paid)
+        records = read_records(*how, unit=unit) if records is None else records
+        _say_outlook(recipe, None if non_private else budget, records.schema, class_size, seed or 0, plan)
+        if plan:
+            return
+        result = _run(records, recipe, None if non_private else budget, path.name, paid)
     with working("writing the certificate and the report"):
-        result.save(path, replace)
+        result.save(path, replaces)
     _say_result(path, result)
 
 
@@ -154,6 +167,10 @@ def _refuse_contradictions(given: dict[str, Any], stated: dict[str, Any]) -> Non
             "With --non-private there is no budget: leave --epsilon, --delta and --adjacency out.",
         ),
         (non_private and ledger, "A run without a privacy guarantee cannot join a ledger: its epsilon is infinite."),
+        (
+            again and (given["plan"] or given["class_size"]),
+            "With --from nothing is paid: leave --plan and --class-size out.",
+        ),
         (again and drawn, "With --from nothing is drawn or paid: leave --seed, --ledger and --non-private out."),
         (
             again and (pictured or given["schema"] or given["lenient"]),
@@ -185,7 +202,45 @@ def _unit_column(column: str | None, rows: int | None, schema: str | None) -> st
     return column
 
 
-def read_records(data: str, schema: str | None, *stated: Any, unit: str | None = None) -> Any:
+def _finish_again(
+    run_dir: str, method: str | None, settings: list[str] | tuple, fields: dict[str, Any], paid: Any
+) -> Any:
+    """Another result from the releases of a run."""
+    from dpdistill import run
+    from dpdistill.cli.recipes import build_again
+
+    recipe = build_again(run_dir, method, settings, **fields)
+    with Bar() as bar:
+        return run.finish_again(run_dir, recipe, budget=paid, progress=bar)
+
+
+def _checked_recipe(
+    name: str, settings: list[str] | tuple, fields: dict[str, Any], budget: Any, paid: dict[str, Any]
+) -> Any:
+    """The method, that it can be run under the budget, and that a ledger takes it."""
+    from dpdistill import run
+    from dpdistill.cli.recipes import build
+
+    recipe = build(name, settings, **fields)
+    if budget is not None:
+        run.check_private(recipe)
+        run.check_ledger(recipe, budget, **paid)
+    return recipe
+
+
+def _run(records: Any, recipe: Any, budget: Any, label: str, paid: dict) -> Any:
+    from dpdistill import run
+
+    ledger = paid["ledger"]
+    if ledger is not None and not Path(ledger).exists():
+        note(f"{ledger} is a new ledger: this is the first run in it.")
+    with Bar() as bar:
+        if budget is None:
+            return run.distill_without_privacy(records, recipe, seed=paid["seed"], progress=bar)
+        return run.distill(records, recipe, budget, label=label, progress=bar, **paid)
+
+
+def read_records(data: Any, schema: str | None, *stated: Any, unit: str | None = None) -> Any:
     """The records, a table's where there is a schema, with a note on whatever the owner should know of them."""
     with working("reading the records"):
         if schema is None:
@@ -199,16 +254,32 @@ def read_records(data: str, schema: str | None, *stated: Any, unit: str | None =
             table_file = read_reviewed(schema)
             table_file = without_units(table_file) if unit is None else with_units(table_file, unit)
             records = load_table(data, table_file, strict=stated[-1])
-    for note in records.notes:
-        err.print(plain(note), markup=False)
+    for each in records.notes:
+        note(each)
     return records
 
 
+def _say_outlook(recipe: Any, budget: Any, schema: Any, class_size: int | None, seed: int, asked: bool) -> None:
+    """What is public about the run, before anything is paid; sizes that cannot be are refused."""
+    from dpdistill.cli.plan import say_outlook
+    from dpdistill.run.outlook import check_size, outlook
+    from dpdistill.run.recipe import check_kind
+
+    check_kind(recipe, schema)
+    check_size(recipe, schema)
+    if budget is not None:
+        say_outlook(outlook(recipe, budget, schema, class_size, seed), say if asked else note)
+    elif asked:
+        say("Plan: no noise and no budget, so that nothing is paid: epsilon is infinite.")
+
+
 def _say_result(path: Path, result: Any) -> None:
+    give(folder=str(path), epsilon=None if result.schedule is None else result.schedule.budget.epsilon)
     if result.schedule is None:
         say(f"{path}: no privacy guarantee, epsilon is infinite.")
         return
     b = result.schedule.budget
+    give(delta=b.delta, adjacency=b.adjacency, run_folder=str(result.run_dir) if result.run_dir else None)
     say(f"{path}: epsilon = {b.epsilon:.10g} at delta = {b.delta:.10g} ({b.adjacency}).")
     if b.unit is not None:
         _say_unit(result.schedule)
@@ -229,9 +300,13 @@ def _say_unit(schedule: Any) -> None:
 
 
 def _caution(budget: Any) -> None:
-    """What a large delta means is said before it is spent."""
+    """What a large delta or epsilon means is said before it is spent."""
+    from dpdistill.cli.plan import say_large_epsilon
+
     if budget is not None and budget.caution is not None:
-        err.print(plain(budget.caution), markup=False)
+        warn(budget.caution)
+    if budget is not None:
+        say_large_epsilon(budget)
 
 
 @app.command()
@@ -239,7 +314,9 @@ def report(folder: Folder) -> None:
     """Write the page of a result, report.html, anew."""
     from dpdistill.report import write_report
 
-    say(str(write_report(folder)))
+    page = write_report(folder)
+    give(page=str(page))
+    say(str(page))
 
 
 @app.command()
@@ -254,10 +331,11 @@ def verify(
         result = verification.verify(folder, run)
     for item in result.checks:
         mark, style = {True: ("ok", "green"), False: ("FAIL", "bold red"), None: ("", None)}[item.passed]
-        out.print(f"{mark:5}", style=style, end="", markup=False)
-        say(f"{item.name}: {item.detail}")
+        say(f"{item.name}: {item.detail}", mark=f"{mark:5}", style=style)
+    checks = [{"name": item.name, "passed": item.passed, "detail": item.detail} for item in result.checks]
+    give(passed=bool(result.passed), checks=checks)
     if not result.passed:
-        raise typer.Exit(1)
+        raise typer.Exit(FAILED)
 
 
 @app.command()
@@ -273,10 +351,34 @@ def methods() -> None:
             free = "free" if field.metadata["finish"] else "paid" if method.private else ""
             default, allowed = shown(field.default) or "none", str(field.metadata["allowed"])
             add_row(listed, field.name, default, allowed, free, field.metadata["help"])
-        out.print(listed, soft_wrap=False)
+        show_table(listed)
         say("")
+    give(methods=_fields_listed(), kernels=[*KERNELS])
     say(f"Kernels: {', '.join(KERNELS)}.")
     say('"free" fields may change with --from: the releases of a finished run are used again at no cost.')
+
+
+def _fields_listed() -> dict[str, Any]:
+    """Every method's fields as --json has them."""
+    from dpdistill.methods import METHODS
+    from dpdistill.recipes import fields_of, shown
+
+    return {
+        name: {
+            "title": method.title,
+            "private": method.private,
+            "fields": {
+                field.name: {
+                    "default": shown(field.default),
+                    "allowed": str(field.metadata["allowed"]),
+                    "free": bool(field.metadata["finish"]),
+                    "meaning": field.metadata["help"],
+                }
+                for field in fields_of(name).values()
+            },
+        }
+        for name, method in METHODS.items()
+    }
 
 
 @app.command()
@@ -300,12 +402,16 @@ def account(
     else:
         assert noise_multiplier is not None
         schedule = Schedule((stage,), (noise_multiplier,), Budget(1.0, delta, adjacency))  # type: ignore[arg-type]
+    if epsilon is None:
+        schedule = replace(schedule, budget=replace(schedule.budget, epsilon=schedule.epsilon()))
     _caution(schedule.budget)
     epsilons, sigma = schedule.epsilons(), schedule.noise_multipliers[0]
     releases = "1 release" if rounds == 1 else f"{rounds} releases"
     say(f"noise_multiplier = {sigma:.6g} for {releases} at sampling_prob = {sampling_prob:g}, {adjacency}")
+    give(noise_multiplier=sigma, rounds=rounds, sampling_prob=sampling_prob, adjacency=adjacency)
+    give(epsilons={f"{d:g}": e for d, e in epsilons.items()})
     for d, e in epsilons.items():
-        out.print(f"  epsilon = {e:.4f} at delta = {d:g}")
+        say(f"epsilon = {e:.4f} at delta = {d:g}", mark="  ")
 
 
 @app.command()
@@ -318,7 +424,10 @@ def budget(file: Annotated[str, typer.Argument(metavar="FILE", help="A data set'
     for run in summary.runs:
         terms = run.schedule.budget
         add_row(listed, run.label, run.date, f"{terms.epsilon:.6g}", f"{terms.delta:g}")
-    out.print(listed, soft_wrap=False)
+    show_table(listed)
+    runs = [{"run": r.label, "date": r.date, **vars(r.schedule.budget)} for r in summary.runs]
+    give(runs=runs, spent=summary.spent, delta=summary.delta, adjacency=summary.adjacency)
+    give(cap=summary.cap, left=summary.left)
     delta = "" if summary.delta is None else f" at delta = {summary.delta:g} ({summary.adjacency})"
     say(f"Spent together: epsilon = {summary.spent:.4f}{delta}")
     say(f"Cap: epsilon = {summary.cap:g}; one more full-batch run of epsilon = {summary.left:.4f} still fits.")
@@ -326,7 +435,7 @@ def budget(file: Annotated[str, typer.Argument(metavar="FILE", help="A data set'
 
 def main() -> None:
     """Entry point."""
-    sys.exit(run_app(app))
+    sys.exit(run_app(with_common_options(typer.main.get_command(app))))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import typer
 
 from dpdistill.cli.options import MAX_SEED, SOURCES, Folder
 from dpdistill.cli.reference import image_reference, real_images, table_reference, table_scores
-from dpdistill.cli.terminal import Bar, say
+from dpdistill.cli.terminal import Bar, give, say
 from dpdistill.schema import DataError, TableSchema
 
 
@@ -35,6 +35,10 @@ def evaluate(
         typer.Option(
             help='Of images: one of the twelve classifiers of tables too, on pixels: "logistic regression", MLP.'
         ),
+    ] = None,
+    classifiers: Annotated[
+        str | None,
+        typer.Option(help='Of a table: which of the twelve, "LDA,MLP", or fast for those that take seconds.'),
     ] = None,
     flip: Annotated[bool, typer.Option("--flip", help="Mirror images while training: for photographs.")] = False,
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, metavar="<int>", help="Of the nets.")] = 0,
@@ -83,29 +87,28 @@ def evaluate(
 
     Images: networks and kernel ridge regression. Tables: twelve classifiers.
     """
+    distilled = _opened(folder, test)  # what is not there is refused before JAX is imported
     from dpdistill.cli.pictures import generate
     from dpdistill.cli.recipes import kernel_in, regressions, softness_in, teacher_in
-    from dpdistill.data import load, read_distilled
-    from dpdistill.evaluate import ARCHITECTURES, MANY, TRAININGS, available, check_krr
+    from dpdistill.data import load
+    from dpdistill.evaluate import MANY, check_krr
     from dpdistill.report.folder import read_folder
 
-    _check_names("training", [] if training is None else [training], TRAININGS)
-    _check_names("architecture", architecture or [], ARCHITECTURES)
-    _check_names("classifier", classifier or [], available() if classifier else ())
-    distilled = read_distilled(folder)
+    _check_choices(training, architecture or [], classifier or [])
     if include_scores and reference is not None:
         raise DataError("Expected --reference without --include-scores: its scores are for the owner of the records.")
     if include_scores:
         read_folder(folder)  # what cannot be used is refused here, before minutes of training
     if isinstance(distilled.schema, TableSchema):
         for_images = training or architecture or classifier or generated or teacher or distance
-        how = {"for_images": bool(for_images), "mode": mode, "keep": keep, "seed": seed}
+        how = {"for_images": bool(for_images), "mode": mode, "keep": keep, "seed": seed, "names": _listed(classifiers)}
         scores = _evaluate_table(folder, distilled, test, reference, schema, **how)
+        give(scores=scores)
         if include_scores:
             _include(folder, scores)
         return
-    if schema is not None or mode != "honest" or keep != 1.0:
-        raise DataError(f"{folder} holds images: --schema, --mode and --keep are for tables.")
+    if schema is not None or mode != "honest" or keep != 1.0 or classifiers is not None:
+        raise DataError(f"{folder} holds images: --schema, --mode, --keep and --classifiers are for tables.")
     recipe, facts = kernel_in(folder), distilled.schema
     networks = _networks(architecture or ["convnet"], facts)
     fits = regressions(kernel or (), ridge, recipe)
@@ -128,10 +131,40 @@ def evaluate(
         scores |= _generated_scores(more, facts, records, networks, _soft_labels(more, released, softness), **how)
     scores |= _pixel_scores(distilled, records, classifier or [], seed)
     scores |= _distances(distilled, more, records, measured, seed)
+    give(scores=scores)
     if real is not None:
         image_reference(distilled, real, records, networks, fits, training, epochs, **how)
     if include_scores:
         _include(folder, scores)
+
+
+def _opened(folder: str, test: str) -> Any:
+    """The synthetic set of a folder; the test set is there."""
+    from dpdistill.data import read_distilled
+    from dpdistill.data.files import require_file
+    from dpdistill.data.load import recognise
+
+    distilled = read_distilled(folder)
+    if isinstance(distilled.schema, TableSchema):
+        require_file(Path(test))
+    else:
+        recognise(test)
+    return distilled
+
+
+def _check_choices(training: str | None, architectures: list[str], classifiers: list[str]) -> None:
+    from dpdistill.evaluate import ARCHITECTURES, TRAININGS, available
+
+    _check_names("training", [] if training is None else [training], TRAININGS)
+    _check_names("architecture", architectures, ARCHITECTURES)
+    _check_names("classifier", classifiers, available() if classifiers else ())
+
+
+def _listed(classifiers: str | None) -> tuple[str, ...] | None:
+    """The classifiers that --classifiers names."""
+    from dpdistill.evaluate.classifiers import chosen
+
+    return None if classifiers is None else chosen(name.strip() for name in classifiers.split(","))
 
 
 def _evaluate_table(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
-from dpdistill.cli.terminal import Bar, add_row, out, say, table
+from dpdistill.cli.terminal import Bar, note, say, say_table, time_left
 
 NOTE = "Computed from the private records, for their owner: not covered by epsilon."
 
@@ -14,12 +15,15 @@ def table_scores(training: Any, test: Any, **how: Any) -> dict:
     """Score a table, say the result, and return it as scores.json has it."""
     from dpdistill.evaluate.tables import score_tables
 
-    with Bar() as bar:
-        scores = score_tables(training, test, progress=bar, **how)
-    listed = table(*scores.header)
-    for row in scores.rows():
-        add_row(listed, *row)
-    out.print(listed, soft_wrap=False)
+    started = time.monotonic()
+
+    def told(score: Any, metrics: tuple[str, ...], done: float) -> None:
+        spent = time.monotonic() - started
+        values = ", ".join(f"{name} {value:.3f}" for name, value in zip(metrics, score.values, strict=True))
+        note(f"{score.name}: {values}{time_left(spent, done, 1 - done)}")
+
+    scores = score_tables(training, test, told=told, **how)
+    say_table(scores.header, scores.rows())
     say(scores.text)
     return scores.to_json()
 

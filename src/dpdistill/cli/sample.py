@@ -109,7 +109,9 @@ def _scored(folder: str, kind: str, n: int, seed: int, distilled: Distilled) -> 
 
     teacher = teacher_in(folder, distilled)
     if teacher is None:
-        raise DataError(f"{folder} has no released classifier: its images are all there are.")
+        from dpdistill.cli.pictures import MORE_IMAGES
+
+        raise DataError(f"{folder} has no released classifier: its images are all there are. {MORE_IMAGES}")
     X = make_pictures(kind, n, folder, distilled, seed)
     with Bar() as bar:
         scores = centred(teacher(X, progress=bar))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dpdistill.cli.terminal import err, say, working
+from dpdistill.cli.terminal import give, say, warn, working
 from dpdistill.schema import DataError
 
 app = typer.Typer(help="State the public facts about a table.", no_args_is_help=True)
@@ -41,6 +41,7 @@ def draft(
         form = CsvFormat(header and not listed, listed, separator, comment=comment)
         table_file, notes = draft_schema(data, label, form)
     write_schema(to, table_file, notes)
+    give(schema=to, facts_from_the_records=len(notes))
     say(f"{to}: a draft. It looked at the records: {len(notes)} facts came from them and are marked.")
     say("Replace each by what is known without looking, then set `reviewed: true`. Do not share the draft.")
 
@@ -57,6 +58,10 @@ def check(
     table_file = read_schema(schema)
     with working("reading the records"):
         lines = check_table(data, table_file)
-    err.print("For the owner only: these lines are about private records.", markup=False)
+    warn("For the owner only: these lines are about private records.")
+    warnings = [line for line in lines if line.startswith("Warning: ")]
+    give(for_the_owner_only=True, fits=not warnings, warnings=warnings)
     for line in lines:
         say(line)
+    if not warnings:
+        say("Less than 1 % of each column is cut at its bounds, goes to others or matches nothing.")

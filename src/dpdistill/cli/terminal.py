@@ -1,10 +1,14 @@
-"""The owner's terminal: output, progress, and errors in one sentence."""
+"""The owner's terminal: results on stdout, as text or JSON; notes, progress and errors in one sentence on stderr."""
 
 from __future__ import annotations
 
+import json
+import math
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 
 import typer
@@ -16,30 +20,62 @@ from rich.table import Table
 out = Console(highlight=False, soft_wrap=True, emoji=False)
 err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
+WIDTH = 80
 SAY_EVERY = 60.0
-STOPPED = 130
+DONE, FAILED, REFUSED, CRASHED, STOPPED = 0, 1, 2, 3, 130
+"""Exit codes: docs/scripts.md tells what each means."""
+
+
+@dataclass
+class _Mode:
+    """How this command speaks.
+
+    Args:
+        as_json: its result is one JSON object on stdout, and its lines go to stderr.
+        quiet: no notes and no progress.
+        lines: what it said of its result.
+        result: what it found, by documented keys.
+    """
+
+    as_json: bool = False
+    quiet: bool = False
+    lines: list[str] = field(default_factory=list)
+    result: dict[str, Any] = field(default_factory=dict)
+
+
+mode = _Mode()
 
 
 class Bar:
-    """Progress with time left: rounds and steps of public loops, never records; without a terminal, a line a minute."""
+    """Progress with time left: rounds and steps of public loops, never records.
+
+    Without a terminal it is a line at the beginning, one after the first step where there is time left to tell of, one
+    a minute, and one at the end.
+    """
 
     def __init__(self) -> None:
         self._bar = Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
             TextColumn("after"), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
-            console=err, disable=not err.is_terminal,
+            console=err, disable=not err.is_terminal or mode.quiet,
         )  # fmt: skip
         self._tasks: dict[str, Any] = {}
         self._said = 0.0
+        self._start = (0.0, 0)
+        self._estimated = False
 
     def __call__(self, stage: str, done: int, total: int) -> None:
+        now = time.monotonic()
         if stage not in self._tasks:
             self._tasks[stage] = self._bar.add_task(stage, total=total, completed=done)
-            self._said = 0.0
+            self._said, self._start, self._estimated = 0.0, (now, done), False
         self._bar.update(self._tasks[stage], completed=done, total=total)
-        if not err.is_terminal and (time.monotonic() - self._said > SAY_EVERY or done == total):
-            err.print(f"{stage}: {done} of {total}")
-            self._said = time.monotonic()
+        if err.is_terminal or mode.quiet:
+            return
+        left = time_left(now - self._start[0], done - self._start[1], total - done)
+        if now - self._said > SAY_EVERY or done == total or (left and not self._estimated):
+            err.print(f"{stage}: {done} of {total}{left}")
+            self._said, self._estimated = now, bool(left)
 
     def __enter__(self) -> Bar:
         self._bar.start()
@@ -49,9 +85,18 @@ class Bar:
         self._bar.stop()
 
 
+def time_left(spent: float, done: float, left: float) -> str:
+    """ ", about 3 minutes left" from the seconds that a part took; nothing where it is less than SAY_EVERY."""
+    seconds = spent * left / done if done > 0 else 0.0
+    if seconds < SAY_EVERY:
+        return ""
+    amount, unit = (seconds / 3600, "hours") if seconds >= 2 * 3600 else (seconds / 60, "minutes")
+    return f", about {math.ceil(amount)} {unit if amount > 1 else unit[:-1]} left"
+
+
 def working(at: str) -> AbstractContextManager[Any]:
     """Something moves on a terminal while there is nothing to count."""
-    return err.status(at) if err.is_terminal else nullcontext()
+    return err.status(at) if err.is_terminal and not mode.quiet else nullcontext()
 
 
 def table(*columns: str, title: str | None = None) -> Table:
@@ -66,25 +111,97 @@ def add_row(to: Table, *cells: str) -> None:
     to.add_row(*(escape(plain(cell)) for cell in cells))
 
 
+def show_table(made: Table) -> None:
+    """A table of the result."""
+    (err if mode.as_json else out).print(made, soft_wrap=False)
+
+
+def say_table(header: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
+    """A table of the result in 80 columns: those beyond come in a table below, beside the first column again.
+
+    Args:
+        header: of the columns; it is wrapped between its words.
+        rows: a text a column, which is not wrapped.
+        title: of the table.
+    """
+    rows = [[plain(cell) for cell in row] for row in rows]
+    names = [plain(name) for name in header]
+    words = [max(map(len, name.split()), default=0) for name in names]
+    widths = [max(words[k], *(len(row[k]) for row in rows), 1) for k in range(len(names))]
+    waiting = list(range(1, len(names)))
+    while waiting:
+        used, room = [0], WIDTH - widths[0]
+        while waiting and (len(used) == 1 or room >= widths[waiting[0]] + 2):
+            used.append(waiting.pop(0))
+            room -= widths[used[-1]] + 2
+        made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+        for k in used:
+            made.add_column(escape(names[k]), width=widths[k], overflow="fold")
+        for row in rows:
+            made.add_row(*(escape(row[k]) for k in used))
+        show_table(made)
+        title = None
+        if waiting:
+            say("")
+
+
 def plain(text: str) -> str:
     """One line; what cannot be printed is escaped."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in " ".join(text.split()))
 
 
-def say(text: str) -> None:
-    """A line of the result."""
-    out.print(plain(text), markup=False)
+def say(text: str, mark: str = "", style: str | None = None) -> None:
+    """A line of the result, after a mark in a style of its own."""
+    to = err if mode.as_json else out
+    mode.lines.append(f"{mark}{plain(text)}")
+    if mark:
+        to.print(mark, style=style, end="", markup=False)
+    to.print(plain(text), markup=False)
+
+
+def give(**result: Any) -> None:
+    """What a command found, by the keys that docs/scripts.md lists: --json prints it."""
+    mode.result |= result
+
+
+def note(text: str) -> None:
+    """A line beside the result, which --quiet leaves out."""
+    if not mode.quiet:
+        err.print(plain(text), markup=False)
+
+
+def warn(text: str) -> None:
+    """A line beside the result that --quiet does not leave out."""
+    err.print(plain(text), markup=False)
 
 
 def fail(sentence: str) -> int:
     """Say on stderr what a person can mend; the exit code."""
     sentence = plain(sentence)
-    err.print(f"Error: {sentence}" if sentence.endswith((".", "?", "!")) else f"Error: {sentence}.", markup=False)
-    return 2
+    warn(f"Error: {sentence}" if sentence.endswith((".", "?", "!")) else f"Error: {sentence}.")
+    return REFUSED
+
+
+def print_json(exit_code: int) -> None:
+    """The one object of --json on stdout; numbers that are not finite are null."""
+    text = json.dumps({"exit_code": exit_code, "text": mode.lines, **_finite(mode.result)}, indent=2, default=str)
+    out.print(text, markup=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def run_app(app: Callable[..., Any]) -> int:
-    """Exit code of a command: errors a person can mend are one sentence and code 2, never a traceback."""
+    """Exit code of a command: errors a person can mend are one sentence and code 2, never a traceback.
+
+    A traceback is a mistake of the program, code 3: a script tells it from a check that failed, code 1.
+    """
+    mode.as_json, mode.quiet, mode.lines, mode.result = False, False, [], {}
     try:
         code = app(standalone_mode=False)
     except ValueError as error:
@@ -105,7 +222,12 @@ def run_app(app: Callable[..., Any]) -> int:
 
         if isinstance(error, CuratorError):
             return fail(str(error))
-        raise
+        traceback.print_exc()
+        warn("This is a mistake of the program, not yours: please report it with the lines above.")
+        return CRASHED
+    code = code if isinstance(code, int) else DONE
     if code == STOPPED:
-        err.print("Stopped. A run of distill goes on where it stopped with the same command.")
-    return code if isinstance(code, int) else 0
+        warn("Stopped. A run of distill goes on where it stopped with the same command.")
+    elif mode.as_json:
+        print_json(code)
+    return code

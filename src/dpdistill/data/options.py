@@ -60,7 +60,8 @@ def parse_bounds(bounds: Bounds) -> tuple[float, float]:
     try:
         low, high = (float(part) for part in parts)
     except (TypeError, ValueError):
-        raise DataError(f"Expected bounds as two numbers low,high; got {bounds!r}.") from None
+        shown = " and ".join(map(str, bounds)) if isinstance(bounds, list | tuple) else repr(bounds)
+        raise DataError(f"Expected bounds as two numbers low,high; got {shown}.") from None
     if not -1e30 <= low < high <= 1e30:
         raise DataError(f"Expected bounds -1e30 <= low < high <= 1e30; got {low:g},{high:g}.")
     return low, high

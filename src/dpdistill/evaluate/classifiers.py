@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,24 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 """Settings of Vinaroz and Park (2023), table 16, made for scikit-learn 0.24.2 and xgboost 0.90; the rest is default."""
 
+COSTS: dict[str, float] = {
+    "Gaussian naive Bayes": 0.1,
+    "Bernoulli naive Bayes": 0.1,
+    "LDA": 0.2,
+    "XGBoost": 0.7,
+    "decision tree": 0.5,
+    "bagging": 0.7,
+    "logistic regression": 2.0,
+    "random forest": 5.0,
+    "gradient boosting": 10.0,
+    "linear SVC": 15.0,
+    "MLP": 20.0,
+    "AdaBoost": 60.0,
+}
+"""COSTS_PLACEHOLDER"""
+
+FAST, FAST_COST = "fast", 5.0
+
 CLOSEST: dict[str, str] = {
     "logistic regression": "multi_class=auto is gone; it is what lbfgs does now.",
     "LDA": "n_components=9 is refused for fewer than ten classes; it changes no prediction and is left out.",
@@ -33,6 +52,22 @@ CLOSEST: dict[str, str] = {
     "XGBoost": "objective=multi:softprob for more than two classes; it is refused for two: binary:logistic.",
 }
 """Where a setting of SETTINGS exists no more: what is used instead."""
+
+
+def chosen(names: Iterable[str] | None = None) -> tuple[str, ...]:
+    """Names of classifiers in the order of SETTINGS; FAST stands for all that take seconds.
+
+    Args:
+        names: of classifiers, or FAST; None or none at all for all that are available.
+
+    Raises:
+        DataError: an unknown name, or scikit-learn is not installed.
+    """
+    known, wanted = available(), set(names or ())
+    if unknown := sorted(wanted - {*known, FAST}):
+        raise DataError(f"Unknown classifier {', '.join(map(repr, unknown))}: choose among {', '.join(known)}, {FAST}.")
+    wanted |= {name for name in known if FAST in wanted and COSTS[name] <= FAST_COST}
+    return tuple(name for name in known if name in wanted or not wanted)
 
 
 def available() -> tuple[str, ...]:
@@ -67,21 +102,27 @@ def make_classifier(name: str, *, seed: int, rows: int, plain: bool = False) -> 
     return model.set_params(random_state=seed) if "random_state" in model.get_params() else model
 
 
+@contextlib.contextmanager
+def without_warnings() -> Iterator[None]:
+    """Silence about classifiers that stop before they converge; not from a thread: Python has one list of filters."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
+
+
 def answers(
     model: Any, X: np.ndarray, y: np.ndarray, X_t: np.ndarray, classes: int
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Scores (n, classes) and predicted classes (n,) of test rows; None if the classifier cannot be fitted."""
-    from sklearn.exceptions import ConvergenceWarning
-
     known, codes = np.unique(y, return_inverse=True)  # XGBoost wants 0, 1, ... without gaps
     if len(known) == 1:
         return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        try:
-            model.fit(X, codes)
-        except (ValueError, np.linalg.LinAlgError):
-            return None
+    try:
+        model.fit(X, codes)
+    except (ValueError, np.linalg.LinAlgError):
+        return None
     if hasattr(model, "predict_proba"):
         found = model.predict_proba(X_t)
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpdistill.data.records import Records
-from dpdistill.evaluate.classifiers import answers, make_classifier
+from dpdistill.evaluate.classifiers import answers, make_classifier, without_warnings
 from dpdistill.evaluate.score import Score, check_test_set, scaled
 from dpdistill.schema import DataError, Schema
 
@@ -30,7 +30,8 @@ def score_pixels(X: np.ndarray, y: np.ndarray, schema: Schema, test: Records, *,
     check_test_set(schema, test)
     X_test, y_test = scaled(test)
     model = make_classifier(name, seed=seed, rows=len(X))
-    found = answers(model, X.reshape(len(X), -1), y, X_test.reshape(len(X_test), -1), len(schema.classes))
+    with without_warnings():
+        found = answers(model, X.reshape(len(X), -1), y, X_test.reshape(len(X_test), -1), len(schema.classes))
     if found is None:
         raise DataError(f"The classifier {name} cannot be fitted to these records.")
     return Score((100.0 * float((found[1] == y_test).mean()),))

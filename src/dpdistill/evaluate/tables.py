@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dpdistill.data.records import Records
-from dpdistill.evaluate.classifiers import SETTINGS, answers, available, make_classifier
+from dpdistill.evaluate.classifiers import COSTS, SETTINGS, answers, available, make_classifier, without_warnings
 from dpdistill.evaluate.score import scaled
 from dpdistill.method import Distilled, Progress, no_progress
 from dpdistill.schema import DataError, TableSchema
 
 MOST_ROWS = 20_000
 """Rows that a classifier is trained on at most; of more, a random subset."""
+
+_LINUX = hasattr(os, "sched_getaffinity")
 
 MODES = {
     "honest": "Mode honest: probabilities, natural prevalence, fixed settings, all test rows.",
@@ -127,6 +131,14 @@ class TableScores:
         return {**dict(zip(self.metrics, map(_rounded, score.values), strict=True)), "accuracy": accuracy}
 
 
+Told = Callable[[ClassifierScore, tuple[str, ...], float], None]
+"""told(score, names of its values, share of the work that is done)."""
+
+
+def untold(score: ClassifierScore, metrics: tuple[str, ...], done: float) -> None:
+    """A silent Told."""
+
+
 def score_tables(
     training: Distilled | Records,
     test: Records,
@@ -134,7 +146,9 @@ def score_tables(
     mode: str = "honest",
     keep: float = 1.0,
     seed: int = 0,
+    names: Iterable[str] | None = None,
     progress: Progress = no_progress,
+    told: Told = untold,
 ) -> TableScores:
     """Twelve classifiers trained on a table, a synthetic one or real records, tested on real rows.
 
@@ -160,7 +174,9 @@ def score_tables(
         mode: "honest" or "paper".
         keep: share of the test set's majority class that is kept, 0 < keep <= 1; 1 in mode honest.
         seed: of the classifiers, the subset of at most 20,000 rows and the undersampling.
+        names: of the classifiers, see `available`; None for all.
         progress: told the number of classifiers done.
+        told: told each score as it is found, the fast classifiers' first, with how much of the work is done.
 
     Raises:
         DataError: rows that are no table's or do not fit the schema, or none that can be used; a test set with other
@@ -184,18 +200,52 @@ def score_tables(
     if len(X) > MOST_ROWS:
         rows = np.sort(np.random.default_rng((seed, 0)).choice(len(X), MOST_ROWS, replace=False))
         X, y = X[rows], y[rows]
-    names, scores = available(), []
-    for k, name in enumerate(names):
-        progress("classifiers", k, len(names))
-        make = partial(make_classifier, name, seed=seed, rows=len(X))
-        variants = [make()] if mode == "honest" or not SETTINGS[name] else [make(), make(plain=True)]
-        tried = [_score_one(name, model, X, y, X_t, y_t, len(schema.classes), mode) for model in variants]
-        best = max(tried, key=lambda score: score.values[0])
-        values = tuple(map(float, np.max([score.values for score in tried], 0)))
-        scores.append(ClassifierScore(name, values, best.accuracy, best.fitted))
-    progress("classifiers", len(names), len(names))
-    left_out, metrics = tuple(name for name in SETTINGS if name not in names), _metrics(mode, len(schema.classes))
-    return TableScores(mode, metrics, schema.classes, tuple(scores), len(X), keep, left_out)
+    known = available()
+    asked = known if names is None else tuple(name for name in known if name in set(names))
+
+    def score(name: str) -> ClassifierScore:
+        return _best_of(name, X, y, X_t, y_t, len(schema.classes), mode, seed)
+
+    metrics, done, scores = _metrics(mode, len(schema.classes)), 0.0, {}
+    progress("classifiers", 0, len(asked))
+    for found in _side_by_side(score, asked):
+        scores[found.name], done = found, done + COSTS[found.name]
+        progress("classifiers", len(scores), len(asked))
+        told(found, metrics, done / sum(COSTS[name] for name in asked))
+    left_out = tuple(name for name in SETTINGS if name not in known)
+    return TableScores(mode, metrics, schema.classes, tuple(scores[name] for name in asked), len(X), keep, left_out)
+
+
+def _side_by_side(score: Callable[[str], ClassifierScore], names: Iterable[str]) -> Iterable[ClassifierScore]:
+    """Scores as they are found: the slowest classifier on one core, while the others go from fast to slow on the rest.
+
+    Threads are enough: the time goes into compiled code, which lets other threads run.
+    """
+    ordered, cores = sorted(names, key=COSTS.__getitem__), len(os.sched_getaffinity(0)) if _LINUX else os.cpu_count()
+    if cores is None or cores < 2 or len(ordered) < 3:
+        with without_warnings():
+            for name in ordered:
+                yield score(name)
+        return
+    with without_warnings(), ThreadPoolExecutor(cores) as pool:
+        waiting = [pool.submit(score, name) for name in (ordered[-1], *ordered[:-1])]
+        try:
+            for future in as_completed(waiting):
+                yield future.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _best_of(
+    name: str, X: np.ndarray, y: np.ndarray, X_t: np.ndarray, y_t: np.ndarray, classes: int, mode: str, seed: int
+) -> ClassifierScore:
+    """The score of a classifier; in mode paper that of the better of two settings, for each metric."""
+    plain = (False,) if mode == "honest" or not SETTINGS[name] else (False, True)
+    variants = [make_classifier(name, seed=seed, rows=len(X), plain=each) for each in plain]
+    tried = [_score_one(name, model, X, y, X_t, y_t, classes, mode) for model in variants]
+    best = max(tried, key=lambda score: score.values[0])
+    values = tuple(map(float, np.max([score.values for score in tried], 0)))
+    return ClassifierScore(name, values, best.accuracy, best.fitted)
 
 
 def _text(value: float) -> str:

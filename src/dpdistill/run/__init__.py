@@ -1,8 +1,11 @@
 """The driver: plan, schedule, ask / release / tell, finish; checkpoints, and the shared folder."""
 
-from dpdistill.run.driver import Result, distill, distill_without_privacy, finish_again, run_rounds
-from dpdistill.run.recipe import check_private, recipe_of
-from dpdistill.run.start import check_ledger
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpdistill.run.driver import Result, distill, distill_without_privacy, finish_again, run_rounds
+    from dpdistill.run.recipe import check_private, recipe_of
+    from dpdistill.run.start import check_ledger
 
 __all__ = [
     "Result",
@@ -14,3 +17,12 @@ __all__ = [
     "recipe_of",
     "run_rounds",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # JAX comes with the driver: it is imported when work begins, not to refuse an output folder.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from dpdistill.run import driver, recipe, start
+
+    return next(getattr(module, name) for module in (driver, recipe, start) if hasattr(module, name))

@@ -6,7 +6,6 @@ import hashlib
 import io
 from typing import Any
 
-import jax
 import numpy as np
 
 from dpdistill.data.records import Records
@@ -14,6 +13,8 @@ from dpdistill.data.records import Records
 
 def pack(tree: Any) -> bytes:
     """The leaves of a pytree, in order, as the bytes of an uncompressed .npz."""
+    import jax
+
     buffer = io.BytesIO()
     np.savez(buffer, *[np.asarray(leaf) for leaf in jax.tree.leaves(tree)], allow_pickle=False)
     return buffer.getvalue()
@@ -25,6 +26,8 @@ def unpack(blob: bytes, like: Any) -> Any:
     Raises:
         ValueError: the leaves do not fit `like` in number, shape or type.
     """
+    import jax
+
     leaves, structure = jax.tree.flatten(like)
     with np.load(io.BytesIO(blob), allow_pickle=False) as stored:
         arrays = [stored[f"arr_{i}"] for i in range(len(stored.files))]

@@ -57,7 +57,12 @@ def _sentence(kind: Any, content: Any, fault: Any) -> str:
             rule = f"among {fault['ctx']['expected']}"
         case other:
             rule = _RULES.get(other) or f"otherwise ({fault['msg']})"
-    return f"Expected {_place(content, loc)} {rule}; got {fault['input']!r:.80}."
+    return f"Expected {_place(content, loc)} {rule}; got {_shown(fault['input'])}."
+
+
+def _shown(value: Any) -> str:
+    """A value as the file has it: a list without Python's quotes and brackets."""
+    return f"{', '.join(map(str, value)):.80}" if isinstance(value, list) and value else f"{value!r:.80}"
 
 
 def _place(content: Any, loc: list[str | int]) -> str:

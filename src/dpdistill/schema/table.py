@@ -56,14 +56,17 @@ class Column:
             raise DataError(f"Expected scale of {name} among {', '.join(SCALES)}; got {self.scale!r}.")
         if self.is_number:
             if self.bounds is None or not -math.inf < self.bounds[0] < self.bounds[1] < math.inf:
-                raise DataError(f"Expected bounds low < high of {name}, both finite; got {self.bounds}.")
+                got = "None" if self.bounds is None else f"{self.bounds[0]:g} and {self.bounds[1]:g}"
+                raise DataError(f"Expected bounds low < high of {name}, both finite; got {got}.")
             if self.categories or self.other is not None:
                 raise DataError(f"Expected no categories of {name}, which is {self.kind}.")
             return
         if self.bounds is not None or self.scale != "linear":
             raise DataError(f"Expected no bounds and no scale of {name}, which is {self.kind}.")
         if len(self.categories) < 2 or len(set(self.categories)) != len(self.categories):
-            raise DataError(f"Expected at least 2 distinct categories of {name}; got {list(self.categories)}.")
+            raise DataError(
+                f"Expected at least 2 distinct categories of {name}; got {', '.join(self.categories) or 'none'}."
+            )
         if self.other is not None and self.other not in self.categories:
             raise DataError(f"Expected other={self.other!r} of {name} among its categories.")
 
@@ -151,7 +154,9 @@ class TableSchema:
             twice = next(name for name in (*names, self.label) if (*names, self.label).count(name) > 1)
             raise DataError(f"Expected distinct column names; {twice!r} is named twice.")
         if len(self.classes) < 2 or len(set(self.classes)) != len(self.classes):
-            raise DataError(f"Expected at least 2 distinct classes of {self.label!r}; got {list(self.classes)}.")
+            raise DataError(
+                f"Expected at least 2 distinct classes of {self.label!r}; got {', '.join(self.classes) or 'none'}."
+            )
         require_harmless("the name of the label", self.label)
         require_harmless("each class", *self.classes)
         values = [value for group in self.label_values for value in group]

@@ -148,7 +148,26 @@ def test_check_counts_what_the_schema_does():
         "if it may be",
         "column 'same': 400 values outside its bounds are clamped",
         "column 'same' never varies",
+        "Warning: column 'ill': 100 of 400 values (25 %) match no class of the schema: state all classes, or the "
+        "values that stand for them",
+        f"Warning: column 'age': {young} of 400 values ({young / 4:.3g} %) are cut at the bounds: state wider ones if "
+        "those are public",
+        "Warning: column 'work': 200 of 400 values (50 %) go to the category for others: state more categories if they "
+        "are public",
+        "Warning: column 'flag': 100 of 400 values (25 %) cannot be used, and neither can their rows: correct the "
+        "column's kind, bounds or categories",
+        "Warning: column 'same': 400 of 400 values (100 %) are cut at the bounds: state wider ones if those are public",
     ]
+
+
+@pytest.mark.parametrize(("outside", "warned"), [(0, False), (1, False), (2, True), (3, True)])
+def test_a_column_is_warned_of_from_one_percent(outside, warned):
+    given = pd.DataFrame({"age": [500] * outside + [50] * (200 - outside), "ill": ["no", "yes"] * 100})
+    stated = TableFile(TableSchema((Column("age", "integer", (0.0, 100.0)),), "ill", ("no", "yes")), True)
+    found = [line for line in check_table(given, stated) if line.startswith("Warning")]
+    cut = f"values ({outside / 2:g} %) are cut at the bounds: state wider ones if those are public"
+    expected = f"Warning: column 'age': {outside} of 200 {cut}"
+    assert found == ([expected] if warned else [])
 
 
 def test_check_needs_the_columns():

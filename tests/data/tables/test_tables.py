@@ -295,6 +295,46 @@ def test_malformed_files(tmp_path, name):
     assert len(str(caught.value).splitlines()) == 1
 
 
+HINTS = {
+    "semicolons.csv": (
+        TEXT.replace(",", ";"),
+        "lacks the column 'age'. Its line 1 is separated by ';', not by ',': write `csv: {separator: \";\"}` into the "
+        "schema (schema draft takes --separator).",
+    ),
+    "tabs.parquet": (
+        TEXT.replace(",", "\t"),
+        "lacks the column 'age'. It is CSV text, although its name ends in .parquet. Its line 1 is separated by '\\t',",
+    ),
+    "capital.csv": (TEXT.replace("age", "Age", 1), "lacks the column 'age'. Its line 1 has 'Age': names must agree"),
+    "no-header.csv": (
+        "secret,b,c,d,e,f,g\n",
+        "lacks the column 'age'. Its line 1 holds none of the 6 columns of the schema: where the file has no header,",
+    ),
+    "ragged.csv": (
+        f'{HEAD}\n\n{ROW}\na,1,"x\ny"\n',
+        "has 3 fields in row 2; expected 7. That is line 5: a field that holds ',' itself must be in double quotes.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HINTS)
+def test_what_is_wrong_with_a_file_is_said_with_its_line_and_what_to_type(tmp_path, name):
+    content, expected = HINTS[name]
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(DataError) as caught:
+        load_table(path, FILE)
+    assert str(caught.value).startswith(f"{path} {expected}")
+    assert "secret" not in str(caught.value)
+
+
+def test_parquet_with_another_name_is_said_to_be_parquet(tmp_path):
+    path = tmp_path / "table.csv"
+    frame().rename(columns={"age": "years"}).to_parquet(path)
+    with pytest.raises(DataError, match=r"lacks the column 'age'\. It is Parquet, although its name ends in \.csv\.$"):
+        load_table(path, FILE)
+
+
 def test_what_is_no_table(tmp_path):
     for source, fragment in [
         (tmp_path / "none.csv", "none.csv does not exist."),

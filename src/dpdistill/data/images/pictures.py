@@ -10,6 +10,8 @@ MAX_COLUMNS = 50
 _TILE = 96
 _WIDTH = 3_000
 _GAP = 2
+_FEW_PIXELS = 12
+"""A side below which the eye sees squares where a digit is: such pictures are enlarged smoothly."""
 _WHITE = (255, 255, 255)
 
 
@@ -22,7 +24,7 @@ def to_picture(x: np.ndarray) -> Image.Image:
 
 
 def draw_grid(X: np.ndarray, y: np.ndarray, classes: tuple[str, ...]) -> Image.Image:
-    """A grid with a row for each class: its name, then its records, enlarged without smoothing.
+    """A grid with a row for each class: its name, then its records, enlarged; those of 8 x 8 pixels or so smoothly.
 
     Args:
         X: records in [-1, 1], (m, h, w, c).
@@ -40,10 +42,11 @@ def draw_grid(X: np.ndarray, y: np.ndarray, classes: tuple[str, ...]) -> Image.I
     step = max(size[1], 14) + _GAP
     grid = Image.new("RGB", (margin + columns * (size[0] + _GAP), len(rows) * step + _GAP), _WHITE)
     draw = ImageDraw.Draw(grid)
+    how = Image.Resampling.BICUBIC if max(height, width) < _FEW_PIXELS else Image.Resampling.NEAREST
     for k, row in enumerate(rows):
         top = _GAP + k * step
         draw.text((_GAP, top + max(0, (size[1] - 12) // 2)), names[k], fill=(0, 0, 0), font=font)
         for j, i in enumerate(row):
-            tile = to_picture(X[i]).convert("RGB").resize(size, Image.Resampling.NEAREST)
+            tile = to_picture(X[i]).convert("RGB").resize(size, how)
             grid.paste(tile, (margin + j * (size[0] + _GAP), top))
     return grid

@@ -21,6 +21,8 @@ from dpdistill.data.tables.schema_file import NUMBER, TableFile
 from dpdistill.data.tables.source import CsvFormat, Table, open_table
 from dpdistill.schema import Column, DataError, TableSchema
 
+WARN_FROM = 0.01
+"""Share of a column's values that may be lost without a warning."""
 REPLACE = "from the records: replace by what is known without them"
 _MARKS = ("?", "-", "--", "N/A", "n/a", "#N/A", "None", "NULL", "<NA>")
 _MAX_CATEGORIES = 100
@@ -188,7 +190,8 @@ def check_table(source: Any, table_file: TableFile) -> list[str]:
         table_file: the stated facts.
 
     Returns:
-        Rows, rows a class, and what is clamped, unknown, missing or never varies, a sentence each.
+        Rows, rows a class, and what is clamped, unknown, missing or never varies, a sentence each; then a warning for
+        every column of which WARN_FROM or more is lost to its bounds, its categories or its classes.
 
     Raises:
         DataError: a file that cannot be read, or columns that are missing or not declared.
@@ -210,7 +213,16 @@ def check_table(source: Any, table_file: TableFile) -> list[str]:
     lines = [f"{rows} rows", *(f"class {name!r}: {n} rows" for name, n in zip(schema.classes, classes, strict=True))]
     if lost:
         lines.append(f"{lost} rows contribute nothing, {unknown} of them for their label")
-    return [*lines, *(line for count in counts for line in count.lines(rows))]
+    lines += [line for count in counts for line in count.lines(rows)]
+    losses = [
+        (schema.label, unknown, "match no class of the schema: state all classes, or the values that stand for them")
+    ]
+    losses += [(count.column.name, *loss) for count in counts for loss in count.losses()]
+    return [*lines, *(_warning(name, n, rows, words) for name, n, words in losses if n and n >= WARN_FROM * rows)]
+
+
+def _warning(name: str, n: int, rows: int, words: str) -> str:
+    return f"Warning: column {name!r}: {n} of {rows} values ({100 * n / rows:.3g} %) {words}"
 
 
 class _Count:
@@ -249,3 +261,12 @@ class _Count:
             " never varies": self.low >= self.high,
         }
         return [f"column {self.column.name!r}{words}" for words, holds in found.items() if holds]
+
+    def losses(self) -> list[tuple[int, str]]:
+        """How many values are lost, why, and what to do."""
+        other = "go to the category for others: state more categories if they are public"
+        return [
+            (self.clamped, "are cut at the bounds: state wider ones if those are public"),
+            (self.other, other),
+            (self.bad, "cannot be used, and neither can their rows: correct the column's kind, bounds or categories"),
+        ]

@@ -111,7 +111,8 @@ def open_stated(source: Any, table_file: TableFile) -> Table:
         declared.append(table_file.unit_column)
     for name in declared:
         if name not in found:
-            raise DataError(f"{table.title} lacks the column {name!r}.")
+            hint = table.hint(declared)
+            raise DataError(f"{table.title} lacks the column {name!r}.{hint and f' {hint}'}")
     for name in table.names:
         if name not in (*declared, *table_file.ignored):
             raise DataError(

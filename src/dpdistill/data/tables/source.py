@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import json
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -25,6 +26,7 @@ _BLOCK = 1 << 20
 _ROWS = 1 << 16
 _PARQUET = b"PAR1"
 _INDEX = re.compile(r"__index_level_\d+__")  # where pandas keeps the index of rows
+_SEPARATORS = (",", ";", "\t", "|")
 _RAGGED = re.compile(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
 
 
@@ -74,6 +76,10 @@ class Table(Protocol):
         Raises:
             DataError: a file that cannot be read to its end.
         """
+        ...
+
+    def hint(self, declared: Sequence[str]) -> str:
+        """Why columns that are declared may not be there, and what to do: a sentence without values, or nothing."""
         ...
 
 
@@ -155,7 +161,43 @@ class _Csv:
                     yield batch.columns
             except pa.ArrowInvalid as error:
                 if "Empty CSV" not in str(error):
-                    raise DataError(f"{self.title} {_sentence(str(error))}.") from None
+                    raise DataError(f"{self.title} {_sentence(str(error))}.{self._ragged(str(error))}") from None
+
+    def _ragged(self, problem: str) -> str:
+        """Which line of the file it is that has another number of fields, and what to do."""
+        if not _RAGGED.search(problem):
+            return ""
+        with self._open() as file:
+            lines = (line.decode("utf-8", "replace") for line in _physical_lines(file))
+            rows = csv.reader(lines, delimiter=self.form.separator, skipinitialspace=True)
+            line = next((rows.line_num for row in rows if row and len(row) != len(self.names)), None)
+        where = "" if line is None or self.form.comment else f"That is line {line}: "
+        return f" {where}a field that holds {self.form.separator!r} itself must be in double quotes."
+
+    def hint(self, declared: Sequence[str]) -> str:
+        """What the first line of the file is separated by, or that it holds no names; never what it holds."""
+        named = re.search(r"\.(parquet|pq|xlsx?|json)$", self.path.name, re.IGNORECASE)
+        kind = f"It is CSV text, although its name ends in {named[0]}. " if named else ""
+        if not self.form.header or self.form.names:
+            return kind + "Its columns are those of csv.names in the schema."
+        with self._open() as file:
+            first = next((line for line in _physical_lines(file) if line.strip()), b"").decode("utf-8", "replace")
+        for separator in _SEPARATORS:
+            names = {name.strip(" \r\n\ufeff\"'") for name in first.split(separator)}
+            if separator != self.form.separator and names.issuperset(declared):
+                return (
+                    f"{kind}Its line 1 is separated by {separator!r}, not by {self.form.separator!r}: write `csv: "
+                    f"{{separator: {json.dumps(separator)}}}` into the schema (schema draft takes --separator)."
+                )
+        names = {name.casefold(): name for name in self.names}
+        if other := next((names[name.casefold()] for name in declared if names.get(name.casefold(), name) != name), ""):
+            return f"{kind}Its line 1 has {other[:80]!r}: names must agree to the letter."
+        if not set(self.names) & set(declared):
+            return (
+                f"{kind}Its line 1 holds none of the {len(declared)} columns of the schema: where the file has no "
+                "header, write `csv: {header: false, names: [...]}` with all of its columns into the schema."
+            )
+        return kind.rstrip()
 
 
 def _sentence(problem: str) -> str:
@@ -216,6 +258,11 @@ class _Parquet:
             for batch in file.iter_batches(_ROWS, columns=list(columns), use_threads=False):
                 yield [batch.column(name) for name in columns]
 
+    def hint(self, declared: Sequence[str]) -> str:
+        """Of the name of a file that is Parquet whatever it is called."""
+        named = re.search(r"\.(csv|tsv|txt)(\.gz)?$", self.path.name, re.IGNORECASE)
+        return f"It is Parquet, although its name ends in {named[0]}." if named else ""
+
 
 class _Frame:
     def __init__(self, frame: Any) -> None:
@@ -230,6 +277,10 @@ class _Frame:
         at = [self.names.index(name) for name in columns]
         for start in range(0, len(self._frame), _ROWS):
             yield [_to_arrow(self._frame.iloc[start : start + _ROWS, i]) for i in at]
+
+    def hint(self, declared: Sequence[str]) -> str:
+        """Nothing: a frame has been read by its owner."""
+        return ""
 
 
 def _to_arrow(series: Any) -> pa.Array:

@@ -1,0 +1,86 @@
+"""What a plan can be expected to show, from public facts only: how much data it takes to be heard above its noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from dpdistill.accounting.attacker import true_positives
+from dpdistill.accounting.gaussian import gaussian_noise_multiplier
+from dpdistill.accounting.schedule import Budget, Schedule, calibrate
+from dpdistill.query import Event, Stage
+
+HOPELESS = 0.1
+"""Signal-to-noise ratio below which a class is not told from noise."""
+LARGE_EPSILON = 10.0
+"""Above it a guarantee says little; and the noise of a plan with sampled rounds takes minutes to be found."""
+ATTACKED_AT = 0.001
+"""Share of the outsiders whom an attacker accuses wrongly."""
+
+
+def records_heard(schedule: Schedule, coordinates: int, stage: int = 0) -> float:
+    """Records, all alike, whose sum is as long as the noise that the rounds of a stage leave on it.
+
+        n = sqrt(d) / sqrt(rounds) sigma / q
+
+    The rounds of a stage are taken as one, averaged: their noise is independent. Records that differ need to be more.
+
+    Args:
+        schedule: the noise of every round.
+        coordinates: d, numbers of the sum that one class is told by.
+        stage: which of the schedule's.
+
+    Returns:
+        n > 0; signal-to-noise of k alike records is k / n.
+    """
+    rounds, event = schedule.groups[stage]
+    return math.sqrt(coordinates / rounds) * event.noise_multiplier / event.sampling_prob
+
+
+def least_epsilon(
+    plan: Sequence[Stage], budget: Budget, coordinates: int, records: float, ratio: float = HOPELESS
+) -> float | None:
+    """The smallest epsilon, to two digits, at which records have a signal-to-noise ratio under a plan.
+
+    Args:
+        plan: stages; the first one is looked at.
+        budget: its delta and adjacency are kept, and its epsilon is where the search begins.
+        coordinates: numbers of the sum that one class is told by.
+        records: of the class, all alike; a public number.
+        ratio: to be reached.
+
+    Returns:
+        epsilon >= budget.epsilon; None where none up to 10 is enough.
+    """
+
+    def enough(epsilon: float) -> bool:
+        try:
+            schedule = calibrate(plan, Budget(epsilon, budget.delta, budget.adjacency))
+        except ValueError:  # more than the accountant of sampled rounds handles
+            return False
+        return records_heard(schedule, coordinates) * ratio <= records
+
+    low = high = budget.epsilon
+    while not enough(high):
+        if high >= LARGE_EPSILON:
+            return None
+        low, high = high, min(10 * high, LARGE_EPSILON)
+    while high > 1.02 * low:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    step = 10.0 ** (math.floor(math.log10(high)) - 1)
+    return float(f"{math.ceil(high / step) * step:.2g}")
+
+
+def recognised(budget: Budget) -> float | None:
+    """Share of the members that an attacker recognises at most, who accuses ATTACKED_AT of the outsiders wrongly.
+
+    It is that of a single full-batch Gaussian release which spends the budget: what an attacker of it does reach.
+
+    Returns:
+        None where epsilon <= 10: attackers of such a run are told of in its certificate.
+    """
+    if budget.epsilon <= LARGE_EPSILON:
+        return None
+    event = Event(gaussian_noise_multiplier(budget.epsilon, budget.delta, budget.adjacency))
+    return true_positives([(1, event)], ATTACKED_AT, budget.adjacency)

@@ -1,0 +1,152 @@
+"""What every command takes beside its own options: --json, --quiet and --config."""
+
+from __future__ import annotations
+
+import platform
+import tomllib
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dpdistill.cli.terminal import mode, note
+from dpdistill.schema import DataError
+
+CONFIG = "dpdistill.toml"
+PACKAGES = ("jax", "numpy", "scipy", "dp-accounting", "scikit-learn", "pandas", "pyarrow")
+"""Whose versions may change what a run gives; the last three are an extra."""
+
+
+def versions() -> dict[str, str | None]:
+    """Versions of this package, of Python and of PACKAGES, found without importing them; None where not installed."""
+    from dpdistill import __version__
+
+    found: dict[str, str | None] = {"dpdistill": __version__, "python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+def with_common_options(command: Any) -> Any:
+    """Adds the options to a command, or to a group and all commands below it; --config to commands alone.
+
+    Args:
+        command: as typer makes it.
+
+    Returns:
+        The same command.
+    """
+    commands = getattr(command, "commands", {})
+    command.params += [param for param in _params() if not commands or param.name != "config"]
+    for each in commands.values():
+        with_common_options(each)
+    return command
+
+
+def _params() -> list[Any]:
+    """The options as typer makes them."""
+    app = typer.Typer(add_completion=False)
+    app.command()(_common)
+    return [param for param in typer.main.get_command(app).params if param.name != "help"]
+
+
+def _keep(context: Any, param: Any, value: bool) -> None:
+    if value:
+        setattr(mode, param.name, True)
+
+
+def _read(context: Any, param: Any, value: str | None) -> None:
+    if context.resilient_parsing or (value is None and not Path(CONFIG).is_file()):  # the first: a shell asks
+        return
+    names, at = [], context
+    while at.parent is not None:
+        names, at = [at.info_name, *names], at.parent
+    stated = read_options(Path(CONFIG if value is None else value), ".".join(names), context.command.params)
+    context.default_map = {**(context.default_map or {}), **stated}
+    if value is None and stated:
+        note(f"{CONFIG} states options of `{' '.join(names)}`; those of the command line go first.")
+
+
+def _common(
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json", is_eager=True, expose_value=False, callback=_keep, help="Print the result as one JSON object."
+        ),
+    ] = False,
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            "--quiet", is_eager=True, expose_value=False, callback=_keep, help="Leave notes and progress out."
+        ),
+    ] = False,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            is_eager=True,
+            expose_value=False,
+            callback=_read,
+            help=f"Options in TOML, a section a command; {CONFIG} if there is one.",
+        ),
+    ] = None,
+) -> None:
+    """Only for its parameters."""
+
+
+def read_options(path: Path, section: str, params: list[Any]) -> dict[str, Any]:
+    """The options that a file states for a command, as if they had been typed.
+
+    Args:
+        path: of a TOML file: `[distill]`, then `epsilon = 0.5`, `out = "shared"`, `set = ["steps=20"]`.
+        section: of the command: "distill", "schema.draft".
+        params: of the command.
+
+    Returns:
+        Values by the parameters' names.
+
+    Raises:
+        DataError: a file that cannot be read, an option that the command does not have, or a value that cannot be.
+    """
+    try:
+        found: Any = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist.") from None
+    except (OSError, UnicodeDecodeError):
+        raise DataError(f"{path} cannot be read as UTF-8 text.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise DataError(f"{path} is not TOML: {error}.") from None
+    for name in section.split("."):
+        found = found.get(name, {}) if isinstance(found, dict) else {}
+    if not isinstance(found, dict):
+        raise DataError(f"Expected [{section}] of {path} as a section; got {found!r}.")
+    known = {opt.lstrip("-"): param for param in params for opt in param.opts if param.expose_value}
+    values: dict[str, Any] = {}
+    for key, value in found.items():
+        if (param := known.get(key.replace("_", "-"))) is None:
+            raise DataError(f"Unknown option {key!r} in [{section}] of {path}: it may hold {', '.join(known)}.")
+        values[param.name] = _as_typed(value, getattr(param, "multiple", False), f"{key} in [{section}] of {path}")
+    return values
+
+
+def _as_typed(value: Any, several: bool, what: str) -> Any:
+    """A value as the command line would have it: texts, and flags."""
+    if several and isinstance(value, dict):
+        return [f"{name}={_text(item, what)}" for name, item in value.items()]
+    if several:
+        return [_text(item, what) for item in (value if isinstance(value, list) else [value])]
+    return value if isinstance(value, bool) else _text(value, what)
+
+
+def _text(value: Any, what: str) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return ",".join(_text(item, what) for item in value)
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise DataError(f"Expected {what} as a text, a number, true or false, or a list of them; got {value!r}.")

@@ -1,0 +1,137 @@
+"""What a run can be expected to give, before anything is paid: from the recipe, the budget and the schema alone."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import jax
+
+from dpdistill.accounting.outlook import HOPELESS, least_epsilon, records_heard
+from dpdistill.accounting.schedule import Budget, Schedule, calibrate
+from dpdistill.method import Method
+from dpdistill.private.checks import check_query
+from dpdistill.schema import AnySchema, DataError
+
+LARGE_CLASS = 10_000
+"""Records of a class that few data sets exceed: what is hopeless for so many is hopeless, whatever is stated."""
+_CGROUP = Path("/sys/fs/cgroup/memory.max")
+_COPIES = 6
+"""Of the synthetic records while they are optimised: they, their gradient, two moments, their average, one to write."""
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What is public about the first kind of release of a run.
+
+    Args:
+        schedule: the noise of every round.
+        coordinates: numbers of one sum.
+        by_class: every class has a sum of its own; otherwise there is one sum over all records.
+        records: alike ones, of a class or of all, whose sum is as long as its noise.
+        stated: records of a class that the caller stated, or None.
+        classes: number of classes.
+        least_epsilon: the smallest epsilon that is not hopeless; None where this one is not, or where none is.
+    """
+
+    schedule: Schedule
+    coordinates: int
+    by_class: bool
+    records: float
+    stated: int | None
+    classes: int
+    least_epsilon: float | None
+
+    @property
+    def ratio(self) -> float | None:
+        """Signal-to-noise ratio of the stated number of records; None where none was stated."""
+        return None if self.stated is None else self.heard_from(self.stated)
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether the stated number of records, or else LARGE_CLASS, is drowned by the noise."""
+        return self.heard_from(self.reference) < HOPELESS
+
+    @property
+    def reference(self) -> int:
+        """Records of a class by which hope is judged: those stated, or LARGE_CLASS."""
+        return LARGE_CLASS if self.stated is None else self.stated
+
+    def heard_from(self, class_size: int) -> float:
+        """Signal-to-noise ratio of that many records a class, if they are alike."""
+        return class_size * (1 if self.by_class else self.classes) / self.records
+
+
+def outlook(method: Method, budget: Budget, schema: AnySchema, class_size: int | None = None, seed: int = 0) -> Outlook:
+    """How loud a data set will be above the noise of a run, found without a record.
+
+    Args:
+        method: a distiller.
+        budget: what may be spent.
+        schema: of the records.
+        class_size: records of a class, where that is publicly known, >= 1; never the private count.
+        seed: of the run.
+
+    Raises:
+        ValueError: a class_size < 1, a plan that cannot be calibrated, or a recipe that does not fit the schema.
+    """
+    if class_size is not None and class_size < 1:
+        raise ValueError(f"Expected class_size={class_size} >= 1.")
+    schedule = calibrate(method.plan(), budget)
+    query, params = method.ask(method.init(jax.random.key(seed), schema))
+    shape, classes = check_query(query, params, schema), len(schema.classes)
+    coordinates = math.prod(shape)
+    found = Outlook(
+        schedule=schedule,
+        coordinates=coordinates,
+        by_class=query.by_class,
+        records=records_heard(schedule, coordinates),
+        stated=class_size,
+        classes=classes,
+        least_epsilon=None,
+    )
+    if not found.hopeless:
+        return found
+    records = found.reference * (1 if query.by_class else classes)
+    least = least_epsilon(method.plan(), budget, coordinates, records)
+    return replace(found, least_epsilon=least)
+
+
+def check_size(method: Method, schema: AnySchema, available: int | None = None) -> None:
+    """Refuse more synthetic records than this machine's memory can hold.
+
+    A lower bound of what a run needs, in bytes, of m records of d numbers: 24 m d, and 12 m^2 with a kernel, whose
+    matrix is held three times while it is solved.
+
+    Args:
+        method: a distiller; only one with per_class records is looked at.
+        schema: of the records.
+        available: bytes; None for this machine's.
+
+    Raises:
+        DataError: with the largest size that fits.
+    """
+    per_class, available = getattr(method, "per_class", None), available or memory()
+    if per_class is None or available is None:
+        return
+    a, b = 12.0 if hasattr(method, "kernel") else 0.0, 4.0 * _COPIES * schema.dimension
+    most = available / b if a == 0.0 else (math.sqrt(b * b + 4 * a * available) - b) / (2 * a)
+    largest = int(most) // len(schema.classes)
+    if per_class > largest:
+        raise DataError(
+            f"Expected per_class={per_class} <= {largest}: more records of {schema.dimension} numbers do not fit into "
+            f"the {available / 2**30:.3g} GiB of memory of this machine."
+        )
+
+
+def memory() -> int | None:
+    """Bytes of memory that this process may use at most; None where the system does not tell."""
+    found = []
+    try:
+        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        found.append(int(_CGROUP.read_text()))
+    except (AttributeError, OSError, ValueError):  # not Linux, or no limit
+        pass
+    return min((size for size in found if size > 0), default=None)

@@ -1,0 +1,288 @@
+"""The command line in scripts: JSON, exit codes, silence, options in a file, shells that complete, refusals at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from test_cli import dpdistill, refused, succeeds
+
+from dpdistill.cli import app, terminal
+from dpdistill.cli.common import with_common_options
+from dpdistill.cli.options import METHODS as NAMES
+from dpdistill.cli.options import WITHOUT_PRIVACY
+from dpdistill.methods import METHODS
+
+SMALL = ("--method", "ldpdc", "--set", "sampling_prob=1", "--per-class", 1)
+SCHEMA = """
+dpdistill: table schema
+reviewed: true
+label: ill
+classes: ['no', 'yes']
+columns:
+  - {name: age, kind: integer, bounds: [0, 100]}
+"""
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("scripts") / "shared"
+    succeeds("distill", "digits:train", "--out", folder, *SMALL)
+    return folder
+
+
+def as_json(*argv: object, code: int = 0) -> dict:
+    found, out, _ = dpdistill(*argv, "--json")
+    assert found == code
+    result = json.loads(out)
+    assert result["exit_code"] == code
+    return result
+
+
+def test_the_names_of_methods_are_those_of_the_package():
+    assert tuple(METHODS) == NAMES
+    assert tuple(name for name, method in METHODS.items() if not method.private) == WITHOUT_PRIVACY
+
+
+# JSON
+
+
+def test_every_command_takes_json_and_quiet_and_commands_take_a_config():
+    def commands(command):
+        below = getattr(command, "commands", {}).values()
+        return [command, *(each for group in below for each in commands(group))]
+
+    found = commands(with_common_options(typer.main.get_command(app)))
+    assert len(found) >= 18
+    for command in found:
+        options = {opt for param in command.params for opt in param.opts}
+        assert {"--json", "--quiet"} <= options, command.name
+        assert ("--config" in options) != hasattr(command, "commands"), command.name
+
+
+def test_distill_and_verify_in_json(tmp_path, shared):
+    found = as_json("distill", "digits:train", "--out", tmp_path / "x", *SMALL)
+    assert (found["epsilon"], found["delta"], found["adjacency"]) == (1.0, 1e-5, "add-remove")
+    assert found["folder"] == str(tmp_path / "x")
+    assert found["run_folder"] == str(tmp_path / "x.run")
+    assert found["plan"]["releases"] == 1
+    assert found["text"][0].startswith(f"{tmp_path / 'x'}: epsilon = 1 at delta = 1e-05")
+    found = as_json("verify", shared)
+    assert found["passed"] is True
+    assert {key: value for key, value in found["checks"][1].items() if key != "detail"} == {
+        "name": "files",
+        "passed": True,
+    }
+    failed = as_json("verify", tmp_path / "missing", code=1)
+    assert failed["passed"] is False
+    assert failed["checks"][0]["name"] == "certificate"
+
+
+def test_account_methods_versions_and_samples_in_json(shared, tmp_path):
+    found = as_json("account", "--epsilon", 1)
+    assert found["noise_multiplier"] == pytest.approx(3.7306, rel=1e-4)
+    assert found["epsilons"]["1e-05"] == pytest.approx(1.0)
+    listed = as_json("methods")["methods"]
+    assert set(listed) == set(METHODS)
+    assert listed["ldpdc"]["fields"]["per_class"]["default"] == "10"
+    assert as_json("--version")["dpdistill"] == "0.1.0"
+    assert as_json("report", shared)["page"] == str(shared / "report.html")
+
+
+def test_json_leaves_stdout_to_the_object_and_a_refusal_leaves_it_empty(shared):
+    code, out, err = dpdistill("verify", shared, "--json")
+    assert code == 0
+    assert "ok   certificate: " in err
+    assert json.loads(out)["text"][0].startswith("ok   certificate: ")
+    assert refused("verify", "--json") == refused("verify")
+
+
+def test_what_is_not_finite_is_null(tmp_path):
+    found = as_json("distill", "digits:train", "--out", tmp_path / "x", *SMALL, "--non-private")
+    assert found["epsilon"] is None
+    assert terminal._finite({"a": [float("nan"), 1.0], 2: float("inf")}) == {"a": [None, 1.0], "2": None}
+
+
+# Silence and exit codes
+
+
+def test_quiet_leaves_notes_out_and_warnings_and_errors_in(tmp_path):
+    command = ("distill", "digits:train", *SMALL, "--out")
+    assert "Plan: 1 release at epsilon = 1, delta = 1e-05" in dpdistill(*command, tmp_path / "a")[2]
+    code, out, err = dpdistill(*command, tmp_path / "b", "--quiet")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{tmp_path / 'b'}: epsilon = 1 ")
+    assert "Error: Expected epsilon=0.0 > 0." in dpdistill(*command, tmp_path / "c", "--epsilon", 0, "--quiet")[2]
+    loud = dpdistill("account", "--noise-multiplier", 0.4, "--quiet")[2]
+    assert re.fullmatch(r"Warning: epsilon = 13\.\d+ no longer protects .* up to 2\d\.\d % of the members\..*\n", loud)
+
+
+def test_a_crash_has_an_exit_code_of_its_own_and_a_traceback(capsys):
+    def crash(**_):
+        raise ZeroDivisionError("a mistake of the program")
+
+    assert terminal.run_app(crash) == terminal.CRASHED == 3
+    assert "ZeroDivisionError: a mistake of the program" in capsys.readouterr().err
+    assert (terminal.DONE, terminal.FAILED, terminal.REFUSED, terminal.STOPPED) == (0, 1, 2, 130)
+
+
+def test_time_left_is_told_from_a_minute_on():
+    assert terminal.time_left(30.0, 1, 1) == ""
+    assert terminal.time_left(30.0, 1, 3) == ", about 2 minutes left"
+    assert terminal.time_left(3600.0, 1, 3) == ", about 3 hours left"
+    assert terminal.time_left(10.0, 0, 3) == ""
+
+
+def test_progress_without_a_terminal_tells_the_time_left_after_the_first_step(capsys, monkeypatch):
+    now = iter([0.0, 100.0, 101.0, 200.0])
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: next(now))
+    bar = terminal.Bar()
+    for done in (0, 1, 2, 10):
+        bar("releasing", done, 10)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["releasing: 1 of 10, about 15 minutes left", "releasing: 10 of 10"]
+
+
+# Options in a file
+
+
+def test_options_in_a_file_are_those_of_the_command_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text(
+        '[distill]\ndata = "digits:train"\nout = "one"\nmethod = "ldpdc"\nepsilon = 0.5\nper_class = 3\n'
+        "[distill.set]\nsampling_prob = 1\n[account]\nepsilon = 2\n"
+    )
+    assert as_json("distill", "--config", "mine.toml")["epsilon"] == 0.5
+    assert as_json("distill", "--config", "mine.toml", "--epsilon", 2, "--out", "two")["epsilon"] == 2.0
+    recipe = json.loads(Path("one/recipe.json").read_text())
+    assert (recipe["fields"]["per_class"], recipe["fields"]["sampling_prob"]) == (3, 1.0)
+    Path("mine.toml").rename("dpdistill.toml")
+    code, out, err = dpdistill("account")
+    assert code == 0
+    assert "epsilon = 2.0000 at delta = 1e-05" in out
+    assert err == "dpdistill.toml states options of `account`; those of the command line go first.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[account]\nepsilom = 1", "Unknown option 'epsilom' in [account] of x.toml: it may hold epsilon, noise-mult"),
+        ("[account]\nepsilon = 'much'", "--epsilon"),
+        ("[account]\nepsilon = 2020-01-01", "Expected epsilon in [account] of x.toml as a text, a number"),
+        ("account = 3", "Expected [account] of x.toml as a section; got 3."),
+        ("[account", "x.toml is not TOML"),
+        (None, "x.toml does not exist."),
+    ],
+)
+def test_a_file_of_options_that_cannot_be_used(tmp_path, monkeypatch, text, expected):
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        Path("x.toml").write_text(text)
+    assert expected in refused("account", "--config", "x.toml")
+
+
+# Before anything is paid
+
+
+def test_a_plan_pays_nothing_and_tells_what_would_be_heard(tmp_path):
+    command = ("distill", "digits:train", *SMALL, "--plan", "--out", tmp_path / "x")
+    out = succeeds(*command, "--class-size", 140)
+    assert "The sum over a class, of 65 numbers, is as long as its noise from " in out
+    assert list(tmp_path.iterdir()) == []
+    plan = as_json(*command, "--class-size", 140)["plan"]
+    assert plan["signal_to_noise"] == pytest.approx(140 / plan["records_as_loud_as_the_noise"])
+    assert plan["hopeless"] is False
+    assert plan["by_class"] is True
+    assert "epsilon is infinite" in succeeds(*command, "--non-private")
+
+
+def test_what_is_hopeless_or_no_protection_is_said_before_it_is_paid(tmp_path):
+    command = ("distill", "digits:train", *SMALL, "--plan", "--out", tmp_path / "x")
+    code, _, err = dpdistill(*command, "--epsilon", "1e-9")
+    assert code == 0
+    warned = re.search(r"Warning: this is hopeless: 10,000 records of a class, .* Take --epsilon (\S+)\.\n", err)
+    assert warned
+    assert as_json(*command, "--epsilon", warned[1])["plan"]["hopeless"] is False
+    warned = dpdistill(*command, "--epsilon", 1000)[2]
+    assert "Warning: epsilon = 1000 no longer protects against somebody who asks whether one record was used" in warned
+    assert "Warning" not in dpdistill(*command)[2]
+
+
+def test_more_records_than_memory_holds_are_refused_with_the_largest_number_that_fits(tmp_path, monkeypatch):
+    monkeypatch.setattr("dpdistill.run.outlook.memory", lambda: 10 * 4 * 6 * 64 * 25 + 7)
+    command = ("distill", "digits:train", "--method", "ldpdc", "--out", tmp_path / "x", "--plan", "--per-class")
+    assert "Expected per_class=26 <= 25: more records of 64 numbers do not fit" in refused(*command, 26)
+    succeeds(*command, 25)
+    assert "leave --plan and --class-size out" in refused("distill", "--from", "x", "--out", "y", "--plan")
+
+
+# Refusals at once
+
+
+def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path):
+    (tmp_path / "bad.csv").write_text("age,ill\n30,no\nold,yes\n")
+    (tmp_path / "schema.yaml").write_text(SCHEMA)
+    (tmp_path / "torn.yaml").write_text("{")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("mine")
+    out = ["distill", "bad.csv", "--out", "x"]
+    commands = [
+        ["nonsense"],
+        ["distill", "--out", "x"],
+        ["distill", "missing", "--out", "x"],
+        ["distill", "full", "--out", "x"],
+        ["distill", "missing", "--out", "full"],
+        [*out, "--method", "nosuch"],
+        [*out, "--epsilon", "-1"],
+        [*out, "--delta", "0.5"],
+        [*out, "--seed", "-1"],
+        [*out, "--cap", "1"],
+        [*out, "--classes", "-2"],
+        [*out, "--schema", "missing.yaml"],
+        [*out, "--schema", "torn.yaml"],
+        [*out, "--config", "missing.toml"],
+        ["evaluate", "missing", "--test", "x"],
+        ["sample", "missing", "--n", "3", "--out", "y.csv"],
+        ["report", "missing"],
+        ["budget", "missing"],
+        ["account", "--epsilon", "0"],
+        ["account", "--noise-multiplier", "-1"],
+        ["schema", "check", "missing", "missing"],
+        ["schema", "draft", "bad.csv", "--label", "nosuch"],
+        [*out, "--schema", "schema.yaml"],  # the last: it looks at values, for which Arrow imports pandas
+    ]
+    script = (
+        "import json, sys, time\n"
+        "from dpdistill.cli import main\n"
+        f"for argv in json.loads({json.dumps(json.dumps(commands))}):\n"
+        "    sys.argv[1:] = argv\n"
+        "    try: main()\n"
+        "    except SystemExit as end: assert end.code == 2, (argv, end.code)\n"
+        "    heavy = {'jax', 'optax', 'sklearn', 'dp_accounting', 'scipy.stats', 'mpmath'} & {*sys.modules}\n"
+        "    heavy |= {'pandas'} & {*sys.modules} if 'schema.yaml' not in argv else set()\n"
+        "    assert not heavy, (argv, heavy)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, timeout=120, text=True)
+    assert done.returncode == 0, done.stderr
+    lines = done.stderr.splitlines()
+    assert len(lines) == len(commands)
+    assert all(line.startswith("Error: ") for line in lines)
+    assert "Error: Expected 2 <= classes=-2 <= 65536." in lines
+    assert lines[-1].startswith("Error: bad.csv: column 'age', row 2: 'old' is not a number: ")
+
+
+def test_a_shell_completes_commands_and_options(tmp_path):
+    def completed(words: str) -> list[str]:
+        asked = {"_DPDISTILL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        script = "import sys; sys.argv[0] = 'dpdistill'; from dpdistill.cli import main; main()"
+        command = [sys.executable, "-c", script]
+        return subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True).stdout.split()
+
+    assert completed("dpdistill ver") == ["verify"]
+    assert {"--per-class", "--plan"} <= {*completed("dpdistill distill --p")}
