@@ -59,7 +59,7 @@ class Figure(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A method in a table: ours, with where its recipe comes from, or a published one, with its source."""
+    """A method in a table: ours, with its recipes and where they come from, or a published one, with its source."""
 
     label: str
     by: str
@@ -105,28 +105,35 @@ def label_of(line: Line) -> str:
 
 
 def _tables(data: str, lines: list[Line]) -> list[Table]:
-    groups: dict[str, dict[tuple, dict[Setting, list[tuple[float, float]]]]] = {}
+    groups: dict[str, dict[tuple[str, str], dict[Setting, list[tuple[float, float]]]]] = {}
+    origins: dict[tuple[str, str], set[str]] = {}
     for line in lines:
         for score in line["scores"]:
             if score["value"] is not None:
                 rows = groups.setdefault(score["score"], {})
-                row = rows.setdefault((label_of(line), score["by"], _origin(line)), {})
-                row.setdefault(setting_of(line), []).append((score["value"], line["cpu_seconds"]["distil"]))
+                key = (label_of(line), score["by"])
+                origins.setdefault(key, set()).add(_origin(line))
+                pair = (score["value"], line["cpu_seconds"]["distil"])
+                rows.setdefault(key, {}).setdefault(setting_of(line), []).append(pair)
     tables = []
     for score, rows in groups.items():
-        found = [Row(*key, True, {s: _figure(pairs) for s, pairs in row.items()}) for key, row in rows.items()]
+        found = [
+            Row(*key, "; or ".join(sorted(origins[key])), True, {s: _figure(pairs) for s, pairs in row.items()})
+            for key, row in rows.items()
+        ]
         columns = sorted({setting for row in found for setting in row.figures})
         tables.append(Table(score, columns, _ranked(found) + _ranked(_published(data, score, columns))))
     return tables + _transfer(tables)
 
 
 def _origin(line: Line) -> str:
-    """Where a recipe comes from, and where it was chosen."""
-    run, origin = line["run"], line["origin"]
+    """A recipe, where it comes from, and where it was chosen."""
+    run = line["run"]
+    stated = f"{' '.join((run['method'], *run['settings']))}: {line['origin']}"
     if not run["chosen_on"]:
-        return origin
+        return stated
     tried = f" in {run['tried']} runs" if run["tried"] else ""
-    return f"{origin}; chosen on {', '.join(run['chosen_on'])}{tried}"
+    return f"{stated}; chosen on {', '.join(run['chosen_on'])}{tried}"
 
 
 def _figure(pairs: list[tuple[float, float]]) -> Figure:

@@ -25,6 +25,8 @@ FOLDER = Path(__file__).with_name("suites")
 SHIPPED = ("smoke", "papers", "frontier")
 REAL = "real"
 """In the place of a method: the classifiers of tables learn from the records themselves, without privacy."""
+RECIPE = "recipe"
+"""In the place of a kernel: that of the recipe."""
 _TITLE = "benchmark suite"
 _WORDS = ("label", "variant", "chosen_on", "tried")
 """Of a run: what is said of it, and changes nothing that is computed."""
@@ -71,7 +73,7 @@ class Scoring:
         training: of networks, as `dpdistill evaluate` names them.
         nets: independent networks of each architecture.
         architectures: of the networks; several for a table of transfer.
-        kernels: of kernel ridge regression; none for the recipe's.
+        kernels: of kernel ridge regression; "recipe" for the recipe's, or scatternet where it has none.
         classifiers: of tables, on an image's pixels.
         mode: of a table's scores.
     """
@@ -80,7 +82,7 @@ class Scoring:
     training: str = "quick"
     nets: int = 1
     architectures: tuple[str, ...] = ("convnet",)
-    kernels: tuple[str, ...] = ()
+    kernels: tuple[str, ...] = (RECIPE,)
     classifiers: tuple[str, ...] = ()
     mode: Literal["honest", "paper"] = "honest"
 
@@ -93,7 +95,8 @@ class Scoring:
             if odd := next((name for name in names if name not in known), None):
                 raise DataError(f"Unknown {what} {odd!r}: choose among {', '.join(known)}.")
         for name in self.kernels:
-            kernel_named(name)
+            if name != RECIPE:
+                kernel_named(name)
 
 
 @dataclass(frozen=True, kw_only=True)

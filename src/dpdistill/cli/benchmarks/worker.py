@@ -13,7 +13,7 @@ from typing import Any
 import dpdistill
 from dpdistill.certificate.build import read_certificate, versions
 from dpdistill.cli.benchmarks.sources import open_source
-from dpdistill.cli.benchmarks.suite import REAL, Run
+from dpdistill.cli.benchmarks.suite import REAL, RECIPE, Run
 from dpdistill.cli.recipes import kernel_in, regressions, teacher_in
 from dpdistill.data import Records, read_distilled
 from dpdistill.data.folder import CERTIFICATE, sha256
@@ -95,7 +95,8 @@ def _image_scores(run: Run, folder: Path, test: Records) -> Iterator[Score]:
             training=replace(TRAININGS[how.training], network=network), soft_labels=distilled.soft_labels,
         )  # fmt: skip
         yield _score(network.title, score.mean, f"{how.training} training, {how.nets} net{'s' * (how.nets > 1)}")
-    for name, (kernel, ridge) in regressions(how.kernels, None, kernel_in(str(folder))).items():
+    fits = [regressions(() if name == RECIPE else (name,), None, kernel_in(str(folder))) for name in how.kernels]
+    for name, (kernel, ridge) in (fit for each in fits for fit in each.items()):
         score = score_krr(X, y, schema, test, kernel=kernel, ridge=ridge, targets=distilled.targets)
         yield _score("KRR", score.mean, f"{name}, ridge {ridge:g}")
     if (released := teacher_in(str(folder), distilled)) is not None:
