@@ -52,10 +52,19 @@ class Figure(NamedTuple):
     runs: int
     seconds: float | None = None
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
+        """Mean and spread."""
         spread = "" if self.std is None else f" ± {self.std:.{2 if self.runs else 1}f}"
-        runs = f" ({self.runs} run{'s' * (self.runs > 1)})" if self.runs else ""
-        return (f"{self.mean:.2f}" if self.runs else f"{self.mean:g}") + spread + runs
+        return (f"{self.mean:.2f}" if self.runs else f"{self.mean:g}") + spread
+
+    @property
+    def behind(self) -> str:
+        """How many runs are behind it; nothing for a published number."""
+        return f"{self.runs} run{'s' * (self.runs > 1)}" if self.runs else ""
+
+    def __str__(self) -> str:
+        return f"{self.text} ({self.behind})" if self.runs else self.text
 
 
 class Row(NamedTuple):
@@ -149,7 +158,7 @@ def _ranked(rows: list[Row]) -> list[Row]:
 
 def _published(data: str, score: str, columns: list[Setting]) -> list[Row]:
     """Published rows, where we have a figure of the same budget and size."""
-    ours = {setting[1:]: setting for setting in columns}
+    ours = {setting[1:]: setting for setting in reversed(columns)}
     rows: dict[tuple[str, str], Row] = {}
     with PUBLISHED.open(newline="") as file:
         for stated in csv.DictReader(file):
