@@ -1,4 +1,7 @@
-"""Runs a made-up suite of six runs in the folder it is given; runs leave their times there, one ends its process."""
+"""Runs a made-up suite of six runs in the folder it is given; they write there when they begin and end.
+
+With several jobs the first two to run wait for each other. The last run ends its process.
+"""
 
 import os
 import sys
@@ -20,13 +23,17 @@ def line_of(k: int) -> dict[str, Any]:
     }
 
 
-def work(k: int, folder: Path) -> dict[str, Any]:
-    with (folder / "times").open("a") as file:
+def work(k: int, folder: Path, jobs: int) -> dict[str, Any]:
+    times = folder / "times"
+    with times.open("a") as file:
         file.write(f"begin {k}\n")
-    time.sleep(0.05)
+    for _ in range(600 if k in (0, 2) and jobs > 1 else 0):
+        if times.read_text().count("begin") > 1:
+            break
+        time.sleep(0.1)
     if k == 5:
         os._exit(7)
-    with (folder / "times").open("a") as file:
+    with times.open("a") as file:
         file.write(f"end {k}\n")
     return line_of(k)
 
@@ -36,6 +43,6 @@ def tell(line: dict[str, Any], done: int, total: int, left: float) -> None:
 
 
 if __name__ == "__main__":
-    place = Path(sys.argv[1])
-    tasks = [(f"r{k}", f"release {k // 2}", (k, place)) for k in range(6)]
-    run_all(tasks, work, place / "results.jsonl", int(sys.argv[2]), tell)
+    place, jobs = Path(sys.argv[1]), int(sys.argv[2])
+    tasks = [(f"r{k}", f"release {k // 2}", (k, place, jobs)) for k in range(6)]
+    run_all(tasks, work, place / "results.jsonl", jobs, tell)
