@@ -5,10 +5,10 @@ from __future__ import annotations
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 
-def environment(package: str) -> Environment:
-    """The templates of a package, and those that all pages share."""
+def environment(*packages: str) -> Environment:
+    """The templates of packages, the first that has one, and those that all pages share."""
     made = Environment(
-        loader=ChoiceLoader([PackageLoader(package), PackageLoader("dpdistill")]),
+        loader=ChoiceLoader([PackageLoader(package) for package in (*packages, "dpdistill")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

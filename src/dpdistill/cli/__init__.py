@@ -1,6 +1,7 @@
 """The command line."""
 
 from dpdistill.cli import audit_networks, tables
+from dpdistill.cli.benchmarks.command import benchmark, results
 from dpdistill.cli.commands import app, main
 from dpdistill.cli.demo import demo
 from dpdistill.cli.evaluate import evaluate
@@ -10,6 +11,8 @@ app.add_typer(tables.app, name="schema")
 app.command(name="demo")(demo)
 app.command(name="evaluate")(evaluate)
 app.command(name="sample")(sample)
+app.command(name="benchmark")(benchmark)
+app.command(name="results")(results)
 app.add_typer(audit_networks.app, name="audit")
 
 __all__ = ["app", "main"]

@@ -27,8 +27,13 @@ _RULES = {
 }
 
 
-def read_facts(kind: type[T], content: Any) -> T:
+def read_facts(kind: type[T], content: Any, what: str = "the schema") -> T:
     """A dataclass from what JSON or YAML states; a list stands for a tuple.
+
+    Args:
+        kind: the dataclass.
+        content: lists, mappings and values.
+        what: they are, for a fault that has no place within.
 
     Raises:
         TypeError: another type or an unknown key, in one sentence with its place and value.
@@ -40,24 +45,24 @@ def read_facts(kind: type[T], content: Any) -> T:
         fault: Any = error.errors(include_url=False)[0]
         if fault["type"] == "value_error":
             raise DataError(str(fault["ctx"]["error"])) from None
-        raise TypeError(_sentence(kind, content, fault)) from None
+        raise TypeError(_sentence(kind, content, fault, what)) from None
 
 
-def _sentence(kind: Any, content: Any, fault: Any) -> str:
+def _sentence(kind: Any, content: Any, fault: Any, what: str) -> str:
     loc = [part for part in fault["loc"] if part not in FORMS]
     match fault["type"]:
         case "unexpected_keyword_argument":
             for part in loc[:-1]:
                 kind = get_args(kind)[0] if isinstance(part, int) else get_type_hints(kind)[part]
             keys = ", ".join(field.name for field in fields(kind))
-            return f"Unknown key {loc[-1]!r:.80} in {_place(content, loc[:-1])}; expected {keys}."
+            return f"Unknown key {loc[-1]!r:.80} in {_place(content, loc[:-1], what)}; expected {keys}."
         case "missing":
-            return f"Expected {_place(content, loc)}, which is missing."
+            return f"Expected {_place(content, loc, what)}, which is missing."
         case "literal_error":
             rule = f"among {fault['ctx']['expected']}"
         case other:
             rule = _RULES.get(other) or f"otherwise ({fault['msg']})"
-    return f"Expected {_place(content, loc)} {rule}; got {_shown(fault['input'])}."
+    return f"Expected {_place(content, loc, what)} {rule}; got {_shown(fault['input'])}."
 
 
 def _shown(value: Any) -> str:
@@ -65,9 +70,9 @@ def _shown(value: Any) -> str:
     return f"{', '.join(map(str, value)):.80}" if isinstance(value, list) and value else f"{value!r:.80}"
 
 
-def _place(content: Any, loc: list[str | int]) -> str:
+def _place(content: Any, loc: list[str | int], what: str) -> str:
     """Such as columns[3].bounds of 'age', counted from 1."""
     parts = [f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in loc]
     column = content["columns"][loc[1]] if loc[1:] and loc[0] == "columns" else None
     name = f" of {column['name']!r:.80}" if isinstance(column, dict) and "name" in column else ""
-    return ("".join(parts).removeprefix(".") or "the schema") + name
+    return ("".join(parts).removeprefix(".") or what) + name

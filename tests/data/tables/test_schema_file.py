@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpdistill.cli.benchmarks import suite
 from dpdistill.data.tables.schema_file import TableFile, read_schema, write_schema
 from dpdistill.data.tables.source import MISSING, CsvFormat
 from dpdistill.schema import Column, DataError, TableSchema
@@ -261,7 +262,7 @@ def test_what_is_no_file(tmp_path, monkeypatch):
     [("adult", 14, 108, 2), ("cervical", 32, 78, 2), ("epileptic", 178, 178, 2), ("kdd99", 41, 127, 5)],
 )
 def test_schemas_of_the_benchmarks(name, columns, coordinates, classes):
-    table_file = read_schema(Path(__file__).parents[3] / "benchmarks" / "schemas" / f"{name}.yaml")
+    table_file = read_schema(Path(suite.__file__).with_name("suites") / "schemas" / f"{name}.yaml")
     schema = table_file.schema
     assert table_file.reviewed
     assert (len(schema.columns), schema.dimension, len(schema.classes)) == (columns, coordinates, classes)

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from dpdistill.cli.benchmarks import suite
 from dpdistill.data.tables.load import load_table
 from dpdistill.data.tables.schema_file import TableFile, read_schema
 from dpdistill.data.tables.source import CsvFormat
@@ -362,7 +363,7 @@ def test_damage_inside_a_parquet_file(tmp_path):
         load_table(write(tmp_path, bytes(content)), TableFile(schema, True))
 
 
-SCHEMAS = Path(__file__).parents[3] / "benchmarks" / "schemas"
+SCHEMAS = Path(suite.__file__).with_name("suites") / "schemas"
 DATA = os.environ.get("DPDISTILL_DATA")
 
 

@@ -105,7 +105,7 @@ def read_schema(path: str | os.PathLike) -> TableFile:
     with reading(path):
         content = path.read_bytes()
     try:
-        return _parse(_load_yaml(content))
+        return _parse(load_yaml(content))
     except (DataError, TypeError) as error:
         raise DataError(f"{show(path)}: {error}") from None
 
@@ -124,7 +124,12 @@ class _Loader(yaml.BaseLoader):
         return super().construct_mapping(node, deep)
 
 
-def _load_yaml(content: bytes) -> Any:
+def load_yaml(content: bytes) -> Any:
+    """What YAML says, every scalar a text.
+
+    Raises:
+        DataError: what is no YAML, with the line, or a key that is written twice.
+    """
     try:
         return yaml.load(content.decode("utf-8"), _Loader)
     except UnicodeDecodeError:

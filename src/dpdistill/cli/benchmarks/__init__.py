@@ -1,0 +1,1 @@
+"""Benchmarks: suites of runs, their lines of results, and pages of them."""

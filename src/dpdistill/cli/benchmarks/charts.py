@@ -1,0 +1,90 @@
+"""Geometry of the leaderboard's plots: accuracy against epsilon, records a class, and seconds."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import NamedTuple
+
+from dpdistill.cli.benchmarks.figures import Setting, Table
+
+WIDTH, HEIGHT, COLOURS = 420, 220, 8
+"""Of the plane of a plot, its origin at the top left; how many colours the page has."""
+
+SECONDS = "CPU seconds of distilling"
+
+
+class Plot(NamedTuple):
+    """A plot as leaderboard.html draws it.
+
+    Args:
+        title: of both axes, in words.
+        across: (x, text) of the marks of the horizontal axis.
+        up: (y, text) of the marks of the vertical one.
+        series: (name, colour, ours, [(x, y, text)]) of each line.
+        joined: the points of a series are joined by a line.
+    """
+
+    title: str
+    across: list[tuple[float, str]]
+    up: list[tuple[float, str]]
+    series: list[tuple[str, int, bool, list[tuple[float, float, str]]]]
+    joined: bool
+
+
+def plots(table: Table) -> list[Plot]:
+    """The plots of a table that have something to show: at least two points beside each other.
+
+    Against epsilon at the size, and against the size at the epsilon, that most figures have.
+    """
+    points = [
+        (k, row, setting, figure)
+        for k, row in enumerate(table.rows)
+        for setting, figure in row.figures.items()
+        if isinstance(setting, Setting) and not math.isinf(setting.epsilon)
+    ]
+    if not points:
+        return []
+    size = Counter(setting.per_class for _, _, setting, _ in points).most_common(1)[0][0]
+    epsilon = Counter(setting.epsilon for _, _, setting, _ in points).most_common(1)[0][0]
+    found, at = [], f", {size} a class" if size else ""
+    for what, x_of, keep in (
+        (f"ε{at}", lambda s, _: s.epsilon, lambda s: s.per_class == size),
+        (f"records a class, ε = {epsilon:g}", lambda s, _: s.per_class, lambda s: s.per_class and s.epsilon == epsilon),
+        (SECONDS, lambda _, f: f.seconds, lambda _: True),
+    ):
+        series: dict[tuple[int, str, bool], list[tuple[float, float]]] = {}
+        for k, row, setting, figure in points:
+            if keep(setting) and x_of(setting, figure):
+                name = row.label if row.ours else f"{row.label} [{row.origin}]"
+                series.setdefault((k, name, row.ours), []).append((x_of(setting, figure), figure.mean))
+        if len({x for each in series.values() for x, _ in each}) > 1:
+            found.append(_plot(f"{table.title}, %, against {what}", series, what != SECONDS))
+    return found
+
+
+def _plot(title: str, series: dict[tuple[int, str, bool], list[tuple[float, float]]], joined: bool) -> Plot:
+    """The horizontal axis is logarithmic."""
+    xs = [math.log10(x) for points in series.values() for x, _ in points]
+    ys = [y for points in series.values() for _, y in points]
+    left, right = min(xs), max(xs)
+    step = next(s for s in (0.5, 1, 2, 5, 10, 20, 25) if (max(ys) - min(ys)) / s <= 5 or s == 25)
+    low = step * math.floor(min(ys) / step)
+    high = max(step * math.ceil(max(ys) / step), low + step)
+
+    def x(value: float) -> float:
+        return round(16 + (math.log10(value) - left) / (right - left) * (WIDTH - 32), 1)
+
+    def y(value: float) -> float:
+        return round(HEIGHT * (high - value) / (high - low), 1)
+
+    drawn = [
+        (name, k % COLOURS, ours, [(x(a), y(b), f"{name}: {b:.2f} at {a:g}") for a, b in sorted(points)])
+        for (k, name, ours), points in series.items()
+    ]
+    marks: list[float] = []
+    for value in sorted({a for points in series.values() for a, _ in points}):
+        if not marks or x(value) - x(marks[-1]) >= 48:
+            marks.append(value)
+    rules = [low + step * k for k in range(round((high - low) / step) + 1)]
+    return Plot(title, [(x(a), f"{a:.3g}") for a in marks], [(y(b), f"{b:g}") for b in rules], drawn, joined)

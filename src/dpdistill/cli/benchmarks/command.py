@@ -1,0 +1,96 @@
+"""Commands: run a suite of benchmarks, and make pages of its lines of results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dpdistill.cli.terminal import FAILED, add_row, give, note, say, show_table, table, working
+from dpdistill.schema import DataError
+
+RESULTS, PAGE, MARKDOWN = "results.jsonl", "leaderboard.html", "results.md"
+
+
+def benchmark(
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="smoke, papers, frontier, or a YAML file.")],
+    *,
+    to: Annotated[str, typer.Option("--out", help="Folder for sets, releases and results; for the owner of the data.")],
+    data: Annotated[str | None, typer.Option(help="Folder of the data sets: mnist/, adult/, ...")] = None,
+    jobs: Annotated[int, typer.Option(min=1, metavar="<int>", help="Runs at a time, each in its own process.")] = 1,
+) -> None:
+    """Run methods on data sets as a suite says, score their sets, and write a leaderboard.
+
+    The same command goes on after a stop: what is finished is not run again, what failed is.
+    """
+    with working("reading the suite"):
+        from dpdistill.cli.benchmarks.pool import read_lines, run_all
+        from dpdistill.cli.benchmarks.suite import read_suite
+        from dpdistill.cli.benchmarks.worker import SETS, compute
+
+        path, stated = read_suite(suite)
+        runs, folder = list(stated.all_runs()), Path(to)
+        outside = sorted({run.source.name for run in runs if not run.source.train.startswith("digits:")})
+        if outside and (data is None or not Path(data).is_dir()):
+            raise DataError(f"Expected --data with the folder of {', '.join(outside)}; got {data}.")
+        tasks = [(run.name, run.release, (run, path, Path(data or "."), folder)) for run in runs]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    run_all(tasks, compute, folder / RESULTS, jobs, _tell)
+    known = read_lines(folder / RESULTS)
+    lines = [known[run.name] for run in runs]
+    _write(folder / MARKDOWN, lines, stated.title, None)
+    _write(folder / PAGE, lines, stated.title, folder / SETS)
+    _say_tables(lines)
+    failed = sum(line["error"] is not None for line in lines)
+    give(page=str(folder / PAGE), failed=failed, runs=lines)
+    say(f"{folder / PAGE}: {len(lines) - failed} runs" + (f", and {failed} failed" if failed else "") + ".")
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+def results(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Lines of results: results.jsonl.")],
+    *,
+    to: Annotated[str, typer.Option("--out", help="The page: .md or .html.")],
+    title: Annotated[str, typer.Option(help="Heading of the page.")] = "Results",
+) -> None:
+    """Make a page of lines of results: tables with published numbers beside ours."""
+    from dpdistill.cli.benchmarks.pool import read_lines
+
+    lines: dict[str, Any] = {}
+    for file in files:
+        lines |= read_lines(Path(file))
+    if Path(to).suffix not in (".md", ".html"):
+        raise DataError(f"Expected --out as a page that ends in .md or .html; got {to}.")
+    _write(Path(to), list(lines.values()), title, Path(files[0]).parent / "sets")
+    give(page=to, runs=list(lines.values()))
+    say(f"{to}: {len(lines)} runs.")
+
+
+def _write(path: Path, lines: list[dict], title: str, sets: Path | None) -> None:
+    from dpdistill.cli.benchmarks.page import render_markdown, render_page
+    from dpdistill.data.atomic import write_atomically
+
+    page = render_markdown(lines, title) if path.suffix == ".md" else render_page(lines, title, sets)
+    write_atomically(path, lambda file: file.write(page.encode()))
+
+
+def _tell(line: dict[str, Any], done: int, total: int, left: float) -> None:
+    """Progress with the time left: a line a run."""
+    found = line["error"] or ", ".join(f"{score['score']} {score['value']}" for score in line["scores"])
+    time = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
+    note(f"{done} of {total}, about {time} left: {line['name']}: {found}")
+
+
+def _say_tables(lines: list[dict]) -> None:
+    from dpdistill.cli.benchmarks.figures import boards
+
+    for board in boards(lines):
+        for each in board.tables:
+            listed = table("method", *map(str, each.columns), "scored by", title=f"{board.data}: {each.title}")
+            for row in each.rows:
+                add_row(listed, row.label, *(str(row.figures.get(c, "")) for c in each.columns), row.by)
+            show_table(listed)
+        for cost in board.costs:
+            say(cost)

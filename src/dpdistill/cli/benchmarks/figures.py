@@ -1,0 +1,202 @@
+"""Tables of lines of results: our figures and their spread, published numbers, and what all runs cost together."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpdistill.accounting.pld import compose
+from dpdistill.accounting.schedule import Schedule
+
+PUBLISHED = Path(__file__).with_name("published.csv")
+SELECTED = "selection not included"
+Line = dict[str, Any]
+
+
+class Setting(NamedTuple):
+    """A column of a paper's table.
+
+    Args:
+        selected: the recipe was chosen on this very data set, which epsilon does not cover.
+        epsilon: of the budget; infinite without privacy.
+        per_class: synthetic records a class; 0 where the method makes as many as it likes.
+    """
+
+    selected: bool
+    epsilon: float
+    per_class: int
+
+    def __str__(self) -> str:
+        privacy = "no privacy" if self.epsilon == float("inf") else f"ε = {self.epsilon:g}"
+        size = f", {self.per_class} a class" if self.per_class else ""
+        return privacy + size + (f" ({SELECTED})" if self.selected else "")
+
+
+class Figure(NamedTuple):
+    """A number of a table, percent.
+
+    Args:
+        mean: over the runs.
+        std: sample standard deviation over full runs, or what a paper states; None for neither.
+        runs: full runs behind it; 0 for a published number.
+        seconds: of processor time for distilling, mean; None for a published number.
+    """
+
+    mean: float
+    std: float | None
+    runs: int
+    seconds: float | None = None
+
+    @property
+    def text(self) -> str:
+        """Mean and spread."""
+        spread = "" if self.std is None else f" ± {self.std:.{2 if self.runs else 1}f}"
+        return (f"{self.mean:.2f}" if self.runs else f"{self.mean:g}") + spread
+
+    @property
+    def behind(self) -> str:
+        """How many runs are behind it; nothing for a published number."""
+        return f"{self.runs} run{'s' * (self.runs > 1)}" if self.runs else ""
+
+    def __str__(self) -> str:
+        return f"{self.text} ({self.behind})" if self.runs else self.text
+
+
+class Row(NamedTuple):
+    """A method in a table: ours, with its recipes and where they come from, or a published one, with its source."""
+
+    label: str
+    by: str
+    origin: str
+    ours: bool
+    figures: dict[Any, Figure]
+
+
+class Table(NamedTuple):
+    """Figures of one score on one data set."""
+
+    title: str
+    columns: list[Any]
+    rows: list[Row]
+
+
+class Board(NamedTuple):
+    """All tables of a data set, and what its runs cost together, in sentences."""
+
+    data: str
+    tables: list[Table]
+    costs: list[str]
+
+
+def boards(lines: Iterable[Line]) -> list[Board]:
+    """Tables by data set, from lines in any order; of lines that failed none."""
+    by_data: dict[str, list[Line]] = {}
+    for line in sorted((line for line in lines if line["error"] is None), key=lambda line: line["name"]):
+        by_data.setdefault(line["run"]["source"]["name"], []).append(line)
+    return [Board(data, _tables(data, found), _costs(found)) for data, found in sorted(by_data.items())]
+
+
+def setting_of(line: Line) -> Setting:
+    """The column that a run belongs to."""
+    run = line["run"]
+    epsilon = float("inf") if run["epsilon"] is None else run["epsilon"]
+    return Setting(run["source"]["name"] in run["chosen_on"], epsilon, run["per_class"] or 0)
+
+
+def label_of(line: Line) -> str:
+    """What a run is called."""
+    return ", ".join(filter(None, (line["run"]["label"], line["run"]["variant"])))
+
+
+def _tables(data: str, lines: list[Line]) -> list[Table]:
+    groups: dict[str, dict[tuple[str, str], dict[Setting, list[tuple[float, float]]]]] = {}
+    origins: dict[tuple[str, str], set[str]] = {}
+    for line in lines:
+        for score in line["scores"]:
+            if score["value"] is not None:
+                rows = groups.setdefault(score["score"], {})
+                key = (label_of(line), score["by"])
+                origins.setdefault(key, set()).add(_origin(line))
+                pair = (score["value"], line["cpu_seconds"]["distil"])
+                rows.setdefault(key, {}).setdefault(setting_of(line), []).append(pair)
+    tables = []
+    for score, rows in groups.items():
+        found = [
+            Row(*key, "; or ".join(sorted(origins[key])), True, {s: _figure(pairs) for s, pairs in row.items()})
+            for key, row in rows.items()
+        ]
+        columns = sorted({setting for row in found for setting in row.figures})
+        tables.append(Table(score, columns, _ranked(found) + _ranked(_published(data, score, columns))))
+    return tables + _transfer(tables)
+
+
+def _origin(line: Line) -> str:
+    """A recipe, where it comes from, and where it was chosen."""
+    run = line["run"]
+    stated = f"{' '.join((run['method'], *run['settings']))}: {line['origin']}"
+    if not run["chosen_on"]:
+        return stated
+    tried = f" in {run['tried']} runs" if run["tried"] else ""
+    return f"{stated}; chosen on {', '.join(run['chosen_on'])}{tried}"
+
+
+def _figure(pairs: list[tuple[float, float]]) -> Figure:
+    values, seconds = np.array(sorted(pairs)).T
+    spread = float(values.std(ddof=1)) if len(values) > 1 else None
+    return Figure(float(values.mean()), spread, len(values), float(seconds.mean()))
+
+
+def _ranked(rows: list[Row]) -> list[Row]:
+    """The best first, by the largest figure."""
+    return sorted(rows, key=lambda row: (-max(figure.mean for figure in row.figures.values()), row))
+
+
+def _published(data: str, score: str, columns: list[Setting]) -> list[Row]:
+    """Published rows, where we have a figure of the same budget and size."""
+    ours = {setting[1:]: setting for setting in reversed(columns)}
+    rows: dict[tuple[str, str], Row] = {}
+    with PUBLISHED.open(newline="") as file:
+        for stated in csv.DictReader(file):
+            setting = ours.get((float(stated["epsilon"] or "inf"), int(stated["per_class"] or 0)))
+            if (stated["data"], stated["score"]) == (data, score) and setting is not None:
+                source = stated["source"]
+                row = rows.setdefault((stated["method"], source), Row(stated["method"], "", source, False, {}))
+                row.figures[setting] = Figure(float(stated["mean"]), float(stated["std"]) if stated["std"] else None, 0)
+    return list(rows.values())
+
+
+def _transfer(tables: list[Table]) -> list[Table]:
+    """One line a set: what networks of other architectures learn from it."""
+    networks = {t.title: t for t in tables if any(row.ours and "training" in row.by for row in t.rows)}
+    if len(networks) < 2:
+        return []
+    rows: dict[tuple[str, str, str], dict[str, Figure]] = {}
+    for title, each in networks.items():
+        for row in (row for row in each.rows if row.ours):
+            for setting, figure in row.figures.items():
+                rows.setdefault((f"{row.label}, {setting}", row.by, row.origin), {})[title] = figure
+    found = [Row(*key, True, figures) for key, figures in rows.items() if len(figures) > 1]
+    return [Table("transfer to other networks", list(networks), _ranked(found))]
+
+
+def _costs(lines: list[Line]) -> list[str]:
+    """What the releases of these lines spent together, by delta; releases that are used again are paid for once."""
+    paid: dict[float, dict[str, Schedule]] = {}
+    for line in lines:
+        if line["certificate"] and line["certificate"]["schedule"]:
+            schedule = Schedule.from_json(json.dumps(line["certificate"]["schedule"]))
+            paid.setdefault(schedule.budget.delta, {})[line["release"]] = schedule
+    sentences = []
+    for delta, releases in sorted(paid.items()):
+        epsilon = compose([group for schedule in releases.values() for group in schedule.groups], delta)
+        sentences.append(
+            f"{len(lines)} synthetic set{'s' * (len(lines) > 1)} of {len(releases)} release"
+            f"{'s' * (len(releases) > 1)}: on private records all of them together would cost ε = {epsilon:.3g} at "
+            f"δ = {delta:g}. Runs that a recipe was chosen by come on top."
+        )
+    return sentences

@@ -1,0 +1,112 @@
+"""A suite's runs in a pool of processes, one process a run; what is finished is not run again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing import connection, get_context, parent_process
+from pathlib import Path
+from typing import Any
+
+from dpdistill.data.files import reading, show
+from dpdistill.schema import DataError
+
+Work = Callable[..., dict[str, Any]]
+Tell = Callable[[dict[str, Any], int, int, float], None]
+"""tell(line, done, total, seconds left)."""
+
+
+def read_lines(path: Path) -> dict[str, dict[str, Any]]:
+    """Lines of results by the name of their run: the last of a name counts, one that is half written does not.
+
+    Raises:
+        DataError: a file that cannot be read, or that holds other lines.
+    """
+    found = {}
+    with reading(path):
+        content = path.read_text()
+    for number, text in enumerate(content.splitlines(keepends=True), 1):
+        if not text.endswith("\n"):  # what a killed process was about to write
+            continue
+        try:
+            line = json.loads(text)
+            found[line["name"]] = line
+        except (ValueError, TypeError, KeyError):
+            raise DataError(f"Expected a result in JSON in line {number} of {show(path)}; there is none.") from None
+    return found
+
+
+def run_all(tasks: list[tuple[str, str, tuple]], work: Work, results: Path, jobs: int, tell: Tell) -> None:
+    """Run what has no result yet, or failed, and add a line for each.
+
+    Args:
+        tasks: (name, release, arguments) of every run; two of one release never run at a time.
+        work: makes a line from the arguments, in a process of its own.
+        results: file of lines, made where it is missing.
+        jobs: processes at a time, >= 1.
+        tell: told of every line.
+    """
+    results.touch()
+    _drop_half_line(results)
+    known = read_lines(results)
+    waiting = [task for task in tasks if known.get(task[0], {"error": "missing"})["error"] is not None]
+    total, began, left = len(tasks), time.monotonic(), len(waiting)
+    busy: dict[Any, tuple[str, str, Any]] = {}
+    context = get_context("spawn")
+    try:
+        while waiting or busy:
+            for task in waiting[:]:
+                name, release, arguments = task
+                if len(busy) < jobs and release not in (other for _, other, _ in busy.values()):
+                    waiting.remove(task)
+                    ours, theirs = context.Pipe(duplex=False)
+                    process = context.Process(target=_child, args=(theirs, work, arguments), daemon=True)
+                    process.start()
+                    theirs.close()
+                    busy[ours] = (name, release, process)
+            for ours in connection.wait(list(busy)):
+                line = _result(ours, *busy.pop(ours))
+                with results.open("a") as file:
+                    file.write(json.dumps(line, allow_nan=False) + "\n")
+                    file.flush()
+                    os.fsync(file.fileno())
+                running = len(waiting) + len(busy)
+                spent = time.monotonic() - began
+                tell(line, total - running, total, spent / (left - running) * running)
+    finally:
+        for _, _, process in busy.values():
+            process.kill()
+
+
+def _drop_half_line(results: Path) -> None:
+    """Cut off what a killed process was about to write, so that the next line begins at its beginning."""
+    content = results.read_bytes()
+    if whole := content.rfind(b"\n") + 1:
+        os.truncate(results, whole)
+    else:
+        os.truncate(results, 0)
+
+
+def _result(ours: Any, name: str, _: str, process: Any) -> dict[str, Any]:
+    """What a process sent; what became of it, where it sent nothing."""
+    try:
+        line = ours.recv()
+        process.join()
+    except EOFError:
+        process.join()
+        line = {"name": name, "error": f"its process ended with exit code {process.exitcode}"}
+    ours.close()
+    return line
+
+
+def _child(theirs: Any, work: Work, arguments: tuple) -> None:
+    """In the new process: it ends when its parent is killed, and lets the parent say so when it is interrupted."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    assert parent is not None
+    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+    theirs.send(work(*arguments))

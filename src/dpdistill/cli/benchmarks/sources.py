@@ -1,0 +1,77 @@
+"""The records of a suite's data sets, and which of them are held out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from dpdistill.cli.benchmarks.suite import Source
+from dpdistill.data import Records, load
+from dpdistill.data.files import reading
+from dpdistill.data.tables.load import load_table
+from dpdistill.data.tables.schema_file import TableFile, read_reviewed
+
+
+def open_source(source: Source, data: Path, suite: Path, paper: bool, repeat: int) -> tuple[Records, Records]:
+    """The records to be distilled, and those to score on.
+
+    Args:
+        source: of a suite.
+        data: folder of the data sets.
+        suite: the suite's file.
+        paper: all records are split anew, and the majority class of those to be distilled is undersampled, as papers
+            do; epsilon covers neither.
+        repeat: seed of the split.
+
+    Raises:
+        DataError: files that are missing or cannot be read.
+    """
+    records = _read(source, source.train, "train", data, suite)
+    test = _read(source, source.test, "test", data, suite) if source.test else None
+    if paper and test is not None:
+        records, test = records.joined(test), None
+    if test is None:
+        records, test = split(records, source.test_share, repeat)
+    if paper and source.keep < 1.0:
+        records = undersampled(records, source.keep, repeat)
+    return records, test
+
+
+def split(records: Records, test_share: float, seed: int) -> tuple[Records, Records]:
+    """A random training and a test part, each in the order of the records."""
+    size, order = round(test_share * len(records)), np.random.default_rng(seed).permutation(len(records))
+    return rows(records, np.sort(order[size:])), rows(records, np.sort(order[:size]))
+
+
+def undersampled(records: Records, keep: float, seed: int) -> Records:
+    """Each record of the most frequent class is kept with this probability."""
+    majority = np.bincount(records.y[records.y >= 0]).argmax()
+    coins = np.random.default_rng(seed).random(len(records)) < keep
+    return rows(records, coins | (records.y != majority))
+
+
+def rows(records: Records, kept: np.ndarray) -> Records:
+    """Some of the records."""
+    return Records(records.X[kept], records.y[kept], records.schema)
+
+
+def _read(source: Source, stated: str, part: str, data: Path, suite: Path) -> Records:
+    path = data / stated
+    if not source.schema:
+        return load(stated if stated.startswith("digits:") else path, part)
+    table_file = read_reviewed(suite.parent / source.schema)
+    records = load_table(_frame(path, table_file) if path.suffix == ".npz" else path, table_file)
+    if source.most_missing >= 0:
+        records = rows(records, np.isnan(records.X).sum(1) <= source.most_missing)
+    return records
+
+
+def _frame(path: Path, table_file: TableFile) -> object:
+    """A table in arrays X and y, columns in the order of its schema."""
+    import pandas as pd
+
+    with reading(path), np.load(path) as arrays:
+        X, y = arrays["X"], arrays["y"]
+    frame = pd.DataFrame(X, columns=[column.name for column in table_file.schema.columns])
+    return frame.assign(**{table_file.schema.label: y})

@@ -1,0 +1,258 @@
+"""Suites of benchmarks, read from YAML: which methods run on which data, how often, and how they are scored."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields
+from itertools import product
+from pathlib import Path
+from typing import Any, Literal
+
+from dpdistill.accounting.schedule import Budget
+from dpdistill.cli.recipes import build, kernel_named
+from dpdistill.data.files import reading, show
+from dpdistill.data.tables.schema_file import load_yaml
+from dpdistill.evaluate import ARCHITECTURES, TRAININGS
+from dpdistill.evaluate.classifiers import SETTINGS
+from dpdistill.method import Method, to_json
+from dpdistill.methods import METHODS
+from dpdistill.schema import DataError
+from dpdistill.schema.facts import STRICT, read_facts
+
+FOLDER = Path(__file__).with_name("suites")
+SHIPPED = ("smoke", "papers", "frontier")
+REAL = "real"
+"""In the place of a method: the classifiers of tables learn from the records themselves, without privacy."""
+RECIPE = "recipe"
+"""In the place of a kernel: that of the recipe."""
+_TITLE = "benchmark suite"
+_WORDS = ("label", "variant", "chosen_on", "tried")
+"""Of a run: what is said of it, and changes nothing that is computed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A data set.
+
+    Args:
+        name: as runs and published numbers have it.
+        train: its records: a path below the folder of data sets, or digits:train.
+        test: records that are never distilled; empty where a share of the others is held out.
+        test_share: of the records that are held out, drawn anew for every repeat, where there is no test; in mode
+            paper of all records.
+        schema: of a table: its schema.yaml, a path from the suite's file.
+        most_missing: rows of a table with more missing values are left out; -1 for none.
+        mirror: networks are trained on mirror images too: for photographs.
+        delta: of every budget on it.
+        keep: share of the majority class that is kept in mode paper.
+    """
+
+    __pydantic_config__ = STRICT
+    name: str
+    train: str
+    test: str = ""
+    test_share: float = 0.0
+    schema: str = ""
+    most_missing: int = -1
+    mirror: bool = False
+    delta: float = 1e-5
+    keep: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.test and not 0.0 < self.test_share < 1.0:
+            raise DataError(f"Expected data set {self.name!r} with a test, or with 0 < test_share < 1.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scoring:
+    """How a synthetic set is scored on held-out records.
+
+    Args:
+        training: of networks, as `dpdistill evaluate` names them.
+        nets: independent networks of each architecture.
+        architectures: of the networks; several for a table of transfer.
+        kernels: of kernel ridge regression; "recipe" for the recipe's, or scatternet where it has none.
+        classifiers: of tables, on an image's pixels.
+        mode: of a table's scores.
+    """
+
+    __pydantic_config__ = STRICT
+    training: str = "quick"
+    nets: int = 1
+    architectures: tuple[str, ...] = ("convnet",)
+    kernels: tuple[str, ...] = (RECIPE,)
+    classifiers: tuple[str, ...] = ()
+    mode: Literal["honest", "paper"] = "honest"
+
+    def __post_init__(self) -> None:
+        for what, names, known in (
+            ("training", (self.training,), TRAININGS),
+            ("architecture", self.architectures, ARCHITECTURES),
+            ("classifier", self.classifiers, SETTINGS),
+        ):
+            if odd := next((name for name in names if name not in known), None):
+                raise DataError(f"Unknown {what} {odd!r}: choose among {', '.join(known)}.")
+        for name in self.kernels:
+            if name != RECIPE:
+                kernel_named(name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A method with one recipe, on several data sets, budgets and sizes.
+
+    Args:
+        label: its row in the tables.
+        method: as `dpdistill methods` lists it, or "real".
+        data: names of the suite's data sets.
+        epsilon: budgets; none for what has no privacy.
+        per_class: synthetic records a class; none for the recipe's.
+        repeats: full runs of each, with new noise, a new public seed and a new start.
+        set: recipe fields.
+        variants: further fields by name. Runs that differ in nothing but free fields share one release, which is paid
+            for once; so do those of several per_class where that is a free field.
+        chosen_on: data sets that the recipe was chosen on: there the selection is not included in epsilon.
+        tried: how many runs that choice took.
+        score: how the sets are scored.
+    """
+
+    __pydantic_config__ = STRICT
+    label: str
+    method: str
+    data: tuple[str, ...]
+    epsilon: tuple[float, ...] = ()
+    per_class: tuple[int, ...] = ()
+    repeats: int = 1
+    set: dict[str, str] = field(default_factory=dict)
+    variants: dict[str, dict[str, str]] = field(default_factory=dict)
+    chosen_on: tuple[str, ...] = ()
+    tried: int = 0
+    score: Scoring = Scoring()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One synthetic set of a suite: how it is made and scored. The fields are those of `Source` and `Entry`."""
+
+    label: str
+    variant: str
+    method: str
+    source: Source
+    epsilon: float | None
+    per_class: int | None
+    repeat: int
+    settings: tuple[str, ...]
+    chosen_on: tuple[str, ...]
+    tried: int
+    score: Scoring
+
+    def build(self) -> Method:
+        """The method with its recipe.
+
+        Raises:
+            DataError: an unknown method or field, or a value that the method refuses.
+        """
+        return build(self.method, self.settings, per_class=self.per_class)
+
+    @property
+    def budget(self) -> Budget | None:
+        """What may be spent; None without privacy."""
+        return None if self.epsilon is None else Budget(self.epsilon, self.source.delta)
+
+    @property
+    def name(self) -> str:
+        """The same for whatever is computed in the same way."""
+        return self._named({k: v for k, v in asdict(self).items() if k not in _WORDS})
+
+    @property
+    def release(self) -> str:
+        """The name of what is released: the same for runs that differ in free fields alone."""
+        if self.budget is None:
+            return self.name
+        method = self.build()
+        paid = {f.name: to_json(getattr(method, f.name)) for f in fields(method) if not f.metadata["finish"]}
+        return self._named([asdict(self.source), self.score.mode, self.epsilon, self.repeat, paid])
+
+    def _named(self, facts: Any) -> str:
+        return f"{self.source.name}-{self.method}-{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:12]}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suite:
+    """What a suite's file states.
+
+    Args:
+        dpdistill: "benchmark suite".
+        title: in a few words.
+        data: the data sets.
+        runs: the methods.
+    """
+
+    __pydantic_config__ = STRICT
+    dpdistill: Literal["benchmark suite"]
+    title: str
+    data: tuple[Source, ...]
+    runs: tuple[Entry, ...]
+
+    def all_runs(self) -> Iterator[Run]:
+        """Every run, in order; repeats come last, so that a suite that is stopped has something of everything."""
+        sources = {source.name: source for source in self.data}
+        for repeat in range(max((entry.repeats for entry in self.runs), default=0)):
+            for entry in (entry for entry in self.runs if repeat < entry.repeats):
+                if unknown := next((name for name in entry.data if name not in sources), None):
+                    raise DataError(f"{entry.label!r} runs on {unknown!r}, which is none of the suite's data sets.")
+                for name, epsilon, per_class, (variant, more) in product(
+                    entry.data,
+                    entry.epsilon or (None,),
+                    entry.per_class or (None,),
+                    (entry.variants or {"": {}}).items(),
+                ):
+                    yield Run(
+                        **{k: getattr(entry, k) for k in ("label", "method", "chosen_on", "tried", "score")},
+                        **{"variant": variant, "source": sources[name], "epsilon": epsilon, "per_class": per_class},
+                        settings=tuple(f"{field}={value}" for field, value in (entry.set | more).items()),
+                        repeat=repeat,
+                    )
+
+
+def read_suite(name: str) -> tuple[Path, Suite]:
+    """A suite that comes with the package, by name, or one in a file; every run of it can be built.
+
+    Returns:
+        (the suite's file, what it states).
+
+    Raises:
+        DataError: no such suite, a file that is none, or runs that cannot be.
+    """
+    path = FOLDER / f"{name}.yaml" if name in SHIPPED else Path(name)
+    if not path.is_file():
+        raise DataError(f"Expected a suite {show(name)} among {', '.join(SHIPPED)}, or as a YAML file; there is none.")
+    with reading(path):
+        content = path.read_bytes()
+    try:
+        content = load_yaml(content)
+        if not isinstance(content, dict) or content.get("dpdistill") != _TITLE:
+            raise DataError(f"Expected a suite, which begins with `dpdistill: {_TITLE}`.")
+        suite = read_facts(Suite, content, "the suite")
+        _check(list(suite.all_runs()))
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{show(path)}: {error}") from None
+    return path, suite
+
+
+def _check(runs: list[Run]) -> None:
+    """Refuse runs that cannot be, before the first of them begins."""
+    names: dict[str, Run] = {}
+    for run in runs:
+        if run.method != REAL:
+            run.build()
+        private = run.method != REAL and METHODS[run.method].private
+        if private != (run.epsilon is not None):
+            raise DataError(f"Expected {run.label!r} {'with' if private else 'without'} epsilon, as its method is.")
+        if run.method == REAL and not run.source.schema:
+            raise DataError(f"Expected {run.label!r} on tables alone; {run.source.name!r} holds images.")
+        _ = run.budget  # which refuses what cannot be spent
+        if (other := names.setdefault(run.name, run)) is not run:
+            raise DataError(f"{run.label!r} on {run.source.name!r} is the same run as {other.label!r}: name it once.")

@@ -1,0 +1,119 @@
+"""One run of a suite, in a process of its own: distil through the curator, save, score; a line of results."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import dpdistill
+from dpdistill.certificate.build import read_certificate, versions
+from dpdistill.cli.benchmarks.sources import open_source
+from dpdistill.cli.benchmarks.suite import REAL, RECIPE, Run
+from dpdistill.cli.recipes import kernel_in, regressions, teacher_in
+from dpdistill.data import Records, read_distilled
+from dpdistill.data.folder import CERTIFICATE, sha256
+from dpdistill.evaluate import ARCHITECTURES, TRAININGS, score_classifier, score_krr, score_network, score_pixels
+from dpdistill.evaluate.tables import score_tables
+from dpdistill.ledger.database import LedgerError
+from dpdistill.method import Method
+from dpdistill.schema import Schema
+
+SETS, RUNS = "sets", "runs"
+"""Of a benchmark's folder: the synthetic sets, one a run, and the owner's folders of the releases."""
+_CLAIMS = ("claim", "relation", "noise", "schedule", "backend", "date")
+
+Score = dict[str, Any]
+"""{"score": what is scored, "by": how, "value": percent, None where it is not defined}."""
+
+
+def compute(run: Run, suite: Path, data: Path, out: Path) -> dict[str, Any]:
+    """The line of a run: what it is, its recipe and certificate, versions, seconds, memory and scores, or its error."""
+    facts = {"name": run.name, "run": asdict(run)}
+    try:
+        return {**facts, **_finished(run, suite, data, out), "peak_mb": peak_memory(), "error": None}
+    except Exception as error:  # whatever stops a run, the others go on
+        return {**facts, "error": " ".join(f"{type(error).__name__}: {error}".split())}
+
+
+def peak_memory() -> int | None:
+    """The most memory that this process has had in use, MB; None where the system does not say."""
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    return next((int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM")), None)
+
+
+def _finished(run: Run, suite: Path, data: Path, out: Path) -> dict[str, Any]:
+    records, test = open_source(run.source, data, suite, run.score.mode == "paper", run.repeat)
+    began = _clocks()
+    if run.method == REAL:
+        stated: dict[str, Any] = {"origin": "real records, without privacy", "release": None, "certificate": None}
+        scores, made = list(_table_scores(run, records, test)), began
+    else:
+        folder = out / SETS / run.name
+        saved = _distil(run, records, out).save(folder, overwrite=True)
+        made, certificate = _clocks(), read_certificate(saved)
+        stated = {"origin": certificate["recipe"]["origin"], "release": run.release}
+        stated["certificate"] = {key: certificate[key] for key in _CLAIMS}
+        stated["certificate"]["sha256"] = sha256(folder / CERTIFICATE)
+        scores = list((_table_scores if run.source.schema else _image_scores)(run, folder, test))
+    found = versions() | ({"scikit-learn": version("scikit-learn")} if run.source.schema else {})
+    took = zip(("seconds", "cpu_seconds"), began, made, _clocks(), strict=True)
+    seconds = {name: {"distil": round(b - a, 1), "score": round(c - b, 1)} for name, a, b, c in took}
+    return {**stated, "versions": found, **seconds, "scores": scores}
+
+
+def _clocks() -> tuple[float, float]:
+    """Seconds of time, and of processor time."""
+    return time.perf_counter(), time.process_time()
+
+
+def _distil(run: Run, records: Records, out: Path) -> Any:
+    """From the releases where they are paid for already, or else from the records."""
+    method: Method = run.build()
+    if run.budget is None:
+        return dpdistill.distill_without_privacy(records, method, seed=run.repeat)
+    run_dir = out / RUNS / f"{run.release}.run"
+    try:
+        return dpdistill.finish_again(run_dir, method, budget=run.budget)
+    except LedgerError:  # nothing there yet, or not all of it
+        return dpdistill.distill(records, method, run.budget, seed=run.repeat, run_dir=run_dir)
+
+
+def _image_scores(run: Run, folder: Path, test: Records) -> Iterator[Score]:
+    distilled, how, seed = read_distilled(folder), run.score, run.repeat
+    schema, X, y = distilled.schema, distilled.X, distilled.y
+    assert isinstance(schema, Schema)
+    for name in how.architectures:
+        network = ARCHITECTURES[name]
+        score = score_network(
+            *(distilled.training or (X, y)), schema, test, nets=how.nets, flip=run.source.mirror, seed=seed,
+            training=replace(TRAININGS[how.training], network=network), soft_labels=distilled.soft_labels,
+        )  # fmt: skip
+        yield _score(network.title, score.mean, f"{how.training} training, {how.nets} net{'s' * (how.nets > 1)}")
+    fits = [regressions(() if name == RECIPE else (name,), None, kernel_in(str(folder))) for name in how.kernels]
+    for name, (kernel, ridge) in (fit for each in fits for fit in each.items()):
+        score = score_krr(X, y, schema, test, kernel=kernel, ridge=ridge, targets=distilled.targets)
+        yield _score("KRR", score.mean, f"{name}, ridge {ridge:g}")
+    if (released := teacher_in(str(folder), distilled)) is not None:
+        yield _score("released classifier", score_classifier(released, test).mean, "")
+    for name in how.classifiers:
+        score = score_pixels(X, y, schema, test, name=name, seed=seed)
+        yield _score(f"{name} on pixels", score.mean, f"{len(X):,} images")
+
+
+def _table_scores(run: Run, training: Path | Records, test: Records) -> Iterator[Score]:
+    mode, rows = run.score.mode, training if isinstance(training, Records) else read_distilled(training)
+    keep = run.source.keep if mode == "paper" else 1.0
+    scores = score_tables(rows, test, mode=mode, keep=keep, seed=run.repeat)
+    for metric, value in zip(scores.metrics, scores.mean.values, strict=True):
+        how = f"mean of {len(scores.classifiers)} classifiers, {scores.training_rows:,} rows"
+        yield _score(f"{metric}, mode {mode}", 100.0 * value, how)
+
+
+def _score(score: str, value: float, by: str) -> Score:
+    return {"score": score, "by": by, "value": None if math.isnan(value) else round(value, 2)}

@@ -1,0 +1,404 @@
+"""Benchmarks: suites, the pool and its resuming, tables of lines, and the pages made of them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from kill_benchmark import line_of
+from test_cli import TINY, TINY_NETS, dpdistill, refused, succeeds
+
+import dpdistill as package
+from dpdistill.accounting.gaussian import gaussian_epsilon
+from dpdistill.accounting.schedule import Budget, calibrate
+from dpdistill.cli.benchmarks import page, pool, suite, worker
+from dpdistill.cli.benchmarks.charts import HEIGHT, plots
+from dpdistill.cli.benchmarks.figures import PUBLISHED, Setting, boards
+from dpdistill.cli.benchmarks.page import render_markdown, render_page
+from dpdistill.cli.benchmarks.sources import open_source
+from dpdistill.cli.benchmarks.suite import Source, read_suite
+from dpdistill.data import load
+from dpdistill.evaluate import ARCHITECTURES, TRAININGS
+from dpdistill.ledger.run import RunLedger
+from dpdistill.methods.dos import DOS
+from dpdistill.query import Stage
+
+ROOT = Path(__file__).parents[2]
+CHILD = Path(__file__).with_name("kill_benchmark.py")
+HEAD = "dpdistill: benchmark suite\ntitle: Tiny & small\ndata:\n"
+DIGITS = "  - {name: digits, train: 'digits:train', test: 'digits:test'}\n"
+TABLE = "  - {name: t, train: t.csv, test_share: 0.5, schema: t.yaml}\n"
+
+
+def suite_file(folder: Path, runs: str, data: str = DIGITS) -> Path:
+    path = folder / "tiny.yaml"
+    path.write_text(f"{HEAD}{data}runs:\n{runs}")
+    return path
+
+
+def line(label: str = "ours", value: float = 90.0, **changed) -> dict:
+    """A line of results of MNIST, ten a class at epsilon 1 unless changed."""
+    found = line_of(0)
+    found["run"] |= {"label": label, "source": {"name": "mnist"}} | {k: v for k, v in changed.items() if k != "score"}
+    found["name"] = f"{label} {changed}"
+    found["scores"] = [{"score": changed.get("score", "KRR"), "by": "how", "value": value}]
+    return found
+
+
+def paid(found: dict, release: str, epsilon: float) -> dict:
+    schedule = calibrate((Stage(4),), Budget(epsilon))
+    return found | {"release": release, "certificate": {"schedule": json.loads(schedule.to_json())}}
+
+
+# Suites
+
+
+@pytest.mark.parametrize(("name", "runs", "releases"), [("smoke", 8, 6), ("papers", 391, 341), ("frontier", 75, 36)])
+def test_a_shipped_suite_can_be_run(name, runs, releases):
+    _, stated = read_suite(name)
+    found = list(stated.all_runs())
+    assert (len(found), len({run.release for run in found})) == (runs, releases)
+    assert all((suite.FOLDER / run.source.schema).exists() for run in found)
+
+
+def test_names_of_the_papers_suite_are_those_of_the_papers():
+    with PUBLISHED.open(newline="") as file:
+        published = list(csv.DictReader(file))
+    stated = {(row["method"], row["data"], row["score"].partition(" on ")[0]) for row in published}
+    names = {method for method, _, _ in stated}
+    ours = {", ".join(filter(None, (run.label, run.variant))) for run in read_suite("papers")[1].all_runs()}
+    assert {name for name in ours if name not in names} == {"DP-NTK, width 1000"} - names | {"DOS", "DP-HP"} - names
+    numbers = {
+        (r["method"], r["data"], r["epsilon"], r["per_class"], r["score"]): (r["mean"], r["std"]) for r in published
+    }
+    assert len(numbers) == len({(*k, r["source"]) for k, r in zip(numbers, published, strict=False)})
+    assert numbers["DP-KIP-ScatterNet", "mnist", "1", "10", "KRR"] == ("96.3", "0.1")
+    assert numbers["NDPDC", "cifar10", "1", "50", "ConvNet"] == ("42.3", "0.8")
+    assert numbers["DP-NTK", "mnist", "1", "", "MLP on pixels"] == ("86.2", "")
+    assert {row["data"] for row in published} <= {source.name for source in read_suite("papers")[1].data}
+
+
+def test_runs_that_differ_in_free_fields_share_a_release(tmp_path):
+    runs = (
+        "  - {label: A, method: dos, data: [digits], epsilon: [1], per_class: [1, 2], repeats: 2, variants: {a: {},"
+        " b: {steps: 7}, c: {networks: 3}}}\n"
+        "  - {label: B, method: dp-kip, data: [digits], epsilon: [1, 2], per_class: [1, 2]}\n"
+        "  - {label: C, method: dm, data: [digits], per_class: [1, 2]}\n"
+    )
+    found = list(read_suite(str(suite_file(tmp_path, runs)))[1].all_runs())
+    of = {label: [run.release for run in found if run.label == label] for label in "ABC"}
+    assert sorted(Counter(of["A"]).values()) == [2, 2, 4, 4]  # networks are paid for, and so is every repeat
+    assert len(set(of["B"])) == 4
+    assert len(set(of["C"])) == 2
+    assert len({run.name for run in found}) == len(found) == 18
+    assert [run.repeat for run in found] == sorted(run.repeat for run in found)
+    assert found[1].build() == DOS(per_class=1, steps=7)
+
+
+def test_the_name_of_a_run_follows_from_what_is_computed(tmp_path):
+    runs = "  - {label: A, method: dos, data: [digits], epsilon: [1]}\n"
+    run = next(read_suite(str(suite_file(tmp_path, runs)))[1].all_runs())
+    assert replace(run, label="B", variant="b", chosen_on=("digits",), tried=7).name == run.name
+    assert replace(run, epsilon=2.0).name != run.name
+    assert replace(run, score=replace(run.score, nets=2)).name != run.name
+    assert replace(run, score=replace(run.score, nets=2)).release == run.release
+
+
+@pytest.mark.parametrize(
+    ("runs", "says"),
+    [
+        ("  - {label: A, method: dos, data: [d]}", "'A' runs on 'd', which is none of the suite's data sets."),
+        ("  - {label: A, method: dos, data: [digits]}", "Expected 'A' with epsilon, as its method is."),
+        ("  - {label: A, method: dm, data: [digits], epsilon: [1]}", "Expected 'A' without epsilon"),
+        ("  - {label: A, method: dx, data: [digits]}", "Unknown method 'dx'"),
+        ("  - {label: A, method: dos, data: [digits], epsilon: [0]}", "Expected epsilon=0.0 > 0."),
+        ("  - {label: A, method: dos, data: [digits], epsilon: [1], set: {depth: 1}}", "has no field 'depth'"),
+        ("  - {label: A, method: real, data: [digits]}", "Expected 'A' on tables alone; 'digits' holds images."),
+        ("  - {label: A, method: dm, data: [digits], epsilons: [1]}", "Unknown key 'epsilons' in runs[1]; expected"),
+        ("  - {label: A, method: dm, data: [digits], repeats: few}", "Expected runs[1].repeats otherwise"),
+        ("  - {label: A, method: dm, data: [digits], score: {training: long}}", "Unknown training 'long'"),
+        ("  - {label: A, method: dm, data: [digits], score: {architectures: [x]}}", "Unknown architecture 'x'"),
+        ("  - {label: A, method: dm, data: [digits], score: {classifiers: [x]}}", "Unknown classifier 'x'"),
+        ("  - {label: A, method: dm, data: [digits], score: {kernels: [x]}}", "Unknown kernel 'x'"),
+        (2 * "  - {label: A, method: dm, data: [digits]}\n", "'A' on 'digits' is the same run as 'A': name it once."),
+    ],
+)
+def test_suites_that_cannot_be(tmp_path, runs, says):
+    path = suite_file(tmp_path, runs)
+    assert says in refused("benchmark", path, "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_data_sets_that_cannot_be(tmp_path):
+    path = suite_file(tmp_path, "  - {label: A, method: dm, data: [d]}\n", "  - {name: d, train: d}\n")
+    assert "Expected data set 'd' with a test, or with 0 < test_share < 1." in refused("benchmark", path, "--out", "o")
+    path = suite_file(tmp_path, "  - {label: A, method: dm, data: [d]}\n", "  - {name: d, train: d, test: d}\n")
+    assert refused("benchmark", path, "--out", "o") == "Expected --data with the folder of d; got None."
+    path.write_text("dpdistill: table schema\n")
+    assert "begins with `dpdistill: benchmark suite`" in refused("benchmark", path, "--out", "o")
+    assert "among smoke, papers, frontier, or as a YAML file" in refused("benchmark", "all", "--out", "o")
+
+
+def test_what_is_held_out(tmp_path):
+    columns = "columns:\n  - {name: a, kind: integer, bounds: [0, 999], missing: true}\n"
+    (tmp_path / "t.yaml").write_text(
+        f"dpdistill: table schema\nreviewed: true\nlabel: b\nclasses: [no, yes]\n{columns}"
+    )
+    rows = [f"{k},{'yes' if k % 4 == 0 else 'no'}" for k in range(400)] + [",no"] * 20
+    (tmp_path / "t.csv").write_text("\n".join(["a,b", *rows]) + "\n")
+    source = Source(name="t", train="t.csv", test_share=0.25, schema="t.yaml", most_missing=0, keep=0.5)
+    place = tmp_path / "suite.yaml"
+    records, test = open_source(source, tmp_path, place, False, 0)
+    assert (len(records), len(test)) == (300, 100)
+    assert sorted([*records.X[:, 0], *test.X[:, 0]]) == list(range(400))
+    assert set(open_source(source, tmp_path, place, False, 1)[1].X[:, 0]) != set(test.X[:, 0])
+    kept, same = open_source(source, tmp_path, place, True, 0)
+    assert list(same.X[:, 0]) == list(test.X[:, 0])
+    assert (kept.y == 1).sum() == (records.y == 1).sum()
+    assert 0.35 < (kept.y == 0).sum() / (records.y == 0).sum() < 0.65
+    np.savez(tmp_path / "t.npz", X=np.arange(8.0)[:, None], y=np.array(["no", "yes"] * 4))
+    both = replace(source, train="t.npz", test="t.npz", test_share=0.25, keep=1.0)
+    assert [len(part) for part in open_source(both, tmp_path, place, False, 0)] == [8, 8]
+    assert [len(part) for part in open_source(both, tmp_path, place, True, 0)] == [12, 4]
+    digits = Source(name="d", train="digits:train", test="digits:test")
+    assert [len(p) for p in open_source(digits, tmp_path, place, False, 0)] == [
+        len(load(f"digits:{part}")) for part in ("train", "test")
+    ]
+
+
+# The pool
+
+
+def run_child(folder: Path, jobs: int, stop_after: int = 0) -> list[str]:
+    """What the made-up suite says; killed after so many lines, if any."""
+    with subprocess.Popen(
+        [sys.executable, str(CHILD), str(folder), str(jobs)], stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        said = [child.stdout.readline() for _ in range(stop_after)]
+        if stop_after:
+            child.kill()
+        return [*said, *child.stdout]
+
+
+def check_times(lines: list[str]) -> None:
+    """Several runs at a time, but never two of one release; run 5 ends its process before it could say so."""
+    running, most = set(), 0
+    for word, k in ((word, int(number)) for word, number in map(str.split, lines)):
+        if word == "begin":
+            assert all(k // 2 != other // 2 for other in running)
+            running.add(k)
+        else:
+            running.remove(k)
+        most = max(most, len(running))
+    assert most >= 2
+
+
+def test_a_benchmark_that_is_killed_ends_with_the_same_table(tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    whole.mkdir()
+    killed.mkdir()
+    said = run_child(whole, 2)
+    assert sorted(text.split()[0] for text in said) == [f"r{k}" for k in range(6)]
+    assert said[-1].split()[1:] == ["6", "6", "True"]
+    check_times((whole / "times").read_text().splitlines())
+    run_child(killed, 1, stop_after=2)
+    begun = (killed / "results.jsonl").read_bytes()
+    assert begun.count(b"\n") in (2, 3)
+    with (killed / "results.jsonl").open("a") as file:
+        file.write('{"name": "r3", "er')
+    run_child(killed, 1)
+    content = (killed / "results.jsonl").read_bytes()
+    assert content.startswith(begun)
+    assert content.count(b"\n") == 6  # what was finished is not run again
+    pages = [render_markdown(pool.read_lines(f / "results.jsonl").values(), "Same") for f in (whole, killed)]
+    assert pages[0] == pages[1]
+    assert "| **m0** | 51.50 ± 2.12 (2 runs) |" in pages[0]
+    assert "- r5: its process ended with exit code 7" in pages[0]
+    (again,) = run_child(killed, 1)  # what failed is
+    assert again == "r5 6 6 True\n"
+
+
+def test_lines_of_results_are_json(tmp_path):
+    path = tmp_path / "results.jsonl"
+    path.write_text('{"name": "a", "error": null}\n{"name": "a", "error": "x"}\n{"name": "b"')
+    assert pool.read_lines(path) == {"a": {"name": "a", "error": "x"}}
+    path.write_text('{"name": "a", "error": null}\n[]\n')
+    assert refused("results", path, "--out", "x.md") == f"Expected a result in JSON in line 2 of {path}; there is none."
+    path.write_text("")
+    assert (
+        refused("results", path, "--out", "x.pdf") == "Expected --out as a page that ends in .md or .html; got x.pdf."
+    )
+
+
+# A whole suite, in this process
+
+
+@pytest.fixture
+def inline(monkeypatch):
+    """Runs one after the other in this process, with networks that are trained in no time."""
+
+    def run_all(tasks, work, results, jobs, tell):
+        for k, (name, _, arguments) in enumerate(tasks, 1):
+            found = work(*arguments)
+            assert found["name"] == name
+            with results.open("a") as file:
+                file.write(json.dumps(found, allow_nan=False) + "\n")
+            tell(found, k, len(tasks), 100.0)
+
+    monkeypatch.setattr(pool, "run_all", run_all)
+    monkeypatch.setitem(TRAININGS, "quick", TINY)
+    for name, network in TINY_NETS.items():
+        monkeypatch.setitem(ARCHITECTURES, name, network)
+
+
+def test_a_suite_from_end_to_end(tmp_path, inline):
+    score = "score: {architectures: [mlp], kernels: [], classifiers: [logistic regression]}"
+    runs = (
+        "  - {label: DOS, method: dos, data: [digits], epsilon: [1], per_class: [1, 2], set: {networks: 2, width: 4,"
+        f" steps: 3, sampling_prob: 1}}, {score}}}\n"
+        "  - {label: Lost, method: ldpdc, data: [lost], epsilon: [1]}\n"
+    )
+    path = suite_file(tmp_path, runs, DIGITS + "  - {name: lost, train: 'digits:lost', test: 'digits:test'}\n")
+    code, out, err = dpdistill("benchmark", path, "--out", tmp_path / "out")
+    assert code == 1
+    assert out.endswith(f"{tmp_path / 'out' / 'leaderboard.html'}: 2 runs, and 1 failed.\n")
+    assert "1 of 3, about 2 min left: digits-dos-" in err
+    one, two, lost = pool.read_lines(tmp_path / "out" / "results.jsonl").values()
+    assert "DataError" in lost["error"]
+    assert one["release"] == two["release"]
+    (folder,) = (tmp_path / "out" / "runs").iterdir()  # paid for once
+    assert len(RunLedger.read(folder).events) == 2 + 1
+    for found in (one, two):
+        shared = tmp_path / "out" / "sets" / found["name"]
+        assert found["certificate"]["claim"] == {"epsilon": 1.0, "delta": 1e-5}
+        assert found["certificate"]["sha256"] == worker.sha256(shared / "certificate.json")
+        assert found["origin"].startswith("caller changed ")
+        assert 100 < found["peak_mb"] < 100_000
+        assert found["seconds"]["distil"] >= 0
+        assert found["versions"]["dpdistill"] == package.__version__
+        names = ["MLP", "logistic regression on pixels"]
+        assert [score["score"] for score in found["scores"]] == names
+        assert all(0 <= score["value"] <= 100 for score in found["scores"])
+    assert package.verify(tmp_path / "out" / "sets" / two["name"]).passed
+    board = (tmp_path / "out" / "leaderboard.html").read_text()
+    assert board.count("data:image/png;base64,") == 20
+    assert "<title>Tiny &amp; small · dpdistill</title>" in board
+    page_of = tmp_path / "page.html"
+    succeeds("results", tmp_path / "out" / "results.jsonl", "--out", page_of, "--title", "Tiny & small")
+    assert page_of.read_text() == board
+
+
+def test_tables_and_real_rows(tmp_path, inline):
+    rng = np.random.default_rng(0)
+    rows = [f"{k},{'yes' if k + 10 * rng.normal() > 50 else 'no'}" for k in rng.integers(0, 100, 400)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b", *rows]) + "\n")
+    columns = "columns:\n  - {name: a, kind: integer, bounds: [0, 100]}\n"
+    (tmp_path / "t.yaml").write_text(
+        f"dpdistill: table schema\nreviewed: true\nlabel: b\nclasses: [no, yes]\n{columns}"
+    )
+    path = suite_file(tmp_path, "  - {label: Real, method: real, data: [t]}\n", TABLE)
+    out = succeeds("benchmark", path, "--data", tmp_path, "--out", tmp_path / "out")
+    assert "t: ROC, mode honest" in out
+    (board,) = boards(pool.read_lines(tmp_path / "out" / "results.jsonl").values())
+    roc = board.tables[0].rows[0].figures[Setting(False, float("inf"), 0)]
+    assert roc.runs == 1
+    assert 85 < roc.mean < 99
+    assert board.costs == []
+
+
+# Tables and pages
+
+
+def test_figures_are_means_over_full_runs():
+    lines = [line(value=value, repeat=k) for k, value in enumerate((90.0, 91.0, 95.0))]
+    (board,) = boards([*lines, line(value=None, repeat=3), {"name": "x", "error": "lost"}])
+    row = board.tables[0].rows[0]
+    assert str(row.figures[Setting(False, 1.0, 10)]) == "92.00 ± 2.65 (3 runs)"
+    assert row.origin == "dos: package default"
+
+
+def test_a_recipe_chosen_on_the_data_set_has_a_column_of_its_own():
+    (board,) = boards(
+        [line("own", 99.0, chosen_on=["mnist"], tried=28), line("elsewhere", 98.0, chosen_on=["fashion_mnist"])]
+    )
+    columns = board.tables[0].columns
+    assert list(map(str, columns)) == ["ε = 1, 10 a class", "ε = 1, 10 a class (selection not included)"]
+    own, elsewhere = board.tables[0].rows[:2]
+    assert list(own.figures) == columns[1:]
+    assert list(elsewhere.figures) == columns[:1]
+    assert own.origin == "dos: package default; chosen on mnist in 28 runs"
+
+
+def test_published_numbers_stand_beside_ours():
+    (board,) = boards([line(value=95.0), line(value=97.0, epsilon=10.0), line(value=98.5, epsilon=None)])
+    at = {(row.label, str(setting)): str(f) for row in board.tables[0].rows for setting, f in row.figures.items()}
+    assert at["ours", "ε = 1, 10 a class"] == "95.00 (1 run)"
+    assert at["DP-KIP-ScatterNet", "ε = 1, 10 a class"] == "96.3 ± 0.1"
+    assert at["DP-KIP-ScatterNet", "ε = 10, 10 a class"] == "97.4 ± 0.1"
+    assert at["KIP ScatterNet", "no privacy, 10 a class"] == "99 ± 0.1"
+    assert not any("50 a class" in setting for _, setting in at)
+    ours, *others = board.tables[0].rows
+    assert ours.ours
+    assert next(row.label for row in others) == "KIP ConvNet-NTK aug"  # the best first
+
+
+def test_what_all_runs_cost():
+    sets = [paid(line("a"), "one", 1.0), paid(line("b"), "one", 1.0), paid(line("c"), "two", 2.0)]
+    (board,) = boards(sets)
+    sigmas = [calibrate((Stage(1),), Budget(epsilon)).noise_multipliers[0] for epsilon in (1.0, 2.0)]
+    together = gaussian_epsilon((sum(s**-2 for s in sigmas)) ** -0.5, 1e-5)
+    assert board.costs[0].startswith(
+        f"3 synthetic sets of 2 releases: on private records all of them together would cost ε = {together:.3g} at "
+    )
+
+
+def test_a_line_a_set_of_what_other_networks_learn_from_it():
+    found = line(value=95.0, score="ConvNet")
+    found["scores"] = [{"score": s, "by": "quick training", "value": v} for s, v in (("ConvNet", 95.0), ("MLP", 91.0))]
+    (board,) = boards([found, line("other", 90.0, score="KRR")])
+    assert [table.title for table in board.tables] == ["KRR", "ConvNet", "MLP", "transfer to other networks"]
+    (row,) = board.tables[-1].rows
+    assert row.label == "ours, ε = 1, 10 a class"
+    assert {name: str(figure) for name, figure in row.figures.items()} == {
+        "ConvNet": "95.00 (1 run)",
+        "MLP": "91.00 (1 run)",
+    }
+
+
+def test_plots_show_what_moves():
+    lines = [line(value=90.0 + k, epsilon=e, score="x") for k, e in enumerate((1.0, 10.0, 100.0))]
+    (board,) = boards(lines)
+    (by_epsilon,) = [p for p in plots(board.tables[0]) if p.title == "x, %, against ε, 10 a class"]
+    (series,) = by_epsilon.series
+    assert series[0] == "ours"
+    (x0, y0, _), (x1, y1, _), (x2, y2, _) = series[3]
+    assert x1 - x0 == pytest.approx(x2 - x1)  # powers of ten are evenly apart
+    assert (y0, y1, y2) == (HEIGHT, HEIGHT / 2, 0.0)
+    assert [text for _, text in by_epsilon.across] == ["1", "10", "100"]
+    assert plots(boards([line(score="x")])[0].tables[0]) == []
+
+
+def test_a_page_escapes_and_loads_nothing():
+    made = render_page([line("<b>a|b</b>", epsilon=1.0), line("<b>a|b</b>", epsilon=9.0)], "A <title>")
+    assert "<b>a|b</b>" not in made
+    assert "&lt;b&gt;a|b&lt;/b&gt;" in made
+    assert "src=" not in made
+    assert "http" not in made.replace('http-equiv="Content-Security-Policy"', "")
+    text = render_markdown([line("a|b")], "Title")
+    assert "| **a\\|b** | 90.00 (1 run) | how | 1 | dos: package default |" in text
+    assert all(note in text for note in page.NOTES)
+
+
+def test_the_page_of_results_is_what_its_lines_generate():
+    files = sorted((ROOT / "benchmarks" / "results").glob("*.jsonl"))
+    lines = {name: found for file in files for name, found in pool.read_lines(file).items()}
+    assert len(lines) >= 8
+    assert (ROOT / "docs" / "results.md").read_text() == render_markdown(lines.values(), "Results")
