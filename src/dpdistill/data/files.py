@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,9 @@ MAX_UNPACKED = 4 << 30
 GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_MAX_RATIO = 1_100
 _CHUNK = 1 << 20
+PARTS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
+"""Names of the parts of a data set, as folders and files have them, and what they are called here."""
+_PART = re.compile(rf"({'|'.join(PARTS)})(?![a-z])", re.IGNORECASE)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -140,8 +144,24 @@ def list_folders(folder: Path) -> list[str]:
 
 
 def single_part(source: str, part: str) -> tuple[str, ...]:
-    """What is noted when the test part is asked of a file or folder that has one part."""
-    return (f"The {source} has a single part: all of it is read as the test part.",) if part == "test" else ()
+    """What is noted when another part than training is asked of a file or folder that has one part."""
+    return (f"The {source} has a single part: all of it is read as the {part} part.",) if part != "train" else ()
+
+
+def require_part(folder: Path, part: str, parts: Iterable[str]) -> None:
+    """Refuses a part that a format does not have.
+
+    Raises:
+        DataError: it has other parts only.
+    """
+    if part not in parts:
+        raise DataError(f"{show(folder)} has no part '{part}': its format has {' and '.join(parts)}.")
+
+
+def part_of(name: str) -> str | None:
+    """The part of a data set that a file belongs to by its name, such as train-00000-of-00002.parquet."""
+    match = _PART.match(name)
+    return PARTS[match.group(1).lower()] if match else None
 
 
 def plain_first(name: str) -> tuple[bool, str]:
