@@ -218,7 +218,7 @@ def _read(data: str, facts: Any, schema: str | None, part: str = "train") -> Any
     if not isinstance(facts, TableSchema):
         from dpdistill.data import load
 
-        return load(data, part, facts.classes, facts.bounds)
+        return load(data, part, like=facts)
     if schema is None:
         raise DataError("Expected --schema SCHEMA: the set is a table.")
     from dpdistill.data.tables.load import load_table
@@ -232,7 +232,7 @@ def _read(data: str, facts: Any, schema: str | None, part: str = "train") -> Any
 
 def records_of(data: str, schema: str | None) -> Any:
     """Records as `dpdistill distill` reads them."""
-    return read_records(data, schema, None, None, None, None, True)
+    return read_records(data, schema, None, None, None, None, None, True)
 
 
 def _schedule(folder: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpdistill.cli.options import MAX_SEED, SOURCES, Folder
+from dpdistill.cli.options import LABELS, MAX_SEED, SOURCES, SQL, Folder, table_source
 from dpdistill.cli.terminal import Bar, add_row, err, out, plain, run_app, say, table, working
 from dpdistill.schema import DataError
 
@@ -53,11 +53,17 @@ def distill(
         ),
     ] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="A recipe field: field=value.")] = None,
-    schema: Annotated[str | None, typer.Option(help="The schema.yaml of a table; DATA is CSV or Parquet.")] = None,
+    schema: Annotated[
+        str | None, typer.Option(help="The schema.yaml of a table; DATA is CSV, Parquet or a database.")
+    ] = None,
+    sql: Annotated[str | None, typer.Option(help=SQL)] = None,
     classes: Annotated[str | None, typer.Option(help="Number of classes, or names: 10 or cat,dog.")] = None,
     bounds: Annotated[str | None, typer.Option(help="Lowest and highest raw value: 0,255.")] = None,
     resize: Annotated[str | None, typer.Option(help="Side of the square that images are resized to.")] = None,
-    channels: Annotated[int | None, typer.Option(help="1 (grey) or 3 (colour), for class folders of images.")] = None,
+    channels: Annotated[
+        int | None, typer.Option(help="1 (grey) or 3 (colour), for images in files of their own.")
+    ] = None,
+    labels: Annotated[str | None, typer.Option(help=LABELS)] = None,
     lenient: Annotated[bool, typer.Option("--lenient/--strict", help="Let bad records contribute nothing.")] = False,
     ledger: Annotated[
         str | None, typer.Option(help="File that adds up all runs on this data set; new: with --cap.")
@@ -90,11 +96,11 @@ def distill(
         raise DataError("A run without a privacy guarantee cannot join a ledger: its epsilon is infinite.")
     if from_ is not None and (seed is not None or ledger is not None or non_private):
         raise DataError("With --from nothing is drawn or paid: leave --seed, --ledger and --non-private out.")
-    pictured = any((classes, bounds, resize, channels))
-    if from_ is not None and (pictured or schema or lenient):
+    pictured = any((classes, bounds, resize, channels, labels))
+    if from_ is not None and (pictured or schema or sql or lenient):
         raise DataError("With --from no record is read: leave out how they are read.")
     if schema is not None and pictured:
-        raise DataError("With --schema leave --classes, --bounds, --resize and --channels out: it states all.")
+        raise DataError("With --schema leave --classes, --bounds, --resize, --channels and --labels out.")
     settings, budget = set_ or (), Budget(**{"epsilon": 1.0, **stated})
     if from_ is not None:
         recipe = build_again(from_, method, settings, per_class=per_class)
@@ -112,7 +118,7 @@ def distill(
         if not non_private:
             run.check_private(recipe)
             run.check_ledger(recipe, budget, **paid)
-        records = read_records(data, schema, classes, bounds, resize, channels, not lenient)
+        records = read_records(data, schema, sql, classes, bounds, resize, channels, not lenient, labels=labels)
         if ledger is not None and not Path(ledger).exists():
             err.print(plain(f"{ledger} is a new ledger: this is the first run in it."), markup=False)
         with Bar() as bar:
@@ -125,18 +131,20 @@ def distill(
     _say_result(path, result)
 
 
-def read_records(data: str, schema: str | None, *stated: Any) -> Any:
+def read_records(data: str, schema: str | None, sql: str | None, *stated: Any, labels: str | None = None) -> Any:
     """The records, a table's where there is a schema, with a note on whatever the owner should know of them."""
+    if sql is not None and schema is None:
+        raise DataError("Expected --schema SCHEMA with --sql: the rows of a query are a table.")
     with working("reading the records"):
         if schema is None:
             from dpdistill.data import load
 
-            records = load(data, "train", *stated)
+            records = load(data, "train", *stated, labels=labels)
         else:
             from dpdistill.data.tables.load import load_table
             from dpdistill.data.tables.schema_file import read_reviewed
 
-            records = load_table(data, read_reviewed(schema), strict=stated[-1])
+            records = load_table(table_source(data, sql), read_reviewed(schema), strict=stated[-1])
     for note in records.notes:
         err.print(plain(note), markup=False)
     return records

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
-from dpdistill.schema import DataError
+from dpdistill.schema import DataError, hide_secrets
 
 MAX_UNPACKED = 4 << 30
 GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_MAX_RATIO = 1_100
 _CHUNK = 1 << 20
+_ADDRESS = re.compile(r"[A-Za-z][\w+.-]*://")
 PARTS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 """Names of the parts of a data set, as folders and files have them, and what they are called here."""
 _PART = re.compile(rf"({'|'.join(PARTS)})(?![a-z])", re.IGNORECASE)
@@ -47,9 +48,14 @@ class Raw:
     resized: bool = False
 
 
+def is_address(source: object) -> bool:
+    """Whether a text is the address of a database, such as postgresql://host/name, and not a path."""
+    return isinstance(source, str) and _ADDRESS.match(source) is not None
+
+
 def show(path: str | os.PathLike) -> str:
-    """A path on one line: what cannot be printed is escaped."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in os.fspath(path))
+    """A path on one line: what cannot be printed is escaped, and no password is shown."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in hide_secrets(os.fspath(path)))
 
 
 @contextmanager

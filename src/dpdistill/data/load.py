@@ -13,6 +13,7 @@ from dpdistill.data.files import (
     PARTS,
     Raw,
     head,
+    is_address,
     is_gzip,
     list_files,
     list_folders,
@@ -35,6 +36,7 @@ _FOREIGN = {
     b"\xff\xd8\xff": "is a single image; name the folder that holds the class folders",
     b"II*\0": "is a single image; name the folder that holds the class folders",
     b"MM\0*": "is a single image; name the folder that holds the class folders",
+    b"SQLi": "is a database, each table of which needs a schema: state --schema and --sql 'SELECT ...'",
     b"\x93NUMPY": "is an array without labels; save X and y in one .npz",
     b"\x80": "looks like a Python pickle, which is never loaded; take the binary version of the data set",
 }
@@ -108,9 +110,9 @@ def _part_named(source: Any, part: str) -> tuple[Any, str]:
         return source, part
     text = os.fspath(source)
     path, _, named = text.rpartition(":")
-    if path and named in PARTS and not text.startswith(digits.PREFIX) and not os.path.exists(text.replace("\0", "")):
-        return path, PARTS[named]
-    return text, part
+    if named not in PARTS or not path or path == "digits" or is_address(path) or "\0" in text or os.path.exists(text):
+        return text, part
+    return path, PARTS[named]
 
 
 def _stated_by(like: Schema, form: str, stated: Stated) -> Stated:
@@ -183,6 +185,8 @@ def recognise(source: Any) -> str:
         return "digits"
     if not text or "\0" in text:
         raise DataError("Expected the path of a file or folder; got an empty or impossible one.")
+    if is_address(text):
+        raise DataError("A database holds tables, each of which needs a schema: state --schema and --sql 'SELECT ...'.")
     path = Path(text)
     with reading(text):
         path.stat()

@@ -157,8 +157,8 @@ def _opened(path: Path) -> Iterator[Iterator[_Member]]:
                 opener = gzip.open if is_gzip(path) else open
                 with opener(path, "rb") as file:
                     stream: Any = _Limited(file, show(path))
-                    archive = tarfile.open(fileobj=stream, mode="r|")
-                    yield (_tarred(archive, info) for info in archive)
+                    with tarfile.open(fileobj=stream, mode="r|") as archive:
+                        yield (_tarred(archive, info) for info in archive)
         except (DataError, OSError, EOFError, MemoryError):
             raise
         except Exception:  # zipfile, zlib and tarfile raise many types on damaged input

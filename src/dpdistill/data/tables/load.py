@@ -21,7 +21,8 @@ def load_table(source: Any, table_file: TableFile, strict: bool = True) -> Recor
     outside the bounds are kept, to be clamped where records are scaled.
 
     Args:
-        source: path of a CSV file, gzip or not, or of a Parquet file; or a pandas DataFrame.
+        source: path of a CSV file, gzip or not, or of a Parquet file; a pandas DataFrame; or a DatabaseQuery, whose
+            rows are sorted.
         table_file: the public facts, and how a CSV file is written.
         strict: stop at a value that cannot be encoded; otherwise its record gets the label -1 and contributes nothing.
 
@@ -63,7 +64,8 @@ def load_table(source: Any, table_file: TableFile, strict: bool = True) -> Recor
             rows += len(codes)
         if not rows and strict:
             raise DataError(f"{table.title} has no rows.")
-        return Records(*_joined(blocks, rows, len(schema.columns)), schema)
+        X, y = _joined(blocks, rows, len(schema.columns))
+        return Records(*((X, y) if table.ordered else _sorted(X, y)), schema)
 
 
 def _joined(blocks: list[tuple[np.ndarray, np.ndarray]], rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
@@ -75,6 +77,13 @@ def _joined(blocks: list[tuple[np.ndarray, np.ndarray]], rows: int, columns: int
         X[start : start + len(labels)], y[start : start + len(labels)] = codes, labels
         start += len(labels)
     return X, y
+
+
+def _sorted(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows in an order of their own: the same rows are the same data set, in whatever order a database gives them."""
+    np.add(X, 0.0, out=X)  # of -0.0 and 0.0 only one is left
+    order = np.lexsort((*X.T, y))
+    return X[order], y[order]
 
 
 def encode_column(table: Table, name: str, encode: Encode, values: Any) -> tuple[np.ndarray, dict[int, str]]:
