@@ -266,7 +266,7 @@ def test_from_a_draft_to_a_result_by_the_command_line(postgres, tmp_path, monkey
 @pytest.mark.parametrize(
     "edit",
     [
-        ("@127.0.0.1", "@127.0.0.1.invalid"),
+        ("@127.0.0.1:", "@127.0.0.1:1"),
         ("/postgres", "/nowhere"),
         ("anna:", "bob:"),
         (f"{PASSWORD}@", f"{PASSWORD}@x@"),

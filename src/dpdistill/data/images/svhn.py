@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dpdistill.data.files import MAX_UNPACKED, Raw, list_files, part_of, reading, require_file, show
+from dpdistill.data.files import MAX_UNPACKED, Raw, head, list_files, part_of, reading, show
 from dpdistill.data.images.idx import DIGITS, NOTE
 from dpdistill.schema import DataError
 
@@ -51,7 +51,8 @@ def load_file(path: Path) -> Raw:
 def _read(path: Path) -> Any:
     from scipy.io import loadmat, whosmat
 
-    require_file(path)
+    if head(path, len(MAGIC_HDF5)) == MAGIC_HDF5:
+        raise DataError(f"{show(path)} is a MATLAB 7.3 file, which is not read: save it with -v7.")
     with reading(path):
         try:
             found = {name: (shape, kind) for name, shape, kind in whosmat(path)}
