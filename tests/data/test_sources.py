@@ -292,7 +292,25 @@ class TestObjects:
         np.testing.assert_array_equal(r.X, SMALL / np.float32(255))
         assert r.y.tolist() == [0, 1, 0, 1]
 
-    def test_tensors_have_their_channels_first(self):
+    def test_what_is_like_a_tensor_has_its_channels_first(self):
+        class Tensor:
+            def __init__(self, values):
+                self.values = values
+
+            def detach(self):
+                return self
+
+            def cpu(self):
+                return self.values
+
+        r = load(Numbered([(Tensor(np.moveaxis(x, 2, 0)), 0) for x in SMALL]), classes=2)
+        np.testing.assert_array_equal(r.X, SMALL)
+        r = load(Numbered([(Tensor(x[..., 0]), 1) for x in SMALL]), classes=2)
+        np.testing.assert_array_equal(r.X[..., 0], SMALL[..., 0])
+        assert r.y.tolist() == [1, 1, 1, 1]
+        assert "labels is for one with features." in refusal(Numbered([]), classes=2, labels="fine")
+
+    def test_tensors_of_pytorch(self):
         torch = pytest.importorskip("torch", reason="PyTorch is not installed")
         X = torch.from_numpy(np.moveaxis(SMALL, 3, 1).copy())
         r = load(torch.utils.data.TensorDataset(X, torch.arange(4)), classes=4)

@@ -50,6 +50,8 @@ def load_object(source: Any, part: str, stated: Stated) -> Raw:
         source, notes = source[found[0]], ()
     if not hasattr(source, "__len__"):
         raise DataError(f"{TITLE} has no length: expected one whose items are numbered, not a stream.")
+    if stated.labels is not None and not hasattr(source, "features"):
+        raise DataError(f"{TITLE} has a single label an image: labels is for one with features.")
     item, classes = _featured(source, stated) if hasattr(source, "features") else _numbered(source)
     if classes and stated.classes is None and not hasattr(source, "features"):
         listed = f"{', '.join(classes[:20])}{', ...' if len(classes) > 20 else ''}"
