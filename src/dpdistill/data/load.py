@@ -110,7 +110,8 @@ def _part_named(source: Any, part: str) -> tuple[Any, str]:
         return source, part
     text = os.fspath(source)
     path, _, named = text.rpartition(":")
-    if named not in PARTS or not path or path == "digits" or is_address(path) or "\0" in text or os.path.exists(text):
+    is_other = text.startswith(digits.PREFIX) or is_address(text) or "\0" in text
+    if named not in PARTS or not path or is_other or os.path.exists(text):
         return text, part
     return path, PARTS[named]
 

@@ -108,6 +108,7 @@ def _engine(place: str | os.PathLike) -> tuple[Any, tuple[str, ...]]:
     """SQLAlchemy's engine for an address or a file, and what no message may hold."""
     try:
         import sqlalchemy as sa
+        from sqlalchemy import exc
     except ImportError:
         raise DataError(f"{_INSTALL}.") from None
     kept: dict[str, Any] = {"poolclass": sa.NullPool, "hide_parameters": True}
@@ -128,12 +129,13 @@ def _engine(place: str | os.PathLike) -> tuple[Any, tuple[str, ...]]:
                 file = sa.URL.create("duckdb", database=os.fspath(path))
                 return sa.create_engine(file, connect_args={"read_only": True}, **kept), ()
         raise DataError(f"{show(path)} is no database that is known: expected a file of SQLite or DuckDB.")
-    except (ImportError, sa.exc.NoSuchModuleError):
+    except (ImportError, exc.NoSuchModuleError):
         raise DataError(f"{_INSTALL}, and for DuckDB duckdb-engine.") from None
 
 
 def _url(address: str) -> Any:
     import sqlalchemy as sa
+    from sqlalchemy import exc
 
     known = "postgresql://user@host:5432/name, sqlite:///FILE or duckdb:///FILE"
     if address.partition("?")[0].count("@") > 1:
@@ -141,7 +143,7 @@ def _url(address: str) -> Any:
     try:
         url = sa.make_url(re.sub(r"\Apostgres(?=[:+])", "postgresql", address))
         kind = url.get_backend_name()
-    except (sa.exc.SQLAlchemyError, ValueError):
+    except (exc.SQLAlchemyError, ValueError):
         raise DataError(f"The address of the database cannot be read: expected {known}.") from None
     if kind not in ("postgresql", "sqlite", "duckdb"):
         raise DataError(
