@@ -25,6 +25,7 @@ N, SIDE = 6, 4
 UNKNOWN_FILE = "is not a data set that is known: expected IDX files, CIFAR binary files, a .npz with X and y, or"
 UNKNOWN_FOLDER = "data holds no data set that is known: expected IDX files, CIFAR binary files, a .npz with X and y, or"
 NO_IMAGE = "is not a PNG or JPEG image, or is damaged."
+DEEP = "has more than 8 bits a value: state the bounds of a value (--bounds 0,65535), or convert it to 8 bits."
 NO_NPZ = "d.npz is not a .npz file, or is truncated."
 DAMAGED_X = "d.npz is damaged: its array 'X' cannot be read."
 OTHER_SIZE = "d.npz has an array 'X' of another size than its header promises."
@@ -477,7 +478,10 @@ def picture_cases() -> Iterator[Case]:
         "gzip": (NO_IMAGE, packed(png)),
         "zeros": (NO_IMAGE, bytes(400)),
         "random": (NO_IMAGE, np.random.default_rng(4).bytes(500)),
-        "16 bits": ("has more than 8 bits a value: convert it to 8 bits.", _deep_png()),
+        "16 bits": (
+            DEEP,
+            _deep_png(),
+        ),
         "too many pixels": ("has too many pixels to be decoded safely.", _bomb_png()),
         "only a header": (NO_IMAGE, png[:33]),
     }
@@ -489,7 +493,7 @@ def picture_cases() -> Iterator[Case]:
     says = "data has the class folder 'dog', which is not one of the stated classes."
     yield "classes that no folder has", says, folder_of(both, classes="cat,cow")
     yield "a single class folder", "data: Expected 2 to 65536 classes; got 1.", folder_of({"cat/a.png": png})
-    no_png = "data has no PNG or JPEG in its class folders (DIR/<class>/*.png)."
+    no_png = "data has no PNG, JPEG, TIFF or DICOM in its class folders (DIR/<class>/*.png)."
     yield "class folders without images", no_png, folder_of({"cat/": b"", "dog/": b""})
     yield "class folders of texts", no_png, folder_of({"cat/a.txt": b"meow", "dog/b.txt": b"woof"})
     yield "images without class folders", UNKNOWN_FOLDER, folder_of({"a.png": png, "b.png": png})

@@ -17,6 +17,7 @@ from PIL import Image
 from dpdistill.data import files, load
 from dpdistill.data.images import cifar, folders
 from dpdistill.data.load import recognise
+from dpdistill.data.options import Stated
 from dpdistill.schema import DataError, Schema
 
 IDX_X = np.random.default_rng(10).integers(0, 256, (7, 3, 5), dtype=np.uint8)
@@ -355,7 +356,7 @@ def test_decompression_warning_is_a_refusal(tmp_path, monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 15)
     write(tmp_path, {"a.png": png(RED)})
     with pytest.raises(DataError, match="has too many pixels to be decoded safely"):
-        folders.decode(tmp_path / "a.png", None, 3)
+        folders.decode_file(tmp_path / "a.png", Stated())
 
 
 def test_digits_split_every_fifth():
@@ -380,7 +381,7 @@ def test_digits_without_scikit_learn(monkeypatch):
 
 
 def test_part_must_be_one_of_two():
-    with pytest.raises(DataError, match="Expected part='validation' to be 'train' or 'test'"):
+    with pytest.raises(DataError, match="Expected part='validation' to be 'train', 'val' or 'test'"):
         load("digits:train", part="validation")
 
 

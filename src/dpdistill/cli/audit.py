@@ -218,7 +218,7 @@ def _read(data: str, facts: Any, schema: str | None, part: str = "train") -> Any
     if not isinstance(facts, TableSchema):
         from dpdistill.data import load
 
-        return load(data, part, facts.classes, facts.bounds)
+        return load(data, part, like=facts)
     if schema is None:
         raise DataError("Expected --schema SCHEMA: the set is a table.")
     from dpdistill.data.tables.load import load_table

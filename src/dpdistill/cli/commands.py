@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from dpdistill.cli.common import versions, with_common_options
-from dpdistill.cli.options import MAX_SEED, SOURCES, WITHOUT_PRIVACY, Folder, check_method
+from dpdistill.cli.options import LABELS, MAX_SEED, SOURCES, SQL, WITHOUT_PRIVACY, Folder, check_method, table_source
 from dpdistill.cli.terminal import (
     FAILED,
     Bar,
@@ -68,11 +68,17 @@ def distill(
         ),
     ] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="A recipe field: field=value.")] = None,
-    schema: Annotated[str | None, typer.Option(help="The schema.yaml of a table; DATA is CSV or Parquet.")] = None,
+    schema: Annotated[
+        str | None, typer.Option(help="The schema.yaml of a table; DATA is CSV, Parquet or a database.")
+    ] = None,
+    sql: Annotated[str | None, typer.Option(help=SQL)] = None,
     classes: Annotated[str | None, typer.Option(help="Number of classes, or names: 10 or cat,dog.")] = None,
     bounds: Annotated[str | None, typer.Option(help="Lowest and highest raw value: 0,255.")] = None,
     resize: Annotated[str | None, typer.Option(help="Side of the square that images are resized to.")] = None,
-    channels: Annotated[int | None, typer.Option(help="1 (grey) or 3 (colour), for class folders of images.")] = None,
+    channels: Annotated[
+        int | None, typer.Option(help="1 (grey) or 3 (colour), for images in files of their own.")
+    ] = None,
+    labels: Annotated[str | None, typer.Option(help=LABELS)] = None,
     public: Annotated[
         str | None,
         typer.Option(help="Images that you say are public, for a method's subspace (dos): as DATA; drawn if left out."),
@@ -124,7 +130,8 @@ def distill(
     reads_first = data is not None and not (settings or per_class is not None or ledger or cap or public)
     reads_first &= non_private or named not in WITHOUT_PRIVACY
     how = (data, schema, classes, bounds, resize, channels, not lenient)
-    records = read_records(*how, unit=unit) if reads_first else None
+    which = {"sql": sql, "labels": labels, "unit": unit}
+    records = read_records(*how, **which) if reads_first else None
     fields = {"per_class": per_class, "auxiliary": public_images(public, resize, channels)}
     if from_ is not None:
         result = _finish_again(from_, method, settings, fields, budget if stated else None)
@@ -132,7 +139,7 @@ def distill(
         paid: dict[str, Any] = {"ledger": ledger, "cap": cap, "seed": seed or 0}
         paid |= {"run_dir": owner_folder(path), "overwrite": overwrite}
         recipe = _checked_recipe(named, settings, fields, None if non_private else budget, paid)
-        records = read_records(*how, unit=unit) if records is None else records
+        records = read_records(*how, **which) if records is None else records
         _say_outlook(recipe, None if non_private else budget, records.schema, class_size, seed or 0, plan)
         if plan:
             return
@@ -156,7 +163,7 @@ def public_images(data: str | None, resize: str | None, channels: int | None) ->
 
 def _refuse_contradictions(given: dict[str, Any], stated: dict[str, Any]) -> None:
     """Refuse options of `distill` that exclude each other, given all of them and what is stated of the budget."""
-    pictured = any(given[name] for name in ("classes", "bounds", "resize", "channels"))
+    pictured = any(given[name] for name in ("classes", "bounds", "resize", "channels", "labels"))
     again, ledger, non_private = given["from_"] is not None, given["ledger"], given["non_private"]
     drawn = given["seed"] is not None or ledger or non_private
     for wrong, sentence in (
@@ -173,12 +180,12 @@ def _refuse_contradictions(given: dict[str, Any], stated: dict[str, Any]) -> Non
         ),
         (again and drawn, "With --from nothing is drawn or paid: leave --seed, --ledger and --non-private out."),
         (
-            again and (pictured or given["schema"] or given["lenient"]),
+            again and (pictured or given["schema"] or given["sql"] or given["lenient"]),
             "With --from no record is read: leave out how they are read.",
         ),
         (
             given["schema"] and pictured,
-            "With --schema leave --classes, --bounds, --resize and --channels out: it states all.",
+            "With --schema leave --classes, --bounds, --resize, --channels and --labels out: it states all.",
         ),
         (
             given["unit_column"] and (again or non_private),
@@ -240,20 +247,29 @@ def _run(records: Any, recipe: Any, budget: Any, label: str, paid: dict) -> Any:
         return run.distill(records, recipe, budget, label=label, progress=bar, **paid)
 
 
-def read_records(data: Any, schema: str | None, *stated: Any, unit: str | None = None) -> Any:
+def read_records(
+    data: Any,
+    schema: str | None,
+    *stated: Any,
+    sql: str | None = None,
+    labels: str | None = None,
+    unit: str | None = None,
+) -> Any:
     """The records, a table's where there is a schema, with a note on whatever the owner should know of them."""
+    if sql is not None and schema is None:
+        raise DataError("Expected --schema SCHEMA with --sql: the rows of a query are a table.")
     with working("reading the records"):
         if schema is None:
             from dpdistill.data import load
 
-            records = load(data, "train", *stated, unit=unit)
+            records = load(data, "train", *stated, labels=labels, unit=unit)
         else:
             from dpdistill.data.tables.load import load_table
             from dpdistill.data.tables.schema_file import read_reviewed, with_units, without_units
 
             table_file = read_reviewed(schema)
             table_file = without_units(table_file) if unit is None else with_units(table_file, unit)
-            records = load_table(data, table_file, strict=stated[-1])
+            records = load_table(table_source(data, sql), table_file, strict=stated[-1])
     for each in records.notes:
         note(each)
     return records

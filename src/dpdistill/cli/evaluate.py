@@ -118,7 +118,7 @@ def evaluate(
     released = teacher_in(folder, distilled)
     if teacher is not None and released is None:
         raise DataError(f"{folder} has no released classifier: leave --teacher out.")
-    records = load(test, "test", facts.classes, facts.bounds)
+    records = load(test, "test", like=facts)
     real = None if reference is None else real_images(reference, facts)
     pictures = None if teacher is None else _pictures(teacher, number, folder, distilled, seed)
     more = generate(folder, generated, distilled, seed) if generated else None
@@ -230,7 +230,7 @@ def _pictures(source: str, number: int, folder: str, distilled: Any, seed: int) 
         return f"{number:,} {source} pictures", make_pictures(source, number, folder, distilled, seed)
     # Neither their number nor their place: they may be private, and scores may be added to the shared folder.
     facts = distilled.schema
-    return "pictures of the evaluator", scaled(load(source, "train", facts.classes, facts.bounds))[0]
+    return "pictures of the evaluator", scaled(load(source, "train", like=facts))[0]
 
 
 def _soft_labels(more: Any, released: Any, softness: float) -> Any:

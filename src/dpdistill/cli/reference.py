@@ -44,7 +44,7 @@ def real_images(reference: str, facts: Any) -> Any:
     from dpdistill.data import load
     from dpdistill.schema import DataError
 
-    real = load(reference, "train", facts.classes, facts.bounds)
+    real = load(reference, "train", like=facts)
     if real.schema.shape != facts.shape or not (real.y >= 0).any():
         raise DataError(f"Expected --reference with labelled images of shape {facts.shape}; got {real.schema.shape}.")
     return real

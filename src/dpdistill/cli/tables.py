@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
+from dpdistill.cli.options import SQL, TABLE, table_source
 from dpdistill.cli.terminal import give, say, warn, working
 from dpdistill.schema import DataError
 
 app = typer.Typer(help="State the public facts about a table.", no_args_is_help=True)
 
-TABLE = "CSV (also gzip) or Parquet file."
 SCHEMA = "A schema.yaml, see `dpdistill schema draft`."
 
 
@@ -21,6 +21,7 @@ def draft(
     data: Annotated[str, typer.Argument(metavar="DATA", help=TABLE)],
     *,
     to: Annotated[str, typer.Option("--out", help="File for the draft.")] = "schema.yaml",
+    sql: Annotated[str | None, typer.Option(help=SQL)] = None,
     label: Annotated[str | None, typer.Option(help="Column with the classes; the last one if left out.")] = None,
     header: Annotated[
         bool, typer.Option("--header/--no-header", help="A CSV file begins with the names of its columns.")
@@ -39,7 +40,7 @@ def draft(
     with working("reading the records"):
         listed = tuple(name.strip() for name in names.split(",")) if names else ()
         form = CsvFormat(header and not listed, listed, separator, comment=comment)
-        table_file, notes = draft_schema(data, label, form)
+        table_file, notes = draft_schema(table_source(data, sql), label, form)
     write_schema(to, table_file, notes)
     give(schema=to, facts_from_the_records=len(notes))
     say(f"{to}: a draft. It looked at the records: {len(notes)} facts came from them and are marked.")
@@ -50,6 +51,7 @@ def draft(
 def check(
     data: Annotated[str, typer.Argument(metavar="DATA", help=TABLE)],
     schema: Annotated[str, typer.Argument(metavar="SCHEMA", help=SCHEMA)],
+    sql: Annotated[str | None, typer.Option(help=SQL)] = None,
 ) -> None:
     """How a table fits its schema, for its owner: what is said here is about the records."""
     from dpdistill.data.tables.drafts import check_table
@@ -57,7 +59,7 @@ def check(
 
     table_file = read_schema(schema)
     with working("reading the records"):
-        lines = check_table(data, table_file)
+        lines = check_table(table_source(data, sql), table_file)
     warn("For the owner only: these lines are about private records.")
     warnings = [line for line in lines if line.startswith("Warning: ")]
     give(for_the_owner_only=True, fits=not warnings, warnings=warnings)

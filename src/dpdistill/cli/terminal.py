@@ -17,6 +17,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from dpdistill.schema import hide_secrets
+
 out = Console(highlight=False, soft_wrap=True, emoji=False)
 err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
@@ -146,8 +148,8 @@ def say_table(header: Sequence[str], rows: Iterable[Sequence[str]], title: str |
 
 
 def plain(text: str) -> str:
-    """One line; what cannot be printed is escaped."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in " ".join(text.split()))
+    """One line; what cannot be printed is escaped, and no address of a database shows who enters, or a password."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in hide_secrets(" ".join(text.split())))
 
 
 def say(text: str, mark: str = "", style: str | None = None) -> None:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from dpdistill.schema import DataError
+from dpdistill.schema import DataError, hide_secrets
 
 MAX_UNPACKED = 4 << 30
 GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_MAX_RATIO = 1_100
 _CHUNK = 1 << 20
+_ADDRESS = re.compile(r"[A-Za-z][\w+.-]*://")
+PARTS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
+"""Names of the parts of a data set, as folders and files have them, and what they are called here."""
+_PART = re.compile(rf"({'|'.join(PARTS)})(?![a-z])", re.IGNORECASE)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -45,9 +50,14 @@ class Raw:
     units: np.ndarray | None = None
 
 
+def is_address(source: object) -> bool:
+    """Whether a text is the address of a database, such as postgresql://host/name, and not a path."""
+    return isinstance(source, str) and _ADDRESS.match(source) is not None
+
+
 def show(path: str | os.PathLike) -> str:
-    """A path on one line: what cannot be printed is escaped."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in os.fspath(path))
+    """A path on one line: what cannot be printed is escaped, and no password is shown."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in hide_secrets(os.fspath(path)))
 
 
 @contextmanager
@@ -142,8 +152,24 @@ def list_folders(folder: Path) -> list[str]:
 
 
 def single_part(source: str, part: str) -> tuple[str, ...]:
-    """What is noted when the test part is asked of a file or folder that has one part."""
-    return (f"The {source} has a single part: all of it is read as the test part.",) if part == "test" else ()
+    """What is noted when another part than training is asked of a file or folder that has one part."""
+    return (f"The {source} has a single part: all of it is read as the {part} part.",) if part != "train" else ()
+
+
+def require_part(folder: Path, part: str, parts: Iterable[str]) -> None:
+    """Refuses a part that a format does not have.
+
+    Raises:
+        DataError: it has other parts only.
+    """
+    if part not in parts:
+        raise DataError(f"{show(folder)} has no part '{part}': its format has {' and '.join(parts)}.")
+
+
+def part_of(name: str) -> str | None:
+    """The part of a data set that a file belongs to by its name, such as train-00000-of-00002.parquet."""
+    match = _PART.match(name)
+    return PARTS[match.group(1).lower()] if match else None
 
 
 def plain_first(name: str) -> tuple[bool, str]:

@@ -6,45 +6,72 @@ import os
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from dpdistill.data import files
-from dpdistill.data.files import Raw, head, is_gzip, list_files, list_folders, reading, require_file, show, unpack
-from dpdistill.data.images import cifar, digits, folders, idx, listed, npz
-from dpdistill.data.options import Bounds, Classes, parse_bounds, parse_classes, parse_resize
+from dpdistill.data.files import (
+    PARTS,
+    Raw,
+    head,
+    is_address,
+    is_gzip,
+    list_files,
+    list_folders,
+    reading,
+    require_file,
+    show,
+    unpack,
+)
+from dpdistill.data.images import archives, cifar, dicom, digits, folders, idx, listed, npz, objects, parquet, svhn
+from dpdistill.data.options import Bounds, Classes, Stated, parse_bounds, parse_classes, parse_resize
 from dpdistill.data.records import Records
-from dpdistill.schema import DataError
+from dpdistill.schema import DataError, Schema
 
-_EXPECTED = "expected IDX files, CIFAR binary files, a .npz with X and y, or a folder of class folders of PNG or JPEG"
+_EXPECTED = (
+    "expected IDX files, CIFAR binary files, a .npz with X and y, or MedMNIST's .npz, SVHN's .mat, Parquet with "
+    "images, or a folder, zip or tar of class folders of PNG, JPEG, TIFF or DICOM"
+)
 _FOREIGN = {
     b"\x89PNG": "is a single image; name the folder that holds the class folders",
     b"\xff\xd8\xff": "is a single image; name the folder that holds the class folders",
+    b"II*\0": "is a single image; name the folder that holds the class folders",
+    b"MM\0*": "is a single image; name the folder that holds the class folders",
+    b"SQLi": "is a database, each table of which needs a schema: state --schema and --sql 'SELECT ...'",
     b"\x93NUMPY": "is an array without labels; save X and y in one .npz",
     b"\x80": "looks like a Python pickle, which is never loaded; take the binary version of the data set",
 }
 
 
 def load(
-    source: str | os.PathLike,
+    source: Any,
     part: str = "train",
     classes: Classes | None = None,
     bounds: Bounds | None = None,
     resize: int | str | None = None,
     channels: int | None = None,
     strict: bool = True,
+    *,
+    labels: str | None = None,
+    like: Schema | None = None,
     unit: str | None = None,
 ) -> Records:
     """Labelled images from files; shape, bounds and classes come from the format or the caller, never from a record.
 
     Args:
-        source: a folder of IDX files, of CIFAR binary files or of class folders; one IDX, CIFAR or .npz file; a CSV
-            file with the columns file and label; or "digits:train", "digits:test".
-        part: "train" or "test"; a source with a single part is read whole.
+        source: a folder of IDX files, of CIFAR binary files, of SVHN's .mat files, of Parquet files with images or of
+            class folders; one IDX, CIFAR, .npz (X and y, or MedMNIST's), .mat or Parquet file, a zip or tar archive of
+            class folders; a CSV file with the columns file and label; "digits:train", "digits:test"; or a data set that
+            a program holds, see `load_object`. A part may be named behind a path: "pathmnist.npz:val".
+        part: "train", "val" or "test"; a source with a single part is read whole.
         classes: number of classes, "cat,dog" or names; None for what the format states. When all names are whole
             numbers ("1,2,3"), the labels of IDX and CIFAR files are looked up among them; else they are indices.
-        bounds: (low, high) or "low,high" of a raw value; None for what the format states.
+        bounds: (low, high) or "low,high" of a raw value; None for what the format states. Pictures with more than 8
+            bits a value need them, and DICOM images, whose window they are.
         resize: side of the square to which images are resized (bilinear), or None.
-        channels: 1 or 3, for class folders and lists of images; 3 if None.
+        channels: 1 or 3, for pictures in files of their own, in lists, in archives or in Parquet; 3 if None.
         strict: stop at a bad record; otherwise it is kept with the label -1, and contributes nothing.
+        labels: which labels to take where a source has several: "fine" or "coarse" of CIFAR-100, a column's name.
+        like: a schema whose classes, bounds, size and channels are taken, in the place of the other options.
         unit: what several images may belong to: the name of a column of a CSV file or of an array of a .npz file that
             names the unit of each; in class folders the files' names begin with it (p017 in p017_scan2.png).
 
@@ -54,79 +81,123 @@ def load(
     Raises:
         DataError: anything that cannot be read, in one sentence.
     """
-    if part not in ("train", "test"):
-        raise DataError(f"Expected part={part!r} to be 'train' or 'test'.")
-    names = None if classes is None else parse_classes(classes)
-    limits = None if bounds is None else parse_bounds(bounds)
-    side = None if resize is None else parse_resize(resize)
-    raw = _read(os.fspath(source), part, names, side, channels, strict, unit)
+    source, part = _part_named(source, part)
+    if part not in PARTS.values():
+        raise DataError(f"Expected part={part!r} to be 'train', 'val' or 'test'.")
+    stated = Stated(
+        None if classes is None else parse_classes(classes),
+        None if bounds is None else parse_bounds(bounds),
+        None if resize is None else parse_resize(resize),
+        channels,
+        labels,
+        strict,
+        unit,
+    )
+    title = show(source) if isinstance(source, str) else objects.TITLE
+    form = recognise(source)
+    if like is not None:
+        stated = _stated_by(like, form, stated)
+    elif channels is not None and form not in _PICTURES:
+        raise DataError(f"{title} has the channels of its format: --channels is for folders of images.")
+    if labels is not None and form not in _SEVERAL:
+        raise DataError(f"{title} has a single label an image: --labels is for CIFAR-100, Parquet and data sets.")
+    if unit is not None and form not in _WITH_UNITS:
+        raise DataError(f"{title} does not say which images are of one {unit}: take a .npz file or a CSV list.")
+    return _records(title, _read(source, form, part, stated), stated)
+
+
+_PICTURES = ("folders", "list", "archive", "parquet", "object")
+_WITH_UNITS = ("folders", "list", "npz")
+_SEVERAL = ("cifar", "parquet", "object")
+
+
+def _part_named(source: Any, part: str) -> tuple[Any, str]:
+    """A source as text, if it is a path, and its part, which may be named behind it."""
+    if not isinstance(source, str | os.PathLike):
+        return source, part
+    text = os.fspath(source)
+    path, _, named = text.rpartition(":")
+    is_other = text.startswith(digits.PREFIX) or is_address(text) or "\0" in text
+    if named not in PARTS or not path or is_other or os.path.exists(text):
+        return text, part
+    return path, PARTS[named]
+
+
+def _stated_by(like: Schema, form: str, stated: Stated) -> Stated:
+    """What a schema states; size and channels of pictures only, as other formats have their own."""
+    h, w, c = like.shape
+    stated = replace(stated, classes=like.classes, bounds=like.bounds)
+    if form not in _PICTURES:
+        return stated
+    return replace(stated, side=h if h == w else None, channels=c if c in (1, 3) else None)
+
+
+def _records(title: str, raw: Raw, stated: Stated) -> Records:
+    names = stated.classes
     if names is None and raw.classes is None:
-        raise DataError(f"{show(source)} does not state its classes: pass --classes (10, or cat,dog).")
-    stated = tuple(note for note in raw.notes if names is None or not note.startswith("Classes default"))
-    X_side = None if raw.resized else side
+        raise DataError(f"{title} does not state its classes: pass --classes (10, or cat,dog).")
+    notes = tuple(note for note in raw.notes if names is None or not note.startswith("Classes default"))
+    side = None if raw.resized else stated.side
     try:
         numbered = names is not None and all(re.fullmatch("0|[1-9][0-9]*", name) for name in names)
         y = raw.y.astype(str) if raw.codes and numbered else raw.y
-        return Records.from_arrays(
-            raw.X,
-            y,
-            names or raw.classes or (),
-            limits or raw.bounds,
-            resize=X_side,
-            strict=strict,
-            notes=stated,
-            units=raw.units,
-        )
+        limits, known = stated.bounds or raw.bounds, names or raw.classes or ()
+        how = {"resize": side, "strict": stated.strict, "notes": notes, "units": raw.units}
+        return Records.from_arrays(raw.X, y, known, limits, **how)
     except DataError as error:
-        raise DataError(f"{show(source)}: {error}") from None
+        raise DataError(f"{title}: {error}") from None
     except MemoryError:
-        raise DataError(f"{show(source)} does not fit into memory.") from None
+        raise DataError(f"{title} does not fit into memory.") from None
 
 
-def _read(
-    source: str,
-    part: str,
-    names: tuple[str, ...] | None,
-    side: int | None,
-    channels: int | None,
-    strict: bool,
-    unit: str | None,
-) -> Raw:
-    form = recognise(source)
-    if channels is not None and form not in ("folders", "list"):
-        raise DataError(f"{show(source)} has the channels of its format: --channels is for folders of images.")
-    if unit is not None and form in ("digits", "idx", "cifar"):
-        raise DataError(f"{show(source)} does not say which images are of one {unit}: take a .npz file or a CSV list.")
+def _read(source: Any, form: str, part: str, stated: Stated) -> Raw:
+    if form == "object":
+        return objects.load_object(source, part, stated)
     path = Path(source)
+    single = "file" if not path.is_dir() else ""
     with reading(source):
         match form:
             case "digits":
                 return digits.load_digits(source)
-            case "idx" | "cifar":
-                binary = idx if form == "idx" else cifar
-                if path.is_dir():
-                    return binary.load_folder(path, part)
-                raw = binary.load_file(path)
-                return replace(raw, notes=(*raw.notes, *files.single_part("file", part)))
+            case "idx":
+                raw = idx.load_file(path) if single else idx.load_folder(path, part)
+            case "cifar":
+                raw = cifar.load_file(path, stated) if single else cifar.load_folder(path, part, stated)
+            case "svhn":
+                raw = svhn.load_file(path) if single else svhn.load_folder(path, part)
+            case "parquet":
+                raw = parquet.load_files([path], stated) if single else parquet.load_folder(path, part, stated)
             case "npz":
-                return npz.load_file(path, part, unit)
+                return npz.load_file(path, part, stated.unit)
             case "list":
-                return listed.load_file(path, part, unit, side, channels, strict)
+                return listed.load_file(path, part, stated)
+            case "archive":
+                return archives.load_archive(path, part, stated)
             case _:
-                return folders.load_folder(path, part, names, side, channels, strict, unit is not None)
+                return folders.load_folder(path, part, stated)
+    return replace(raw, notes=(*raw.notes, *files.single_part("file", part))) if single else raw
 
 
-def recognise(source: str | os.PathLike) -> str:
-    """The format of a source, by its content: "digits", "idx", "cifar", "npz", "list" or "folders".
+def recognise(source: Any) -> str:
+    """The format of a source, by its content.
+
+    Returns:
+        "digits", "idx", "cifar", "svhn", "npz", "list", "parquet", "archive", "folders" or "object".
 
     Raises:
         DataError: nothing there, or nothing that can be read.
     """
+    if not isinstance(source, str | os.PathLike):
+        if not objects.is_data_set(source):
+            raise DataError(f"Expected a path, or a data set of images and labels; got {type(source).__name__}.")
+        return "object"
     text = os.fspath(source)
     if text.startswith(digits.PREFIX):
         return "digits"
     if not text or "\0" in text:
         raise DataError("Expected the path of a file or folder; got an empty or impossible one.")
+    if is_address(text):
+        raise DataError("A database holds tables, each of which needs a schema: state --schema and --sql 'SELECT ...'.")
     path = Path(text)
     with reading(text):
         path.stat()
@@ -135,10 +206,11 @@ def recognise(source: str | os.PathLike) -> str:
 
 def _recognise_folder(path: Path) -> str:
     names = [*list_files(path), *list_folders(path)]
-    if idx.holds_idx(names):
-        return "idx"
-    if cifar.holds_cifar(names):
-        return "cifar"
+    for form, holds in (("idx", idx.holds_idx), ("cifar", cifar.holds_cifar), ("svhn", svhn.holds_svhn)):
+        if holds(names):
+            return form
+    if parquet.shards(path):
+        return "parquet"
     if list_folders(path):
         return "folders"
     raise DataError(f"{show(path)} holds no data set that is known: {_EXPECTED}.")
@@ -149,7 +221,7 @@ def _recognise_file(path: Path) -> str:
     start = head(path, 4)
     named_cifar = re.search(r"\.bin(\.gz)?$", path.name, re.IGNORECASE) is not None
     if start[:2] == b"PK":
-        return "npz"
+        return "archive" if archives.holds_pictures(path) else "npz"
     if listed.lists_images(path):
         return "list"
     if start == idx.IMAGES_MAGIC.to_bytes(4, "big") and not (named_cifar and size % (cifar.IMAGE_BYTES + 1) == 0):
@@ -159,12 +231,20 @@ def _recognise_file(path: Path) -> str:
     if re.search(r"idx\d?[-.]ubyte", path.name, re.IGNORECASE):
         expected = idx.IMAGES_MAGIC
         raise DataError(f"{show(path)} has the magic 0x{start.hex()}; expected 0x{expected:08x} of IDX images.")
+    if not named_cifar and start == svhn.MAGIC[:4]:
+        return "svhn"
+    if not named_cifar and start == parquet.MAGIC and parquet.holds_images(path):
+        return "parquet"
+    if not named_cifar and archives.is_tar(path):
+        return "archive"
     if _is_cifar(path, size, named_cifar):
         return "cifar"
     for magic, sentence in _FOREIGN.items():
         if start.startswith(magic[:4]):
             raise DataError(f"{show(path)} {sentence}.")
-    if start == b"PAR1" or re.search(r"\.((csv|tsv|data)(\.gz)?|parquet)$", path.name, re.IGNORECASE):
+    if dicom.is_dicom(path):
+        raise DataError(f"{show(path)} is a single image; name the folder that holds the class folders.")
+    if start == parquet.MAGIC or re.search(r"\.((csv|tsv|data)(\.gz)?|parquet)$", path.name, re.IGNORECASE):
         raise DataError(
             f"{show(path)} looks like a table, which needs a schema: `dpdistill schema draft {show(path)}` writes one "
             "to be reviewed, and --schema names it."

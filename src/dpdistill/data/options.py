@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dpdistill.schema import DataError
@@ -13,6 +14,32 @@ MAX_SIDE = 4_096
 
 Classes = int | str | Iterable[Any]
 Bounds = str | Sequence[float]
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What the caller states about images, before any is read.
+
+    Args:
+        classes: class names, or None for what the format states.
+        bounds: (low, high) of a raw value, or None for what the format states.
+        side: side of the square to which images are resized, or None for their own size.
+        channels: 1 or 3, to which pictures are converted, or None for 3.
+        labels: which labels to take where a source has several, or None.
+        strict: stop at a bad record; otherwise it is kept with a label that no class has.
+        unit: what several images may belong to, or None.
+    """
+
+    classes: tuple[str, ...] | None = None
+    bounds: tuple[float, float] | None = None
+    side: int | None = None
+    channels: int | None = None
+    labels: str | None = None
+    strict: bool = True
+    unit: str | None = None
+
+
+NOTHING = Stated()
 
 
 def parse_classes(classes: Classes) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The public facts about a data set: everything that may be known without looking at a record."""
 
-from dpdistill.schema.errors import DataError
+from dpdistill.schema.errors import DataError, hide_secrets
 from dpdistill.schema.image import Schema
 from dpdistill.schema.table import Column, TableSchema
 
@@ -12,4 +12,4 @@ def schema_from_json(data: dict) -> AnySchema:
     return TableSchema.from_json(data) if "columns" in data else Schema.from_json(data)
 
 
-__all__ = ["AnySchema", "Column", "DataError", "Schema", "TableSchema", "schema_from_json"]
+__all__ = ["AnySchema", "Column", "DataError", "Schema", "TableSchema", "hide_secrets", "schema_from_json"]

@@ -1,5 +1,9 @@
 """The error for input that cannot be used."""
 
+import re
+
+_SECRET = re.compile(r"([A-Za-z][\w+.-]*):/+.*[@?]\S*")  # pathlib writes one slash for two
+
 
 class DataError(ValueError):
     """Input that cannot be used; its text is one sentence for its owner."""
@@ -31,3 +35,8 @@ def require_harmless(what: str, *texts: str) -> None:
                 f"Expected {what} as a number, or without {text[0]} at its beginning, where a spreadsheet takes it for"
                 f" a formula; got {text[:80]!r}: rename it, in the records too."
             ) from None
+
+
+def hide_secrets(text: str) -> str:
+    """A text in which the address of a database ends where a name or a password may begin."""
+    return _SECRET.sub(r"\1://...", text)

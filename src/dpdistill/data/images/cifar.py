@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dpdistill.data.files import Raw, head, is_gzip, list_files, plain_first, require_file, show, unpack
+from dpdistill.data.files import Raw, head, is_gzip, list_files, plain_first, require_file, require_part, show, unpack
+from dpdistill.data.options import NOTHING, Stated
 from dpdistill.schema import DataError
 
 IMAGE_BYTES = 3 * 32 * 32
@@ -21,9 +22,15 @@ _FINE = """
     squirrel streetcar sunflower sweet_pepper table tank telephone television tiger tractor train trout tulip turtle
     wardrobe whale willow_tree wolf woman worm
 """
-CIFAR100 = tuple(_FINE.split())
+_COARSE = """
+    aquatic_mammals fish flowers food_containers fruit_and_vegetables household_electrical_devices household_furniture
+    insects large_carnivores large_man-made_outdoor_things large_natural_outdoor_scenes large_omnivores_and_herbivores
+    medium_mammals non-insect_invertebrates people reptiles small_mammals trees vehicles_1 vehicles_2
+"""
+CIFAR100, CIFAR100_COARSE = tuple(_FINE.split()), tuple(_COARSE.split())
 NOTE10 = f"Classes default to those of CIFAR-10 ({', '.join(CIFAR10)}): pass --classes to change."
 NOTE100 = "Classes default to the 100 fine classes of CIFAR-100: pass --classes to change."
+NOTE100_COARSE = "Classes default to the 20 coarse classes of CIFAR-100: pass --classes to change."
 
 _PARTS = {
     "train": re.compile(r"(data_batch_(\d+)|train)(\.bin)?(\.gz)?", re.IGNORECASE),
@@ -38,12 +45,13 @@ def holds_cifar(names: list[str]) -> bool:
     return any(_FOLDER.fullmatch(name) for name in names)
 
 
-def load_folder(folder: Path, part: str) -> Raw:
+def load_folder(folder: Path, part: str, stated: Stated = NOTHING) -> Raw:
     """The records of data_batch_* or train.bin (train), or of test_batch or test.bin (test), in numerical order.
 
     Raises:
         DataError: no file of that part, or a damaged or foreign one.
     """
+    require_part(folder, part, _PARTS)
     best: dict[str, str] = {}
     for name in list_files(folder):
         if _FOLDER.fullmatch(name) and (match := _PARTS[part].fullmatch(name)):
@@ -54,7 +62,7 @@ def load_folder(folder: Path, part: str) -> Raw:
         raise DataError(f"{show(folder)} has no CIFAR file of the {part} part ({names}).")
     batches = [stem for stem in best if stem.startswith(("data_batch", "test_batch"))]
     stems = sorted(batches or best, key=lambda stem: (len(stem), stem))
-    parts = [load_file(folder / best[stem]) for stem in stems]
+    parts = [load_file(folder / best[stem], stated) for stem in stems]
     if len(parts) == 1:
         return parts[0]
     if len({p.classes for p in parts}) > 1:
@@ -63,13 +71,14 @@ def load_folder(folder: Path, part: str) -> Raw:
     return Raw(X, y, parts[0].classes, parts[0].bounds, parts[0].notes, codes=True)
 
 
-def load_file(path: Path) -> Raw:
+def load_file(path: Path, stated: Stated = NOTHING) -> Raw:
     """One CIFAR file, memory-mapped when it is not gzip: X (n, 32, 32, 3) uint8, y (n,).
 
-    A file named train.bin or test.bin whose size is a multiple of 3,074 is of CIFAR-100: its fine labels are used.
+    A file named train.bin or test.bin whose size is a multiple of 3,074 is of CIFAR-100: its fine labels are used,
+    or its coarse ones where `stated.labels` is "coarse" or the stated classes are those.
 
     Raises:
-        DataError: not a whole number of records.
+        DataError: not a whole number of records, or labels that the file does not have.
     """
     content = unpack(path) if is_gzip(path) else None
     size = require_file(path) if content is None else len(content)
@@ -86,8 +95,13 @@ def load_file(path: Path) -> Raw:
     rows = np.memmap(path, np.uint8, mode="r") if content is None else content
     rows = rows.reshape(-1, record)
     X = rows[:, -IMAGE_BYTES:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-    classes, note = (CIFAR100, NOTE100) if fine else (CIFAR10, NOTE10)
-    return Raw(X, np.array(rows[:, record - IMAGE_BYTES - 1]), classes, (0.0, 255.0), (note,), codes=True)
+    classes, note, at = (CIFAR100, NOTE100, 1) if fine else (CIFAR10, NOTE10, 0)
+    if stated.labels is not None and (not fine or stated.labels not in ("fine", "coarse")):
+        expected = "fine or coarse" if fine else "none, as CIFAR-10 has a single one an image"
+        raise DataError(f"Expected labels={stated.labels[:80]!r} of {show(path)} to be {expected}.")
+    if fine and (stated.labels or ("coarse" if stated.classes == CIFAR100_COARSE else "fine")) == "coarse":
+        classes, note, at = CIFAR100_COARSE, NOTE100_COARSE, 0
+    return Raw(X, np.array(rows[:, at]), classes, (0.0, 255.0), (note,), codes=True)
 
 
 def is_cifar100(path: Path, size: int) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpdistill.data.files import Raw, head, is_gzip, list_files, plain_first, require_file, show, unpack
+from dpdistill.data.files import Raw, head, is_gzip, list_files, plain_first, require_file, require_part, show, unpack
 from dpdistill.schema import DataError
 
 IMAGES_MAGIC = 0x00000803
@@ -37,6 +37,7 @@ def load_folder(folder: Path, part: str) -> Raw:
     Raises:
         DataError: a missing, ambiguous, truncated or foreign file, or different numbers of images and labels.
     """
+    require_part(folder, part, _PARTS)
     return load_file(_one(folder, find(list_files(folder), part, "images"), f"{part} images"))
 
 

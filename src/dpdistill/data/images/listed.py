@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from dpdistill.data.files import Raw, head, reading, require_file, show, single_part
-from dpdistill.data.images.folders import check_stated, decode_all
+from dpdistill.data.images.decode import Stack, picture_notes, require_stated
+from dpdistill.data.images.folders import decode_file
+from dpdistill.data.options import Stated
 from dpdistill.schema import DataError
 
 FILE, LABEL = "file", "label"
@@ -23,21 +25,19 @@ def lists_images(path: Path) -> bool:
     return {FILE, LABEL} <= set(next(csv.reader(first), []))
 
 
-def load_file(path: Path, part: str, unit: str | None, side: int | None, channels: int | None, strict: bool) -> Raw:
-    """The PNG and JPEG files that a CSV lists in its column file, relative to its folder.
+def load_file(path: Path, part: str, stated: Stated) -> Raw:
+    """The pictures that a CSV lists in its column file, relative to its folder.
 
     Args:
         path: the CSV.
         part: a list has one part, which is read whole.
-        unit: the column that names the unit of each image; None where none is asked for.
-        side: side of the square to which images are resized, or None for the files' own size.
-        channels: 3 (colour, when None) or 1 (grey).
-        strict: stop at a file that is not an image; otherwise it is kept with a label that no class has.
+        stated: by the caller; the unit is the column that names that of each image.
 
     Raises:
         DataError: no such column, a row of another length, no images, or files as in class folders.
     """
-    check_stated(side, channels, strict)
+    require_stated(stated)
+    unit = stated.unit
     require_file(path)
     with reading(path):
         try:
@@ -54,7 +54,9 @@ def load_file(path: Path, part: str, unit: str | None, side: int | None, channel
     if not rows:
         raise DataError(f"{show(path)} lists no images.")
     columns = {name: [row[header.index(name)].strip() for row in rows] for name in (FILE, LABEL, unit) if name}
-    X, bad = decode_all([path.parent / name for name in columns[FILE]], side, channels or 3, strict)
-    y = np.array(["" if i in bad else label for i, label in enumerate(columns[LABEL])])
+    stack = Stack(len(rows), stated)
+    for i, name in enumerate(columns[FILE]):
+        stack.put(i, show(name), lambda name=name: decode_file(path.parent / name, stated))
+    y, notes = stack.labelled(columns[LABEL]), (*single_part("list", part), *picture_notes(stated, stack.X))
     units = None if unit is None else np.array(columns[unit])
-    return Raw(X, y, None, (0.0, 255.0), single_part("list", part), resized=True, units=units)
+    return Raw(stack.X, y, None, (0.0, 255.0), notes, resized=True, units=units)

@@ -1,4 +1,4 @@
-"""Arrays in a .npz file: X and y, or X_train, y_train, X_test, y_test. Pickled objects are never loaded."""
+"""Arrays in a .npz file: X and y; X_train, y_train, X_test, y_test; or those of MedMNIST. Pickles are never loaded."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ def load_file(path: Path, part: str, unit: str | None = None) -> Raw:
     """
     with open_archive(path) as archive:
         members = {name.removesuffix(".npy"): name for name in archive.namelist() if name.endswith(".npy")}
+        if any(f"{name}_images" in members for name in ("train", "val", "test")):
+            return _medmnist(path, archive, members, part)
         image_key, split = _key(members, _IMAGES, part)
         label_key, label_split = _key(members, _LABELS, part)
         if image_key is None or label_key is None or split != label_split:
@@ -49,6 +51,17 @@ def load_file(path: Path, part: str, unit: str | None = None) -> Raw:
             units = read_member(path, archive, members[key])
     notes = () if split else single_part("file", part)
     return Raw(X, y, _names(path, classes), _limits(path, bounds), notes, units=units)
+
+
+def _medmnist(path: Path, archive: zipfile.ZipFile, members: dict[str, str], part: str) -> Raw:
+    """A part of a file of MedMNIST: train_images (n, 28, 28) or (n, 28, 28, 3), and train_labels (n, 1)."""
+    if absent := [name for name in (f"{part}_images", f"{part}_labels") if name not in members]:
+        found = ", ".join(sorted(show(name) for name in members)[:8])
+        raise DataError(f"{show(path)} has no array {absent[0]} of the {part} part; it has: {found}.")
+    X, y = (read_member(path, archive, members[f"{part}_{what}"]) for what in ("images", "labels"))
+    if y.ndim == 2 and y.shape[1] > 1:
+        raise DataError(f"{show(path)} has {y.shape[1]} labels an image; expected one: several cannot be distilled.")
+    return Raw(X, y[:, 0] if y.ndim == 2 and y.shape[1] else y)
 
 
 def _key(members: dict[str, str], names: tuple[str, ...], part: str) -> tuple[str | None, bool]:

@@ -53,12 +53,15 @@ def label_encoder(schema: TableSchema, missing: Iterable[str]) -> Encode:
     return _choices(index, frozenset(missing), _absent("the label is missing"), advice, None)
 
 
-def unit_encoder(missing: Iterable[str]) -> Encode:
+def unit_encoder(missing: Iterable[str], index: dict[str, int]) -> Encode:
     """The map from a batch of names of units to their indices (n,), float64, in the order in which they first come.
 
     A fault says that one is missing; no text here shows what names a unit.
+
+    Args:
+        missing: texts that stand for a missing name.
+        index: filled with the indices by name.
     """
-    index: dict[str, int] = {}
 
     def code(text: str) -> float:
         return float(index.setdefault(number_key(text), len(index)))

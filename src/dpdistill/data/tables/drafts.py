@@ -36,7 +36,7 @@ def draft_schema(
     """A draft of the schema for its owner to correct: every fact of it is a guess from the records, and not private.
 
     Args:
-        source: path of a CSV file, gzip or not, or of a Parquet file; or a pandas DataFrame.
+        source: path of a CSV file, gzip or not, or of a Parquet file; a pandas DataFrame; or a DatabaseQuery.
         label: name of the label's column; the last column if None.
         form: of a CSV file; texts that often stand for a missing value ("?", "-", "N/A") are found beside its own.
 
@@ -50,7 +50,7 @@ def draft_schema(
     target = table.names[-1] if label is None else label
     if target not in table.names:
         raise DataError(f"{table.title} lacks the column {target!r}.")
-    looks = {name: _Look(name, frozenset(form.missing)) for name in table.names}
+    looks = {name: _Look(name, frozenset(form.missing), table.typed) for name in table.names}
     with reading(table.title):
         for arrays in table.batches(table.names):
             for look, values in zip(looks.values(), arrays, strict=True):
@@ -90,6 +90,7 @@ class _Look:
 
     name: str
     missing: frozenset[str]
+    typed: bool = False
     texts: set[str] = field(default_factory=set)
     marks: set[str] = field(default_factory=set)
     sample: list[np.ndarray] = field(default_factory=list)
@@ -104,11 +105,16 @@ class _Look:
     unusable: str = ""
 
     def add(self, values: pa.Array) -> None:
+        is_known = not pa.types.is_null(values.type)
         try:
             values = cleaned(values, self.missing)
         except Fault as fault:
             self.unusable = self.unusable or str(fault)
             return
+        if self.typed and is_known:
+            self.numbers &= not pa.types.is_large_string(values.type)
+            has_fraction = pa.types.is_decimal(values.type) and values.type.scale > 0
+            self.whole &= not (pa.types.is_floating(values.type) or has_fraction)
         encoded = values.drop_null().dictionary_encode()
         texts = encoded.dictionary.cast(pa.large_string()).to_pylist()
         counts = np.bincount(encoded.indices.to_numpy(), minlength=len(texts))
@@ -186,7 +192,7 @@ def check_table(source: Any, table_file: TableFile) -> list[str]:
     """What a stated schema makes of the records, in sentences with exact counts, for their owner only.
 
     Args:
-        source: path of a CSV file, gzip or not, or of a Parquet file; or a pandas DataFrame.
+        source: path of a CSV file, gzip or not, or of a Parquet file; a pandas DataFrame; or a DatabaseQuery.
         table_file: the stated facts.
 
     Returns:

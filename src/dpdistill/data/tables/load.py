@@ -21,7 +21,8 @@ def load_table(source: Any, table_file: TableFile, strict: bool = True) -> Recor
     outside the bounds are kept, to be clamped where records are scaled.
 
     Args:
-        source: path of a CSV file, gzip or not, or of a Parquet file; or a pandas DataFrame.
+        source: path of a CSV file, gzip or not, or of a Parquet file; a pandas DataFrame; or a DatabaseQuery, whose
+            rows are sorted.
         table_file: the public facts, and how a CSV file is written.
         strict: stop at a value that cannot be encoded; otherwise its record gets the label -1 and contributes nothing.
 
@@ -43,12 +44,12 @@ def load_table(source: Any, table_file: TableFile, strict: bool = True) -> Recor
         raise DataError(f"The schema {DRAFT}")
     schema = table_file.schema
     table = open_stated(source, table_file)
-    unit = table_file.unit_column
+    unit, index = table_file.unit_column, {}
     names = [*(column.name for column in schema.columns), schema.label, *([] if unit is None else [unit])]
     encoders = [encoder(column, table_file.csv.missing) for column in schema.columns]
     encoders.append(label_encoder(schema, table_file.csv.missing))
     if unit is not None:
-        encoders.append(unit_encoder(table_file.csv.missing))
+        encoders.append(unit_encoder(table_file.csv.missing, index))
     blocks: list[tuple[np.ndarray, np.ndarray]] = []
     persons: list[np.ndarray] = []
     rows = 0
@@ -71,8 +72,11 @@ def load_table(source: Any, table_file: TableFile, strict: bool = True) -> Recor
             rows += len(codes)
         if not rows and strict:
             raise DataError(f"{table.title} has no rows.")
+        X, y = _joined(blocks, rows, len(schema.columns))
         units = None if unit is None else np.concatenate([np.zeros(0, np.int64), *persons])
-        return Records(*_joined(blocks, rows, len(schema.columns)), schema, units=units)
+        if not table.ordered:
+            X, y, units = _sorted(X, y, units, index)
+        return Records(X, y, schema, units=units)
 
 
 def _joined(blocks: list[tuple[np.ndarray, np.ndarray]], rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
@@ -84,6 +88,24 @@ def _joined(blocks: list[tuple[np.ndarray, np.ndarray]], rows: int, columns: int
         X[start : start + len(labels)], y[start : start + len(labels)] = codes, labels
         start += len(labels)
     return X, y
+
+
+def _sorted(
+    X: np.ndarray, y: np.ndarray, units: np.ndarray | None, index: dict[str, int]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Rows in an order of their own: the same rows are the same data set, in whatever order a database gives them.
+
+    Units are numbered by their names in the place of the order in which they come: `index` has the numbers by name.
+    """
+    np.add(X, 0.0, out=X)  # of -0.0 and 0.0 only one is left
+    if units is None:
+        order = np.lexsort((*X.T, y))
+        return X[order], y[order], None
+    number = np.append(np.zeros(len(index), np.int64), -1)  # the last one is that of no unit
+    number[[index[name] for name in sorted(index)]] = np.arange(len(index))
+    units = number[units]
+    order = np.lexsort((units, *X.T, y))
+    return X[order], y[order], units[order]
 
 
 def encode_column(table: Table, name: str, encode: Encode, values: Any) -> tuple[np.ndarray, dict[int, str]]:

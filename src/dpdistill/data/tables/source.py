@@ -17,7 +17,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pydantic import StrictBool
 
-from dpdistill.data.files import head, is_gzip, reading, require_file, show
+from dpdistill.data.files import head, is_address, is_gzip, reading, require_file, show
+from dpdistill.data.tables.database import DatabaseQuery, Rows, holds_database
 from dpdistill.schema import DataError
 from dpdistill.schema.facts import STRICT
 
@@ -65,10 +66,14 @@ class Table(Protocol):
     Args:
         title: what to call it in a sentence.
         names: of all its columns, distinct.
+        typed: texts are not numbers, and numbers with a fraction are not whole, whatever their values look like.
+        ordered: its rows have the same order whenever they are read.
     """
 
     title: str
     names: tuple[str, ...]
+    typed: bool
+    ordered: bool
 
     def batches(self, columns: Sequence[str]) -> Iterator[list[pa.Array]]:
         """The named columns, in this order, some rows at a time.
@@ -87,7 +92,7 @@ def open_table(source: Any, form: CsvFormat) -> Table:
     """The table in a file or frame, its format recognised by the content.
 
     Args:
-        source: path of a CSV file, gzip or not, or of a Parquet file; or a pandas DataFrame.
+        source: path of a CSV file, gzip or not, or of a Parquet file; a pandas DataFrame; or a DatabaseQuery.
         form: of a CSV file; columns without a header and names are column1, column2, ...
 
     Raises:
@@ -95,6 +100,8 @@ def open_table(source: Any, form: CsvFormat) -> Table:
     """
     if isinstance(source, str | os.PathLike):
         path = Path(source)
+        if is_address(source) or (path.is_file() and holds_database(path)):
+            raise DataError(f"{show(source)} is a database: state which of its rows to read (--sql 'SELECT ...').")
         if not os.fspath(source) or "\0" in os.fspath(source):
             raise DataError("Expected the path of a table; got an empty or impossible one.")
         require_file(path)
@@ -107,6 +114,8 @@ def open_table(source: Any, form: CsvFormat) -> Table:
             if b"\0" in start or start.startswith((b"PK", b"\x80", b"%PDF")):
                 raise DataError(f"{show(path)} is no table: expected UTF-8 text (CSV), gzip or not, or Parquet.")
             table = _Csv(path, form)
+    elif isinstance(source, DatabaseQuery):
+        table = Rows(source)
     else:
         table = _Frame(source)
     if not table.names:
@@ -117,6 +126,8 @@ def open_table(source: Any, form: CsvFormat) -> Table:
 
 
 class _Csv:
+    typed, ordered = False, True
+
     def __init__(self, path: Path, form: CsvFormat) -> None:
         self.path, self.title, self.form, self.names = path, show(path), form, form.names
         if not self.names:
@@ -234,6 +245,8 @@ class _Uncommented(io.RawIOBase):
 
 
 class _Parquet:
+    typed, ordered = False, True
+
     def __init__(self, path: Path) -> None:
         self.path, self.title = path, show(path)
         with self._open() as file:
@@ -265,6 +278,8 @@ class _Parquet:
 
 
 class _Frame:
+    typed, ordered = False, True
+
     def __init__(self, frame: Any) -> None:
         import pandas as pd
 

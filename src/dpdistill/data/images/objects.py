@@ -1,0 +1,129 @@
+"""Data sets that a program holds: of Hugging Face `datasets`, or of PyTorch, whose items are (image, label)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from dpdistill.data.files import PARTS, Raw, single_part
+from dpdistill.data.images.decode import Stack, picture_notes, require_stated, to_values
+from dpdistill.data.images.parquet import choose
+from dpdistill.data.options import Stated
+from dpdistill.data.records import resize_images
+from dpdistill.schema import DataError
+
+TITLE = "The data set"
+_KINDS = "a PIL image, an array (h, w) or (h, w, c), or a tensor (h, w) or (c, h, w)"
+
+Items = Callable[[int], tuple[Any, Any]]
+
+
+def is_data_set(source: Any) -> bool:
+    """Whether an object is a data set: one of parts, of features, or of numbered items."""
+    if isinstance(source, Mapping):
+        return any(key in PARTS for key in source)
+    return hasattr(source, "features") or hasattr(source, "__getitem__")
+
+
+def load_object(source: Any, part: str, stated: Stated) -> Raw:
+    """The images of a data set that a program holds, in its order.
+
+    Args:
+        source: a `datasets.Dataset` with a column of images and one of labels, or a `DatasetDict` of them; or a
+            map-style `torch.utils.data.Dataset` of (image, label), where an image is a PIL image, an array (h, w) or
+            (h, w, c), or a tensor (h, w) or (c, h, w).
+        part: "train", "val" or "test", used with a `DatasetDict`.
+        stated: classes and bounds, where the data set does not state them.
+
+    Raises:
+        DataError: an unknown part, items of another kind, an image that differs when it is asked for again.
+    """
+    require_stated(stated)
+    notes = single_part("data set", part)
+    if isinstance(source, Mapping):
+        found = [key for key in source if PARTS.get(key) == part]
+        if not found:
+            raise DataError(f"{TITLE} has no part {part!r}; it has {', '.join(map(str, source))}.")
+        source, notes = source[found[0]], ()
+    if not hasattr(source, "__len__"):
+        raise DataError(f"{TITLE} has no length: expected one whose items are numbered, not a stream.")
+    if stated.labels is not None and not hasattr(source, "features"):
+        raise DataError(f"{TITLE} has a single label an image: labels is for one with features.")
+    item, classes = _featured(source, stated) if hasattr(source, "features") else _numbered(source)
+    if classes and stated.classes is None and not hasattr(source, "features"):
+        listed = f"{', '.join(classes[:20])}{', ...' if len(classes) > 20 else ''}"
+        notes = (*notes, f"Classes are those that the data set names ({listed}): pass classes to change.")
+    stack, labels = Stack(len(source), stated), []
+    for i in range(len(source)):
+        (image, label), title = item(i), f"Item {i} of the data set"
+        stack.put(i, title, lambda image=image, title=title: _values(image, title, stated))
+        labels.append(_label(label, title))
+    if labels and {type(label) for label in labels} != {type(labels[0])}:
+        raise DataError(f"{TITLE} has labels of several kinds: expected whole numbers, or names.")
+    if len(source):
+        _require_same(item, stated)
+        if isinstance(item(0)[0], Image.Image):
+            notes = (*notes, *picture_notes(stated, stack.X))
+    bounds = (0.0, 255.0) if stack.X.dtype == np.uint8 else None
+    return Raw(stack.X, stack.labelled(labels), classes, bounds, notes, resized=True)
+
+
+def _featured(source: Any, stated: Stated) -> tuple[Items, tuple[str, ...] | None]:
+    """Items and classes of a `datasets.Dataset`."""
+    kinds = {name: type(feature).__name__ for name, feature in source.features.items()}
+    images = [name for name, kind in kinds.items() if kind == "Image"]
+    named = {n: tuple(map(str, source.features[n].names)) for n, kind in kinds.items() if kind == "ClassLabel"}
+    others = [name for name in kinds if name not in images and name not in named]
+    columns = choose(TITLE, images, named, others, stated)
+    rows = source.with_format(None)
+
+    def item(i: int) -> tuple[Any, Any]:
+        row = rows[i]
+        label = row[columns.label]
+        return row[columns.image], (-1 if columns.classes else "") if label is None else label
+
+    return item, columns.classes
+
+
+def _numbered(source: Any) -> tuple[Items, tuple[str, ...] | None]:
+    """Items and classes of a map-style data set, as PyTorch has them."""
+
+    def item(i: int) -> tuple[Any, Any]:
+        pair = source[i]
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise DataError(f"Expected item {i} of the data set as (image, label); got {type(pair).__name__}.")
+        return pair[0], pair[1]
+
+    classes = getattr(source, "classes", None)
+    return item, tuple(map(str, classes)) if isinstance(classes, list | tuple) else None
+
+
+def _values(image: Any, title: str, stated: Stated) -> np.ndarray:
+    """The values of one image, (h, w, channels), resized if stated."""
+    if isinstance(image, Image.Image):
+        return to_values(image, title, stated)
+    is_tensor = hasattr(image, "detach")
+    values = np.asarray(image.detach().cpu() if is_tensor else image)
+    if values.ndim not in (2, 3) or values.dtype.kind not in "uif" or not values.size:
+        raise DataError(f"Expected {title[:1].lower()}{title[1:]} as {_KINDS}; got {values.dtype} {values.shape}.")
+    values = values[..., None] if values.ndim == 2 else np.moveaxis(values, 0, 2) if is_tensor else values
+    return values if stated.side is None else resize_images(values[None], stated.side)[0]
+
+
+def _label(label: Any, title: str) -> int | str:
+    if isinstance(label, str):
+        return label
+    value = np.asarray(label)
+    if value.size != 1 or value.dtype.kind not in "ui":
+        raise DataError(f"{title} has the label {str(label)[:80]!r}: expected a whole number or a name.")
+    return int(value.reshape(()))
+
+
+def _require_same(item: Items, stated: Stated) -> None:
+    """Refuses random transforms: a record that differs whenever it is read is none that can be protected."""
+    first, again = (_values(item(0)[0], "Item 0 of the data set", stated) for _ in range(2))
+    if not np.array_equal(first, again, equal_nan=first.dtype.kind == "f"):
+        raise DataError(f"{TITLE} gives another image whenever it is asked: leave random transforms out.")

@@ -1,0 +1,198 @@
+"""Image Parquet as Hugging Face writes it: a column of pictures {bytes, path}, one of labels, and their names."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpdistill.data.files import Raw, list_files, list_folders, part_of, reading, require_file, show, single_part
+from dpdistill.data.images.decode import Stack, decode, picture_notes, require_stated
+from dpdistill.data.options import Stated
+from dpdistill.schema import DataError
+
+MAGIC = b"PAR1"
+_INSTALL = "Parquet needs PyArrow: pip install 'dpdistill[tables]'."
+_LABELS = ("label", "labels")
+_ROWS = 64
+
+
+class Columns(NamedTuple):
+    """Where pictures and labels are, and what the labels are called; no classes where nothing states them."""
+
+    image: str
+    label: str
+    classes: tuple[str, ...] | None
+
+
+def choose(
+    title: str, images: list[str], named: dict[str, tuple[str, ...]], others: list[str], stated: Stated
+) -> Columns:
+    """The column of pictures and that of labels.
+
+    Args:
+        title: what to call the source.
+        images: columns of pictures.
+        named: columns of labels with the names of their classes.
+        others: further columns.
+        stated: `labels` is the column to take; else it is the only one with names, that whose names are the stated
+            classes, or one called label or labels.
+
+    Raises:
+        DataError: none, or several to choose from.
+    """
+    if len(images) != 1:
+        listed = ", ".join(map(show, images)) or "none"
+        raise DataError(f"{title} has {listed} as columns of images; expected one.")
+    found = (
+        [stated.labels] if stated.labels is not None else [n for n, names in named.items() if names == stated.classes]
+    )
+    found = found or list(named) or [name for name in _LABELS if name in others]
+    if len(found) != 1:
+        listed = ", ".join(show(name) for name in (found or others)[:8]) or "none"
+        raise DataError(f"{title} has several columns of labels, or none: name one of {listed} (--labels NAME).")
+    if found[0] not in (*named, *others):
+        listed = ", ".join(show(name) for name in (*named, *others)[:8]) or "none"
+        raise DataError(f"{title} has no column of labels {found[0][:80]!r}; it has {listed}.")
+    return Columns(images[0], found[0], named.get(found[0]))
+
+
+def holds_images(path: Path) -> bool:
+    """Whether a Parquet file has a column of pictures; else it is a table."""
+    with _opened(path) as file:
+        return bool(_images(file.schema_arrow))
+
+
+def shards(folder: Path) -> list[Path]:
+    """The Parquet files of a folder, or of the folder `data` in it, in order."""
+    for root in (folder, *(folder / name for name in list_folders(folder) if name == "data")):
+        if found := [root / name for name in list_files(root) if name.lower().endswith(".parquet")]:
+            return found
+    return []
+
+
+def load_folder(folder: Path, part: str, stated: Stated) -> Raw:
+    """The images of a part of a folder of Parquet files, named as train-00000-of-00002.parquet.
+
+    Raises:
+        DataError: no file of that part, files that do not belong together, and as `load_files`.
+    """
+    found = shards(folder)
+    if not any(part_of(path.name) for path in found):
+        return load_files(found, stated, single_part("folder", part))
+    chosen = [path for path in found if part_of(path.name) == part]
+    if not chosen:
+        raise DataError(f"{show(folder)} has no Parquet file of the {part} part ({part}-*.parquet).")
+    return load_files(chosen, stated)
+
+
+def load_files(paths: list[Path], stated: Stated, notes: tuple[str, ...] = ()) -> Raw:
+    """The images of Parquet files, in order, decoded some rows at a time.
+
+    Raises:
+        DataError: a file that is damaged or no image Parquet, other columns than the first file's, a bad image.
+    """
+    require_stated(stated)
+    columns, count = None, 0
+    for path in paths:
+        with _opened(path) as file:
+            found = _columns(show(path), file.schema_arrow, stated)
+            count += file.metadata.num_rows
+        if columns not in (None, found):
+            raise DataError(f"{show(path)} has other columns or classes than {show(paths[0])}.")
+        columns = found
+    assert columns is not None
+    stack, labels = Stack(count, stated), []
+    for path in paths:
+        start = len(labels)
+        for pictures, names in _batches(path, columns):
+            for picture, name in zip(pictures, names, strict=True):
+                title = f"Row {len(labels) - start + 1} of {show(path)}"
+                stack.put(len(labels), title, lambda p=picture, t=title: _decode(p, t, stated))
+                labels.append(name)
+    return Raw(
+        stack.X,
+        stack.labelled(labels),
+        columns.classes,
+        (0.0, 255.0),
+        (*notes, *picture_notes(stated, stack.X)),
+        resized=True,
+    )
+
+
+def _decode(content: bytes | None, title: str, stated: Stated) -> np.ndarray:
+    if not content:
+        raise DataError(f"{title} holds no image, or only its path: write the bytes of images into the file.")
+    return decode(io.BytesIO(content), title, stated)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError:
+        raise DataError(_INSTALL) from None
+    require_file(path)
+    with reading(path):
+        try:
+            with parquet.ParquetFile(path) as file:
+                yield file
+        except (pa.ArrowException, OSError) as error:
+            if isinstance(error, OSError) and error.errno:
+                raise
+            raise DataError(f"{show(path)} is damaged: it cannot be read as Parquet.") from None
+
+
+def _images(schema: Any) -> list[str]:
+    import pyarrow as pa
+
+    def holds_bytes(kind: pa.DataType) -> bool:
+        at = kind.get_field_index("bytes") if pa.types.is_struct(kind) else -1
+        return at >= 0 and (pa.types.is_binary(kind.field(at).type) or pa.types.is_large_binary(kind.field(at).type))
+
+    return [field.name for field in schema if holds_bytes(field.type)]
+
+
+def _columns(title: str, schema: Any, stated: Stated) -> Columns:
+    import pyarrow as pa
+
+    images = _images(schema)
+    kinds = (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string)
+    simple = [field.name for field in schema if any(is_kind(field.type) for is_kind in kinds)]
+    named = {name: names for name, names in _class_names(schema).items() if name in simple}
+    if stated.labels in schema.names and stated.labels not in simple:
+        raise DataError(
+            f"{title} has no single label an image in the column {stated.labels!r}: expected one whole number or text."
+        )
+    return choose(title, images, named, [name for name in simple if name not in named], stated)
+
+
+def _class_names(schema: Any) -> dict[str, tuple[str, ...]]:
+    """Names of the classes by column, from the metadata that Hugging Face writes."""
+    try:
+        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
+        return {
+            column: tuple(map(str, feature["names"]))
+            for column, feature in features.items()
+            if isinstance(feature, dict) and feature.get("_type") == "ClassLabel" and isinstance(feature["names"], list)
+        }
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
+def _batches(path: Path, columns: Columns) -> Iterator[tuple[list[bytes | None], list[Any]]]:
+    """Encoded pictures and their labels, some rows at a time; a missing label is one that no class has."""
+    import pyarrow as pa
+
+    with _opened(path) as file:
+        for batch in file.iter_batches(_ROWS, columns=[f"{columns.image}.bytes", columns.label], use_threads=False):
+            pictures = [row and row["bytes"] for row in batch.column(columns.image).to_pylist()]
+            labels = batch.column(columns.label).to_pylist()
+            none = -1 if pa.types.is_integer(batch.schema.field(columns.label).type) else ""
+            yield pictures, [none if label is None else label for label in labels]

@@ -1,0 +1,346 @@
+"""Rows from a real PostgreSQL server, from SQLite and from DuckDB: what is read, what cannot be written or said."""
+
+import datetime
+import os
+import pwd
+import shutil
+import socket
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_cli import dpdistill, refused, succeeds
+
+from dpdistill.data.load import load
+from dpdistill.data.tables.database import DatabaseQuery
+from dpdistill.data.tables.drafts import check_table, draft_schema
+from dpdistill.data.tables.load import load_table
+from dpdistill.data.tables.schema_file import TableFile
+from dpdistill.data.tables.source import CsvFormat, open_table
+from dpdistill.run.blobs import digest_records
+from dpdistill.schema import Column, DataError, TableSchema
+
+pytest.importorskip("sqlalchemy", reason="the extra dpdistill[sql] is not installed")
+
+PASSWORD = "s3cr3t-Pa55"
+SCHEMA = TableSchema(
+    (
+        Column("age", "integer", (0.0, 110.0)),
+        Column("cost", "numeric", (0.0, 1000.0), missing=True),
+        Column("ward", "categorical", categories=("A", "B")),
+    ),
+    "outcome",
+    ("died", "recovered"),
+    unit="patient",
+)
+STATED = TableFile(SCHEMA, reviewed=True, ignored=("code", "since"))
+YAML = """
+dpdistill: table schema
+reviewed: true
+label: outcome
+classes: [died, recovered]
+columns:
+  - {name: age, kind: integer, bounds: [0, 110]}
+  - {name: cost, kind: numeric, bounds: [0, 1000], missing: true}
+  - {name: ward, kind: categorical, categories: [A, B]}
+ignored: [code, since]
+"""
+SQL = "SELECT age, cost, ward, code, since, outcome FROM stays;"
+CREATE = (
+    "CREATE TABLE stays (age integer, cost numeric(8,2), ward varchar(9), code varchar(9), since date, outcome text)"
+)
+ROWS = [
+    (20 + i % 50, None if i % 10 == 0 else 5.0 + i, "AB"[i % 2], str(i % 3), datetime.date(2020, 1, 1), outcome)
+    for i, outcome in enumerate(["died", "recovered", "recovered"] * 20)
+]
+QUICK = [word for pair in ("frequencies=9", "steps=2", "samples=30", "hidden=4") for word in ("--set", pair)]
+
+
+def postgres_programs() -> Path | None:
+    found = shutil.which("initdb")
+    folders = [Path(found).resolve().parent] if found else []
+    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return next((folder for folder in folders if (folder / "pg_ctl").exists() and (folder / "initdb").exists()), None)
+
+
+@pytest.fixture(scope="module")
+def postgres(tmp_path_factory):
+    """The address of a server with the table, that asks for a password; it is stopped behind the last test."""
+    pytest.importorskip("psycopg", reason="the extra dpdistill[sql] is not installed")
+    programs = postgres_programs()
+    if programs is None:
+        pytest.skip("PostgreSQL's server is not installed: apt-get install postgresql")
+    user = None
+    if os.getuid() == 0:  # the server refuses to run as root
+        try:
+            user = pwd.getpwnam("postgres").pw_name
+        except KeyError:
+            pytest.skip("PostgreSQL's server does not run as root, and there is no user postgres")
+    folder = Path("/tmp" if user else tmp_path_factory.mktemp("pg")) / f"dpdistill-postgres-{os.getpid()}"
+    folder.mkdir(mode=0o700)
+    secret = folder / "secret"
+    secret.write_text(PASSWORD)
+    if user:
+        shutil.chown(folder, user)
+        shutil.chown(secret, user)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    def run(*argv):
+        subprocess.run(argv, check=True, user=user, cwd=folder, capture_output=True, timeout=120, env={"LC_ALL": "C"})
+
+    data, log = folder / "data", folder / "log"
+    options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
+    try:
+        auth = ("-U", "anna", "-A", "scram-sha-256", f"--pwfile={secret}", "--no-sync", "-E", "UTF8", "--locale=C")
+        run(programs / "initdb", "-D", data, *auth)
+        run(programs / "pg_ctl", "-D", data, "-l", log, "-o", options, "-w", "start")
+        try:
+            address = f"postgresql://anna:{PASSWORD}@127.0.0.1:{port}/postgres"
+            fill_postgres(address)
+            yield address
+        finally:
+            run(programs / "pg_ctl", "-D", data, "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def fill_postgres(address):
+    import psycopg
+
+    with psycopg.connect(address) as connection:
+        connection.execute(CREATE)
+        with connection.cursor() as cursor:
+            cursor.executemany("INSERT INTO stays VALUES (%s, %s, %s, %s, %s, %s)", ROWS)
+
+
+@pytest.fixture(scope="module")
+def sqlite(tmp_path_factory):
+    path = tmp_path_factory.mktemp("sqlite") / "clinic 100%.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute(CREATE)
+        connection.executemany("INSERT INTO stays VALUES (?, ?, ?, ?, ?, ?)", [(*r[:4], str(r[4]), r[5]) for r in ROWS])
+    connection.close()
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def duck(tmp_path_factory):
+    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
+    pytest.importorskip("duckdb_engine", reason="duckdb-engine is not installed")
+    path = tmp_path_factory.mktemp("duck") / "clinic.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(CREATE)
+        connection.executemany("INSERT INTO stays VALUES (?, ?, ?, ?, ?, ?)", ROWS)
+    return str(path)
+
+
+@pytest.fixture(params=["postgres", "sqlite", "duck"])
+def place(request):
+    return request.getfixturevalue(request.param)
+
+
+def values(records):
+    return sorted(
+        (*np.nan_to_num(x, nan=-1.0).tolist(), int(label)) for x, label in zip(records.X, records.y, strict=True)
+    )
+
+
+EXPECTED = sorted(
+    (float(age), -1.0 if cost is None else cost, float("AB".index(ward)), int(outcome == "recovered"))
+    for age, cost, ward, _, _, outcome in ROWS
+)
+
+
+def test_rows_are_those_of_the_table(place):
+    records = load_table(DatabaseQuery(place, SQL), STATED)
+    assert values(records) == EXPECTED
+    assert records.schema == SCHEMA
+
+
+def test_the_same_rows_in_another_order_are_the_same_data_set(place):
+    digests = {
+        digest_records(load_table(DatabaseQuery(place, f"{SQL[:-1]} ORDER BY {order}"), STATED), bytes(32))
+        for order in ("age", "age DESC", "ward, cost DESC")
+    }
+    assert len(digests) == 1
+    other = load_table(DatabaseQuery(place, f"{SQL[:-1]} WHERE age > 20"), STATED)
+    assert digest_records(other, bytes(32)) not in digests
+
+
+def test_rows_are_read_some_at_a_time(place, monkeypatch):
+    monkeypatch.setattr("dpdistill.data.tables.database._ROWS", 7)
+    table = open_table(DatabaseQuery(place, SQL), CsvFormat())
+    sizes = [len(age) for age, _ in table.batches(["age", "outcome"])]
+    assert sizes == [7] * 8 + [4]
+    assert values(load_table(DatabaseQuery(place, SQL), STATED)) == EXPECTED
+
+
+def test_a_draft_takes_kinds_from_the_types_of_columns(place):
+    table_file, _ = draft_schema(DatabaseQuery(place, SQL), "outcome")
+    kinds = {column.name: column.kind for column in table_file.schema.columns}
+    # Codes are digits in a column of text, costs are whole numbers in a column with a fraction, of which SQLite makes
+    # whole ones.
+    assert {name: kinds[name] for name in ("age", "cost", "ward", "code")} == {
+        "age": "integer",
+        "cost": "integer" if place.endswith(".db") else "numeric",
+        "ward": "categorical",
+        "code": "categorical",
+    }
+    assert table_file.schema.classes == ("died", "recovered")
+    assert next(column for column in table_file.schema.columns if column.name == "cost").missing
+    assert table_file.ignored == ("since",)
+
+
+def test_what_a_schema_makes_of_the_rows(place):
+    lines = check_table(DatabaseQuery(place, SQL), STATED)
+    assert lines[:3] == ["60 rows", "class 'died': 20 rows", "class 'recovered': 40 rows"]
+    assert "column 'cost': 6 of 60 values are missing" in lines
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM stays RETURNING *",
+        "DROP TABLE stays",
+        "SELECT 1) AS q; COMMIT; DROP TABLE stays; --",
+        "SELECT 1 AS a) AS q; COMMIT; BEGIN; DELETE FROM stays; COMMIT; SELECT (SELECT 1 AS a",
+    ],
+)
+def test_nothing_can_be_written(place, sql):
+    with pytest.raises(DataError, match=r"^The database .*\.$"):
+        list(open_table(DatabaseQuery(place, sql), CsvFormat()).batches(["a"]))
+    assert len(load_table(DatabaseQuery(place, SQL), STATED)) == 60
+
+
+def test_a_function_that_writes_is_refused(postgres):
+    import psycopg
+
+    with psycopg.connect(postgres) as connection:
+        body = "BEGIN DELETE FROM stays; RETURN 1; END"
+        connection.execute(f"CREATE FUNCTION wipe() RETURNS int LANGUAGE plpgsql AS $$ {body} $$")
+    with pytest.raises(DataError, match="cannot execute DELETE in a read-only transaction"):
+        list(open_table(DatabaseQuery(postgres, "SELECT wipe() AS a"), CsvFormat()).batches(["a"]))
+    assert len(load_table(DatabaseQuery(postgres, SQL), STATED)) == 60
+
+
+@pytest.mark.parametrize(
+    ("sql", "sentence"),
+    [
+        (" ; ", "Expected --sql as one SELECT; got an empty text."),
+        ("SELECT nothing FROM stays", "The database "),
+        ("SELECT age FROM stays", "The query lacks the column 'cost'."),
+        ("SELECT age, age FROM stays", "The query has two columns named 'age'."),
+        (f"{SQL[:-1]} WHERE age > 200", "The query has no rows."),
+        ("SELECT 900 AS odd, stays.* FROM stays", "The query has a column 'odd' that is not declared"),
+    ],
+)
+def test_refusals(place, sql, sentence):
+    if sql.startswith("SELECT age, age") and not place.startswith("postgres"):
+        pytest.skip("only PostgreSQL gives two columns of one name")
+    with pytest.raises(DataError) as refusal:
+        load_table(DatabaseQuery(place, sql), STATED)
+    assert str(refusal.value).startswith(sentence)
+    assert str(refusal.value).endswith(".")
+
+
+def test_from_a_draft_to_a_result_by_the_command_line(postgres, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = [succeeds("schema", "draft", postgres, "--sql", SQL, "--label", "outcome", "--out", "draft.yaml")]
+    Path("schema.yaml").write_text(YAML)
+    said += [succeeds("schema", "check", postgres, "schema.yaml", "--sql", SQL)]
+    command = ("distill", postgres, "--sql", SQL, "--schema", "schema.yaml", "--out", "shared")
+    code, out, err = dpdistill(*command, "--ledger", "stays.ledger", "--cap", "3", *QUICK)
+    assert code == 0, err
+    said += [out, err]
+    assert PASSWORD not in "".join(said)
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {"stays.ledger", "draft.yaml", "certificate.json", "ledger.sqlite"} <= {path.name for path in written}
+    for path in written:
+        content = path.read_bytes()
+        assert not [secret for secret in (PASSWORD, "127.0.0.1", "FROM stays") if secret.encode() in content], path
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        ("@127.0.0.1:", "@127.0.0.1:1"),
+        ("/postgres", "/nowhere"),
+        ("anna:", "bob:"),
+        (f"{PASSWORD}@", f"{PASSWORD}@x@"),
+        (f"anna:{PASSWORD}@", f"?password={PASSWORD}&user="),
+        ("/postgres", f"/postgres?password={PASSWORD}&sslmode=odd"),
+        ("/postgres", f"/postgres?{PASSWORD}=1"),
+        ("postgresql", "mysql"),
+        ("postgresql", "odd"),
+        (":", "://"),
+    ],
+)
+def test_no_password_is_ever_said(postgres, tmp_path, monkeypatch, edit):
+    monkeypatch.chdir(tmp_path)
+    Path("schema.yaml").write_text(YAML)
+    wrong = edit[1].join(postgres.rsplit(edit[0], 1)) if edit[0] == "/postgres" else postgres.replace(*edit, 1)
+    assert PASSWORD in wrong
+    source = (wrong, "--sql", SQL)
+    for command in (
+        ("schema", "draft", *source),
+        ("schema", "check", wrong, "schema.yaml", "--sql", SQL),
+        ("distill", *source, "--schema", "schema.yaml", "--out", "shared"),
+    ):
+        assert PASSWORD not in refused(*command)
+    assert PASSWORD not in repr(DatabaseQuery(wrong, SQL))
+
+
+def test_an_address_where_none_belongs_is_not_shown(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("schema.yaml").write_text(YAML)
+    address = f"postgresql://anna:{PASSWORD}@host/clinic"
+    for command in (
+        ("distill", address, "--out", "shared"),
+        ("distill", address, "--schema", "schema.yaml", "--out", "shared"),
+        ("distill", address, "--sql", SQL, "--out", "shared"),
+        ("distill", "digits:train", address, "--out", "shared"),
+        ("distill", "digits:train", "--schema", address, "--out", "shared"),
+        ("distill", f"{address}:val", "--out", "shared"),
+        ("schema", "draft", address),
+        ("verify", address),
+        ("methods", address),
+    ):
+        code, out, err = dpdistill(*command)
+        assert code != 0
+        assert PASSWORD not in out + err, command
+    with pytest.raises(DataError, match=r"^A database holds tables, each of which needs a schema"):
+        load(address)
+
+
+def test_a_database_without_sql(sqlite, duck):
+    for place in (sqlite, duck):
+        with pytest.raises(DataError, match="is a database: state which of its rows to read"):
+            load_table(place, STATED)
+    with pytest.raises(DataError, match="is a database, each table of which needs a schema"):
+        load(sqlite)
+
+
+def test_a_file_that_is_no_database(tmp_path):
+    (tmp_path / "a.db").write_text("age,outcome\n")
+    with pytest.raises(DataError, match=r"a\.db is no database that is known: expected a file of SQLite or DuckDB"):
+        load_table(DatabaseQuery(tmp_path / "a.db", SQL), STATED)
+    with pytest.raises(DataError, match=r"b\.db does not exist"):
+        load_table(DatabaseQuery(f"sqlite:///{tmp_path}/b.db", SQL), STATED)
+
+
+def test_a_damaged_file(sqlite, tmp_path):
+    content = bytearray(Path(sqlite).read_bytes())
+    content[100:] = b"\xff" * (len(content) - 100)
+    (tmp_path / "a.db").write_bytes(content)
+    with pytest.raises(DataError, match=r"^The database "):
+        load_table(DatabaseQuery(tmp_path / "a.db", SQL), STATED)
+
+
+def test_without_sqlalchemy(sqlite, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "sqlalchemy", None)
+    with pytest.raises(DataError, match=r"^Databases need SQLAlchemy and a driver: pip install 'dpdistill\[sql\]'\.$"):
+        load_table(DatabaseQuery(sqlite, SQL), STATED)
