@@ -7,6 +7,7 @@ import shutil
 import socket
 import sqlite3
 import subprocess
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -78,7 +79,9 @@ def postgres(tmp_path_factory):
             user = pwd.getpwnam("postgres").pw_name
         except KeyError:
             pytest.skip("PostgreSQL's server does not run as root, and there is no user postgres")
-    folder = Path("/tmp" if user else tmp_path_factory.mktemp("pg")) / f"dpdistill-postgres-{os.getpid()}"
+    folder = (
+        Path(tempfile.gettempdir() if user else tmp_path_factory.mktemp("pg")) / f"dpdistill-postgres-{os.getpid()}"
+    )
     folder.mkdir(mode=0o700)
     secret = folder / "secret"
     secret.write_text(PASSWORD)
