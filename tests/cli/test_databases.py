@@ -7,6 +7,7 @@ import shutil
 import socket
 import sqlite3
 import subprocess
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from dpdistill.data.tables.load import load_table
 from dpdistill.data.tables.schema_file import TableFile
 from dpdistill.data.tables.source import CsvFormat, open_table
 from dpdistill.run.blobs import digest_records
-from dpdistill.schema import Column, DataError, TableSchema
+from dpdistill.schema import Column, DataError, TableSchema, hide_secrets
 
 pytest.importorskip("sqlalchemy", reason="the extra dpdistill[sql] is not installed")
 
@@ -78,7 +79,9 @@ def postgres(tmp_path_factory):
             user = pwd.getpwnam("postgres").pw_name
         except KeyError:
             pytest.skip("PostgreSQL's server does not run as root, and there is no user postgres")
-    folder = Path("/tmp" if user else tmp_path_factory.mktemp("pg")) / f"dpdistill-postgres-{os.getpid()}"
+    folder = (
+        Path(tempfile.gettempdir() if user else tmp_path_factory.mktemp("pg")) / f"dpdistill-postgres-{os.getpid()}"
+    )
     folder.mkdir(mode=0o700)
     secret = folder / "secret"
     secret.write_text(PASSWORD)
@@ -344,3 +347,17 @@ def test_without_sqlalchemy(sqlite, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "sqlalchemy", None)
     with pytest.raises(DataError, match=r"^Databases need SQLAlchemy and a driver: pip install 'dpdistill\[sql\]'\.$"):
         load_table(DatabaseQuery(sqlite, SQL), STATED)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("postgresql://anna:a b@host/x does not exist.", "postgresql://... does not exist."),
+        ("postgresql:/anna:a@b@host/x is odd", "postgresql://... is odd"),
+        ("see postgresql://host/x?password=abc now", "see postgresql://... now"),
+        ("postgresql://host/x is fine", "postgresql://host/x is fine"),
+        ("C:/images/a@b.png and /home/a@b", "C:/images/a@b.png and /home/a@b"),
+    ],
+)
+def test_addresses_end_where_a_secret_may_begin(text, shown):
+    assert hide_secrets(text) == shown

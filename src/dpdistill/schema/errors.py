@@ -2,7 +2,7 @@
 
 import re
 
-_SECRET = re.compile(r"([A-Za-z][\w+.-]*):/+.*[@?]\S*")  # pathlib writes one slash for two
+_SECRET = re.compile(r"([A-Za-z][\w+.-]+):/+.*[@?]\S*")  # pathlib writes one slash for two
 
 
 class DataError(ValueError):
