@@ -109,6 +109,40 @@ def test_what_is_not_finite_is_null(tmp_path):
     assert terminal._finite({"a": [float("nan"), 1.0], 2: float("inf")}) == {"a": [None, 1.0], "2": None}
 
 
+# Tables
+
+
+def test_tables_fit_80_columns_without_a_broken_word(capsys):
+    classes = (
+        "Spruce/Fir",
+        "Lodgepole Pine",
+        "Ponderosa Pine",
+        "Cottonwood/Willow",
+        "Aspen",
+        "Douglas-fir",
+        "Krummholz",
+    )
+    header = ("classifier (honest)", "weighted F1", "macro ROC", *(f"accuracy of {name}" for name in classes))
+    rows = [("gradient boosting", *(f"0.{k}1{n}" for k in range(9))) for n in range(3)]
+    terminal.say_table(header, rows)
+    out = capsys.readouterr().out
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "\x1b" not in out
+    words = {word for name in header for word in name.split()}
+    assert words <= set(out.split())
+    for n in range(3):
+        numbers = [word for line in lines if line.startswith("gradient boosting") for word in line.split()[2:]]
+        assert [word for word in numbers if word.endswith(f"1{n}")] == list(rows[n][1:])
+    assert sum(line.startswith("gradient boosting") for line in lines) == 6
+
+
+def test_a_table_that_fits_is_one_table(capsys):
+    terminal.say_table(("run", "epsilon"), [("one", "0.5"), ("[bold]two", "1.25")])
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert lines == ["run        epsilon", "one        0.5", "[bold]two  1.25"]
+
+
 # Silence and exit codes
 
 
