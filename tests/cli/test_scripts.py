@@ -95,6 +95,13 @@ def test_account_methods_versions_and_samples_in_json(shared, tmp_path):
     assert as_json("report", shared)["page"] == str(shared / "report.html")
 
 
+def test_what_has_no_more_pictures_says_how_to_have_them(shared, tmp_path):
+    for kind, lacks in (("drawn", "no released classifier"), ("generated", "no generator")):
+        said = refused("sample", shared, "--n", 3, "--out", tmp_path / "more.npz", "--kind", kind)
+        assert f"shared has {lacks}" in said
+        assert "distill --from DIR.run --set generator_steps=2000 --out OTHER" in said
+
+
 def test_json_leaves_stdout_to_the_object_and_a_refusal_leaves_it_empty(shared):
     code, out, err = dpdistill("verify", shared, "--json")
     assert code == 0
