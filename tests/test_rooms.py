@@ -249,6 +249,25 @@ def test_lines_of_a_body_are_counted_without_its_docstring():
     assert body_lines(ast.parse('def f():\n    """Says."""\n')) == {"f": 0}
 
 
+def printing(package: Path) -> list[str]:
+    """Modules outside of the command line that print: a library leaves its caller's terminal alone."""
+    found = []
+    for path in sorted(package.rglob("*.py")):
+        calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+        where = path.relative_to(package)
+        if where.parts[0] != "cli" and any(isinstance(call, ast.Name) and call.id == "print" for call in calls):
+            found.append(where.as_posix())
+    return found
+
+
+def test_only_the_command_line_prints(tmp_path):
+    assert printing(PACKAGE) == ["encode/learn_drawn.py"]  # a script, which says the digest of what it wrote
+    (tmp_path / "cli").mkdir()
+    (tmp_path / "cli" / "one.py").write_text("print(1)")
+    (tmp_path / "two.py").write_text("def f():\n    print(1)")
+    assert printing(tmp_path) == ["two.py"]
+
+
 def test_the_private_room_is_read_in_an_hour():
     lines = {path.name: len(path.read_text().splitlines()) for path in (PACKAGE / "private").rglob("*.py")}
     assert {"curator.py", "grid.py", "noise.py", "sampling.py"} <= set(lines)

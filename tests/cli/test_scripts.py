@@ -95,6 +95,13 @@ def test_account_methods_versions_and_samples_in_json(shared, tmp_path):
     assert as_json("report", shared)["page"] == str(shared / "report.html")
 
 
+def test_what_has_no_more_pictures_says_how_to_have_them(shared, tmp_path):
+    for kind, lacks in (("drawn", "no released classifier"), ("generated", "no generator")):
+        said = refused("sample", shared, "--n", 3, "--out", tmp_path / "more.npz", "--kind", kind)
+        assert f"shared has {lacks}" in said
+        assert "distill --from DIR.run --set generator_steps=2000 --out OTHER" in said
+
+
 def test_json_leaves_stdout_to_the_object_and_a_refusal_leaves_it_empty(shared):
     code, out, err = dpdistill("verify", shared, "--json")
     assert code == 0
@@ -107,6 +114,40 @@ def test_what_is_not_finite_is_null(tmp_path):
     found = as_json("distill", "digits:train", "--out", tmp_path / "x", *SMALL, "--non-private")
     assert found["epsilon"] is None
     assert terminal._finite({"a": [float("nan"), 1.0], 2: float("inf")}) == {"a": [None, 1.0], "2": None}
+
+
+# Tables
+
+
+def test_tables_fit_80_columns_without_a_broken_word(capsys):
+    classes = (
+        "Spruce/Fir",
+        "Lodgepole Pine",
+        "Ponderosa Pine",
+        "Cottonwood/Willow",
+        "Aspen",
+        "Douglas-fir",
+        "Krummholz",
+    )
+    header = ("classifier (honest)", "weighted F1", "macro ROC", *(f"accuracy of {name}" for name in classes))
+    rows = [("gradient boosting", *(f"0.{k}1{n}" for k in range(9))) for n in range(3)]
+    terminal.say_table(header, rows)
+    out = capsys.readouterr().out
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "\x1b" not in out
+    words = {word for name in header for word in name.split()}
+    assert words <= set(out.split())
+    for n in range(3):
+        numbers = [word for line in lines if line.startswith("gradient boosting") for word in line.split()[2:]]
+        assert [word for word in numbers if word.endswith(f"1{n}")] == list(rows[n][1:])
+    assert sum(line.startswith("gradient boosting") for line in lines) == 6
+
+
+def test_a_table_that_fits_is_one_table(capsys):
+    terminal.say_table(("run", "epsilon"), [("one", "0.5"), ("[bold]two", "1.25")])
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert lines == ["run        epsilon", "one        0.5", "[bold]two  1.25"]
 
 
 # Silence and exit codes

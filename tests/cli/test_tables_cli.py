@@ -158,7 +158,8 @@ class TestCommands:
         how = ("--method", "dp-kip", "--set", "rounds=3", "--set", "sampling_prob=1")
         succeeds("distill", "patients.csv.gz", "--schema", "schema.yaml", "--out", "ten", *how)
         assert pd.read_csv("ten/synthetic.csv")["outcome"].tolist() == ["recovered"] * 10 + ["died"] * 10
-        assert "ten has no generator" in refused("sample", "ten", "--n", "10", "--out", "more.csv")
+        said = refused("sample", "ten", "--n", "10", "--out", "more.csv")
+        assert "ten has no generator: its records are all there are. For more rows distil anew, at a cost, with" in said
 
     @pytest.mark.parametrize("name", ["patients.csv", "patients.CSV.gz", "patients.parquet", "renamed"])
     def test_a_table_without_a_schema(self, here, name):

@@ -76,6 +76,41 @@ def test_all_twelve_learn_and_each_says_what_it_is():
     assert scores.positive == "ill"
     assert "Positive class: ill." in scores.text
     json.dumps(scores.to_json(), allow_nan=False)
+    assert set(classifiers.COSTS) == set(SETTINGS)
+
+
+def test_chosen_classifiers_are_told_as_they_come_and_score_as_they_would_alone():
+    told, test = [], rows(60, seed=1)
+    names = ("LDA", "decision tree", "Gaussian naive Bayes", "bagging")
+    found = scored(*encoded(rows(80)), TWO, test, names=names, told=lambda *what: told.append(what))
+    in_order = tuple(name for name in SETTINGS if name in names)
+    assert tuple(score.name for score in found.classifiers) == in_order
+    assert {score.name for score, _, _ in told} == set(names)
+    assert [score for score, _, _ in told if score.name == "LDA"] == [found.classifiers[in_order.index("LDA")]]
+    shares = [share for _, _, share in told]
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1.0)
+    assert {metrics for _, metrics, _ in told} == {("ROC", "PRC")}
+    for score in found.classifiers:
+        (alone,) = scored(*encoded(rows(80)), TWO, test, names=[score.name]).classifiers
+        assert alone == score
+    assert found.left_out == ()
+
+
+def test_one_core_goes_from_fast_to_slow(monkeypatch):
+    told = []
+    monkeypatch.setattr(tables, "cores", lambda: 1)
+    names = ("bagging", "Gaussian naive Bayes", "decision tree")
+    scored(*encoded(rows(80)), TWO, rows(60, seed=1), names=names, told=lambda score, *_: told.append(score.name))
+    assert told == ["Gaussian naive Bayes", "decision tree", "bagging"]
+
+
+def test_classifiers_are_chosen_by_name_or_for_being_fast():
+    assert classifiers.chosen() == available()
+    assert classifiers.chosen(["MLP", "LDA"]) == ("LDA", "MLP")
+    assert set(SETTINGS) - {*classifiers.chosen(["fast"])} == {"AdaBoost"}
+    with pytest.raises(DataError, match=r"Unknown classifier 'SVM': choose among logistic regression, .*, fast"):
+        classifiers.chosen(["SVM", "LDA"])
 
 
 @pytest.mark.parametrize("name", SETTINGS)

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import logsumexp, ndtr
 
 from dpdistill.accounting.gaussian import Adjacency, check_delta, root, sensitivity_factor
 from dpdistill.query import Event
@@ -153,6 +152,8 @@ def _pair(event: Event, side: str):
 
 def _interval_mass(cuts: np.ndarray) -> np.ndarray:
     """Standard normal mass between successive cuts, without cancellation in either tail."""
+    from scipy.special import ndtr
+
     below, above = ndtr(cuts), ndtr(-cuts)
     return np.where(cuts[:-1] > 0, above[:-1] - above[1:], below[1:] - below[:-1])
 
@@ -198,6 +199,8 @@ def _compose(parts: list[tuple[int, int, np.ndarray]], interval: float) -> tuple
 
 
 def _log_mgf(parts: list[tuple[int, int, np.ndarray]], order: float, interval: float) -> float:
+    from scipy.special import logsumexp
+
     total = 0.0
     for rounds, first, pmf in parts:
         exponent = order * interval * np.arange(first, first + pmf.size)

@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Literal, get_args
 
-from scipy.special import erfcx, ndtr, ndtri
-
 Adjacency = Literal["add-remove", "replace-one"]
 
 
@@ -67,6 +65,8 @@ def gaussian_delta(noise_multiplier: float, epsilon: float, adjacency: Adjacency
 
 
 def _delta(mu: float, epsilon: float) -> float:
+    from scipy.special import erfcx, ndtr  # a tenth of a second, for which no refusal waits
+
     t, s = mu / 2 - epsilon / mu, mu / 2 + epsilon / mu
     # e^epsilon phi(s) = phi(t), so both terms share the factor phi(t) and the difference keeps its relative precision.
     phi = math.exp(-t * t / 2) / math.sqrt(2 * math.pi)
@@ -93,6 +93,8 @@ def gaussian_epsilon(noise_multiplier: float, delta: float, adjacency: Adjacency
     Source:
         Balle and Wang 2018, Theorem 8.
     """
+    from scipy.special import ndtri
+
     check_noise_multiplier(noise_multiplier)
     check_delta(delta)
     mu = sensitivity_factor(adjacency) / noise_multiplier
@@ -119,6 +121,8 @@ def gaussian_noise_multiplier(epsilon: float, delta: float, adjacency: Adjacency
     Source:
         Balle and Wang 2018, Algorithm 1.
     """
+    from scipy.special import ndtri
+
     if not 0.0 < epsilon < math.inf:
         raise ValueError(f"Expected epsilon={epsilon} > 0 and finite.")
     check_delta(delta)

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from dpdistill.cli.commands import read_records
 from dpdistill.cli.options import MAX_SEED, SOURCES, Folder
-from dpdistill.cli.terminal import Bar, say, working
+from dpdistill.cli.terminal import Bar, give, say, working
 from dpdistill.schema import DataError, TableSchema
 
 Members = Annotated[str | None, typer.Option(help=f"Records that it was made from: {SOURCES} CSV or Parquet.")]
@@ -265,4 +265,5 @@ def write_page(folder: str | Path, name: str, title: str, summary: str, chapters
     path = Path(folder).resolve()
     beside = path.with_name(f"{path.name}.audit")
     page = write_audit(beside, name, title=title, summary=summary, chapters=chapters, results=results)
+    give(page=str(page), for_the_owner_only=True, results=results)
     say(f"{page}: for you only; nothing in it is covered by epsilon.")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dpdistill.cli.options import Folder
-from dpdistill.cli.terminal import Bar, plain, say
+from dpdistill.cli.terminal import Bar, give, say
 from dpdistill.method import Distilled
 from dpdistill.schema import DataError, TableSchema
 
@@ -64,7 +64,8 @@ def _rows(folder: str, path: Path, n: int, seed: int, distilled: Distilled) -> N
         raise DataError(f"{path} exists: choose another file with --out.")
     X, y = generate(folder, n, distilled, seed)
     write_rows(path, schema.from_unit(X), y, schema)
-    say(plain(f"{path}: {n:,} synthetic rows; they cost no further epsilon."))
+    give(out=str(path), records=n, kind="rows")
+    say(f"{path}: {n:,} synthetic rows; they cost no further epsilon.")
 
 
 def _pictures(folder: str, path: Path, kind: str, form: str | None, n: int, seed: int, distilled: Distilled) -> None:
@@ -83,7 +84,8 @@ def _pictures(folder: str, path: Path, kind: str, form: str | None, n: int, seed
         write_labelled(path, X, y, scores, schema, {"pictures": PICTURES[kind], "seed": seed, **about})
     else:
         write_dpimagebench(path, X, y)
-    say(plain(f"{path}: {n:,} {kind} pictures with {said}; they cost no further epsilon."))
+    give(out=str(path), records=n, kind=kind)
+    say(f"{path}: {n:,} {kind} pictures with {said}; they cost no further epsilon.")
 
 
 def _generated(folder: str, kind: str, n: int, seed: int, distilled: Distilled) -> tuple[Any, Any, None, dict]:

@@ -203,7 +203,13 @@ def run_app(app: Callable[..., Any]) -> int:
 
     A traceback is a mistake of the program, code 3: a script tells it from a check that failed, code 1.
     """
-    mode.as_json, mode.quiet, mode.lines, mode.result = False, False, [], {}
+    try:
+        return _exit_code(app)
+    finally:
+        mode.as_json, mode.quiet, mode.lines, mode.result = False, False, [], {}
+
+
+def _exit_code(app: Callable[..., Any]) -> int:
     try:
         code = app(standalone_mode=False)
     except ValueError as error:

@@ -20,8 +20,6 @@ from dpdistill.schema import DataError, TableSchema
 MOST_ROWS = 20_000
 """Rows that a classifier is trained on at most; of more, a random subset."""
 
-_LINUX = hasattr(os, "sched_getaffinity")
-
 MODES = {
     "honest": "Mode honest: probabilities, natural prevalence, fixed settings, all test rows.",
     "paper": (
@@ -221,19 +219,24 @@ def _side_by_side(score: Callable[[str], ClassifierScore], names: Iterable[str])
 
     Threads are enough: the time goes into compiled code, which lets other threads run.
     """
-    ordered, cores = sorted(names, key=COSTS.__getitem__), len(os.sched_getaffinity(0)) if _LINUX else os.cpu_count()
-    if cores is None or cores < 2 or len(ordered) < 3:
+    ordered = sorted(names, key=COSTS.__getitem__)
+    if cores() < 2 or len(ordered) < 3:
         with without_warnings():
             for name in ordered:
                 yield score(name)
         return
-    with without_warnings(), ThreadPoolExecutor(cores) as pool:
+    with without_warnings(), ThreadPoolExecutor(cores()) as pool:
         waiting = [pool.submit(score, name) for name in (ordered[-1], *ordered[:-1])]
         try:
             for future in as_completed(waiting):
                 yield future.result()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _best_of(
