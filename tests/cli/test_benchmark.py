@@ -60,7 +60,7 @@ def paid(found: dict, release: str, epsilon: float) -> dict:
 # Suites
 
 
-@pytest.mark.parametrize(("name", "runs", "releases"), [("smoke", 8, 6), ("papers", 391, 341), ("frontier", 75, 36)])
+@pytest.mark.parametrize(("name", "runs", "releases"), [("smoke", 6, 4), ("papers", 391, 341), ("frontier", 75, 36)])
 def test_a_shipped_suite_can_be_run(name, runs, releases):
     _, stated = read_suite(name)
     found = list(stated.all_runs())
@@ -189,7 +189,7 @@ def run_child(folder: Path, jobs: int, stop_after: int = 0) -> list[str]:
 
 
 def check_times(lines: list[str]) -> None:
-    """Several runs at a time, but never two of one release; run 5 ends its process before it could say so."""
+    """Several runs at a time, but never two of one release; run 1 ends its process before it could say so."""
     running, most = set(), 0
     for word, k in ((word, int(number)) for word, number in map(str.split, lines)):
         if word == "begin":
@@ -206,8 +206,8 @@ def test_a_benchmark_that_is_killed_ends_with_the_same_table(tmp_path):
     whole.mkdir()
     killed.mkdir()
     said = run_child(whole, 2)
-    assert sorted(text.split()[0] for text in said) == [f"r{k}" for k in range(6)]
-    assert said[-1].split()[1:] == ["6", "6", "True"]
+    assert sorted(text.split()[0] for text in said) == ["r0", "r1", "r2", "r3"]
+    assert said[-1].split()[1:] == ["4", "4", "True"]
     check_times((whole / "times").read_text().splitlines())
     run_child(killed, 1, stop_after=2)
     begun = (killed / "results.jsonl").read_bytes()
@@ -217,13 +217,12 @@ def test_a_benchmark_that_is_killed_ends_with_the_same_table(tmp_path):
     run_child(killed, 1)
     content = (killed / "results.jsonl").read_bytes()
     assert content.startswith(begun)
-    assert content.count(b"\n") == 6  # what was finished is not run again
+    names = [json.loads(text)["name"] for text in content.splitlines()]
+    assert sorted(names) == ["r0", "r1", "r1", "r2", "r3"]  # what is finished is not run again, what failed is
     pages = [render_markdown(pool.read_lines(f / "results.jsonl").values(), "Same") for f in (whole, killed)]
     assert pages[0] == pages[1]
-    assert "| **m0** | 51.50 ± 2.12 (2 runs) |" in pages[0]
-    assert "- r5: its process ended with exit code 7" in pages[0]
-    (again,) = run_child(killed, 1)  # what failed is
-    assert again == "r5 6 6 True\n"
+    assert "| **m0** | 51.00 ± 1.41 (2 runs) |" in pages[0]
+    assert "- r1: its process ended with exit code 7" in pages[0]
 
 
 def test_lines_of_results_are_json(tmp_path):
@@ -400,5 +399,5 @@ def test_a_page_escapes_and_loads_nothing():
 def test_the_page_of_results_is_what_its_lines_generate():
     files = sorted((ROOT / "benchmarks" / "results").glob("*.jsonl"))
     lines = {name: found for file in files for name, found in pool.read_lines(file).items()}
-    assert len(lines) >= 8
+    assert len(lines) >= 6
     assert (ROOT / "docs" / "results.md").read_text() == render_markdown(lines.values(), "Results")

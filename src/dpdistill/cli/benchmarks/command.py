@@ -39,8 +39,8 @@ def benchmark(
     run_all(tasks, compute, folder / RESULTS, jobs, _tell)
     known = read_lines(folder / RESULTS)
     lines = [known[run.name] for run in runs]
-    _write(folder / MARKDOWN, lines, stated.title, None)
-    _write(folder / PAGE, lines, stated.title, folder / SETS)
+    _write(folder / MARKDOWN, lines, stated.title, [])
+    _write(folder / PAGE, lines, stated.title, [folder / SETS])
     _say_tables(lines)
     failed = sum(line["error"] is not None for line in lines)
     give(page=str(folder / PAGE), failed=failed, runs=lines)
@@ -63,12 +63,12 @@ def results(
         lines |= read_lines(Path(file))
     if Path(to).suffix not in (".md", ".html"):
         raise DataError(f"Expected --out as a page that ends in .md or .html; got {to}.")
-    _write(Path(to), list(lines.values()), title, Path(files[0]).parent / "sets")
+    _write(Path(to), list(lines.values()), title, [Path(file).parent / "sets" for file in files])
     give(page=to, runs=list(lines.values()))
     say(f"{to}: {len(lines)} runs.")
 
 
-def _write(path: Path, lines: list[dict], title: str, sets: Path | None) -> None:
+def _write(path: Path, lines: list[dict], title: str, sets: list[Path]) -> None:
     from dpdistill.cli.benchmarks.page import render_markdown, render_page
     from dpdistill.data.atomic import write_atomically
 

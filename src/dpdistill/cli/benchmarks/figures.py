@@ -138,7 +138,10 @@ def _tables(data: str, lines: list[Line]) -> list[Table]:
 def _origin(line: Line) -> str:
     """A recipe, where it comes from, and where it was chosen."""
     run = line["run"]
-    stated = f"{' '.join((run['method'], *run['settings']))}: {line['origin']}"
+    if not line["origin"].startswith("caller changed"):
+        stated = f"{run['method']}: {line['origin']}"
+    else:  # which a column for the size and the settings tell in full
+        stated = f"{run['method']}: {' '.join(run['settings']) or 'package default but for the size'}"
     if not run["chosen_on"]:
         return stated
     tried = f" in {run['tried']} runs" if run["tried"] else ""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpdistill.cli.benchmarks.charts import HEIGHT, WIDTH, plots
-from dpdistill.cli.benchmarks.figures import SELECTED, Board, Line, Table, boards, label_of, setting_of
+from dpdistill.cli.benchmarks.figures import SELECTED, Line, Table, boards, label_of, setting_of
 from dpdistill.data import read_distilled
 from dpdistill.pages import environment
 from dpdistill.report.pictures import png_uri, to_pixels
@@ -27,15 +27,15 @@ _PAGES = environment("dpdistill.cli.benchmarks", "dpdistill.report")
 _PAGES.globals |= {"plots": plots, "width": WIDTH, "height": HEIGHT}
 
 
-def render_page(lines: Iterable[Line], title: str, sets: Path | None = None) -> str:
+def render_page(lines: Iterable[Line], title: str, sets: Iterable[Path] = ()) -> str:
     """The leaderboard: one HTML page that loads nothing from anywhere.
 
     Args:
         lines: of results.
         title: heading of the page.
-        sets: folder of the synthetic sets by the names of their runs, for their images; None for a page without.
+        sets: folders of synthetic sets by the names of their runs, for their images; none for a page without.
     """
-    lines = list(lines)
+    lines, sets = list(lines), list(sets)
     found = boards(lines)
     return _PAGES.get_template("leaderboard.html").render(
         title=title,
@@ -100,20 +100,16 @@ def _versions(lines: list[Line]) -> list[tuple[str, str]]:
     return [(package, " and ".join(sorted(versions))) for package, versions in sorted(found.items())]
 
 
-def _pictures(lines: list[Line], data: str, sets: Path | None) -> list[tuple[str, list[str]]]:
+def _pictures(lines: list[Line], data: str, sets: list[Path]) -> list[tuple[str, list[str]]]:
     """(what it is, data URIs) of the first image of each class, for the first repeat of every set of images."""
     found = []
     for line in sorted(lines, key=lambda line: line["name"]):
-        if sets is None or line["error"] is not None or line["run"]["source"]["name"] != data:
+        if line["error"] is not None or line["run"]["source"]["name"] != data or line["run"]["repeat"]:
             continue
-        if line["run"]["repeat"] or not (sets / line["name"]).is_dir():
-            continue
-        made = read_distilled(sets / line["name"])
-        if isinstance(made.schema, Schema):
+        folder = next((each / line["name"] for each in sets if (each / line["name"]).is_dir()), None)
+        made = None if folder is None else read_distilled(folder)
+        if made is not None and isinstance(made.schema, Schema):
             rows = [int(np.flatnonzero(made.y == k)[0]) for k in np.unique(made.y)][:10]
             pixels = to_pixels(made.schema.from_unit(made.X[rows]), made.schema)
             found.append((f"{label_of(line)}, {setting_of(line)}", [png_uri(each) for each in pixels]))
     return sorted(found)
-
-
-__all__ = ["Board", "render_markdown", "render_page"]
