@@ -51,6 +51,17 @@ KINDS = {name: part for kernel in KERNELS.values() for name, part in _parts(kern
 """What a saved recipe may name as a kernel or a part of one: an example of each."""
 
 
+def kernel_named(name: str, field: str = "kernel") -> Any:
+    """A kernel by its short name.
+
+    Raises:
+        DataError: an unknown name.
+    """
+    if not isinstance(name, str) or name not in KERNELS:
+        raise DataError(f"Unknown {field} {name!r}: choose among {', '.join(KERNELS)}.")
+    return KERNELS[name]
+
+
 def fields_of(name: str) -> dict[str, dataclasses.Field]:
     """The recipe fields of a method, by name.
 

@@ -42,6 +42,9 @@ def distill(
     method: Annotated[
         str | None, typer.Option(help="See `dpdistill methods`; dos-kip if left out, dp-merf for tables.")
     ] = None,
+    recipe: Annotated[
+        str | None, typer.Option(help="A paper's recipe, see `dpdistill methods --recipes`, or a .yaml file.")
+    ] = None,
     per_class: Annotated[int | None, typer.Option(help="Synthetic records a class; 10 if left out.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget; 1 if left out.")] = None,
     delta: Annotated[float | None, typer.Option(help="Privacy budget; 1e-5 if left out.")] = None,
@@ -75,8 +78,6 @@ def distill(
 ) -> None:
     """Distil private records into a tiny synthetic set under a privacy budget."""
     from dpdistill import run
-    from dpdistill.accounting.schedule import Budget
-    from dpdistill.cli.recipes import build, build_again
     from dpdistill.run.handover import output_folder, owner_folder
 
     stated = {k: v for k, v in (("epsilon", epsilon), ("delta", delta), ("adjacency", adjacency)) if v is not None}
@@ -90,39 +91,57 @@ def distill(
         raise DataError("A run without a privacy guarantee cannot join a ledger: its epsilon is infinite.")
     if from_ is not None and (seed is not None or ledger is not None or non_private):
         raise DataError("With --from nothing is drawn or paid: leave --seed, --ledger and --non-private out.")
+    if recipe is not None and (method is not None or from_ is not None):
+        raise DataError(
+            "A recipe states its method, and a run its recipe: leave --method and --from out with --recipe."
+        )
     pictured = any((classes, bounds, resize, channels))
     if from_ is not None and (pictured or schema or lenient):
         raise DataError("With --from no record is read: leave out how they are read.")
     if schema is not None and pictured:
         raise DataError("With --schema leave --classes, --bounds, --resize and --channels out: it states all.")
-    settings, budget = set_ or (), Budget(**{"epsilon": 1.0, **stated})
-    if from_ is not None:
-        recipe = build_again(from_, method, settings, per_class=per_class)
-    else:
-        recipe = build(method or ("dos-kip" if schema is None else "dp-merf"), settings, per_class=per_class)
+    method = method or (None if from_ or recipe else "dos-kip" if schema is None else "dp-merf")
+    distiller, budget, named = _stated_recipe(method, recipe, from_, set_ or (), stated, per_class)
     path, replace = output_folder(to, overwrite)
     _caution(None if non_private else budget)
     if data is None:
         assert from_ is not None
         with Bar() as bar:
-            result = run.finish_again(from_, recipe, budget=budget if stated else None, progress=bar)
+            result = run.finish_again(from_, distiller, budget=budget if stated else None, progress=bar)
     else:
-        paid: dict[str, Any] = {"ledger": ledger, "cap": cap, "seed": seed or 0}
+        paid: dict[str, Any] = {"ledger": ledger, "cap": cap, "seed": seed or 0, "named": named}
         paid |= {"run_dir": owner_folder(path), "overwrite": overwrite}
         if not non_private:
-            run.check_private(recipe)
-            run.check_ledger(recipe, budget, **paid)
+            run.check_private(distiller)
+            run.check_ledger(distiller, budget, **paid)
         records = read_records(data, schema, classes, bounds, resize, channels, not lenient)
         if ledger is not None and not Path(ledger).exists():
             err.print(plain(f"{ledger} is a new ledger: this is the first run in it."), markup=False)
         with Bar() as bar:
             if non_private:
-                result = run.distill_without_privacy(records, recipe, seed=seed or 0, progress=bar)
+                result = run.distill_without_privacy(records, distiller, seed=seed or 0, named=named, progress=bar)
             else:
-                result = run.distill(records, recipe, budget, label=path.name, progress=bar, **paid)
+                result = run.distill(records, distiller, budget, label=path.name, progress=bar, **paid)
     with working("writing the certificate and the report"):
         result.save(path, replace)
     _say_result(path, result)
+
+
+def _stated_recipe(
+    method: str | None, recipe: str | None, from_: str | None, settings: Any, stated: dict, per_class: int | None
+) -> tuple[Any, Any, str | None]:
+    """The method, the budget, and the name of the published recipe: what is stated goes before the recipe's."""
+    from dpdistill.accounting.schedule import Budget
+    from dpdistill.cli.recipes import build, build_again, recipe_at
+
+    budget = {"epsilon": 1.0, **stated}
+    if from_ is not None:
+        return build_again(from_, method, settings, per_class=per_class), Budget(**budget), None
+    if recipe is None:
+        return build(method or "", settings, per_class=per_class), Budget(**budget), None
+    row, named = recipe_at(recipe)
+    of_row = {} if row.epsilon is None else {"epsilon": row.epsilon, "delta": row.delta}
+    return build(row.method, settings, row.fields, per_class=per_class), Budget(**{**budget, **of_row, **stated}), named
 
 
 def read_records(data: str, schema: str | None, *stated: Any) -> Any:
@@ -185,8 +204,13 @@ def verify(
 
 
 @app.command()
-def methods() -> None:
+def methods(
+    recipes: Annotated[bool, typer.Option("--recipes", help="List the recipes of papers in their place.")] = False,
+) -> None:
     """List the methods and their recipe fields."""
+    if recipes:
+        _list_recipes()
+        return
     from dpdistill.methods import METHODS
     from dpdistill.recipes import KERNELS, fields_of, shown
 
@@ -201,6 +225,25 @@ def methods() -> None:
         say("")
     say(f"Kernels: {', '.join(KERNELS)}.")
     say('"free" fields may change with --from: the releases of a finished run are used again at no cost.')
+
+
+def _list_recipes() -> None:
+    """Every published recipe by its name, and what the package does otherwise than its paper."""
+    from dpdistill.published import all_published, notes
+
+    papers: dict[str, Any] = {}
+    for row in all_published().values():
+        papers.setdefault(row.paper, []).append(row)
+    for paper, rows in papers.items():
+        listed = table("recipe", "method", "epsilon", "source", title=paper)
+        for row in rows:
+            epsilon = "none" if row.epsilon is None else f"{row.epsilon:g}"
+            add_row(listed, row.name, row.method, epsilon, row.where)
+        out.print(listed, soft_wrap=False)
+        for note in notes().get(paper, ()):
+            say(note)
+        say("")
+    say("dpdistill distill DATA --recipe NAME --out DIR; -ipc10 may be left out. What is stated beside it goes before.")
 
 
 @app.command()
