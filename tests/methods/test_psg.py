@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from functools import partial
 
 import contract
 import jax
@@ -18,6 +19,8 @@ from dpdistill.methods.psg import PSG, cross_entropy, distance, kernels, pull
 from dpdistill.query import Event, Release
 
 CLASSES = len(SCHEMA.classes)
+FAST = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+compiled = partial(jax.jit, compiler_options=FAST)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +41,7 @@ def softmax(scores):
 
 def test_a_contribution_is_the_gradient_by_the_kernels(network, images):
     (X, y), query = images, PSG().ask({"network": network})[0]
-    found = np.asarray(query.contribution(network, X[1], jnp.int32(y[1])), np.float64)
+    found = np.asarray(compiled(query.contribution)(network, X[1], jnp.int32(y[1])), np.float64)
     assert len(network["blocks"]) == 2
     phi = np.asarray(embed_convnet(network["blocks"], X[1:2]), np.float64)[0]
     p = softmax(phi @ np.float64(network["head"]["kernel"]) + np.float64(network["head"]["bias"]))
@@ -48,14 +51,14 @@ def test_a_contribution_is_the_gradient_by_the_kernels(network, images):
     kernel, h = np.float64(network["blocks"][0]["kernel"]), 1e-6
     assert found.size == kernel.size + network["blocks"][1]["kernel"].size + head.size
     with jax.enable_x64(True):
-        exact = jax.tree.map(np.float64, network)
+        exact, loss_of = jax.tree.map(np.float64, network), compiled(cross_entropy)
         for channel in range(4):
             at, slope = (1, 2, channel % 3, channel), 0.0
             for sign in (1, -1):
                 moved = kernel.copy()
                 moved[at] += sign * h
                 blocks = [{**exact["blocks"][0], "kernel": moved}, exact["blocks"][1]]
-                loss = cross_entropy({**exact, "blocks": blocks}, np.float64(X[1:2]), jnp.asarray(y[1:2]))
+                loss = loss_of({**exact, "blocks": blocks}, np.float64(X[1:2]), jnp.asarray(y[1:2]))
                 slope += sign * float(loss) / (2 * h)
             assert found[np.ravel_multi_index(at, kernel.shape)] == pytest.approx(slope, abs=1e-5)
     assert np.abs(found[: kernel.size]).max() > 0.02
@@ -85,10 +88,11 @@ def test_images_are_pulled_down_the_distance(network, images):
     def loss(X):
         return distance(kernels(jax.grad(cross_entropy)(network, X, y)), target)
 
-    expected = jax.grad(loss)(X)
+    expected = compiled(jax.grad(loss))(X)
     found = pull(network, X, y, target)
     assert np.abs(expected).max() > 1e-3
     np.testing.assert_allclose(found, expected, atol=1e-4 * float(np.abs(expected).max()))
+    loss = compiled(loss)
     assert loss(X - 0.01 * found / np.abs(found).max()) < loss(X)
 
 
@@ -104,9 +108,9 @@ def test_networks_go_their_way_on_the_images_and_start_afresh():
         value = rng.normal(size=contract.release_shape(query, params))
         state = method.tell(state, Release(t, value, 1.0, Event(1.0)))
         if t == 1:
-            trained = params
+            trained, gradient_of = params, compiled(jax.grad(cross_entropy))
             for _ in range(2):
-                gradient = jax.grad(cross_entropy)(trained, state["images"].X, y)
+                gradient = gradient_of(trained, state["images"].X, y)
                 trained = jax.tree.map(lambda p, g: p - 0.5 * g, trained, gradient)
 
     def moved(a, b):
