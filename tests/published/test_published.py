@@ -119,6 +119,7 @@ def test_a_recipe_in_a_file(written):
     assert row.fields == {"kernel": KERNELS["scatternet"], "rounds": 7}
     row = read_recipe(written("method: dos\ndelta: 1.0e-6\nfields: {strategies: [crop, flip]}\n"))
     assert (row.epsilon, row.delta, row.build().strategies) == (None, 1e-6, ("crop", "flip"))
+    assert read_recipe(written("method: dos\ndelta: 0")).delta == 0  # which no budget takes
     assert read_recipe(written("method: ldpdc")).build() == METHODS["ldpdc"]()
 
 

@@ -116,8 +116,8 @@ def read_recipe(path: str | os.PathLike) -> Published:
     for key, value in numbers.items():
         if value is not None and type(value) not in (int, float):
             raise DataError(f"Expected {key} as a number in {name}; got {value!r}.")
-    epsilon, delta = numbers["epsilon"], numbers["delta"]
-    row = Published(name, "", "", stated["method"], _typed(stated["method"], fields), epsilon, delta or DELTA)
+    budget = {key: value for key, value in numbers.items() if value is not None}
+    row = Published(name, "", "", stated["method"], _typed(stated["method"], fields), **{"epsilon": None, **budget})
     row.build()
     return row
 
