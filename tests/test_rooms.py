@@ -26,9 +26,10 @@ ROOMS: dict[str, set[str]] = {
     "report": {"schema", "data.atomic", "data.folder", "pages"},
 }
 """What each room may import: rooms, and single modules of others."""
-ROOMS["run"] = {*ROOMS} - {"evaluate", "encode", "kernels", "pages"}
-ROOMS["table_distiller"] = {"schema", "query", "method", "data", "accounting", "private", "methods", "run"}
 ROOMS["recipes"] = {"schema", "encode", "kernels", "methods"}
+ROOMS["published"] = {"schema", "method", "recipes"}
+ROOMS["run"] = {*ROOMS} - {"evaluate", "encode", "kernels", "pages", "recipes"}
+ROOMS["table_distiller"] = {"schema", "query", "method", "data", "accounting", "private", "methods", "run"}
 ROOMS["verification"] = {"schema", "certificate", "private", "report", "run", "recipes"}
 ROOMS[TOP] = {"schema", "query", "method", "data", "accounting", "methods", "run", "table_distiller", "verification"}
 ROOMS["audit"] = {*ROOMS} - {"report", "table_distiller", "verification", TOP}

@@ -53,6 +53,17 @@ KINDS = {name: part for value in (*KERNELS.values(), *AUXILIARY) for name, part 
 """What a saved recipe may name as a kernel, as a part of one, or as public images: an example of each."""
 
 
+def kernel_named(name: str, field: str = "kernel") -> Any:
+    """A kernel by its short name.
+
+    Raises:
+        DataError: an unknown name.
+    """
+    if not isinstance(name, str) or name not in KERNELS:
+        raise DataError(f"Unknown {field} {name!r}: choose among {', '.join(KERNELS)}.")
+    return KERNELS[name]
+
+
 def fields_of(name: str) -> dict[str, dataclasses.Field]:
     """The recipe fields of a method, by name.
 

@@ -60,5 +60,8 @@ def _of_method(recipe: dict) -> dict[str, Any]:
         return {"slacks": (None, SLACK_TEXT)}
     seed = recipe.get("seed")
     free = frozenset(field.name for field in dataclasses.fields(method) if field.metadata.get("finish"))
-    written = recipe_of(method, seed if type(seed) is int else 0)
+    try:
+        written = recipe_of(method, seed if type(seed) is int else 0, recipe.get("named"))
+    except (DataError, ValueError, TypeError):  # a recipe of papers that this version does not know
+        written = None
     return {"recipe": written, "plan": tuple(method.plan()), "free": free, "slacks": (slack_of(method),)}

@@ -852,7 +852,7 @@ WRONG = {
     "data and from": (["distill", "digits:train", *OUT, "--from", "x"], "one of the two"),
     "unknown method": (
         ["distill", "digits:train", *OUT, "--method", "nosuch"],
-        "dos, decoupled-kip, dos-kip, dp-kip, dp-merf, dp-hp, dp-ntk, ndpdc, ldpdc, dp-sgd, dm, kip",
+        "dos, decoupled-kip, dos-kip, dp-kip, dp-merf, dp-hp, dp-ntk, ndpdc, ldpdc, psg, dp-sgd, dm, kip",
     ),
     "method without privacy": (["distill", "missing", *OUT, "--method", "dm"], "--non-private"),
     "unknown field": (["distill", "digits:train", *OUT, "--set", "nosuch=1"], "'nosuch'"),

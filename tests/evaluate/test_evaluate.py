@@ -107,6 +107,7 @@ class TestScore:
         assert QUICK.with_flip().strategies == (*QUICK.strategies, "flip")
         assert TRAININGS == {"quick": QUICK, "paper": PAPER, "large": LARGE}
         assert (PAPER.epochs, PAPER.learning_rate, PAPER.momentum, PAPER.weight_decay) == (1000, 0.01, 0.9, 5e-4)
+        assert 5 * QUICK.epochs <= PAPER.epochs
         assert (PAPER.batch, PAPER.network, PAPER.schedule) == (256, ConvNet(width=128), "step")
 
     def test_the_final_iterate_is_scored(self):

@@ -297,6 +297,7 @@ def test_the_table_of_methods_is_what_the_package_offers():
         "dp-ntk",
         "ndpdc",
         "ldpdc",
+        "psg",
         "dp-sgd",
         "dm",
         "kip",

@@ -42,7 +42,7 @@ NO_SCOPE = (
     " about a record."
 )
 _PACKAGES = ("dpdistill", "jax", "numpy", "scipy", "dp-accounting", "pillow", "jinja2")
-_ORIGINS = ("package default", "selected on ", "caller changed ")
+_ORIGINS = ("package default", "selected on ", "caller changed ", "recipe ")
 
 
 class CertificateError(ValueError):
@@ -172,8 +172,8 @@ def build_certificate(
     Args:
         folder: the folder that may be shared, with all files but certificate and report in it.
         schedule: what was paid; None for a run without a privacy guarantee.
-        recipe: what recipe.json holds: method, fields, seed, and its origin: "package default", "selected on ..." or
-            "caller changed ...".
+        recipe: what recipe.json holds: method, fields, seed, and its origin: "package default", "selected on ...",
+            "recipe ..." or "caller changed ...".
         schema: the public facts of the data set.
         noise: SYSTEM_NOISE, or SEEDED_NOISE for noise that was not secret; NO_NOISE goes with schedule=None.
         slack: what a linear query rounds away, in words, or None.
@@ -193,7 +193,8 @@ def build_certificate(
     origin = recipe.get("origin")
     if not isinstance(origin, str) or not origin.startswith(_ORIGINS):
         raise CertificateError(
-            f"Expected an origin 'package default', 'selected on ...' or 'caller changed ...'; got {origin!r}."
+            f"Expected an origin 'package default', 'selected on ...', 'recipe ...' or 'caller changed ...'; "
+            f"got {origin!r}."
         )
     files = hash_files(folder)
     for name in (SYNTHETIC, RECIPE):

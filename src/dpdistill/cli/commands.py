@@ -57,6 +57,9 @@ def distill(
     method: Annotated[
         str | None, typer.Option(help="See `dpdistill methods`; dos-kip if left out, dp-merf for tables.")
     ] = None,
+    recipe: Annotated[
+        str | None, typer.Option(help="A paper's recipe, see `dpdistill methods --recipes`, or a .yaml file.")
+    ] = None,
     per_class: Annotated[int | None, typer.Option(help="Synthetic records a class; 10 if left out.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget; 1 if left out.")] = None,
     delta: Annotated[float | None, typer.Option(help="Privacy budget; 1e-5 if left out.")] = None,
@@ -118,16 +121,15 @@ def distill(
     _refuse_contradictions(context.params, stated)
     check_method(method)
     unit = None if non_private else _unit_column(unit_column, rows_per_unit, schema)
-    from dpdistill.accounting.schedule import Budget
     from dpdistill.run.handover import output_folder, owner_folder
 
-    protects: dict[str, Any] = {} if unit is None else {"unit": unit, "rows_per_unit": rows_per_unit}
-    settings, budget = set_ or (), Budget(**{"epsilon": 1.0, **stated, **protects})
-    named = method or ("dos-kip" if schema is None else "dp-merf")
+    settings, row, published = set_ or (), *_published(recipe)
+    budget = _budget(row, stated, {} if unit is None else {"unit": unit, "rows_per_unit": rows_per_unit})
+    named = row.method if row else method or ("dos-kip" if schema is None else "dp-merf")
     path, replaces = output_folder(to, overwrite)
     _caution(None if non_private else budget)
     # What is wrong with the records is said before JAX is imported, unless a recipe or a ledger is to be checked first.
-    reads_first = data is not None and not (settings or per_class is not None or ledger or cap or public)
+    reads_first = data is not None and not (settings or per_class is not None or ledger or cap or public or recipe)
     reads_first &= non_private or named not in WITHOUT_PRIVACY
     how = (data, schema, classes, bounds, resize, channels, not lenient)
     which = {"sql": sql, "labels": labels, "unit": unit}
@@ -136,14 +138,14 @@ def distill(
     if from_ is not None:
         result = _finish_again(from_, method, settings, fields, budget if stated else None)
     else:
-        paid: dict[str, Any] = {"ledger": ledger, "cap": cap, "seed": seed or 0}
+        paid: dict[str, Any] = {"ledger": ledger, "cap": cap, "seed": seed or 0, "named": published}
         paid |= {"run_dir": owner_folder(path), "overwrite": overwrite}
-        recipe = _checked_recipe(named, settings, fields, None if non_private else budget, paid)
+        distiller = _checked_recipe(named, settings, row, fields, None if non_private else budget, paid)
         records = read_records(*how, **which) if records is None else records
-        _say_outlook(recipe, None if non_private else budget, records.schema, class_size, seed or 0, plan)
+        _say_outlook(distiller, None if non_private else budget, records.schema, class_size, seed or 0, plan)
         if plan:
             return
-        result = _run(records, recipe, None if non_private else budget, path.name, paid)
+        result = _run(records, distiller, None if non_private else budget, path.name, paid)
     with working("writing the certificate and the report"):
         result.save(path, replaces)
     _say_result(path, result)
@@ -177,6 +179,10 @@ def _refuse_contradictions(given: dict[str, Any], stated: dict[str, Any]) -> Non
         (
             again and (given["plan"] or given["class_size"]),
             "With --from nothing is paid: leave --plan and --class-size out.",
+        ),
+        (
+            given["recipe"] and (given["method"] or again),
+            "A recipe states its method, and a run its recipe: leave --method and --from out with --recipe.",
         ),
         (again and drawn, "With --from nothing is drawn or paid: leave --seed, --ledger and --non-private out."),
         (
@@ -222,13 +228,13 @@ def _finish_again(
 
 
 def _checked_recipe(
-    name: str, settings: list[str] | tuple, fields: dict[str, Any], budget: Any, paid: dict[str, Any]
+    name: str, settings: list[str] | tuple, row: Any, fields: dict[str, Any], budget: Any, paid: dict[str, Any]
 ) -> Any:
     """The method, that it can be run under the budget, and that a ledger takes it."""
     from dpdistill import run
     from dpdistill.cli.recipes import build
 
-    recipe = build(name, settings, **fields)
+    recipe = build(name, settings, row.fields if row else {}, **fields)
     if budget is not None:
         run.check_private(recipe)
         run.check_ledger(recipe, budget, **paid)
@@ -243,8 +249,25 @@ def _run(records: Any, recipe: Any, budget: Any, label: str, paid: dict) -> Any:
         note(f"{ledger} is a new ledger: this is the first run in it.")
     with Bar() as bar:
         if budget is None:
-            return run.distill_without_privacy(records, recipe, seed=paid["seed"], progress=bar)
+            return run.distill_without_privacy(records, recipe, seed=paid["seed"], named=paid["named"], progress=bar)
         return run.distill(records, recipe, budget, label=label, progress=bar, **paid)
+
+
+def _published(recipe: str | None) -> tuple[Any, str | None]:
+    """The row of a published recipe, and its name where it is one of the package's; (None, None) without any."""
+    if recipe is None:
+        return None, None
+    from dpdistill.cli.recipes import recipe_at
+
+    return recipe_at(recipe)
+
+
+def _budget(row: Any, stated: dict[str, Any], protects: dict[str, Any]) -> Any:
+    """The budget: what is stated goes before the published recipe's."""
+    from dpdistill.accounting.schedule import Budget
+
+    of_row = {} if row is None or row.epsilon is None else {"epsilon": row.epsilon, "delta": row.delta}
+    return Budget(**{"epsilon": 1.0, **of_row, **stated, **protects})
 
 
 def read_records(
@@ -355,8 +378,13 @@ def verify(
 
 
 @app.command()
-def methods() -> None:
+def methods(
+    recipes: Annotated[bool, typer.Option("--recipes", help="List the recipes of papers in their place.")] = False,
+) -> None:
     """List the methods and their recipe fields."""
+    if recipes:
+        _list_recipes()
+        return
     from dpdistill.methods import METHODS
     from dpdistill.recipes import KERNELS, fields_of, shown
 
@@ -395,6 +423,30 @@ def _fields_listed() -> dict[str, Any]:
         }
         for name, method in METHODS.items()
     }
+
+
+def _list_recipes() -> None:
+    """Every published recipe by its name, and what the package does otherwise than its paper."""
+    from dpdistill.published import all_published, notes
+
+    papers: dict[str, Any] = {}
+    for row in all_published().values():
+        papers.setdefault(row.paper, []).append(row)
+    for paper, rows in papers.items():
+        listed = table("recipe", "method", "epsilon", "source", title=paper)
+        for row in rows:
+            epsilon = "none" if row.epsilon is None else f"{row.epsilon:g}"
+            add_row(listed, row.name, row.method, epsilon, row.where)
+        show_table(listed)
+        for each in notes().get(paper, ()):
+            say(each)
+        say("")
+    give(
+        recipes={
+            row.name: {"method": row.method, "source": f"{row.paper}, {row.where}"} for row in all_published().values()
+        }
+    )
+    say("dpdistill distill DATA --recipe NAME --out DIR; -ipc10 may be left out. What is stated beside it goes before.")
 
 
 @app.command()

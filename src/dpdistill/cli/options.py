@@ -31,7 +31,7 @@ def table_source(data: str, sql: str | None) -> Any:
 Folder = Annotated[str, typer.Argument(metavar="DIR", help="A folder that distill wrote.")]
 
 METHODS = (
-    *("dos", "decoupled-kip", "dos-kip", "dp-kip", "dp-merf", "dp-hp", "dp-ntk", "ndpdc", "ldpdc", "dp-sgd"),
+    *("dos", "decoupled-kip", "dos-kip", "dp-kip", "dp-merf", "dp-hp", "dp-ntk", "ndpdc", "ldpdc", "psg", "dp-sgd"),
     *("dm", "kip"),
 )
 """Names of the methods as dpdistill.methods lists them, which takes JAX to import."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import Field, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -13,25 +13,39 @@ from dpdistill.encode.auxiliary import Auxiliary
 from dpdistill.evaluate.teacher import Teacher
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled
-from dpdistill.recipes import KERNELS, fields_of, from_fields, kernel_of, shown
+from dpdistill.published import Published, published, read_recipe
+from dpdistill.recipes import KERNELS, fields_of, from_fields, kernel_named, kernel_of, shown
 from dpdistill.schema import DataError, Schema
 
 RIDGE = 1e-3
 """Of kernel ridge regression on a set whose recipe states none."""
 
 
-def build(name: str, settings: Iterable[str], **named: Any) -> Any:
+def build(name: str, settings: Iterable[str], base: Mapping[str, Any] | None = None, **named: Any) -> Any:
     """A method from "field=value" settings.
 
     Args:
         name: of the method.
         settings: texts "field=value"; tuples as comma-separated words, empty for none.
+        base: fields of a recipe, which the settings go before.
         named: further fields that have a type already; None leaves the default.
 
     Raises:
         DataError: an unknown method or field, or a value that the method refuses.
     """
-    return from_fields(name, _stated(name, settings, named))
+    return from_fields(name, {**(base or {}), **_stated(name, settings, named)})
+
+
+def recipe_at(name: str) -> tuple[Published, str | None]:
+    """A published recipe and its name, or one in a .yaml file and None.
+
+    Raises:
+        DataError: neither a name nor such a file.
+    """
+    if Path(name).suffix.lower() in (".yaml", ".yml"):
+        return read_recipe(name), None
+    row = published(name)
+    return row, row.name
 
 
 def build_again(run_dir: str, name: str | None, settings: Iterable[str], **named: Any) -> Any:
@@ -68,17 +82,6 @@ def _stated(name: str, settings: Iterable[str], named: dict[str, Any]) -> dict[s
             raise DataError(f"The field {field!r} is set twice.")
         values[field] = _parse(field, text, fields[field])
     return values
-
-
-def kernel_named(name: str, field: str = "kernel") -> Any:
-    """A kernel by its short name.
-
-    Raises:
-        DataError: an unknown name.
-    """
-    if name not in KERNELS:
-        raise DataError(f"Unknown {field} {name!r}: choose among {', '.join(KERNELS)}.")
-    return KERNELS[name]
 
 
 def _fields_in(folder: str) -> dict[str, Any]:

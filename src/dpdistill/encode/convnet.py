@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -60,7 +61,13 @@ def conv3x3(X: Array, kernel: Array, padding: int) -> Array:
     channels = X.shape[-1]
     if channels > FEW_CHANNELS:
         return jax.lax.conv_general_dilated(X, kernel, (1, 1), [(padding, padding)] * 2, dimension_numbers=LAYOUT)
-    # Patches times a matrix: XLA's gradient of the kernel of a convolution of one channel takes 30 times as long.
+    # XLA's gradient of the kernel of a convolution of one channel takes 30 times as long.
+    return conv3x3_patches(X, kernel, padding)
+
+
+def conv3x3_patches(X: Array, kernel: Array, padding: int) -> Array:
+    """The same as patches times a matrix: for the gradient of every record on its own, which XLA makes slow else."""
+    channels = X.shape[-1]
     X = jnp.pad(X, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
     n, h, w = X.shape[0], X.shape[1] - 2, X.shape[2] - 2
     patches = jnp.stack([X[:, i : i + h, j : j + w] for i in range(3) for j in range(3)], axis=-2)
@@ -95,11 +102,13 @@ def embed_convnet(blocks: list[dict[str, Array]], X: Array) -> Array:
     return block_outputs(blocks, X)[-1].reshape(X.shape[0], -1)
 
 
-def block_outputs(blocks: list[dict[str, Array]], X: Array) -> list[Array]:
-    """What each block hands on, (n, h', w', width)."""
+def block_outputs(
+    blocks: list[dict[str, Array]], X: Array, conv: Callable[[Array, Array, int], Array] = conv3x3
+) -> list[Array]:
+    """What each block hands on, (n, h', w', width); conv is how its convolution is computed."""
     padding, outputs = first_padding(X.shape[1:]), []
     for block in blocks:
-        X = conv3x3(X, block["kernel"], padding) + block["bias"]
+        X = conv(X, block["kernel"], padding) + block["bias"]
         X = average_pool(jax.nn.relu(instance_norm(X, block["scale"], block["offset"])))
         padding = 1
         outputs.append(X)

@@ -13,10 +13,11 @@ from dpdistill.methods.dp_sgd import DPSGD
 from dpdistill.methods.kip import KIP
 from dpdistill.methods.ldpdc import LDPDC
 from dpdistill.methods.ndpdc import NDPDC
+from dpdistill.methods.psg import PSG
 
 METHODS: dict[str, type[Method]] = {
     method.name: method
-    for method in (DOS, DecoupledKIP, DOSKIP, DPKIP, DPMERF, DPHP, DPNTK, NDPDC, LDPDC, DPSGD, DM, KIP)
+    for method in (DOS, DecoupledKIP, DOSKIP, DPKIP, DPMERF, DPHP, DPNTK, NDPDC, LDPDC, PSG, DPSGD, DM, KIP)
 }
 """Every method by its name; the command line, the package's names and the conformance tests follow from it."""
 

@@ -149,11 +149,20 @@ def signal_of(query: Any, params: Any, X: Array, per_class: int) -> Array:
 
 def network(key: Array, t: Array | int, shape: tuple[int, ...], width: int, strategies: tuple[str, ...] = ()) -> Any:
     """The public params of round t: a random network, one draw of the augmentation or None, all of its features."""
-    if min(shape[:2]) < 2:
-        raise ValueError(f"Expected images of at least 2x2 pixels for a ConvNet; got {shape[0]}x{shape[1]}.")
+    check_pixels(shape)
     blocks_key, draw_key = jax.random.split(jax.random.fold_in(key, t))
     draw = draw_augmentation(draw_key, strategies) if strategies else None
     return {"blocks": init_convnet(blocks_key, shape, width), "draw": draw, "centre": None, "directions": None}
+
+
+def check_pixels(shape: tuple[int, ...]) -> None:
+    """Refuse images (h, w, c) that a ConvNet would pool to nothing.
+
+    Raises:
+        ValueError: a side of one pixel.
+    """
+    if min(shape[:2]) < 2:
+        raise ValueError(f"Expected images of at least 2x2 pixels for a ConvNet; got {shape[0]}x{shape[1]}.")
 
 
 def counts_of(coordinates: np.ndarray, query: Any, sampling_prob: float, floor: float) -> np.ndarray:

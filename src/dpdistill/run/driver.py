@@ -151,6 +151,7 @@ def distill(
     cap: float | None = None,
     label: str = "",
     overwrite: bool = False,
+    named: str | None = None,
     progress: Progress = no_progress,
     watch: Watch = _unwatched,
     beside: Records | None = None,
@@ -169,6 +170,7 @@ def distill(
         cap: that ledger's cap; to be stated where there is no ledger yet.
         label: what the owner calls the run in that ledger.
         overwrite: archive the ledger of a finished or another run in run_dir, and pay anew.
+        named: the published recipe that the method's fields were taken from, by name: the certificate says so.
         progress: told the number of rounds and steps done.
         watch: told each query, its parameters and what was released: for an audit. It is told of nothing else.
         beside: records that are nobody's, distilled beside the private ones: an audit's canaries. The ledgers are bound
@@ -208,9 +210,9 @@ def distill(
         raise TypeError(f"Expected {type(method).__name__} to state linear={not method.linear}, as its first query is.")
     for noise_multiplier in (min(schedule.noise_multipliers), max(schedule.noise_multipliers)):
         check_query(query, params, records.schema, noise_multiplier * budget.rows_per_unit)
-    check_ledger(method, budget, ledger, cap, seed=seed, run_dir=run_dir, overwrite=overwrite)
+    recipe = recipe_of(method, seed, named)
+    check_ledger(method, budget, ledger, cap, seed=seed, run_dir=run_dir, overwrite=overwrite, named=named)
     dataset = None if ledger is None else DatasetLedger(ledger, cap)
-    recipe = recipe_of(method, seed)
     identity = {**recipe, "schema": records.schema.to_json(), "noise": entropy.kind}
     with open_ledger(records, identity, schedule, folder, dataset, label, overwrite) as run_ledger:
         curator = Curator(records if beside is None else records.joined(beside), schedule, run_ledger, entropy)
@@ -221,7 +223,7 @@ def distill(
 
 
 def distill_without_privacy(
-    records: Records, method: Method, *, seed: int = 0, progress: Progress = no_progress
+    records: Records, method: Method, *, seed: int = 0, named: str | None = None, progress: Progress = no_progress
 ) -> Result:
     """The same method on plain sums: epsilon is infinite, and everything that is written says so.
 
@@ -229,6 +231,7 @@ def distill_without_privacy(
         records: records that need no protection.
         method: a distiller.
         seed: fixes everything.
+        named: the published recipe that the method's fields were taken from, by name.
         progress: told the number of rounds and steps done.
 
     Raises:
@@ -239,7 +242,7 @@ def distill_without_privacy(
     curator = NonPrivateCurator(records, probs, seed)
     state = run_rounds(method, curator, Store(None), len(probs), seed, records.schema, progress)
     distilled = method.finish(state, records.schema, progress)
-    return Result(distilled, recipe_of(method, seed), None, None, backend=backend())
+    return Result(distilled, recipe_of(method, seed, named), None, None, backend=backend())
 
 
 def finish_again(
@@ -270,7 +273,8 @@ def finish_again(
         raise LedgerError("This run is not complete: resume it with the command that started it.")
     distilled = method.finish(state, schema, progress)
     stated = {"slack": slack_of(method), "backend": OF_THE_RELEASES, "self_test": OF_THE_RELEASES}
-    return Result(distilled, recipe_of(method, seed), run.schedule, run.recipe["noise"], **stated)
+    recipe = recipe_of(method, seed, run.recipe.get("named"))
+    return Result(distilled, recipe, run.schedule, run.recipe["noise"], **stated)
 
 
 def run_rounds(

@@ -7,6 +7,7 @@ import json
 
 from dpdistill.method import Method, to_json
 from dpdistill.methods import METHODS
+from dpdistill.published import published
 from dpdistill.schema import AnySchema, TableSchema
 
 
@@ -38,19 +39,37 @@ def check_kind(method: Method, schema: AnySchema) -> None:
         )
 
 
-def recipe_of(method: Method, seed: int) -> dict:
-    """What is saved of a method: its name, all fields, the public seed, where the settings come from."""
+def recipe_of(method: Method, seed: int, named: str | None = None) -> dict:
+    """What is saved of a method: its name, all fields, the public seed, where the settings come from.
+
+    Args:
+        method: a distiller.
+        seed: public.
+        named: the published recipe that the fields were taken from, by name; what differs from it is named then, in
+            the place of what differs from the package's defaults.
+
+    Raises:
+        DataError: no recipe of that name.
+        ValueError: one of another method.
+    """
     described = dataclasses.fields(method)
+    row = None if named is None else published(named)
+    if row is not None and row.method != method.name:
+        raise ValueError(f"Expected method {row.method} with the recipe {row.name}; got {method.name}.")
+    base = {f.name: f.default for f in described} if row is None else vars(row.build())
     fields = {f.name: to_json(getattr(method, f.name)) for f in described}
-    changed = [f.name for f in described if getattr(method, f.name) != f.default]
+    changed = [f.name for f in described if getattr(method, f.name) != base[f.name]]
+    origins = [method.origin if row is None and not changed else None, row and row.origin]
+    origins.append(f"caller changed {', '.join(changed)}" if changed else None)
     return {
         "method": method.name,
         "title": method.title,
         "fields": json.loads(json.dumps(fields)),
         "changed": changed,
         "seed": int(seed),
-        "origin": f"caller changed {', '.join(changed)}" if changed else method.origin,
+        "origin": "; ".join(origin for origin in origins if origin),
         "references": list(method.references),
+        **({} if row is None else {"named": row.name}),
     }
 
 

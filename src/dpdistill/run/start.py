@@ -26,6 +26,7 @@ def check_ledger(
     seed: int = 0,
     run_dir: str | os.PathLike | None = None,
     overwrite: bool = False,
+    named: str | None = None,
 ) -> None:
     """Refuse a run that a data set's ledger does not take, before its records are opened.
 
@@ -34,7 +35,7 @@ def check_ledger(
         budget: what may be spent.
         ledger: the data set's ledger; None for a run without one.
         cap: its cap; to be stated where there is no ledger yet.
-        seed, run_dir, overwrite: as in `distill`.
+        seed, run_dir, overwrite, named: as in `distill`.
 
     Raises:
         LedgerError: the cap would be exceeded (a resumed run has paid already), the run has gone on in a copy of
@@ -48,7 +49,7 @@ def check_ledger(
     if not os.access(folder, os.W_OK | os.X_OK):
         raise LedgerError(f"Expected --ledger in a folder that can be written to; {folder} cannot.")
     dataset, schedule = DatasetLedger(ledger, cap), calibrate(method.plan(), budget)
-    resumed = None if run_dir is None else _resumed(Path(run_dir), recipe_of(method, seed), schedule, overwrite)
+    resumed = None if run_dir is None else _resumed(Path(run_dir), recipe_of(method, seed, named), schedule, overwrite)
     run_id, nonces = ("", ("", "")) if resumed is None else (resumed.run_id, resumed.nonces)
     dataset.check(schedule, run_id, nonces)
 

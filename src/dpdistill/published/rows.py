@@ -1,0 +1,168 @@
+"""From a paper's table to the fields of a method."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dpdistill.method import Method
+from dpdistill.recipes import fields_of, from_fields, kernel_named
+from dpdistill.schema import DataError
+
+FOLDER = Path(__file__).parent
+DELTA = 1e-5
+"""Of all budgets in the papers."""
+IPC = "-ipc10"
+"""What may be left out at the end of a name."""
+MOST_BYTES = 100_000
+"""Of a recipe in a file."""
+KEYS = ("method", "epsilon", "delta", "fields")
+
+
+@dataclass(frozen=True)
+class Published:
+    """A recipe by name.
+
+    Args:
+        name: method, data set, budget and records a class, as far as they are stated: "dp-kip-fc-ntk-mnist-eps1-ipc10".
+        paper: authors, year and method.
+        where: table, and row where the data set does not say it.
+        method: its name.
+        fields: the recipe fields that the paper states; the others are the package's.
+        epsilon: of the budget; None for a run without a guarantee.
+        delta: of the budget.
+    """
+
+    name: str
+    paper: str
+    where: str
+    method: str
+    fields: dict[str, Any] = field(hash=False)
+    epsilon: float | None
+    delta: float = DELTA
+
+    @property
+    def origin(self) -> str:
+        """What a certificate says of it."""
+        return f"recipe {self.name}: {self.paper}, {self.where}"
+
+    def build(self) -> Method:
+        """The method with these fields."""
+        return from_fields(self.method, self.fields)
+
+
+def published(name: str) -> Published:
+    """The recipe of a paper by its name; "-ipc10" may be left out.
+
+    Raises:
+        DataError: no recipe of that name.
+    """
+    found = all_published()
+    row = found.get(name) or found.get(f"{name}{IPC}")
+    if row is None:
+        raise DataError(
+            f"Expected a recipe's name, as `dpdistill methods --recipes` lists them, or a .yaml file; got {name!r}."
+        )
+    return row
+
+
+@lru_cache(maxsize=1)
+def all_published() -> dict[str, Published]:
+    """Every recipe of the papers by its name, in the papers' order."""
+    rows = [row for path in sorted(FOLDER.glob("*.yaml")) for row in _rows(yaml.safe_load(path.read_text()))]
+    found = {row.name: row for row in rows}
+    if len(found) < len(rows):
+        raise ValueError("Expected each name of a published recipe once.")
+    return found
+
+
+def notes() -> dict[str, list[str]]:
+    """What the package does otherwise than a paper, by the paper."""
+    stated = [yaml.safe_load(path.read_text()) for path in sorted(FOLDER.glob("*.yaml"))]
+    return {one["paper"]: one["notes"] for one in stated}
+
+
+def read_recipe(path: str | os.PathLike) -> Published:
+    """A recipe in a person's own file: method, and if stated epsilon, delta and fields.
+
+    Raises:
+        DataError: no such file, or one that is no such recipe.
+    """
+    name = Path(path).name
+    try:
+        text = Path(path).read_bytes()
+        if len(text) > MOST_BYTES:
+            raise DataError(f"Expected a recipe of at most {MOST_BYTES:,} bytes in {name}.")
+        stated = yaml.safe_load(text)
+    except OSError:
+        raise DataError(f"Expected a recipe in {name}: there is no such file that can be read.") from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
+        raise DataError(f"Expected YAML in {name}: method, and epsilon, delta and fields if they are stated.") from None
+    if not isinstance(stated, dict) or not isinstance(stated.get("method"), str):
+        raise DataError(f"Expected method: NAME in {name}.")
+    if unknown := [key for key in stated if key not in KEYS]:
+        raise DataError(f"Expected {', '.join(KEYS)} in {name}; got {unknown[0]!r}.")
+    fields = stated.get("fields") or {}
+    if not isinstance(fields, dict):
+        raise DataError(f"Expected fields: a name and a value each in {name}.")
+    numbers = {key: stated.get(key) for key in ("epsilon", "delta")}
+    for key, value in numbers.items():
+        if value is not None and type(value) not in (int, float):
+            raise DataError(f"Expected {key} as a number in {name}; got {value!r}.")
+    budget = {key: value for key, value in numbers.items() if value is not None}
+    row = Published(name, "", "", stated["method"], _typed(stated["method"], fields), **{"epsilon": None, **budget})
+    row.build()
+    return row
+
+
+def _rows(table: dict[str, Any]) -> Iterator[Published]:
+    """Every row of a paper's file."""
+    for family in table["families"]:
+        columns, epsilon = family["columns"], family.get("epsilon")
+        for data, rows in family["rows"].items():
+            for row in rows:
+                stated = {**(family.get("fields") or {}), **dict(zip(columns, row, strict=True))}
+                name = family["name"].format(data=data, **stated)
+                budget = stated.pop("epsilon", epsilon)
+                fields = _of_batches(stated, table.get("records", {}).get(data))
+                if data in table.get("strategies", {}) and "strategies" in fields_of(family["method"]):
+                    fields["strategies"] = table["strategies"][data]
+                typed = _typed(family["method"], fields)
+                paper = family.get("paper", table["paper"])
+                yield Published(name, paper, family["where"], family["method"], typed, budget)
+
+
+def _of_batches(stated: dict[str, Any], records: int | None) -> dict[str, Any]:
+    """Epochs and batches of a data set of so many records as rounds and sampling probability.
+
+    sampling_prob = batch / records,    rounds = epochs / sampling_prob, rounded up
+    """
+    fields = {key: value for key, value in stated.items() if key not in ("epochs", "batch_fraction", "subsampling")}
+    share = stated.get("batch_fraction")
+    if records is not None and "batch" in fields:
+        share = fields.pop("batch") / records
+    if share is not None:
+        fields["sampling_prob"] = share
+        if "epochs" in stated:
+            fields["rounds"] = math.ceil(stated["epochs"] / share - 1e-9)
+    return fields
+
+
+def _typed(method: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """Fields as a method takes them: kernels from their short names, tuples from lists."""
+    known = fields_of(method)
+    if unknown := [name for name in fields if name not in known]:
+        raise DataError(f"Method {method} has no field {unknown[0]!r}: it has {', '.join(known)}.")
+
+    def typed(name: str, value: Any) -> Any:
+        kernel = known[name].metadata["allowed"].kind not in (int, float, bool, str, tuple)
+        return kernel_named(value, name) if kernel else tuple(value) if isinstance(value, list) else value
+
+    return {name: typed(name, value) for name, value in fields.items()}

@@ -1,0 +1,109 @@
+"""Recipes by name and in files, from the command line: what the certificate says of them, and that verify checks it."""
+
+import json
+
+import pytest
+from test_cli import dpdistill, refused, succeeds
+
+from dpdistill.data.folder import CERTIFICATE
+from dpdistill.published import all_published
+
+NAME = "dosser-mnist-eps1-ipc10"
+ORIGIN = f"recipe {NAME}: Zheng et al., 2025 (DOSSER), table 1, Dosser; caller changed "
+SMALL = ["--set", "networks=2", "--set", "width=2", "--set", "steps=2", "--set", "sampling_prob=1"]
+
+
+def certificate(folder):
+    return json.loads((folder / CERTIFICATE).read_text())
+
+
+@pytest.fixture(scope="module")
+def by_name(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("recipes") / "shared"
+    succeeds("distill", "digits:train", "--out", folder, "--recipe", "dosser-mnist-eps1", *SMALL, "--per-class", 2)
+    return folder
+
+
+def test_the_certificate_names_the_recipe_and_what_was_changed(by_name):
+    found = certificate(by_name)
+    recipe = found["recipe"]
+    assert recipe["origin"] == ORIGIN + "networks, sampling_prob, width, per_class, steps"
+    assert (recipe["named"], recipe["method"], recipe["references"][0][:6]) == (NAME, "dos", "Zheng,")
+    assert found["claim"] == {"epsilon": 1.0, "delta": 1e-5}
+    stated = {**all_published()[NAME].fields, "networks": 2, "width": 2, "steps": 2, "sampling_prob": 1.0}
+    assert {field: recipe["fields"][field] for field in stated} == {
+        **stated, "per_class": 2, "strategies": list(stated["strategies"])
+    }  # fmt: skip
+    assert ORIGIN in (by_name / "report.html").read_text()
+
+
+def test_verify_checks_what_is_said_of_the_recipe(by_name):
+    out = succeeds("verify", by_name)
+    assert "ok   origin: " in out
+    assert "ok   ledger: " in out
+    before = (by_name / CERTIFICATE).read_text()
+    changes = ({"origin": ORIGIN + "nothing"}, {"named": "dosser-cifar10-eps1-ipc10"}, {"named": None}, {"changed": []})
+    for change in changes:
+        forged = json.loads(before)
+        forged["recipe"] |= change
+        (by_name / CERTIFICATE).write_text(json.dumps(forged))
+        code, out, _ = dpdistill("verify", by_name)
+        assert code == 1
+        assert "FAIL origin: The method states another " in out
+    for unknown in ("nosuch", 3, ["x"]):
+        forged = json.loads(before)
+        forged["recipe"] |= {"named": unknown, "origin": "recipe nosuch: the best"}
+        (by_name / CERTIFICATE).write_text(json.dumps(forged))
+        assert "     origin: The recipe is unknown to this version" in dpdistill("verify", by_name)[1]
+    (by_name / CERTIFICATE).write_text(before)
+
+
+def test_what_is_finished_again_keeps_the_recipe(by_name, tmp_path):
+    run = f"{by_name}.run"
+    succeeds("distill", "--from", run, "--out", tmp_path / "same")
+    assert certificate(tmp_path / "same")["recipe"] == certificate(by_name)["recipe"]
+    succeeds("distill", "--from", run, "--out", tmp_path / "more", "--set", "expand=2")
+    origin = certificate(tmp_path / "more")["recipe"]["origin"]
+    assert origin == ORIGIN + "networks, sampling_prob, width, per_class, expand, steps"
+    for name in ("same", "more"):
+        assert "ok   ledger: " in succeeds("verify", tmp_path / name, "--run", run)
+
+
+def test_what_is_stated_goes_before_the_recipe(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("method: ldpdc\nepsilon: 3\ndelta: 1.0e-6\nfields: {per_class: 3, sampling_prob: 1.0}\n")
+    succeeds("distill", "digits:train", "--out", tmp_path / "mine", "--recipe", path)
+    found = certificate(tmp_path / "mine")
+    assert found["claim"] == {"epsilon": 3.0, "delta": 1e-6}
+    assert found["recipe"]["origin"] == "caller changed per_class, sampling_prob"
+    assert "named" not in found["recipe"]
+    stated = ("--per-class", 2, "--epsilon", 2, "--set", "count_floor=2")
+    succeeds("distill", "digits:train", "--out", tmp_path / "other", "--recipe", path, *stated)
+    found = certificate(tmp_path / "other")
+    assert found["claim"] == {"epsilon": 2.0, "delta": 1e-6}
+    fields = found["recipe"]["fields"]
+    assert (fields["per_class"], fields["sampling_prob"], fields["count_floor"]) == (2, 1.0, 2.0)
+
+
+def test_recipes_are_listed_in_eighty_columns(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = succeeds("methods", "--recipes").splitlines()
+    rows = {line.split()[0]: line for line in lines if line.strip() and line.split()[0] in all_published()}
+    assert set(rows) == set(all_published())
+    assert max(map(len, rows.values())) <= 80
+    assert rows["dp-kip-scatternet-cifar10-eps10-ipc10"].split()[1:] == ["dp-kip", "10", "table", "14"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--recipe", "nosuch"], "Expected a recipe's name"),
+        (["--recipe", "gone.yaml"], "Expected a recipe in gone.yaml"),
+        (["--recipe", NAME, "--method", "dos"], "leave --method and --from out with --recipe"),
+        (["--recipe", NAME, "--set", "nosuch=1"], "Method dos has no field 'nosuch'"),
+        (["--recipe", "dm-mnist-ipc10"], "--non-private"),
+    ],
+)
+def test_recipes_that_cannot_be_used_are_refused(argv, said, tmp_path):
+    assert said in refused("distill", "digits:train", "--out", tmp_path / "out", *argv)
+    assert list(tmp_path.iterdir()) == []
