@@ -3,11 +3,13 @@
 from dpdistill.cli import audit_networks, tables
 from dpdistill.cli.commands import app, main
 from dpdistill.cli.evaluate import evaluate
+from dpdistill.cli.export import export
 from dpdistill.cli.sample import sample
 
 app.add_typer(tables.app, name="schema")
 app.command(name="evaluate")(evaluate)
 app.command(name="sample")(sample)
+app.command(name="export")(export)
 app.add_typer(audit_networks.app, name="audit")
 
 __all__ = ["app", "main"]
