@@ -7,7 +7,7 @@ PYTEST = $(BIN)/pytest -n $(CORES) --maxprocesses 8 --dist worksteal
 QUICK = tests/test_rooms.py tests/schema tests/data tests/accounting tests/certificate tests/report \
 	$(addprefix tests/private/test_,grid.py linear.py noise.py sampling.py)
 
-.PHONY: demo test quick lint install mutants constraints clean
+.PHONY: demo test quick lint install mutants constraints clean docs
 
 install: $(VENV)/.installed
 
@@ -38,11 +38,16 @@ lint: install
 mutants: install
 	@$(BIN)/python tests/mutants/list_mutants.py
 
+# The documentation site, build/site, warnings as errors; its notebooks are run. NOTEBOOKS=false leaves them as they are.
+docs: install
+	$(PIP) install --quiet -c constraints.txt -e '.[docs]'
+	$(BIN)/mkdocs build
+
 # The newest versions within the bounds of pyproject.toml, as they were found in a fresh virtual environment.
 constraints:
 	rm -rf build/constraints
 	$(PYTHON) -m venv build/constraints
-	build/constraints/bin/pip --disable-pip-version-check install --quiet -e '.[dev]'
+	build/constraints/bin/pip --disable-pip-version-check install --quiet -e '.[dev,docs]'
 	(sed -n '/^#/p' constraints.txt; build/constraints/bin/pip freeze --exclude-editable) > build/constraints.txt
 	mv build/constraints.txt constraints.txt
 	rm -rf build/constraints

@@ -24,15 +24,17 @@ ROOMS: dict[str, set[str]] = {
     "evaluate": {"schema", "query", "method", "data", "encode", "kernels"},
     "pages": set(),
     "report": {"schema", "data.atomic", "data.folder", "pages"},
+    "export": {"schema", "method", "data", "pages", "report"},
+    "plot": {"schema", "report"},
 }
 """What each room may import: rooms, and single modules of others."""
 ROOMS["recipes"] = {"schema", "encode", "kernels", "methods"}
 ROOMS["published"] = {"schema", "method", "recipes"}
-ROOMS["run"] = {*ROOMS} - {"evaluate", "encode", "kernels", "pages", "recipes"}
+ROOMS["run"] = {*ROOMS} - {"evaluate", "encode", "kernels", "pages", "plot", "recipes"}
 ROOMS["table_distiller"] = {"schema", "query", "method", "data", "accounting", "private", "methods", "run"}
-ROOMS["verification"] = {"schema", "certificate", "private", "report", "run", "recipes"}
+ROOMS["verification"] = {"schema", "certificate", "private", "report", "export", "run", "recipes"}
 ROOMS[TOP] = {"schema", "query", "method", "data", "accounting", "methods", "run", "table_distiller", "verification"}
-ROOMS["audit"] = {*ROOMS} - {"report", "table_distiller", "verification", TOP}
+ROOMS["audit"] = {*ROOMS} - {"report", "export", "plot", "table_distiller", "verification", TOP}
 ROOMS["cli"] = {*ROOMS}
 READERS_OF_RECORDS = {"private", "data", "run", "cli", "evaluate", "audit", "table_distiller", TOP}
 

@@ -12,6 +12,7 @@ import pytest
 import dpdistill as dp
 from dpdistill.cli.commands import app
 from dpdistill.cli.terminal import run_app
+from dpdistill.export import write_documents
 from dpdistill.private.linear import SLACK_TEXT
 from dpdistill.recipes import KERNELS
 from dpdistill.report import write_report
@@ -21,6 +22,12 @@ METHODS = {
     "ldpdc": dp.LDPDC(per_class=1, sampling_prob=1.0),
     "dp-kip": dp.DPKIP(per_class=1, rounds=2, sampling_prob=1.0),
 }
+
+
+def write_pages(folder):
+    """Whatever is made from the folder's contents, as somebody who changed them would make it."""
+    write_report(folder)
+    write_documents(folder)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +64,7 @@ def hash_anew(folder, name):
     """The certificate of somebody who knows how: it lists the file as it is, and the page shows it."""
     digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
     edit(folder, lambda certificate: certificate["files"].update({name: digest}))
-    write_report(folder)
+    write_pages(folder)
 
 
 def forge(folder, **recipe):
@@ -92,14 +99,14 @@ def test_an_edited_page(folder):
     page = (folder / "report.html").read_text()
     (folder / "report.html").write_text(page.replace("cat", "rat"))
     assert look(folder)[0] == ["report"]
-    write_report(folder)
+    write_pages(folder)
     assert (folder / "report.html").read_text() == page
 
 
 def test_added_scores(folder):
     (folder / "scores.json").write_text('{"accuracy": 1.0}')
     assert look(folder)[0] == ["report"]
-    write_report(folder)
+    write_pages(folder)
     names, said = look(folder)
     assert names == []
     assert said["not covered"] == "scores.json holds scores on test records: epsilon does not cover them."
@@ -146,7 +153,7 @@ def test_a_recipe_that_is_not_its_methods_own(folder, key, value):
 def test_an_unknown_method_is_said(folder):
     forge(folder, method="new")
     edit(folder, lambda certificate: certificate.update(slack="nothing is lost"))
-    write_report(folder)
+    write_pages(folder)
     names, said = look(folder)
     assert names == ["slack"]
     for name in ("origin", "plan"):
@@ -157,7 +164,7 @@ def test_a_foreign_unit(folder):
     edit(folder, lambda certificate: certificate["schema"].update(unit="hospital"))
     row = "one row (adding or removing one row);"
     edit(folder, lambda c: c.update(unit=c["unit"].replace(row, f"{row} a row stands for: hospital;")))
-    write_report(folder)
+    write_pages(folder)
     names, said = look(folder)
     assert names == ["schema"]
     assert said["schema"] == "synthetic.npz and the certificate differ in unit."
@@ -167,7 +174,7 @@ def test_a_foreign_unit(folder):
 def test_a_false_slack(made, tmp_path, name, slack):
     shutil.copytree(made / name, tmp_path / "d")
     edit(tmp_path / "d", lambda certificate: certificate.update(slack=slack))
-    write_report(tmp_path / "d")
+    write_pages(tmp_path / "d")
     assert look(tmp_path / "d")[0] == ["slack"]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from dpdistill.certificate.check import Expected, Verification, plain
 from dpdistill.certificate.verify import check_certificate
+from dpdistill.export.documents import compare
 from dpdistill.private.linear import SLACK_TEXT
 from dpdistill.recipes import from_fields
 from dpdistill.report import render_report
@@ -22,7 +23,8 @@ from dpdistill.schema import DataError
 def verify(folder: str | os.PathLike, run: str | os.PathLike | None = None) -> Verification:
     """Check a shared folder, as the command `dpdistill verify` does.
 
-    Every file is listed in the certificate by its hash, made again and compared (report.html), or named as not covered.
+    Every file is listed in the certificate by its hash, made again and compared (report.html and the documents for
+    catalogues, which a publisher may have completed), or named as not covered.
     The recipe is what its method writes, its plan is that of the schedule and of the run's ledger, and every stated
     epsilon is computed by another route.
 
@@ -46,10 +48,11 @@ def _expected(folder: Path, certificate: dict) -> Expected:
     try:
         found = read_folder(folder)
         page = render_report(found).encode()
+        documents = tuple(compare(folder, found))
     except Exception as error:  # of a stranger's files: whatever cannot be read is a fault, never a traceback
         sentence = plain(error, 300) if isinstance(error, DataError) else "The records or the page cannot be read."
         return Expected(**of_method, fault=sentence)
-    return Expected(**of_method, schema=json.loads(json.dumps(found.schema.to_json())), page=page)
+    return Expected(**of_method, schema=json.loads(json.dumps(found.schema.to_json())), page=page, documents=documents)
 
 
 def _of_method(recipe: dict) -> dict[str, Any]:

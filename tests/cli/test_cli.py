@@ -153,6 +153,7 @@ def test_images_are_distilled_for_networks_and_kernels_if_no_method_is_named(tmp
 def test_the_public_folder_holds_exactly_the_promised_files(shared):
     pictures = [f"images/{k}/{i:03d}.png" for k in range(10) for i in range(10)]
     named = ["certificate.json", "recipe.json", "report.html", "synthetic.npz", "synthetic.png"]
+    named += ["README.md", "croissant.json", "deployment.yaml"]
     assert files_of(shared) == sorted([*named, *pictures])
     with np.load(shared / "synthetic.npz") as file:
         assert sorted(file) == ["X", "bounds", "classes", "y"]
@@ -172,7 +173,7 @@ def test_the_public_folder_tells_nothing_of_the_owner(shared, digits):
         for secret in secrets:
             assert secret.encode() not in content, (path.name, secret)
         assert b"tIME" not in content
-        if path.suffix in (".json", ".html"):
+        if path.suffix in (".json", ".html", ".md", ".yaml"):
             text = re.sub(r"base64,[A-Za-z0-9+/=]+", "", content.decode())
             assert not re.search(rf"(?<![\w.]){n}(?![\w.])|{n // 1000},{n % 1000}", text), path.name
             assert not re.search(r"\d\d?:\d\d(:\d\d)?\b(?![\w;-])", re.sub(r"<style>.*?</style>", "", text, flags=re.S))
@@ -213,7 +214,8 @@ def test_version_and_help():
     first, others = succeeds("--version").splitlines()
     assert first == "dpdistill 0.1.0"
     assert others.startswith(f"python {platform.python_version()}, jax {jax.__version__}, numpy {np.__version__}, ")
-    for name in ("distill", "evaluate", "report", "verify", "methods", "account", "budget", "schema", "sample"):
+    commands = "distill evaluate report verify methods account budget schema sample export benchmark results demo audit"
+    for name in commands.split():
         assert name in succeeds("--help")
         assert name in succeeds()
         assert "--help" in succeeds(name, "--help")
@@ -1007,3 +1009,16 @@ def test_what_the_machine_refuses_is_one_sentence(failure, expected, tmp_path, m
     monkeypatch.setattr(run, "distill", fail)
     sentence = refused("distill", "digits:train", "--out", tmp_path / "x")
     assert expected in sentence
+
+
+def test_export_writes_and_refuses(shared, tmp_path):
+    out = succeeds("export", shared, "--to", "csv", "--out", tmp_path / "a.csv")
+    assert out.startswith(f"{tmp_path / 'a.csv'}: written. The guarantee of its certificate holds for it")
+    with (tmp_path / "a.csv").open() as file:
+        assert len(file.readlines()) == 101
+    succeeds(
+        "export", shared, "--to", "card", "--out", tmp_path / "a.md", "--about", "license=mit", "--about", "name=B"
+    )
+    assert "license: mit\n" in (tmp_path / "a.md").read_text()
+    assert "choose among hf, torch, csv" in refused("export", shared, "--to", "zip", "--out", tmp_path / "b")
+    assert "field=value" in refused("export", shared, "--to", "card", "--out", tmp_path / "b.md", "--about", "mit")

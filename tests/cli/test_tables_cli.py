@@ -85,6 +85,7 @@ class TestCommands:
         succeeds("distill", "patients.csv", "--schema", "schema.yaml", "--out", "shared", *SETTINGS)
         assert {path.name for path in (here / "shared").iterdir()} == {
             *("certificate.json", "recipe.json", "report.html", "schema.yaml", "generator.npz"),
+            *("README.md", "croissant.json", "deployment.yaml"),
             *("synthetic.npz", "synthetic.csv", "synthetic.parquet"),
         }
         recipe = json.loads((here / "shared/recipe.json").read_text())

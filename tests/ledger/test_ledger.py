@@ -18,6 +18,7 @@ import pytest
 from dpdistill.accounting.bounds import epsilon_lower_bound, epsilon_rdp
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.accounting.schedule import Budget, Schedule, calibrate
+from dpdistill.ledger import folder as folder_module
 from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.folder import digest_key
@@ -614,3 +615,11 @@ class TestDataset:
         )
         runs = [child(code, tmp_path / "ledger", name, stdout=subprocess.PIPE) for name in "ab"]
         assert sorted(run.communicate(timeout=120)[0].strip() for run in runs) == ["paid", "refused"]
+
+
+def test_without_file_locks_no_run_is_begun(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder_module, "fcntl", None)
+    for begin in (folder_module.make_folder, folder_module.lock_folder):
+        with pytest.raises(LedgerError, match="on Windows make sets in WSL"):
+            begin(tmp_path / "x.run")
+    assert list(tmp_path.iterdir()) == []

@@ -263,7 +263,10 @@ def test_two_hundred_columns_and_more(tmp_path):
     assert "c248, c249" in shown.text
     assert "The first 200 of 250 columns." in shown.text
     assert len(cells(tmp_path)[0]) == 201
-    assert '<div class="rows"><div class="scroll">' in (tmp_path / "report.html").read_text()
+    assert (
+        '<div class="rows"><div class="scroll" tabindex="0" role="region" aria-label="synthetic rows">'
+        in (tmp_path / "report.html").read_text()
+    )
 
 
 def test_many_classes_show_one_row_each(tmp_path):

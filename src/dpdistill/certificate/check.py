@@ -44,6 +44,7 @@ class Expected:
         slacks: the texts one of which such a method's certificate has as its slack.
         schema: as the records' file states it.
         page: report.html.
+        documents: (file name, whether it agrees, a sentence) of each document that is there.
         fault: why the records or the page cannot be used, in a sentence.
     """
 
@@ -53,6 +54,7 @@ class Expected:
     slacks: tuple[str | None, ...] | None = None
     schema: dict[str, Any] | None = None
     page: bytes | None = None
+    documents: tuple[tuple[str, bool | None, str], ...] = ()
     fault: str | None = None
 
 

@@ -48,6 +48,7 @@ def check_files(folder: Path, certificate: dict, expected: Expected) -> Iterator
     if SCORES in names:
         yield Check("not covered", None, f"{SCORES} holds scores on test records: epsilon does not cover them.")
     yield _page(folder / REPORT, certificate, expected)
+    yield from _documents(certificate, expected)
 
 
 def check_handover(folder: Path, run: str | Path | None) -> Iterator[Check]:
@@ -121,6 +122,14 @@ def _page(path: Path, certificate: dict, expected: Expected) -> Check:
         return Check("report", True, f"{REPORT} is the page of this folder, byte for byte.")
     named = f"{REPORT} is not the page of this folder, which `dpdistill report` writes anew"
     return _unless_elsewhere("report", named, certificate, "dpdistill", "pillow", "jinja2")
+
+
+def _documents(certificate: dict, expected: Expected) -> Iterator[Check]:
+    for name, agrees, sentence in expected.documents:
+        if agrees is False:
+            yield _unless_elsewhere(name, sentence.removesuffix("."), certificate, "dpdistill")
+        else:
+            yield Check(name, agrees, sentence)
 
 
 def _unless_elsewhere(name: str, fault: str, certificate: dict, *packages: str) -> Check:

@@ -23,11 +23,13 @@ CERTIFICATE, RECIPE, REPORT, SCORES = "certificate.json", "recipe.json", "report
 SYNTHETIC, TRAINING, CLASSIFIER, GENERATOR = "synthetic.npz", "training.npz", "classifier.npz", "generator.npz"
 CSV, PARQUET, SCHEMA = "synthetic.csv", "synthetic.parquet", "schema.yaml"
 GRID, IMAGES = "synthetic.png", "images"
+CROISSANT, CARD, DEPLOYMENT = "croissant.json", "README.md", "deployment.yaml"
 
 LISTED = (SYNTHETIC, TRAINING, CLASSIFIER, GENERATOR, CSV, PARQUET, SCHEMA, GRID, RECIPE)
 """What a certificate lists by SHA-256, beside the pictures images/<class>/000.png."""
-UNLISTED = (CERTIFICATE, REPORT, SCORES)
-"""The certificate itself, the page that can be made again from the folder, and scores, which epsilon does not cover."""
+UNLISTED = (CERTIFICATE, REPORT, SCORES, CROISSANT, CARD, DEPLOYMENT)
+"""The certificate itself, the page and the documents that can be made again from the folder, and scores, which epsilon
+does not cover."""
 FINISHED = "finished"
 """In the owner's folder of a run: the SHA-256 of each certificate that was made of its releases, one a line."""
 MAX_JSON = 16 << 20
@@ -35,7 +37,7 @@ ROUNDING = 1e-5
 """By how much single precision may leave [-1, 1]."""
 
 _PICTURE = re.compile(rf"{IMAGES}/[^/]+/\d{{3,}}\.png")
-_ENDINGS = {Path(name).suffix for name in (*LISTED, *UNLISTED)}
+_ENDINGS = {Path(name).suffix for name in (*LISTED, *UNLISTED) if name != CARD}
 
 
 def owner_folder(folder: Path) -> Path:

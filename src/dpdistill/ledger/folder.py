@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import sqlite3
@@ -12,16 +11,27 @@ from pathlib import Path
 
 from dpdistill.ledger.database import LedgerError, connect, sync_folder
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
 RUN_LEDGER = "ledger.sqlite"
 KEY_BYTES = 32
+NO_LOCKS = (
+    "Expected Linux or macOS, whose file locks and modes keep a run safe: on Windows make sets in WSL. Verifying,"
+    " evaluating, sampling and exporting work here."
+)
 
 
 def make_folder(folder: Path) -> Path:
     """The folder, made if it is not there, with mode 0700.
 
     Raises:
-        LedgerError: it cannot be made.
+        LedgerError: it cannot be made, or the system has no file locks.
     """
+    if fcntl is None:
+        raise LedgerError(NO_LOCKS)
     try:
         if not folder.is_dir():
             folder.mkdir(mode=0o700, parents=True)
@@ -36,8 +46,10 @@ def lock_folder(folder: Path) -> int:
     """A file handle that keeps other processes out of the folder until it is closed.
 
     Raises:
-        LedgerError: another process holds it.
+        LedgerError: another process holds it, or the system has no file locks.
     """
+    if fcntl is None:
+        raise LedgerError(NO_LOCKS)
     handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

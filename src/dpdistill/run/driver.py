@@ -18,6 +18,7 @@ from dpdistill.data import check_output, write_distilled
 from dpdistill.data.atomic import write_atomically
 from dpdistill.data.folder import RECIPE, UNLISTED
 from dpdistill.data.records import Records
+from dpdistill.export import write_documents
 from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
@@ -108,7 +109,7 @@ class Result:
         return scores - scores.mean(1, keepdims=True)
 
     def save(self, folder: str | os.PathLike, overwrite: bool = False) -> Path:
-        """Write the folder that may be shared: records, pictures, recipe, certificate, report.
+        """Write the folder that may be shared: records, pictures, recipe, certificate, report, catalogue entries.
 
         Args:
             folder: where; it must not exist, or be empty, unless overwrite.
@@ -135,6 +136,7 @@ class Result:
             self_test=self.self_test,
         )
         write_certificate(target, certificate)
+        write_documents(target)
         write_report(target)
         handover.hand_over(target, path, self.run_dir)
         return path

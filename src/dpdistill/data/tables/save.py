@@ -41,7 +41,7 @@ def to_frame(X: np.ndarray, y: np.ndarray, schema: TableSchema) -> pd.DataFrame:
     if y.dtype.kind not in "ui" or (y.size and not 0 <= y.min() <= y.max() < len(schema.classes)):
         raise DataError(f"Expected class indices y from 0 to {len(schema.classes) - 1}.")
     columns: dict[str, Any] = {column.name: _values(X[:, i], column) for i, column in enumerate(schema.columns)}
-    columns[schema.label] = pd.Categorical.from_codes(y, schema.classes)
+    columns[schema.label] = pd.Categorical.from_codes(y, pd.Index(list(schema.classes)))
     return pd.DataFrame(columns)
 
 
@@ -63,7 +63,9 @@ def _values(codes: np.ndarray, column: Column) -> Any:
         return pd.arrays.IntegerArray(whole, absent) if column.missing else whole
     if whole.size and not 0 <= whole.min() <= whole.max() < len(column.categories):
         raise DataError(f"Expected indices of the {len(column.categories)} categories of column {column.name!r}.")
-    return pd.Categorical.from_codes(np.where(absent, -1, whole), column.categories, ordered=column.kind == "ordinal")
+    return pd.Categorical.from_codes(
+        np.where(absent, -1, whole), pd.Index(list(column.categories)), ordered=column.kind == "ordinal"
+    )
 
 
 def write_table(folder: str | os.PathLike, X: np.ndarray, y: np.ndarray, schema: TableSchema) -> None:

@@ -1,0 +1,75 @@
+"""A synthetic set as arrays in PyTorch's layout, and as a CSV file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from dpdistill.data import read_distilled
+from dpdistill.data.folder import CARD, CSV
+from dpdistill.data.images import npz
+from dpdistill.export.documents import DOCUMENTS, write_text
+from dpdistill.export.publisher import Publisher
+from dpdistill.method import Distilled
+from dpdistill.report.folder import Folder
+from dpdistill.schema import TableSchema
+
+DATASET = '''"""The records of train.npz as a torch Dataset of (x, y), or of (x, probabilities) with soft=True."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+
+class Synthetic(torch.utils.data.TensorDataset):
+    def __init__(self, soft=False, file=Path(__file__).with_name("train.npz")):
+        with np.load(file) as arrays:
+            super().__init__(torch.from_numpy(arrays["X"]), torch.from_numpy(arrays["soft_labels" if soft else "y"]))
+'''
+
+
+def trained_on(distilled: Distilled) -> tuple[np.ndarray, np.ndarray]:
+    """(X in [-1, 1], y) that networks are trained on: the expanded records where there are any."""
+    return (distilled.X, distilled.y) if distilled.training is None else distilled.training
+
+
+def write_torch(source: Path, to: Path, folder: Folder, publisher: Publisher) -> None:
+    """A folder with train.npz, dataset.py and README.md.
+
+    train.npz holds what networks are trained on: X, float32, images as (m, channels, height, width) in [0, 1] and rows
+    of tables as they are encoded, (m, d) in [-1, 1]; y, int64; classes; soft_labels (m, classes), where there are any.
+    """
+    distilled = read_distilled(source)
+    X, y = trained_on(distilled)
+    if not isinstance(distilled.schema, TableSchema):
+        X = (np.moveaxis(X, 3, 1) + np.float32(1.0)) / np.float32(2.0)
+    arrays = {"X": np.ascontiguousarray(X, "<f4"), "y": y.astype("<i8"), "classes": np.array(distilled.schema.classes)}
+    if distilled.soft_labels is not None:
+        arrays["soft_labels"] = distilled.soft_labels.astype("<f4")
+    to.mkdir(parents=True)
+    npz.write_file(to / "train.npz", arrays)
+    write_text(to / "dataset.py", DATASET)
+    write_text(to / CARD, DOCUMENTS[CARD](folder, publisher))
+
+
+def write_csv(source: Path, to: Path, folder: Folder, publisher: Publisher) -> None:
+    """A CSV file: of a table synthetic.csv; of images a row each, label and then pixel_ROW_COLUMN[_CHANNEL], raw."""
+    to.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(folder.schema, TableSchema):
+        shutil.copyfile(source / CSV, to)
+        return
+    height, width, channels = folder.schema.shape
+    names = [f"pixel_{i}_{j}" for i in range(height) for j in range(width)]
+    if channels > 1:
+        names = [f"{name}_{k}" for name in names for k in range(channels)]
+    text = io.StringIO(newline="")
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["label", *names])
+    for x, k in zip(np.asarray(folder.X, np.float32), folder.y, strict=True):
+        table.writerow([folder.schema.classes[k], *map(str, x.ravel())])
+    write_text(to, text.getvalue())

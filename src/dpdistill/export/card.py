@@ -1,0 +1,86 @@
+"""README.md: a dataset card as the Hugging Face Hub reads it, YAML front matter before the text.
+
+Source: Hugging Face, dataset card specification (huggingface_hub, datasetcard.md).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+from markupsafe import Markup
+
+from dpdistill.data.folder import CSV, IMAGES
+from dpdistill.export import sentences
+from dpdistill.export.publisher import Publisher
+from dpdistill.pages import environment
+from dpdistill.report import recipe
+from dpdistill.report.folder import Folder
+from dpdistill.report.guarantee import mapping, read_guarantee
+from dpdistill.report.words import FILTERS, plain
+from dpdistill.schema import TableSchema
+
+_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+_MARKUP = re.compile(r"([\\`*_\[\]<>#|~$&])")
+
+
+def markdown(value: Any) -> Markup:
+    """A value as text of one line that Markdown shows as it is."""
+    return Markup(_MARKUP.sub(r"\\\1", " ".join(plain(value).split())))
+
+
+_PAGES = environment("dpdistill.export")
+_PAGES.filters |= {function.__name__: function for function in (*FILTERS, markdown)}
+
+
+def describe(folder: Folder, publisher: Publisher, data: dict[str, Any] | None = None) -> str:
+    """The text of the card.
+
+    Args:
+        folder: what a shared folder holds.
+        publisher: what its publisher states.
+        data: the parts of the front matter that say where the records lie; those of a shared folder by default.
+    """
+    g = read_guarantee(folder.certificate)
+    front = {**_front(folder, publisher), **(_in_folder(folder) if data is None else data)}
+    text = _PAGES.get_template("card.md").render(
+        title=front["pretty_name"],
+        publisher=publisher,
+        g=g,
+        contents=sentences.contents(folder),
+        origin=sentences.origin(folder, g),
+        claim=sentences.claim(g),
+        limits=sentences.limits(folder, g),
+        uses=publisher.intended_use or sentences.USES,
+        not_for=sentences.NOT_FOR,
+        table=isinstance(folder.schema, TableSchema),
+        schema=folder.schema,
+        facts=[*recipe.facts(folder.recipe), ("Version", f"dpdistill {sentences.version_of(folder)}")],
+        references=recipe.references(folder.recipe),
+        in_folder=data is None,
+    )
+    return f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n\n{text}"
+
+
+def _front(folder: Folder, publisher: Publisher) -> dict[str, Any]:
+    table = isinstance(folder.schema, TableSchema)
+    private = read_guarantee(folder.certificate).holds
+    size = next((name for most, name in _SIZES if len(folder.y) < most), "n>1M")
+    return {
+        "pretty_name": publisher.name or sentences.name_of(folder),
+        "license": publisher.license or "unknown",
+        "task_categories": ["tabular-classification" if table else "image-classification"],
+        "size_categories": [size],
+        "annotations_creators": ["machine-generated"],
+        "tags": ["synthetic", "dataset-distillation", *(["differential-privacy"] if private else [])],
+    }
+
+
+def _in_folder(folder: Folder) -> dict[str, Any]:
+    files = mapping(folder.certificate.get("files"))
+    pictures = any(name.startswith(f"{IMAGES}/") for name in files)
+    path = CSV if CSV in files else f"{IMAGES}/*/*.png" if pictures else None
+    if path is None:
+        return {}
+    return {"configs": [{"config_name": "default", "data_files": [{"split": "train", "path": path}]}]}

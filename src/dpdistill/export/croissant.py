@@ -1,0 +1,169 @@
+"""croissant.json: the set in MLCommons Croissant 1.1, with provenance (PROV-O) and responsible-AI fields.
+
+Source: MLCommons, Croissant Format Specification 1.1 (https://docs.mlcommons.org/croissant/docs/croissant-spec-1.1.html)
+and Croissant RAI Specification 1.0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpdistill.data.folder import CSV, IMAGES
+from dpdistill.export import sentences
+from dpdistill.export.publisher import Publisher
+from dpdistill.report.folder import Folder
+from dpdistill.report.guarantee import Guarantee, mapping, read_guarantee
+from dpdistill.report.words import bound, plain
+from dpdistill.schema import Column, TableSchema
+
+CONFORMS_TO = ("http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0")
+_CR = (
+    "arrayShape citeAs column containedIn equivalentProperty extract field fileProperty fileObject fileSet format "
+    "includes isArray isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated replace "
+    "samplingRate separator source subField transform"
+)
+CONTEXT: dict[str, Any] = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    **{term: f"cr:{term}" for term in _CR.split()},
+    "conformsTo": "dct:conformsTo",
+    "cr": "http://mlcommons.org/croissant/",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "dct": "http://purl.org/dc/terms/",
+    "description": {"@container": "@language"},
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "name": {"@container": "@language"},
+    "prov": "http://www.w3.org/ns/prov#",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "sc": "https://schema.org/",
+}
+_ENCODINGS = {
+    ".npz": "application/zip",
+    ".csv": "text/csv",
+    ".parquet": "application/vnd.apache.parquet",
+    ".yaml": "application/yaml",
+    ".png": "image/png",
+    ".json": "application/json",
+}
+
+
+def describe(folder: Folder, publisher: Publisher) -> dict[str, Any]:
+    """The set's Croissant description, JSON-able."""
+    g = read_guarantee(folder.certificate)
+    stated = {"license": publisher.license, "url": publisher.url}
+    if publisher.curator:
+        stated["creator"] = {"@type": "Organization", "name": publisher.curator}  # type: ignore[assignment]
+    return {
+        "@context": CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": list(CONFORMS_TO),
+        "name": publisher.name or sentences.name_of(folder),
+        "description": " ".join([sentences.contents(folder), sentences.origin(folder, g), sentences.claim(g)]),
+        "version": "1.0.0",
+        "datePublished": plain(folder.certificate.get("date")),
+        "isLiveDataset": False,
+        "keywords": ["synthetic data", "dataset distillation", *(["differential privacy"] if g.holds else [])],
+        **{key: value for key, value in stated.items() if value},
+        **_provenance(folder, g),
+        **_responsible(folder, g, publisher),
+        "distribution": _files(folder),
+        "recordSet": [_classes(folder), *_records(folder)],
+    }
+
+
+def _provenance(folder: Folder, g: Guarantee) -> dict[str, Any]:
+    made = "without a privacy guarantee" if not g.holds else f"under epsilon = {bound(g.epsilon)}"
+    return {
+        "prov:wasDerivedFrom": {"@type": "prov:Entity", "prov:label": "Labelled records, not published"},
+        "prov:wasGeneratedBy": {
+            "@type": "prov:Activity",
+            "prov:label": f"Distilled by {sentences.method_of(folder)} {made}; its settings are in recipe.json",
+            "prov:wasAssociatedWith": {
+                "@type": "prov:SoftwareAgent",
+                "prov:label": f"dpdistill {sentences.version_of(folder)}",
+            },
+        },
+    }
+
+
+def _responsible(folder: Folder, g: Guarantee, publisher: Publisher) -> dict[str, Any]:
+    noise = f"{g.noise}, Gaussian, added once to clipped sums" if g.private else "none"
+    return {
+        "rai:dataCollection": f"No record was collected for this set. {sentences.origin(folder, g)}",
+        "rai:dataCollectionType": "Others: synthetic data",
+        "rai:dataManipulationProtocol": f"Noise: {noise}. certificate.json lists what was released and what it cost.",
+        "rai:dataLimitations": [*sentences.limits(folder, g), sentences.NOT_FOR],
+        "rai:dataBiases": [
+            "Whatever bias the private records have. Noise weighs more on small classes and groups than on large ones.",
+        ],
+        "rai:dataUseCases": publisher.intended_use or sentences.USES,
+        "rai:personalSensitiveInformation": sentences.sensitive(g),
+        "rai:dataReleaseMaintenancePlan": "One release. Another set from the same records has a cost of its own; "
+        "the costs add up.",
+    }
+
+
+def _files(folder: Folder) -> list[dict[str, Any]]:
+    """The files that the certificate lists by their hashes; pictures are a set of files."""
+    listed = mapping(folder.certificate.get("files"))
+    single = {name: digest for name, digest in listed.items() if not name.startswith(f"{IMAGES}/")}
+    files = [
+        {
+            "@type": "cr:FileObject",
+            "@id": name,
+            "name": name,
+            "contentUrl": name,
+            "encodingFormat": _ENCODINGS.get(name[name.rfind(".") :], "application/octet-stream"),
+            "sha256": digest,
+        }
+        for name, digest in single.items()
+    ]
+    if len(single) < len(listed):
+        pictures = {"@type": "cr:FileSet", "@id": "pictures", "name": "pictures", "encodingFormat": "image/png"}
+        files.append({**pictures, "includes": f"{IMAGES}/*/*.png", "description": "One picture a record."})
+    return files
+
+
+def _classes(folder: Folder) -> dict[str, Any]:
+    names = [{"classes/name": name} for name in folder.schema.classes]
+    field = {"@type": "cr:Field", "@id": "classes/name", "name": "name", "dataType": "sc:Text"}
+    return {
+        "@type": "cr:RecordSet",
+        "@id": "classes",
+        "name": "classes",
+        "dataType": "sc:Enumeration",
+        "key": {"@id": "classes/name"},
+        "field": [field],
+        "data": names,
+    }
+
+
+def _records(folder: Folder) -> list[dict[str, Any]]:
+    schema = folder.schema
+    if isinstance(schema, TableSchema):
+        fields = [_column(column.name, _type(column)) for column in schema.columns]
+        return [_record_set("records", [*fields, _column(schema.label, ["sc:Text", "cr:Label"])])]
+    if not any(name.startswith(f"{IMAGES}/") for name in mapping(folder.certificate.get("files"))):
+        return []
+    picture = {"fileSet": {"@id": "pictures"}, "extract": {"fileProperty": "content"}}
+    path = {"fileSet": {"@id": "pictures"}, "extract": {"fileProperty": "fullpath"}}
+    label = {**path, "transform": {"regex": rf".*{IMAGES}[/\\]([^/\\]+)[/\\][^/\\]+\.png$"}}
+    image = {"@type": "cr:Field", "@id": "records/image", "name": "image", "dataType": "sc:ImageObject"}
+    named = {"@type": "cr:Field", "@id": "records/label", "name": "label", "dataType": ["sc:Text", "cr:Label"]}
+    said = {"description": "The class, as the folder of the picture is named."}
+    return [_record_set("records", [{**image, "source": picture}, {**named, **said, "source": label}])]
+
+
+def _record_set(name: str, fields: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"@type": "cr:RecordSet", "@id": name, "name": name, "field": fields}
+
+
+def _column(name: str, kind: Any) -> dict[str, Any]:
+    source = {"fileObject": {"@id": CSV}, "extract": {"column": name}}
+    return {"@type": "cr:Field", "@id": f"records/{name}", "name": name, "dataType": kind, "source": source}
+
+
+def _type(column: Column) -> str:
+    whole = column.kind == "integer" and not column.missing
+    return "sc:Integer" if whole else "sc:Float" if column.is_number else "sc:Text"

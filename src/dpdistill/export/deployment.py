@@ -1,0 +1,144 @@
+"""deployment.yaml: the set in the Differential Privacy Deployments Registry: tier 2, and what is implied of tier 3.
+
+Source: OpenDP and NIST, https://registry.opendp.org, deployments-schema.yaml of opendp/deployments-registry-data
+(the version with dp_variant, privacy_loss, deployment_model, implementation and administrative).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from dpdistill.export import sentences
+from dpdistill.export.publisher import TO_FILL_IN, Publisher
+from dpdistill.report.folder import Folder
+from dpdistill.report.guarantee import Guarantee, read_guarantee
+from dpdistill.report.recipe import references
+from dpdistill.report.words import bound, plain
+from dpdistill.schema import DataError, TableSchema
+
+FOLDER = "The shared folder holds it all: certificate.json, recipe.json, and report.html for people."
+
+
+def describe(folder: Folder, publisher: Publisher) -> dict[str, Any]:
+    """The set's record for the registry, YAML-able.
+
+    Raises:
+        DataError: the set has no guarantee to register.
+    """
+    g = read_guarantee(folder.certificate)
+    if not g.holds:
+        raise DataError("Expected a set with a privacy guarantee: without one there is nothing to register.")
+    name = publisher.name or sentences.name_of(folder)
+    return {
+        "url_slug": re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "synthetic-set",
+        "deployment": {
+            "basic": _basic(folder, g, publisher, name),
+            "dp_variant": _variant(folder),
+            "privacy_loss": _privacy_loss(folder, g),
+            "deployment_model": _model(),
+            "implementation": _implementation(folder, g),
+            "administrative": _administrative(folder, publisher),
+        },
+    }
+
+
+def _basic(folder: Folder, g: Guarantee, publisher: Publisher, name: str) -> dict[str, Any]:
+    kind = {"data_curator_type": publisher.curator_type} if publisher.curator_type else {}
+    sector = {"data_product_sector": publisher.sector} if publisher.sector else {}
+    return {
+        "name": name,
+        "data_curators": [{"data_curator_name": publisher.curator or TO_FILL_IN, **kind}],
+        "description": f"{sentences.contents(folder)} {sentences.origin(folder, g)}",
+        "intended_use": publisher.intended_use or sentences.USES,
+        "data_product_type": "Synthetic data",
+        "data_product_region": publisher.region or TO_FILL_IN,
+        **sector,
+        "publication_date": plain(folder.certificate.get("date")),
+    }
+
+
+def _variant(folder: Folder) -> dict[str, Any]:
+    schema = folder.schema
+    what = f"rows of {schema}" if isinstance(schema, TableSchema) else f"labelled images of {schema}"
+    return {
+        "variant_name": "Approximate DP",
+        "data_domain": f"All finite data sets of {what}; the schema, with bounds and class names, is taken as public.",
+        "unprotected_quantities": "None from the records. Public by the publisher's word: the schema and the recipe.",
+    }
+
+
+def _privacy_loss(folder: Folder, g: Guarantee) -> dict[str, Any]:
+    change = {"add-remove": "adding or removing one row", "replace-one": "replacing one row by any other"}
+    count = {
+        "add-remove": "The number of rows is itself protected: it is not stated, not even roughly.",
+        "replace-one": "The number of rows is public, but is not part of the shared folder.",
+    }
+    rows = "; ".join(f"epsilon = {bound(epsilon)} with {k:g} rows" for k, epsilon in g.several)
+    details = [
+        f"Adjacent data sets differ by {change.get(g.relation, g.relation)} ({g.relation}).",
+        f"A person with several rows is protected less{f': {rows}' if rows else ''}.",
+        *([count[g.relation]] if g.relation in count else []),
+    ]
+    table = "; ".join(f"epsilon = {bound(epsilon)} at delta = {plain(delta)}" for delta, epsilon in g.table)
+    parameters = "Of all releases together, an upper bound, for one row." + (
+        f" The same run: {table}." if table else ""
+    )
+    return {
+        "privacy_unit": g.unit or "one row",
+        "privacy_unit_details": " ".join(details),
+        "privacy_parameters": {"epsilon": g.epsilon, "delta": g.delta},
+        "privacy_parameters_details": parameters,
+    }
+
+
+def _model() -> dict[str, Any]:
+    return {
+        "model_name": "Central",
+        "trust_assumptions": "Whoever ran the program holds the records and is trusted with them, with the machine, and"
+        " with having run it as described. Receivers are trusted with nothing: the guarantee holds against whoever"
+        " knows the program, the recipe, the shared folder and all records but one.",
+        "release_type": "One release",
+        "release_type_details": "Another set, model or statistic from the same records has a cost of its own;"
+        " they add up.",
+        "data_source_type": "Static",
+        "data_source_type_details": "The records are read once; none comes in later.",
+        "access_type": "Non-interactive",
+        "access_type_details": "Files are published; nobody queries the records.",
+    }
+
+
+def _implementation(folder: Folder, g: Guarantee) -> dict[str, Any]:
+    rounds = "; ".join(
+        f"{plain(count)} round{'' if count == 1 else 's'} with noise multiplier {plain(noise)}, "
+        + ("all records in each" if prob == 1 else f"each record in a round with probability {plain(prob)} (Poisson)")
+        for count, noise, prob in g.groups
+    )
+    slack = folder.certificate.get("slack")
+    exact = "rounded to an integer grid, sums are exact integers"
+    sums = f"summed in double precision, with this slack in the noise: {plain(slack)}" if slack else exact
+    return {
+        "preprocessing_and_hyperparameter_tuning": "Values are scaled by the declared bounds and clamped to them."
+        f" Origin of the recipe: {plain(folder.recipe.get('origin'))}. Choosing a recipe by looking at results on"
+        " these records would not be covered by the stated parameters.",
+        "mechanisms": f"Gaussian mechanism on sums of clipped contributions, one a record: {rounds}. Contributions are"
+        f" clipped and {sums}; the noise is rounded to a grid, against floating-point attacks, and comes from"
+        f" {g.noise}. Program: dpdistill {sentences.version_of(folder)}, method {sentences.method_of(folder)}."
+        " Nothing is interactive.",
+        "composition": "All rounds are fixed before the first. Full batches compose in closed form as Gaussian"
+        " differential privacy; with sampling, privacy loss distributions are composed numerically, as an upper bound.",
+        "post_processing": "Everything after the noised sums: synthetic records are fitted to them as long and as often"
+        " as wished, and pictures, tables, classifiers and generators are made of them, without the private records.",
+        "justification": "Certificate and files can be checked again by anybody with `dpdistill verify`, whose"
+        " arithmetic takes another route than the program that made them. Why these parameters: the publisher may add.",
+        "additional_information": FOLDER,
+    }
+
+
+def _administrative(folder: Folder, publisher: Publisher) -> dict[str, Any]:
+    sources = {
+        f"method_{k}": {"evidence_source_type": "Other public source", "misc": {"title": plain(text)}}
+        for k, text in enumerate(references(folder.recipe), 1)
+    }
+    stated = {"evidence_sources": sources} if sources else {}
+    return {**stated, "status": "Draft", "registry_authors": [publisher.author or TO_FILL_IN], "tier": 2}

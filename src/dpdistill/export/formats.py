@@ -1,0 +1,91 @@
+"""The table of formats that a shared folder is exported to, and the check before each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from dpdistill.data.atomic import writing
+from dpdistill.data.files import show
+from dpdistill.data.folder import CARD, CROISSANT, DEPLOYMENT, hash_files
+from dpdistill.export import arrays, hugging_face
+from dpdistill.export.documents import DOCUMENTS, write_text
+from dpdistill.export.publisher import Publisher
+from dpdistill.report.folder import Folder, read_folder
+from dpdistill.report.guarantee import mapping
+from dpdistill.schema import DataError
+
+Write = Callable[[Path, Path, Folder, Publisher], None]
+"""(shared folder, where to, what the folder holds, what its publisher states)."""
+
+
+class Format(NamedTuple):
+    """A format.
+
+    Args:
+        help: what is written, for a table of all.
+        ending: of the file that is written; empty for a folder.
+        write: writes it.
+    """
+
+    help: str
+    ending: str
+    write: Write
+
+
+def _document(name: str) -> Write:
+    return lambda source, to, folder, publisher: write_text(to, DOCUMENTS[name](folder, publisher))
+
+
+FORMATS = {
+    "hf": Format("a folder for the Hugging Face Hub: Parquet with ClassLabel, and its card", "", hugging_face.write),
+    "torch": Format("a folder with arrays in PyTorch's layout, and a Dataset that reads them", "", arrays.write_torch),
+    "csv": Format("a CSV file: a table as it is, an image as one column a pixel", ".csv", arrays.write_csv),
+    "croissant": Format("croissant.json, with what you state of it", ".json", _document(CROISSANT)),
+    "registry": Format("deployment.yaml, with what you state of it", ".yaml", _document(DEPLOYMENT)),
+    "card": Format("README.md, a dataset card, with what you state of it", ".md", _document(CARD)),
+}
+
+
+def export(folder: str | os.PathLike, to: str, out: str | os.PathLike, publisher: Publisher | None = None) -> Path:
+    """Write a shared folder's records, or a document about them, in a format of other people's.
+
+    Args:
+        folder: the shared folder.
+        to: name of a format, among FORMATS.
+        out: the file or folder to write; it must not exist.
+        publisher: what the documents are to say that no certificate implies.
+
+    Returns:
+        What was written.
+
+    Raises:
+        DataError: an unknown format, a place that cannot be written, a folder that is not what its certificate says,
+            or a registry's record of a set without a guarantee.
+
+    Guarantee:
+        Post-processing of the shared folder: that of its certificate.
+    """
+    if to not in FORMATS:
+        raise DataError(f"Unknown format {to!r}: choose among {', '.join(FORMATS)}.")
+    path, chosen = Path(out), FORMATS[to]
+    if path.suffix != chosen.ending:
+        wanted = f"a {chosen.ending} file" if chosen.ending else "a folder"
+        raise DataError(f"Expected {wanted} for the format {to}; got {show(path)}.")
+    if path.exists():
+        raise DataError(f"{show(path)} exists: choose another place.")
+    read = read_folder(Path(folder))
+    _require_unchanged(Path(folder), read)
+    with writing(path):
+        chosen.write(Path(folder), path, read, publisher or Publisher())
+    return path
+
+
+def _require_unchanged(path: Path, folder: Folder) -> None:
+    """What is exported carries the certificate's claim, so it must be what the certificate lists."""
+    listed, found = mapping(folder.certificate.get("files")), hash_files(path)
+    changed = sorted(name for name in {*listed, *found} if listed.get(name) != found.get(name))
+    if changed:
+        raise DataError(f"{show(path)} is not what its certificate lists ({show(changed[0])}): see `dpdistill verify`.")

@@ -1,0 +1,91 @@
+"""What every document says of a set, in the same words: functions of the shared folder alone."""
+
+from __future__ import annotations
+
+from dpdistill.report.folder import Folder
+from dpdistill.report.guarantee import Guarantee, mapping
+from dpdistill.report.words import bound, plain
+from dpdistill.schema import TableSchema
+
+
+def is_table(folder: Folder) -> bool:
+    return isinstance(folder.schema, TableSchema)
+
+
+def method_of(folder: Folder) -> str:
+    """The method's name, as the recipe has it."""
+    return plain(folder.recipe.get("method") or "an unnamed method")
+
+
+def version_of(folder: Folder) -> str:
+    """The version of dpdistill that made the set."""
+    return plain(mapping(folder.certificate.get("versions")).get("dpdistill") or "of an unstated version")
+
+
+def name_of(folder: Folder) -> str:
+    """A name for a set that has none: "Synthetic images, 10 classes (dos-kip)"."""
+    kind = "rows" if is_table(folder) else "images"
+    return f"Synthetic {kind}, {len(folder.schema.classes)} classes ({method_of(folder)})"
+
+
+def contents(folder: Folder) -> str:
+    """What the set holds, in a sentence."""
+    schema, count = folder.schema, f"{len(folder.y):,}"
+    if isinstance(schema, TableSchema):
+        return f"{count} synthetic rows of {len(schema.columns)} columns and the label {plain(schema.label)!r}."
+    height, width, channels = schema.shape
+    kind = {1: "in grey", 3: "in colour"}.get(channels, f"of {channels} channels")
+    return f"{count} synthetic images of {height} x {width} pixels {kind}, of {len(schema.classes)} classes."
+
+
+def origin(folder: Folder, g: Guarantee) -> str:
+    """How the set was made, in a sentence."""
+    if not g.private:
+        return f"Computed by {method_of(folder)} of dpdistill {version_of(folder)} from records, without noise."
+    return (
+        f"Computed by {method_of(folder)} of dpdistill {version_of(folder)} from noised sums over private records,"
+        " which are not published."
+    )
+
+
+def claim(g: Guarantee) -> str:
+    """The guarantee, in a sentence."""
+    if not g.private:
+        return "No privacy guarantee: epsilon is infinite, and nothing limits what the set reveals about its records."
+    stated = f"epsilon = {bound(g.epsilon)} and delta = {plain(g.delta)}, neighbouring data sets by {g.relation}"
+    if g.seeded:
+        return f"No privacy guarantee: the noise came from a seed. With secret noise it would have had {stated}."
+    return f"Differentially private with {stated}; the unit is {g.unit or 'one row'}."
+
+
+def limits(folder: Folder, g: Guarantee) -> list[str]:
+    """What the guarantee does not cover and what the set cannot do, a sentence each."""
+    said = [
+        "A small set that summarises: rare values, small classes and fine detail may be absent or distorted by noise.",
+        "Shares of classes and joint distributions need not be those of the private records.",
+    ]
+    if not g.private:
+        return [*said, "Single private records may be recognisable in it: handle it as those records."]
+    several = "; ".join(f"epsilon = {bound(epsilon)} with {k:g} rows" for k, epsilon in g.several)
+    said.append(f"A person with several rows is protected less{f': {several}' if several else ''}.")
+    scope = folder.certificate.get("scope")
+    return [*said, plain(scope)] if scope else said
+
+
+SENSITIVE = (
+    "Made from records that may be personal. {claim} No record was copied into it; `dpdistill verify` checks the "
+    "arithmetic and the files of this statement, not that the run was as described."
+)
+UNSAFE = "Made from records that may be personal. {claim}"
+
+
+def sensitive(g: Guarantee) -> str:
+    """What the set holds about persons, in a sentence or two."""
+    return (SENSITIVE if g.holds else UNSAFE).format(claim=claim(g))
+
+
+USES = "Training and comparing classifiers, and developing programs, where the records themselves cannot be handed out."
+NOT_FOR = (
+    "Not for statements about single persons, for published statistics of the private records, or for accuracy claims"
+    " without a test on real records."
+)
