@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -302,6 +303,17 @@ class TestImages:
         (tmp_path / "list.csv").write_bytes(b"file,label\n\xff,a\n")
         with pytest.raises(DataError, match="cannot be read as a CSV in UTF-8"):
             load(tmp_path / "list.csv", classes="a,b")
+
+    def test_a_bad_image_is_told_without_its_person(self, pictures, tmp_path):
+        shutil.copytree(pictures, tmp_path / "copy")
+        (tmp_path / "copy/classes/b/p3_3.png").write_bytes(b"no image")
+        told = {"classes": "Image 6 of .*classes, by the names", "list.csv": "Image 4 that .*list.csv lists"}
+        for name, called in told.items():
+            stated = {"classes": "a,b", "channels": 1, "unit": "writer"}
+            with pytest.raises(DataError, match=f"{called}.* cannot be used: it is missing") as caught:
+                load(tmp_path / "copy" / name, **stated)
+            assert "p3" not in str(caught.value)
+            assert load(tmp_path / "copy" / name, **stated, resize=8, strict=False).y.tolist().count(-1) == 1
 
     @pytest.mark.parametrize(
         ("units", "said"),

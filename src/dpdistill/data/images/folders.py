@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +52,8 @@ def load_folder(
         raise DataError(f"{show(root)} has the class folder '{unknown[0]}', which is not one of the stated classes.")
     if channels is None:
         notes.append("Images are read in colour (3 channels): pass --channels 1 for grey.")
-    X, bad = decode_all(files, side, channels or 3, strict)
+    called = (lambda i: f"Image {i + 1} of {show(root)}, by the names of its folders and files,") if units else None
+    X, bad = decode_all(files, side, channels or 3, strict, called)
     if side is None:
         h, w = X.shape[1:3]
         notes.append(f"Image size {h}x{w} is taken from the files: pass --resize H to be independent of them.")
@@ -98,30 +100,49 @@ def _listing(root: Path) -> tuple[list[str], list[Path], list[str]]:
     return names, files, [file.parent.name for file in files]
 
 
-def decode_all(files: list[Path], side: int | None, channels: int, strict: bool) -> tuple[np.ndarray, set[int]]:
+def decode_all(
+    files: list[Path], side: int | None, channels: int, strict: bool, called: Callable[[int], str] | None = None
+) -> tuple[np.ndarray, set[int]]:
     """All images (n, h, w, channels), uint8, and the indices of bad ones, which are left out where not strict.
+
+    Args:
+        files: the images, at least one.
+        side: side of the square to which they are resized, or None for the files' own size.
+        channels: 1 or 3.
+        strict: stop at a bad image.
+        called: what image i is called in messages, where its path names a person; None for its path.
 
     Raises:
         DataError: mixed sizes, or a bad image where strict.
     """
-    first = (side, side) if side is not None else decode(files[0], None, channels).shape[:2]
+
+    def image(i: int) -> np.ndarray:
+        try:
+            return decode(files[i], side, channels)
+        except DataError:
+            if called is None:
+                raise
+        raise DataError(f"{called(i)} cannot be used: it is missing, damaged, or no PNG or JPEG of 8 bits a value.")
+
+    first = (side, side) if side is not None else image(0).shape[:2]
     with reading(files[0].parent):
         X = np.zeros((len(files), *first, channels), np.uint8)
     bad = set()
     for i, path in enumerate(files):
         try:
-            image = decode(path, side, channels)
+            found = image(i)
         except DataError:
             if strict:
                 raise
             bad.add(i)
             continue
-        if image.shape != X.shape[1:]:
+        if found.shape != X.shape[1:]:
+            names = (show(path), show(files[0])) if called is None else (called(i), called(0))
             raise DataError(
-                f"{show(path)} is {image.shape[0]}x{image.shape[1]} pixels where {show(files[0])} is "
+                f"{names[0]} is {found.shape[0]}x{found.shape[1]} pixels where {names[1]} is "
                 f"{first[0]}x{first[1]}: pass --resize H."
             )
-        X[i] = image
+        X[i] = found
     return X, bad
 
 

@@ -54,7 +54,9 @@ def load_file(path: Path, part: str, unit: str | None, side: int | None, channel
     if not rows:
         raise DataError(f"{show(path)} lists no images.")
     columns = {name: [row[header.index(name)].strip() for row in rows] for name in (FILE, LABEL, unit) if name}
-    X, bad = decode_all([path.parent / name for name in columns[FILE]], side, channels or 3, strict)
+    files = [path.parent / name for name in columns[FILE]]
+    called = None if unit is None else lambda i: f"Image {i + 1} that {show(path)} lists"
+    X, bad = decode_all(files, side, channels or 3, strict, called)
     y = np.array(["" if i in bad else label for i, label in enumerate(columns[LABEL])])
     units = None if unit is None else np.array(columns[unit])
     return Raw(X, y, None, (0.0, 255.0), single_part("list", part), resized=True, units=units)
