@@ -144,6 +144,8 @@ class TableDistiller(BaseEstimator):
         return self.result_.save(folder, overwrite)
 
     def _table_file(self) -> TableFile:
-        stated = isinstance(self.schema, TableSchema)
-        table_file = TableFile(self.schema, reviewed=True) if stated else read_reviewed(self.schema)
+        if isinstance(self.schema, TableSchema):
+            table_file = TableFile(self.schema, reviewed=True)
+        else:
+            table_file = read_reviewed(self.schema)
         return table_file if self.unit_column is None else with_units(table_file, self.unit_column)

@@ -57,7 +57,8 @@ def group_epsilon(schedule: Schedule, rows: int, delta: float) -> float | None:
     """Epsilon for a person with several rows, at the same delta; or for several units of a schedule that protects one.
 
     Full batch: rows * mu by the closed form. Sampled, under add-remove: the mixture of Gaussians whose shift is the
-    number of the person's rows in the sample, each by a coin of its own. Sampled, under replace-one or for more than 20 rows: not computed.
+    number of the person's rows in the sample, each by a coin of its own; not computed for more than 20 of them, nor
+    under replace-one.
 
     Args:
         schedule: the schedule, for one row.
