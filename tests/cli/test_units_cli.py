@@ -139,7 +139,10 @@ class TestRefused:
                 "as schema.yaml states; got 'age'",
             ),
             (["--schema", "ignored.yaml", "--rows-per-unit", 2, "--unit-column", "age"], "neither among columns nor"),
-            (["--schema", "schema.yaml", "--rows-per-unit", 2, "--non-private"], "leave --unit-column out"),
+            (
+                ["--schema", "schema.yaml", "--rows-per-unit", 2, "--non-private"],
+                "leave --unit-column and --rows-per-unit out",
+            ),
         ],
     )
     def test_what_does_not_fit_together(self, table, monkeypatch, stated, said):

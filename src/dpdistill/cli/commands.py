@@ -105,10 +105,7 @@ def distill(
         raise DataError("With --from no record is read: leave out how they are read.")
     if schema is not None and pictured:
         raise DataError("With --schema leave --classes, --bounds, --resize and --channels out: it states all.")
-    unit = _unit_column(unit_column, rows_per_unit, schema)
-    if unit is not None and (from_ is not None or non_private):
-        raise DataError("With --from or --non-private nobody is protected anew: leave --unit-column out.")
-    protects: dict[str, Any] = {} if unit is None else {"unit": unit, "rows_per_unit": rows_per_unit}
+    protects = _protected(unit_column, rows_per_unit, schema, from_ is None and not non_private)
     settings, budget = set_ or (), Budget(**{"epsilon": 1.0, **stated, **protects})
     if from_ is not None:
         recipe = build_again(from_, method, settings, per_class=per_class)
@@ -126,7 +123,7 @@ def distill(
         if not non_private:
             run.check_private(recipe)
             run.check_ledger(recipe, budget, **paid)
-        records = read_records(data, schema, classes, bounds, resize, channels, not lenient, unit=unit)
+        records = read_records(data, schema, classes, bounds, resize, channels, not lenient, unit=protects.get("unit"))
         if ledger is not None and not Path(ledger).exists():
             err.print(plain(f"{ledger} is a new ledger: this is the first run in it."), markup=False)
         with Bar() as bar:
@@ -139,8 +136,15 @@ def distill(
     _say_result(path, result)
 
 
-def _unit_column(column: str | None, rows: int | None, schema: str | None) -> str | None:
-    """What names the person of a record, as stated here or in schema.yaml; None where single records are protected."""
+def _protected(column: str | None, rows: int | None, schema: str | None, anew: bool) -> dict[str, Any]:
+    """The budget's unit and rows_per_unit, as stated here or in schema.yaml; nothing where single records are protected.
+
+    Without a new guarantee, one of both is an error, and what schema.yaml states does not count.
+    """
+    if not anew:
+        if column is not None or rows is not None:
+            raise DataError("With --from or --non-private leave --unit-column and --rows-per-unit out.")
+        return {}
     if schema is not None and column is None:
         from dpdistill.data.tables.schema_file import read_reviewed
 
@@ -149,7 +153,7 @@ def _unit_column(column: str | None, rows: int | None, schema: str | None) -> st
             raise DataError(f"{schema} states unit_column {column!r:.80}: state --rows-per-unit as well.")
     if (column is None) != (rows is None):
         raise DataError("Expected --unit-column and --rows-per-unit together.")
-    return column
+    return {} if column is None else {"unit": column, "rows_per_unit": rows}
 
 
 def read_records(data: str, schema: str | None, *stated: Any, unit: str | None = None) -> Any:
