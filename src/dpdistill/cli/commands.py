@@ -137,7 +137,7 @@ def distill(
 
 
 def _protected(column: str | None, rows: int | None, schema: str | None, anew: bool) -> dict[str, Any]:
-    """The budget's unit and rows_per_unit, as stated here or in schema.yaml; nothing where single records are protected.
+    """The budget's unit and rows_per_unit, as stated here or in schema.yaml; nothing for single records.
 
     Without a new guarantee, one of both is an error, and what schema.yaml states does not count.
     """
