@@ -5,11 +5,13 @@ import numpy as np
 import pytest
 from contract import FlatLinear, FlatQuery, make_curator, make_records, memory_ledger, of_units, unit_schedule
 
+from dpdistill.accounting.schedule import Budget, calibrate
 from dpdistill.private import curator
 from dpdistill.private.checks import CuratorError
 from dpdistill.private.noise import SeededEntropy, SystemEntropy
 from dpdistill.private.placed import PlacedRecords
 from dpdistill.private.sampling import keep_rows
+from dpdistill.query import Stage
 
 
 def test_the_clip_is_shared():
@@ -66,3 +68,17 @@ def test_no_rows_and_only_unknown_units_are_answered():
             schedule = unit_schedule(3, q)
             asked = curator.Curator(records, schedule, memory_ledger(schedule), contract.NoNoise())
             assert not asked.release(0, FlatQuery(), 1.0).value.any()
+
+
+def test_replacing_a_person_is_paid():
+    """Three rows that become their opposites move a release by what the noise of replace-one is calibrated to."""
+    schedule = calibrate((Stage(1),), Budget(1.0, 1e-5, "replace-one", "person", 3))
+    X, y = np.ones((9, 8, 8, 1), np.float32), np.zeros(9, np.int64)
+    values = []
+    for sign in (1.0, -1.0):
+        X[3:6] = sign
+        records = of_units(type(make_records(1))(X, y, contract.SCHEMA), np.arange(9) // 3)
+        asked = curator.Curator(records, schedule, memory_ledger(schedule), contract.NoNoise())
+        values.append(asked.release(0, FlatQuery(), 1.0))
+    moved = float(np.linalg.norm(values[0].value - values[1].value)) / values[0].stddev
+    assert 0.999 / 3.7306 <= moved <= (1 + 1e-4) / 3.7306

@@ -7,6 +7,7 @@ import math
 import platform
 from collections.abc import Mapping
 from datetime import date as Date
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ SEEDED_NOISE = "insecure: seeded noise"
 NO_NOISE = "none"
 INFINITE = "infinite: no privacy guarantee"
 GROUP_ROWS = (2, 5)
+MOST_MIXED = 20
+"""Rows of a group under sampling whose mixture is computed: a Gaussian for each of them takes its time."""
 NOT_STATED = "not stated"
 
 SCOPE = (
@@ -49,11 +52,13 @@ class CertificateError(ValueError):
     """A certificate that cannot be written or read; its text is one sentence."""
 
 
+@lru_cache(maxsize=64)
 def group_epsilon(schedule: Schedule, rows: int, delta: float) -> float | None:
     """Epsilon for a person with several rows, at the same delta; or for several units of a schedule that protects one.
 
     Full batch: rows * mu by the closed form. Sampled, under add-remove: the mixture of Gaussians whose shift is the
-    number of the person's rows in the sample, each by a coin of its own. Sampled, under replace-one: not computed.
+    number of the person's rows in the sample, each by a coin of its own; not computed for more than 20 of them, nor
+    under replace-one.
 
     Args:
         schedule: the schedule, for one row.
@@ -78,7 +83,7 @@ def group_epsilon(schedule: Schedule, rows: int, delta: float) -> float | None:
     if all(event.sampling_prob == 1.0 for _, event in schedule.groups):
         mu = math.sqrt(math.fsum(rounds / event.noise_multiplier**2 for rounds, event in schedule.groups))
         return gaussian_epsilon(1.0 / (rows * mu), delta, adjacency)
-    if adjacency != "add-remove":
+    if adjacency != "add-remove" or rows > MOST_MIXED:
         return None
     s = max(rows / event.noise_multiplier for _, event in schedule.groups)
     # The loss of a round spans about 2 (10.6 s + s^2 / 2): at most 2^17 points, because a mixture costs a search each.

@@ -120,11 +120,11 @@ def distill(
     stated = {k: v for k, v in (("epsilon", epsilon), ("delta", delta), ("adjacency", adjacency)) if v is not None}
     _refuse_contradictions(context.params, stated)
     check_method(method)
-    unit = None if non_private else _unit_column(unit_column, rows_per_unit, schema)
+    protects = _protected(unit_column, rows_per_unit, schema, from_ is None and not non_private)
     from dpdistill.run.handover import output_folder, owner_folder
 
     settings, row, published = set_ or (), *_published(recipe)
-    budget = _budget(row, stated, {} if unit is None else {"unit": unit, "rows_per_unit": rows_per_unit})
+    budget = _budget(row, stated, protects)
     named = row.method if row else method or ("dos-kip" if schema is None else "dp-merf")
     path, replaces = output_folder(to, overwrite)
     _caution(None if non_private else budget)
@@ -132,7 +132,7 @@ def distill(
     reads_first = data is not None and not (settings or per_class is not None or ledger or cap or public or recipe)
     reads_first &= non_private or named not in WITHOUT_PRIVACY
     how = (data, schema, classes, bounds, resize, channels, not lenient)
-    which = {"sql": sql, "labels": labels, "unit": unit}
+    which = {"sql": sql, "labels": labels, "unit": protects.get("unit")}
     records = read_records(*how, **which) if reads_first else None
     fields = {"per_class": per_class, "auxiliary": public_images(public, resize, channels)}
     if from_ is not None:
@@ -193,17 +193,20 @@ def _refuse_contradictions(given: dict[str, Any], stated: dict[str, Any]) -> Non
             given["schema"] and pictured,
             "With --schema leave --classes, --bounds, --resize, --channels and --labels out: it states all.",
         ),
-        (
-            given["unit_column"] and (again or non_private),
-            "With --from or --non-private nobody is protected anew: leave --unit-column out.",
-        ),
     ):
         if wrong:
             raise DataError(sentence)
 
 
-def _unit_column(column: str | None, rows: int | None, schema: str | None) -> str | None:
-    """What names the person of a record, as stated here or in schema.yaml; None where single records are protected."""
+def _protected(column: str | None, rows: int | None, schema: str | None, anew: bool) -> dict[str, Any]:
+    """The budget's unit and rows_per_unit, as stated here or in schema.yaml; nothing for single records.
+
+    Without a new guarantee, one of both is an error, and what schema.yaml states does not count.
+    """
+    if not anew:
+        if column is not None or rows is not None:
+            raise DataError("With --from or --non-private leave --unit-column and --rows-per-unit out.")
+        return {}
     if schema is not None and column is None:
         from dpdistill.data.tables.schema_file import read_reviewed
 
@@ -212,7 +215,7 @@ def _unit_column(column: str | None, rows: int | None, schema: str | None) -> st
             raise DataError(f"{schema} states unit_column {column!r:.80}: state --rows-per-unit as well.")
     if (column is None) != (rows is None):
         raise DataError("Expected --unit-column and --rows-per-unit together.")
-    return column
+    return {} if column is None else {"unit": column, "rows_per_unit": rows}
 
 
 def _finish_again(

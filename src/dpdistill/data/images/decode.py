@@ -46,7 +46,7 @@ class Stack:
         Args:
             i: its place.
             title: what to call it in a sentence.
-            read: its values, (h, w, channels).
+            read: its values, (h, w, channels); what it raises is not shown where units are stated.
 
         Raises:
             DataError: another size than the others have; and, where bad records are not left out, what `read` raises.
@@ -54,6 +54,10 @@ class Stack:
         try:
             image = read()
         except DataError:
+            if self._stated.strict and self._stated.unit is not None:  # the path may name a person
+                raise DataError(
+                    f"{title} cannot be used: it is missing, damaged, or no picture that is read."
+                ) from None
             if self._stated.strict:
                 raise
             self.bad.add(i)

@@ -41,7 +41,8 @@ def load_folder(folder: Path, part: str, stated: Stated) -> Raw:
     classes, noted = class_names(show(root), names, training, stated)
     stack = Stack(len(files), stated)
     for i, path in enumerate(files):
-        stack.put(i, show(path), lambda path=path: decode_file(path, stated))
+        title = f"Image {i + 1} of {show(root)}, by the names of its folders and files," if stated.unit else show(path)
+        stack.put(i, title, lambda path=path: decode_file(path, stated))
     y = stack.labelled([file.parent.name for file in files])
     named = np.array([file.name.partition("_")[0] * ("_" in file.name) for file in files])
     units = None if stated.unit is None else named

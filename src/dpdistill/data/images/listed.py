@@ -56,7 +56,8 @@ def load_file(path: Path, part: str, stated: Stated) -> Raw:
     columns = {name: [row[header.index(name)].strip() for row in rows] for name in (FILE, LABEL, unit) if name}
     stack = Stack(len(rows), stated)
     for i, name in enumerate(columns[FILE]):
-        stack.put(i, show(name), lambda name=name: decode_file(path.parent / name, stated))
+        title = f"Image {i + 1} that {show(path)} lists" if unit else show(name)
+        stack.put(i, title, lambda name=name: decode_file(path.parent / name, stated))
     y, notes = stack.labelled(columns[LABEL]), (*single_part("list", part), *picture_notes(stated, stack.X))
     units = None if unit is None else np.array(columns[unit])
     return Raw(stack.X, y, None, (0.0, 255.0), notes, resized=True, units=units)
