@@ -105,8 +105,20 @@ def test_poisson_noise_multipliers_stay_where_they_were_measured():
 
 def test_calibration_needs_few_evaluations():
     pld._accountant.cache_clear()
+    accounting._common_multiplier.cache_clear()
     calibrate([Stage(10_000, 0.01)], Budget(1.0))
-    assert pld._accountant.cache_info().misses <= 6
+    assert 0 < pld._accountant.cache_info().misses <= 6
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 30.0])
+def test_few_computations_are_as_fine_as_what_is_claimed(monkeypatch, epsilon):
+    intervals, plan = [], (Stage(20, weight=0.1), Stage(40, 0.137))
+    compute = pld.epsilon_pld
+    monkeypatch.setattr(pld, "epsilon_pld", lambda *asked: intervals.append(asked[3]) or compute(*asked))
+    schedule = calibrate(plan, Budget(epsilon))
+    assert 0.9995 * epsilon <= compute(schedule.groups, 1e-5) <= epsilon
+    assert intervals.count(discretization_interval(schedule.groups)) <= 3
+    assert {round(interval / min(intervals)) for interval in intervals} == {1, 16}
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)

@@ -208,10 +208,13 @@ def _common_multiplier(plan: tuple[Stage, ...], budget: Budget) -> float:
         return single * math.sqrt(math.fsum(stage.rounds * stage.weight**2 for stage in plan))
     check_pld_delta(budget.delta)
 
-    def epsilon(common: float) -> float:
-        return Schedule(plan, tuple(common / stage.weight for stage in plan), budget).epsilon()
+    def epsilon(common: float, coarser: float = 1.0) -> float:
+        groups = Schedule(plan, tuple(common / stage.weight for stage in plan), budget).groups
+        return compose(groups, budget.delta, budget.adjacency, coarser)
 
-    return _search(epsilon, _clt_guess(plan, budget), budget.epsilon)
+    # An interval sixteen times as wide costs a sixteenth, and leaves little to search for at the one that counts.
+    near = _search(lambda common: epsilon(common, 16.0), _clt_guess(plan, budget), budget.epsilon)
+    return _search(epsilon, near, budget.epsilon)
 
 
 def _clt_guess(plan: Sequence[Stage], budget: Budget) -> float:
