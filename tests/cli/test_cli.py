@@ -29,6 +29,7 @@ from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.cli.recipes import softness_in
 from dpdistill.data import load, read_distilled
 from dpdistill.data.save import read_generator
+from dpdistill.encode.auxiliary import PublicImages
 from dpdistill.encode.mixing import mix_pictures
 from dpdistill.encode.networks import MLP, ConvNet
 from dpdistill.encode.parameters import write_parameters
@@ -1022,3 +1023,21 @@ def test_export_writes_and_refuses(shared, tmp_path):
     assert "license: mit\n" in (tmp_path / "a.md").read_text()
     assert "choose among hf, torch, csv" in refused("export", shared, "--to", "zip", "--out", tmp_path / "b")
     assert "field=value" in refused("export", shared, "--to", "card", "--out", tmp_path / "b.md", "--about", "mit")
+
+
+def test_public_images_are_named_by_their_hash(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    small = ("--method", "dos", "--set", "networks=2", "--set", "steps=2", "--set", "width=8", "--set", "subspace=4")
+    succeeds("distill", "digits:train", "--out", "shared", *small, "--public", "digits:test")
+    made = PublicImages.of(X[:valid] for X, _, valid in load("digits:test").chunks(None, 1000))
+    certificate = json.loads((tmp_path / "shared" / "certificate.json").read_text())
+    assert certificate["recipe"]["fields"]["auxiliary"]["sha256"] == made.sha256
+    assert (
+        f"the 359 images with sha256 {made.sha256}: by the word of the caller they are public" in certificate["scope"]
+    )
+    again = ("distill", "--from", "shared.run", "--out", "more", "--per-class", 2)
+    assert f"Name the public images with sha256 {made.sha256} again" in refused(*again)
+    succeeds(*again, "--public", "digits:test")
+    assert "made with another auxiliary" in refused(*again, "--overwrite", "--public", "digits:train")
+    wrong = refused("distill", "digits:train", "--out", "x", "--method", "dp-kip", "--public", "digits:test")
+    assert "Method dp-kip reads no public images: leave --public out" in wrong

@@ -29,9 +29,7 @@ _MAX_POINTS = 1_000_000
 MIN_PLD_DELTA = 1e-10
 
 
-def compose(
-    groups: Iterable[Group], delta: float, adjacency: Adjacency = "add-remove", coarser: float = 1.0
-) -> float:
+def compose(groups: Iterable[Group], delta: float, adjacency: Adjacency = "add-remove", coarser: float = 1.0) -> float:
     """Epsilon of any list of releases, also of several runs: the closed form if all are full batch, otherwise the PLD.
 
         mu = (1 or 2) sqrt(sum_t sigma_t^-2) for full batches
