@@ -10,7 +10,18 @@ from dpdistill.published import all_published
 
 NAME = "dosser-mnist-eps1-ipc10"
 ORIGIN = f"recipe {NAME}: Zheng et al., 2025 (DOSSER), table 1, Dosser; caller changed "
-SMALL = ["--set", "networks=2", "--set", "width=2", "--set", "steps=2", "--set", "sampling_prob=1"]
+SMALL = [
+    "--set",
+    "networks=2",
+    "--set",
+    "width=2",
+    "--set",
+    "steps=2",
+    "--set",
+    "sampling_prob=1",
+    "--set",
+    "subspace=5",
+]
 
 
 def certificate(folder):
@@ -27,10 +38,17 @@ def by_name(tmp_path_factory):
 def test_the_certificate_names_the_recipe_and_what_was_changed(by_name):
     found = certificate(by_name)
     recipe = found["recipe"]
-    assert recipe["origin"] == ORIGIN + "networks, sampling_prob, width, per_class, steps"
+    assert recipe["origin"] == ORIGIN + "networks, sampling_prob, width, subspace, per_class, steps"
     assert (recipe["named"], recipe["method"], recipe["references"][0][:6]) == (NAME, "dos", "Zheng,")
     assert found["claim"] == {"epsilon": 1.0, "delta": 1e-5}
-    stated = {**all_published()[NAME].fields, "networks": 2, "width": 2, "steps": 2, "sampling_prob": 1.0}
+    stated = {
+        **all_published()[NAME].fields,
+        "networks": 2,
+        "width": 2,
+        "steps": 2,
+        "sampling_prob": 1.0,
+        "subspace": 5,
+    }
     assert {field: recipe["fields"][field] for field in stated} == {
         **stated, "per_class": 2, "strategies": list(stated["strategies"])
     }  # fmt: skip
@@ -64,7 +82,7 @@ def test_what_is_finished_again_keeps_the_recipe(by_name, tmp_path):
     assert certificate(tmp_path / "same")["recipe"] == certificate(by_name)["recipe"]
     succeeds("distill", "--from", run, "--out", tmp_path / "more", "--set", "expand=2")
     origin = certificate(tmp_path / "more")["recipe"]["origin"]
-    assert origin == ORIGIN + "networks, sampling_prob, width, per_class, expand, steps"
+    assert origin == ORIGIN + "networks, sampling_prob, width, subspace, per_class, expand, steps"
     for name in ("same", "more"):
         assert "ok   ledger: " in succeeds("verify", tmp_path / name, "--run", run)
 
