@@ -458,7 +458,7 @@ def test_overwriting_a_finished_run_pays_anew_and_an_ended_one_is_not_touched_wi
     assert content == {name: (folder / name).read_bytes() for name in files_of(folder)}
     succeeds(*command, "--overwrite", "--per-class", 3)
     assert len(DatasetLedger(ledger).summary().runs) == 2
-    assert len(files_of(folder)) == 5 + 30
+    assert len(files_of(folder)) == 8 + 30
     assert (folder.with_name("x.run") / "ledger-001.sqlite").exists()
     succeeds("verify", folder)
 

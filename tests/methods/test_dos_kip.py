@@ -183,6 +183,7 @@ class TestOneSet:
             "pilot": jnp.asarray(rng.uniform(-1, 1, (1, 3, *SCHEMA.shape)), jnp.float32),
             "targets": jnp.asarray(rng.normal(size=(2, 3, d)), jnp.float32),
             "turns": jnp.array([1, 0]),
+            "spaces": [None, None],
             "classifier": jnp.asarray(W, jnp.float32),
         }
         X, y = jnp.asarray(rng.uniform(-1, 1, (3, 4, SCHEMA.dimension)), jnp.float32), np.repeat(np.arange(3), 4)

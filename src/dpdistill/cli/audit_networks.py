@@ -120,7 +120,7 @@ def audit_training(
     if loss not in LOSSES:
         raise DataError(f"Unknown loss {loss!r}: choose among {', '.join(LOSSES)}.")
     network, units = _network(architecture), _whole("widths", widths)
-    read = read_records(data, None, None, classes, bounds, resize, None, True)
+    read = read_records(data, None, classes, bounds, resize, None, True)
     names = read.schema.classes
     sides = None if positive is None else _sides(positive, names)
     X, y = _pictures(read, records, seed)
