@@ -65,6 +65,10 @@ def _of_method(recipe: dict) -> dict[str, Any]:
     free = frozenset(field.name for field in dataclasses.fields(method) if field.metadata.get("finish"))
     try:
         written = recipe_of(method, seed if type(seed) is int else 0, recipe.get("named"))
-    except (DataError, ValueError, TypeError):  # a recipe of papers that this version does not know
-        written = None
+    except (
+        DataError,
+        ValueError,
+        TypeError,
+    ):  # no recipe of papers that this version knows: what it would write itself
+        written = recipe_of(method, seed if type(seed) is int else 0)
     return {"recipe": written, "plan": tuple(method.plan()), "free": free, "slacks": (slack_of(method),)}

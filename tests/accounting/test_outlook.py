@@ -26,6 +26,14 @@ def test_rounds_that_share_a_budget_are_as_loud_as_one():
     assert records_heard(once, 9) == pytest.approx(3.0 * gaussian_noise_multiplier(1.0, 1e-5))
 
 
+def test_a_unit_has_the_noise_of_all_its_rows():
+    plan = (Stage(3),)
+    one, four = Budget(1.0), Budget(1.0, unit="person", rows_per_unit=4)
+    alone, together = (records_heard(calibrate(plan, budget), 100) for budget in (one, four))
+    assert together == pytest.approx(4 * alone)
+    assert least_epsilon(plan, four, 100, 4 * alone / 10) == least_epsilon(plan, one, 100, alone / 10)
+
+
 @pytest.mark.parametrize(("records", "coordinates"), [(100, 2_000), (10_000, 64), (10_000, 3_240)])
 def test_the_least_epsilon_is_the_least(records, coordinates):
     start = Budget(1e-9, 1e-6)

@@ -77,6 +77,25 @@ class TestARunForPersons:
         assert "all records of any one patient_id" in page
         assert "A person with several rows" not in page
 
+    def test_documents_for_others_are_about_persons(self, shared):
+        folder, _ = shared
+        said = {name: (folder / name).read_text() for name in ("README.md", "deployment.yaml", "croissant.json")}
+        for text in said.values():
+            assert not re.search(r"\bone row\b|with 2 rows|one a record:", " ".join(text.split()))
+        record = " ".join(said["deployment.yaml"].split())
+        assert "Adjacent data sets differ by adding or removing all rows of one patient_id (add-remove)" in record
+        assert "for all rows of one patient_id" in record
+        assert "The number of units, as that of rows, is itself protected" in record
+        assert re.search(r"Several of them together are protected less: epsilon = \S+ with 2 of them", record)
+        assert "one a record and at most 4 of one patient_id" in record
+        assert "everything but all records of one patient\\_id" in said["README.md"]
+
+    def test_releases_are_used_again_with_the_budget_stated(self, shared, table):
+        folder, _ = shared
+        again = ("distill", "--from", f"{folder}.run", "--out", table / "stated", *QUICK[6:])
+        assert "paid with another budget" in refused(*again, "--epsilon", 2)
+        succeeds(*again, "--epsilon", 1)
+
     def test_it_is_verified_and_a_changed_unit_is_found(self, shared):
         folder, _ = shared
         said = succeeds("verify", folder)
@@ -334,6 +353,15 @@ class TestImages:
         X, y = np.zeros((3, 4, 4), np.uint8), [0, 1, 0]
         with pytest.raises(DataError, match=said):
             Records.from_arrays(X, y, 2, units=units)
+
+    @pytest.mark.parametrize("names", [["-1", "-1", "3"], ["", "a", "b"], ["NA", "a", "b"], ["-2.0", "3", "4"]])
+    def test_texts_that_name_nobody(self, names):
+        X, y = np.zeros((3, 2, 2)), [0, 1, 0]
+        with pytest.raises(DataError, match="Record 0 has no unit"):
+            Records.from_arrays(X, y, 2, (0, 1), units=np.array(names))
+        found = Records.from_arrays(X, y, 2, (0, 1), units=np.array(names), strict=False).units
+        nobody = [name in ("-1", "", "NA", "-2.0") for name in names]
+        assert (found == -1).tolist() == nobody
 
     def test_units_that_are_missing_are_never_used_if_lenient(self):
         X, y = np.zeros((4, 4, 4), np.uint8), [0, 1, 0, 1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dpdistill.accounting.attacker import true_positives
 from dpdistill.accounting.gaussian import gaussian_noise_multiplier
@@ -21,7 +22,7 @@ ATTACKED_AT = 0.001
 def records_heard(schedule: Schedule, coordinates: int, stage: int = 0) -> float:
     """Records, all alike, whose sum is as long as the noise that the rounds of a stage leave on it.
 
-        n = sqrt(d) / sqrt(rounds) sigma / q
+        n = sqrt(d) / sqrt(rounds) k sigma / q,   k the rows of a unit that are paid for
 
     The rounds of a stage are taken as one, averaged: their noise is independent. Records that differ need to be more.
 
@@ -34,7 +35,8 @@ def records_heard(schedule: Schedule, coordinates: int, stage: int = 0) -> float
         n > 0; signal-to-noise of k alike records is k / n.
     """
     rounds, event = schedule.groups[stage]
-    return math.sqrt(coordinates / rounds) * event.noise_multiplier / event.sampling_prob
+    noise_multiplier = event.noise_multiplier * schedule.budget.rows_per_unit
+    return math.sqrt(coordinates / rounds) * noise_multiplier / event.sampling_prob
 
 
 def least_epsilon(
@@ -44,7 +46,7 @@ def least_epsilon(
 
     Args:
         plan: stages; the first one is looked at.
-        budget: its delta and adjacency are kept, and its epsilon is where the search begins.
+        budget: all but its epsilon is kept, and its epsilon is where the search begins.
         coordinates: numbers of the sum that one class is told by.
         records: of the class, all alike; a public number.
         ratio: to be reached.
@@ -55,7 +57,7 @@ def least_epsilon(
 
     def enough(epsilon: float) -> bool:
         try:
-            schedule = calibrate(plan, Budget(epsilon, budget.delta, budget.adjacency))
+            schedule = calibrate(plan, replace(budget, epsilon=epsilon))
         except ValueError:  # more than the accountant of sampled rounds handles
             return False
         return records_heard(schedule, coordinates) * ratio <= records

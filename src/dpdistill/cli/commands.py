@@ -125,6 +125,8 @@ def distill(
 
     settings, row, published = set_ or (), *_published(recipe)
     budget = _budget(row, stated, protects)
+    if row and (row.epsilon, row.delta) != (budget.epsilon, budget.delta) and row.epsilon is not None:
+        published = None  # what a paper's recipe is called states its budget
     named = row.method if row else method or ("dos-kip" if schema is None else "dp-merf")
     path, replaces = output_folder(to, overwrite)
     _caution(None if non_private else budget)
@@ -136,7 +138,7 @@ def distill(
     records = read_records(*how, **which) if reads_first else None
     fields = {"per_class": per_class, "auxiliary": public_images(public, resize, channels)}
     if from_ is not None:
-        result = _finish_again(from_, method, settings, fields, budget if stated else None)
+        result = _finish_again(from_, method, settings, fields, stated)
     else:
         paid: dict[str, Any] = {"ledger": ledger, "cap": cap, "seed": seed or 0, "named": published}
         paid |= {"run_dir": owner_folder(path), "overwrite": overwrite}
@@ -171,6 +173,10 @@ def _refuse_contradictions(given: dict[str, Any], stated: dict[str, Any]) -> Non
     for wrong, sentence in (
         ((given["data"] is None) != again, "Expected either DATA or --from DIR.run: one of the two."),
         (given["cap"] is not None and ledger is None, "Expected --ledger FILE with --cap."),
+        (
+            given["public"] and given["data"] and Path(given["public"]).resolve() == Path(given["data"]).resolve(),
+            "The images of --public are the private ones of DATA: name others, or leave it out.",
+        ),
         (
             non_private and stated,
             "With --non-private there is no budget: leave --epsilon, --delta and --adjacency out.",
@@ -219,13 +225,15 @@ def _protected(column: str | None, rows: int | None, schema: str | None, anew: b
 
 
 def _finish_again(
-    run_dir: str, method: str | None, settings: list[str] | tuple, fields: dict[str, Any], paid: Any
+    run_dir: str, method: str | None, settings: list[str] | tuple, fields: dict[str, Any], stated: dict[str, Any]
 ) -> Any:
-    """Another result from the releases of a run."""
+    """Another result from the releases of a run; what is stated of its budget must be so."""
     from dpdistill import run
     from dpdistill.cli.recipes import build_again
+    from dpdistill.ledger.run import RunLedger
 
     recipe = build_again(run_dir, method, settings, **fields)
+    paid = replace(RunLedger.read(Path(run_dir)).schedule.budget, **stated) if stated else None
     with Bar() as bar:
         return run.finish_again(run_dir, recipe, budget=paid, progress=bar)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -13,6 +14,8 @@ from dpdistill.data.options import Bounds, Classes, parse_bounds, parse_classes,
 from dpdistill.schema import DataError, Schema, TableSchema
 
 _CHUNK = 4_096
+NOBODY = ("", "NA", "NaN", "nan", "null", "None")
+"""Texts that say that an image has no unit."""
 
 
 class Unshown:
@@ -230,7 +233,8 @@ def label_indices(y: np.ndarray, classes: tuple[str, ...], strict: bool = True) 
 def unit_indices(units: np.ndarray, n: int, strict: bool = True) -> np.ndarray:
     """Indices (n,) int64 of units given as whole numbers or as texts; -1 where one is missing if not strict.
 
-    Missing are empty texts and negative numbers. No message shows what names a unit.
+    Missing are empty texts, negative numbers, also as texts, and what tables take for missing. No message shows what
+    names a unit.
 
     Raises:
         DataError: another shape or type, or a missing one when strict.
@@ -238,8 +242,8 @@ def unit_indices(units: np.ndarray, n: int, strict: bool = True) -> np.ndarray:
     if units.shape != (n,):
         raise DataError("Expected as many units as records.")
     if units.dtype.kind in "SU":
-        units = np.char.strip(units)
-        missing = units == np.zeros((), units.dtype)
+        names, of_name = np.unique(np.char.strip(units), return_inverse=True)
+        missing = np.array([_names_nobody(str(name)) for name in names.astype(str)], bool)[of_name]
     elif units.dtype.kind in "ui":
         missing = units < 0
     else:
@@ -247,6 +251,11 @@ def unit_indices(units: np.ndarray, n: int, strict: bool = True) -> np.ndarray:
     if strict and missing.any():
         raise DataError(f"Record {int(np.argmax(missing))} has no unit.")
     return np.where(missing, -1, np.unique(units, return_inverse=True)[1]).astype(np.int64)
+
+
+def _names_nobody(text: str) -> bool:
+    """Whether a text in the place of a unit says that there is none."""
+    return text in NOBODY or re.fullmatch(r"-\d+(\.0*)?", text) is not None
 
 
 def not_finite(X: np.ndarray) -> np.ndarray:

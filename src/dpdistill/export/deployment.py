@@ -64,28 +64,31 @@ def _variant(folder: Folder) -> dict[str, Any]:
     return {
         "variant_name": "Approximate DP",
         "data_domain": f"All finite data sets of {what}; the schema, with bounds and class names, is taken as public.",
-        "unprotected_quantities": "None from the records. Public by the publisher's word: the schema and the recipe.",
+        "unprotected_quantities": "None from the records. Public by the publisher's word: the schema, the recipe, and"
+        " images that the recipe names as public, if any.",
     }
 
 
 def _privacy_loss(folder: Folder, g: Guarantee) -> dict[str, Any]:
-    change = {"add-remove": "adding or removing one row", "replace-one": "replacing one row by any other"}
+    whose, those = sentences.protected(g), "those of any other" if g.name else "any other"
+    change = {"add-remove": f"adding or removing {whose}", "replace-one": f"replacing {whose} by {those}"}
+    hidden, units = "itself protected: it is not stated, not even roughly.", "The number of units"
     count = {
-        "add-remove": "The number of rows is itself protected: it is not stated, not even roughly.",
-        "replace-one": "The number of rows is public, but is not part of the shared folder.",
+        "add-remove": f"{f'{units}, as that of rows,' if g.name else 'The number of rows'} is {hidden}",
+        "replace-one": f"{units if g.name else 'The number of rows'} is public, but is not part of the shared folder."
+        + (f" That of rows is {hidden}" if g.name else ""),
     }
-    rows = "; ".join(f"epsilon = {bound(epsilon)} with {k:g} rows" for k, epsilon in g.several)
     details = [
         f"Adjacent data sets differ by {change.get(g.relation, g.relation)} ({g.relation}).",
-        f"A person with several rows is protected less{f': {rows}' if rows else ''}.",
+        sentences.several(g),
         *([count[g.relation]] if g.relation in count else []),
     ]
     table = "; ".join(f"epsilon = {bound(epsilon)} at delta = {plain(delta)}" for delta, epsilon in g.table)
-    parameters = "Of all releases together, an upper bound, for one row." + (
+    parameters = f"Of all releases together, an upper bound, for {sentences.protected(g)}." + (
         f" The same run: {table}." if table else ""
     )
     return {
-        "privacy_unit": g.unit or "one row",
+        "privacy_unit": g.unit or sentences.protected(g),
         "privacy_unit_details": " ".join(details),
         "privacy_parameters": {"epsilon": g.epsilon, "delta": g.delta},
         "privacy_parameters_details": parameters,
@@ -109,9 +112,15 @@ def _model() -> dict[str, Any]:
 
 
 def _implementation(folder: Folder, g: Guarantee) -> dict[str, Any]:
+    each = f"all records of one {plain(g.name)} together, or none," if g.name else "each record"
+    share = (
+        f"one a record and at most {plain(g.rows_per_unit)} of one {plain(g.name)}, which the noise is for"
+        if g.name
+        else "one a record"
+    )
     rounds = "; ".join(
         f"{plain(count)} round{'' if count == 1 else 's'} with noise multiplier {plain(noise)}, "
-        + ("all records in each" if prob == 1 else f"each record in a round with probability {plain(prob)} (Poisson)")
+        + ("all records in each" if prob == 1 else f"{each} in a round with probability {plain(prob)} (Poisson)")
         for count, noise, prob in g.groups
     )
     slack = folder.certificate.get("slack")
@@ -121,7 +130,7 @@ def _implementation(folder: Folder, g: Guarantee) -> dict[str, Any]:
         "preprocessing_and_hyperparameter_tuning": "Values are scaled by the declared bounds and clamped to them."
         f" Origin of the recipe: {plain(folder.recipe.get('origin'))}. Choosing a recipe by looking at results on"
         " these records would not be covered by the stated parameters.",
-        "mechanisms": f"Gaussian mechanism on sums of clipped contributions, one a record: {rounds}. Contributions are"
+        "mechanisms": f"Gaussian mechanism on sums of clipped contributions, {share}: {rounds}. Contributions are"
         f" clipped and {sums}; the noise is rounded to a grid, against floating-point attacks, and comes from"
         f" {g.noise}. Program: dpdistill {sentences.version_of(folder)}, method {sentences.method_of(folder)}."
         " Nothing is interactive.",

@@ -66,10 +66,23 @@ def limits(folder: Folder, g: Guarantee) -> list[str]:
     ]
     if not g.private:
         return [*said, "Single private records may be recognisable in it: handle it as those records."]
-    several = "; ".join(f"epsilon = {bound(epsilon)} with {k:g} rows" for k, epsilon in g.several)
-    said.append(f"A person with several rows is protected less{f': {several}' if several else ''}.")
+    said.append(several(g))
     scope = folder.certificate.get("scope")
     return [*said, plain(scope)] if scope else said
+
+
+def several(g: Guarantee) -> str:
+    """What somebody with several rows has, or several units together, in a sentence."""
+    whose, counted = (
+        ("Several of them together are", "of them") if g.name else ("A person with several rows is", "rows")
+    )
+    known = "; ".join(f"epsilon = {bound(epsilon)} with {k:g} {counted}" for k, epsilon in g.several)
+    return f"{whose} protected less{f': {known}' if known else ''}."
+
+
+def protected(g: Guarantee) -> str:
+    """What the guarantee is about: one row, or all rows of one unit."""
+    return f"all rows of one {plain(g.name)}" if g.name else "one row"
 
 
 SENSITIVE = (

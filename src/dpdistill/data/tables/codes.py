@@ -56,17 +56,20 @@ def label_encoder(schema: TableSchema, missing: Iterable[str]) -> Encode:
 def unit_encoder(missing: Iterable[str], index: dict[str, int]) -> Encode:
     """The map from a batch of names of units to their indices (n,), float64, in the order in which they first come.
 
-    A fault says that one is missing; no text here shows what names a unit.
+    A fault says that one is missing, as it is where a number is negative; no text here shows what names a unit.
 
     Args:
         missing: texts that stand for a missing name.
         index: filled with the indices by name.
     """
 
-    def code(text: str) -> float:
-        return float(index.setdefault(number_key(text), len(index)))
-
     absent, marks = _absent("the row has no unit"), frozenset(missing)
+
+    def code(text: str) -> float:
+        key = number_key(text)
+        if is_negative(key):
+            return absent()
+        return float(index.setdefault(key, len(index)))
 
     def encode(values: pa.Array) -> tuple[np.ndarray, dict[int, str]]:
         if pa.types.is_temporal(values.type) or pa.types.is_nested(values.type):
@@ -91,8 +94,6 @@ def _numbers(column: Column, missing: frozenset[str], absent: Callable[[], float
     whole = column.kind == "integer"
 
     def code(text: str) -> float:
-        if text in missing:
-            return absent()
         shown, text = repr(text[:80]), _TRUTH.get(text.lower(), text)
         if not NUMBER.fullmatch(text):
             if text.lower().strip("+-") in ("inf", "infinity"):
@@ -133,15 +134,17 @@ def _choices(
     index: dict[str, int], missing: frozenset[str], absent: Callable[[], float], advice: str, other: int | None
 ) -> Encode:
     by_key: dict[str, int] = {}
+    marks = {number_key(text) for text in missing}
     for text, i in index.items():
         if by_key.setdefault(number_key(text), i) != i:
             # Which of them a number means would depend on the type of the column, which other rows decide.
             raise DataError(f"Two categories or classes mean the number {text[:80]!r}: declare one of them.")
 
     def code(text: str) -> float:
-        if text in missing and text not in index:
+        key = number_key(text)
+        if key in marks and key not in by_key:
             return absent()
-        found = index.get(text, by_key.get(number_key(text), other))
+        found = index.get(text, by_key.get(key, other))
         if found is None:
             raise Fault(f"{text[:80]!r} {advice}")
         return found
@@ -155,8 +158,15 @@ def number_key(text: str) -> str:
     return format(_EXACT.add(Decimal(text), 0).normalize(_EXACT), "f") if _PLAIN.fullmatch(text) else text
 
 
+def is_negative(key: str) -> bool:
+    """Whether a `number_key` is that of a negative number."""
+    return key.startswith("-") and _PLAIN.fullmatch(key) is not None and float(key) < 0
+
+
 def cleaned(values: pa.Array, missing: frozenset[str]) -> pa.Array:
     """Values as numbers, truth values or trimmed texts; null where one is missing.
+
+    What is missing is so by its value: whether a column comes as numbers or as texts may depend on other rows.
 
     Raises:
         Fault: values of a type that has no codes, such as dates.
@@ -172,9 +182,18 @@ def cleaned(values: pa.Array, missing: frozenset[str]) -> pa.Array:
         return _without(values, _COMPUTE.is_in(values.cast(pa.float64(), safe=False), pa.array(numbers, pa.float64())))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind) or kind == pa.string_view():
         texts = _COMPUTE.utf8_trim_whitespace(values.cast(pa.large_string()))
-        return _without(texts, _COMPUTE.is_in(texts, pa.array(sorted(missing), texts.type)))
+        return _without(texts, _COMPUTE.is_in(texts, pa.array(_marked(texts, missing), texts.type)))
     words = "dates or times" if pa.types.is_temporal(kind) else f"values of type {kind}"
     raise Fault(f"holds {words}: turn them into numbers or categories, or {_IGNORE}")
+
+
+def _marked(texts: pa.Array, missing: frozenset[str]) -> list[str]:
+    """The texts that mean something missing: those of `missing`, and all that stand for one of its numbers."""
+    marks = {number_key(text) for text in missing}
+    if not any(_PLAIN.fullmatch(mark) for mark in marks):
+        return sorted(missing)
+    found = {text for text in _COMPUTE.unique(texts).to_pylist() if text is not None and number_key(text) in marks}
+    return sorted(found | missing)
 
 
 def _without(values: pa.Array, absent: pa.Array) -> pa.Array:

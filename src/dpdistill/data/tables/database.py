@@ -160,4 +160,5 @@ def _to_arrow(values: tuple[Any, ...]) -> pa.Array:
     try:
         return pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        return pa.array([None if value is None else str(value) for value in values], pa.string())
+        absent = [value is None or value != value for value in values]  # NaN, which is nothing among numbers too
+        return pa.array([None if gone else str(v) for gone, v in zip(absent, values, strict=True)], pa.string())
