@@ -1039,5 +1039,7 @@ def test_public_images_are_named_by_their_hash(tmp_path, monkeypatch):
     assert f"Name the public images with sha256 {made.sha256} again" in refused(*again)
     succeeds(*again, "--public", "digits:test")
     assert "made with another auxiliary" in refused(*again, "--overwrite", "--public", "digits:train")
+    wrong = refused("distill", "digits:train", "--out", "x", *small, "--public", "digits:train")
+    assert "The images of --public are the private ones of DATA" in wrong
     wrong = refused("distill", "digits:train", "--out", "x", "--method", "dp-kip", "--public", "digits:test")
     assert "Method dp-kip reads no public images: leave --public out" in wrong
