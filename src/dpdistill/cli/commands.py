@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -512,9 +513,15 @@ def budget(file: Annotated[str, typer.Argument(metavar="FILE", help="A data set'
     say(f"Cap: epsilon = {summary.cap:g}; one more full-batch run of epsilon = {summary.left:.4f} still fits.")
 
 
+@lru_cache(maxsize=1)
+def _command() -> Any:
+    """All commands with the options that they share, made once a process."""
+    return with_common_options(typer.main.get_command(app))
+
+
 def main() -> None:
     """Entry point."""
-    sys.exit(run_app(with_common_options(typer.main.get_command(app))))
+    sys.exit(run_app(_command()))
 
 
 if __name__ == "__main__":
