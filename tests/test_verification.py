@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dpdistill as dp
-from dpdistill.cli.commands import app
+from dpdistill.cli.app import app
 from dpdistill.cli.terminal import run_app
 from dpdistill.export import write_documents
 from dpdistill.private.linear import SLACK_TEXT

@@ -1039,7 +1039,8 @@ def test_public_images_are_named_by_their_hash(tmp_path, monkeypatch):
     assert f"Name the public images with sha256 {made.sha256} again" in refused(*again)
     succeeds(*again, "--public", "digits:test")
     assert "made with another auxiliary" in refused(*again, "--overwrite", "--public", "digits:train")
-    wrong = refused("distill", "digits:train", "--out", "x", *small, "--public", "digits:train")
-    assert "The images of --public are the private ones of DATA" in wrong
+    for data, same in (("digits:train", "digits:train"), ("a.npz", "./a.npz"), ("a.npz", "a.npz:train")):
+        wrong = refused("distill", data, "--out", "x", *small, "--public", same)
+        assert "The images of --public are the private ones of DATA" in wrong
     wrong = refused("distill", "digits:train", "--out", "x", "--method", "dp-kip", "--public", "digits:test")
     assert "Method dp-kip reads no public images: leave --public out" in wrong

@@ -66,6 +66,19 @@ def test_every_command_takes_json_and_quiet_and_commands_take_a_config():
         assert ("--config" in options) != hasattr(command, "commands"), command.name
 
 
+def test_every_command_has_its_keys_in_the_page_for_scripts():
+    def commands(command, name):
+        below = getattr(command, "commands", {})
+        return {name} if not below else {c for k, each in below.items() for c in commands(each, f"{name} {k}".strip())}
+
+    page = (Path(__file__).parents[2] / "docs" / "scripts.md").read_text()
+    rows = re.findall(r"^\| ((?:`[^`]+`(?:, )?)+) \|", page, re.MULTILINE)
+    listed = {name for row in rows for name in re.findall("`([^`]+)`", row)}
+    found = {"audit …" if name.startswith("audit ") else name for name in commands(typer.main.get_command(app), "")}
+    assert len(found) > 10
+    assert found - listed == set()
+
+
 def test_distill_and_verify_in_json(tmp_path, shared):
     found = as_json("distill", "digits:train", "--out", tmp_path / "x", *SMALL)
     assert (found["epsilon"], found["delta"], found["adjacency"]) == (1.0, 1e-5, "add-remove")

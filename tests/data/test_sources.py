@@ -160,7 +160,11 @@ class TestParquet:
         np.testing.assert_array_equal(r.X, SMALL)
         assert r.y.tolist() == [2, 0, 1, 1]
         assert r.schema == Schema((5, 5, 3), (0.0, 255.0), ("ant", "bee", "cow"))
-        assert load(source, classes="x,y,z").schema.classes == ("x", "y", "z")
+        said = "Classes are those that the data set names (ant, bee, cow)"
+        assert [note.startswith(said) for note in r.notes].count(True) == 1
+        named = load(source, classes="x,y,z")
+        assert named.schema.classes == ("x", "y", "z")
+        assert not any(note.startswith("Classes") for note in named.notes)
         assert load(source, resize=8, channels=1).X.shape == (4, 8, 8, 1)
 
     @pytest.mark.parametrize("inner", ["", "data/"])
@@ -291,6 +295,7 @@ class TestObjects:
         r = load(floats, classes=2, bounds=(0, 1))
         np.testing.assert_array_equal(r.X, SMALL / np.float32(255))
         assert r.y.tolist() == [0, 1, 0, 1]
+        assert "Shape 5x5x3 (height, width, channels) is taken from the items." in r.notes
 
     def test_what_is_like_a_tensor_has_its_channels_first(self):
         class Tensor:

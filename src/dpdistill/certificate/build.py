@@ -8,7 +8,6 @@ import platform
 from collections.abc import Mapping
 from datetime import date as Date
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from scipy.stats import binom
 from dpdistill.accounting.attacker import attacker
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.accounting.schedule import Budget, Schedule
+from dpdistill.certificate.versions import versions_of
 from dpdistill.data.atomic import write_atomically
 from dpdistill.data.folder import CERTIFICATE, RECIPE, SYNTHETIC, hash_files, read_object
 from dpdistill.query import Event
@@ -295,13 +295,8 @@ def read_certificate(folder: str | Path) -> dict:
 
 def versions() -> dict[str, str]:
     """The packages that a run and its page depend on."""
-    found = {"python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "not installed"
-    return found
+    found = {package: number or "not installed" for package, number in versions_of(_PACKAGES).items()}
+    return {"python": platform.python_version(), **found}
 
 
 def _day(date: str | None) -> str:

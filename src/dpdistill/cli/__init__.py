@@ -1,20 +1,21 @@
 """The command line."""
 
 from dpdistill.cli import audit_networks, tables
+from dpdistill.cli.app import app, main
 from dpdistill.cli.benchmarks.command import benchmark, results
-from dpdistill.cli.commands import app, main
+from dpdistill.cli.commands import account, budget, methods, report, verify
 from dpdistill.cli.demo import demo
+from dpdistill.cli.distill import distill
 from dpdistill.cli.evaluate import evaluate
 from dpdistill.cli.export import export
 from dpdistill.cli.sample import sample
 
+for _command in (
+    *(distill, demo, evaluate, sample, export, report, verify),
+    *(methods, account, budget, benchmark, results),
+):
+    app.command(name=_command.__name__)(_command)
 app.add_typer(tables.app, name="schema")
-app.command(name="demo")(demo)
-app.command(name="evaluate")(evaluate)
-app.command(name="sample")(sample)
-app.command(name="benchmark")(benchmark)
-app.command(name="results")(results)
-app.command(name="export")(export)
 app.add_typer(audit_networks.app, name="audit")
 
 __all__ = ["app", "main"]

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from dpdistill.cli.commands import read_records
 from dpdistill.cli.options import MAX_SEED, SOURCES, Folder
+from dpdistill.cli.reading import read_records
 from dpdistill.cli.terminal import Bar, give, say, working
 from dpdistill.schema import DataError, TableSchema
 

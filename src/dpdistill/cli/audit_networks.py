@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from dpdistill.cli.audit import Out, Seed, app, records_of, write_page
-from dpdistill.cli.commands import read_records
 from dpdistill.cli.options import SOURCES
+from dpdistill.cli.reading import read_records
 from dpdistill.cli.terminal import Bar, say, working
 from dpdistill.schema import DataError
 

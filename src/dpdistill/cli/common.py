@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import platform
 import tomllib
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from dpdistill.certificate.versions import versions_of
 from dpdistill.cli.terminal import mode, note
 from dpdistill.schema import DataError
 
@@ -22,13 +22,7 @@ def versions() -> dict[str, str | None]:
     """Versions of this package, of Python and of PACKAGES, found without importing them; None where not installed."""
     from dpdistill import __version__
 
-    found: dict[str, str | None] = {"dpdistill": __version__, "python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = None
-    return found
+    return {"dpdistill": __version__, "python": platform.python_version(), **versions_of(PACKAGES)}
 
 
 def with_common_options(command: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from dpdistill.cli.options import Folder
-from dpdistill.cli.terminal import plain, say
+from dpdistill.cli.terminal import give, plain, say
 
 
 def export(
@@ -33,4 +33,5 @@ def export(
     from dpdistill import export as made
 
     path = made.export(folder, to, out, made.Publisher.parse(about or ()))
+    give(out=str(path), format=to)
     say(plain(f"{path}: written. The guarantee of its certificate holds for it: what is made from a release is free."))

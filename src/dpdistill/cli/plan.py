@@ -58,3 +58,12 @@ def say_large_epsilon(budget: Budget) -> None:
             f" record was used: who wrongly accuses {100 * ATTACKED_AT:g} % of the outsiders may recognise up to "
             f"{100 * rate:.1f} % of the members. See docs/guarantees.md."
         )
+
+
+def say_caution(budget: Budget | None) -> None:
+    """What a large delta or epsilon means is said before it is spent; nothing where there is no budget."""
+    if budget is None:
+        return
+    if budget.caution is not None:
+        warn(budget.caution)
+    say_large_epsilon(budget)

@@ -10,7 +10,7 @@ from PIL import Image
 
 from dpdistill.data.files import PARTS, Raw, single_part
 from dpdistill.data.images.decode import Stack, picture_notes, require_stated, to_values
-from dpdistill.data.images.parquet import choose
+from dpdistill.data.images.parquet import choose, class_notes
 from dpdistill.data.options import Stated
 from dpdistill.data.records import resize_images
 from dpdistill.schema import DataError
@@ -53,9 +53,7 @@ def load_object(source: Any, part: str, stated: Stated) -> Raw:
     if stated.labels is not None and not hasattr(source, "features"):
         raise DataError(f"{TITLE} has a single label an image: labels is for one with features.")
     item, classes = _featured(source, stated) if hasattr(source, "features") else _numbered(source)
-    if classes and stated.classes is None and not hasattr(source, "features"):
-        listed = f"{', '.join(classes[:20])}{', ...' if len(classes) > 20 else ''}"
-        notes = (*notes, f"Classes are those that the data set names ({listed}): pass classes to change.")
+    notes = (*notes, *class_notes(classes, stated))
     stack, labels = Stack(len(source), stated), []
     for i in range(len(source)):
         (image, label), title = item(i), f"Item {i} of the data set"
@@ -67,6 +65,9 @@ def load_object(source: Any, part: str, stated: Stated) -> Raw:
         _require_same(item, stated)
         if isinstance(item(0)[0], Image.Image):
             notes = (*notes, *picture_notes(stated, stack.X))
+        else:
+            shape = "x".join(map(str, stack.X.shape[1:]))
+            notes = (*notes, f"Shape {shape} (height, width, channels) is taken from the items.")
     bounds = (0.0, 255.0) if stack.X.dtype == np.uint8 else None
     return Raw(stack.X, stack.labelled(labels), classes, bounds, notes, resized=True)
 

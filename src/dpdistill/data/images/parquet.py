@@ -62,6 +62,14 @@ def choose(
     return Columns(images[0], found[0], named.get(found[0]))
 
 
+def class_notes(classes: tuple[str, ...] | None, stated: Stated) -> tuple[str, ...]:
+    """That the classes come from the source, when the caller does not state them."""
+    if not classes or stated.classes is not None:
+        return ()
+    listed = f"{', '.join(classes[:20])}{', ...' if len(classes) > 20 else ''}"
+    return (f"Classes are those that the data set names ({listed}): pass --classes to be independent of it.",)
+
+
 def holds_images(path: Path) -> bool:
     """Whether a Parquet file has a column of pictures; else it is a table."""
     with _opened(path) as file:
@@ -120,7 +128,7 @@ def load_files(paths: list[Path], stated: Stated, notes: tuple[str, ...] = ()) -
         stack.labelled(labels),
         columns.classes,
         (0.0, 255.0),
-        (*notes, *picture_notes(stated, stack.X)),
+        (*notes, *class_notes(columns.classes, stated), *picture_notes(stated, stack.X)),
         resized=True,
     )
 

@@ -1,0 +1,44 @@
+"""The command line itself: what all commands belong to, and its entry point."""
+
+from __future__ import annotations
+
+import sys
+from functools import lru_cache
+from typing import Annotated, Any
+
+import typer
+
+from dpdistill.cli.common import versions, with_common_options
+from dpdistill.cli.terminal import give, run_app, say
+
+app = typer.Typer(
+    help="Distil a private labelled data set into a tiny synthetic one that may be shared.",
+    epilog="Try: dpdistill demo",
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the versions that matter.")] = False,
+) -> None:
+    if version:
+        found = versions()
+        give(**found)
+        say(f"dpdistill {found['dpdistill']}")
+        say(", ".join(f"{name} {number or 'not installed'}" for name, number in [*found.items()][1:]))
+        raise typer.Exit()
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@lru_cache(maxsize=1)
+def _command() -> Any:
+    """All commands with the options that they share, made once a process."""
+    return with_common_options(typer.main.get_command(app))
+
+
+def main() -> None:
+    """Entry point."""
+    sys.exit(run_app(_command()))

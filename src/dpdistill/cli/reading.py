@@ -1,0 +1,49 @@
+"""Records as commands read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpdistill.cli.options import table_source
+from dpdistill.cli.terminal import note, working
+from dpdistill.schema import DataError
+
+
+def read_records(
+    data: Any,
+    schema: str | None,
+    *stated: Any,
+    sql: str | None = None,
+    labels: str | None = None,
+    unit: str | None = None,
+) -> Any:
+    """The records, a table's where there is a schema, with a note on whatever the owner should know of them."""
+    if sql is not None and schema is None:
+        raise DataError("Expected --schema SCHEMA with --sql: the rows of a query are a table.")
+    with working("reading the records"):
+        if schema is None:
+            from dpdistill.data import load
+
+            records = load(data, "train", *stated, labels=labels, unit=unit)
+        else:
+            from dpdistill.data.tables.load import load_table
+            from dpdistill.data.tables.schema_file import read_reviewed, with_units, without_units
+
+            table_file = read_reviewed(schema)
+            table_file = without_units(table_file) if unit is None else with_units(table_file, unit)
+            records = load_table(table_source(data, sql), table_file, strict=stated[-1])
+    for each in records.notes:
+        note(each)
+    return records
+
+
+def public_images(data: str | None, resize: str | None, channels: int | None) -> Any:
+    """Images that the caller says are public; None without any."""
+    if data is None:
+        return None
+    from dpdistill.data import load
+    from dpdistill.encode.auxiliary import PublicImages
+
+    with working("reading the public images"):
+        records = load(data, resize=resize, channels=channels, strict=False)
+        return PublicImages.of(X[:valid] for X, _, valid in records.chunks(None, 1000))
