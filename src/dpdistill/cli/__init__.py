@@ -8,10 +8,11 @@ from dpdistill.cli.demo import demo
 from dpdistill.cli.distill import distill
 from dpdistill.cli.evaluate import evaluate
 from dpdistill.cli.export import export
+from dpdistill.cli.plan import plan
 from dpdistill.cli.sample import sample
 
 for _command in (
-    *(distill, demo, evaluate, sample, export, report, verify),
+    *(distill, plan, demo, evaluate, sample, export, report, verify),
     *(methods, account, budget, benchmark, results),
 ):
     app.command(name=_command.__name__)(_command)

@@ -120,7 +120,7 @@ def account(
 ) -> None:
     """What a noise multiplier costs, or what noise a budget needs."""
     from dpdistill.accounting.schedule import Budget, Schedule, calibrate
-    from dpdistill.cli.plan import say_caution
+    from dpdistill.cli.outlook import say_caution
     from dpdistill.query import Stage
 
     if (epsilon is None) == (noise_multiplier is None):

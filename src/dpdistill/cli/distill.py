@@ -1,4 +1,4 @@
-"""The command that distils: what is asked, what is refused before a record is read, and what is said of the result."""
+"""The command that distils: its options, and what is said of the result."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from dpdistill.cli.options import LABELS, MAX_SEED, SOURCES, SQL, WITHOUT_PRIVACY, check_method
-from dpdistill.cli.reading import public_images, read_records
+from dpdistill.cli.asked import asked_of, prepared
+from dpdistill.cli.options import LABELS, MAX_SEED, SOURCES, SQL
+from dpdistill.cli.reading import public_images
 from dpdistill.cli.terminal import Bar, give, note, say, working
-from dpdistill.schema import DataError
 
 
 def distill(
@@ -79,108 +79,24 @@ def distill(
         int | None,
         typer.Option(min=1, metavar="<int>", help="Records of a class, if that is public: how loud they are is told."),
     ] = None,
-    plan: Annotated[bool, typer.Option("--plan", help="Say what the run would cost and show, and stop.")] = False,
 ) -> None:
     """Distil private records into a tiny synthetic set under a privacy budget."""
-    stated = {k: v for k, v in (("epsilon", epsilon), ("delta", delta), ("adjacency", adjacency)) if v is not None}
-    _refuse_contradictions(context.params, stated)
-    check_method(method)
-    protects = _protected(unit_column, rows_per_unit, schema, from_ is None and not non_private)
-    from dpdistill.cli.plan import say_caution
+    asked = asked_of(context.params)
     from dpdistill.run.handover import output_folder, owner_folder
 
-    settings, row, published = set_ or (), *_published(recipe)
-    budget = _budget(row, stated, protects)
-    if row and (row.epsilon, row.delta) != (budget.epsilon, budget.delta) and row.epsilon is not None:
-        published = None  # what a paper's recipe is called states its budget
-    named = row.method if row else method or ("dos-kip" if schema is None else "dp-merf")
     path, replaces = output_folder(to, overwrite)
-    say_caution(None if non_private else budget)
-    # What is wrong with the records is said before JAX is imported, unless a recipe or a ledger is to be checked first.
-    reads_first = data is not None and not (settings or per_class is not None or ledger or cap or public or recipe)
-    reads_first &= non_private or named not in WITHOUT_PRIVACY
-    how = (data, schema, classes, bounds, resize, channels, not lenient)
-    which = {"sql": sql, "labels": labels, "unit": protects.get("unit")}
-    records = read_records(*how, **which) if reads_first else None
-    fields = {"per_class": per_class, "auxiliary": public_images(public, resize, channels)}
+    asked.caution()
     if from_ is not None:
-        result = _finish_again(from_, method, settings, fields, stated)
+        fields = {"per_class": per_class, "auxiliary": public_images(public, resize, channels)}
+        result = _finish_again(from_, method, set_ or (), fields, asked.stated)
     else:
-        paid: dict[str, Any] = {"ledger": ledger, "cap": cap, "seed": seed or 0, "named": published}
-        paid |= {"run_dir": owner_folder(path), "overwrite": overwrite}
-        distiller = _checked_recipe(named, settings, row, fields, None if non_private else budget, paid)
-        records = read_records(*how, **which) if records is None else records
-        _say_outlook(distiller, None if non_private else budget, records.schema, class_size, seed or 0, plan)
-        if plan:
-            return
-        result = _run(records, distiller, None if non_private else budget, path.name, paid)
+        paid = asked.paid(context.params, owner_folder(path))
+        distiller, records = prepared(context.params, asked, paid)
+        asked.say_outlook(distiller, records.schema, class_size, paid["seed"], note)
+        result = _run(records, distiller, asked.budget, path.name, paid)
     with working("writing the certificate and the report"):
         result.save(path, replaces)
     _say_result(path, result)
-
-
-def _refuse_contradictions(given: dict[str, Any], stated: dict[str, Any]) -> None:
-    """Refuse options of `distill` that exclude each other, given all of them and what is stated of the budget."""
-    pictured = any(given[name] for name in ("classes", "bounds", "resize", "channels", "labels"))
-    again, ledger, non_private = given["from_"] is not None, given["ledger"], given["non_private"]
-    drawn = given["seed"] is not None or ledger or non_private
-    for wrong, sentence in (
-        ((given["data"] is None) != again, "Expected either DATA or --from DIR.run: one of the two."),
-        (given["cap"] is not None and ledger is None, "Expected --ledger FILE with --cap."),
-        (
-            given["public"] and given["data"] and _place(given["public"]) == _place(given["data"]),
-            "The images of --public are the private ones of DATA: name others, or leave it out.",
-        ),
-        (
-            non_private and stated,
-            "With --non-private there is no budget: leave --epsilon, --delta and --adjacency out.",
-        ),
-        (non_private and ledger, "A run without a privacy guarantee cannot join a ledger: its epsilon is infinite."),
-        (
-            again and (given["plan"] or given["class_size"]),
-            "With --from nothing is paid: leave --plan and --class-size out.",
-        ),
-        (
-            given["recipe"] and (given["method"] or again),
-            "A recipe states its method, and a run its recipe: leave --method and --from out with --recipe.",
-        ),
-        (again and drawn, "With --from nothing is drawn or paid: leave --seed, --ledger and --non-private out."),
-        (
-            again and (pictured or given["schema"] or given["sql"] or given["lenient"]),
-            "With --from no record is read: leave out how they are read.",
-        ),
-        (
-            given["schema"] and pictured,
-            "With --schema leave --classes, --bounds, --resize, --channels and --labels out: it states all.",
-        ),
-    ):
-        if wrong:
-            raise DataError(sentence)
-
-
-def _place(source: str) -> Path:
-    """Where a source is, as the part of it that is distilled: "set.npz:train" is "set.npz"."""
-    return Path(source if source.startswith("digits:") else source.removesuffix(":train")).resolve()
-
-
-def _protected(column: str | None, rows: int | None, schema: str | None, anew: bool) -> dict[str, Any]:
-    """The budget's unit and rows_per_unit, as stated here or in schema.yaml; nothing for single records.
-
-    Without a new guarantee, one of both is an error, and what schema.yaml states does not count.
-    """
-    if not anew:
-        if column is not None or rows is not None:
-            raise DataError("With --from or --non-private leave --unit-column and --rows-per-unit out.")
-        return {}
-    if schema is not None and column is None:
-        from dpdistill.data.tables.schema_file import read_reviewed
-
-        column = read_reviewed(schema).unit_column
-        if column is not None and rows is None:
-            raise DataError(f"{schema} states unit_column {column!r:.80}: state --rows-per-unit as well.")
-    if (column is None) != (rows is None):
-        raise DataError("Expected --unit-column and --rows-per-unit together.")
-    return {} if column is None else {"unit": column, "rows_per_unit": rows}
 
 
 def _finish_again(
@@ -197,20 +113,6 @@ def _finish_again(
         return run.finish_again(run_dir, recipe, budget=paid, progress=bar)
 
 
-def _checked_recipe(
-    name: str, settings: list[str] | tuple, row: Any, fields: dict[str, Any], budget: Any, paid: dict[str, Any]
-) -> Any:
-    """The method, that it can be run under the budget, and that a ledger takes it."""
-    from dpdistill import run
-    from dpdistill.cli.recipes import build
-
-    recipe = build(name, settings, row.fields if row else {}, **fields)
-    if budget is not None:
-        run.check_private(recipe)
-        run.check_ledger(recipe, budget, **paid)
-    return recipe
-
-
 def _run(records: Any, recipe: Any, budget: Any, label: str, paid: dict) -> Any:
     from dpdistill import run
 
@@ -221,37 +123,6 @@ def _run(records: Any, recipe: Any, budget: Any, label: str, paid: dict) -> Any:
         if budget is None:
             return run.distill_without_privacy(records, recipe, seed=paid["seed"], named=paid["named"], progress=bar)
         return run.distill(records, recipe, budget, label=label, progress=bar, **paid)
-
-
-def _published(recipe: str | None) -> tuple[Any, str | None]:
-    """The row of a published recipe, and its name where it is one of the package's; (None, None) without any."""
-    if recipe is None:
-        return None, None
-    from dpdistill.cli.recipes import recipe_at
-
-    return recipe_at(recipe)
-
-
-def _budget(row: Any, stated: dict[str, Any], protects: dict[str, Any]) -> Any:
-    """The budget: what is stated goes before the published recipe's."""
-    from dpdistill.accounting.schedule import Budget
-
-    of_row = {} if row is None or row.epsilon is None else {"epsilon": row.epsilon, "delta": row.delta}
-    return Budget(**{"epsilon": 1.0, **of_row, **stated, **protects})
-
-
-def _say_outlook(recipe: Any, budget: Any, schema: Any, class_size: int | None, seed: int, asked: bool) -> None:
-    """What is public about the run, before anything is paid; sizes that cannot be are refused."""
-    from dpdistill.cli.plan import say_outlook
-    from dpdistill.run.outlook import check_size, outlook
-    from dpdistill.run.recipe import check_kind
-
-    check_kind(recipe, schema)
-    check_size(recipe, schema)
-    if budget is not None:
-        say_outlook(outlook(recipe, budget, schema, class_size, seed), say if asked else note)
-    elif asked:
-        say("Plan: no noise and no budget, so that nothing is paid: epsilon is infinite.")
 
 
 def _say_result(path: Path, result: Any) -> None:

@@ -1,69 +1,75 @@
-"""What is said of a run before anything is paid."""
+"""The command that says what a run would cost, show and take."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from inspect import Parameter, signature
+from typing import Annotated, Any
 
-from dpdistill.accounting.outlook import ATTACKED_AT, HOPELESS, recognised
-from dpdistill.accounting.schedule import Budget
-from dpdistill.cli.terminal import give, warn
+import typer
+
+from dpdistill.cli.asked import asked_of, prepared
+from dpdistill.cli.distill import distill
+from dpdistill.cli.terminal import amount, duration, give, note, say, warn, working
 
 
-def say_outlook(found: Any, speak: Callable[[str], None]) -> None:
-    """How loud records are above the noise, and a warning where they are not heard, or not protected.
+def plan(context: typer.Context, records: int | None, **_: Any) -> None:
+    """Say what a run of distill would cost, show and take on this machine, and stop before anything is paid.
 
-    Args:
-        found: an Outlook.
-        speak: says what is no warning.
+    Takes the options of distill. Time and memory are found on random records.
     """
-    schedule, budget, whose = found.schedule, found.schedule.budget, "a class" if found.by_class else "all records"
-    releases = "1 release" if schedule.rounds == 1 else f"{schedule.rounds:,} releases"
-    alike = f"{found.records:,.3g}" if found.records < 1000 else f"{found.records:,.0f}"
-    speak(
-        f"Plan: {releases} at epsilon = {budget.epsilon:.10g}, delta = {budget.delta:g}; noise_multiplier = "
-        f"{schedule.noise_multipliers[0]:.4g}. The sum over {whose}, of {found.coordinates:,} numbers, is as long as "
-        f"its noise from {alike} records on, if they are alike."
+    given = {"from_": None, **context.params}
+    asked = asked_of(given)
+    run_dir = None
+    if given["to"] is not None:
+        from dpdistill.run.handover import output_folder, owner_folder
+
+        run_dir = owner_folder(output_folder(given["to"], given["overwrite"])[0])
+    asked.caution()
+    paid = asked.paid(given, run_dir)
+    method, held = prepared(given, asked, paid)
+    class_size = given["class_size"]
+    if class_size is None and records is not None:
+        class_size = max(1, records // len(held.schema.classes))
+    schedule = asked.say_outlook(method, held.schema, class_size, paid["seed"], say)
+    if asked.budget is None:
+        say("Plan: no noise and no budget, so that nothing is paid: epsilon is infinite.")
+    with working("timing the method on random records"):
+        from dpdistill.run.capacity import capacity
+
+        found = capacity(method, held.schema, max(1, records or len(held)), schedule, paid["seed"])
+    _say_capacity(found, max(0, found.records - len(held)) * held.X[:0].itemsize * held.X[0:1].size)
+    if records is None:
+        note("The number of records was counted: their owner alone may see this. A public one is stated by --records.")
+
+
+def _signature() -> Any:
+    """The options of `distill`, but for --from; DATA must be there and --out need not be."""
+    taken = dict(signature(distill, eval_str=True).parameters)
+    del taken["from_"]
+    taken["data"] = taken["data"].replace(default=Parameter.empty)
+    taken["to"] = taken["to"].replace(default=None)
+    option = typer.Option(min=1, metavar="<int>", help="How many records, if that is public; counted if left out.")
+    own = Parameter("records", Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[int | None, option])
+    return signature(distill).replace(parameters=[*taken.values(), own], return_annotation=None)
+
+
+plan.__signature__ = _signature()  # pyright: ignore[reportFunctionMemberAccess]
+
+
+def _say_capacity(found: Any, unread: int) -> None:
+    """Seconds, memory and disk; a warning where memory does not hold the records, `unread` bytes of them to come."""
+    from dpdistill.run.outlook import memory
+
+    parts = {name: getattr(found, name) for name in ("compiling", "encoding", "releasing", "finishing")}
+    listed = ", ".join(f"{name} {duration(seconds)}" for name, seconds in parts.items() if seconds >= 0.5)
+    needed, available = found.memory + unread, memory()
+    say(
+        f"Plan: {found.records:,} records take about {duration(found.seconds)} on this machine"
+        f"{f': {listed}' if listed else ''}."
     )
-    if found.ratio is not None:
-        speak(f"Plan: {found.stated:,} records a class have a signal-to-noise ratio of {found.ratio:.3g} at most.")
-    give(
-        plan={
-            "releases": schedule.rounds,
-            "noise_multipliers": schedule.noise_multipliers,
-            "numbers_of_a_sum": found.coordinates,
-            "by_class": found.by_class,
-            "records_as_loud_as_the_noise": found.records,
-            "signal_to_noise": found.ratio,
-            "hopeless": found.hopeless,
-            "smallest_epsilon_that_is_not": found.least_epsilon,
-        }
-    )
-    if found.hopeless:
-        size = found.reference
-        least = f"Take --epsilon {found.least_epsilon:g}." if found.least_epsilon else "No epsilon up to 10 is enough."
-        warn(
-            f"Warning: this is hopeless: {size:,} records of a class, even if all alike, have a signal-to-noise ratio "
-            f"of {found.heard_from(size):.2g}; a class is not told from noise below {HOPELESS:g}. {least}"
-        )
-
-
-def say_large_epsilon(budget: Budget) -> None:
-    """What an epsilon above 10 no longer protects against."""
-    rate = recognised(budget)
-    if rate is not None:
-        give(recognised_at_most=rate)
-        warn(
-            f"Warning: epsilon = {budget.epsilon:.6g} no longer protects against somebody who asks whether one"
-            f" record was used: who wrongly accuses {100 * ATTACKED_AT:g} % of the outsiders may recognise up to "
-            f"{100 * rate:.1f} % of the members. See docs/guarantees.md."
-        )
-
-
-def say_caution(budget: Budget | None) -> None:
-    """What a large delta or epsilon means is said before it is spent; nothing where there is no budget."""
-    if budget is None:
-        return
-    if budget.caution is not None:
-        warn(budget.caution)
-    say_large_epsilon(budget)
+    features = f" and {amount(found.features)} of features, in memory or in DIR.run," if found.features else ""
+    say(f"Plan: about {amount(needed)} of memory{features} and {amount(found.disk)} of disk.")
+    give(records=found.records, seconds={**parts, "together": found.seconds})
+    give(memory_bytes=needed, feature_bytes=found.features, disk_bytes=found.disk)
+    if available is not None and needed > available:
+        warn(f"Warning: this machine has {amount(available)} of memory: take fewer records a class, or --resize.")

@@ -90,10 +90,21 @@ class Bar:
 def time_left(spent: float, done: float, left: float) -> str:
     """ ", about 3 minutes left" from the seconds that a part took; nothing where it is less than SAY_EVERY."""
     seconds = spent * left / done if done > 0 else 0.0
-    if seconds < SAY_EVERY:
-        return ""
-    amount, unit = (seconds / 3600, "hours") if seconds >= 2 * 3600 else (seconds / 60, "minutes")
-    return f", about {math.ceil(amount)} {unit if amount > 1 else unit[:-1]} left"
+    return "" if seconds < SAY_EVERY else f", about {duration(seconds)} left"
+
+
+def duration(seconds: float) -> str:
+    """ "40 seconds", "3 minutes" from one minute on, "3 hours" from two hours on; rounded up."""
+    count, unit = (seconds / 3600, "hour") if seconds >= 2 * 3600 else (seconds / 60, "minute")
+    count, unit = (seconds, "second") if seconds < 60 else (count, unit)
+    return f"{math.ceil(count)} {unit}{'s' if count > 1 else ''}"
+
+
+def amount(size: float) -> str:
+    """Bytes as "12 MiB" or "1.5 GiB", rounded up."""
+    if size < 1 << 30:
+        return f"{math.ceil(size / (1 << 20))} MiB"
+    return f"{math.ceil(10 * size / (1 << 30)) / 10:g} GiB"
 
 
 def working(at: str) -> AbstractContextManager[Any]:

@@ -1,0 +1,195 @@
+"""What is asked of a run at the command line, and what is refused before a record is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpdistill.cli.options import WITHOUT_PRIVACY, check_method
+from dpdistill.cli.reading import public_images, read_records
+from dpdistill.schema import DataError
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of a run, as far as it is known without JAX.
+
+    Args:
+        stated: what the caller states of the budget.
+        budget: None without a guarantee.
+        row: the published recipe, or None.
+        published: its name, where it is one of the package's and its budget is kept.
+        method: name of the method.
+        unit: column of the units, or None.
+    """
+
+    stated: dict[str, Any]
+    budget: Any
+    row: Any
+    published: str | None
+    method: str
+    unit: str | None
+
+    def caution(self) -> None:
+        """What a large delta or epsilon means is said before it is spent."""
+        from dpdistill.cli.outlook import say_caution
+
+        say_caution(self.budget)
+
+    def paid(self, given: dict[str, Any], run_dir: Path | None) -> dict[str, Any]:
+        """How the run is paid, as the driver takes it."""
+        paid = {name: given[name] for name in ("ledger", "cap", "overwrite")}
+        return {**paid, "seed": given["seed"] or 0, "named": self.published, "run_dir": run_dir}
+
+    def say_outlook(
+        self, recipe: Any, schema: Any, class_size: int | None, seed: int, speak: Callable[[str], None]
+    ) -> Any:
+        """What is public about the run, before anything is paid; sizes that cannot be are refused. The schedule."""
+        from dpdistill.cli.outlook import say_outlook
+        from dpdistill.run.outlook import check_size, outlook
+        from dpdistill.run.recipe import check_kind
+
+        check_kind(recipe, schema)
+        check_size(recipe, schema)
+        if self.budget is None:
+            return None
+        found = outlook(recipe, self.budget, schema, class_size, seed)
+        say_outlook(found, speak)
+        return found.schedule
+
+
+def asked_of(given: dict[str, Any]) -> Asked:
+    """What the options of `distill` ask for.
+
+    Raises:
+        DataError: options that contradict each other, or that cannot be.
+    """
+    stated = {name: given[name] for name in ("epsilon", "delta", "adjacency") if given[name] is not None}
+    _refuse_contradictions(given, stated)
+    check_method(given["method"])
+    anew = given["from_"] is None and not given["non_private"]
+    protects = _protected(given["unit_column"], given["rows_per_unit"], given["schema"], anew)
+    row, published = _published(given["recipe"])
+    budget = _budget(row, stated, protects)
+    if row and (row.epsilon, row.delta) != (budget.epsilon, budget.delta) and row.epsilon is not None:
+        published = None  # what a paper's recipe is called states its budget
+    named = row.method if row else given["method"] or ("dos-kip" if given["schema"] is None else "dp-merf")
+    return Asked(stated, None if given["non_private"] else budget, row, published, named, protects.get("unit"))
+
+
+def prepared(given: dict[str, Any], asked: Asked, paid: dict[str, Any]) -> tuple[Any, Any]:
+    """The method and the records; what is wrong with a recipe or a ledger is said before a record is read.
+
+    What is wrong with the records is said before JAX is imported, unless a recipe or a ledger is to be checked first.
+    """
+    source = [given[name] for name in ("data", "schema", "classes", "bounds", "resize", "channels")]
+
+    def read() -> Any:
+        which = {"sql": given["sql"], "labels": given["labels"], "unit": asked.unit}
+        return read_records(*source, not given["lenient"], **which)
+
+    checked_first = ("set_", "ledger", "cap", "public", "recipe")
+    reads_first = given["per_class"] is None and not any(given[name] for name in checked_first)
+    reads_first &= asked.budget is None or asked.method not in WITHOUT_PRIVACY
+    records = read() if reads_first else None
+    images = public_images(given["public"], given["resize"], given["channels"])
+    fields = {"per_class": given["per_class"], "auxiliary": images}
+    distiller = _checked_recipe(asked.method, given["set_"] or (), asked.row, fields, asked.budget, paid)
+    return distiller, read() if records is None else records
+
+
+def _refuse_contradictions(given: dict[str, Any], stated: dict[str, Any]) -> None:
+    """Refuse options of `distill` that exclude each other, given all of them and what is stated of the budget."""
+    pictured = any(given[name] for name in ("classes", "bounds", "resize", "channels", "labels"))
+    again, ledger, non_private = given["from_"] is not None, given["ledger"], given["non_private"]
+    drawn = given["seed"] is not None or ledger or non_private
+    for wrong, sentence in (
+        ((given["data"] is None) != again, "Expected either DATA or --from DIR.run: one of the two."),
+        (given["cap"] is not None and ledger is None, "Expected --ledger FILE with --cap."),
+        (
+            given["public"] and given["data"] and _place(given["public"]) == _place(given["data"]),
+            "The images of --public are the private ones of DATA: name others, or leave it out.",
+        ),
+        (
+            non_private and stated,
+            "With --non-private there is no budget: leave --epsilon, --delta and --adjacency out.",
+        ),
+        (non_private and ledger, "A run without a privacy guarantee cannot join a ledger: its epsilon is infinite."),
+        (
+            again and given["class_size"],
+            "With --from nothing is paid: leave --class-size out.",
+        ),
+        (
+            given["recipe"] and (given["method"] or again),
+            "A recipe states its method, and a run its recipe: leave --method and --from out with --recipe.",
+        ),
+        (again and drawn, "With --from nothing is drawn or paid: leave --seed, --ledger and --non-private out."),
+        (
+            again and (pictured or given["schema"] or given["sql"] or given["lenient"]),
+            "With --from no record is read: leave out how they are read.",
+        ),
+        (
+            given["schema"] and pictured,
+            "With --schema leave --classes, --bounds, --resize, --channels and --labels out: it states all.",
+        ),
+    ):
+        if wrong:
+            raise DataError(sentence)
+
+
+def _place(source: str) -> Path:
+    """Where a source is, as the part of it that is distilled: "set.npz:train" is "set.npz"."""
+    return Path(source if source.startswith("digits:") else source.removesuffix(":train")).resolve()
+
+
+def _protected(column: str | None, rows: int | None, schema: str | None, anew: bool) -> dict[str, Any]:
+    """The budget's unit and rows_per_unit, as stated here or in schema.yaml; nothing for single records.
+
+    Without a new guarantee, one of both is an error, and what schema.yaml states does not count.
+    """
+    if not anew:
+        if column is not None or rows is not None:
+            raise DataError("With --from or --non-private leave --unit-column and --rows-per-unit out.")
+        return {}
+    if schema is not None and column is None:
+        from dpdistill.data.tables.schema_file import read_reviewed
+
+        column = read_reviewed(schema).unit_column
+        if column is not None and rows is None:
+            raise DataError(f"{schema} states unit_column {column!r:.80}: state --rows-per-unit as well.")
+    if (column is None) != (rows is None):
+        raise DataError("Expected --unit-column and --rows-per-unit together.")
+    return {} if column is None else {"unit": column, "rows_per_unit": rows}
+
+
+def _published(recipe: str | None) -> tuple[Any, str | None]:
+    """The row of a published recipe, and its name where it is one of the package's; (None, None) without any."""
+    if recipe is None:
+        return None, None
+    from dpdistill.cli.recipes import recipe_at
+
+    return recipe_at(recipe)
+
+
+def _budget(row: Any, stated: dict[str, Any], protects: dict[str, Any]) -> Any:
+    """The budget: what is stated goes before the published recipe's."""
+    from dpdistill.accounting.schedule import Budget
+
+    of_row = {} if row is None or row.epsilon is None else {"epsilon": row.epsilon, "delta": row.delta}
+    return Budget(**{"epsilon": 1.0, **of_row, **stated, **protects})
+
+
+def _checked_recipe(
+    name: str, settings: list[str] | tuple, row: Any, fields: dict[str, Any], budget: Any, paid: dict[str, Any]
+) -> Any:
+    """The method, that it can be run under the budget, and that a ledger takes it."""
+    from dpdistill import run
+    from dpdistill.cli.recipes import build
+
+    recipe = build(name, settings, row.fields if row else {}, **fields)
+    if budget is not None:
+        run.check_private(recipe)
+        run.check_ledger(recipe, budget, **paid)
+    return recipe

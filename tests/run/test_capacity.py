@@ -1,0 +1,136 @@
+"""What a run takes, for every method of the table: found on random records, and about what it does take."""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from contract import make_records, table_records, tiny
+
+from dpdistill import run
+from dpdistill.accounting.schedule import Budget, calibrate
+from dpdistill.data import load
+from dpdistill.method import finish_field, release_field
+from dpdistill.methods import METHODS
+from dpdistill.methods.ldpdc import LDPDC
+from dpdistill.private.curator import Curator
+from dpdistill.query import Stage
+from dpdistill.run import capacity as module
+from dpdistill.run.capacity import capacity, chunks
+from dpdistill.schema import Schema, TableSchema
+
+SLOW = 0.02
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slow(LDPDC):
+    """Rounds that take 20 ms each, after them steps of 2 ms, and what is done once, of half a second."""
+
+    rounds: int = release_field(100, "rounds", at_least=1)
+    steps: int = finish_field(1000, "steps", at_least=1)
+
+    name = "slow"
+
+    def plan(self):
+        return (Stage(self.rounds),)
+
+    def tell(self, state, release):
+        time.sleep(SLOW)
+        return state
+
+    def finish(self, state, schema, progress=None):
+        time.sleep(0.5)
+        for step in range(self.steps):
+            time.sleep(SLOW / 10)
+            if step % 10 == 9 and progress is not None:
+                progress("matching", step + 1, self.steps)
+        return super().finish(state, schema)
+
+
+def scheduled(method, **budget):
+    return calibrate(method.plan(), Budget(5.0, **budget))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_an_estimate(name):
+    method = tiny(name)
+    digits = load("digits:train")
+    of_kind = {Schema: digits, TableSchema: table_records(40)}
+    for kind in METHODS[name].schemas:
+        records = of_kind[kind]
+        schedule = scheduled(method) if method.private else None
+        found = capacity(method, records.schema, len(records), schedule)
+        parts = (found.compiling, found.encoding, found.releasing, found.finishing)
+        assert min(parts) >= 0
+        assert found.seconds == sum(parts)
+        assert 0 < found.releasing < found.seconds < 600
+        assert 1 << 26 < found.memory < 1 << 36
+        query, _ = method.ask(method.init(module.jax.random.key(0), records.schema))
+        assert (found.features > 0) == (found.encoding > 0) == (query.encoder is not None)
+        made = 4 * records.schema.dimension * getattr(method, "per_class", 1)
+        assert made < found.disk < 1 << 30
+
+
+def test_rounds_and_steps_take_what_they_take():
+    method, schema = Slow(per_class=1), make_records(1).schema
+    found = capacity(method, schema, 20, scheduled(method))
+    assert 100 * SLOW < found.releasing < 300 * SLOW
+    assert 0.5 + 1000 * SLOW / 10 < found.finishing < 3 * (0.5 + 1000 * SLOW / 10)
+    shorter = capacity(Slow(per_class=1, rounds=10, steps=50), schema, 20, scheduled(Slow(rounds=10)))
+    assert 10 * SLOW < shorter.releasing < 30 * SLOW
+    assert 0.5 + 50 * SLOW / 10 < shorter.finishing < 3 * (0.5 + 50 * SLOW / 10)
+
+
+def test_more_records_take_longer_and_ask_for_more_features():
+    method = METHODS["decoupled-kip"](rounds=2, steps=1)
+    schema = Schema((16, 16, 1), (0.0, 1.0), ("a", "b"))
+    few, many = (capacity(method, schema, n, scheduled(method)) for n in (1_000, 100_000))
+    assert 50 < many.encoding / few.encoding < 150
+    assert 60 < many.features / few.features <= 100
+    assert many.releasing > 10 * few.releasing
+    d = method.init(module.jax.random.key(0), schema)["W"].shape[0]
+    assert 1.0 < many.features / (2 * d * 100_000) < 1.1  # half precision, and placeholders
+
+
+def test_chunks_are_those_of_the_fullest_place():
+    rng = np.random.default_rng(1)
+    for n, size in ((5, 16), (1_000, 16), (60_000, 64)):
+        fullest = np.mean([np.bincount(rng.integers(0, size, n)).max() for _ in range(200)])
+        assert chunks(n, size) == pytest.approx(fullest, rel=0.1)
+    assert chunks(0, 16) == 0
+
+
+def test_only_random_records_are_read(monkeypatch):
+    asked = []
+
+    def watched(self, records, *rest):
+        asked.append(np.array(records.X))
+        curator(self, records, *rest)
+
+    curator = Curator.__init__
+    monkeypatch.setattr(Curator, "__init__", watched)
+    method, schema = tiny("dp-kip"), make_records(1).schema
+    capacity(method, schema, 100, scheduled(method))
+    assert len(asked) >= 1
+    for X in asked:
+        assert np.abs(X).max() <= 1
+        assert abs(X.mean()) < 0.1
+        assert abs(X.std() - 3**-0.5) < 0.1
+
+
+def test_of_persons_too():
+    method = tiny("ldpdc")
+    budget = {"unit": "patient", "rows_per_unit": 3}
+    assert capacity(method, make_records(1).schema, 50, scheduled(method, **budget)).releasing > 0
+
+
+def test_a_number_of_records_that_cannot_be():
+    with pytest.raises(ValueError, match="Expected records=0 >= 1"):
+        capacity(tiny("ldpdc"), make_records(1).schema, 0)
+
+
+def test_disk_is_about_what_a_run_leaves(tmp_path):
+    method, records = METHODS["decoupled-kip"](steps=1), make_records(40)
+    run.distill(records, method, Budget(5.0), run_dir=tmp_path / "x.run")
+    left = sum(path.stat().st_size for path in (tmp_path / "x.run").iterdir())
+    assert 0.5 < capacity(method, records.schema, 40, scheduled(method)).disk / left < 2
