@@ -245,7 +245,7 @@ def test_a_file_of_options_that_cannot_be_used(tmp_path, monkeypatch, text, expe
 
 
 def test_a_plan_pays_nothing_and_tells_what_would_be_heard(tmp_path):
-    command = ("distill", "digits:train", *SMALL, "--plan", "--out", tmp_path / "x")
+    command = ("plan", "digits:train", *SMALL, "--out", tmp_path / "x")
     out = succeeds(*command, "--class-size", 140)
     assert "The sum over a class, of 65 numbers, is as long as its noise from " in out
     assert list(tmp_path.iterdir()) == []
@@ -257,7 +257,7 @@ def test_a_plan_pays_nothing_and_tells_what_would_be_heard(tmp_path):
 
 
 def test_what_is_hopeless_or_no_protection_is_said_before_it_is_paid(tmp_path):
-    command = ("distill", "digits:train", *SMALL, "--plan", "--out", tmp_path / "x")
+    command = ("plan", "digits:train", *SMALL, "--out", tmp_path / "x")
     code, _, err = dpdistill(*command, "--epsilon", "1e-9")
     assert code == 0
     warned = re.search(r"Warning: this is hopeless: 10,000 records of a class, .* Take --epsilon (\S+)\.\n", err)
@@ -270,10 +270,66 @@ def test_what_is_hopeless_or_no_protection_is_said_before_it_is_paid(tmp_path):
 
 def test_more_records_than_memory_holds_are_refused_with_the_largest_number_that_fits(tmp_path, monkeypatch):
     monkeypatch.setattr("dpdistill.run.outlook.memory", lambda: 10 * 4 * 6 * 64 * 25 + 7)
-    command = ("distill", "digits:train", "--method", "ldpdc", "--out", tmp_path / "x", "--plan", "--per-class")
+    command = ("plan", "digits:train", "--method", "ldpdc", "--per-class")
     assert "Expected per_class=26 <= 25: more records of 64 numbers do not fit" in refused(*command, 26)
     succeeds(*command, 25)
-    assert "leave --plan and --class-size out" in refused("distill", "--from", "x", "--out", "y", "--plan")
+    assert "leave --class-size out" in refused("distill", "--from", "x", "--out", "y", "--class-size", 3)
+
+
+def test_a_plan_tells_seconds_memory_and_disk():
+    code, out, err = dpdistill("plan", "digits:train", *SMALL)
+    assert code == 0
+    assert re.search(r"^Plan: 1,438 records take about \d+ seconds? on this machine", out, re.MULTILINE)
+    assert re.search(r"^Plan: about \d\S* [MG]iB of memory and 1 MiB of disk\.$", out, re.MULTILINE)
+    assert "disk are for the owner of the records alone: their number was counted." in err
+    code, out, err = dpdistill("plan", "digits:train", *SMALL, "--records", 1400, "--json")
+    assert (code, "counted" in err) == (0, False)
+    found = json.loads(out)
+    assert (found["exit_code"], found["records"]) == (0, 1400)
+    assert (found["for_the_owner_only"], found["counted"]) == (True, False)
+    assert found["plan"]["signal_to_noise"] == pytest.approx(140 / found["plan"]["records_as_loud_as_the_noise"])
+    parts = ("compiling", "encoding", "releasing", "finishing")
+    assert found["seconds"]["together"] == pytest.approx(sum(found["seconds"][part] for part in parts))
+    assert 0 < found["seconds"]["releasing"] < 60
+    assert 1 << 27 < found["memory_bytes"] < 1 << 36
+    assert (found["feature_bytes"], 256 < found["disk_bytes"] < 1 << 20) == (0, True)
+
+
+def test_records_that_memory_does_not_hold_are_told_before_they_are_there(monkeypatch):
+    monkeypatch.setattr("dpdistill.run.outlook.memory", lambda: 1 << 36)
+    command = ("plan", "digits:train", *SMALL, "--records")
+    assert "Warning: this machine has" not in dpdistill(*command, 10**6)[2]
+    warned = dpdistill(*command, 10**9)[2]
+    assert re.search(r"Warning: this machine has 64 GiB of memory: take fewer records a class, or --resize\.", warned)
+
+
+def test_a_plan_takes_the_options_of_distill():
+    commands = typer.main.get_command(app).commands
+    plan, distill = ({opt for param in commands[name].params for opt in param.opts} for name in ("plan", "distill"))
+    assert distill - plan == {"--from"}
+    assert plan - distill == {"--records"}
+    required = {param.name for param in commands["plan"].params if param.required}
+    assert required == {"data"}
+    assert "Missing argument 'DATA'" in refused("plan")
+    assert "Expected --ledger FILE with --cap." in refused("plan", "digits:train", "--cap", 1)
+
+
+def test_a_plan_knows_what_a_ledger_has_left(tmp_path):
+    command = ("digits:train", *SMALL, "--ledger", tmp_path / "l")
+    succeeds("distill", *command, "--cap", 1.2, "--out", tmp_path / "x")
+    assert re.search(r"\b1\.2\b", refused("plan", *command))
+    succeeds("plan", *command, "--epsilon", 0.1)
+    assert "--overwrite" in refused("plan", "digits:train", *SMALL, "--out", tmp_path / "x")
+
+
+def test_durations_and_sizes_are_rounded_up():
+    told = [terminal.duration(s) for s in (0.2, 1, 1.5, 59.5, 60, 61, 7199, 7200, 7201)]
+    seconds, minutes, hours = told[:4], told[4:7], told[7:]
+    assert seconds == ["1 second", "1 second", "2 seconds", "60 seconds"]
+    assert minutes == ["1 minute", "2 minutes", "120 minutes"]
+    assert hours == ["2 hours", "3 hours"]
+    assert [terminal.amount(s) for s in (1, 1 << 20, (1 << 20) + 1)] == ["1 MiB", "1 MiB", "2 MiB"]
+    assert [terminal.amount(s) for s in (1 << 30, 1.01 * (1 << 30))] == ["1 GiB", "1.1 GiB"]
 
 
 # Refusals at once
@@ -339,4 +395,4 @@ def test_a_shell_completes_commands_and_options(tmp_path):
         return subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True).stdout.split()
 
     assert completed("dpdistill ver") == ["verify"]
-    assert {"--per-class", "--plan"} <= {*completed("dpdistill distill --p")}
+    assert {"--per-class", "--public"} <= {*completed("dpdistill distill --p")}

@@ -38,8 +38,9 @@ def plan(context: typer.Context, records: int | None, **_: Any) -> None:
 
         found = capacity(method, held.schema, max(1, records or len(held)), schedule, paid["seed"])
     _say_capacity(found, max(0, found.records - len(held)) * held.X[:0].itemsize * held.X[0:1].size)
-    if records is None:
-        note("The number of records was counted: their owner alone may see this. A public one is stated by --records.")
+    how = "their number was counted" if records is None else "DATA was read"
+    note(f"Seconds, memory and disk are for the owner of the records alone: {how}.")
+    give(for_the_owner_only=True, counted=records is None)
 
 
 def _signature() -> Any:

@@ -95,8 +95,9 @@ def capacity(
     """
     if records < 1:
         raise ValueError(f"Expected records={records} >= 1.")
+    began = time.perf_counter()
     plan, t, state, ledger = method.plan(), 0, method.init(jax.random.key(seed), schema), 0.0
-    parts, encoders = np.zeros(3), {}
+    parts, encoders = np.array([_since(began), 0.0, 0.0]), {}
     for k, stage in enumerate(plan):
         trial = _Trial(method, schema, stage, schedule and schedule.noise_multipliers[k], schedule, records)
         found = trial.run(state, t, encoders, last=k + 1 == len(plan))
@@ -146,8 +147,9 @@ class _Trial:
             encoders: seconds a chunk of those of earlier stages, to which its own is added.
             last: whether no stage follows: then the state need not be that after all rounds.
         """
+        began = time.perf_counter()
         query, _ = self.method.ask(state)
-        size = self._size(query)
+        first, size = _since(began), self._size(query)
         few = min(self.records, size)
         curator, numbers = self._curator(few), count()
         cold, _, _ = self._rounds(state, t, curator, numbers)
@@ -157,7 +159,7 @@ class _Trial:
             encoders[key] = _encoder_seconds(query.encoder, self.schema, size)
             encoding = encoders[key] * chunks(self.records, size)
         a_chunk = encoders.get(key, 0.0)
-        compiling = max(0.0, sum(cold) - sum(warm) - a_chunk * chunks(few, size))
+        compiling = first + max(0.0, sum(cold) - sum(warm) - a_chunk * chunks(few, size))
         each = self._seconds_of_round(state, t, size, warm, a_chunk)
         for later in () if last else range(t + len(cold), t + self.stage.rounds):
             after = self.method.tell(after, replace(release, round=later))
