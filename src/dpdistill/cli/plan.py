@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from inspect import Parameter, signature
 from typing import Annotated, Any
 
@@ -37,7 +38,8 @@ def plan(context: typer.Context, records: int | None, **_: Any) -> None:
         from dpdistill.run.capacity import capacity
 
         found = capacity(method, held.schema, max(1, records or len(held)), schedule, paid["seed"])
-    _say_capacity(found, max(0, found.records - len(held)) * held.X[:0].itemsize * held.X[0:1].size)
+    record = held.X.itemsize * math.prod(held.schema.raw_shape)
+    _say_capacity(found, max(0, found.records - len(held)) * record)
     how = "their number was counted" if records is None else "DATA was read"
     note(f"Seconds, memory and disk are for the owner of the records alone: {how}.")
     give(for_the_owner_only=True, counted=records is None)
