@@ -346,6 +346,7 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path):
         ["nonsense"],
         ["distill", "--out", "x"],
         ["distill", "missing", "--out", "x"],
+        ["plan", "missing"],
         ["distill", "full", "--out", "x"],
         ["distill", "missing", "--out", "full"],
         [*out, "--method", "nosuch"],
