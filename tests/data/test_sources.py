@@ -313,20 +313,67 @@ class TestObjects:
         r = load(Numbered([(Tensor(x[..., 0]), 1) for x in SMALL]), classes=2)
         np.testing.assert_array_equal(r.X[..., 0], SMALL[..., 0])
         assert r.y.tolist() == [1, 1, 1, 1]
-        assert "labels is for one with features." in refusal(Numbered([]), classes=2, labels="fine")
+        assert "labels is for one with features." in refusal(Numbered([(SMALL[0], 0)]), classes=2, labels="fine")
+
+        class Strange(Tensor):
+            def cpu(self):
+                return self
+
+            def __array__(self, *_, **__):
+                raise TypeError("Got unsupported ScalarType BFloat16")
+
+        strange = refusal(Numbered([(Strange(SMALL[0]), 0)]), classes=2)
+        assert strange.endswith("or a tensor (h, w) or (c, h, w), of a type that NumPy has.")
 
     def test_tensors_of_pytorch(self):
         torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+        data = torch.utils.data
         X = torch.from_numpy(np.moveaxis(SMALL, 3, 1).copy())
-        r = load(torch.utils.data.TensorDataset(X, torch.arange(4)), classes=4)
+        y = torch.arange(4)
+        r = load(data.TensorDataset(X, y), classes=4)
         np.testing.assert_array_equal(r.X, SMALL)
-        assert r.y.tolist() == [0, 1, 2, 3]
+        assert (r.y.tolist(), r.schema.bounds) == ([0, 1, 2, 3], (0.0, 255.0))
+        r = load(data.Subset(data.TensorDataset(X, y), [3, 1]), classes=4)
+        np.testing.assert_array_equal(r.X, SMALL[[3, 1]])
+        assert r.y.tolist() == [3, 1]
+        floats = (X / 255).requires_grad_()
+        r = load(
+            data.ConcatDataset([data.TensorDataset(floats, y), data.TensorDataset(floats, y)]), classes=4, bounds="0,1"
+        )
+        np.testing.assert_array_equal(r.X, np.concatenate([SMALL, SMALL]) / np.float32(255))
+        assert "Expected bounds for float32 values" in refusal(data.TensorDataset(floats, y), classes=4)
+        for unread in (floats.bfloat16(), X[:, 0].float().to_sparse()):
+            assert "of a type that NumPy has" in refusal(data.TensorDataset(unread, y), classes=4, bounds="0,1")
+        assert "has no items" in refusal(data.TensorDataset(X[:0], y[:0]), classes=4)
+
+    def test_a_map_style_data_set_of_pytorch(self):
+        torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+        class Pictures(torch.utils.data.Dataset):
+            classes = ("ant", "bee")
+
+            def __len__(self):
+                return len(SMALL)
+
+            def __getitem__(self, i):
+                return Image.fromarray(SMALL[i]), torch.tensor(i % 2)
+
+        class Stream(torch.utils.data.IterableDataset):
+            def __iter__(self):
+                return iter([])
+
+        r = load(Pictures())
+        np.testing.assert_array_equal(r.X, SMALL)
+        assert (r.y.tolist(), r.schema.classes) == ([0, 1, 0, 1], ("ant", "bee"))
+        assert "has no length" in refusal(Stream(), classes=2)
 
     @pytest.mark.parametrize(
         ("source", "sentence"),
         [
             (3, "Expected a path, or a data set of images and labels; got int."),
             (iter([]), "Expected a path, or a data set of images and labels; got list_iterator."),
+            (Numbered([]), "The data set has no items: an image's shape is taken from them."),
+            (Numbered([([[1, 2], [3]], 0)]), "or a tensor (h, w) or (c, h, w), of a type that NumPy has."),
             (Numbered([3]), "Expected item 0 of the data set as (image, label); got int."),
             (Numbered([("a", 0)]), "Expected item 0 of the data set as a PIL image, an array"),
             (Numbered([(SMALL[0], [0, 1])]), "has the label '[0, 1]': expected a whole number or a name."),

@@ -336,6 +336,29 @@ def test_a_torch_dataset_reads_it(pictures, tmp_path):
     assert (len(made), made[3][1].item()) == (4, 1)
     np.testing.assert_allclose(made[3][0].numpy(), np.moveaxis((images().X[3] + 1) / 2, 2, 0), atol=1e-6)
     assert isinstance(made, torch.utils.data.Dataset)
+    X, y = next(iter(torch.utils.data.DataLoader(made, batch_size=4)))
+    assert (X.dtype, tuple(X.shape), y.dtype, y.tolist()) == (torch.float32, (4, 3, 2, 2), torch.int64, [0, 0, 1, 1])
+    # What a network is trained with is plain tensors: they go through torch.save and come back without any code.
+    torch.save({"X": X, "y": y}, tmp_path / "train.pt")
+    read = torch.load(tmp_path / "train.pt", weights_only=True)
+    assert torch.equal(read["X"], X)
+    torch.nn.functional.cross_entropy(X.flatten(1), y).item()
+
+
+def test_a_torch_dataset_reads_soft_labels_and_rows(table, tmp_path):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: it is no dependency of this package")
+
+    def made(folder: Path, **options):
+        names: dict = {"__file__": str(folder / "dataset.py")}
+        exec(Path(names["__file__"]).read_text(), names)
+        return names["Synthetic"](**options)
+
+    soft = np.array([[0.75, 0.25], [1, 0], [0, 1], [0.5, 0.5]], np.float32)
+    folder = export(save(tmp_path / "set", images(soft_labels=soft)), "torch", tmp_path / "soft")
+    assert torch.stack([p for _, p in made(folder, soft=True)]).tolist() == soft.tolist()
+    rows_read = made(export(table, "torch", tmp_path / "rows"))
+    np.testing.assert_array_equal(torch.stack([x for x, _ in rows_read]).numpy(), rows().X)
+    assert [label.item() for _, label in rows_read] == [0, 1, 1]
 
 
 def test_csv_of_images_and_rows(pictures, table, tmp_path):

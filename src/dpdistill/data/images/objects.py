@@ -50,6 +50,8 @@ def load_object(source: Any, part: str, stated: Stated) -> Raw:
         source, notes = source[found[0]], ()
     if not hasattr(source, "__len__"):
         raise DataError(f"{TITLE} has no length: expected one whose items are numbered, not a stream.")
+    if not len(source):
+        raise DataError(f"{TITLE} has no items: an image's shape is taken from them.")
     if stated.labels is not None and not hasattr(source, "features"):
         raise DataError(f"{TITLE} has a single label an image: labels is for one with features.")
     item, classes = _featured(source, stated) if hasattr(source, "features") else _numbered(source)
@@ -59,15 +61,14 @@ def load_object(source: Any, part: str, stated: Stated) -> Raw:
         (image, label), title = item(i), f"Item {i} of the data set"
         stack.put(i, title, lambda image=image, title=title: _values(image, title, stated))
         labels.append(_label(label, title))
-    if labels and {type(label) for label in labels} != {type(labels[0])}:
+    if {type(label) for label in labels} != {type(labels[0])}:
         raise DataError(f"{TITLE} has labels of several kinds: expected whole numbers, or names.")
-    if len(source):
-        _require_same(item, stated)
-        if isinstance(item(0)[0], Image.Image):
-            notes = (*notes, *picture_notes(stated, stack.X))
-        else:
-            shape = "x".join(map(str, stack.X.shape[1:]))
-            notes = (*notes, f"Shape {shape} (height, width, channels) is taken from the items.")
+    _require_same(item, stated)
+    if isinstance(item(0)[0], Image.Image):
+        notes = (*notes, *picture_notes(stated, stack.X))
+    else:
+        shape = "x".join(map(str, stack.X.shape[1:]))
+        notes = (*notes, f"Shape {shape} (height, width, channels) is taken from the items.")
     bounds = (0.0, 255.0) if stack.X.dtype == np.uint8 else None
     return Raw(stack.X, stack.labelled(labels), classes, bounds, notes, resized=True)
 
@@ -107,7 +108,10 @@ def _values(image: Any, title: str, stated: Stated) -> np.ndarray:
     if isinstance(image, Image.Image):
         return to_values(image, title, stated)
     is_tensor = hasattr(image, "detach")
-    values = np.asarray(image.detach().cpu() if is_tensor else image)
+    try:
+        values = np.asarray(image.detach().cpu() if is_tensor else image)
+    except (TypeError, ValueError):  # bfloat16, a sparse tensor, a ragged list
+        raise DataError(f"Expected {title[:1].lower()}{title[1:]} as {_KINDS}, of a type that NumPy has.") from None
     if values.ndim not in (2, 3) or values.dtype.kind not in "uif" or not values.size:
         raise DataError(f"Expected {title[:1].lower()}{title[1:]} as {_KINDS}; got {values.dtype} {values.shape}.")
     values = values[..., None] if values.ndim == 2 else np.moveaxis(values, 0, 2) if is_tensor else values
