@@ -267,6 +267,53 @@ def test_from_a_draft_to_a_result_by_the_command_line(postgres, tmp_path, monkey
         assert not [secret for secret in (PASSWORD, "127.0.0.1", "FROM stays") if secret.encode() in content], path
 
 
+def test_evaluate_and_audit_take_rows_of_a_query(place, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("schema.yaml").write_text(YAML)
+    old, young = (f"SELECT age, cost, ward, outcome FROM stays WHERE age {test} 60" for test in (">=", "<"))
+    said = [succeeds("distill", place, "--sql", young, "--schema", "schema.yaml", "--out", "shared", *QUICK)]
+    tested = ("evaluate", "shared", "--test", place, "--sql", old, "--classifiers", "LDA")
+    said += [succeeds(*tested, "--reference", place, "--reference-sql", young)]
+    assert "Trained on all real rows" in said[-1]
+    said += [succeeds(*tested, "--include-scores")]
+    lines = [",".join("" if v is None else str(v) for v in (*row[:3], row[5])) for row in ROWS if row[0] >= 60]
+    Path("rows.csv").write_text("\n".join(["age,cost,ward,outcome", *lines]) + "\n")
+    assert said[-1].splitlines()[-1] == succeeds(*tested[:3], "rows.csv", *tested[6:]).splitlines()[-1]
+    here = ("--members", place, "--schema", "schema.yaml", "--sql", young)
+    said += [succeeds("audit", "shared", *here, "--non-members", place, "--non-members-sql", old)]
+    assert "members recognised at 0.1 % wrong" in said[-1]
+    how = ("--schema", "schema.yaml", "--sql", young, "--method", "dp-merf", *QUICK, "--removed", 1)
+    said += [succeeds("audit", "method", place, "--out", "mine", *how)]
+    assert "of what was paid for; else: nothing changed" in said[-1]
+    assert PASSWORD not in "".join(said)
+    for path in tmp_path.rglob("*"):
+        content = path.read_bytes() if path.is_file() else b""
+        assert not [secret for secret in (PASSWORD, "127.0.0.1", "FROM stays") if secret.encode() in content], path
+    for command, sentence in (
+        ((*tested[:4],), "is a database: state which of its rows to read (--sql 'SELECT ...')."),
+        ((*tested, "--reference-sql", old), "Expected --reference with --reference-sql."),
+        (("audit", "shared", *here, "--non-members-sql", old), "Expected --non-members with --non-members-sql."),
+        (("audit", "shared", *here[:4]), "is a database: state which of its rows to read"),
+        (
+            ("audit", "method", place, "--out", "x", "--method", "dp-merf", "--sql", old),
+            "Expected --schema SCHEMA with",
+        ),
+    ):
+        wrong = refused(*command)
+        assert sentence in wrong
+        assert PASSWORD not in wrong
+
+
+def test_images_are_not_rows_of_a_query(sqlite, tmp_path):
+    small = ("--method", "ldpdc", "--set", "sampling_prob=1", "--per-class", 1)
+    succeeds("distill", "digits:train", "--out", tmp_path / "x", *small)
+    wrong = refused("evaluate", tmp_path / "x", "--test", "digits:test", "--sql", SQL)
+    assert "x holds images: --schema, --sql, --reference-sql, --mode" in wrong
+    both = ("--members", "digits:train", "--non-members", "digits:test")
+    wrong = refused("audit", tmp_path / "x", *both, "--sql", SQL)
+    assert "The set holds images: --sql and --non-members-sql are for tables." in wrong
+
+
 @pytest.mark.parametrize(
     "edit",
     [
@@ -292,6 +339,7 @@ def test_no_password_is_ever_said(postgres, tmp_path, monkeypatch, edit):
         ("schema", "draft", *source),
         ("schema", "check", wrong, "schema.yaml", "--sql", SQL),
         ("distill", *source, "--schema", "schema.yaml", "--out", "shared"),
+        ("audit", "method", *source, "--schema", "schema.yaml", "--method", "dp-merf", "--out", "mine"),
     ):
         assert PASSWORD not in refused(*command)
     assert PASSWORD not in repr(DatabaseQuery(wrong, SQL))

@@ -8,12 +8,16 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from dpdistill.cli.options import MAX_SEED, SOURCES, Folder
+from dpdistill.cli.options import MAX_SEED, SOURCES, SQL, Folder, table_source
 from dpdistill.cli.reading import read_records
 from dpdistill.cli.terminal import Bar, give, say, working
 from dpdistill.schema import DataError, TableSchema
 
-Members = Annotated[str | None, typer.Option(help=f"Records that it was made from: {SOURCES} CSV or Parquet.")]
+Members = Annotated[
+    str | None,
+    typer.Option(help=f"Records that it was made from: {SOURCES} CSV or Parquet, or a database, with --sql."),
+]
+Sql = Annotated[str | None, typer.Option(help=SQL)]
 SchemaFile = Annotated[str | None, typer.Option(help="The schema.yaml of a table.")]
 Data = Annotated[str, typer.Argument(metavar="DATA", help=SOURCES)]
 Out = Annotated[str, typer.Option("--out", help="Name of the result: its owner's page goes to DIR.audit.")]
@@ -48,6 +52,10 @@ def audit_set(
         str | None, typer.Option("--non-members", help="Records of the same kind that it was not made from.")
     ] = None,
     schema: SchemaFile = None,
+    sql: Annotated[str | None, typer.Option(help=SQL.replace("DATA", "--members"))] = None,
+    others_sql: Annotated[
+        str | None, typer.Option("--non-members-sql", help=SQL.replace("DATA", "--non-members"))
+    ] = None,
 ) -> None:
     """Compare a set with the records it stands for, and ask who was among them. Writes DIR.audit."""
     from dpdistill.audit.chapters import membership_chapter
@@ -60,9 +68,11 @@ def audit_set(
     facts = distilled.schema
     if members is None or (others is None and not isinstance(facts, TableSchema)):
         raise DataError("Expected --members DATA, and of images --non-members DATA as well: records to compare with.")
+    if others is None and others_sql is not None:
+        raise DataError("Expected --non-members with --non-members-sql.")
     with working("reading the records"):
-        inside = _read(members, facts, schema)
-        outside = None if others is None else _read(others, facts, schema, "test")
+        inside = _read(members, facts, schema, sql)
+        outside = None if others is None else _read(others, facts, schema, others_sql, "test")
     chapters, results = [], {}
     if isinstance(facts, TableSchema):
         comparison = compare_marginals(distilled, inside)
@@ -90,6 +100,7 @@ def audit_run(
     ] = None,
     set_: Fields = None,
     schema: SchemaFile = None,
+    sql: Sql = None,
     seed: Seed = 0,
     ledger: Annotated[str | None, typer.Option(help="File that adds up all runs on this data set.")] = None,
     cap: Annotated[float | None, typer.Option(help="Epsilon that all runs in --ledger may spend together.")] = None,
@@ -111,7 +122,7 @@ def audit_run(
     budget = Budget(epsilon, delta)
     run.check_private(recipe)
     run.check_ledger(recipe, budget, ledger, cap, seed=seed)
-    records = records_of(data, schema)
+    records = records_of(data, schema, sql)
     with Bar() as bar:
         found = audit_one_run(
             records,
@@ -144,6 +155,7 @@ def audit_method(
     delta: Delta = 1e-5,
     removed: Annotated[int, typer.Option(min=1, help="Records to remove, each in a replay of its own.")] = 3,
     schema: SchemaFile = None,
+    sql: Sql = None,
     seed: Seed = 0,
 ) -> None:
     """Replay a run without one record while all releases stay: for whoever wrote a method. Nothing is handed out.
@@ -158,7 +170,7 @@ def audit_method(
     from dpdistill.cli.recipes import build
 
     recipe = build(method, set_ or ())
-    records = records_of(data, schema)
+    records = records_of(data, schema, sql)
     chosen = np.random.default_rng(seed).choice(len(records), min(removed, len(records)), replace=False)
     with Bar() as bar:
         how = {"removed": [int(i) for i in chosen], "seed": seed, "progress": bar}
@@ -186,6 +198,7 @@ def audit_shadows(
     ] = False,
     runs: Annotated[int, typer.Option(min=4, help="Runs, each on half of the records.")] = 16,
     schema: SchemaFile = None,
+    sql: Sql = None,
     seed: Seed = 0,
 ) -> None:
     """Distil halves of the records many times, and tell from a set who was in its half. Nothing is handed out."""
@@ -197,7 +210,7 @@ def audit_shadows(
     recipe = build(method, set_ or ())
     budget = Budget(epsilon, delta) if recipe.private and not no_privacy else None
     schedule = None if budget is None else calibrate(recipe.plan(), budget)
-    records = records_of(data, schema)
+    records = records_of(data, schema, sql)
     with Bar() as bar:
         found = attack_by_shadows(records, recipe, budget, runs=runs, seed=seed, progress=bar)
     made, results = membership_chapter(found, schedule, runs)
@@ -213,9 +226,11 @@ def _say_rates(found: Any) -> None:
         say(f"by {name}: {100 * low.value:.2f} % of the members recognised at 0.1 % wrong, area {roc.area:.3f}")
 
 
-def _read(data: str, facts: Any, schema: str | None, part: str = "train") -> Any:
+def _read(data: str, facts: Any, schema: str | None, sql: str | None, part: str = "train") -> Any:
     """Records as a set's facts have them."""
     if not isinstance(facts, TableSchema):
+        if sql is not None:
+            raise DataError("The set holds images: --sql and --non-members-sql are for tables.")
         from dpdistill.data import load
 
         return load(data, part, like=facts)
@@ -227,10 +242,10 @@ def _read(data: str, facts: Any, schema: str | None, part: str = "train") -> Any
     table_file = without_units(read_schema(schema))
     if table_file.schema != facts:
         raise DataError(f"{schema} does not state the columns and classes of the set.")
-    return load_table(data, table_file, strict=False)
+    return load_table(table_source(data, sql), table_file, strict=False)
 
 
-def records_of(data: str, schema: str | None) -> Any:
+def records_of(data: str, schema: str | None, sql: str | None = None) -> Any:
     """Records as `dpdistill distill` reads them, each for itself."""
     if schema is not None:
         from dpdistill.data.tables.schema_file import read_reviewed
@@ -239,7 +254,7 @@ def records_of(data: str, schema: str | None) -> Any:
             raise DataError(
                 f"{schema} states unit_column {column!r:.80}, and an audit takes single rows: list it under ignored."
             )
-    return read_records(data, schema, None, None, None, None, True)
+    return read_records(data, schema, None, None, None, None, True, sql=sql)
 
 
 def _schedule(folder: str) -> Any:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpdistill.cli.options import MAX_SEED, SOURCES, Folder
+from dpdistill.cli.options import MAX_SEED, SOURCES, SQL, Folder, table_source
 from dpdistill.cli.reference import image_reference, real_images, table_reference, table_scores
 from dpdistill.cli.terminal import Bar, give, say
 from dpdistill.schema import DataError, TableSchema
@@ -18,7 +18,8 @@ from dpdistill.schema import DataError, TableSchema
 
 def evaluate(
     folder: Folder,
-    test: Annotated[str, typer.Option(help=f"Held-out records: {SOURCES} CSV or Parquet.")],
+    test: Annotated[str, typer.Option(help=f"Held-out records: {SOURCES} CSV or Parquet, or a database, with --sql.")],
+    sql: Annotated[str | None, typer.Option(help=SQL.replace("DATA", "--test"))] = None,
     nets: Annotated[int, typer.Option(min=1, metavar="<int>", help="Independent nets.")] = 3,
     training: Annotated[
         str | None,
@@ -76,6 +77,7 @@ def evaluate(
             "near DIR's are to them. For their owner: not covered by epsilon."
         ),
     ] = None,
+    reference_sql: Annotated[str | None, typer.Option(help=SQL.replace("DATA", "--reference"))] = None,
     epochs: Annotated[int, typer.Option(min=1, metavar="<int>", help="Of nets that learn from all of those.")] = 3,
     mode: Annotated[str, typer.Option(help="Of a table's scores: honest, or paper (for comparison only).")] = "honest",
     keep: Annotated[float, typer.Option(help="Mode paper: share of the majority class that is kept.")] = 1.0,
@@ -87,7 +89,9 @@ def evaluate(
 
     Images: networks and kernel ridge regression. Tables: twelve classifiers.
     """
-    distilled = _opened(folder, test)  # what is not there is refused before JAX is imported
+    if reference_sql is not None and reference is None:
+        raise DataError("Expected --reference with --reference-sql.")
+    distilled = _opened(folder, test, sql)  # what is not there is refused before JAX is imported
     from dpdistill.cli.pictures import generate
     from dpdistill.cli.recipes import kernel_in, regressions, softness_in, teacher_in
     from dpdistill.data import load
@@ -102,13 +106,16 @@ def evaluate(
     if isinstance(distilled.schema, TableSchema):
         for_images = training or architecture or classifier or generated or teacher or distance
         how = {"for_images": bool(for_images), "mode": mode, "keep": keep, "seed": seed, "names": _listed(classifiers)}
-        scores = _evaluate_table(folder, distilled, test, reference, schema, **how)
+        real = None if reference is None else table_source(reference, reference_sql)
+        scores = _evaluate_table(folder, distilled, table_source(test, sql), real, schema, **how)
         give(scores=scores)
         if include_scores:
             _include(folder, scores)
         return
-    if schema is not None or mode != "honest" or keep != 1.0 or classifiers is not None:
-        raise DataError(f"{folder} holds images: --schema, --mode, --keep and --classifiers are for tables.")
+    if any(each is not None for each in (schema, classifiers, sql, reference_sql)) or (mode, keep) != ("honest", 1.0):
+        raise DataError(
+            f"{folder} holds images: --schema, --sql, --reference-sql, --mode, --keep and --classifiers are for tables."
+        )
     recipe, facts = kernel_in(folder), distilled.schema
     networks = _networks(architecture or ["convnet"], facts)
     fits = regressions(kernel or (), ridge, recipe)
@@ -138,17 +145,17 @@ def evaluate(
         _include(folder, scores)
 
 
-def _opened(folder: str, test: str) -> Any:
-    """The synthetic set of a folder; the test set is there."""
+def _opened(folder: str, test: str, sql: str | None) -> Any:
+    """The synthetic set of a folder; the test set is there, unless a database has it."""
     from dpdistill.data import read_distilled
-    from dpdistill.data.files import require_file
+    from dpdistill.data.files import is_address, require_file
     from dpdistill.data.load import recognise
 
     distilled = read_distilled(folder)
-    if isinstance(distilled.schema, TableSchema):
-        require_file(Path(test))
-    else:
+    if not isinstance(distilled.schema, TableSchema):
         recognise(test)
+    elif sql is None and not is_address(test):
+        require_file(Path(test))
     return distilled
 
 
@@ -168,7 +175,7 @@ def _listed(classifiers: str | None) -> tuple[str, ...] | None:
 
 
 def _evaluate_table(
-    folder: str, distilled: Any, test: str, reference: str | None, schema: str | None, for_images: bool, **how: Any
+    folder: str, distilled: Any, test: Any, reference: Any, schema: str | None, for_images: bool, **how: Any
 ) -> dict:
     """Scores of a synthetic table, and what real rows reach beside it."""
     if for_images:
@@ -209,8 +216,8 @@ def _include(folder: str, scores: dict) -> None:
     write_report(folder)
 
 
-def _test_table(folder: str, test: str, schema: str | None, facts: TableSchema) -> Any:
-    """Held-out rows, in a file that is written as DIR's schema.yaml or another one says."""
+def _test_table(folder: str, test: Any, schema: str | None, facts: TableSchema) -> Any:
+    """Held-out rows, of a query, or in a file that is written as DIR's schema.yaml or another one says."""
     from dpdistill.data.tables.load import load_table
     from dpdistill.data.tables.schema_file import read_schema, without_units
 
