@@ -578,7 +578,8 @@ class TestGeneratedImages:
         assert rows[0] == "file,class"
         assert [int(row.split(",")[1]) for row in rows[1:]] == y.tolist()
         assert "no released classifier" in refused("sample", made, "--n", 3, "--out", tmp_path / "b", "--kind", "drawn")
-        succeeds("sample", made, "--n", 30, "--out", tmp_path / "bench", "--seed", 5, "--format", "dpimagebench")
+        bench = ("sample", made, "--n", 30, "--out", tmp_path / "bench", "--seed", 5, "--format", "dpimagebench")
+        assert "trains on the first 55,000 pictures and chooses by the rest" in dpdistill(*bench)[2]
         with np.load(tmp_path / "bench" / "gen" / "gen.npz", allow_pickle=False) as file:
             assert (file["x"].dtype, file["x"].shape) == (np.float32, (30, 1, 8, 8))
             np.testing.assert_allclose(file["x"][:, 0], (X[..., 0] + 1) / 2, atol=1e-6)

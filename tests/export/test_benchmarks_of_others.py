@@ -79,8 +79,16 @@ def test_dpimagebench_finds_what_it_asks_for(tmp_path):
     np.testing.assert_allclose(images * 2.0 - 1.0, np.moveaxis(X, 3, 1), atol=1e-6)
     np.testing.assert_array_equal((images[1] * 255.0).astype("uint8"), 255)
     assert set(labels) == set(range(3))
+
+
+def test_dpimagebench_makes_tensors_of_it(tmp_path):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: it is no dependency of this package")
+    rng = np.random.default_rng(2)
+    X, y = rng.uniform(-1, 1, (300, 4, 4, 1)).astype(np.float32), np.arange(300) % 3
+    write_dpimagebench(tmp_path / "exp", X, y)
+    with np.load(tmp_path / "exp" / "gen" / "gen.npz") as file:
+        images, labels = file["x"], file["y"]
     tensors = torch.utils.data.TensorDataset(torch.from_numpy(images).float(), torch.from_numpy(labels).long())
     (inputs, targets), *_ = torch.utils.data.DataLoader(tensors, batch_size=126)
-    np.testing.assert_array_equal(inputs.numpy(), images[:126])
-    assert targets.tolist() == labels[:126].tolist()
+    np.testing.assert_allclose(inputs.numpy() * 2.0 - 1.0, np.moveaxis(X, 3, 1)[:126], atol=1e-6)
+    assert targets.tolist() == y[:126].tolist()

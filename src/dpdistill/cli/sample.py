@@ -8,9 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from dpdistill.cli.options import Folder
-from dpdistill.cli.terminal import Bar, give, say
+from dpdistill.cli.terminal import Bar, give, note, say
 from dpdistill.method import Distilled
 from dpdistill.schema import DataError, TableSchema
+
+LEARNED_FROM = 55_000
+"""Pictures that DPImageBench trains on; it chooses by those behind them, and stops without any."""
 
 
 def sample(
@@ -84,6 +87,8 @@ def _pictures(folder: str, path: Path, kind: str, form: str | None, n: int, seed
         write_labelled(path, X, y, scores, schema, {"pictures": PICTURES[kind], "seed": seed, **about})
     else:
         write_dpimagebench(path, X, y)
+        if n <= LEARNED_FROM:
+            note(f"DPImageBench trains on the first {LEARNED_FROM:,} pictures and chooses by the rest: take --n 60000.")
     give(out=str(path), records=n, kind=kind)
     say(f"{path}: {n:,} {kind} pictures with {said}; they cost no further epsilon.")
 
