@@ -211,12 +211,13 @@ class TestFilters:
         with pytest.raises(ValueError, match=re.escape(f"{damaged} is damaged: install the package again.")):
             drawn.load_filters()
 
-    def test_the_script_writes_them_and_says_their_digest(self, small, tmp_path, monkeypatch, capsys):
+    def test_the_script_writes_them_and_says_their_digest(self, small, tmp_path, monkeypatch, caplog):
         file = tmp_path / "filters.npz"
         monkeypatch.setattr(learn_drawn, "learn", lambda net: small)
-        learn_drawn.write(str(file))
+        with caplog.at_level("INFO", logger="dpdistill"):
+            learn_drawn.write(str(file))
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
-        assert capsys.readouterr().out == f"{digest}\n"
+        assert caplog.messages == [digest]
         monkeypatch.setattr(drawn, "FILE", file)
         monkeypatch.setattr(drawn, "DIGEST", digest)
         drawn.load_filters.cache_clear()

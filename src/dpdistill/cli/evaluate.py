@@ -89,8 +89,6 @@ def evaluate(
 
     Images: networks and kernel ridge regression. Tables: twelve classifiers.
     """
-    if reference_sql is not None and reference is None:
-        raise DataError("Expected --reference with --reference-sql.")
     distilled = _opened(folder, test, sql)  # what is not there is refused before JAX is imported
     from dpdistill.cli.pictures import generate
     from dpdistill.cli.recipes import kernel_in, regressions, softness_in, teacher_in
@@ -99,8 +97,7 @@ def evaluate(
     from dpdistill.report.folder import read_folder
 
     _check_choices(training, architecture or [], classifier or [])
-    if include_scores and reference is not None:
-        raise DataError("Expected --reference without --include-scores: its scores are for the owner of the records.")
+    _check_reference(reference, reference_sql, include_scores)
     if include_scores:
         read_folder(folder)  # what cannot be used is refused here, before minutes of training
     if isinstance(distilled.schema, TableSchema):
@@ -112,10 +109,7 @@ def evaluate(
         if include_scores:
             _include(folder, scores)
         return
-    if any(each is not None for each in (schema, classifiers, sql, reference_sql)) or (mode, keep) != ("honest", 1.0):
-        raise DataError(
-            f"{folder} holds images: --schema, --sql, --reference-sql, --mode, --keep and --classifiers are for tables."
-        )
+    _refuse_of_tables(folder, (schema, classifiers, sql, reference_sql), mode, keep)
     recipe, facts = kernel_in(folder), distilled.schema
     networks = _networks(architecture or ["convnet"], facts)
     fits = regressions(kernel or (), ridge, recipe)
@@ -157,6 +151,21 @@ def _opened(folder: str, test: str, sql: str | None) -> Any:
     elif sql is None and not is_address(test):
         require_file(Path(test))
     return distilled
+
+
+def _check_reference(reference: str | None, sql: str | None, included: bool) -> None:
+    if reference is None and sql is not None:
+        raise DataError("Expected --reference with --reference-sql.")
+    if reference is not None and included:
+        raise DataError("Expected --reference without --include-scores: its scores are for the owner of the records.")
+
+
+def _refuse_of_tables(folder: str, stated: Iterable[Any], mode: str, keep: float) -> None:
+    """Refuse, for a set of images, options that are for tables: those that may be stated, and how they are scored."""
+    if any(each is not None for each in stated) or (mode, keep) != ("honest", 1.0):
+        raise DataError(
+            f"{folder} holds images: --schema, --sql, --reference-sql, --mode, --keep and --classifiers are for tables."
+        )
 
 
 def _check_choices(training: str | None, architectures: list[str], classifiers: list[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -169,11 +170,12 @@ def in_turn(f: Callable, X: np.ndarray) -> np.ndarray:
 
 
 def write(file: str) -> None:
-    """The file that the package ships; prints its SHA-256, which is `drawn.DIGEST`."""
+    """The file that the package ships; logs its SHA-256, which is `drawn.DIGEST`."""
     with Path(file).open("wb") as target:
         np.savez(target, allow_pickle=False, **packed(*learn(Learning())))
-    print(hashlib.sha256(Path(file).read_bytes()).hexdigest(), flush=True)
+    logging.getLogger("dpdistill").info("%s", hashlib.sha256(Path(file).read_bytes()).hexdigest())
 
 
 if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
     write(sys.argv[1])

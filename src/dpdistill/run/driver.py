@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,6 +39,8 @@ from dpdistill.run.start import check_ledger, check_unit, open_ledger
 from dpdistill.run.store import Store
 from dpdistill.schema import AnySchema, schema_from_json
 
+LOG = logging.getLogger("dpdistill")
+"""What a run says to a program that asks: its public facts and the numbers of its rounds, never of records."""
 Watch = Callable[[Query, Params, Release], None]
 
 
@@ -139,6 +142,7 @@ class Result:
         write_documents(target)
         write_report(target)
         handover.hand_over(target, path, self.run_dir)
+        LOG.info("%s is written", path)
         return path
 
 
@@ -216,6 +220,7 @@ def distill(
     check_ledger(method, budget, ledger, cap, seed=seed, run_dir=run_dir, overwrite=overwrite, named=named)
     dataset = None if ledger is None else DatasetLedger(ledger, cap)
     identity = {**recipe, "schema": records.schema.to_json(), "noise": entropy.kind}
+    LOG.info("%s: %d releases, epsilon %g at delta %g", method.name, schedule.rounds, budget.epsilon, budget.delta)
     with open_ledger(records, identity, schedule, folder, dataset, label, overwrite) as run_ledger:
         curator = Curator(records if beside is None else records.joined(beside), schedule, run_ledger, entropy)
         store = Store(folder, run_ledger.run_id, run_ledger)
@@ -292,6 +297,7 @@ def run_rounds(
     """The loop: ask, release, tell. The line with `curator.release` is the only one that touches private records."""
     t, state = store.load(method.init(jax.random.key(seed), schema))
     progress("releasing", t, rounds)
+    LOG.info("%d of %d rounds are released already", t, rounds)
     while t < rounds:
         query, params = method.ask(state)
         if isinstance(query, LinearQuery) and not method.linear:
@@ -301,6 +307,7 @@ def run_rounds(
         state = method.tell(state, release)
         t += 1
         store.save(t, state, last=t == rounds)
+        LOG.debug("round %d of %d is released", t, rounds)
         progress("releasing", t, rounds)
     return state
 
