@@ -7,7 +7,7 @@ PYTEST = $(BIN)/pytest -n $(CORES) --maxprocesses 8 --dist worksteal
 QUICK = tests/test_rooms.py tests/schema tests/data tests/accounting tests/certificate tests/report \
 	$(addprefix tests/private/test_,grid.py linear.py noise.py sampling.py)
 
-.PHONY: demo test quick lint install mutants constraints clean docs
+.PHONY: demo test quick lint install mutants constraints clean docs known
 
 install: $(VENV)/.installed
 
@@ -34,6 +34,10 @@ lint: install
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(BIN)/pyright
+
+# What the command line knows of methods, kernels and recipes before JAX is imported: after one has changed.
+known: install
+	$(BIN)/python -c 'from dpdistill.cli.settings import write; write()'
 
 mutants: install
 	@$(BIN)/python tests/mutants/list_mutants.py

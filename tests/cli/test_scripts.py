@@ -13,11 +13,13 @@ import pytest
 import typer
 from test_cli import dpdistill, refused, succeeds
 
-from dpdistill.cli import app, terminal
+from dpdistill.cli import app, settings, terminal
 from dpdistill.cli.common import with_common_options
 from dpdistill.cli.options import METHODS as NAMES
 from dpdistill.cli.options import WITHOUT_PRIVACY
+from dpdistill.cli.recipes import build
 from dpdistill.methods import METHODS
+from dpdistill.schema import DataError
 
 SMALL = ("--method", "ldpdc", "--set", "sampling_prob=1", "--per-class", 1)
 SCHEMA = """
@@ -48,6 +50,31 @@ def as_json(*argv: object, code: int = 0) -> dict:
 def test_the_names_of_methods_are_those_of_the_package():
     assert tuple(METHODS) == NAMES
     assert tuple(name for name, method in METHODS.items() if not method.private) == WITHOUT_PRIVACY
+
+
+def test_what_is_known_before_jax_is_what_methods_kernels_and_recipes_say():
+    assert settings.found() == settings.known(), "run make known"
+
+
+def test_settings_are_refused_as_the_methods_refuse_them(monkeypatch):
+    stated = [f"{name}={value}" for name in ("steps", "share", "kernel", "expand") for value in ("-3", "x", "1e99", "")]
+    for each in (*stated, "nosuch=1", "rounds", "auxiliary=x", "sampling_prob=0", "sampling_prob=nan", "steps=1=2"):
+        for method in ("dos-kip", "dp-merf", "dos", "dp-ntk"):
+            with monkeypatch.context() as patch:
+                patch.delitem(sys.modules, "dpdistill.methods")
+                early = sentence(settings.check_settings, method, [each])
+            late = sentence(build, method, [each])
+            assert early in (late, None), each
+            assert late is None or early is not None, (method, each, late)
+            assert sentence(settings.check_settings, method, [each]) is None  # methods are there, and speak themselves
+
+
+def sentence(function, *args) -> str | None:
+    try:
+        function(*args)
+    except DataError as error:
+        return str(error)
+    return None
 
 
 # JSON
@@ -366,6 +393,26 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path):
         ["account", "--noise-multiplier", "-1"],
         ["schema", "check", "missing", "missing"],
         ["schema", "draft", "bad.csv", "--label", "nosuch"],
+        [*out, "--set", "nosuch=3"],
+        [*out, "--set", "steps=-3"],
+        [*out, "--set", "steps"],
+        [*out, "--set", "kernel=nosuch"],
+        [*out, "--set", "steps=3", "--set", "steps=4"],
+        [*out, "--method", "dp-merf", "--set", "steps=a"],
+        [*out, "--method", "dp-merf", "--public", "digits:test"],
+        [*out, "--per-class", "0"],
+        [*out, "--recipe", "nosuch"],
+        [*out, "--recipe", "nosuch.yaml"],
+        [*out, "--ledger", "nosuch.ledger"],
+        ["distill", "--from", "missing", "--out", "x"],
+        ["audit", "missing"],
+        ["audit", "run", "digits:train", "--out", "x", "--set", "steps=-3"],
+        ["audit", "run", "digits:train", "--out", "x", "--epsilon", "0"],
+        ["audit", "method", "digits:train", "--out", "x", "--method", "nosuch"],
+        ["audit", "shadows", "missing", "--out", "x", "--method", "dp-merf"],
+        ["export", "missing", "--to", "csv", "--out", "y.csv"],
+        ["export", "full", "--to", "nosuch", "--out", "y.csv"],
+        ["results", "missing.jsonl", "--out", "page.html"],
         [*out, "--schema", "schema.yaml"],  # the last: it looks at values, for which Arrow imports pandas
     ]
     script = (

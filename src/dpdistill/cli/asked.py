@@ -9,6 +9,7 @@ from typing import Any
 
 from dpdistill.cli.options import WITHOUT_PRIVACY, check_method
 from dpdistill.cli.reading import public_images, read_records
+from dpdistill.cli.settings import check_recipe, check_settings
 from dpdistill.schema import DataError
 
 
@@ -69,6 +70,7 @@ def asked_of(given: dict[str, Any]) -> Asked:
     stated = {name: given[name] for name in ("epsilon", "delta", "adjacency") if given[name] is not None}
     _refuse_contradictions(given, stated)
     check_method(given["method"])
+    check_recipe(given["recipe"])
     anew = given["from_"] is None and not given["non_private"]
     protects = _protected(given["unit_column"], given["rows_per_unit"], given["schema"], anew)
     row, published = _published(given["recipe"])
@@ -76,6 +78,8 @@ def asked_of(given: dict[str, Any]) -> Asked:
     if row and (row.epsilon, row.delta) != (budget.epsilon, budget.delta) and row.epsilon is not None:
         published = None  # what a paper's recipe is called states its budget
     named = row.method if row else given["method"] or ("dos-kip" if given["schema"] is None else "dp-merf")
+    if given["from_"] is None:
+        check_settings(named, given["set_"] or (), given["per_class"], given["public"])
     return Asked(stated, None if given["non_private"] else budget, row, published, named, protects.get("unit"))
 
 
@@ -90,8 +94,7 @@ def prepared(given: dict[str, Any], asked: Asked, paid: dict[str, Any]) -> tuple
         which = {"sql": given["sql"], "labels": given["labels"], "unit": asked.unit}
         return read_records(*source, not given["lenient"], **which)
 
-    checked_first = ("set_", "ledger", "cap", "public", "recipe")
-    reads_first = given["per_class"] is None and not any(given[name] for name in checked_first)
+    reads_first = not any(given[name] for name in ("ledger", "cap", "public", "recipe"))
     reads_first &= asked.budget is None or asked.method not in WITHOUT_PRIVACY
     records = read() if reads_first else None
     images = public_images(given["public"], given["resize"], given["channels"])
@@ -108,6 +111,10 @@ def _refuse_contradictions(given: dict[str, Any], stated: dict[str, Any]) -> Non
     for wrong, sentence in (
         ((given["data"] is None) != again, "Expected either DATA or --from DIR.run: one of the two."),
         (given["cap"] is not None and ledger is None, "Expected --ledger FILE with --cap."),
+        (
+            ledger and given["cap"] is None and not Path(ledger).exists(),
+            f"There is no ledger at {ledger}: state a cap to start one (--cap EPSILON).",
+        ),
         (
             given["public"] and given["data"] and _place(given["public"]) == _place(given["data"]),
             "The images of --public are the private ones of DATA: name others, or leave it out.",

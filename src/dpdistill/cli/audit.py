@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from dpdistill.cli.options import MAX_SEED, SOURCES, SQL, Folder, table_source
+from dpdistill.cli.options import MAX_SEED, SOURCES, SQL, Folder, check_method, table_source
 from dpdistill.cli.reading import read_records
+from dpdistill.cli.settings import check_settings
 from dpdistill.cli.terminal import Bar, give, say, working
 from dpdistill.schema import DataError, TableSchema
 
@@ -58,10 +59,6 @@ def audit_set(
     ] = None,
 ) -> None:
     """Compare a set with the records it stands for, and ask who was among them. Writes DIR.audit."""
-    from dpdistill.audit.chapters import membership_chapter
-    from dpdistill.audit.marginals import compare_marginals
-    from dpdistill.audit.marginals_page import marginal_chapters, to_json
-    from dpdistill.audit.membership import attack_membership
     from dpdistill.data import read_distilled
 
     distilled = read_distilled(folder)
@@ -73,6 +70,12 @@ def audit_set(
     with working("reading the records"):
         inside = _read(members, facts, schema, sql)
         outside = None if others is None else _read(others, facts, schema, others_sql, "test")
+    # What cannot be read is refused before JAX is imported.
+    from dpdistill.audit.chapters import membership_chapter
+    from dpdistill.audit.marginals import compare_marginals
+    from dpdistill.audit.marginals_page import marginal_chapters, to_json
+    from dpdistill.audit.membership import attack_membership
+
     chapters, results = [], {}
     if isinstance(facts, TableSchema):
         comparison = compare_marginals(distilled, inside)
@@ -109,6 +112,8 @@ def audit_run(
 
     It is a run, and pays like one: name the data set's ledger. What it distils is not handed out: canaries are in it.
     """
+    name = method or ("dos-kip" if schema is None else "dp-merf")
+    _check_recipe(name, set_, epsilon, delta)
     from dpdistill import run
     from dpdistill.accounting.schedule import Budget
     from dpdistill.audit.canaries import audit_one_run
@@ -118,7 +123,7 @@ def audit_run(
 
     if leak is not None and leak not in LEAKS:
         raise DataError(f"Unknown leak {leak!r}: choose among {', '.join(LEAKS)}.")
-    recipe = build(method or ("dos-kip" if schema is None else "dp-merf"), set_ or ())
+    recipe = build(name, set_ or ())
     budget = Budget(epsilon, delta)
     run.check_private(recipe)
     run.check_ledger(recipe, budget, ledger, cap, seed=seed)
@@ -162,6 +167,8 @@ def audit_method(
 
     For a method of your own: `dpdistill.audit.recorded_neighbours` in Python.
     """
+    _check_recipe(method, set_, epsilon, delta)
+    records = records_of(data, schema, sql)
     import numpy as np
 
     from dpdistill.accounting.schedule import Budget
@@ -170,7 +177,6 @@ def audit_method(
     from dpdistill.cli.recipes import build
 
     recipe = build(method, set_ or ())
-    records = records_of(data, schema, sql)
     chosen = np.random.default_rng(seed).choice(len(records), min(removed, len(records)), replace=False)
     with Bar() as bar:
         how = {"removed": [int(i) for i in chosen], "seed": seed, "progress": bar}
@@ -202,6 +208,8 @@ def audit_shadows(
     seed: Seed = 0,
 ) -> None:
     """Distil halves of the records many times, and tell from a set who was in its half. Nothing is handed out."""
+    _check_recipe(method, set_, epsilon, delta)
+    records = records_of(data, schema, sql)
     from dpdistill.accounting.schedule import Budget, calibrate
     from dpdistill.audit.chapters import membership_chapter
     from dpdistill.audit.shadows import attack_by_shadows
@@ -210,13 +218,21 @@ def audit_shadows(
     recipe = build(method, set_ or ())
     budget = Budget(epsilon, delta) if recipe.private and not no_privacy else None
     schedule = None if budget is None else calibrate(recipe.plan(), budget)
-    records = records_of(data, schema, sql)
     with Bar() as bar:
         found = attack_by_shadows(records, recipe, budget, runs=runs, seed=seed, progress=bar)
     made, results = membership_chapter(found, schedule, runs)
     _say_rates(found)
     paid = "without privacy" if budget is None else f"epsilon {epsilon:g}, delta {delta:g}"
     write_page(to, "shadows", f"Who was in, by {runs} shadows", f"{recipe.name}, {paid}.", [made], results)
+
+
+def _check_recipe(method: str, settings: list[str] | None, epsilon: float, delta: float) -> None:
+    """Refuse, before JAX is imported, what cannot be run."""
+    from dpdistill.accounting.schedule import Budget
+
+    check_method(method)
+    check_settings(method, settings or ())
+    Budget(epsilon, delta)
 
 
 def _say_rates(found: Any) -> None:

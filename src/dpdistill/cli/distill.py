@@ -11,6 +11,7 @@ import typer
 from dpdistill.cli.asked import asked_of, prepared
 from dpdistill.cli.options import LABELS, MAX_SEED, SOURCES, SQL
 from dpdistill.cli.reading import public_images
+from dpdistill.cli.settings import check_settings
 from dpdistill.cli.terminal import Bar, give, note, say, working
 
 
@@ -103,9 +104,11 @@ def _finish_again(
     run_dir: str, method: str | None, settings: list[str] | tuple, fields: dict[str, Any], stated: dict[str, Any]
 ) -> Any:
     """Another result from the releases of a run; what is stated of its budget must be so."""
+    from dpdistill.ledger.run import RunLedger
+
+    check_settings(method or RunLedger.read(run_dir).recipe["method"], settings, fields["per_class"])
     from dpdistill import run
     from dpdistill.cli.recipes import build_again
-    from dpdistill.ledger.run import RunLedger
 
     recipe = build_again(run_dir, method, settings, **fields)
     paid = replace(RunLedger.read(Path(run_dir)).schedule.budget, **stated) if stated else None

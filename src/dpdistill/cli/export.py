@@ -30,8 +30,9 @@ def export(
     ] = None,
 ) -> None:
     """Write a result in a format of other people's: for the Hugging Face Hub, PyTorch, spreadsheets, catalogues."""
-    from dpdistill import export as made
+    from dpdistill.export import Publisher
+    from dpdistill.export import export as write
 
-    path = made.export(folder, to, out, made.Publisher.parse(about or ()))
+    path = write(folder, to, out, Publisher.parse(about or ()))
     give(out=str(path), format=to)
     say(plain(f"{path}: written. The guarantee of its certificate holds for it: what is made from a release is free."))

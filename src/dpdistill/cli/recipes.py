@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import Field, is_dataclass
+from dataclasses import Field
 from pathlib import Path
 from typing import Any
 
+from dpdistill.cli.settings import check_named, kind_of, parse, split
 from dpdistill.data.folder import CLASSIFIER, RECIPE, read_object
-from dpdistill.encode.auxiliary import Auxiliary
 from dpdistill.evaluate.teacher import Teacher
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled
@@ -70,18 +70,9 @@ def build_again(run_dir: str, name: str | None, settings: Iterable[str], **named
 def _stated(name: str, settings: Iterable[str], named: dict[str, Any]) -> dict[str, Any]:
     """The fields that a caller states, parsed."""
     fields, values = fields_of(name), {k: v for k, v in named.items() if v is not None}
-    if "auxiliary" in values and "auxiliary" not in fields:
-        raise DataError(f"Method {name} reads no public images: leave --public out.")
-    for setting in settings:
-        field, equals, text = setting.partition("=")
-        if not equals:
-            raise DataError(f"Expected --set field=value; got {setting!r}.")
-        if field not in fields:
-            raise DataError(f"Method {name} has no field {field!r}: it has {', '.join(fields)}.")
-        if field in values:
-            raise DataError(f"The field {field!r} is set twice.")
-        values[field] = _parse(field, text, fields[field])
-    return values
+    return values | {
+        field: _parse(field, text, fields[field]) for field, text in split(name, settings, fields, values).items()
+    }
 
 
 def _fields_in(folder: str) -> dict[str, Any]:
@@ -156,17 +147,6 @@ def regressions(
 
 
 def _parse(field: str, text: str, described: Field) -> Any:
-    """A field's value from what a person wrote; what is no such value stays a text, which the method refuses."""
-    kind = described.metadata["allowed"].kind
-    if isinstance(described.default, Auxiliary):
-        raise DataError(f"The field {field!r} is public images: name them with --public DATA, or leave it out.")
-    if is_dataclass(described.default):
-        return kernel_named(text, field)
-    if kind is tuple:
-        return tuple(word for word in text.split(",") if word)
-    if kind is bool:
-        return {"true": True, "false": False}.get(text.lower(), text)
-    try:
-        return kind(text)
-    except ValueError:
-        return text
+    """A field's value from what a person wrote."""
+    check_named(field, text, kind := kind_of(described))
+    return kernel_named(text, field) if kind == "kernel" else parse(text, kind)

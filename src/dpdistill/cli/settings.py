@@ -1,0 +1,156 @@
+"""Recipe fields as a person writes them, field=value, and what they may hold: checked without waiting for JAX.
+
+known.json holds what methods, kernels and published recipes say of themselves, which takes JAX to import; `make known`
+writes it anew.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Container, Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from dpdistill.method import Allowed
+from dpdistill.schema import DataError
+
+KNOWN = Path(__file__).with_name("known.json")
+KINDS = {kind.__name__: kind for kind in (int, float, bool, str, tuple)}
+"""Of values that a person writes as such; the others are kernels and public images, by their names."""
+
+
+def check_settings(method: str, settings: Iterable[str], per_class: int | None = None, public: Any = None) -> None:
+    """Refuse what a field of a method cannot hold; what several must keep to is checked when the method is made.
+
+    Args:
+        method: its name.
+        settings: texts "field=value".
+        per_class: a field of its own on the command line, or None.
+        public: where public images are, or None.
+
+    Raises:
+        DataError: an unknown field, or a value that it may not hold.
+    """
+    if "dpdistill.methods" in sys.modules:  # a caller may have added a method
+        return
+    fields = {key.partition(".")[2]: value for key, value in known().items() if key.startswith(f"{method}.")}
+    named = {"per_class": per_class, "auxiliary": public}
+    taken = {name: value for name, value in named.items() if value is not None}
+    values: dict[str, Any] = {} if per_class is None else {"per_class": per_class}
+    for name, text in split(method, settings, fields, taken).items():
+        check_named(name, text, fields[name]["kind"])
+        values[name] = parse(text, fields[name]["kind"])
+    for name, value in values.items():
+        if (kind := KINDS.get(fields[name]["kind"])) is not None:
+            try:
+                Allowed(**{**fields[name], "kind": kind}).check(name, value)
+            except ValueError as error:
+                raise DataError(str(error)) from None
+
+
+def check_recipe(recipe: str | None) -> None:
+    """Refuse a name that is no published recipe's; one in a .yaml file is read later.
+
+    Raises:
+        DataError: neither such a name nor a file.
+    """
+    if recipe is None or "dpdistill.methods" in sys.modules:
+        return
+    if Path(recipe).suffix.lower() in (".yaml", ".yml"):
+        if not Path(recipe).is_file():
+            raise DataError(f"Expected a recipe in {Path(recipe).name}: there is no such file that can be read.")
+    elif not {recipe, f"{recipe}-ipc10"} & {*known()["recipes"]}:
+        raise DataError(
+            f"Expected a recipe's name, as `dpdistill methods --recipes` lists them, or a .yaml file; got {recipe!r}."
+        )
+
+
+def split(method: str, settings: Iterable[str], fields: Container[str], taken: Container[str]) -> dict[str, str]:
+    """The texts of settings, by field.
+
+    Args:
+        method: its name.
+        settings: texts "field=value".
+        fields: that the method has.
+        taken: those that are stated in another way.
+
+    Raises:
+        DataError: a text that is none, a field that there is not, or one that is stated twice.
+    """
+    if "auxiliary" in taken and "auxiliary" not in fields:
+        raise DataError(f"Method {method} reads no public images: leave --public out.")
+    texts: dict[str, str] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals:
+            raise DataError(f"Expected --set field=value; got {setting!r}.")
+        if name not in fields:
+            raise DataError(f"Method {method} has no field {name!r}: it has {', '.join(fields)}.")  # type: ignore
+        if name in texts or name in taken:
+            raise DataError(f"The field {name!r} is set twice.")
+        texts[name] = text
+    return texts
+
+
+def check_named(field: str, text: str, kind: str) -> None:
+    """Refuse an unknown kernel, and public images, which have an option of their own.
+
+    Raises:
+        DataError: as said.
+    """
+    if kind == "images":
+        raise DataError(f"The field {field!r} is public images: name them with --public DATA, or leave it out.")
+    if kind == "kernel" and text not in known()["kernels"]:
+        raise DataError(f"Unknown {field} {text!r}: choose among {', '.join(known()['kernels'])}.")
+
+
+def parse(text: str, kind: str) -> Any:
+    """A field's value from what a person wrote; what is no such value stays a text, which the method refuses."""
+    if kind == "tuple":
+        return tuple(word for word in text.split(",") if word)
+    if kind == "bool":
+        return {"true": True, "false": False}.get(text.lower(), text)
+    try:
+        return KINDS.get(kind, str)(text)
+    except ValueError:
+        return text
+
+
+def kind_of(field: dataclasses.Field) -> str:
+    """How the value of a recipe's field is written: a name of KINDS, "kernel" or "images"."""
+    from dpdistill.encode.auxiliary import Auxiliary
+
+    if isinstance(field.default, Auxiliary):
+        return "images"
+    return "kernel" if dataclasses.is_dataclass(field.default) else field.metadata["allowed"].kind.__name__
+
+
+@cache
+def known() -> dict[str, Any]:
+    """What known.json holds."""
+    return json.loads(KNOWN.read_text(encoding="utf-8"))
+
+
+def found() -> dict[str, Any]:
+    """What it should hold, by the methods, kernels and recipes themselves."""
+    from dpdistill.methods import METHODS
+    from dpdistill.published import all_published
+    from dpdistill.recipes import KERNELS, fields_of
+
+    def described(field: dataclasses.Field) -> dict[str, Any]:
+        allowed = field.metadata["allowed"]
+        stated = {name: getattr(allowed, name) for name in ("at_least", "above", "at_most", "below")}
+        stated |= {"choices": list(allowed.choices) or None}
+        return {"kind": kind_of(field), **{name: value for name, value in stated.items() if value is not None}}
+
+    fields = {f"{name}.{key}": described(each) for name in METHODS for key, each in fields_of(name).items()}
+    return {"kernels": [*KERNELS], "recipes": [*all_published()], **fields}
+
+
+def write() -> None:
+    """Writes known.json, a line a field."""
+    lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in found().items()]
+    KNOWN.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
