@@ -376,6 +376,7 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path):
         ["plan", "missing"],
         ["distill", "full", "--out", "x"],
         ["distill", "missing", "--out", "full"],
+        ["distill", "full", "--out", "full/inside"],
         [*out, "--method", "nosuch"],
         [*out, "--epsilon", "-1"],
         [*out, "--delta", "0.5"],
@@ -431,6 +432,7 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path):
     lines = done.stderr.splitlines()
     assert len(lines) == len(commands)
     assert all(line.startswith("Error: ") for line in lines)
+    assert "Error: Expected --out outside of DATA, which is left as it is." in done.stderr
     assert "Error: Expected 2 <= classes=-2 <= 65536." in lines
     assert lines[-1].startswith("Error: bad.csv: column 'age', row 2: 'old' is not a number: ")
 

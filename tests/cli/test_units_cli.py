@@ -76,6 +76,10 @@ class TestARunForPersons:
         assert "one patient_id" in page
         assert "all records of any one patient_id" in page
         assert "A person with several rows" not in page
+        claim = " ".join(page[page.index('<p class="lead">') :].split())
+        assert (
+            "knows all records but those of one patient_id, and holds it for fifty-fifty that these were used" in claim
+        )
 
     def test_documents_for_others_are_about_persons(self, shared):
         folder, _ = shared

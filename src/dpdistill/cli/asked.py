@@ -110,6 +110,7 @@ def _refuse_contradictions(given: dict[str, Any], stated: dict[str, Any]) -> Non
     drawn = given["seed"] is not None or ledger or non_private
     for wrong, sentence in (
         ((given["data"] is None) != again, "Expected either DATA or --from DIR.run: one of the two."),
+        (_lies_in(given["to"], given["data"]), "Expected --out outside of DATA, which is left as it is."),
         (given["cap"] is not None and ledger is None, "Expected --ledger FILE with --cap."),
         (
             ledger and given["cap"] is None and not Path(ledger).exists(),
@@ -149,6 +150,13 @@ def _refuse_contradictions(given: dict[str, Any], stated: dict[str, Any]) -> Non
 def _place(source: str) -> Path:
     """Where a source is, as the part of it that is distilled: "set.npz:train" is "set.npz"."""
     return Path(source if source.startswith("digits:") else source.removesuffix(":train")).resolve()
+
+
+def _lies_in(to: str | None, data: str | None) -> bool:
+    """Whether the output is to lie in the folder of the records: the next run would take it for some of them."""
+    if not to or not data or "\0" in to + data:
+        return False
+    return _place(data) in _place(to).parents
 
 
 def _protected(column: str | None, rows: int | None, schema: str | None, anew: bool) -> dict[str, Any]:

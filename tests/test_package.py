@@ -1,0 +1,64 @@
+"""What a stranger installs: the wheel holds all files of the package, and the Dockerfile copies what is there."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "dpdistill"
+DATA = {
+    "py.typed",
+    "cli/known.json",
+    "cli/benchmarks/suites/smoke.yaml",
+    "encode/drawn_filters.npz",
+    "export/templates/card.md",
+    "published/dp-kip.yaml",
+    "report/templates/report.html",
+}
+
+
+def test_the_wheel_holds_every_file_of_the_package_and_no_compiled_code(tmp_path):
+    pytest.importorskip("hatchling", reason="hatchling, which builds the package, is not installed")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    shutil.copytree(PACKAGE, tmp_path / "src" / "dpdistill", ignore=shutil.ignore_patterns("__pycache__"))
+    build = "from hatchling.build import build_wheel; print(build_wheel('dist'))"
+    done = subprocess.run(
+        [sys.executable, "-c", build], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
+    )
+    name = done.stdout.split()[-1]
+    assert re.fullmatch(r"dpdistill-[0-9.]+-py3-none-any\.whl", name)
+    with zipfile.ZipFile(tmp_path / "dist" / name) as wheel:
+        held = {each.removeprefix("dpdistill/") for each in wheel.namelist() if each.startswith("dpdistill/")}
+        (about,) = [each for each in wheel.namelist() if each.endswith("entry_points.txt")]
+        assert "dpdistill = dpdistill.cli:main" in wheel.read(about).decode()
+    files = [path for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert held == {path.relative_to(PACKAGE).as_posix() for path in files}
+    assert held > DATA
+    assert {Path(each).suffix for each in held} <= {
+        *(".py", ".typed", ".json", ".yaml", ".npz", ".html", ".css", ".md", ".csv")
+    }
+
+
+def test_the_dockerfile_copies_what_is_there_and_installs_extras_that_are():
+    text = (ROOT / "Dockerfile").read_text()
+    copied = [word for line in re.findall(r"^COPY (.+)$", text, re.MULTILINE) for word in line.split()[:-1]]
+    assert {"constraints.txt", "pyproject.toml", "README.md", "LICENSE", "src"} == set(copied)
+    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    for name in copied:
+        assert (ROOT / name).exists()
+        assert name in allowed
+    (extras,) = re.findall(r"/package\[([\w,]+)\]", text)
+    optional = (ROOT / "pyproject.toml").read_text().partition("[project.optional-dependencies]")[2]
+    assert {*extras.split(",")} <= {*re.findall(r"^(\w+) = ", optional, re.MULTILINE)}
+    assert re.findall(r"^(USER|ENTRYPOINT) (.+)$", text, re.MULTILINE) == [
+        ("USER", "dpdistill"),
+        ("ENTRYPOINT", '["dpdistill"]'),
+    ]
