@@ -183,7 +183,7 @@ def test_cifar100_uses_the_fine_labels(tmp_path):
 
 def test_cifar_is_memory_mapped(tmp_path):
     write(tmp_path, {"a.bin": cifar_bytes(CIFAR_X, [0, 1, 2])})
-    assert isinstance(cifar.load_file(tmp_path / "a.bin").X, np.memmap)
+    assert isinstance(load(tmp_path / "a.bin").X, np.memmap)
 
 
 def test_cifar_folder_of_two_kinds(tmp_path, monkeypatch):
@@ -432,6 +432,6 @@ def test_no_memory_for_the_records(tmp_path, monkeypatch):
     def fail(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr("dpdistill.data.records.label_indices", fail)
+    monkeypatch.setattr("dpdistill.data.prepare.label_indices", fail)
     with pytest.raises(DataError, match="does not fit into memory"):
         load(source, classes=10)

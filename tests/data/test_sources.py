@@ -529,6 +529,8 @@ class TestDeepPictures:
         stream = io.BytesIO()
         pages[0].save(stream, "TIFF", save_all=True, append_images=pages[1:])
         write(tmp_path, {"two/a/a.tif": stream.getvalue(), "text/a/a.tif": b"hello"})
+        for name in ("two/b", "text/b"):
+            (tmp_path / name).mkdir()
         assert "a.tif has 4 pages; expected a single image." in refusal(tmp_path / "two")
         assert "a.tif is not a TIFF image, or is damaged." in refusal(tmp_path / "text")
         write(tmp_path, {"a.tif": stream.getvalue()})
@@ -599,7 +601,7 @@ class TestDICOM:
         assert "a.dcm is a single image; name the folder" in refusal(tmp_path / "a.dcm")
 
     def test_without_pydicom(self, tmp_path, monkeypatch):
-        source = write(tmp_path, {"a/a.dcm": dicom_bytes(self.stored[0])})
+        source = write(tmp_path, {"a/a.dcm": dicom_bytes(self.stored[0]), "b/a.dcm": b"never read"})
         monkeypatch.setitem(sys.modules, "pydicom", None)
         assert refusal(source, bounds="0,1") == "DICOM files need pydicom: pip install 'dpdistill[dicom]'."
 

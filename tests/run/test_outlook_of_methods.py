@@ -5,9 +5,10 @@ import math
 import pytest
 
 from dpdistill.accounting.schedule import Budget
+from dpdistill.data import memory
+from dpdistill.data.memory import machine_memory
 from dpdistill.methods import METHODS
-from dpdistill.run import outlook
-from dpdistill.run.outlook import Outlook, check_size, memory
+from dpdistill.run.outlook import Outlook, check_size, outlook
 from dpdistill.schema import DataError, Schema
 
 SCHEMA = Schema((8, 8, 1), (0.0, 1.0), tuple("abc"))
@@ -15,7 +16,7 @@ LDPDC, DOS_KIP = METHODS["ldpdc"], METHODS["dos-kip"]
 
 
 def found(**how) -> Outlook:
-    return outlook.outlook(LDPDC(per_class=1, sampling_prob=1.0), Budget(1.0), SCHEMA, **how)
+    return outlook(LDPDC(per_class=1, sampling_prob=1.0), Budget(1.0), SCHEMA, **how)
 
 
 def test_of_one_noised_sum_a_class():
@@ -55,9 +56,9 @@ def test_sizes_are_refused_by_what_memory_holds():
 
 
 def test_memory_is_what_the_machine_or_its_container_has(tmp_path, monkeypatch):
-    assert memory() > 1 << 28
+    assert machine_memory() > 1 << 28
     (tmp_path / "limit").write_text("1000000\n")
-    monkeypatch.setattr(outlook, "_CGROUP", tmp_path / "limit")
-    assert memory() == 1_000_000
+    monkeypatch.setattr(memory, "_CGROUP", tmp_path / "limit")
+    assert machine_memory() == 1_000_000
     (tmp_path / "limit").write_text("max\n")
-    assert memory() > 1 << 28
+    assert machine_memory() > 1 << 28

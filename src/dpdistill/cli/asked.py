@@ -10,6 +10,7 @@ from typing import Any
 from dpdistill.cli.options import WITHOUT_PRIVACY, check_method
 from dpdistill.cli.reading import public_images, read_records
 from dpdistill.cli.settings import check_recipe, check_settings
+from dpdistill.data.memory import parse_memory
 from dpdistill.schema import DataError
 
 
@@ -71,6 +72,8 @@ def asked_of(given: dict[str, Any]) -> Asked:
     _refuse_contradictions(given, stated)
     check_method(given["method"])
     check_recipe(given["recipe"])
+    if given["memory"] is not None:
+        parse_memory(given["memory"])
     anew = given["from_"] is None and not given["non_private"]
     protects = _protected(given["unit_column"], given["rows_per_unit"], given["schema"], anew)
     row, published = _published(given["recipe"])
@@ -92,7 +95,8 @@ def prepared(given: dict[str, Any], asked: Asked, paid: dict[str, Any]) -> tuple
 
     def read() -> Any:
         which = {"sql": given["sql"], "labels": given["labels"], "unit": asked.unit}
-        return read_records(*source, not given["lenient"], **which)
+        room = {"memory": given["memory"], "scratch": paid["run_dir"]}
+        return read_records(*source, not given["lenient"], **which, **room)
 
     reads_first = not any(given[name] for name in ("ledger", "cap", "public", "recipe"))
     reads_first &= asked.budget is None or asked.method not in WITHOUT_PRIVACY
@@ -135,7 +139,7 @@ def _refuse_contradictions(given: dict[str, Any], stated: dict[str, Any]) -> Non
         ),
         (again and drawn, "With --from nothing is drawn or paid: leave --seed, --ledger and --non-private out."),
         (
-            again and (pictured or given["schema"] or given["sql"] or given["lenient"]),
+            again and (pictured or any(given[name] for name in ("schema", "sql", "lenient", "memory"))),
             "With --from no record is read: leave out how they are read.",
         ),
         (

@@ -63,6 +63,10 @@ def distill(
         int | None, typer.Option(help="Most records of a person that are used, drawn at random; with --unit-column.")
     ] = None,
     lenient: Annotated[bool, typer.Option("--lenient/--strict", help="Let bad records contribute nothing.")] = False,
+    memory: Annotated[
+        str | None,
+        typer.Option(help="What the records may take: 512M, 4G; half of all if left out. The rest is on the disk."),
+    ] = None,
     ledger: Annotated[
         str | None, typer.Option(help="File that adds up all runs on this data set; new: with --cap.")
     ] = None,

@@ -61,11 +61,11 @@ plan.__signature__ = _signature()  # pyright: ignore[reportFunctionMemberAccess]
 
 def _say_capacity(found: Any, unread: int) -> None:
     """Seconds, memory and disk; a warning where memory does not hold the records, `unread` bytes of them to come."""
-    from dpdistill.run.outlook import memory
+    from dpdistill.data.memory import machine_memory
 
     parts = {name: getattr(found, name) for name in ("compiling", "encoding", "releasing", "finishing")}
     listed = ", ".join(f"{name} {duration(seconds)}" for name, seconds in parts.items() if seconds >= 0.5)
-    needed, available = found.memory + unread, memory()
+    needed, available = found.memory + unread, machine_memory()
     say(
         f"Plan: {found.records:,} records take about {duration(found.seconds)} on this machine"
         f"{f': {listed}' if listed else ''}."

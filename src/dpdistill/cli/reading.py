@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from dpdistill.cli.options import table_source
@@ -16,22 +17,25 @@ def read_records(
     sql: str | None = None,
     labels: str | None = None,
     unit: str | None = None,
+    memory: str | None = None,
+    scratch: Path | None = None,
 ) -> Any:
     """The records, a table's where there is a schema, with a note on whatever the owner should know of them."""
     if sql is not None and schema is None:
         raise DataError("Expected --schema SCHEMA with --sql: the rows of a query are a table.")
+    room: dict[str, Any] = {"memory": memory, "scratch": scratch}
     with working("reading the records"):
         if schema is None:
             from dpdistill.data import load
 
-            records = load(data, "train", *stated, labels=labels, unit=unit)
+            records = load(data, "train", *stated, labels=labels, unit=unit, **room)
         else:
             from dpdistill.data.tables.load import load_table
             from dpdistill.data.tables.schema_file import read_reviewed, with_units, without_units
 
             table_file = read_reviewed(schema)
             table_file = without_units(table_file) if unit is None else with_units(table_file, unit)
-            records = load_table(table_source(data, sql), table_file, strict=stated[-1])
+            records = load_table(table_source(data, sql), table_file, stated[-1], **room)
     for each in records.notes:
         note(each)
     return records

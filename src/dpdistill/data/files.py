@@ -8,10 +8,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
 
 from dpdistill.schema import DataError, hide_secrets
 
@@ -23,31 +20,6 @@ _ADDRESS = re.compile(r"[A-Za-z][\w+.-]*://")
 PARTS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 """Names of the parts of a data set, as folders and files have them, and what they are called here."""
 _PART = re.compile(rf"({'|'.join(PARTS)})(?![a-z])", re.IGNORECASE)
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class Raw:
-    """What a format says, before the caller's word.
-
-    Args:
-        X: images, (n, h, w) or (n, h, w, c).
-        y: labels, (n,): whole numbers, or names.
-        classes: class names that the format states, or None.
-        bounds: bounds that the format states, or None.
-        notes: sentences shown to the owner while loading: public facts only.
-        codes: labels are the format's own codes: looked up when the caller's class names are whole numbers.
-        resized: X has the size that the caller asked for already.
-        units: names or numbers of the units that the records are of, (n,), or None.
-    """
-
-    X: np.ndarray
-    y: np.ndarray
-    classes: tuple[str, ...] | None = None
-    bounds: tuple[float, float] | None = None
-    notes: tuple[str, ...] = ()
-    codes: bool = False
-    resized: bool = False
-    units: np.ndarray | None = None
 
 
 def is_address(source: object) -> bool:
@@ -112,31 +84,27 @@ def head(path: Path, size: int) -> bytes:
         return file.read(size)
 
 
-def unpack(path: Path, expected: int | None = None) -> np.ndarray:
-    """The content of a gzip file as bytes, read to its end so that its checksum is tested.
+def unpacking(path: Path, expected: int | None = None) -> Iterator[bytes]:
+    """The content of a gzip file, some at a time, read to its end so that its checksum is tested.
 
     Args:
         path: a gzip file.
-        expected: number of bytes that its header promises, or None.
-
-    Returns:
-        uint8 array, (size,); at most one byte more than expected.
+        expected: number of bytes that its header promises, or None; at most one more is read.
 
     Raises:
         DataError: damaged, truncated, or larger than 4 GiB.
     """
-    limit = MAX_UNPACKED if expected is None else expected
+    limit, size = MAX_UNPACKED if expected is None else expected, 0
     if limit > MAX_UNPACKED:
         raise DataError(f"{show(path)} is too large to be unpacked in memory: gunzip it first.")
     if expected is not None and expected > _GZIP_MAX_RATIO * (require_file(path) + 64):
         raise DataError(f"{show(path)} is truncated: its header promises {expected} bytes.")
-    content = bytearray()
     with reading(path), gzip.open(path, "rb") as file:
-        while len(content) <= limit and (chunk := file.read(min(_CHUNK, limit + 1 - len(content)))):
-            content += chunk
-    if expected is None and len(content) > limit:
+        while size <= limit and (chunk := file.read(min(_CHUNK, limit + 1 - size))):
+            size += len(chunk)
+            yield chunk
+    if expected is None and size > limit:
         raise DataError(f"{show(path)} is too large to be unpacked in memory: gunzip it first.")
-    return np.frombuffer(content, np.uint8)
 
 
 def list_files(folder: Path) -> list[str]:

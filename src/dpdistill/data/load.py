@@ -11,7 +11,6 @@ from typing import Any
 from dpdistill.data import files
 from dpdistill.data.files import (
     PARTS,
-    Raw,
     head,
     is_address,
     is_gzip,
@@ -20,10 +19,12 @@ from dpdistill.data.files import (
     reading,
     require_file,
     show,
-    unpack,
+    unpacking,
 )
 from dpdistill.data.images import archives, cifar, dicom, digits, folders, idx, listed, npz, objects, parquet, svhn
+from dpdistill.data.memory import Memory
 from dpdistill.data.options import Bounds, Classes, Stated, parse_bounds, parse_classes, parse_resize
+from dpdistill.data.raw import Raw
 from dpdistill.data.records import Records
 from dpdistill.schema import DataError, Schema
 
@@ -54,6 +55,8 @@ def load(
     labels: str | None = None,
     like: Schema | None = None,
     unit: str | None = None,
+    memory: int | str | None = None,
+    scratch: str | os.PathLike | None = None,
 ) -> Records:
     """Labelled images from files; shape, bounds and classes come from the format or the caller, never from a record.
 
@@ -74,6 +77,9 @@ def load(
         like: a schema whose classes, bounds, size and channels are taken, in the place of the other options.
         unit: what several images may belong to: the name of a column of a CSV file or of an array of a .npz file that
             names the unit of each; in class folders the files' names begin with it (p017 in p017_scan2.png).
+        memory: bytes, or "512M", "4G", that the records may take; larger ones lie in files without a name, which end
+            with them. None for half of what the machine has. What is mapped from its own file is not copied.
+        scratch: folder on whose disk those files lie; None for the system's temporary folder.
 
     Returns:
         The records; their `notes` are sentences for the owner, about where the public facts come from.
@@ -92,6 +98,7 @@ def load(
         labels,
         strict,
         unit,
+        Memory.of(memory, scratch),
     )
     title = show(source) if isinstance(source, str) else objects.TITLE
     form = recognise(source)
@@ -103,7 +110,11 @@ def load(
         raise DataError(f"{title} has a single label an image: --labels is for CIFAR-100, Parquet and data sets.")
     if unit is not None and form not in _WITH_UNITS:
         raise DataError(f"{title} does not say which images are of one {unit}: take a .npz file or a CSV list.")
-    return _records(title, _read(source, form, part, stated), stated)
+    with reading(title):
+        raw = _read(source, form, part, stated)
+        if stated.classes is not None:
+            raw = replace(raw, notes=tuple(note for note in raw.notes if not note.startswith("Classes default")))
+        return Records.from_raw(raw, stated, title)
 
 
 _PICTURES = ("folders", "list", "archive", "parquet", "object")
@@ -132,49 +143,30 @@ def _stated_by(like: Schema, form: str, stated: Stated) -> Stated:
     return replace(stated, side=h if h == w else None, channels=c if c in (1, 3) else None)
 
 
-def _records(title: str, raw: Raw, stated: Stated) -> Records:
-    names = stated.classes
-    if names is None and raw.classes is None:
-        raise DataError(f"{title} does not state its classes: pass --classes (10, or cat,dog).")
-    notes = tuple(note for note in raw.notes if names is None or not note.startswith("Classes default"))
-    side = None if raw.resized else stated.side
-    try:
-        numbered = names is not None and all(re.fullmatch("0|[1-9][0-9]*", name) for name in names)
-        y = raw.y.astype(str) if raw.codes and numbered else raw.y
-        limits, known = stated.bounds or raw.bounds, names or raw.classes or ()
-        how = {"resize": side, "strict": stated.strict, "notes": notes, "units": raw.units}
-        return Records.from_arrays(raw.X, y, known, limits, **how)
-    except DataError as error:
-        raise DataError(f"{title}: {error}") from None
-    except MemoryError:
-        raise DataError(f"{title} does not fit into memory.") from None
-
-
 def _read(source: Any, form: str, part: str, stated: Stated) -> Raw:
     if form == "object":
         return objects.load_object(source, part, stated)
     path = Path(source)
-    single = "file" if not path.is_dir() else ""
-    with reading(source):
-        match form:
-            case "digits":
-                return digits.load_digits(source)
-            case "idx":
-                raw = idx.load_file(path) if single else idx.load_folder(path, part)
-            case "cifar":
-                raw = cifar.load_file(path, stated) if single else cifar.load_folder(path, part, stated)
-            case "svhn":
-                raw = svhn.load_file(path) if single else svhn.load_folder(path, part)
-            case "parquet":
-                raw = parquet.load_files([path], stated) if single else parquet.load_folder(path, part, stated)
-            case "npz":
-                return npz.load_file(path, part, stated.unit)
-            case "list":
-                return listed.load_file(path, part, stated)
-            case "archive":
-                return archives.load_archive(path, part, stated)
-            case _:
-                return folders.load_folder(path, part, stated)
+    single, memory = "file" if not path.is_dir() else "", stated.memory
+    match form:
+        case "digits":
+            return digits.load_digits(source)
+        case "idx":
+            raw = idx.load_file(path, memory) if single else idx.load_folder(path, part, memory)
+        case "cifar":
+            raw = cifar.load_file(path, stated) if single else cifar.load_folder(path, part, stated)
+        case "svhn":
+            raw = svhn.load_file(path) if single else svhn.load_folder(path, part)
+        case "parquet":
+            raw = parquet.load_files([path], stated) if single else parquet.load_folder(path, part, stated)
+        case "npz":
+            return npz.load_file(path, part, stated)
+        case "list":
+            return listed.load_file(path, part, stated)
+        case "archive":
+            return archives.load_archive(path, part, stated)
+        case _:
+            return folders.load_folder(path, part, stated)
     return replace(raw, notes=(*raw.notes, *files.single_part("file", part))) if single else raw
 
 
@@ -255,5 +247,5 @@ def _recognise_file(path: Path) -> str:
 def _is_cifar(path: Path, size: int, named: bool) -> bool:
     if named:
         return True
-    length = len(unpack(path)) if is_gzip(path) else size
+    length = sum(map(len, unpacking(path))) if is_gzip(path) else size
     return length > 0 and length % (cifar.IMAGE_BYTES + 1) == 0

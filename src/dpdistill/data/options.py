@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from dpdistill.data.memory import Memory
 from dpdistill.schema import DataError
 
 MAX_CLASSES = 65_536
@@ -28,6 +29,7 @@ class Stated:
         labels: which labels to take where a source has several, or None.
         strict: stop at a bad record; otherwise it is kept with a label that no class has.
         unit: what several images may belong to, or None.
+        memory: what the records may take.
     """
 
     classes: tuple[str, ...] | None = None
@@ -37,6 +39,7 @@ class Stated:
     labels: str | None = None
     strict: bool = True
     unit: str | None = None
+    memory: Memory = field(default_factory=Memory.of)
 
 
 NOTHING = Stated()

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
-from PIL import Image
 
-from dpdistill.data.options import Bounds, Classes, parse_bounds, parse_classes, parse_resize
+from dpdistill.data.options import Bounds, Classes, Stated, parse_bounds, parse_classes, parse_resize
+from dpdistill.data.prepare import gather
+from dpdistill.data.raw import Raw, titled
+from dpdistill.data.spool import forget
 from dpdistill.schema import DataError, Schema, TableSchema
-
-_CHUNK = 4_096
-NOBODY = ("", "NA", "NaN", "nan", "null", "None")
-"""Texts that say that an image has no unit."""
 
 
 class Unshown:
@@ -66,6 +63,7 @@ class Records(Unshown):
             view = getattr(self, name).view()
             view.flags.writeable = False
             object.__setattr__(self, name, view)
+        forget(self.y)
 
     @property
     def classes(self) -> int:
@@ -135,6 +133,7 @@ class Records(Unshown):
             X = np.asarray(self.schema.to_unit(raw), np.float32)
         y = np.full(len(rows), -1, np.int64)
         y[kept] = self.y[rows[kept]]
+        forget(self.X, self.y)
         return X, y
 
     @classmethod
@@ -170,120 +169,31 @@ class Records(Unshown):
             >>> Records.from_arrays(np.zeros((2, 8, 8), np.uint8), [0, 1], classes=2)
             <Records of 8x8x1 values in [0, 255], 2 classes; nothing else is shown>
         """
-        X, y = _image_array(X), _as_array(y, "y")
-        if y.shape != X.shape[:1]:
-            raise DataError(f"Expected as many labels as images; got labels of shape {y.shape} and {len(X)} images.")
-        names = parse_classes(classes)
-        if bounds is None and X.dtype != np.uint8:
-            raise DataError(f"Expected bounds for {X.dtype} values: state them (--bounds LOW,HIGH).")
-        limits = parse_bounds((0.0, 255.0) if bounds is None else bounds)
-        labels = label_indices(y, names, strict)
-        bad = not_finite(X)
-        if bad.any() and strict:
-            raise DataError(f"Record {int(np.argmax(bad))} has a value that is not finite (NaN or infinity).")
-        labels[bad] = -1
-        if resize is not None:
-            X = resize_images(X, parse_resize(resize))
+        stated = Stated(
+            parse_classes(classes),
+            None if bounds is None else parse_bounds(bounds),
+            None if resize is None else parse_resize(resize),
+            strict=strict,
+        )
+        return cls.from_raw(Raw.of(X, y, units, notes=tuple(notes)), stated)
+
+    @classmethod
+    def from_raw(cls, raw: Raw, stated: Stated, title: str = "") -> Records:
+        """Records from what a format hands out, part by part.
+
+        Args:
+            raw: records, and what the format says of them.
+            stated: by the caller; it goes before what the format says.
+            title: what to call the source in a sentence, or nothing.
+
+        Raises:
+            DataError: classes or bounds that nobody states, or records that cannot be used.
+        """
+        if stated.classes is None and raw.classes is None:
+            raise DataError(f"{title} does not state its classes: pass --classes (10, or cat,dog).")
+        with titled(title):
+            names = parse_classes(stated.classes or raw.classes or ())
+            bounds = parse_bounds(stated.bounds or raw.bounds or (0.0, 255.0))
+        X, y, units = gather(raw, names, stated, title)
         h, w, c = (int(side) for side in X.shape[1:])
-        persons = None if units is None else unit_indices(_as_array(units, "units"), len(X), strict)
-        return cls(X, labels, Schema((h, w, c), limits, names), tuple(notes), persons)
-
-
-def _as_array(values: Any, name: str) -> np.ndarray:
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise DataError(f"Expected {name} as one array; its rows have different lengths.") from None
-    if array.dtype.hasobject:
-        raise DataError(f"Expected numbers in {name}; got an array of Python objects.")
-    return array
-
-
-def _image_array(values: Any) -> np.ndarray:
-    X = _as_array(values, "X")
-    if X.ndim not in (3, 4) or min(X.shape[1:], default=0) < 1:
-        raise DataError(f"Expected X of shape (n, h, w) or (n, h, w, c); got {X.shape}.")
-    if X.dtype.kind not in "uif":
-        raise DataError(f"Expected X as whole numbers or floats; got {X.dtype}.")
-    return X[..., None] if X.ndim == 3 else X
-
-
-def label_indices(y: np.ndarray, classes: tuple[str, ...], strict: bool = True) -> np.ndarray:
-    """Class indices, (n,) int64, of labels (n,) given as whole numbers or as names; -1 where unknown if not strict.
-
-    Raises:
-        DataError: labels of another type, or an unknown label when strict.
-    """
-    if y.dtype.kind in "SU":
-        table = {name: k for k, name in enumerate(classes)}
-        texts = (t.decode("utf-8", "replace") if isinstance(t, bytes) else t for t in y.tolist())
-        indices = np.fromiter((table.get(text, -1) for text in texts), np.int64, len(y))
-    elif y.dtype.kind in "ui":
-        indices = y.astype(np.int64)
-        indices = np.where((indices >= 0) & (indices < len(classes)), indices, -1)
-    else:
-        raise DataError(f"Expected labels as whole numbers or class names; got {y.dtype}.")
-    if strict and (indices < 0).any():
-        first = int(np.argmax(indices < 0))
-        label = str(y[first])[:80]
-        raise DataError(f"Record {first} has the label {label!r}, which is not one of the {len(classes)} classes.")
-    return indices
-
-
-def unit_indices(units: np.ndarray, n: int, strict: bool = True) -> np.ndarray:
-    """Indices (n,) int64 of units given as whole numbers or as texts; -1 where one is missing if not strict.
-
-    Missing are empty texts, negative numbers, also as texts, and what tables take for missing. No message shows what
-    names a unit.
-
-    Raises:
-        DataError: another shape or type, or a missing one when strict.
-    """
-    if units.shape != (n,):
-        raise DataError("Expected as many units as records.")
-    if units.dtype.kind in "SU":
-        names, of_name = np.unique(np.char.strip(units), return_inverse=True)
-        missing = np.array([_names_nobody(str(name)) for name in names.astype(str)], bool)[of_name]
-    elif units.dtype.kind in "ui":
-        missing = units < 0
-    else:
-        raise DataError(f"Expected units as whole numbers or texts; got {units.dtype}.")
-    if strict and missing.any():
-        raise DataError(f"Record {int(np.argmax(missing))} has no unit.")
-    return np.where(missing, -1, np.unique(units, return_inverse=True)[1]).astype(np.int64)
-
-
-def _names_nobody(text: str) -> bool:
-    """Whether a text in the place of a unit says that there is none."""
-    return text in NOBODY or re.fullmatch(r"-\d+(\.0*)?", text) is not None
-
-
-def not_finite(X: np.ndarray) -> np.ndarray:
-    """Which records hold NaN or infinity, (n,) bool, read in chunks."""
-    bad = np.zeros(len(X), bool)
-    if X.dtype.kind == "f":
-        for start in range(0, len(X), _CHUNK):
-            block = X[start : start + _CHUNK]
-            bad[start : start + _CHUNK] = ~np.isfinite(block).all(axis=(1, 2, 3))
-    return bad
-
-
-def resize_images(X: np.ndarray, side: int) -> np.ndarray:
-    """Images (n, h, w, c) resized to (n, side, side, c), bilinear, channel by channel; uint8 stays uint8, else float32.
-
-    Raises:
-        DataError: the result does not fit into memory.
-    """
-    if X.shape[1:3] == (side, side):
-        return X
-    dtype = np.uint8 if X.dtype == np.uint8 else np.float32
-    try:
-        resized = np.empty((len(X), side, side, X.shape[3]), dtype)
-    except MemoryError:
-        raise DataError(f"Images resized to {side}x{side} do not fit into memory: lower resize.") from None
-    with np.errstate(over="ignore"):
-        for i in range(len(X)):
-            for c in range(X.shape[3]):
-                plane = Image.fromarray(np.ascontiguousarray(X[i, :, :, c], dtype))
-                resized[i, :, :, c] = np.asarray(plane.resize((side, side), Image.Resampling.BILINEAR))
-    return resized
+        return cls(X, y, Schema((h, w, c), bounds, names), (*raw.notes, *raw.of_shape((h, w, c))), units)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpdistill.data.records import Records
+from dpdistill.data.spool import forget
 
 
 def pack(tree: Any) -> bytes:
@@ -45,6 +46,10 @@ def digest_records(records: Records, key: bytes, chunk: int = 1024) -> bytes:
     for start in range(0, len(records), chunk):
         digest.update(np.ascontiguousarray(records.X[start : start + chunk]).tobytes())
         digest.update(np.ascontiguousarray(records.y[start : start + chunk]).tobytes())
+        forget(records.X, records.y)
     if records.units is not None:
-        digest.update(b"units" + np.ascontiguousarray(records.units).tobytes())
+        digest.update(b"units")
+        for start in range(0, len(records), chunk):
+            digest.update(np.ascontiguousarray(records.units[start : start + chunk]).tobytes())
+            forget(records.units)
     return digest.digest()

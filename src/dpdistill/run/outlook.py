@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import jax
 
 from dpdistill.accounting.outlook import HOPELESS, least_epsilon, records_heard
 from dpdistill.accounting.schedule import Budget, Schedule, calibrate
+from dpdistill.data.memory import machine_memory
 from dpdistill.method import Method
 from dpdistill.private.checks import check_query
 from dpdistill.schema import AnySchema, DataError
 
 LARGE_CLASS = 10_000
 """Records of a class that few data sets exceed: what is hopeless for so many is hopeless, whatever is stated."""
-_CGROUP = Path("/sys/fs/cgroup/memory.max")
 _COPIES = 6
 """Of the synthetic records while they are optimised: they, their gradient, two moments, their average, one to write."""
 
@@ -113,7 +111,7 @@ def check_size(method: Method, schema: AnySchema, available: int | None = None) 
     Raises:
         DataError: with the largest size that fits.
     """
-    per_class, available = getattr(method, "per_class", None), available or memory()
+    per_class, available = getattr(method, "per_class", None), available or machine_memory()
     if per_class is None or available is None:
         return
     a, b = 12.0 if hasattr(method, "kernel") else 0.0, 4.0 * _COPIES * schema.dimension
@@ -124,14 +122,3 @@ def check_size(method: Method, schema: AnySchema, available: int | None = None) 
             f"Expected per_class={per_class} <= {largest}: more records of {schema.dimension} numbers do not fit into "
             f"the {available / 2**30:.3g} GiB of memory of this machine."
         )
-
-
-def memory() -> int | None:
-    """Bytes of memory that this process may use at most; None where the system does not tell."""
-    found = []
-    try:
-        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-        found.append(int(_CGROUP.read_text()))
-    except (AttributeError, OSError, ValueError):  # not Linux, or no limit
-        pass
-    return min((size for size in found if size > 0), default=None)

@@ -9,13 +9,15 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
 
-from dpdistill.data.files import MAX_UNPACKED, PARTS, Raw, head, is_gzip, reading, require_file, show, single_part
-from dpdistill.data.images.decode import FORMATS, Stack, decode, picture_notes, require_stated
+from dpdistill.data.files import MAX_UNPACKED, PARTS, head, is_gzip, reading, require_file, show, single_part
+from dpdistill.data.images.decode import FORMATS, Picture, decode, picture_notes, require_stated, stacked
 from dpdistill.data.images.folders import IMAGES, SUFFIXES, class_names, require_printable
 from dpdistill.data.options import Stated
+from dpdistill.data.raw import Raw
 from dpdistill.schema import DataError
 
 MAX_MEMBER = 256 << 20
@@ -75,21 +77,29 @@ def load_archive(path: Path, part: str, stated: Stated) -> Raw:
     for name in names:
         require_printable(title, name)
     classes, noted = class_names(title, names, training, stated)
+    return Raw(
+        stacked(_pictures(path, labels, stated), stated),
+        classes=classes,
+        bounds=(0.0, 255.0),
+        notes=(*notes, *noted),
+        resized=True,
+        of_shape=partial(picture_notes, stated),
+    )
+
+
+def _pictures(path: Path, labels: dict[str, str], stated: Stated) -> Iterator[Picture]:
+    """The labelled pictures of an archive in its own order, each with its place by name."""
     places = {name: i for i, name in enumerate(sorted(labels, key=lambda name: name.split("/")))}
-    stack = Stack(len(places), stated)
     with _opened(path) as members:
         for member in members:
-            if member.name in places:
-                stack.put(
-                    places[member.name], f"{show(member.name)} in {title}", lambda m=member: _read(m, title, stated)
-                )
-    y = stack.labelled([labels[name] for name in places])
-    notes = (*notes, *noted, *picture_notes(stated, stack.X))
-    return Raw(stack.X, y, classes, (0.0, 255.0), notes, resized=True)
+            if (name := member.name) in places:
+                read = partial(_read, path, member, stated)
+                yield Picture(f"{show(name)} in {show(path)}", read, labels[name], place=places[name])
 
 
-def _read(member: _Member, title: str, stated: Stated) -> Any:
-    with member.read() as file:
+def _read(path: Path, member: _Member, stated: Stated) -> Any:
+    title = show(path)
+    with _whole(path), member.read() as file:
         content = io.BytesIO(file.read(MAX_MEMBER))
     formats = FORMATS.get(PurePosixPath(member.name).suffix.lower(), ("PNG", "JPEG"))
     return decode(content, f"{show(member.name)} in {title}", stated, formats)
@@ -148,17 +158,24 @@ def _part_of(
 @contextmanager
 def _opened(path: Path) -> Iterator[Iterator[_Member]]:
     """The members of an archive, in its own order; tar is read as a stream, so that gzip is unpacked once."""
+    with _whole(path):
+        if head(path, 2) == b"PK":
+            with zipfile.ZipFile(path) as archive:
+                yield (_zipped(path, archive, info) for info in archive.infolist())
+        else:
+            opener = gzip.open if is_gzip(path) else open
+            with opener(path, "rb") as file:
+                stream: Any = _Limited(file, show(path))
+                with tarfile.open(fileobj=stream, mode="r|") as archive:
+                    yield (_tarred(archive, info) for info in archive)
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """What is wrong with an archive is said in one sentence."""
     with reading(path):
         try:
-            if head(path, 2) == b"PK":
-                with zipfile.ZipFile(path) as archive:
-                    yield (_zipped(path, archive, info) for info in archive.infolist())
-            else:
-                opener = gzip.open if is_gzip(path) else open
-                with opener(path, "rb") as file:
-                    stream: Any = _Limited(file, show(path))
-                    with tarfile.open(fileobj=stream, mode="r|") as archive:
-                        yield (_tarred(archive, info) for info in archive)
+            yield
         except (DataError, OSError, EOFError, MemoryError):
             raise
         except Exception:  # zipfile, zlib and tarfile raise many types on damaged input

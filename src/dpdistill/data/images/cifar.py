@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
-from dpdistill.data.files import Raw, head, is_gzip, list_files, plain_first, require_file, require_part, show, unpack
+from dpdistill.data.files import (
+    head,
+    is_gzip,
+    list_files,
+    plain_first,
+    require_file,
+    require_part,
+    show,
+    unpacking,
+)
 from dpdistill.data.options import NOTHING, Stated
+from dpdistill.data.raw import Raw
+from dpdistill.data.spool import spooled
 from dpdistill.schema import DataError
 
 IMAGE_BYTES = 3 * 32 * 32
@@ -67,8 +80,7 @@ def load_folder(folder: Path, part: str, stated: Stated = NOTHING) -> Raw:
         return parts[0]
     if len({p.classes for p in parts}) > 1:
         raise DataError(f"{show(folder)} mixes files of CIFAR-10 and CIFAR-100.")
-    X, y = np.concatenate([p.X for p in parts]), np.concatenate([p.y for p in parts])
-    return Raw(X, y, parts[0].classes, parts[0].bounds, parts[0].notes, codes=True)
+    return replace(parts[0], parts=chain(*(p.parts for p in parts)), whole=None)
 
 
 def load_file(path: Path, stated: Stated = NOTHING) -> Raw:
@@ -80,7 +92,7 @@ def load_file(path: Path, stated: Stated = NOTHING) -> Raw:
     Raises:
         DataError: not a whole number of records, or labels that the file does not have.
     """
-    content = unpack(path) if is_gzip(path) else None
+    content = spooled(unpacking(path), stated.memory) if is_gzip(path) else None
     size = require_file(path) if content is None else len(content)
     fine = is_cifar100(path, size)
     record = IMAGE_BYTES + (2 if fine else 1)
@@ -101,7 +113,7 @@ def load_file(path: Path, stated: Stated = NOTHING) -> Raw:
         raise DataError(f"Expected labels={stated.labels[:80]!r} of {show(path)} to be {expected}.")
     if fine and (stated.labels or ("coarse" if stated.classes == CIFAR100_COARSE else "fine")) == "coarse":
         classes, note, at = CIFAR100_COARSE, NOTE100_COARSE, 0
-    return Raw(X, np.array(rows[:, at]), classes, (0.0, 255.0), (note,), codes=True)
+    return Raw.of(X, rows[:, at], classes=classes, bounds=(0.0, 255.0), notes=(note,), codes=True)
 
 
 def is_cifar100(path: Path, size: int) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from PIL import Image
@@ -13,70 +15,91 @@ from PIL import Image
 from dpdistill.data.files import reading
 from dpdistill.data.images import dicom
 from dpdistill.data.options import Stated
+from dpdistill.data.raw import Part
 from dpdistill.schema import DataError
 
 FORMATS = {".png": ("PNG", "JPEG"), ".jpg": ("PNG", "JPEG"), ".jpeg": ("PNG", "JPEG")}
 FORMATS |= {".tif": ("TIFF",), ".tiff": ("TIFF",)}
 ANY = ("PNG", "JPEG", "TIFF")
 _DEEP = ("I", "F")
+_VALUES = 1 << 20
 
 
-class Stack:
-    """An array that pictures of one size are put into, one by one.
+class Picture(NamedTuple):
+    """One picture and what is known of it before it is decoded.
 
-    Its type is uint8, or what holds the deeper values among them: no value of a record depends on another record.
+    Args:
+        title: what to call it in a sentence.
+        read: its values, (h, w, channels); what it raises is not shown where units are stated.
+        label: a whole number, or a name.
+        unit: whose it is, or None.
+        place: among all pictures, where they come in another order; None where they do not.
     """
 
-    def __init__(self, count: int, stated: Stated) -> None:
-        self.bad: set[int] = set()
-        self._count, self._stated, self._first = count, stated, ""
-        self._X: np.ndarray | None = None
+    title: str
+    read: Callable[[], np.ndarray]
+    label: int | str
+    unit: str | None = None
+    place: int | None = None
 
-    @property
-    def X(self) -> np.ndarray:
-        """The pictures, (count, h, w, channels); zeros where one is bad."""
-        if self._X is None:
-            side = self._stated.side or 1
-            self._X = np.zeros((self._count, side, side, self._stated.channels or 3), np.uint8)
-        return self._X
 
-    def put(self, i: int, title: str, read: Callable[[], np.ndarray]) -> None:
-        """Reads a picture into a place.
+def stacked(pictures: Iterable[Picture], stated: Stated) -> Iterator[Part]:
+    """Pictures of one size, decoded one by one.
 
-        Args:
-            i: its place.
-            title: what to call it in a sentence.
-            read: its values, (h, w, channels); what it raises is not shown where units are stated.
+    Their type is uint8, or what holds the deeper values among them: no value of a record depends on another record.
+    Where bad ones are left out they are zeros, with a label that no class has.
 
-        Raises:
-            DataError: another size than the others have; and, where bad records are not left out, what `read` raises.
-        """
-        try:
-            image = read()
-        except DataError:
-            if self._stated.strict and self._stated.unit is not None:  # the path may name a person
-                raise DataError(
-                    f"{title} cannot be used: it is missing, damaged, or no picture that is read."
-                ) from None
-            if self._stated.strict:
-                raise
-            self.bad.add(i)
-            return
-        if self._X is None:
-            self._first, self._X = title, np.zeros((self._count, *image.shape), image.dtype)
-        if image.shape != self._X.shape[1:]:
-            (h, w, c), (height, width, channels) = image.shape, self._X.shape[1:]
-            if c != channels:
-                raise DataError(f"{title} has {c} channels where {self._first} has {channels}.")
-            raise DataError(f"{title} is {h}x{w} pixels where {self._first} is {height}x{width}: pass --resize H.")
-        if (kind := np.promote_types(self._X.dtype, image.dtype)) != self._X.dtype:
-            self._X = self._X.astype(kind)
-        self._X[i] = image
+    Raises:
+        DataError: another size than the others have; and, where bad records are not left out, what `read` raises.
+    """
+    side = stated.side or 1
+    first, shape = "", (side, side, stated.channels or 3)
+    some: list[tuple[Picture, np.ndarray | None]] = []
+    for picture in pictures:
+        image = _read(picture, stated)
+        if image is not None:
+            first, shape = (first, shape) if first else (picture.title, image.shape)
+            _require_shape(image, picture.title, shape, first)
+        some.append((picture, image))
+        if len(some) * math.prod(shape) >= _VALUES:
+            yield _part(some, shape, stated)
+            some = []
+    yield _part(some, shape, stated)
 
-    def labelled(self, labels: list[str] | list[int]) -> np.ndarray:
-        """The labels, with one that no class has where a picture is bad."""
-        none = "" if isinstance(next(iter(labels), ""), str) else -1
-        return np.array([none if i in self.bad else label for i, label in enumerate(labels)])
+
+def _read(picture: Picture, stated: Stated) -> np.ndarray | None:
+    """The values of a picture; None where it is bad and may be."""
+    try:
+        return picture.read()
+    except DataError:
+        if not stated.strict:
+            return None
+        if stated.unit is None:
+            raise
+    # The path may name a person.
+    raise DataError(f"{picture.title} cannot be used: it is missing, damaged, or no picture that is read.")
+
+
+def _require_shape(image: np.ndarray, title: str, shape: tuple[int, ...], first: str) -> None:
+    (h, w, c), (height, width, channels) = image.shape, shape
+    if c != channels:
+        raise DataError(f"{title} has {c} channels where {first} has {channels}.")
+    if (h, w) != (height, width):
+        raise DataError(f"{title} is {h}x{w} pixels where {first} is {height}x{width}: pass --resize H.")
+
+
+def _part(some: list[tuple[Picture, np.ndarray | None]], shape: tuple[int, ...], stated: Stated) -> Part:
+    pictures = [picture for picture, _ in some]
+    kinds = (image.dtype for _, image in some if image is not None)
+    X = np.zeros((len(some), *shape), reduce(np.promote_types, kinds, np.dtype(np.uint8)))
+    for x, (_, image) in zip(X, some, strict=True):
+        x[...] = 0 if image is None else image
+    none = "" if any(isinstance(picture.label, str) for picture in pictures) else -1
+    labels = [none if image is None else picture.label for picture, image in some]
+    y = np.array(labels) if labels else np.zeros(0, np.int64)
+    units = None if stated.unit is None else np.array([picture.unit or "" for picture in pictures], np.str_)
+    placed = any(picture.place is not None for picture in pictures)
+    return Part(X, y, units, np.array([picture.place for picture in pictures]) if placed else None)
 
 
 def require_stated(stated: Stated) -> None:
@@ -91,13 +114,13 @@ def require_stated(stated: Stated) -> None:
         raise DataError("Bad images can be left out only when the size is stated: pass --resize H.")
 
 
-def picture_notes(stated: Stated, X: np.ndarray) -> list[str]:
+def picture_notes(stated: Stated, shape: tuple[int, ...]) -> list[str]:
     """Where channels and size come from, when the caller does not state them."""
     notes = []
     if stated.channels is None:
         notes.append("Images are read in colour (3 channels): pass --channels 1 for grey.")
     if stated.side is None:
-        h, w = X.shape[1:3]
+        h, w, _ = shape
         notes.append(f"Image size {h}x{w} is taken from the files: pass --resize H to be independent of them.")
     return notes
 

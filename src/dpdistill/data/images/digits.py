@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpdistill.data.files import Raw, show
+from dpdistill.data.files import show
 from dpdistill.data.images.idx import DIGITS, NOTE
+from dpdistill.data.raw import Raw
 from dpdistill.schema import DataError
 
 PREFIX = "digits:"
@@ -28,4 +29,4 @@ def load_digits(source: str) -> Raw:
     test = np.arange(len(labels)) % 5 == 4
     rows = test if part == "test" else ~test
     X = images.reshape(-1, 8, 8, 1)[rows].astype(np.float32)
-    return Raw(X, labels[rows].astype(np.int64), DIGITS, (0.0, 16.0), (NOTE,))
+    return Raw.of(X, labels[rows].astype(np.int64), classes=DIGITS, bounds=(0.0, 16.0), notes=(NOTE,))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from dpdistill.data.files import PARTS, Raw, list_files, list_folders, reading, require_file, show, single_part
+from dpdistill.data.files import PARTS, list_files, list_folders, reading, require_file, show, single_part
 from dpdistill.data.images import dicom
-from dpdistill.data.images.decode import FORMATS, Stack, decode, picture_notes, require_stated
+from dpdistill.data.images.decode import FORMATS, Picture, decode, picture_notes, require_stated, stacked
 from dpdistill.data.options import Stated
+from dpdistill.data.raw import Raw
 from dpdistill.schema import DataError
 
 SUFFIXES = (*FORMATS, ".dcm", ".dicom")
@@ -32,22 +35,34 @@ def load_folder(folder: Path, part: str, stated: Stated) -> Raw:
     """
     require_stated(stated)
     root, notes = _part_folder(folder, part)
-    names, files = _listing(root)
-    if not files:
+    names = list_folders(root)
+    for name in names:
+        require_printable(show(root), name)
+    if not any(_image_names(root / name) for name in names):
         raise DataError(f"{show(root)} has no {IMAGES} in its class folders (DIR/<class>/*.png).")
     training = names
     if _is_split(folder) and (found := _folders_of(folder).get("train")):
         training = list_folders(folder / found)
     classes, noted = class_names(show(root), names, training, stated)
-    stack = Stack(len(files), stated)
-    for i, path in enumerate(files):
-        title = f"Image {i + 1} of {show(root)}, by the names of its folders and files," if stated.unit else show(path)
-        stack.put(i, title, lambda path=path: decode_file(path, stated))
-    y = stack.labelled([file.parent.name for file in files])
-    named = np.array([file.name.partition("_")[0] * ("_" in file.name) for file in files])
-    units = None if stated.unit is None else named
-    notes += [*noted, *picture_notes(stated, stack.X)]
-    return Raw(stack.X, y, classes, (0.0, 255.0), tuple(notes), resized=True, units=units)
+    return Raw(
+        stacked(_pictures(root, names, stated), stated),
+        classes=classes,
+        bounds=(0.0, 255.0),
+        notes=(*notes, *noted),
+        resized=True,
+        of_shape=partial(picture_notes, stated),
+    )
+
+
+def _pictures(root: Path, names: list[str], stated: Stated) -> Iterator[Picture]:
+    """The pictures of class folders, of which one is listed at a time."""
+    number = 0
+    for name in names:
+        for file in _image_names(root / name):
+            path, number = root / name / file, number + 1
+            title = f"Image {number} of {show(root)}, by the names of its folders and files,"
+            unit = file.partition("_")[0] * ("_" in file)
+            yield Picture(title if stated.unit else show(path), partial(decode_file, path, stated), name, unit)
 
 
 def class_names(title: str, names: list[str], training: list[str], stated: Stated) -> tuple[tuple[str, ...], list[str]]:
@@ -95,13 +110,6 @@ def _image_names(folder: Path) -> list[str]:
 def _is_bare(path: Path) -> bool:
     """Whether a file without a suffix is a DICOM image."""
     return _BARE.fullmatch(path.name) is not None and path.is_file() and dicom.is_dicom(path)
-
-
-def _listing(root: Path) -> tuple[list[str], list[Path]]:
-    names = list_folders(root)
-    for name in names:
-        require_printable(show(root), name)
-    return names, [root / name / file for name in names for file in _image_names(root / name)]
 
 
 def require_printable(title: str, name: str) -> None:

@@ -8,7 +8,19 @@ from pathlib import Path
 
 import numpy as np
 
-from dpdistill.data.files import Raw, head, is_gzip, list_files, plain_first, require_file, require_part, show, unpack
+from dpdistill.data.files import (
+    head,
+    is_gzip,
+    list_files,
+    plain_first,
+    require_file,
+    require_part,
+    show,
+    unpacking,
+)
+from dpdistill.data.memory import Memory
+from dpdistill.data.raw import Raw
+from dpdistill.data.spool import spooled
 from dpdistill.schema import DataError
 
 IMAGES_MAGIC = 0x00000803
@@ -31,36 +43,37 @@ def holds_idx(names: list[str]) -> bool:
     return any(find(names, part, kind) for part in _PARTS for kind in ("images", "labels"))
 
 
-def load_folder(folder: Path, part: str) -> Raw:
+def load_folder(folder: Path, part: str, memory: Memory) -> Raw:
     """The images and labels of a part of a folder of IDX files.
 
     Raises:
         DataError: a missing, ambiguous, truncated or foreign file, or different numbers of images and labels.
     """
     require_part(folder, part, _PARTS)
-    return load_file(_one(folder, find(list_files(folder), part, "images"), f"{part} images"))
+    return load_file(_one(folder, find(list_files(folder), part, "images"), f"{part} images"), memory)
 
 
-def load_file(path: Path) -> Raw:
+def load_file(path: Path, memory: Memory) -> Raw:
     """An IDX file of images with the labels that lie beside it.
 
     Raises:
         DataError: a missing, truncated or foreign file, or different numbers of images and labels.
     """
-    X = read_array(path, IMAGES_MAGIC)
+    X = read_array(path, IMAGES_MAGIC, memory)
     labels = _labels_beside(path)
-    y = read_array(labels, LABELS_MAGIC)
+    y = read_array(labels, LABELS_MAGIC, memory)
     if len(X) != len(y):
         raise DataError(f"{show(path)} has {len(X)} images but {show(labels)} has {len(y)} labels.")
-    return Raw(X, y, DIGITS, (0.0, 255.0), (NOTE,), codes=True)
+    return Raw.of(X, y, classes=DIGITS, bounds=(0.0, 255.0), notes=(NOTE,), codes=True)
 
 
-def read_array(path: Path, magic: int) -> np.ndarray:
+def read_array(path: Path, magic: int, memory: Memory) -> np.ndarray:
     """An IDX array of unsigned bytes, memory-mapped when it is not gzip.
 
     Args:
         path: the file.
         magic: 0x00000803 for images (n, h, w), 0x00000801 for labels (n,).
+        memory: what they may take when they are unpacked.
 
     Raises:
         DataError: wrong magic, or a size that differs from the header's.
@@ -77,7 +90,7 @@ def read_array(path: Path, magic: int) -> np.ndarray:
     if not all(1 <= side <= 1 << 16 for side in shape[1:]):
         raise DataError(f"{show(path)} has images of {shape[1]}x{shape[2]} pixels; expected 1 to 65536 a side.")
     expected = start + math.prod(shape)
-    content = unpack(path, expected) if is_gzip(path) else None
+    content = spooled(unpacking(path, expected), memory) if is_gzip(path) else None
     actual = require_file(path) if content is None else len(content)
     if actual < expected:
         raise DataError(f"{show(path)} is truncated: {actual} bytes where its header promises {expected}.")

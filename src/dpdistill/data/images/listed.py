@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
-import numpy as np
-
-from dpdistill.data.files import Raw, head, reading, require_file, show, single_part
-from dpdistill.data.images.decode import Stack, picture_notes, require_stated
+from dpdistill.data.files import head, reading, require_file, show, single_part
+from dpdistill.data.images.decode import Picture, picture_notes, require_stated, stacked
 from dpdistill.data.images.folders import decode_file
 from dpdistill.data.options import Stated
+from dpdistill.data.raw import Raw
 from dpdistill.schema import DataError
 
 FILE, LABEL = "file", "label"
@@ -37,27 +39,39 @@ def load_file(path: Path, part: str, stated: Stated) -> Raw:
         DataError: no such column, a row of another length, no images, or files as in class folders.
     """
     require_stated(stated)
-    unit = stated.unit
     require_file(path)
+    return Raw(
+        stacked(_pictures(path, stated), stated),
+        bounds=(0.0, 255.0),
+        notes=single_part("list", part),
+        resized=True,
+        of_shape=partial(picture_notes, stated),
+    )
+
+
+def _pictures(path: Path, stated: Stated) -> Iterator[Picture]:
+    unit, number = stated.unit, 0
+    with _rows(path) as rows:
+        header = next(rows, [])
+        for name in (FILE, LABEL, unit):
+            if name is not None and header.count(name) != 1:
+                raise DataError(f"{show(path)} lacks the column {name!r:.80}, or has it twice.")
+        for line, row in enumerate(filter(None, rows), 2):
+            if len(row) != len(header):
+                raise DataError(f"{show(path)} has another number of fields in line {line} than in its header.")
+            cells, number = dict(zip(header, map(str.strip, row), strict=True)), number + 1
+            title = f"Image {number} that {show(path)} lists" if unit else show(cells[FILE])
+            read = partial(decode_file, path.parent / cells[FILE], stated)
+            yield Picture(title, read, cells[LABEL], None if unit is None else cells[unit])
+    if not number:
+        raise DataError(f"{show(path)} lists no images.")
+
+
+@contextmanager
+def _rows(path: Path) -> Iterator[Iterator[list[str]]]:
     with reading(path):
         try:
             with path.open(encoding="utf-8-sig", newline="") as file:
-                header, *rows = csv.reader(file)
+                yield csv.reader(file)
         except (UnicodeDecodeError, csv.Error):
             raise DataError(f"{show(path)} cannot be read as a CSV in UTF-8.") from None
-    for name in (FILE, LABEL, unit):
-        if name is not None and header.count(name) != 1:
-            raise DataError(f"{show(path)} lacks the column {name!r:.80}, or has it twice.")
-    rows = [row for row in rows if row]
-    if wrong := next((i for i, row in enumerate(rows, 2) if len(row) != len(header)), None):
-        raise DataError(f"{show(path)} has another number of fields in line {wrong} than in its header.")
-    if not rows:
-        raise DataError(f"{show(path)} lists no images.")
-    columns = {name: [row[header.index(name)].strip() for row in rows] for name in (FILE, LABEL, unit) if name}
-    stack = Stack(len(rows), stated)
-    for i, name in enumerate(columns[FILE]):
-        title = f"Image {i + 1} that {show(path)} lists" if unit else show(name)
-        stack.put(i, title, lambda name=name: decode_file(path.parent / name, stated))
-    y, notes = stack.labelled(columns[LABEL]), (*single_part("list", part), *picture_notes(stated, stack.X))
-    units = None if unit is None else np.array(columns[unit])
-    return Raw(stack.X, y, None, (0.0, 255.0), notes, resized=True, units=units)

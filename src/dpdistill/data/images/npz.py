@@ -10,7 +10,11 @@ from typing import IO
 import numpy as np
 
 from dpdistill.data.atomic import write_atomically
-from dpdistill.data.files import MAX_UNPACKED, Raw, reading, require_file, show, single_part
+from dpdistill.data.files import MAX_UNPACKED, reading, require_file, show, single_part
+from dpdistill.data.memory import Memory
+from dpdistill.data.options import NOTHING, Stated
+from dpdistill.data.raw import Raw
+from dpdistill.data.spool import spooled
 from dpdistill.schema import DataError
 
 _IMAGES = ("X", "x", "images")
@@ -19,13 +23,13 @@ _READ = 1 << 20
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def load_file(path: Path, part: str, unit: str | None = None) -> Raw:
+def load_file(path: Path, part: str, stated: Stated = NOTHING) -> Raw:
     """Images and labels of a .npz file, with the arrays `classes` and `bounds` if it has them, and those of units.
 
     Args:
         path: the file.
         part: "train" or "test".
-        unit: name of the array that says of which unit each record is; None where none is asked for.
+        stated: its unit is the name of the array that says of which unit each record is.
 
     Raises:
         DataError: not a .npz file, a missing array, an array of objects, a damaged or truncated member.
@@ -33,35 +37,36 @@ def load_file(path: Path, part: str, unit: str | None = None) -> Raw:
     with open_archive(path) as archive:
         members = {name.removesuffix(".npy"): name for name in archive.namelist() if name.endswith(".npy")}
         if any(f"{name}_images" in members for name in ("train", "val", "test")):
-            return _medmnist(path, archive, members, part)
+            return _medmnist(path, archive, members, part, stated.memory)
         image_key, split = _key(members, _IMAGES, part)
         label_key, label_split = _key(members, _LABELS, part)
         if image_key is None or label_key is None or split != label_split:
             found = ", ".join(sorted(show(name) for name in members)[:8]) or "none"
             raise DataError(f"{show(path)} has no arrays X and y (or X_{part} and y_{part}); it has: {found}.")
-        X = read_member(path, archive, members[image_key])
-        y = read_member(path, archive, members[label_key])
+        X = read_member(path, archive, members[image_key], stated.memory)
+        y = read_member(path, archive, members[label_key], stated.memory)
         classes = read_member(path, archive, members["classes"]) if "classes" in members else None
         bounds = read_member(path, archive, members["bounds"]) if "bounds" in members else None
         units = None
-        if unit is not None:
-            key = f"{unit}_{part}" if split else unit
+        if stated.unit is not None:
+            key = f"{stated.unit}_{part}" if split else stated.unit
             if key not in members:
                 raise DataError(f"{show(path)} has no array {key!r:.80} of units.")
-            units = read_member(path, archive, members[key])
+            units = read_member(path, archive, members[key], stated.memory)
     notes = () if split else single_part("file", part)
-    return Raw(X, y, _names(path, classes), _limits(path, bounds), notes, units=units)
+    said = {"classes": _names(path, classes), "bounds": _limits(path, bounds), "notes": notes}
+    return Raw.of(X, y, units, show(path), **said)
 
 
-def _medmnist(path: Path, archive: zipfile.ZipFile, members: dict[str, str], part: str) -> Raw:
+def _medmnist(path: Path, archive: zipfile.ZipFile, members: dict[str, str], part: str, memory: Memory) -> Raw:
     """A part of a file of MedMNIST: train_images (n, 28, 28) or (n, 28, 28, 3), and train_labels (n, 1)."""
     if absent := [name for name in (f"{part}_images", f"{part}_labels") if name not in members]:
         found = ", ".join(sorted(show(name) for name in members)[:8])
         raise DataError(f"{show(path)} has no array {absent[0]} of the {part} part; it has: {found}.")
-    X, y = (read_member(path, archive, members[f"{part}_{what}"]) for what in ("images", "labels"))
+    X, y = (read_member(path, archive, members[f"{part}_{what}"], memory) for what in ("images", "labels"))
     if y.ndim == 2 and y.shape[1] > 1:
         raise DataError(f"{show(path)} has {y.shape[1]} labels an image; expected one: several cannot be distilled.")
-    return Raw(X, y[:, 0] if y.ndim == 2 and y.shape[1] else y)
+    return Raw.of(X, y[:, 0] if y.ndim == 2 and y.shape[1] else y, title=show(path))
 
 
 def _key(members: dict[str, str], names: tuple[str, ...], part: str) -> tuple[str | None, bool]:
@@ -103,7 +108,7 @@ def open_archive(path: Path) -> zipfile.ZipFile:
             raise DataError(f"{show(path)} is not a .npz file, or is truncated.") from None
 
 
-def read_member(path: Path, archive: zipfile.ZipFile, member: str) -> np.ndarray:
+def read_member(path: Path, archive: zipfile.ZipFile, member: str, memory: Memory = NOTHING.memory) -> np.ndarray:
     """One array of a .npz file, memory-mapped when it is stored without compression.
 
     Raises:
@@ -124,7 +129,10 @@ def read_member(path: Path, archive: zipfile.ZipFile, member: str) -> np.ndarray
                 return _mapped(path, info, offset, shape, fortran, dtype)
             if count * dtype.itemsize > MAX_UNPACKED:
                 raise DataError(f"{show(path)} is too large to be unpacked in memory: save it without compression.")
-            flat = np.frombuffer(_read(file, count * dtype.itemsize), dtype)
+            content = spooled(iter(lambda: file.read(_READ), b""), memory)
+            if len(content) != count * dtype.itemsize:
+                raise ValueError("wrong size")
+            flat = content.view(dtype)
         return flat.reshape(shape[::-1]).transpose() if fortran else flat.reshape(shape)
     except (DataError, MemoryError):
         raise
@@ -141,15 +149,6 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
     if any(side < 0 for side in shape):
         raise ValueError("negative side")
     return shape, fortran, dtype
-
-
-def _read(file: IO[bytes], size: int) -> bytearray:
-    content = bytearray()
-    while chunk := file.read(_READ):
-        content += chunk
-    if len(content) != size:
-        raise ValueError("wrong size")
-    return content
 
 
 def _mapped(

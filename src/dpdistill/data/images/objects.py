@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from dpdistill.data.files import PARTS, Raw, single_part
-from dpdistill.data.images.decode import Stack, picture_notes, require_stated, to_values
+from dpdistill.data.files import PARTS, single_part
+from dpdistill.data.images.decode import Picture, picture_notes, require_stated, stacked, to_values
 from dpdistill.data.images.parquet import choose, class_notes
 from dpdistill.data.options import Stated
-from dpdistill.data.records import resize_images
+from dpdistill.data.prepare import resize_images
+from dpdistill.data.raw import Raw
 from dpdistill.schema import DataError
 
 TITLE = "The data set"
@@ -56,21 +58,25 @@ def load_object(source: Any, part: str, stated: Stated) -> Raw:
         raise DataError(f"{TITLE} has a single label an image: labels is for one with features.")
     item, classes = _featured(source, stated) if hasattr(source, "features") else _numbered(source)
     notes = (*notes, *class_notes(classes, stated))
-    stack, labels = Stack(len(source), stated), []
-    for i in range(len(source)):
+    parts = stacked(_pictures(item, len(source), stated), stated)
+    return Raw(parts, classes=classes, notes=notes, resized=True, of_shape=partial(_notes, item, stated))
+
+
+def _pictures(item: Items, count: int, stated: Stated) -> Iterator[Picture]:
+    kind = None
+    for i in range(count):
         (image, label), title = item(i), f"Item {i} of the data set"
-        stack.put(i, title, lambda image=image, title=title: _values(image, title, stated))
-        labels.append(_label(label, title))
-    if {type(label) for label in labels} != {type(labels[0])}:
-        raise DataError(f"{TITLE} has labels of several kinds: expected whole numbers, or names.")
+        label = _label(label, title)
+        if type(label) is not (kind := kind or type(label)):
+            raise DataError(f"{TITLE} has labels of several kinds: expected whole numbers, or names.")
+        yield Picture(title, partial(_values, image, title, stated), label)
     _require_same(item, stated)
+
+
+def _notes(item: Items, stated: Stated, shape: tuple[int, ...]) -> list[str]:
     if isinstance(item(0)[0], Image.Image):
-        notes = (*notes, *picture_notes(stated, stack.X))
-    else:
-        shape = "x".join(map(str, stack.X.shape[1:]))
-        notes = (*notes, f"Shape {shape} (height, width, channels) is taken from the items.")
-    bounds = (0.0, 255.0) if stack.X.dtype == np.uint8 else None
-    return Raw(stack.X, stack.labelled(labels), classes, bounds, notes, resized=True)
+        return picture_notes(stated, shape)
+    return [f"Shape {'x'.join(map(str, shape))} (height, width, channels) is taken from the items."]
 
 
 def _featured(source: Any, stated: Stated) -> tuple[Items, tuple[str, ...] | None]:

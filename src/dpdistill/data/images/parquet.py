@@ -6,20 +6,23 @@ import io
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpdistill.data.files import Raw, list_files, list_folders, part_of, reading, require_file, show, single_part
-from dpdistill.data.images.decode import Stack, decode, picture_notes, require_stated
+from dpdistill.data.files import list_files, list_folders, part_of, reading, require_file, show, single_part
+from dpdistill.data.images.decode import Picture, decode, picture_notes, require_stated, stacked
 from dpdistill.data.options import Stated
+from dpdistill.data.raw import Raw
 from dpdistill.schema import DataError
 
 MAGIC = b"PAR1"
 _INSTALL = "Parquet needs PyArrow: pip install 'dpdistill[tables]'."
 _LABELS = ("label", "labels")
-_ROWS = 64
+_ROWS, _BUFFER = 64, 1 << 20
 
 
 class Columns(NamedTuple):
@@ -106,30 +109,21 @@ def load_files(paths: list[Path], stated: Stated, notes: tuple[str, ...] = ()) -
         DataError: a file that is damaged or no image Parquet, other columns than the first file's, a bad image.
     """
     require_stated(stated)
-    columns, count = None, 0
+    columns = None
     for path in paths:
         with _opened(path) as file:
             found = _columns(show(path), file.schema_arrow, stated)
-            count += file.metadata.num_rows
         if columns not in (None, found):
             raise DataError(f"{show(path)} has other columns or classes than {show(paths[0])}.")
         columns = found
     assert columns is not None
-    stack, labels = Stack(count, stated), []
-    for path in paths:
-        start = len(labels)
-        for pictures, names in _batches(path, columns):
-            for picture, name in zip(pictures, names, strict=True):
-                title = f"Row {len(labels) - start + 1} of {show(path)}"
-                stack.put(len(labels), title, lambda p=picture, t=title: _decode(p, t, stated))
-                labels.append(name)
     return Raw(
-        stack.X,
-        stack.labelled(labels),
-        columns.classes,
-        (0.0, 255.0),
-        (*notes, *class_notes(columns.classes, stated), *picture_notes(stated, stack.X)),
+        stacked(chain(*(_pictures(path, columns, stated) for path in paths)), stated),
+        classes=columns.classes,
+        bounds=(0.0, 255.0),
+        notes=(*notes, *class_notes(columns.classes, stated)),
         resized=True,
+        of_shape=partial(picture_notes, stated),
     )
 
 
@@ -149,7 +143,7 @@ def _opened(path: Path) -> Iterator[Any]:
     require_file(path)
     with reading(path):
         try:
-            with parquet.ParquetFile(path) as file:
+            with parquet.ParquetFile(path, buffer_size=_BUFFER) as file:
                 yield file
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno:
@@ -194,13 +188,15 @@ def _class_names(schema: Any) -> dict[str, tuple[str, ...]]:
         return {}
 
 
-def _batches(path: Path, columns: Columns) -> Iterator[tuple[list[bytes | None], list[Any]]]:
-    """Encoded pictures and their labels, some rows at a time; a missing label is one that no class has."""
+def _pictures(path: Path, columns: Columns, stated: Stated) -> Iterator[Picture]:
+    """Encoded pictures and their labels; a missing label is one that no class has."""
     import pyarrow as pa
 
+    number = 0
     with _opened(path) as file:
         for batch in file.iter_batches(_ROWS, columns=[f"{columns.image}.bytes", columns.label], use_threads=False):
-            pictures = [row and row["bytes"] for row in batch.column(columns.image).to_pylist()]
-            labels = batch.column(columns.label).to_pylist()
             none = -1 if pa.types.is_integer(batch.schema.field(columns.label).type) else ""
-            yield pictures, [none if label is None else label for label in labels]
+            for row, label in zip(batch.column(columns.image), batch.column(columns.label), strict=True):
+                content, label, number = (row.as_py() or {}).get("bytes"), label.as_py(), number + 1
+                title = f"Row {number} of {show(path)}"
+                yield Picture(title, partial(_decode, content, title, stated), none if label is None else label)

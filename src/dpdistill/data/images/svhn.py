@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from dpdistill.data.files import MAX_UNPACKED, Raw, head, list_files, part_of, reading, show
+from dpdistill.data.files import MAX_UNPACKED, head, list_files, part_of, reading, show
 from dpdistill.data.images.idx import DIGITS, NOTE
+from dpdistill.data.raw import Raw
 from dpdistill.schema import DataError
 
 MAGIC, MAGIC_HDF5 = b"MATLAB 5.0 MAT-file", b"MATLAB 7.3 MAT-file"
@@ -45,7 +46,7 @@ def load_file(path: Path) -> Raw:
     labels = y.astype(np.int64)
     if (labels != y).any():
         raise DataError(f"{show(path)} has labels that are not whole numbers.")
-    return Raw(X, np.where(labels == 10, 0, labels), DIGITS, (0.0, 255.0), (NOTE,))
+    return Raw.of(X, np.where(labels == 10, 0, labels), classes=DIGITS, bounds=(0.0, 255.0), notes=(NOTE,))
 
 
 def _read(path: Path) -> Any:

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 
 from dpdistill.data.files import reading
+from dpdistill.data.memory import Memory
+from dpdistill.data.prepare import ranked
 from dpdistill.data.records import Records
+from dpdistill.data.spool import Spool, forget, slices
 from dpdistill.data.tables.codes import Encode, Fault, encoder, label_encoder, unit_encoder
 from dpdistill.data.tables.schema_file import DRAFT, TableFile
 from dpdistill.data.tables.source import Table, open_table
 from dpdistill.schema import DataError
 
 
-def load_table(source: Any, table_file: TableFile, strict: bool = True) -> Records:
+def load_table(
+    source: Any,
+    table_file: TableFile,
+    strict: bool = True,
+    *,
+    memory: int | str | None = None,
+    scratch: str | os.PathLike | None = None,
+) -> Records:
     """Records from a table; columns are found by their names, and nothing public comes from a record.
 
     Numbers and truth values match texts that stand for the same number: 1, 1.0, "1" and true are one value. Numbers
@@ -25,6 +36,9 @@ def load_table(source: Any, table_file: TableFile, strict: bool = True) -> Recor
             rows are sorted.
         table_file: the public facts, and how a CSV file is written.
         strict: stop at a value that cannot be encoded; otherwise its record gets the label -1 and contributes nothing.
+        memory: bytes, or "512M", "4G", that the records may take; larger ones lie in files without a name, which end
+            with them. None for half of what the machine has.
+        scratch: folder on whose disk those files lie; None for the system's temporary folder.
 
     Returns:
         The records, X (n, columns) float32; with units where the facts name their column. Units are the same where the
@@ -50,9 +64,8 @@ def load_table(source: Any, table_file: TableFile, strict: bool = True) -> Recor
     encoders.append(label_encoder(schema, table_file.csv.missing))
     if unit is not None:
         encoders.append(unit_encoder(table_file.csv.missing, index))
-    blocks: list[tuple[np.ndarray, np.ndarray]] = []
-    persons: list[np.ndarray] = []
-    rows = 0
+    room = Memory.of(memory, scratch)
+    spool = Spool(room)
     with reading(table.title):
         for arrays in table.batches(names):
             codes = np.empty((len(arrays[0]), len(names)))
@@ -64,48 +77,33 @@ def load_table(source: Any, table_file: TableFile, strict: bool = True) -> Recor
                 faults += [(row, name, words) for row, words in found.items()]
             if strict and faults:
                 row, name, words = min(faults, key=lambda fault: fault[0])
-                raise DataError(f"{table.title}: column {name!r}, row {rows + row + 1}: {words}.")
-            at = len(schema.columns)
-            blocks.append((codes[:, :at].astype(np.float32), np.where(bad, -1, codes[:, at]).astype(np.int64)))
-            if unit is not None:
-                persons.append(np.nan_to_num(codes[:, -1], nan=-1.0).astype(np.int64))
-            rows += len(codes)
-        if not rows and strict:
-            raise DataError(f"{table.title} has no rows.")
-        X, y = _joined(blocks, rows, len(schema.columns))
-        units = None if unit is None else np.concatenate([np.zeros(0, np.int64), *persons])
+                raise DataError(f"{table.title}: column {name!r}, row {spool.rows + row + 1}: {words}.")
+            spool.append(*_columns(codes, bad, len(schema.columns)))
+        if not spool.rows:
+            if strict:
+                raise DataError(f"{table.title} has no rows.")
+            spool.append(*_columns(np.empty((0, len(names))), np.zeros(0, bool), len(schema.columns)))
+        X, y, *units = spool.arrays()
         if not table.ordered:
-            X, y, units = _sorted(X, y, units, index)
-        return Records(X, y, schema, units=units)
+            X, y, *units = _sorted(X, y, *(ranked(each, index, room) for each in units), memory=room)
+        return Records(X, y, schema, units=units[0] if units else None)
 
 
-def _joined(blocks: list[tuple[np.ndarray, np.ndarray]], rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
-    """All blocks as one; each is let go as soon as it is copied."""
-    X, y, start = np.empty((rows, columns), np.float32), np.empty(rows, np.int64), 0
-    blocks.reverse()
-    while blocks:
-        codes, labels = blocks.pop()
-        X[start : start + len(labels)], y[start : start + len(labels)] = codes, labels
-        start += len(labels)
-    return X, y
+def _columns(codes: np.ndarray, bad: np.ndarray, features: int) -> list[np.ndarray]:
+    """X, y and, where there is a column behind the label's, units of a batch of codes."""
+    y = np.where(bad, -1, codes[:, features]).astype(np.int64)
+    units = [np.nan_to_num(column, nan=-1.0).astype(np.int64) for column in codes[:, features + 1 :].T]
+    return [codes[:, :features].astype(np.float32), y, *units]
 
 
-def _sorted(
-    X: np.ndarray, y: np.ndarray, units: np.ndarray | None, index: dict[str, int]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Rows in an order of their own: the same rows are the same data set, in whatever order a database gives them.
-
-    Units are numbered by their names in the place of the order in which they come: `index` has the numbers by name.
-    """
-    np.add(X, 0.0, out=X)  # of -0.0 and 0.0 only one is left
-    if units is None:
-        order = np.lexsort((*X.T, y))
-        return X[order], y[order], None
-    number = np.append(np.zeros(len(index), np.int64), -1)  # the last one is that of no unit
-    number[[index[name] for name in sorted(index)]] = np.arange(len(index))
-    units = number[units]
-    order = np.lexsort((units, *X.T, y))
-    return X[order], y[order], units[order]
+def _sorted(X: np.ndarray, y: np.ndarray, *units: np.ndarray, memory: Memory) -> tuple[np.ndarray, ...]:
+    """Rows in an order of their own: the same rows are the same data set, in whatever order a database gives them."""
+    order, spool = np.lexsort((*units, *X.T, y)), Spool(memory)
+    for part in slices(X):
+        rows = order[part]
+        spool.append(X[rows] + 0.0, *(each[rows] for each in (y, *units)))  # of -0.0 and 0.0 only one is left
+        forget(X, y, *units)
+    return spool.arrays()
 
 
 def encode_column(table: Table, name: str, encode: Encode, values: Any) -> tuple[np.ndarray, dict[int, str]]:

@@ -1,0 +1,163 @@
+"""Records as a format hands them out, part by part, to arrays: labels and units as indices, images of one size."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+from PIL import Image
+
+from dpdistill.data.memory import Memory
+from dpdistill.data.options import Stated
+from dpdistill.data.raw import Raw, titled
+from dpdistill.data.spool import Spool, forget, slices
+from dpdistill.schema import DataError
+
+NOBODY = ("", "NA", "NaN", "nan", "null", "None")
+"""Texts that say that an image has no unit."""
+
+
+def gather(
+    raw: Raw, classes: tuple[str, ...], stated: Stated, title: str = ""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """The arrays X, y and units of Records; each is in memory or mapped.
+
+    Args:
+        raw: what a format hands out.
+        classes: names of the classes.
+        stated: by the caller: size, bounds, whether bad records are left out, memory.
+        title: what to call the source in a sentence, or nothing.
+
+    Raises:
+        DataError: a label, a unit or a value that cannot be used; what a format finds in its files.
+    """
+    side = None if raw.resized else stated.side
+    kept = raw.whole if side is None else None
+    spool, index = Spool(stated.memory), {}
+    numbered = raw.codes and stated.classes is not None and all(re.fullmatch("0|[1-9][0-9]*", k) for k in classes)
+    for part in raw.parts:
+        with titled(title):
+            if raw.bounds is None and stated.bounds is None and part.X.dtype != np.uint8:
+                raise DataError(f"Expected bounds for {part.X.dtype} values: state them (--bounds LOW,HIGH).")
+            y = label_indices(part.y.astype(str) if numbered else part.y, classes, stated.strict, spool.rows)
+            bad = not_finite(part.X)
+            if bad.any() and stated.strict:
+                first = spool.rows + int(np.argmax(bad))
+                raise DataError(f"Record {first} has a value that is not finite (NaN or infinity).")
+            y[bad] = -1
+            columns = [y]
+            if part.units is not None:
+                columns.append(unit_indices(part.units, index, stated.strict, spool.rows))
+            if kept is None:
+                columns.append(part.X if side is None else resize_images(part.X, side))
+        spool.append(*columns, at=part.at)
+        forget(part.X, part.y, part.units)
+    y, *others = spool.arrays()
+    X = others.pop() if kept is None else kept
+    return X, y, ranked(others[0], index, stated.memory) if others else None
+
+
+def label_indices(y: np.ndarray, classes: tuple[str, ...], strict: bool = True, start: int = 0) -> np.ndarray:
+    """Class indices, (n,) int64, of labels (n,) given as whole numbers or as names; -1 where unknown if not strict.
+
+    Args:
+        y: labels.
+        classes: names.
+        strict: refuse unknown ones.
+        start: number of the first record, to be named.
+
+    Raises:
+        DataError: labels of another type, or an unknown label when strict.
+    """
+    if y.dtype.kind in "SU":
+        table = {name: k for k, name in enumerate(classes)}
+        texts = (t.decode("utf-8", "replace") if isinstance(t, bytes) else t for t in y.tolist())
+        indices = np.fromiter((table.get(text, -1) for text in texts), np.int64, len(y))
+    elif y.dtype.kind in "ui":
+        indices = y.astype(np.int64)
+        indices = np.where((indices >= 0) & (indices < len(classes)), indices, -1)
+    else:
+        raise DataError(f"Expected labels as whole numbers or class names; got {y.dtype}.")
+    if strict and (indices < 0).any():
+        first = int(np.argmax(indices < 0))
+        label = str(y[first])[:80]
+        raise DataError(
+            f"Record {start + first} has the label {label!r}, which is not one of the {len(classes)} classes."
+        )
+    return indices
+
+
+def unit_indices(units: np.ndarray, index: dict[str | int, int], strict: bool = True, start: int = 0) -> np.ndarray:
+    """Numbers (n,) int64 of units given as whole numbers or as texts; -1 where one is missing if not strict.
+
+    Missing are empty texts, negative numbers, also as texts, and what tables take for missing. No message shows what
+    names a unit.
+
+    Args:
+        units: names or numbers.
+        index: filled with the numbers by name, in the order in which they first come.
+        strict: refuse missing ones.
+        start: number of the first record, to be named.
+
+    Raises:
+        DataError: another type, or a missing one when strict.
+    """
+    if units.dtype.kind not in "SUui":
+        raise DataError(f"Expected units as whole numbers or texts; got {units.dtype}.")
+    names, of_name = np.unique(units, return_inverse=True)
+    missing = np.array([_names_nobody(name) for name in names.tolist()], bool)[of_name]
+    if strict and missing.any():
+        raise DataError(f"Record {start + int(np.argmax(missing))} has no unit.")
+    numbers = np.array([index.setdefault(name, len(index)) for name in names.tolist()], np.int64)
+    return np.where(missing, -1, numbers[of_name])
+
+
+def ranked(units: np.ndarray, index: dict, memory: Memory) -> np.ndarray:
+    """Units numbered in the order of their names, in the place of that in which they come; -1 stays.
+
+    Args:
+        units: numbers, (n,) int64.
+        index: the numbers by name.
+        memory: what the result may take.
+    """
+    rank = np.full(len(index) + 1, -1, np.int64)  # the last one is that of no unit
+    rank[[index[name] for name in sorted(index)]] = np.arange(len(index))
+    spool = Spool(memory)
+    for rows in slices(units):
+        spool.append(rank[units[rows]])
+        forget(units)
+    return spool.arrays()[0]
+
+
+def _names_nobody(name: str | bytes | int) -> bool:
+    """Whether what stands in the place of a unit says that there is none."""
+    if isinstance(name, int):
+        return name < 0
+    text = (name.decode("ascii", "replace") if isinstance(name, bytes) else name).strip()
+    return text in NOBODY or re.fullmatch(r"-\d+(\.0*)?", text) is not None
+
+
+def not_finite(X: np.ndarray) -> np.ndarray:
+    """Which records (n, h, w, c) hold NaN or infinity, (n,) bool."""
+    return np.logical_not(np.isfinite(X).all(axis=(1, 2, 3))) if X.dtype.kind == "f" else np.zeros(len(X), bool)
+
+
+def resize_images(X: np.ndarray, side: int) -> np.ndarray:
+    """Images (n, h, w, c) resized to (n, side, side, c), bilinear, channel by channel; uint8 stays uint8, else float32.
+
+    Raises:
+        DataError: the result does not fit into memory.
+    """
+    if X.shape[1:3] == (side, side):
+        return X
+    dtype = np.uint8 if X.dtype == np.uint8 else np.float32
+    try:
+        resized = np.empty((len(X), side, side, X.shape[3]), dtype)
+    except MemoryError:
+        raise DataError(f"Images resized to {side}x{side} do not fit into memory: lower resize.") from None
+    with np.errstate(over="ignore"):
+        for i in range(len(X)):
+            for c in range(X.shape[3]):
+                plane = Image.fromarray(np.ascontiguousarray(X[i, :, :, c], dtype))
+                resized[i, :, :, c] = np.asarray(plane.resize((side, side), Image.Resampling.BILINEAR))
+    return resized

@@ -1,0 +1,111 @@
+"""What a format hands out: records some at a time, as they are in its files, and what it says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpdistill.data.spool import slices
+from dpdistill.schema import DataError
+
+
+class Part(NamedTuple):
+    """Some of the records.
+
+    Args:
+        X: images, (k, h, w, c).
+        y: labels, (k,): whole numbers, or names.
+        units: names or numbers of the units that the records are of, (k,), or None.
+        at: places among all records, (k,), where they come in another order, or None.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    units: np.ndarray | None = None
+    at: np.ndarray | None = None
+
+
+def _nothing(shape: tuple[int, ...]) -> Sequence[str]:
+    return ()
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Raw:
+    """What a format says, before the caller's word.
+
+    Args:
+        parts: the records, read once; at least one part, which may be empty.
+        whole: the images of all parts where they lie in memory or are mapped as they are; None where they do not.
+        classes: class names that the format states, or None.
+        bounds: bounds that the format states, or None.
+        notes: sentences shown to the owner while loading: public facts only.
+        codes: labels are the format's own codes: looked up when the caller's class names are whole numbers.
+        resized: images have the size that the caller asked for already.
+        of_shape: further notes, given the shape (h, w, c) of the images.
+    """
+
+    parts: Iterable[Part]
+    whole: np.ndarray | None = None
+    classes: tuple[str, ...] | None = None
+    bounds: tuple[float, float] | None = None
+    notes: tuple[str, ...] = ()
+    codes: bool = False
+    resized: bool = False
+    of_shape: Callable[[tuple[int, ...]], Sequence[str]] = _nothing
+
+    @classmethod
+    def of(cls, X: Any, y: Any, units: Any = None, title: str = "", **said: Any) -> Raw:
+        """The records of whole arrays.
+
+        Args:
+            X: images, (n, h, w) or (n, h, w, c), whole numbers or floats.
+            y: labels, (n,).
+            units: of the records, (n,), or None.
+            title: what to call their source in a sentence, or nothing.
+            said: what the format says.
+
+        Raises:
+            DataError: arrays of other shapes or types.
+        """
+        with titled(title):
+            X, y = _as_array(X, "X"), _as_array(y, "y")
+            units = None if units is None else _as_array(units, "units")
+            _require(X, y, units)
+        X = X[..., None] if X.ndim == 3 else X
+        parts = (Part(X[rows], y[rows], None if units is None else units[rows]) for rows in slices(X))
+        return cls(parts, X, **said)
+
+
+def _require(X: np.ndarray, y: np.ndarray, units: np.ndarray | None) -> None:
+    """Refuses arrays that are no images, or not as many of each."""
+    if X.ndim not in (3, 4) or min(X.shape[1:], default=0) < 1:
+        raise DataError(f"Expected X of shape (n, h, w) or (n, h, w, c); got {X.shape}.")
+    if X.dtype.kind not in "uif":
+        raise DataError(f"Expected X as whole numbers or floats; got {X.dtype}.")
+    if y.shape != X.shape[:1]:
+        raise DataError(f"Expected as many labels as images; got labels of shape {y.shape} and {len(X)} images.")
+    if units is not None and units.shape != y.shape:
+        raise DataError("Expected as many units as records.")
+
+
+@contextmanager
+def titled(title: str) -> Iterator[None]:
+    """What is wrong is said of the source, if it has a title."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{title}: {error}" if title else str(error)) from None
+
+
+def _as_array(values: Any, name: str) -> np.ndarray:
+    try:
+        array = np.asanyarray(values)
+    except ValueError:
+        raise DataError(f"Expected {name} as one array; its rows have different lengths.") from None
+    if array.dtype.hasobject:
+        raise DataError(f"Expected numbers in {name}; got an array of Python objects.")
+    return array

@@ -1,0 +1,146 @@
+"""Arrays that are filled some rows at a time: in memory, or in files where they are too large for it."""
+
+from __future__ import annotations
+
+import math
+import mmap
+import tempfile
+from collections import deque
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from dpdistill.data.atomic import writing
+from dpdistill.data.memory import Memory
+
+_BYTES, _ROWS = 1 << 22, 1 << 16
+Places = slice | np.ndarray
+
+
+class Spool:
+    """Arrays of equally many rows, filled some rows at a time: in memory up to a limit, beyond it in files.
+
+    The files have mode 0600 and no name, and lie on the disk of the owner's folder: they are gone with the last array
+    that is mapped from them, and with the process, however it ends.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self.rows, self._memory, self._size = 0, memory, 0
+        self._blocks: deque[tuple[Places, tuple[np.ndarray, ...]]] = deque()
+        self._files: list[_File] = []
+
+    def append(self, *arrays: np.ndarray, at: np.ndarray | None = None) -> None:
+        """Takes further rows, which the caller does not change any more.
+
+        Args:
+            arrays: the rows of each array; types may become larger from one call to the next.
+            at: their places, where they come in another order; in the end every place is taken once.
+
+        Raises:
+            DataError: a disk that is full, or a folder that cannot be written to.
+        """
+        places = slice(self.rows, self.rows + len(arrays[0])) if at is None else at
+        self._blocks.append((places, arrays))
+        self.rows += len(arrays[0])
+        self._size += sum(array.nbytes for array in arrays)
+        if self._size > self._memory.size:
+            self._files = self._files or [_File(array, self._memory.folder) for array in arrays]
+            self._write()
+
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """All rows of each array: read-only maps where they lie in files. The spool is empty then."""
+        if self._files:
+            return tuple(file.mapped(self.rows) for file in self._files)
+        places, arrays = self._blocks[0]
+        if len(self._blocks) == 1 and isinstance(places, slice):
+            return arrays
+        kinds = zip(*([array.dtype for array in block] for _, block in self._blocks), strict=True)
+        joined = [
+            np.empty((self.rows, *array.shape[1:]), reduce(np.promote_types, each))
+            for array, each in zip(arrays, kinds, strict=True)
+        ]
+        while self._blocks:  # each is let go as soon as it is copied
+            places, arrays = self._blocks.popleft()
+            for target, array in zip(joined, arrays, strict=True):
+                target[places] = array
+        return tuple(joined)
+
+    def _write(self) -> None:
+        while self._blocks:
+            places, arrays = self._blocks.popleft()
+            for file, array in zip(self._files, arrays, strict=True):
+                file.write(places, array)
+
+
+class _File:
+    """Rows of one shape and type in a file without a name."""
+
+    def __init__(self, like: np.ndarray, folder: Path | None) -> None:
+        places = () if folder is None else (folder, *folder.parents)
+        self._folder = next((place for place in places if place.is_dir()), Path(tempfile.gettempdir()))
+        self._kind, self._shape, self._rows = like.dtype, like.shape[1:], 0
+        self._file = self._new()
+
+    def _new(self) -> IO[bytes]:
+        with writing(self._folder):
+            return tempfile.TemporaryFile(dir=self._folder)
+
+    def write(self, places: Places, rows: np.ndarray) -> None:
+        """Rows behind each other from a place on, or each at its own."""
+        if (kind := np.promote_types(self._kind, rows.dtype)) != self._kind:
+            self._widen(kind)
+        if isinstance(places, slice):
+            self._put(places.start, rows)
+            return
+        for place, row in zip(places.tolist(), rows, strict=True):
+            self._put(place, row[None])
+
+    def _put(self, place: int, rows: np.ndarray) -> None:
+        with writing(self._folder):
+            self._file.seek(place * self._row_bytes)
+            for part in slices(rows):
+                self._file.write(np.ascontiguousarray(rows[part], self._kind).data)
+        self._rows = max(self._rows, place + len(rows))
+
+    def _widen(self, kind: np.dtype) -> None:
+        """Turns what is there into a larger type."""
+        earlier, self._kind = self.mapped(self._rows), kind
+        self._file = self._new()
+        for part in slices(earlier):
+            self._put(part.start, earlier[part])
+            forget(earlier)
+
+    @property
+    def _row_bytes(self) -> int:
+        return math.prod(self._shape) * self._kind.itemsize
+
+    def mapped(self, rows: int) -> np.ndarray:
+        """The first rows as a read-only map."""
+        with writing(self._folder):
+            self._file.flush()
+        return np.memmap(self._file, self._kind, "r", shape=(rows, *self._shape))
+
+
+def spooled(chunks: Iterable[bytes], memory: Memory) -> np.ndarray:
+    """Bytes that come in chunks as one array, uint8 (size,)."""
+    spool = Spool(memory)
+    spool.append(np.zeros(0, np.uint8))
+    for chunk in chunks:
+        spool.append(np.frombuffer(chunk, np.uint8))
+    return spool.arrays()[0]
+
+
+def slices(array: np.ndarray) -> Iterator[slice]:
+    """The rows of an array in parts of some megabytes; a single empty one where there are none."""
+    step = max(1, min(_ROWS, _BYTES // max(1, math.prod(array.shape[1:]) * array.dtype.itemsize)))
+    return (slice(start, min(start + step, len(array))) for start in range(0, max(1, len(array)), step))
+
+
+def forget(*arrays: np.ndarray | None) -> None:
+    """Lets go of the memory that read-only maps of files have taken so far: what is used again is read again."""
+    for array in arrays:
+        if isinstance(array, np.memmap) and array.mode == "r" and hasattr(mmap, "MADV_DONTNEED"):
+            array._mmap.madvise(mmap.MADV_DONTNEED)  # pyright: ignore[reportAttributeAccessIssue]
