@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 import mmap
 import tempfile
-from collections import deque
 from collections.abc import Iterable, Iterator
-from functools import reduce
 from pathlib import Path
 from typing import IO
 
@@ -29,11 +27,10 @@ class Spool:
 
     def __init__(self, memory: Memory) -> None:
         self.rows, self._memory, self._size = 0, memory, 0
-        self._blocks: deque[tuple[Places, tuple[np.ndarray, ...]]] = deque()
-        self._files: list[_File] = []
+        self._columns: list[_InMemory] | list[_InFile] = []
 
     def append(self, *arrays: np.ndarray, at: np.ndarray | None = None) -> None:
-        """Takes further rows, which the caller does not change any more.
+        """Takes further rows.
 
         Args:
             arrays: the rows of each array; types may become larger from one call to the next.
@@ -42,54 +39,65 @@ class Spool:
         Raises:
             DataError: a disk that is full, or a folder that cannot be written to.
         """
-        places = slice(self.rows, self.rows + len(arrays[0])) if at is None else at
-        self._blocks.append((places, arrays))
-        self.rows += len(arrays[0])
+        self._columns = self._columns or [_InMemory(array) for array in arrays]
+        in_memory = self._size <= self._memory.size
         self._size += sum(array.nbytes for array in arrays)
-        if self._size > self._memory.size:
-            self._files = self._files or [_File(array, self._memory.folder) for array in arrays]
-            self._write()
+        if in_memory and self._size > self._memory.size:
+            self._columns = [_InFile(column.finished(self.rows), self._memory.folder) for column in self._columns]
+        places = slice(self.rows, self.rows + len(arrays[0])) if at is None else at
+        for column, array in zip(self._columns, arrays, strict=True):
+            column.write(places, array)
+        self.rows += len(arrays[0])
 
     def arrays(self) -> tuple[np.ndarray, ...]:
-        """All rows of each array: read-only maps where they lie in files. The spool is empty then."""
-        if self._files:
-            return tuple(file.mapped(self.rows) for file in self._files)
-        places, arrays = self._blocks[0]
-        if len(self._blocks) == 1 and isinstance(places, slice):
-            return arrays
-        kinds = zip(*([array.dtype for array in block] for _, block in self._blocks), strict=True)
-        joined = [
-            np.empty((self.rows, *array.shape[1:]), reduce(np.promote_types, each))
-            for array, each in zip(arrays, kinds, strict=True)
-        ]
-        while self._blocks:  # each is let go as soon as it is copied
-            places, arrays = self._blocks.popleft()
-            for target, array in zip(joined, arrays, strict=True):
-                target[places] = array
-        return tuple(joined)
-
-    def _write(self) -> None:
-        while self._blocks:
-            places, arrays = self._blocks.popleft()
-            for file, array in zip(self._files, arrays, strict=True):
-                file.write(places, array)
+        """All rows of each array, read-only maps where they lie in files; nothing may be appended any more."""
+        return tuple(column.finished(self.rows) for column in self._columns)
 
 
-class _File:
-    """Rows of one shape and type in a file without a name."""
+class _InMemory:
+    """Rows of one shape in an array that grows where it lies."""
 
-    def __init__(self, like: np.ndarray, folder: Path | None) -> None:
+    def __init__(self, like: np.ndarray) -> None:
+        self._rows = np.empty((0, *like.shape[1:]), like.dtype)
+
+    def write(self, places: Places, rows: np.ndarray) -> None:
+        """Rows at their places."""
+        end, kind = _end(places), np.promote_types(self._rows.dtype, rows.dtype)
+        if kind != self._rows.dtype:
+            self._rows = self._rows.astype(kind)
+        if end > len(self._rows):
+            self._resize(max(end, len(self._rows) * 5 // 4))
+        self._rows[places] = rows
+
+    def finished(self, rows: int) -> np.ndarray:
+        """So many rows."""
+        self._resize(rows)
+        return self._rows
+
+    def _resize(self, rows: int) -> None:
+        self._rows.resize((rows, *self._rows.shape[1:]), refcheck=False)
+
+
+def _end(places: Places) -> int:
+    return places.stop if isinstance(places, slice) else int(places.max(initial=-1)) + 1
+
+
+class _InFile:
+    """Rows of one shape in a file without a name."""
+
+    def __init__(self, rows: np.ndarray, folder: Path | None) -> None:
         places = () if folder is None else (folder, *folder.parents)
         self._folder = next((place for place in places if place.is_dir()), Path(tempfile.gettempdir()))
-        self._kind, self._shape, self._rows = like.dtype, like.shape[1:], 0
+        self._kind, self._shape, self._rows = rows.dtype, rows.shape[1:], 0
         self._file = self._new()
+        self._put(0, rows)
 
     def _new(self) -> IO[bytes]:
         with writing(self._folder):
             return tempfile.TemporaryFile(dir=self._folder)
 
     def write(self, places: Places, rows: np.ndarray) -> None:
-        """Rows behind each other from a place on, or each at its own."""
+        """Rows at their places."""
         if (kind := np.promote_types(self._kind, rows.dtype)) != self._kind:
             self._widen(kind)
         if isinstance(places, slice):
@@ -107,8 +115,8 @@ class _File:
 
     def _widen(self, kind: np.dtype) -> None:
         """Turns what is there into a larger type."""
-        earlier, self._kind = self.mapped(self._rows), kind
-        self._file = self._new()
+        earlier = self.finished(self._rows)
+        self._kind, self._file = kind, self._new()
         for part in slices(earlier):
             self._put(part.start, earlier[part])
             forget(earlier)
@@ -117,10 +125,12 @@ class _File:
     def _row_bytes(self) -> int:
         return math.prod(self._shape) * self._kind.itemsize
 
-    def mapped(self, rows: int) -> np.ndarray:
-        """The first rows as a read-only map."""
+    def finished(self, rows: int) -> np.ndarray:
+        """So many rows as a read-only map."""
         with writing(self._folder):
             self._file.flush()
+        if rows == 0:  # of which there is no map
+            return np.empty((0, *self._shape), self._kind)
         return np.memmap(self._file, self._kind, "r", shape=(rows, *self._shape))
 
 

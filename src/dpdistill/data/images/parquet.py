@@ -143,7 +143,7 @@ def _opened(path: Path) -> Iterator[Any]:
     require_file(path)
     with reading(path):
         try:
-            with parquet.ParquetFile(path, buffer_size=_BUFFER) as file:
+            with parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) as file:
                 yield file
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno:

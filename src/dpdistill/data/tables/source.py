@@ -259,7 +259,7 @@ class _Parquet:
 
         with reading(self.path):
             try:
-                with parquet.ParquetFile(self.path, buffer_size=_BLOCK) as file:
+                with parquet.ParquetFile(self.path, buffer_size=_BLOCK, pre_buffer=False) as file:
                     yield file
             except (pa.ArrowException, OSError) as error:
                 if isinstance(error, OSError) and error.errno:
