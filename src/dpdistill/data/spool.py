@@ -43,7 +43,7 @@ class Spool:
         in_memory = self._size <= self._memory.size
         self._size += sum(array.nbytes for array in arrays)
         if in_memory and self._size > self._memory.size:
-            self._columns = [_InFile(column.finished(self.rows), self._memory.folder) for column in self._columns]
+            self._columns = [_InFile(column.finished(), self._memory.folder) for column in self._columns]
         places = slice(self.rows, self.rows + len(arrays[0])) if at is None else at
         for column, array in zip(self._columns, arrays, strict=True):
             column.write(places, array)
@@ -51,35 +51,32 @@ class Spool:
 
     def arrays(self) -> tuple[np.ndarray, ...]:
         """All rows of each array, read-only maps where they lie in files; nothing may be appended any more."""
-        return tuple(column.finished(self.rows) for column in self._columns)
+        return tuple(column.finished() for column in self._columns)
 
 
 class _InMemory:
     """Rows of one shape in an array that grows where it lies."""
 
     def __init__(self, like: np.ndarray) -> None:
-        self._rows = np.empty((0, *like.shape[1:]), like.dtype)
+        self._rows, self._end = np.empty((0, *like.shape[1:]), like.dtype), 0
 
     def write(self, places: Places, rows: np.ndarray) -> None:
         """Rows at their places."""
-        end, kind = _end(places), np.promote_types(self._rows.dtype, rows.dtype)
-        if kind != self._rows.dtype:
+        if (kind := np.promote_types(self._rows.dtype, rows.dtype)) != self._rows.dtype:
             self._rows = self._rows.astype(kind)
+        end = places.stop if isinstance(places, slice) else int(places.max(initial=-1)) + 1
+        self._end = max(self._end, end)
         if end > len(self._rows):
             self._resize(max(end, len(self._rows) * 5 // 4))
         self._rows[places] = rows
 
-    def finished(self, rows: int) -> np.ndarray:
-        """So many rows."""
-        self._resize(rows)
+    def finished(self) -> np.ndarray:
+        """All rows."""
+        self._resize(self._end)
         return self._rows
 
     def _resize(self, rows: int) -> None:
         self._rows.resize((rows, *self._rows.shape[1:]), refcheck=False)
-
-
-def _end(places: Places) -> int:
-    return places.stop if isinstance(places, slice) else int(places.max(initial=-1)) + 1
 
 
 class _InFile:
@@ -88,7 +85,7 @@ class _InFile:
     def __init__(self, rows: np.ndarray, folder: Path | None) -> None:
         places = () if folder is None else (folder, *folder.parents)
         self._folder = next((place for place in places if place.is_dir()), Path(tempfile.gettempdir()))
-        self._kind, self._shape, self._rows = rows.dtype, rows.shape[1:], 0
+        self._kind, self._shape, self._end = rows.dtype, rows.shape[1:], 0
         self._file = self._new()
         self._put(0, rows)
 
@@ -111,11 +108,11 @@ class _InFile:
             self._file.seek(place * self._row_bytes)
             for part in slices(rows):
                 self._file.write(np.ascontiguousarray(rows[part], self._kind).data)
-        self._rows = max(self._rows, place + len(rows))
+        self._end = max(self._end, place + len(rows))
 
     def _widen(self, kind: np.dtype) -> None:
         """Turns what is there into a larger type."""
-        earlier = self.finished(self._rows)
+        earlier = self.finished()
         self._kind, self._file = kind, self._new()
         for part in slices(earlier):
             self._put(part.start, earlier[part])
@@ -125,13 +122,13 @@ class _InFile:
     def _row_bytes(self) -> int:
         return math.prod(self._shape) * self._kind.itemsize
 
-    def finished(self, rows: int) -> np.ndarray:
-        """So many rows as a read-only map."""
+    def finished(self) -> np.ndarray:
+        """All rows as a read-only map."""
         with writing(self._folder):
             self._file.flush()
-        if rows == 0:  # of which there is no map
+        if self._end == 0:  # of which there is no map
             return np.empty((0, *self._shape), self._kind)
-        return np.memmap(self._file, self._kind, "r", shape=(rows, *self._shape))
+        return np.memmap(self._file, self._kind, "r", shape=(self._end, *self._shape))
 
 
 def spooled(chunks: Iterable[bytes], memory: Memory) -> np.ndarray:
