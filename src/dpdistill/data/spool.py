@@ -50,8 +50,9 @@ class Spool:
         self.rows += len(arrays[0])
 
     def arrays(self) -> tuple[np.ndarray, ...]:
-        """All rows of each array, read-only maps where they lie in files; nothing may be appended any more."""
-        return tuple(column.finished() for column in self._columns)
+        """All rows of each array, read-only maps where they lie in files. The spool is empty then."""
+        columns, self._columns, self.rows, self._size = self._columns, [], 0, 0
+        return tuple(column.finished() for column in columns)
 
 
 class _InMemory:
@@ -67,7 +68,7 @@ class _InMemory:
         end = places.stop if isinstance(places, slice) else int(places.max(initial=-1)) + 1
         self._end = max(self._end, end)
         if end > len(self._rows):
-            self._resize(max(end, len(self._rows) * 5 // 4))
+            self._resize(max(end, len(self._rows) * 9 // 8))
         self._rows[places] = rows
 
     def finished(self) -> np.ndarray:
