@@ -27,6 +27,7 @@ from dpdistill.cli import main
 from dpdistill.data import load
 from dpdistill.data.memory import Memory, machine_memory, parse_memory
 from dpdistill.data.prepare import ranked
+from dpdistill.data.records import Records
 from dpdistill.data.spool import Spool, forget, slices
 from dpdistill.data.tables import source as table_source
 from dpdistill.data.tables.database import DatabaseQuery
@@ -245,6 +246,13 @@ def test_images_are_the_same_from_a_file(tmp_path, name, monkeypatch):
     np.testing.assert_array_equal(*(records.X for records in side))
     assert [is_mapped(records.X) for records in side] == [False, True]
     assert list(scratch.iterdir()) == []
+
+
+def test_what_has_its_size_already_stays_where_it_is(tmp_path):
+    source = save_npz(tmp_path / "a.npz", False, X=COLOUR, y=Y)
+    assert is_mapped(load(source, classes=3, resize=32).X)
+    hidden = np.ma.masked_array(GREY, mask=np.ones_like(GREY))
+    assert type(Records.from_arrays(hidden, Y, 3).X) is np.ndarray
 
 
 @pytest.mark.parametrize("memory", [1 << 30, LIMIT])

@@ -31,7 +31,8 @@ def gather(
     Raises:
         DataError: a label, a unit or a value that cannot be used; what a format finds in its files.
     """
-    side = None if raw.resized else stated.side
+    fits = raw.resized or (raw.whole is not None and raw.whole.shape[1:3] == (stated.side, stated.side))
+    side = None if fits else stated.side
     kept = raw.whole if side is None else None
     spool, index = Spool(stated.memory), {}
     numbered = raw.codes and stated.classes is not None and all(re.fullmatch("0|[1-9][0-9]*", k) for k in classes)

@@ -103,7 +103,7 @@ def titled(title: str) -> Iterator[None]:
 
 def _as_array(values: Any, name: str) -> np.ndarray:
     try:
-        array = np.asanyarray(values)
+        array = values if isinstance(values, np.memmap) else np.asarray(values)
     except ValueError:
         raise DataError(f"Expected {name} as one array; its rows have different lengths.") from None
     if array.dtype.hasobject:
