@@ -6,7 +6,7 @@ DATA holds adult/ and mnist/ as their sources publish them. Persons are syntheti
 training records is cut into households of 4 rows (adult) or writers of 10 images (mnist). Every arm promises
 (1, 1e-5) to all k records of a person together, but for the last:
 
-    unit        Budget(unit=..., rows_per_unit=k): one clip shared by k records
+    unit        Budget(unit=..., rows_per_unit=k): the k records of a person are clipped as one
     group       single records, at the epsilon of which group privacy for k records makes 1, by the Gaussian's own curve
     textbook    single records, at (epsilon / k, delta / sum of e^(i epsilon / k)): group privacy of any mechanism
     rows        single records at (1, 1e-5): what a person of one record is promised, and no other
@@ -104,8 +104,8 @@ def main() -> None:
                 result = run.distill(records, build(method, stated.fields), budget, seed=seed)
                 found: dict[str, Any] = {"set": name, "arm": arm, "seed": seed, "k": k, "epsilon": budget.epsilon}
                 assert result.schedule is not None
-                noise = min(result.schedule.noise_multipliers) * budget.rows_per_unit
-                found |= {"noise_of_a_row": noise, **score(result, test, seed)}
+                noise = min(result.schedule.noise_multipliers)
+                found |= {"noise_multiplier": noise, **score(result, test, seed)}
                 line = json.dumps(found | {"seconds": round(time.perf_counter() - began, 1)})
                 print(line, flush=True)
                 if stated.out is not None:

@@ -23,6 +23,7 @@ class Compute:
     Args:
         chunk: records in a chunk, 1 to 65,536; placeholders fill it up, so large chunks of small samples are wasteful.
         block: the same for linear queries over all records, whose work is a few matrix products, 1 to 128.
+        rows: the same for all rows of a table, each of which is little work, 1 to 65,536.
 
     Raises:
         ValueError: a number out of its range; the error bounds of linear queries rest on the block.
@@ -30,10 +31,12 @@ class Compute:
 
     chunk: int = 16
     block: int = 64
+    rows: int = 256
 
     def __post_init__(self) -> None:
-        if not 1 <= self.chunk <= 1 << 16:
-            raise ValueError(f"Expected 1 <= chunk={self.chunk} <= 65536.")
+        for name, size in (("chunk", self.chunk), ("rows", self.rows)):
+            if not 1 <= size <= 1 << 16:
+                raise ValueError(f"Expected 1 <= {name}={size} <= 65536.")
         if not 1 <= self.block <= MOST_ROWS:
             raise ValueError(f"Expected 1 <= block={self.block} <= {MOST_ROWS}.")
 

@@ -69,7 +69,16 @@ from contract.private.linear import (
     rows_of,
     squared,
 )
-from contract.private.queries import CountQuery, FlatLinear, FlatQuery, Halve, MixingEncoder, UnitQuery, ZeroQuery
+from contract.private.queries import (
+    CountQuery,
+    FlatLinear,
+    FlatQuery,
+    Halve,
+    MixingEncoder,
+    MixingRows,
+    UnitQuery,
+    ZeroQuery,
+)
 from contract.private.rounds import (
     check_batches_are_poisson,
     check_noise_scale,

@@ -25,7 +25,7 @@ from dpdistill.methods.matching import labels
 from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.methods.support import encode, fc_ntk_params, feature_params, pull_back
 from dpdistill.private import checks, programs
-from dpdistill.private.linear import release_linear, step_and_sensitivity
+from dpdistill.private.linear import release_linear, step_and_sensitivity, sum_limbs
 from dpdistill.private.self_test import check_rows
 from dpdistill.query import ByValue, LinearQuery
 from dpdistill.schema import Schema
@@ -74,7 +74,8 @@ class TestSensitivity:
 
         def total(*y):
             rows = [(X, np.array(y))]
-            return release_linear(query, params, rows, shape, CLASSES, 1.0, contract.NoNoise())[0].ravel()
+            limbs = sum_limbs(query, params, rows, shape, CLASSES)
+            return release_linear(query, limbs, 1.0, contract.NoNoise())[0].ravel()
 
         moved = total(0, 2, 1, 1) - total(0, 2, 1, -1)
         assert np.linalg.norm(moved) <= Delta
@@ -103,9 +104,8 @@ class TestClassWeights:
 
         def share(k, **changes):
             rows = [(np.repeat(X[k : k + 1], 2, 0), np.array([k, -1]))]
-            return release_linear(query, {**params, **changes}, rows, shape, CLASSES, 1.0, contract.NoNoise())[
-                0
-            ].ravel()
+            limbs = sum_limbs(query, {**params, **changes}, rows, shape, CLASSES)
+            return release_linear(query, limbs, 1.0, contract.NoNoise())[0].ravel()
 
         step, _ = step_and_sensitivity(clip_norm, math.prod(shape))
         for k, weight in enumerate(weights):

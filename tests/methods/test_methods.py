@@ -122,9 +122,8 @@ class TestValues:
         state = run.run_rounds(method, asked, stores.Store(None), 3, 0, SCHEMA, lambda *said: None)
         X = method.finish(state, SCHEMA).X.reshape(3, 3, 8, 8, 1)
         stream = SeededEntropy(seed)
-        coins = [poisson_coins(240, 0.3, stream)]
-        stream.bytes(2 * 240)  # the places of the records are drawn once, when the first of them are read
-        coins += [poisson_coins(240, 0.3, stream) for _ in range(2)]
+        stream.bytes(2 * 240)  # the places of the records are drawn once, before any coin
+        coins = [poisson_coins(240, 0.3, stream) for _ in range(3)]
         for c in range(3):
             size = np.mean([np.sum(heads & (TOY.y == c)) for heads in coins])
             for j, heads in enumerate(coins):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-import math
 import os
 import tempfile
 import warnings
@@ -24,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpdistill import run
+from dpdistill import jaxprs, run
 from dpdistill.accounting import schedule as accounting
 from dpdistill.data.records import Records
 from dpdistill.evaluate import score
@@ -33,7 +32,7 @@ from dpdistill.methods import dos, dp_kip
 from dpdistill.methods.descent import Descent
 from dpdistill.methods.generator_method import GeneratorMethod
 from dpdistill.methods.kip_gradient import FCNTKGradient
-from dpdistill.private import checks, curator, linear, placed, programs
+from dpdistill.private import checks, curator, holder, linear, placed, programs
 from dpdistill.private.grid import Grid
 from dpdistill.private.noise import SeededEntropy, SystemEntropy
 from dpdistill.query import Release
@@ -66,7 +65,13 @@ def both(*patches: Any) -> contextlib.ExitStack:
     return stack
 
 
-rounded_gaussian, poisson_coins = curator.rounded_gaussian, curator.poisson_coins
+def records_of(asked: Any) -> Records:
+    """The records that a curator's holder has."""
+    return asked._holders._records._records
+
+
+keep_rows, clip_rows, admit = placed.keep_rows, programs.grid_rows, Grid.admissible
+rounded_gaussian, poisson_coins = curator.rounded_gaussian, holder.poisson_coins
 draw_round, plain_sum, run_rounds = curator.Curator._draw, curator.Curator._sum, run.run_rounds
 release_linear = linear.release_linear
 compose, noise_for = accounting.compose, accounting.gaussian_noise_multiplier
@@ -160,14 +165,14 @@ def private_counts_in_q() -> Any:
     """DOSSER: q = 50 / N_c, a function of the private class counts."""
 
     def draw(self: Any, t: int, query: Any, params: Any, shape: tuple[int, ...]) -> Any:
-        y = self._records._records.y
+        y = records_of(self).y
         q = self._schedule.event(t).sampling_prob * len(y) / 3 / np.bincount(y, minlength=3)[y]
 
         def coins(n: int, _: float, entropy: Any) -> np.ndarray:
             words = np.frombuffer(entropy.bytes(8 * n), np.uint64)
             return words / 2.0**64 < q
 
-        with swap(curator, "poisson_coins", coins):
+        with swap(holder, "poisson_coins", coins):
             return draw_round(self, t, query, params, shape)
 
     return swap(curator.Curator, "_draw", draw)
@@ -180,7 +185,7 @@ def fixed_batches() -> Any:
         order = np.argsort(np.frombuffer(entropy.bytes(8 * n), np.uint64))
         return order < round(q * n)
 
-    return swap(curator, "poisson_coins", coins)
+    return swap(holder, "poisson_coins", coins)
 
 
 def truncated_batches() -> Any:
@@ -190,7 +195,7 @@ def truncated_batches() -> Any:
         heads = poisson_coins(n, q, entropy)
         return heads & (np.cumsum(heads) <= round(q * n) + 8)
 
-    return swap(curator, "poisson_coins", coins)
+    return swap(holder, "poisson_coins", coins)
 
 
 # Units.
@@ -198,24 +203,30 @@ def truncated_batches() -> Any:
 
 def coins_of_rows() -> Any:
     """Every row of a person tosses a coin of its own: another mechanism than the one that is accounted."""
-    start = placed.PlacedRecords.__init__
 
-    def init(self: Any, *arguments: Any) -> None:
-        start(self, *arguments)
-        self.unit_of, self.units = np.arange(len(self)), len(self)
+    def rows(units: np.ndarray, most: int, entropy: Any) -> np.ndarray:
+        kept = keep_rows(units, most, entropy).reshape(-1, 1)
+        return np.concatenate([kept, np.full((len(kept), most - 1), -1)], 1)
 
-    return swap(placed.PlacedRecords, "__init__", init)
+    return swap(placed, "keep_rows", rows)
 
 
-def clip_without_share() -> Any:
+def every_row_is_clipped_for_itself() -> Any:
     """Every row may contribute the clip norm, and the noise is for one of them."""
 
-    def draw(self: Any, *arguments: Any) -> Any:
-        budget = dataclasses.replace(self._schedule.budget, rows_per_unit=1)
-        with swap(self, "_schedule", dataclasses.replace(self._schedule, budget=budget)):
-            return draw_round(self, *arguments)
+    def rows(query: Any, params: Any, X: Any, y: Any, float_clip: Any, step: Any, k: int = 1) -> Any:
+        return clip_rows(query, params, X, y, float_clip, step)
 
-    return swap(curator.Curator, "_draw", draw)
+    return both(swap(programs, "grid_rows", rows), swap(Grid, "admissible", lambda self, z, k: admit(self, z)))
+
+
+def classes_of_a_unit_are_clipped_apart() -> Any:
+    """The rows of a person are clipped together in each class, and not over all of them."""
+
+    def rows(query: Any, params: Any, X: Any, y: Any, *others: Any) -> Any:
+        return sum(clip_rows(query, params, X, jnp.where(y == c, y, -1), *others) for c in range(3))
+
+    return both(swap(programs, "grid_rows", rows), swap(Grid, "admissible", lambda self, z, k: admit(self, z)))
 
 
 def rank_in_unit(units: np.ndarray) -> np.ndarray:
@@ -227,23 +238,24 @@ def first_rows_of_a_unit() -> Any:
     """The first k rows of a person: how a file is sorted decides what is learned of them."""
 
     def keep(units: np.ndarray, most: int, entropy: Any) -> np.ndarray:
-        return np.flatnonzero((rank_in_unit(units) < most) & (units >= 0))
+        ranks = rank_in_unit(units)
+        of = [np.flatnonzero((units == unit) & (ranks < most)) for unit in np.unique(units[units >= 0])]
+        return np.stack([np.pad(rows, (0, most - len(rows)), constant_values=-1) for rows in of])
 
     return swap(placed, "keep_rows", keep)
 
 
 def all_rows_of_a_unit() -> Any:
     """Nobody counts the rows of a person."""
-    return swap(placed, "keep_rows", lambda units, most, entropy: np.flatnonzero(units >= 0))
+    return swap(placed, "keep_rows", lambda units, most, entropy: keep_rows(units, len(units), entropy))
 
 
 def words_shift_with_the_records() -> Any:
     """Which word a row has depends on how many rows there are, and with it which rows are kept of everybody."""
-    keep = placed.keep_rows
 
     def shifted(units: np.ndarray, most: int, entropy: Any) -> np.ndarray:
         words = np.roll(np.frombuffer(entropy.bytes(8 * len(units)), np.uint64), len(units) // 2)
-        return keep(units, most, mock.Mock(bytes=lambda n: words.tobytes()))
+        return keep_rows(units, most, mock.Mock(bytes=lambda n: words.tobytes()))
 
     return swap(placed, "keep_rows", shifted)
 
@@ -255,7 +267,7 @@ def means_of_records() -> Any:
     """A mean in the place of a sum: its sensitivity depends on the private n."""
 
     def mean(self: Any, *arguments: Any) -> np.ndarray:
-        return plain_sum(self, *arguments) // max(len(self._records), 1)
+        return plain_sum(self, *arguments) // max(len(self._holders), 1)
 
     return swap(curator.Curator, "_sum", mean)
 
@@ -263,8 +275,8 @@ def means_of_records() -> Any:
 def nan_through_the_clip() -> Any:
     """v min(1, C / norm) of a NaN is a NaN, and so is a sum of floats."""
 
-    def total(self: Any, query: Any, *others: Any) -> np.ndarray:
-        records = self._records._records
+    def total(self: Any, question: Any) -> np.ndarray:
+        records, query = records_of(self), question.query
         v = to_unit(records.schema, records.X).reshape(-1, 64).astype(np.float64)
         norms = np.linalg.norm(v, axis=1, keepdims=True)
         clipped = v * np.minimum(1.0, 0.99 * query.clip_norm / np.maximum(norms, 1e-30))
@@ -278,10 +290,10 @@ def nan_through_the_clip() -> Any:
 def no_clip() -> Any:
     """Contributions as they come."""
 
-    def rows(query: Any, params: Any, X: Any, y: Any, float_clip: Any, step: Any) -> Any:
+    def rows(query: Any, params: Any, X: Any, y: Any, float_clip: Any, step: Any, k: int = 1) -> Any:
         return jnp.rint(jax.vmap(lambda x, c: query.value.contribution(params, x, c))(X, y) / step).astype(jnp.int32)
 
-    return both(swap(programs, "grid_rows", rows), swap(Grid, "admissible", lambda self, z: np.ones(len(z), bool)))
+    return both(swap(programs, "grid_rows", rows), swap(Grid, "admissible", lambda self, z, k: np.ones(len(z), bool)))
 
 
 def normalised_by_the_data_set() -> Any:
@@ -299,10 +311,10 @@ def sums_kept_by_the_number_of_records() -> Any:
     """A cache on the disk, named by the size of the data set: who replaces a record is answered for the old one."""
     kept: dict[tuple, np.ndarray] = {}
 
-    def total(self: Any, query: Any, *others: Any) -> np.ndarray:
-        key = (len(self._records), query)
+    def total(self: Any, question: Any) -> np.ndarray:
+        key = (len(self._holders), question.query)
         if key not in kept:
-            kept[key] = plain_sum(self, query, *others)
+            kept[key] = plain_sum(self, question)
         return kept[key]
 
     return swap(curator.Curator, "_sum", total)
@@ -311,17 +323,19 @@ def sums_kept_by_the_number_of_records() -> Any:
 def encoder_of_batches() -> Any:
     """Batch normalisation: what an encoder makes of a record depends on the others in its batch."""
     return both(
-        swap(placed, "encode_rows", lambda encoder, X: encoder.value(X)), swap(curator, "check_rows", lambda *_: None)
+        swap(placed, "encode_rows", lambda encoder, X: encoder.value(X)), swap(holder, "check_rows", lambda *_: None)
     )
 
 
 def known_labels_only_by_class() -> Any:
     """A record of an unknown label lands in the last class, as NumPy's y[-1] does."""
 
-    def total(self: Any, query: Any, params: Any, chunks: Any, *others: Any) -> np.ndarray:
-        return plain_sum(self, query, params, ((X, np.where(y < 0, 2, y)) for X, y in chunks), *others)
+    add = holder.sum_rows
 
-    return swap(curator.Curator, "_sum", total)
+    def total(chunks: Any, *others: Any) -> np.ndarray:
+        return add(((X, np.where(y < 0, 2, y)) for X, y in chunks), *others)
+
+    return swap(holder, "sum_rows", total)
 
 
 # Ghost clipping. Compiled functions are replaced by plain ones: the compiler would not see the mutant.
@@ -363,11 +377,9 @@ def coefficients_are_centred_over_the_batch() -> Any:
 def ghost_noise_scaled_to_the_clip_norm() -> Any:
     """Noise for C in the place of Delta: 1.001 of the budget is spent, and nothing looks different."""
 
-    def release(query: Any, params: Any, chunks: Any, shape: Any, classes: int, sigma: float, entropy: Any) -> Any:
-        _, sensitivity = linear.step_and_sensitivity(query.clip_norm, math.prod(shape))
-        value, stddev = release_linear(
-            query, params, chunks, shape, classes, sigma * query.clip_norm / sensitivity, entropy
-        )
+    def release(query: Any, limbs: np.ndarray, sigma: float, entropy: Any) -> Any:
+        _, sensitivity = linear.step_and_sensitivity(query.clip_norm, limbs[0].size)
+        value, stddev = release_linear(query, limbs, sigma * query.clip_norm / sensitivity, entropy)
         return value, stddev * sensitivity / query.clip_norm
 
     return swap(curator, "release_linear", release)
@@ -393,7 +405,7 @@ def records_are_seen(also: Callable[[Records, Any], None] = lambda records, prog
     """The driver's loop with a look at the records that it must not have."""
 
     def rounds(method: Any, asked: Any, *others: Any) -> Any:
-        SEEN.append(asked._records._records)
+        SEEN.append(records_of(asked))
         also(SEEN[-1], others[4])
         return run_rounds(method, asked, *others)
 
@@ -476,14 +488,14 @@ def batch_size_is_said(say: Callable[[str], object]) -> Any:
     """The curator's draw with a word about the number of sampled records."""
 
     def draw(self: Any, t: int, *others: Any) -> Any:
-        sizes = [len(self._records)]
+        sizes = [len(self._holders)]
 
         def coins(n: int, q: float, entropy: Any) -> np.ndarray:
             heads = poisson_coins(n, q, entropy)
             sizes.append(int(heads.sum()))
             return heads
 
-        with swap(curator, "poisson_coins", coins):
+        with swap(holder, "poisson_coins", coins):
             drawn = draw_round(self, t, *others)
         say(f"round {t}: {sizes[-1]} records")
         return drawn
@@ -515,7 +527,7 @@ def broken_records_are_warned_of() -> Any:
     """A helpful warning: so many records are not finite, and left out."""
 
     def total(self: Any, *others: Any) -> np.ndarray:
-        bad = int((~np.isfinite(self._records._records.X).all((1, 2, 3))).sum())
+        bad = int((~np.isfinite(records_of(self).X).all((1, 2, 3))).sum())
         if bad:
             warnings.warn(f"{bad} records are not finite.", stacklevel=2)
         return plain_sum(self, *others)
@@ -528,7 +540,7 @@ def print_in_a_query() -> Any:
     # Past the caches, which would go on accepting the query after the mutant is gone.
     cached = (checks._contribution_shape, checks._check_linear)
     uncached = [swap(checks, f.__name__, f.__wrapped__) for f in cached]
-    return both(*uncached, swap(checks, "_refuse_side_effects", lambda *_: None))
+    return both(*uncached, swap(jaxprs, "_refuse_side_effects", lambda *_: None))
 
 
 def errors_with_a_traceback() -> Any:
@@ -598,8 +610,9 @@ MUTANTS = [
     (fixed_batches, contract.check_batches_are_poisson, "does not vary as a binomial"),
     (truncated_batches, contract.check_batches_are_poisson, "No batch is large"),
     (coins_of_rows, contract.check_coins_by_unit, "and others of it are not"),
-    (clip_without_share, contract.check_clip_is_shared, "by more than the noise is scaled to"),
-    (all_rows_of_a_unit, contract.check_clip_is_shared, "by more than the noise is scaled to"),
+    (every_row_is_clipped_for_itself, contract.check_clip_is_shared, "by more than the noise is scaled to"),
+    (classes_of_a_unit_are_clipped_apart, contract.check_clip_is_shared, "by more than the noise is scaled to"),
+    (all_rows_of_a_unit, contract.check_kept_rows, "Another number of rows is kept"),
     (first_rows_of_a_unit, contract.check_kept_rows, "depends on their order"),
     (words_shift_with_the_records, contract.check_kept_rows, "depends on others"),
     (means_of_records, contract.check_sums_not_means, "counts for less beside others"),

@@ -15,13 +15,30 @@ from scipy import stats
 
 from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.data.records import Records
-from dpdistill.private import curator
+from dpdistill.private import curator, holder
 from dpdistill.private.checks import CuratorError, check_query
-from dpdistill.private.linear import PLAIN_BLOCKS, ROUNDING_SHARE, SLACK_TEXT, most_records, release_linear, sum_linear
+from dpdistill.private.linear import (
+    FRACTION,
+    ROUNDING_SHARE,
+    SLACK_TEXT,
+    carried,
+    most_records,
+    release_linear,
+    step_and_sensitivity,
+    sum_limbs,
+)
 from dpdistill.private.noise import SeededEntropy
+from dpdistill.private.placed import GROUP
 from dpdistill.query import Event, LinearQuery, Stage
 
 D, K = 64, 3
+
+
+def released(query: Any, params: Any, chunks: list) -> tuple[np.ndarray, float]:
+    """What the curator makes of these chunks when every noise is 0."""
+    return release_linear(query, sum_limbs(query, params, chunks, (K, D), K), NOISE, NoNoise())
+
+
 PLACES = ("coefficients", "norm", "weighted_sum")
 NARROW: dict[str, Any] = {
     "square": lambda X: jnp.square(X.astype(jnp.float32)).sum(-1).astype(jnp.float64),
@@ -226,10 +243,10 @@ class TestSensitivity:
         records = known(6)
         X = np.array(records.X)
         X[3, 0, 0, 0] = bad
-        value, _ = release_linear(QUERY, W, [(X, np.asarray(records.y))], (K, D), K, NOISE, NoNoise())
+        value, _ = released(QUERY, W, [(X, np.asarray(records.y))])
         unlabelled = np.where(np.arange(6) == 3, -1, records.y)  # as it comes from `PlacedRecords`
         with jax.debug_nans(True), jax.debug_infs(True):
-            trapped, _ = release_linear(QUERY, W, [(X, unlabelled)], (K, D), K, NOISE, NoNoise())
+            trapped, _ = released(QUERY, W, [(X, unlabelled)])
         np.testing.assert_array_equal(trapped, value)
         others = np.arange(6) != 3
         np.testing.assert_allclose(value, plain(subset(records, others)), atol=STEP)
@@ -242,9 +259,7 @@ class TestSensitivity:
         query = SoftmaxGradient(1e10, error=0.0)
         assert not linear_sum(records, query).any()
         with np.errstate(all="raise"):
-            assert not release_linear(query, W, [(np.asarray(records.X), np.arange(3))], (K, D), K, NOISE, NoNoise())[
-                0
-            ].any()
+            assert not released(query, W, [(np.asarray(records.X), np.arange(3))])[0].any()
 
     def test_the_noise_follows_neither_the_error_bound_nor_the_number_of_records(self):
         stddevs = [
@@ -320,10 +335,11 @@ class TestRefusals:
             if n > 50:
                 with pytest.raises(CuratorError, match="more records than the error bound of this query allows"):
                     asked.release(0, QUERY, W)
-                assert entropy.drawn == 0
+                assert entropy.drawn == 2 * n  # their places
                 continue
             # Every sample is answered, whatever its size: a limit of 22 sampled records would leave small ones only.
-            monkeypatch.setattr(curator, "release_linear", lambda q, p, chunks, *_: (sizes.append(rows(chunks)), 1.0))
+            monkeypatch.setattr(holder, "sum_limbs", lambda q, p, chunks, *_: sizes.append(rows(chunks)))
+            monkeypatch.setattr(curator, "release_linear", lambda *_: (None, 1.0))
             for t in range(100):
                 asked._draw(t, QUERY, W, (K, D))
             assert np.mean(sizes) == pytest.approx(25.0, abs=1.5)
@@ -335,18 +351,38 @@ class TestRefusals:
         E = ROUNDING_SHARE / 2
         assert most_records(half) == pytest.approx(E / (E / 2**21 + 2**-47), rel=1e-6)
 
-    def test_blocks_are_added_without_an_error_that_grows_with_their_number(self):
-        # Small blocks after a large one: plain addition of all of them is off by hundreds of units in the last place.
+    def test_chunks_are_added_without_an_error_that_grows_with_their_number(self):
+        # Small chunks after a large one: plain addition of all of them is off by hundreds of units in the last place.
+        query = contract.FlatLinear(16.0)
+        step, _ = step_and_sensitivity(16.0, D)
         X = np.full((1, 8, 8, 1), 1 / 3, np.float32)
         chunks = [(X * 3, np.zeros(1, np.int64)), *[(X * 2.0**-30, np.zeros(1, np.int64))] * 4096]
-        total = sum_linear(contract.FlatLinear(), 1.0, chunks, (D,), K, math.inf)
-        small = float(np.float32(1 / 3)) * 2.0**-30
-        assert abs(np.cumsum([1.0] + [small] * 4096)[-1] - (1.0 + 4096 * small)) > 4 * PLAIN_BLOCKS * 2.0**-53
-        np.testing.assert_allclose(total, np.full(D, 1.0 + 4096 * small), rtol=0, atol=PLAIN_BLOCKS * 2.0**-53)
-        # With nothing beside the large one in what is added plainly, no bit is lost.
-        apart = [chunks[0], *[(X * 0, np.zeros(1, np.int64))] * (PLAIN_BLOCKS - 1), *chunks[1:]]
-        total = sum_linear(contract.FlatLinear(), 1.0, apart, (D,), K, math.inf)
-        np.testing.assert_array_equal(total, np.full(D, 1.0 + 4096 * small))
+
+        def total(chunks: list) -> np.ndarray:
+            limbs = sum_limbs(query, 1.0, chunks, (D,), K)
+            return (limbs[0] + np.ldexp(limbs[1].astype(np.longdouble), -FRACTION)) * step
+
+        small, groups = float(np.float32(1 / 3)) * 2.0**-30, 4097 // GROUP + 1
+        assert abs(np.cumsum([1.0] + [small] * 4096)[-1] - (1.0 + 4096 * small)) > 4 * GROUP * 2.0**-53
+        off = GROUP * 2.0**-53 + groups * step * 2.0 ** -(FRACTION + 1)
+        assert off < 4097 * 16.0 * 2.0**-47  # what `most_records` allows for
+        assert np.abs(total(chunks) - (1.0 + 4096 * small)).max() <= off
+        # With nothing beside the large one in what is added plainly, only the second limb rounds.
+        apart = [chunks[0], *[(X * 0, np.zeros(1, np.int64))] * (GROUP - 1), *chunks[1:]]
+        assert np.abs(total(apart) - (1.0 + 4096 * small)).max() <= groups * step * 2.0 ** -(FRACTION + 1)
+
+    def test_limbs_of_shards_are_added_in_any_order(self):
+        query, rng = contract.FlatLinear(0.7), np.random.default_rng(5)
+        chunks = [(rng.normal(size=(5, 8, 8, 1)).astype(np.float32), np.arange(5) % K) for _ in range(6 * GROUP)]
+        whole = sum_limbs(query, 1.0, chunks, (D,), K)
+        parts = [sum_limbs(query, 1.0, chunks[i : i + 2 * GROUP], (D,), K) for i in (0, 2 * GROUP, 4 * GROUP)]
+        for order in ((0, 1, 2), (2, 0, 1)):
+            np.testing.assert_array_equal(carried(sum(parts[i] for i in order)), whole)
+        assert (whole[1] != 0).any()
+        assert ((whole[1] >= 0) & (whole[1] < 1 << FRACTION)).all()
+        np.testing.assert_array_equal(
+            release_linear(query, sum(parts), NOISE, NoNoise())[0], release_linear(query, whole, NOISE, NoNoise())[0]
+        )
 
     @pytest.mark.parametrize("place", PLACES[1:])  # coefficients count as exact, whatever made them
     @pytest.mark.parametrize("flaw", NARROW)
@@ -376,7 +412,7 @@ class TestRefusals:
         assert (caught.value.__cause__, caught.value.__context__) == (None, None)
         X, y = np.asarray(known(3).X), np.arange(3)
         with pytest.raises(ValueError, match="The weighted sum is not finite"):
-            release_linear(query, W, [(X, y)], (K, D), K, NOISE, SeededEntropy(1))
+            released(query, W, [(X, y)])
 
     @pytest.mark.parametrize("place", PLACES)
     @pytest.mark.parametrize("flaw", ["a print", "a callback"])

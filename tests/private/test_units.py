@@ -33,17 +33,16 @@ def test_a_person(query):
 
 def test_kept_rows_follow_the_operating_system():
     units = np.zeros(400, np.int64)
-    one, other = (keep_rows(units, 20, SystemEntropy()).tolist() for _ in range(2))
-    assert len(one) == len(other) == 20
-    assert one != other
-    assert one == sorted(set(one))
-    assert keep_rows(units[:0], 3, SystemEntropy()).shape == (0,)
+    (one,), (other,) = (keep_rows(units, 20, SystemEntropy()).tolist() for _ in range(2))
+    assert len(set(one)) == len(set(other)) == 20
+    assert set(one) != set(other)
+    assert keep_rows(units[:0], 3, SystemEntropy()).shape == (0, 3)
 
 
 def test_a_row_of_no_known_unit_is_never_used():
     records = of_units(make_records(9), [0, 0, -1, 1, 1, 1, -1, 2, 2])
     placed = PlacedRecords(records, SeededEntropy(1), 2)
-    assert (len(placed), placed.units) == (6, 3)
+    assert len(placed) == 3
     seen = np.concatenate([X for X, _ in placed.chunks(None, None, 4)]).reshape(-1, 64)
     given = records.schema.to_unit(records.X).reshape(9, 64)
     found = [bool((seen == row).all(1).any()) for row in given]

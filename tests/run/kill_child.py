@@ -15,7 +15,7 @@ from pathlib import Path
 
 from dpdistill import cli
 from dpdistill.methods import DOS, NDPDC
-from dpdistill.private import curator, programs
+from dpdistill.private import curator, holder, programs
 from dpdistill.run import store
 
 SPEC = json.loads(sys.argv[1])
@@ -65,7 +65,7 @@ def trap_database() -> None:
 
 def trap_curator() -> None:
     release, draw = curator.Curator.release, curator.Curator._draw
-    coins, rows, noise = curator.poisson_coins, programs.grid_rows, curator.rounded_gaussian
+    coins, rows, noise = holder.poisson_coins, programs.grid_rows, curator.rounded_gaussian
 
     def told_release(self, t, *args):
         NOW.update(round=t, chunks=0)
@@ -94,7 +94,7 @@ def trap_curator() -> None:
         return answer
 
     curator.Curator.release, curator.Curator._draw = told_release, told_draw
-    curator.poisson_coins, programs.grid_rows, curator.rounded_gaussian = trapped_coins, trapped_rows, trapped_noise
+    holder.poisson_coins, programs.grid_rows, curator.rounded_gaussian = trapped_coins, trapped_rows, trapped_noise
 
 
 def trap_finish() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -13,11 +14,11 @@ import numpy as np
 from dpdistill.data.records import Records
 from dpdistill.private import programs
 from dpdistill.private.checks import check_query
-from dpdistill.private.curator import sum_rows
 from dpdistill.private.grid import make_grid
-from dpdistill.private.linear import sum_linear
+from dpdistill.private.holder import sum_rows
+from dpdistill.private.linear import FRACTION, step_and_sensitivity, sum_limbs
 from dpdistill.private.noise import SystemEntropy
-from dpdistill.private.placed import PlacedRecords
+from dpdistill.private.placed import Chunk, PlacedRecords
 from dpdistill.query import ByValue, Compute, LinearQuery, Params, Query, Release
 
 
@@ -32,13 +33,13 @@ class Exact:
     def __init__(self, records: Records, compute: Compute | None = None) -> None:
         self._records, self._compute = records, compute or Compute()
         self._placed = PlacedRecords(records, SystemEntropy())
+        self._encoders: dict[tuple[ByValue, int], int] = {}
 
     def without(self, i: int) -> Exact:
         """The same without one record: all others keep their places, and with them their low bits."""
         kept = np.arange(len(self._records)) != i
         rest = Exact(Records(self._records.X[kept], self._records.y[kept], self._records.schema), self._compute)
-        for size in {self._compute.chunk, self._compute.block}:
-            rest._placed._places[size] = self._placed._places_of(size)[kept]
+        rest._placed._places = self._placed._places[kept]
         return rest
 
     def sum(self, query: Query, params: Params, release: Release) -> np.ndarray:
@@ -46,12 +47,20 @@ class Exact:
         with jax.default_matmul_precision("highest"):
             shape, classes = release.value.shape, len(self._records.schema.classes)
             if isinstance(query, LinearQuery):
-                chunks = self._placed.chunks(query.encoder, None, self._compute.block)
-                return sum_linear(query, params, chunks, shape, classes, query.clip_norm)
+                limbs = sum_limbs(query, params, self._chunks(query, self._compute.block), shape, classes)
+                step, _ = step_and_sensitivity(query.clip_norm, math.prod(shape))
+                return (limbs[0] + np.ldexp(limbs[1].astype(float), -FRACTION)) * step
             row = shape[1:] if query.by_class else shape
             grid, rows_of = self._rows(query, params, release, math.prod(row))
-            chunks = self._placed.chunks(query.encoder, None, self._compute.chunk)
+            chunks = self._chunks(query, self._compute.chunk)
             return sum_rows(chunks, rows_of, grid.admissible, query.by_class, classes, row, np.int64) * grid.step
+
+    def _chunks(self, query: Query, size: int) -> Iterator[Chunk]:
+        number = None
+        if query.encoder is not None:
+            number = self._encoders.setdefault((ByValue(query.encoder), size), len(self._encoders))
+            self._placed.fill(query.encoder, size, number)
+        return self._placed.chunks(query.encoder, None, size, number=number)
 
     def contributions(self, query: Query, params: Params, release: Release) -> np.ndarray:
         """What each record adds to its class's block, or to the sum: (n, d), float64; zeros where nothing."""

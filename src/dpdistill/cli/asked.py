@@ -134,6 +134,14 @@ def _refuse_contradictions(given: dict[str, Any], stated: dict[str, Any]) -> Non
             "With --from nothing is paid: leave --class-size out.",
         ),
         (
+            (given["ray"] or given["share"]) and not given["workers"],
+            "Expected --workers N with --ray and --share: how many processes hold the records.",
+        ),
+        (
+            given["workers"] and (again or non_private),
+            "Workers add up what is paid for: leave --workers out with --from and --non-private.",
+        ),
+        (
             given["recipe"] and (given["method"] or again),
             "A recipe states its method, and a run its recipe: leave --method and --from out with --recipe.",
         ),
@@ -149,6 +157,14 @@ def _refuse_contradictions(given: dict[str, Any], stated: dict[str, Any]) -> Non
     ):
         if wrong:
             raise DataError(sentence)
+
+
+def workers_of(given: dict[str, Any]) -> Any:
+    """Who adds up the sums of a run: as many parts as workers where they fetch the records from a store."""
+    from dpdistill.workers import Workers
+
+    count, share = given["workers"] or 0, given["share"]
+    return Workers(count, given["ray"], share, max(1, count) if share else 1)
 
 
 def _place(source: str) -> Path:

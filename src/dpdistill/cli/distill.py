@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpdistill.cli.asked import asked_of, prepared
+from dpdistill.cli.asked import asked_of, prepared, workers_of
 from dpdistill.cli.options import LABELS, MAX_SEED, SOURCES, SQL
 from dpdistill.cli.reading import public_images
 from dpdistill.cli.settings import check_settings
@@ -84,6 +84,16 @@ def distill(
         int | None,
         typer.Option(min=1, metavar="<int>", help="Records of a class, if that is public: how loud they are is told."),
     ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, metavar="<int>", help="Share the sums out to so many processes, a core each.")
+    ] = None,
+    ray: Annotated[
+        str | None, typer.Option(help="Address of a Ray cluster whose machines hold the --workers; `local` starts one.")
+    ] = None,
+    share: Annotated[
+        str | None,
+        typer.Option(help="Folder or address (s3://...) that all workers see: the records lie there for the run."),
+    ] = None,
 ) -> None:
     """Distil private records into a tiny synthetic set under a privacy budget."""
     asked = asked_of(context.params)
@@ -98,7 +108,7 @@ def distill(
         paid = asked.paid(context.params, owner_folder(path))
         distiller, records = prepared(context.params, asked, paid)
         asked.say_outlook(distiller, records.schema, class_size, paid["seed"], note)
-        result = _run(records, distiller, asked.budget, path.name, paid)
+        result = _run(records, distiller, asked.budget, path.name, paid, workers_of(context.params), memory)
     with working("writing the certificate and the report"):
         result.save(path, replaces)
     _say_result(path, result)
@@ -120,7 +130,7 @@ def _finish_again(
         return run.finish_again(run_dir, recipe, budget=paid, progress=bar)
 
 
-def _run(records: Any, recipe: Any, budget: Any, label: str, paid: dict) -> Any:
+def _run(records: Any, recipe: Any, budget: Any, label: str, paid: dict, workers: Any, memory: str | None) -> Any:
     from dpdistill import run
 
     ledger = paid["ledger"]
@@ -129,7 +139,7 @@ def _run(records: Any, recipe: Any, budget: Any, label: str, paid: dict) -> Any:
     with Bar() as bar:
         if budget is None:
             return run.distill_without_privacy(records, recipe, seed=paid["seed"], named=paid["named"], progress=bar)
-        return run.distill(records, recipe, budget, label=label, progress=bar, **paid)
+        return run.distill(records, recipe, budget, label=label, progress=bar, workers=workers, memory=memory, **paid)
 
 
 def _say_result(path: Path, result: Any) -> None:

@@ -114,9 +114,7 @@ def _model() -> dict[str, Any]:
 def _implementation(folder: Folder, g: Guarantee) -> dict[str, Any]:
     each = f"all records of one {plain(g.name)} together, or none," if g.name else "each record"
     share = (
-        f"one a record and at most {plain(g.rows_per_unit)} of one {plain(g.name)}, which the noise is for"
-        if g.name
-        else "one a record"
+        f"at most {plain(g.rows_per_unit)} records of one {plain(g.name)} clipped as one" if g.name else "one a record"
     )
     rounds = "; ".join(
         f"{plain(count)} round{'' if count == 1 else 's'} with noise multiplier {plain(noise)}, "

@@ -3,54 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
-from itertools import chain, pairwise
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
 
 from dpdistill.accounting.schedule import Schedule
+from dpdistill.data.features import Space
 from dpdistill.data.records import Records, Unshown
 from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.run import RunLedger
 from dpdistill.private import programs
-from dpdistill.private.checks import CuratorError, check_query, types_of
-from dpdistill.private.grid import Grid, make_grid
+from dpdistill.private.checks import CuratorError, blocks_of, check_query
+from dpdistill.private.grid import make_grid
+from dpdistill.private.holder import Holder, Holders, Question
 from dpdistill.private.linear import most_records, release_linear
 from dpdistill.private.noise import Entropy, SystemEntropy, rounded_gaussian
-from dpdistill.private.placed import Chunk, PlacedRecords
-from dpdistill.private.sampling import poisson_coins
-from dpdistill.private.self_test import check_rows
 from dpdistill.query import MOST_ROWS, ByValue, Compute, LinearQuery, Params, Query, Release
-
-
-def sum_rows(
-    chunks: Iterable[Chunk],
-    rows_of: Callable[[np.ndarray, np.ndarray], jax.Array],
-    admissible: Callable[[np.ndarray], np.ndarray],
-    by_class: bool,
-    classes: int,
-    shape: tuple[int, ...],
-    dtype: type,
-) -> np.ndarray:
-    """Sum of the rows (m, d) that are admissible and of a known label; by class, in the block of their class."""
-    total = np.zeros((classes if by_class else 1, math.prod(shape)), dtype)
-
-    def add(z: Any, y: np.ndarray) -> None:
-        rows = np.asarray(z)
-        if rows.shape != (len(y), total.shape[1]):
-            raise ValueError("The rows are of another length than the checked query's.")
-        kept = (y >= 0) & (y < classes) & admissible(rows)
-        block_of = y if by_class else np.zeros_like(y)
-        for block in np.unique(block_of[kept]):
-            total[block] += rows[kept & (block_of == block)].sum(0, dtype=dtype)
-
-    started = ((rows_of(X, y.astype(np.int32)), y) for X, y in chunks)
-    for one, _ in pairwise(chain(started, [(np.zeros(0), np.zeros(0))])):  # it is added while the next one is computed
-        add(*one)
-    return total.reshape((classes, *shape) if by_class else shape)
+from dpdistill.schema import TableSchema
 
 
 class Curator(Unshown):
@@ -62,6 +33,8 @@ class Curator(Unshown):
         ledger: where releases are committed.
         entropy: source of noise, coins and places; anything but the operating system's is for tests.
         compute: how many records a compiled program takes at once.
+        space: where features of records may lie.
+        holders: what makes the holders of the records in the place of this process, from the same as `Holder`.
 
     Guarantee:
         The release of round t is S + N(0, (noise_multiplier clip_norm)^2) rounded to the grid, S a sum over a Poisson
@@ -70,8 +43,8 @@ class Curator(Unshown):
         leaves the joint law of all others: sensitivity clip_norm under add-or-remove, 2 clip_norm under replace-one.
         That no arithmetic crosses the rows of a chunk is tested on this machine before a program sees a record.
 
-        Where the budget protects units, at most k records of each, chosen among its own alone, enter by one coin, and
-        clip_norm is one record's share: noise and sensitivity, which are the unit's, are k times the above.
+        Where the budget protects units, all of this holds for units in the place of records: at most k records of
+        each, chosen among its own alone, enter by one coin, and their sum has norm at most clip_norm.
     """
 
     def __init__(
@@ -81,14 +54,16 @@ class Curator(Unshown):
         ledger: RunLedger,
         entropy: Entropy | None = None,
         compute: Compute | None = None,
+        space: Space | None = None,
+        holders: Callable[..., Holders] = Holder,
     ) -> None:
         self._schedule, self._ledger, self._entropy = schedule, ledger, entropy or SystemEntropy()
-        self._schema, self._compute = records.schema, compute or Compute()
-        budget = schedule.budget
+        self._schema, self._compute, budget = records.schema, compute or Compute(), schedule.budget
         if (records.units is None) != (budget.unit is None):
             raise CuratorError("Expected records with units where the budget protects a unit, and only there.")
-        self._records = PlacedRecords(records, self._entropy, None if budget.unit is None else budget.rows_per_unit)
-        self._tested: set[tuple] = set()
+        most = None if budget.unit is None else budget.rows_per_unit
+        self._holders = holders(records, self._entropy, most, space)
+        self._encoders: dict[tuple[ByValue, int], int] = {}
 
     @property
     def noise_kind(self) -> str:
@@ -115,13 +90,11 @@ class Curator(Unshown):
         return Release(stored.round, stored.value, stored.stddev, stored.event)
 
     def _paid(self, t: int, query: Query, params: Params) -> Any:
-        """The committed release, or the error to raise: programs run as they were tested, whatever is set outside."""
-        settings = (jax.enable_x64(False), jax.default_matmul_precision("highest"), jax.disable_jit(False))
-        with ExitStack() as stack:
-            for context in (*settings, jax.debug_nans(False), jax.debug_infs(False), np.errstate(all="ignore")):
-                stack.enter_context(context)
+        """The committed release, or the error to raise."""
+        with programs.as_tested():
             try:
-                shape = check_query(query, params, self._schema, size=self._size(t, query))
+                k = self._schedule.budget.rows_per_unit
+                shape = check_query(query, params, self._schema, size=k * self._size(t, query), rows_per_unit=k)
                 value, stddev = self._draw(t, query, params, shape)
             except CuratorError as error:
                 return CuratorError(str(error))
@@ -133,38 +106,32 @@ class Curator(Unshown):
                 return LedgerError(str(error))
 
     def _size(self, t: int, query: Query) -> int:
-        full, chunk = self._schedule.event(t).sampling_prob == 1.0, self._compute.chunk
-        return chunk if not isinstance(query, LinearQuery) else self._compute.block if full else min(chunk, MOST_ROWS)
+        """Units of a chunk."""
+        full, compute = self._schedule.event(t).sampling_prob == 1.0, self._compute
+        rows = compute.rows if full and isinstance(self._schema, TableSchema) else compute.chunk
+        if isinstance(query, LinearQuery):
+            rows = compute.block if full else min(rows, MOST_ROWS)
+        return max(1, rows // self._schedule.budget.rows_per_unit)
 
     def _draw(self, t: int, query: Query, params: Params, shape: tuple[int, ...]) -> tuple[np.ndarray, float]:
-        event, n, size = self._schedule.event(t), len(self._records), self._size(t, query)
-        noise_multiplier = event.noise_multiplier * self._schedule.budget.rows_per_unit  # a unit may move k shares
-        tested = ByValue(query), types_of(params), size
-        if tested not in self._tested and check_rows(query, params, self._schema, size):
-            self._tested.add(tested)
-        # From here on nothing is refused for the coins: small samples would be more likely among those answered.
-        if isinstance(query, LinearQuery) and n > most_records(query):
-            raise CuratorError("The data set has more records than the error bound of this query allows.")
-        sampled = None
-        if event.sampling_prob < 1.0:
-            coins = poisson_coins(self._records.units, event.sampling_prob, self._entropy)
-            sampled = np.flatnonzero(coins[self._records.unit_of])
-        chunks = self._records.chunks(query.encoder, sampled, size)
+        event, budget, grid = self._schedule.event(t), self._schedule.budget, None
         if isinstance(query, LinearQuery):
-            classes = len(self._schema.classes)
-            return release_linear(query, params, chunks, shape, classes, noise_multiplier, self._entropy)
-        grid = make_grid(query.clip_norm, noise_multiplier, math.prod(shape), n)
-        total = self._sum(query, params, chunks, grid, shape)
-        noise = rounded_gaussian(total.shape, noise_multiplier * grid.K, self._entropy)
-        return (total + noise).astype(np.float64) * grid.step, noise_multiplier * query.clip_norm
+            # Before any coin is drawn: afterwards small samples would be more likely among those answered.
+            if len(self._holders) * budget.rows_per_unit > most_records(query):
+                raise CuratorError("The data set has more records than the error bound of this query allows.")
+        else:
+            d = math.prod(shape) * blocks_of(query, self._schema, budget.rows_per_unit)
+            grid = make_grid(query.clip_norm, event.noise_multiplier, d, len(self._holders))
+        size, number = self._size(t, query), None
+        if query.encoder is not None and self._schedule.rounds > 1:
+            number = self._encoders.setdefault((ByValue(query.encoder), size), len(self._encoders))
+        total = self._sum(Question(query, params, shape, size, event.sampling_prob, grid, number))
+        if grid is None:
+            assert isinstance(query, LinearQuery)
+            return release_linear(query, total, event.noise_multiplier, self._entropy)
+        noise = rounded_gaussian(total.shape, event.noise_multiplier * grid.K, self._entropy)
+        return (total + noise).astype(np.float64) * grid.step, event.noise_multiplier * query.clip_norm
 
-    def _sum(
-        self, query: Query, params: Params, chunks: Iterable[Chunk], grid: Grid, shape: tuple[int, ...]
-    ) -> np.ndarray:
+    def _sum(self, question: Question) -> np.ndarray:
         """The integer sum of the admissible contributions, before the noise."""
-        same, classes = ByValue(query), len(self._schema.classes)
-
-        def rows_of(X: np.ndarray, y: np.ndarray) -> jax.Array:
-            return programs.grid_rows(same, params, X, y, grid.float_clip, grid.step)
-
-        return sum_rows(chunks, rows_of, grid.admissible, query.by_class, classes, shape, np.int64)
+        return self._holders.answer(question, self._entropy)

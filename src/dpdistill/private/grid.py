@@ -17,7 +17,7 @@ class Grid:
     Args:
         K: the clip norm in grid steps, a power of two <= 2**24.
         step: length of a grid step, clip_norm / K.
-        clip_norm: L2 bound C of one record's contribution, > 0.
+        clip_norm: L2 bound C of what one record, or all of one unit, contribute, > 0.
         float_clip: C (1 - sqrt(d)/(2K) - 2**-12), the norm to clip to in floats so that rounding stays within K.
 
     Guarantee:
@@ -31,8 +31,10 @@ class Grid:
     clip_norm: float
     float_clip: float
 
-    def admissible(self, z: np.ndarray) -> np.ndarray:
-        """Which integer contributions may be summed: max|z| <= K and sum z^2 <= K^2, in int64.
+    def admissible(self, z: np.ndarray, rows_per_unit: int = 1) -> np.ndarray:
+        """Which integer rows may be summed: max|z| <= K and sum z^2 <= K^2, in int64.
+
+        Rows of one unit, which follow each other, are admitted together or not at all; their sum of squares counts.
 
         Raises:
             TypeError: z does not hold integers.
@@ -46,7 +48,11 @@ class Grid:
         if not np.all(small):
             z = np.where(small[:, None], z, 0)
         squares = np.einsum("ij,ij->i", z, z, dtype=np.int64)
-        return small & (squares <= self.K**2)
+        small &= squares <= self.K**2
+        if rows_per_unit == 1:
+            return small
+        squares, small = (a.reshape(-1, rows_per_unit) for a in (np.where(small, squares, 0), small))
+        return np.repeat(small.all(1) & (squares.sum(1) <= self.K**2), rows_per_unit)
 
 
 def make_grid(clip_norm: float, noise_multiplier: float, dimension: int, records: int) -> Grid:
@@ -57,7 +63,7 @@ def make_grid(clip_norm: float, noise_multiplier: float, dimension: int, records
     Args:
         clip_norm: C, > 0 and finite.
         noise_multiplier: sigma = stddev / C, > 0 and finite.
-        dimension: d, coordinates one record can touch (its class block), >= 1.
+        dimension: d, coordinates one record or unit can touch (its class blocks), >= 1.
         records: contributions summed in all, >= 0; private, so no error speaks of it.
 
     Raises:

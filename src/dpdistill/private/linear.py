@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import jax
 import numpy as np
 
 from dpdistill.private import programs
 from dpdistill.private.noise import Entropy, rounded_gaussian
-from dpdistill.private.placed import Chunk
+from dpdistill.private.placed import GROUP, Chunk
 from dpdistill.query import ByValue, LinearQuery, Params
 
 ROUNDING_SHARE = 5e-4
@@ -18,50 +18,81 @@ SLACK_TEXT = (
     f"float64 ghost sum, bound E = {ROUNDING_SHARE / 2} clip_norm: noise for a sensitivity of at most 1.001 clip_norm"
 )
 """What a certificate says of the arithmetic of linear queries."""
-PLAIN_BLOCKS = 32
-"""So many blocks are added plainly, which rounds a record's share by at most 2^-48 C; these sums are compensated."""
+FRACTION = 40
+"""Bits of the second limb: sums of groups of chunks are rounded to 2^-40 of a step, and then added as integers."""
 LEAST_RECORDS = 1 << 20
 """A linear query whose error bound does not hold for so many records is refused."""
 
 
 def release_linear(
+    query: LinearQuery, limbs: np.ndarray, noise_multiplier: float, entropy: Entropy
+) -> tuple[np.ndarray, float]:
+    """A sum of clipped contributions (`sum_limbs`) with noise.
+
+        scale_i = min(1, C / bound_i),   sum rounded to the step gamma,   stddev = noise_multiplier Delta
+
+    Guarantee:
+        Sensitivity Delta = C + gamma sqrt(d) + 2 E under add-or-remove and 2 Delta under replace-one, gamma sqrt(d)
+        <= 5e-4 C, E = 2.5e-4 C. Only E speaks of rounding: a sum of m records is off by at most m times the query's
+        error_bound and 2^-47 C, which covers the rounding of the scales and of the addition of chunks.
+        `most_records` says for which m that is at most E; it is compared with all records before any coin is drawn.
+    """
+    step, sensitivity = step_and_sensitivity(query.clip_norm, limbs[0].size)
+    total = carried(limbs)
+    z = total[0] + ((total[1] + (1 << FRACTION - 1)) >> FRACTION)
+    noise = rounded_gaussian(z.shape, noise_multiplier * sensitivity / step, entropy)
+    return (z + noise).astype(np.float64) * step, noise_multiplier * sensitivity
+
+
+def sum_limbs(
+    query: LinearQuery, params: Params, chunks: Iterable[Chunk], shape: tuple[int, ...], classes: int, k: int = 1
+) -> np.ndarray:
+    """Sum of the contributions, those of a unit together scaled down to the clip norm: (2, *shape), int64 limbs.
+
+    It stands for (limbs[0] + limbs[1] 2^-40) step; the limbs of shards are added in any order.
+
+    Raises:
+        ValueError: a sum that is not finite.
+    """
+    step, limbs = step_and_sensitivity(query.clip_norm, math.prod(shape))[0], np.zeros((2, *shape), np.int64)
+
+    def add(part: np.ndarray) -> None:
+        scaled = part / step  # exact: the step is a power of two
+        if not np.abs(scaled).max(initial=0.0) < 2.0**53:
+            raise ValueError("The weighted sum is not finite.")
+        whole = np.rint(scaled)
+        limbs[0] += whole.astype(np.int64)
+        limbs[1] += np.rint(np.ldexp(scaled - whole, FRACTION)).astype(np.int64)
+        limbs[:] = carried(limbs)
+
+    add_groups(query, params, chunks, shape, classes, query.clip_norm, k, add)
+    return limbs
+
+
+def carried(limbs: np.ndarray) -> np.ndarray:
+    """The same sum with a second limb in 0 .. 2^40 - 1."""
+    carry = limbs[1] >> FRACTION
+    return np.stack([limbs[0] + carry, limbs[1] - (carry << FRACTION)])
+
+
+def add_groups(
     query: LinearQuery,
     params: Params,
     chunks: Iterable[Chunk],
     shape: tuple[int, ...],
     classes: int,
-    noise_multiplier: float,
-    entropy: Entropy,
-) -> tuple[np.ndarray, float]:
-    """Noised sum of clipped contributions from their norm bounds.
+    clip_norm: float,
+    k: int,
+    add: Callable[[np.ndarray], None],
+) -> None:
+    """Hand over the float64 sum of every GROUP of chunks; contributions without a finite norm are left out.
 
-        scale_i = min(1, C / bound_i),   sum rounded to the step gamma,   stddev = noise_multiplier Delta
-
-    Raises:
-        ValueError: a sum that is not finite.
-
-    Guarantee:
-        Sensitivity Delta = C + gamma sqrt(d) + 2 E under add-or-remove and 2 Delta under replace-one, gamma sqrt(d)
-        <= 5e-4 C, E = 2.5e-4 C. Only E speaks of rounding: a sum of m records is off by at most m times the query's
-        error_bound and 2^-47 C, which covers the rounding of the scales and of the addition of blocks.
-        `most_records` says for which m that is at most E; it is compared with all records before any coin is drawn.
+    k rows that follow each other are a unit: their scale is C / sum of their bounds where that is below 1. In a group
+    chunks are added plainly, which rounds a record's share by at most 2^-48 C.
     """
-    step, sensitivity = step_and_sensitivity(query.clip_norm, math.prod(shape))
-    total = sum_linear(query, params, chunks, shape, classes, query.clip_norm)
-    if not np.isfinite(total).all():
-        raise ValueError("The weighted sum is not finite.")
-    noise = rounded_gaussian(shape, noise_multiplier * sensitivity / step, entropy)
-    return (np.rint(total / step) + noise) * step, noise_multiplier * sensitivity
-
-
-def sum_linear(
-    query: LinearQuery, params: Params, chunks: Iterable[Chunk], shape: tuple[int, ...], classes: int, clip_norm: float
-) -> np.ndarray:
-    """Sum of the contributions, scaled down to the clip norm; those without a finite norm are left out."""
     same = ByValue(query)
     with jax.enable_x64(True), np.errstate(all="ignore"):
-        total, lost, part = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        params = programs.prepared(same, params)
+        part, params = np.zeros(shape), programs.prepared(same, params)
         for number, (X, y) in enumerate(chunks, 1):
             known = (y >= 0) & (y < classes)
             if not known.all():  # the other rows are replaced by zeros
@@ -69,17 +100,13 @@ def sum_linear(
             found = programs.coefficients(same, params, X, y)
             bounds = np.asarray(programs.norms(same, params, found))
             usable = known & np.isfinite(bounds) & (bounds >= 0)
-            w = np.where(usable, np.minimum(1.0, clip_norm / np.maximum(np.where(usable, bounds, 1), 1e-300)), 0.0)
+            of_unit = np.repeat(np.where(usable, bounds, 0.0).reshape(-1, k).sum(1), k)
+            w = np.where(usable, np.minimum(1.0, clip_norm / np.maximum(of_unit, 1e-300)), 0.0)
             part += np.asarray(programs.weighted_sum(same, params, found, w))
-            if number % PLAIN_BLOCKS == 0:
-                total, lost, part = *_added(total, lost, part), np.zeros(shape)
-        return np.add(*_added(total, lost, part))
-
-
-def _added(total: np.ndarray, lost: np.ndarray, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Neumaier's sum: its error does not grow with the number of blocks, which the places decide."""
-    after = total + part
-    return after, lost + np.where(np.abs(total) >= np.abs(part), (total - after) + part, (part - after) + total)
+            if number % GROUP == 0:
+                add(part)
+                part = np.zeros(shape)
+        add(part)
 
 
 def step_and_sensitivity(clip_norm: float, dimension: int) -> tuple[float, float]:

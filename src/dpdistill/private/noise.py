@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import hashlib
 import math
 import os
 from typing import Protocol
@@ -47,6 +48,23 @@ class SeededEntropy:
     def bytes(self, n: int) -> builtins.bytes:
         """The next n bytes of the stream."""
         return self._generator.bytes(n)
+
+
+class KeyedEntropy:
+    """SHAKE-256 of a secret key and a counter: all who hold shards toss the same coins, and toss them again alike.
+
+    Args:
+        key: 32 bytes of another source, whose kind this one has; never used for two purposes, and never for noise.
+        kind: of that source.
+    """
+
+    def __init__(self, key: builtins.bytes, kind: str = SystemEntropy.kind) -> None:
+        self.key, self.kind, self._calls = key, kind, 0
+
+    def bytes(self, n: int) -> builtins.bytes:
+        """The next n bytes of the key's stream."""
+        self._calls += 1
+        return hashlib.shake_256(self.key + self._calls.to_bytes(8, "little")).digest(n)
 
 
 def words(n: int, entropy: Entropy) -> np.ndarray:

@@ -39,21 +39,25 @@ def poisson_coins(n: int, sampling_prob: float, entropy: Entropy) -> np.ndarray:
     return coins
 
 
-def draw_places(n: int, size: int, entropy: Entropy) -> np.ndarray:
-    """Places 0 .. size - 1 of n records, (n,) int64: for each one 16 random bits of its own, modulo size <= 65,536.
+def draw_places(n: int, entropy: Entropy) -> np.ndarray:
+    """Places of n records or units, (n,) uint16: random bits of its own for each; in chunks of any size, modulo that.
 
     Never store, print or derive anything public from them. Independence is what counts: that small places are a little
     more likely changes nothing.
     """
-    return np.frombuffer(entropy.bytes(2 * n), np.uint16).astype(np.int64) % size
+    return np.frombuffer(entropy.bytes(2 * n), np.uint16)
 
 
 def keep_rows(units: np.ndarray, most: int, entropy: Entropy) -> np.ndarray:
-    """Indices of at most so many records of every unit, drawn uniformly from its own; ascending, (kept,) int64.
+    """Indices of at most so many records of every unit, drawn uniformly from its own: (units, most) int64, -1 for none.
 
     Every record draws a 64-bit word, and those with the smallest of their unit are kept: which ones are kept of a unit
     depends on its own words alone. Records of no known unit (-1) are left out. Never store or print it.
     """
     order = np.lexsort((words(len(units), entropy), units))
+    order = order[units[order] >= 0]
     rank = np.arange(len(order)) - np.searchsorted(units[order], units[order])
-    return np.sort(order[(rank < most) & (units[order] >= 0)])
+    number = np.cumsum(rank == 0) - 1
+    kept = np.full((int((rank == 0).sum()), most), -1, np.int64)
+    kept[number[rank < most], rank[rank < most]] = order[rank < most]
+    return kept

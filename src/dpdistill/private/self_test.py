@@ -18,8 +18,8 @@ PASSED = "every program that reads records was tested before: no row of a chunk 
 _MIXED = "The query is refused: on this machine a record's numbers depend on the records beside it in a chunk."
 
 
-def check_rows(query: Query, params: Params, schema: AnySchema, size: int) -> bool:
-    """Refuse a query one of whose programs, as compiled here for chunks of this size, mixes rows.
+def check_rows(query: Query, params: Params, schema: AnySchema, size: int, rows_per_unit: int = 1) -> bool:
+    """Refuse a query one of whose programs, as compiled here for chunks of so many units, mixes rows, or units.
 
     The programs of features, contributions, or coefficients and norms are run on public random numbers.
 
@@ -29,9 +29,9 @@ def check_rows(query: Query, params: Params, schema: AnySchema, size: int) -> bo
     Raises:
         CuratorError: a row's bits change with the other rows.
     """
-    rng, same = np.random.default_rng(0), ByValue(query)
-    X = rng.uniform(-1.0, 1.0, (size, *schema.shape)).astype(np.float32)
-    y = rng.integers(0, len(schema.classes), size)
+    rng, same, rows = np.random.default_rng(0), ByValue(query), size * rows_per_unit
+    X = rng.uniform(-1.0, 1.0, (rows, *schema.shape)).astype(np.float32)
+    y = rng.integers(0, len(schema.classes), rows)
     alone = True
     if query.encoder is not None:
         encoder = ByValue(query.encoder)
@@ -41,7 +41,9 @@ def check_rows(query: Query, params: Params, schema: AnySchema, size: int) -> bo
 
     def plain(X: np.ndarray, y: np.ndarray) -> Any:
         # A bound in the middle of what occurs, so that some rows are clipped and some are not.
-        return programs.grid_rows(same, params, X, y.astype(np.int32), query.clip_norm / 2, query.clip_norm * 2.0**-20)
+        X, labels = X.reshape(-1, *X.shape[2:]), y.reshape(-1).astype(np.int32)
+        clip, step = query.clip_norm / 2, query.clip_norm * 2.0**-20
+        return programs.grid_rows(same, params, X, labels, clip, step, rows_per_unit).reshape(size, -1)
 
     def linear(X: np.ndarray, y: np.ndarray) -> Any:
         ready = programs.prepared(same, params)
@@ -49,7 +51,10 @@ def check_rows(query: Query, params: Params, schema: AnySchema, size: int) -> bo
         return found, programs.norms(same, ready, found)
 
     with jax.enable_x64(isinstance(query, LinearQuery)):
-        program = linear if isinstance(query, LinearQuery) else plain
+        if isinstance(query, LinearQuery):
+            program = linear
+        else:
+            program, X, y = plain, X.reshape(size, -1, *X.shape[1:]), y.reshape(size, -1)
         alone = alone and rows_stand_alone(program, X, y)
         tells = any(np.any(leaf) for leaf in jax.tree.leaves(program(X, y)))
     if not alone:
@@ -64,7 +69,7 @@ def rows_stand_alone(program: Callable[[np.ndarray, np.ndarray], Any], X: np.nda
     a certain bit, and those that have not: of any two rows there is a half with the one and without the other, and
     one NaN among the terms of a row that is kept is enough.
 
-    The program maps X (m, ...) and y (m,) to a pytree of arrays, a row a record.
+    The program maps X (m, ...) and y (m, ...) to a pytree of arrays, a row a record, or a row a unit.
     """
     first, m = _bits(program(X, y)), len(y)
     bits = [(np.arange(m) >> b) & 1 == 1 for b in range(max(1, (m - 1).bit_length()))]
@@ -73,7 +78,8 @@ def rows_stand_alone(program: Callable[[np.ndarray, np.ndarray], Any], X: np.nda
     for other, half in trials:
         for kept in (half, ~half):
             mixed = np.where(kept.reshape(m, *[1] * (X.ndim - 1)), X, other)
-            found = _bits(program(mixed, np.where(kept, y, np.roll(y, 1))))
+            labels = np.where(kept.reshape(m, *[1] * (y.ndim - 1)), y, np.roll(y, 1, 0))
+            found = _bits(program(mixed, labels))
             if not all(np.array_equal(a[kept], b[kept]) for a, b in zip(first, found, strict=True)):
                 return False
     return True

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ from dpdistill.accounting.schedule import Budget, Schedule, calibrate
 from dpdistill.certificate.build import NO_NOISE, NOT_STATED, build_certificate, write_certificate
 from dpdistill.data import check_output, write_distilled
 from dpdistill.data.atomic import write_atomically
+from dpdistill.data.features import Space
 from dpdistill.data.folder import RECIPE, UNLISTED
+from dpdistill.data.memory import Memory
 from dpdistill.data.records import Records
 from dpdistill.export import write_documents
 from dpdistill.ledger.database import LedgerError
@@ -27,10 +30,11 @@ from dpdistill.method import Distilled, Method, Progress, no_progress
 from dpdistill.methods.support import encode
 from dpdistill.private.checks import check_query
 from dpdistill.private.curator import Curator
+from dpdistill.private.holder import Holder
 from dpdistill.private.linear import SLACK_TEXT
 from dpdistill.private.noise import Entropy, SystemEntropy
 from dpdistill.private.self_test import PASSED
-from dpdistill.query import LinearQuery, Params, Query, Release
+from dpdistill.query import Compute, LinearQuery, Params, Query, Release
 from dpdistill.report import write_report
 from dpdistill.run import handover
 from dpdistill.run.non_private import NonPrivateCurator
@@ -38,6 +42,7 @@ from dpdistill.run.recipe import changed_releases, check_kind, check_private, re
 from dpdistill.run.start import check_ledger, check_unit, open_ledger
 from dpdistill.run.store import Store
 from dpdistill.schema import AnySchema, schema_from_json
+from dpdistill.workers import Workers
 
 LOG = logging.getLogger("dpdistill")
 """What a run says to a program that asks: its public facts and the numbers of its rounds, never of records."""
@@ -162,6 +167,9 @@ def distill(
     watch: Watch = _unwatched,
     beside: Records | None = None,
     entropy: Entropy | None = None,
+    compute: Compute | None = None,
+    workers: Workers | None = None,
+    memory: int | str | None = None,
 ) -> Result:
     """Distil private records under a budget: every release is noised, paid for, and never drawn twice.
 
@@ -182,6 +190,10 @@ def distill(
         beside: records that are nobody's, distilled beside the private ones: an audit's canaries. The ledgers are bound
             to the private records alone, so that such a run is never resumed: run_dir must be None.
         entropy: for tests only; what it makes is stamped insecure.
+        compute: how many records a compiled program takes at once.
+        workers: other processes that hold the records and add up shards of them; None leaves that to this one.
+        memory: bytes, or a text such as "4G", that features of records may take; beyond it they lie in a file without
+            a name on the disk of run_dir. None takes half of what the machine has.
 
     Returns:
         The result, with X, y, epsilon, and save(folder).
@@ -215,14 +227,18 @@ def distill(
     if isinstance(query, LinearQuery) != method.linear:
         raise TypeError(f"Expected {type(method).__name__} to state linear={not method.linear}, as its first query is.")
     for noise_multiplier in (min(schedule.noise_multipliers), max(schedule.noise_multipliers)):
-        check_query(query, params, records.schema, noise_multiplier * budget.rows_per_unit)
+        check_query(query, params, records.schema, noise_multiplier, rows_per_unit=budget.rows_per_unit)
     recipe = recipe_of(method, seed, named)
     check_ledger(method, budget, ledger, cap, seed=seed, run_dir=run_dir, overwrite=overwrite, named=named)
     dataset = None if ledger is None else DatasetLedger(ledger, cap)
     identity = {**recipe, "schema": records.schema.to_json(), "noise": entropy.kind}
     LOG.info("%s: %d releases, epsilon %g at delta %g", method.name, schedule.rounds, budget.epsilon, budget.delta)
-    with open_ledger(records, identity, schedule, folder, dataset, label, overwrite) as run_ledger:
-        curator = Curator(records if beside is None else records.joined(beside), schedule, run_ledger, entropy)
+    whole = records if beside is None else records.joined(beside)
+    with ExitStack() as stack:
+        run_ledger = stack.enter_context(open_ledger(records, identity, schedule, folder, dataset, label, overwrite))
+        holders = stack.enter_context((workers or Workers()).holders(folder))
+        space = Space(Memory.of(memory).size, folder)
+        curator = Curator(whole, schedule, run_ledger, entropy, compute, space, holders or Holder)
         store = Store(folder, run_ledger.run_id, run_ledger)
         state = run_rounds(method, curator, store, schedule.rounds, seed, records.schema, progress, watch)
     distilled = method.finish(state, records.schema, progress)

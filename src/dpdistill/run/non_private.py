@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpdistill.data.records import Records, Unshown
-from dpdistill.private.curator import sum_rows
-from dpdistill.private.linear import sum_linear
+from dpdistill.private.holder import sum_rows
+from dpdistill.private.linear import add_groups
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.private.placed import PlacedRecords
 from dpdistill.query import ByValue, Compute, LinearQuery, Params, Query, Release
@@ -34,6 +34,7 @@ class NonPrivateCurator(Unshown):
     ) -> None:
         self._sampling_probs, self._seed, self._compute = sampling_probs, seed, compute or Compute()
         self._schema, self._records = records.schema, PlacedRecords(records, SeededEntropy(seed))
+        self._encoders: dict[tuple[ByValue, int], int] = {}
 
     def release(self, t: int, query: Query, params: Params) -> Release:
         """The plain sum of round t over a Poisson sample; rows that are not finite are left out."""
@@ -46,9 +47,17 @@ class NonPrivateCurator(Unshown):
         if q < 1.0:
             sampled = np.flatnonzero(np.random.default_rng((self._seed, t)).random(len(self._records)) < q)
         size = self._compute.block if q == 1.0 and isinstance(query, LinearQuery) else self._compute.chunk
-        chunks = self._records.chunks(query.encoder, sampled, size)
+        number = None
+        if query.encoder is not None:
+            number = self._encoders.setdefault((ByValue(query.encoder), size), len(self._encoders))
+            self._records.fill(query.encoder, size, number)
+        chunks = self._records.chunks(query.encoder, sampled, size, number=number)
         if isinstance(query, LinearQuery):
-            return Release(t, sum_linear(query, params, chunks, shape, classes, math.inf), 0.0, None)
+            groups: list[np.ndarray] = [np.zeros(shape)]
+            add_groups(
+                query, params, chunks, shape, classes, math.inf, 1, lambda part: groups.append(groups.pop() + part)
+            )
+            return Release(t, groups[0], 0.0, None)
         rows_of = partial(_plain_rows, ByValue(query), params)
         total = sum_rows(chunks, rows_of, _finite, query.by_class, classes, shape, np.float64)
         return Release(t, total, 0.0, None)

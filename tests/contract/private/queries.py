@@ -103,3 +103,21 @@ class Halve:
 
     def __call__(self, X: Any) -> Any:
         return X.reshape(X.shape[0], -1) / 2
+
+
+@dataclass(frozen=True)
+class MixingRows(UnitQuery):
+    """A contribution or an encoder whose own batching rule subtracts the mean of the rows."""
+
+    def __call__(self, X: Any) -> Any:
+        return centred(X).reshape(len(X), -1)
+
+
+@jax.custom_batching.custom_vmap
+def centred(x: Any) -> Any:
+    return x
+
+
+@centred.def_vmap
+def _(axis_size: int, in_batched: Any, x: Any) -> Any:
+    return x - 0.1 * x.mean(0, keepdims=True), True

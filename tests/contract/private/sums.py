@@ -73,8 +73,9 @@ def check_features(encoder: Any, schema: Schema, chunk: int, n: int) -> None:
 
     def features(rows: np.ndarray) -> np.ndarray:
         placed = PlacedRecords(subset(records, rows), NoNoise(places=places[rows]))
-        X, _, row_of = placed._encoded(encoder, chunk)
-        return X[row_of[: len(rows)]]
+        placed.fill(encoder, chunk, 0)
+        kept, y, row_of = placed._found(encoder, chunk, 0)
+        return kept.read(0, len(y))[row_of[: len(rows)]]
 
     all_of_them = features(np.arange(n))
     assert np.linalg.norm(all_of_them, axis=1).min() > 0.1, "The features are zeros."

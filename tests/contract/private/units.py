@@ -13,7 +13,7 @@ from contract.private.queries import CountQuery, FlatQuery
 
 from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.data.records import Records
-from dpdistill.private import checks, curator, linear, placed
+from dpdistill.private import checks, curator, holder, linear, placed
 from dpdistill.private.grid import make_grid
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Compute, LinearQuery, Release, Stage
@@ -39,7 +39,7 @@ def answer(
     """What the curator of a unit releases, without noise unless an entropy is given."""
     schedule = schedule or unit_schedule()
     asked = curator.Curator(records, schedule, memory_ledger(schedule), entropy or NoNoise(), Compute(chunk, chunk))
-    with mock.patch.object(curator, "check_rows", return_value=True):  # it has a test of its own
+    with mock.patch.object(holder, "check_rows", return_value=True):  # it has a test of its own
         return asked.release(0, query, params)
 
 
@@ -54,15 +54,15 @@ def with_person(records: Records, rows: list[np.ndarray], labels: Any, at: int) 
 
 def check_unit_sensitivity(query: Any, params: Any, records: Records, chunk: int = 4, most: int = 10 * K) -> None:
     """A person of 1, k or 10 k rows, whatever they hold, moves the release by at most what its noise is scaled to."""
-    d = math.prod(checks.check_query(query, params, records.schema))
+    d = math.prod(checks.check_query(query, params, records.schema, rows_per_unit=K))
     records = of_units(records, np.arange(len(records)) // 2)
     before = answer(records, query, params, chunk=chunk)
     paid = before.stddev / NOISE
     bound = query.clip_norm * (1 + 1e-9)
     if isinstance(query, LinearQuery):
         bound = linear.step_and_sensitivity(query.clip_norm, d)[1] * (1 + 1e-9)
-    assert paid >= K * query.clip_norm, "The noise is not scaled to the share of k rows."
-    assert paid <= K * bound, "The noise is scaled to more than the share of k rows."
+    assert paid >= query.clip_norm * (1 - 1e-12), "The noise is not scaled to what a person may contribute."
+    assert paid <= bound, "The noise is scaled to more than a person may contribute."
     found, same = adversaries(records, 0), np.array(records.X[0])  # the same row again and again: nothing cancels
     people = [[found[3]], [same] * K, [same] * most, (found * most)[:most]]  # huge; then zeros, NaN, the opposite, ...
     moved = []
@@ -86,15 +86,17 @@ def without(records: Records, unit: int) -> Records:
 
 
 def check_clip_is_shared() -> None:
-    """k equal rows at the clip norm move the sum by what the noise is scaled to, and no more."""
+    """One row at the clip norm moves the sum by what the noise is scaled to; k and 10 k equal ones, no more."""
     records = make_records(6)
     x = np.full(records.schema.shape, 1.0)  # of norm 8, clipped to 1
     base = of_units(records, np.arange(6))
     before = answer(base, FlatQuery(), 1.0)
-    after = answer(with_person(base, [x] * 10 * K, 0, 2), FlatQuery(), 1.0)
-    moved = float(np.linalg.norm(after.value - before.value)) * NOISE / before.stddev
-    assert moved <= 1 + 1e-9, "A person moves the sum by more than the noise is scaled to."
-    assert moved >= 0.99, "A person moves the sum by less than is paid for."
+    for rows in (1, K, 10 * K):
+        for labels in (0, np.arange(rows) % records.classes):
+            after = answer(with_person(base, [x] * rows, labels, 2), FlatQuery(), 1.0)
+            moved = float(np.linalg.norm(after.value - before.value)) * NOISE / before.stddev
+            assert moved <= 1 + 1e-9, "A person moves the sum by more than the noise is scaled to."
+            assert moved >= 0.99, "A person moves the sum by less than is paid for."
 
 
 def check_kept_rows() -> None:
@@ -103,15 +105,18 @@ def check_kept_rows() -> None:
     entropy = SeededEntropy(6)
     counts = np.zeros(len(units))
     for _ in range(runs):
-        kept = placed.keep_rows(units, K, entropy)
-        assert [(units[kept] == u).sum() for u in (-1, 0, 1, 2)] == [0, 3, 2, 3], "Another number of rows is kept."
+        rows = placed.keep_rows(units, K, entropy)
+        assert (rows >= 0).sum(1).tolist() == [3, 2, 3], "Another number of rows is kept."
+        kept = rows[rows >= 0]
+        owners = np.repeat([0, 1, 2], [3, 2, 3])
+        assert (units[kept] == owners).all(), "The rows of a unit are another's."
         counts[kept] += 1
     expected = np.array([3 / 5] * 5 + [1.0] * 2 + [0.0] * 3 + [3 / 8] * 8)
     off = np.abs(counts / runs - expected)
     assert off.max() < 4.5 * math.sqrt(0.25 / runs), "Which rows of a unit are kept depends on their order."
     alone = placed.keep_rows(units[:5], K, _Words(np.arange(5)[::-1]))
     beside = placed.keep_rows(units, K, _Words(np.r_[np.arange(5)[::-1], np.arange(13)]))
-    assert alone.tolist() == [k for k in beside.tolist() if k < 5], "What is kept of a unit depends on others."
+    assert alone.tolist() == beside[:1].tolist(), "What is kept of a unit depends on others."
 
 
 class _Words:
@@ -136,10 +141,10 @@ def check_coins_by_unit() -> None:
     schedule = unit_schedule(K, q, rounds)
     entropy = _CoinsAndPlaces(people, len(y))
     asked = curator.Curator(records, schedule, memory_ledger(schedule), entropy, Compute(256, 64))
-    releases = [asked.release(t, CountQuery(), None) for t in range(rounds)]
-    grid = make_grid(1.0, NOISE * K, 1, len(y))
-    rows = np.stack([release.value[:2, 0] for release in releases]) / (np.rint(grid.float_clip / grid.step) * grid.step)
-    whole = np.rint(rows) % K == 0
+    query = CountQuery(clip_norm=2.0 * K)  # K rows, one each, are not clipped
+    releases = [asked.release(t, query, None) for t in range(rounds)]
+    rows = np.stack([release.value[:2, 0] for release in releases])
+    whole = np.abs(rows / K - np.rint(rows / K)) < 1e-3
     assert whole.all(), "Some rows of a unit are in a sample, and others of it are not."
     sizes = rows.sum(1) / K
     assert abs(sizes.mean() - people * q) < 4.5 * math.sqrt(people * q * (1 - q) / rounds), (
@@ -155,7 +160,7 @@ class _CoinsAndPlaces:
     kind = "insecure: no noise"
 
     def __init__(self, people: int, rows: int) -> None:
-        self._known, self._entropy = (8 * people, 8 * rows, 2 * rows), SeededEntropy(8)
+        self._known, self._entropy = (8 * people, 8 * rows, 2 * people, 2 * rows), SeededEntropy(8)
 
     def bytes(self, n: int) -> bytes:
         return self._entropy.bytes(n) if n in self._known else b"\xff" * n
@@ -171,7 +176,8 @@ def check_others_of_a_unit_stay(query: Any, params: Any, records: Records, chunk
         value = answer(part, query, params, entropy=NoNoise(places=places[rows]), chunk=chunk).value
         return np.rint(value / grid.step)
 
-    grid = make_grid(query.clip_norm, NOISE * K, math.prod(checks.check_query(query, params, records.schema)), n)
+    d = math.prod(checks.check_query(query, params, records.schema))
+    grid = make_grid(query.clip_norm, NOISE, d * checks.blocks_of(query, records.schema, K), n)
     whole, rest, own = (total(np.flatnonzero(rows)) for rows in (units >= 0, units != 2, units == 2))
     assert whole.any(), "The sum is nothing."
     np.testing.assert_array_equal(whole - rest, own, "Removing a unit changes what the others contribute.")

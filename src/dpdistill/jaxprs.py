@@ -1,0 +1,83 @@
+"""What a traced function does, found on abstract values: whether it could speak, and in which precision it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+FORBIDDEN = ("callback", "print", "infeed", "outfeed", "ffi_call", "custom_vmap")
+"""Words in names of primitives that speak, or that hold code which is not looked through."""
+MOVES = (
+    *("reshape", "transpose", "squeeze", "broadcast_in_dim", "slice", "dynamic_slice", "split", "gather"),
+    *("concatenate", "pad", "rev", "copy", "copy_p"),
+)
+"""What may be done to numbers narrower than float64 in a linear query, besides widening them: none of it rounds."""
+
+
+class Refused(ValueError):
+    """What is wrong with a function, in one sentence of public facts."""
+
+
+def in_double(name: str, expected: tuple[int, ...] | None, f: Any, *abstract: Any) -> Any:
+    """f's result, once it is sure that f has no side effects, the expected shape, and no arithmetic but in float64."""
+    jaxpr, out = trace(f, *abstract)
+    if expected is not None and (out.shape != expected or out.dtype != jnp.float64):
+        raise Refused(f"Expected {name} in float64 of shape {expected}; got {out.dtype} {out.shape}.")
+    _refuse_narrow(name, jaxpr)
+    return out
+
+
+def trace(f: Any, *abstract: Any, allowed: tuple[str, ...] = ()) -> tuple[Any, Any]:
+    """(jaxpr of f, shape and type of its result), once it is sure that f has no side effects."""
+    jaxpr, out = jax.make_jaxpr(f, return_shape=True)(*abstract)
+    _refuse_side_effects(jaxpr.jaxpr, allowed)
+    return jaxpr.jaxpr, out
+
+
+def _refuse_side_effects(jaxpr: Any, allowed: tuple[str, ...] = ()) -> None:
+    jaxprs = list(_with_inner(jaxpr))
+    for name in (equation.primitive.name for one in jaxprs for equation in one.eqns):
+        if name not in allowed and any(word in name for word in FORBIDDEN):
+            raise Refused(f"The query is refused: it holds {name!r}, which can carry records out.")
+    if any(one.effects for one in jaxprs):
+        raise Refused("The query is refused: it has side effects, which can carry records out.")
+
+
+def _refuse_narrow(of: str, jaxpr: Any) -> None:
+    """Arithmetic in less than float64 is refused, and floats made whole: that rounding is beyond any stated bound."""
+    for equation in (equation for one in _with_inner(jaxpr) for equation in one.eqns):
+        name, precision = equation.primitive.name, equation.params.get("precision")
+        bits = [_float_bits(variable) for variable in (*equation.invars, *equation.outvars)]
+        widened = name == "convert_element_type" and equation.params["new_dtype"] == jnp.float64
+        rounds = any(0 < b < 64 for b in bits) and not (widened or name in MOVES or _inner(equation))
+        rounds |= name == "reduce_precision" or (name == "convert_element_type" and bits[0] > 0 and bits[1] == 0)
+        # An algorithm of a matrix product may compute in fewer bits than its arguments have.
+        plain = all(p is None or isinstance(p, jax.lax.Precision) for p in np.ravel(np.array(precision, object)))
+        if rounds or not plain:
+            raise Refused(f"Expected {of} in float64 throughout; it holds {name!r} of fewer bits.")
+
+
+def _float_bits(variable: Any) -> int:
+    """Bits of a float; 0 of anything else."""
+    dtype = getattr(variable.aval, "dtype", None)
+    return jnp.finfo(dtype).bits if dtype is not None and jnp.issubdtype(dtype, jnp.inexact) else 0
+
+
+def _with_inner(jaxpr: Any) -> Iterator[Any]:
+    yield jaxpr
+    for equation in jaxpr.eqns:
+        for inner in _inner(equation):
+            yield from _with_inner(inner)
+
+
+def _inner(equation: Any) -> list[Any]:
+    """The jaxprs that an equation calls."""
+    values = (
+        v for value in equation.params.values() for v in (value if isinstance(value, (tuple, list)) else (value,))
+    )
+    found = (getattr(value, "jaxpr", value) for value in values)
+    return [jaxpr for jaxpr in found if hasattr(jaxpr, "eqns")]

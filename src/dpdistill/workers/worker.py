@@ -1,0 +1,134 @@
+"""What a worker does: it opens parts of the records, adds up shards of them, and says nothing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from dpdistill.data.features import Space
+from dpdistill.data.parts import open_part
+from dpdistill.data.records import Unshown
+from dpdistill.private.checks import CuratorError
+from dpdistill.private.holder import Holder, Question
+from dpdistill.private.noise import KeyedEntropy
+from dpdistill.private.placed import Shard
+
+FAILED = "failed"
+"""What a worker says of an error of any other kind than a refusal: nothing."""
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What a worker has to know of the records it opens.
+
+    Args:
+        address: of the parts.
+        key: of places and of the choice among a unit's records, 32 bytes; secret.
+        kind: of the entropy that the key came from.
+        rows_per_unit: as `Holder` takes it.
+        space: where features may lie; its folder is shared by the workers of one machine.
+    """
+
+    address: str
+    key: bytes = field(repr=False)
+    kind: str
+    rows_per_unit: int | None
+    space: Space
+
+
+@dataclass(frozen=True)
+class Task:
+    """Add up a shard of a part; without a key of coins, make its features only."""
+
+    part: int
+    shard: Shard
+    question: Question
+    coins: bytes | None = field(repr=False)
+
+
+class Worker(Unshown):
+    """Answers tasks with integers, a refusal, or FAILED.
+
+    Args:
+        holding: what it opens.
+        index: its number: which core and which device of the machine it takes.
+        silent: send what this process prints to nowhere.
+    """
+
+    def __init__(self, holding: Holding, index: int = 0, silent: bool = True) -> None:
+        self._holding, self._holders = holding, dict[int, Holder]()
+        self.kind = settle(index, silent)
+
+    def size(self, part: int) -> int | str:
+        """The number of units of a part."""
+        return self._safely(lambda: len(self._holder(part)))
+
+    def answer(self, task: Task) -> tuple[str, Any]:
+        """(kind of this machine, the integer sum of a shard; None where features were made, a text for an error)."""
+        return self.kind, self._safely(lambda: self._answer(task))
+
+    def _answer(self, task: Task) -> np.ndarray | None:
+        holder = self._holder(task.part)
+        if task.coins is None:
+            holder.fill(task.question, task.shard)
+            return None
+        coins = KeyedEntropy(task.coins + task.part.to_bytes(8, "little"), self._holding.kind)
+        return holder.sum(task.question, coins, task.shard)
+
+    def _holder(self, part: int) -> Holder:
+        if part not in self._holders:
+            given = self._holding
+            space = given.space
+            if space.folder is not None and space.shared:
+                folder = space.folder / f"features-of-{part}"
+                folder.mkdir(mode=0o700, exist_ok=True)
+                space = replace(space, folder=folder)
+            entropy = KeyedEntropy(given.key + part.to_bytes(8, "little"), given.kind)
+            self._holders[part] = Holder(open_part(given.address, part), entropy, given.rows_per_unit, space)
+        return self._holders[part]
+
+    def _safely(self, work: Any) -> Any:
+        try:
+            return work()
+        except CuratorError as error:
+            return str(error)
+        except BaseException:
+            return FAILED
+
+
+def settle(index: int, silent: bool) -> str:
+    """One core, one device, and no word: what a process computes does not depend on how many others there are.
+
+    Returns:
+        What decides on the low bits of its numbers: the kind of its core, of its device, and JAX.
+    """
+    if silent:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (1, 2):
+            os.dup2(nowhere, stream)
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # several processes share a GPU's memory
+    if sys.platform == "linux":
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[index % len(cores)]})
+    import jax
+
+    devices = jax.local_devices()
+    device = devices[index % len(devices)]
+    jax.config.update("jax_default_device", device)
+    return f"{_core()}, {device.device_kind}, jax {jax.__version__}"
+
+
+def _core() -> str:
+    """The kind of this machine's cores, as far as it tells."""
+    with suppress(OSError), open("/proc/cpuinfo") as file:
+        for line in file:
+            if line.startswith(("model name", "CPU part")):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
