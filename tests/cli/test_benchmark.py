@@ -25,6 +25,7 @@ from dpdistill.cli.benchmarks.page import render_markdown, render_page
 from dpdistill.cli.benchmarks.sources import open_source
 from dpdistill.cli.benchmarks.suite import Source, read_suite
 from dpdistill.data import load
+from dpdistill.encode.auxiliary import PublicImages
 from dpdistill.evaluate import ARCHITECTURES, TRAININGS
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods.dos import DOS
@@ -34,6 +35,7 @@ ROOT = Path(__file__).parents[2]
 CHILD = Path(__file__).with_name("kill_benchmark.py")
 HEAD = "dpdistill: benchmark suite\ntitle: Tiny & small\ndata:\n"
 DIGITS = "  - {name: digits, train: 'digits:train', test: 'digits:test'}\n"
+PUBLIC = "  - {label: A, method: dos, data: [digits], epsilon: [1], public: digits, "
 TABLE = "  - {name: t, train: t.csv, test_share: 0.5, schema: t.yaml}\n"
 
 
@@ -109,6 +111,10 @@ def test_the_name_of_a_run_follows_from_what_is_computed(tmp_path):
     assert replace(run, epsilon=2.0).name != run.name
     assert replace(run, score=replace(run.score, nets=2)).name != run.name
     assert replace(run, score=replace(run.score, nets=2)).release == run.release
+    assert run.name.startswith("digits-dos-")
+    named = replace(run, public=run.source)
+    assert named.name != run.name
+    assert named.release != run.release
 
 
 @pytest.mark.parametrize(
@@ -120,6 +126,9 @@ def test_the_name_of_a_run_follows_from_what_is_computed(tmp_path):
         ("  - {label: A, method: dx, data: [digits]}", "Unknown method 'dx'"),
         ("  - {label: A, method: dos, data: [digits], epsilon: [0]}", "Expected epsilon=0.0 > 0."),
         ("  - {label: A, method: dos, data: [digits], epsilon: [1], set: {depth: 1}}", "has no field 'depth'"),
+        ("  - {label: A, method: dos, data: [digits], epsilon: [1], public: d}", "'A' runs on 'd', which is none of"),
+        (PUBLIC + "set: {subspace: 3}}", "Expected 'A' with other public images than the private ones of the run."),
+        (PUBLIC + "}", "Expected 'A' with a subspace: nothing else reads public images."),
         ("  - {label: A, method: real, data: [digits]}", "Expected 'A' on tables alone; 'digits' holds images."),
         ("  - {label: A, method: dm, data: [digits], epsilons: [1]}", "Unknown key 'epsilons' in runs[1]; expected"),
         ("  - {label: A, method: dm, data: [digits], repeats: few}", "Expected runs[1].repeats otherwise"),
@@ -143,7 +152,7 @@ def test_data_sets_that_cannot_be(tmp_path):
     assert refused("benchmark", path, "--out", "o") == "Expected --data with the folder of d; got None."
     path.write_text("dpdistill: table schema\n")
     assert "begins with `dpdistill: benchmark suite`" in refused("benchmark", path, "--out", "o")
-    assert "among smoke, papers, frontier, or as a YAML file" in refused("benchmark", "all", "--out", "o")
+    assert "among smoke, papers, frontier, subspaces, or as a YAML file" in refused("benchmark", "all", "--out", "o")
 
 
 def test_what_is_held_out(tmp_path):
@@ -293,6 +302,25 @@ def test_a_suite_from_end_to_end(tmp_path, inline):
     page_of = tmp_path / "page.html"
     succeeds("results", tmp_path / "out" / "results.jsonl", "--out", page_of, "--title", "Tiny & small")
     assert page_of.read_text() == board
+
+
+def test_public_images_of_a_suite(tmp_path, inline):
+    runs = (
+        "  - {label: A, method: dos, data: [digits], epsilon: [1], per_class: [1, 2], public: p, set: {networks: 2,"
+        " width: 4, steps: 3, sampling_prob: 1, subspace: 3}, score: {architectures: [mlp], kernels: []}}\n"
+    )
+    data = DIGITS + "  - {name: p, train: 'digits:test', test: 'digits:test'}\n"
+    succeeds("benchmark", suite_file(tmp_path, runs, data), "--out", tmp_path / "out")
+    one, two = pool.read_lines(tmp_path / "out" / "results.jsonl").values()
+    assert one["error"] is two["error"] is None
+    assert one["release"] == two["release"]
+    images = load("digits:test")
+    expected = PublicImages.of([images.take(np.arange(len(images)))[0]])
+    recipe = json.loads((tmp_path / "out" / "sets" / two["name"] / "recipe.json").read_text())
+    assert recipe["fields"]["auxiliary"]["sha256"] == expected.sha256
+    assert recipe["fields"]["auxiliary"]["pictures"] == len(images)
+    (row,) = boards([one])[0].tables[0].rows
+    assert row.origin.endswith("subspace=3; p as public images")
 
 
 def test_tables_and_real_rows(tmp_path, inline):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -138,8 +138,7 @@ class DOS(Method):
         """Mean and directions of public images in network t; None without a subspace."""
         if not self.subspace:
             return None
-        params = {**self._params(state["key"], t, state["pilot"]), "centre": None}
-        return principal_directions(params, self._public(state["pilot"].shape[2:]), self.subspace)
+        return _space_of(self, state["key"].tobytes(), t, state["pilot"].shape)
 
     def _public(self, shape: tuple[int, ...]) -> np.ndarray:
         images = self.auxiliary.images(shape)
@@ -241,6 +240,13 @@ class DOS(Method):
         if not self._pilots:
             return noise
         return jnp.clip(jnp.repeat(state["pilot"][0], self.per_class, axis=0) + self.start_noise * noise, -1.0, 1.0)
+
+
+@lru_cache(maxsize=256)
+def _space_of(method: DOS, key: bytes, t: int, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and directions in network t, which a signal and then every step ask for; shape is that of the pilot."""
+    params = method._params(np.frombuffer(key, np.uint32), t, np.zeros(shape, np.float32))
+    return principal_directions({**params, "centre": None}, method._public(shape[2:]), method.subspace)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ RESULTS, PAGE, MARKDOWN = "results.jsonl", "leaderboard.html", "results.md"
 
 
 def benchmark(
-    suite: Annotated[str, typer.Argument(metavar="SUITE", help="smoke, papers, frontier, or a YAML file.")],
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="smoke, papers, frontier, subspaces, or a YAML file.")],
     *,
     to: Annotated[str, typer.Option("--out", help="Folder for sets, releases and results; for the owner of the data.")],
     data: Annotated[str | None, typer.Option(help="Folder of the data sets: mnist/, adult/, ...")] = None,
@@ -31,7 +31,8 @@ def benchmark(
 
         path, stated = read_suite(suite)
         runs, folder = list(stated.all_runs()), Path(to)
-        outside = sorted({run.source.name for run in runs if not run.source.train.startswith("digits:")})
+        read = [source for run in runs for source in (run.source, run.public) if source is not None]
+        outside = sorted({source.name for source in read if not source.train.startswith("digits:")})
         if outside and (data is None or not Path(data).is_dir()):
             raise DataError(f"Expected --data with the folder of {', '.join(outside)}; got {data}.")
         tasks = [(run.name, run.release, (run, path, Path(data or "."), folder)) for run in runs]

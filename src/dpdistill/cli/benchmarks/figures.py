@@ -142,6 +142,8 @@ def _origin(line: Line) -> str:
         stated = f"{run['method']}: {line['origin']}"
     else:  # which a column for the size and the settings tell in full
         stated = f"{run['method']}: {' '.join(run['settings']) or 'package default but for the size'}"
+    if run.get("public"):
+        stated += f"; {run['public']['name']} as public images"
     if not run["chosen_on"]:
         return stated
     tried = f" in {run['tried']} runs" if run["tried"] else ""

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from dpdistill.cli.benchmarks.suite import Source
+from dpdistill.cli.benchmarks.suite import Run, Source
 from dpdistill.data import Records, load
 from dpdistill.data.files import reading
 from dpdistill.data.tables.load import load_table
 from dpdistill.data.tables.schema_file import TableFile, read_reviewed
+from dpdistill.encode.auxiliary import PublicImages
 
 
 def open_source(source: Source, data: Path, suite: Path, paper: bool, repeat: int) -> tuple[Records, Records]:
@@ -36,6 +37,14 @@ def open_source(source: Source, data: Path, suite: Path, paper: bool, repeat: in
     if paper and source.keep < 1.0:
         records = undersampled(records, source.keep, repeat)
     return records, test
+
+
+def open_public(run: Run, data: Path) -> PublicImages | None:
+    """The training images of the run's public data set; None without one."""
+    if run.public is None:
+        return None
+    images = _read(run.public, run.public.train, "train", data, Path())
+    return PublicImages.of(X[:valid] for X, _, valid in images.chunks(None, 1000))
 
 
 def split(records: Records, test_share: float, seed: int) -> tuple[Records, Records]:

@@ -14,6 +14,7 @@ from dpdistill.accounting.schedule import Budget
 from dpdistill.cli.recipes import build, kernel_named
 from dpdistill.data.files import reading, show
 from dpdistill.data.tables.schema_file import load_yaml
+from dpdistill.encode.auxiliary import PublicImages
 from dpdistill.evaluate import ARCHITECTURES, TRAININGS
 from dpdistill.evaluate.classifiers import SETTINGS
 from dpdistill.method import Method, to_json
@@ -22,7 +23,7 @@ from dpdistill.schema import DataError
 from dpdistill.schema.facts import STRICT, read_facts
 
 FOLDER = Path(__file__).with_name("suites")
-SHIPPED = ("smoke", "papers", "frontier")
+SHIPPED = ("smoke", "papers", "frontier", "subspaces")
 REAL = "real"
 """In the place of a method: the classifiers of tables learn from the records themselves, without privacy."""
 RECIPE = "recipe"
@@ -113,6 +114,7 @@ class Entry:
         set: recipe fields.
         variants: further fields by name. Runs that differ in nothing but free fields share one release, which is paid
             for once; so do those of several per_class where that is a free field.
+        public: the data set whose training images are public, for a method's subspace; empty for drawn ones.
         chosen_on: data sets that the recipe was chosen on: there the selection is not included in epsilon.
         tried: how many runs that choice took.
         score: how the sets are scored.
@@ -127,6 +129,7 @@ class Entry:
     repeats: int = 1
     set: dict[str, str] = field(default_factory=dict)
     variants: dict[str, dict[str, str]] = field(default_factory=dict)
+    public: str = ""
     chosen_on: tuple[str, ...] = ()
     tried: int = 0
     score: Scoring = Scoring()
@@ -144,17 +147,21 @@ class Run:
     per_class: int | None
     repeat: int
     settings: tuple[str, ...]
+    public: Source | None
     chosen_on: tuple[str, ...]
     tried: int
     score: Scoring
 
-    def build(self) -> Method:
+    def build(self, public: PublicImages | None = None) -> Method:
         """The method with its recipe.
+
+        Args:
+            public: the images of the public data set, where it has been read.
 
         Raises:
             DataError: an unknown method or field, or a value that the method refuses.
         """
-        return build(self.method, self.settings, per_class=self.per_class)
+        return build(self.method, self.settings, per_class=self.per_class, auxiliary=public)
 
     @property
     def budget(self) -> Budget | None:
@@ -164,7 +171,10 @@ class Run:
     @property
     def name(self) -> str:
         """The same for whatever is computed in the same way."""
-        return self._named({k: v for k, v in asdict(self).items() if k not in _WORDS})
+        facts = {k: v for k, v in asdict(self).items() if k not in _WORDS}
+        if self.public is None:
+            del facts["public"]
+        return self._named(facts)
 
     @property
     def release(self) -> str:
@@ -173,7 +183,8 @@ class Run:
             return self.name
         method = self.build()
         paid = {f.name: to_json(getattr(method, f.name)) for f in fields(method) if not f.metadata["finish"]}
-        return self._named([asdict(self.source), self.score.mode, self.epsilon, self.repeat, paid])
+        facts = [asdict(self.source), self.score.mode, self.epsilon, self.repeat, paid]
+        return self._named(facts if self.public is None else [*facts, asdict(self.public)])
 
     def _named(self, facts: Any) -> str:
         return f"{self.source.name}-{self.method}-{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:12]}"
@@ -201,7 +212,8 @@ class Suite:
         sources = {source.name: source for source in self.data}
         for repeat in range(max((entry.repeats for entry in self.runs), default=0)):
             for entry in (entry for entry in self.runs if repeat < entry.repeats):
-                if unknown := next((name for name in entry.data if name not in sources), None):
+                named = (*entry.data, *([entry.public] if entry.public else []))
+                if unknown := next((name for name in named if name not in sources), None):
                     raise DataError(f"{entry.label!r} runs on {unknown!r}, which is none of the suite's data sets.")
                 for name, epsilon, per_class, (variant, more) in product(
                     entry.data,
@@ -213,6 +225,7 @@ class Suite:
                         **{k: getattr(entry, k) for k in ("label", "method", "chosen_on", "tried", "score")},
                         **{"variant": variant, "source": sources[name], "epsilon": epsilon, "per_class": per_class},
                         settings=tuple(f"{field}={value}" for field, value in (entry.set | more).items()),
+                        public=sources.get(entry.public),
                         repeat=repeat,
                     )
 
@@ -253,6 +266,10 @@ def _check(runs: list[Run]) -> None:
             raise DataError(f"Expected {run.label!r} {'with' if private else 'without'} epsilon, as its method is.")
         if run.method == REAL and not run.source.schema:
             raise DataError(f"Expected {run.label!r} on tables alone; {run.source.name!r} holds images.")
+        if run.public is not None and not getattr(run.build(), "subspace", 0):
+            raise DataError(f"Expected {run.label!r} with a subspace: nothing else reads public images.")
+        if run.public is not None and run.public.train == run.source.train:
+            raise DataError(f"Expected {run.label!r} with other public images than the private ones of the run.")
         _ = run.budget  # which refuses what cannot be spent
         if (other := names.setdefault(run.name, run)) is not run:
             raise DataError(f"{run.label!r} on {run.source.name!r} is the same run as {other.label!r}: name it once.")

@@ -12,11 +12,12 @@ from typing import Any
 
 import dpdistill
 from dpdistill.certificate.build import read_certificate, versions
-from dpdistill.cli.benchmarks.sources import open_source
+from dpdistill.cli.benchmarks.sources import open_public, open_source
 from dpdistill.cli.benchmarks.suite import REAL, RECIPE, Run
 from dpdistill.cli.recipes import kernel_in, regressions, teacher_in
 from dpdistill.data import Records, read_distilled
 from dpdistill.data.folder import CERTIFICATE, sha256
+from dpdistill.encode.auxiliary import PublicImages
 from dpdistill.evaluate import ARCHITECTURES, TRAININGS, score_classifier, score_krr, score_network, score_pixels
 from dpdistill.evaluate.tables import score_tables
 from dpdistill.ledger.database import LedgerError
@@ -55,7 +56,7 @@ def _finished(run: Run, suite: Path, data: Path, out: Path) -> dict[str, Any]:
         scores, made = list(_table_scores(run, records, test)), began
     else:
         folder = out / SETS / run.name
-        saved = _distil(run, records, out).save(folder, overwrite=True)
+        saved = _distil(run, records, open_public(run, data), out).save(folder, overwrite=True)
         made, certificate = _clocks(), read_certificate(saved)
         stated = {"origin": certificate["recipe"]["origin"], "release": run.release}
         stated["certificate"] = {key: certificate[key] for key in _CLAIMS}
@@ -72,9 +73,9 @@ def _clocks() -> tuple[float, float]:
     return time.perf_counter(), time.process_time()
 
 
-def _distil(run: Run, records: Records, out: Path) -> Any:
+def _distil(run: Run, records: Records, public: PublicImages | None, out: Path) -> Any:
     """From the releases where they are paid for already, or else from the records."""
-    method: Method = run.build()
+    method: Method = run.build(public)
     if run.budget is None:
         return dpdistill.distill_without_privacy(records, method, seed=run.repeat)
     run_dir = out / RUNS / f"{run.release}.run"
