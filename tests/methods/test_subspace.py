@@ -16,6 +16,7 @@ from dpdistill.certificate.build import scope
 from dpdistill.cli.recipes import build, build_again
 from dpdistill.encode.auxiliary import MOST, Drawn, PublicImages
 from dpdistill.ledger.database import LedgerError
+from dpdistill.methods import dos
 from dpdistill.methods.matching import features, network, principal_directions
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.recipes import from_fields
@@ -66,6 +67,29 @@ def test_it_learns_the_classes():
     real, y = toy_records(600).take(np.arange(600))
     own = [np.corrcoef(means[c].ravel(), real[y == c].mean(0).ravel())[0, 1] for c in range(3)]
     assert min(own) > 0.7
+
+
+def test_directions_are_computed_once_a_network(monkeypatch):
+    asked = []
+
+    def counted(*given):
+        asked.append(given)
+        return principal_directions(*given)
+
+    monkeypatch.setattr(dos, "principal_directions", counted)
+    method = subspaced(networks=4, learning_rate=0.03)
+    run.distill(toy_records(60), method, HUGE, entropy=SeededEntropy(1))
+    assert len(asked) == 4
+    others = PublicImages.of([PICTURES[::-1] / 2])
+    found = []
+    for changed, seed in ((method, 0), (method, 1), (dataclasses.replace(method, auxiliary=others), 0)):
+        state = changed.init(jax.random.key(seed), SCHEMA)
+        _, params = changed.ask({**state, "round": np.int64(1)})
+        plain = network(jax.random.key(seed), 0, SCHEMA.shape, 8)
+        expected = principal_directions(plain, changed.auxiliary.images(SCHEMA.shape), 5)[1]
+        np.testing.assert_allclose(np.abs(expected.T @ params["directions"]), np.eye(5), atol=5e-3)
+        found.append(params["directions"].tobytes())
+    assert len(set(found)) == 3
 
 
 @pytest.mark.parametrize("auxiliary", [PUBLIC, Drawn(40, seed=3)])
