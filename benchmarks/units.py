@@ -1,6 +1,6 @@
 """What protecting persons costs: a unit of k records beside group privacy at the same promise; a JSON line a run.
 
-python benchmarks/units.py DATA [--sets adult mnist] [--runs 3] [--records N] [--set field=value ...] [--out FILE]
+python benchmarks/units.py DATA [--signal] [--sets adult mnist] [--runs 3] [--records N] [--set FIELD=VALUE] [--out FILE]
 
 DATA holds adult/ and mnist/ as their sources publish them. Persons are synthetic: a public random permutation of the
 training records is cut into households of 4 rows (adult) or writers of 10 images (mnist). Every arm promises
@@ -10,6 +10,9 @@ training records is cut into households of 4 rows (adult) or writers of 10 image
     group       single records, at the epsilon of which group privacy for k records makes 1, by the Gaussian's own curve
     textbook    single records, at (epsilon / k, delta / sum of e^(i epsilon / k)): group privacy of any mechanism
     rows        single records at (1, 1e-5): what a person of one record is promised, and no other
+
+--signal compares sums in the place of results: how long the sum of a method's first round is before the noise, for
+single rows and for persons, and with it the signal-to-noise ratio of persons over that of group privacy.
 
 Adult is distilled by dp-merf and scored by gradient boosting trained on the rows it makes; MNIST by decoupled-kip and
 scored by the classifier that it releases. Scores are on the official test sets, and no setting was chosen by them.
@@ -24,6 +27,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 import dpdistill
@@ -34,6 +38,13 @@ from dpdistill.cli.recipes import build
 from dpdistill.data import Records, load
 from dpdistill.data.tables.load import load_table
 from dpdistill.data.tables.schema_file import read_schema
+from dpdistill.methods import METHODS
+from dpdistill.private.checks import blocks_of, check_query
+from dpdistill.private.grid import make_grid
+from dpdistill.private.holder import Holder, Question
+from dpdistill.private.linear import FRACTION, step_and_sensitivity
+from dpdistill.private.noise import SeededEntropy
+from dpdistill.query import LinearQuery
 
 SCHEMAS = Path(dpdistill.__file__).parent / "cli" / "benchmarks" / "suites" / "schemas"
 EPSILON, DELTA = 1.0, 1e-5
@@ -83,9 +94,38 @@ def score(result: Any, test: Records, seed: int) -> dict[str, float]:
     return {"accuracy": 100.0 * float(((chances > 0.5) == test.y).mean()), "area": area}
 
 
+def signals(name: str, data: Path, most: int) -> None:
+    """The first round of every method that takes the set: the sum of persons beside that of rows."""
+    unit, k, _ = SETS[name]
+    train, _ = read(name, data)
+    rows, people = (with_people(train, k, most, 0, each) for each in (False, True))
+    for method in ("dp-merf", "dp-hp") if name == "adult" else ("dp-merf", "dos", "ndpdc", "decoupled-kip"):
+        one, many = first_sum(rows, METHODS[method](), 1), first_sum(people, METHODS[method](), k)
+        lengths = np.linalg.norm(one), np.linalg.norm(many)
+        found = {"set": name, "method": method, "unit": unit, "k": k, "rows": len(rows)}
+        found |= {"signal_to_noise_over_group_privacy": round(float(k * lengths[1] / lengths[0]), 3)}
+        print(json.dumps(found | {"cosine": round(float(one @ many / np.prod(lengths)), 5)}), flush=True)
+
+
+def first_sum(records: Records, method: Any, k: int) -> np.ndarray:
+    """The sum of the first round in units of the clip norm, before the noise."""
+    query, params = method.ask(method.init(jax.random.key(0), records.schema))
+    params, linear = jax.tree.map(np.asarray, params), isinstance(query, LinearQuery)
+    shape = check_query(query, params, records.schema, rows_per_unit=k)
+    d = math.prod(shape) * blocks_of(query, records.schema, k)
+    grid = None if linear else make_grid(query.clip_norm, 4.0, d, len(records))
+    holder = Holder(records, SeededEntropy(1), None if records.units is None else k)
+    total = holder.sum(Question(query, params, shape, max(1, 64 // k), 1.0, grid, 0), SeededEntropy(2))
+    if grid is not None:
+        return total.ravel() * grid.step / query.clip_norm
+    step, _ = step_and_sensitivity(query.clip_norm, math.prod(shape))
+    return (total[0] + np.ldexp(total[1].astype(float), -FRACTION)).ravel() * step / query.clip_norm
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("data", type=Path)
+    parser.add_argument("--signal", action="store_true")
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
     parser.add_argument("--arms", nargs="+", default=["unit", "group", "textbook", "rows"])
     parser.add_argument("--runs", type=int, default=3)
@@ -93,7 +133,9 @@ def main() -> None:
     parser.add_argument("--set", dest="fields", action="append", default=[])
     parser.add_argument("--out", type=Path)
     stated = parser.parse_args()
-    for name in stated.sets:
+    for name in stated.sets if stated.signal else ():
+        signals(name, stated.data, stated.records)
+    for name in () if stated.signal else stated.sets:
         unit, k, method = SETS[name]
         train, test = read(name, stated.data)
         for seed in range(stated.runs):
