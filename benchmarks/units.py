@@ -1,6 +1,7 @@
 """What protecting persons costs: a unit of k records beside group privacy at the same promise; a JSON line a run.
 
-python benchmarks/units.py DATA [--signal] [--sets adult mnist] [--runs 3] [--records N] [--set FIELD=VALUE] [--out FILE]
+python benchmarks/units.py DATA [--signal] [--sets adult mnist] [--runs 3] [--records N] [--set FIELD=VALUE]
+                                  [--out FILE]
 
 DATA holds adult/ and mnist/ as their sources publish them. Persons are synthetic: a public random permutation of the
 training records is cut into households of 4 rows (adult) or writers of 10 images (mnist). Every arm promises

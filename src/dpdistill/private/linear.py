@@ -92,7 +92,7 @@ def add_groups(
     """
     same = ByValue(query)
     with jax.enable_x64(True), np.errstate(all="ignore"):
-        part, params = np.zeros(shape), programs.prepared(same, params)
+        part, number, params = np.zeros(shape), 0, programs.prepared(same, params)
         for number, (X, y) in enumerate(chunks, 1):
             known = (y >= 0) & (y < classes)
             if not known.all():  # the other rows are replaced by zeros
@@ -106,7 +106,8 @@ def add_groups(
             if number % GROUP == 0:
                 add(part)
                 part = np.zeros(shape)
-        add(part)
+        if number % GROUP:
+            add(part)
 
 
 def step_and_sensitivity(clip_norm: float, dimension: int) -> tuple[float, float]:
