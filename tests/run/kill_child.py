@@ -18,7 +18,7 @@ from dpdistill.methods import DOS, NDPDC
 from dpdistill.private import curator, holder, programs
 from dpdistill.run import store
 
-SPEC = json.loads(sys.argv[1])
+SPEC = json.loads(sys.argv[1]) if __name__ == "__main__" else {}  # a worker imports this too
 KINDS = {
     "INSERT INTO rounds": "commit",
     "UPDATE rounds": "drop",

@@ -1,4 +1,7 @@
-"""Kills runs at random points, rounds and times, and checks what is left: python tests/run/kill_many.py 50 [seed]."""
+"""Kills runs at random points, rounds and times, and checks what is left.
+
+python tests/run/kill_many.py 50 [seed [method ...]]
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,11 @@ LONGEST = 3
 
 def one_run(rng: random.Random, folder: Path, told: Counter) -> int:
     """A run killed up to three times, in one case of five over one that had ended; the number of kills."""
-    method, ledger, twice = rng.choice(("dos", "ndpdc")), rng.random() < 0.5, rng.random() < 0.2
+    method, ledger, twice = (
+        rng.choice(sys.argv[3:] or ("dos", "ndpdc", "dos, workers")),
+        rng.random() < 0.5,
+        rng.random() < 0.2,
+    )
     run = Killed(folder, method, twice or rng.random() < 0.5, ledger)
     if twice:
         assert run.start() == 0, run.errors

@@ -27,6 +27,9 @@ METHODS = {
     "dos": ["--method", "dos", "--set", "networks=3", "--set", "steps=20"],
     "ndpdc": ["--method", "ndpdc", "--set", f"rounds={ROUNDS}"],
 }
+METHODS["dos, workers"] = [*METHODS["dos"], "--workers", "2"]
+IN_WORKERS = ("sampling", "sum")
+"""Of a run with workers these happen elsewhere: tests/workers kills there."""
 BY_ROUND = (
     "sampling", "sum", "noise", "commit-before", "commit-after",
     "checkpoint-before", "checkpoint-after", "drop-before", "drop-after",
@@ -46,7 +49,7 @@ class Killed:
 
     Args:
         folder: an empty folder.
-        method: "dos" (one-shot) or "ndpdc" (adaptive).
+        method: "dos" (one-shot), also with workers, or "ndpdc" (adaptive).
         overwrite: the command has --overwrite, as that of `make demo`.
         ledger: the command has --ledger.
         cache: folder of compiled code, or None.
@@ -135,6 +138,7 @@ class Killed:
         assert sum(len(rows) > 0 for rows in archived) == len(self.earlier), "a ledger with rounds was archived"
         assert all(len(rows) in (0, ROUNDS) for rows in archived)
         assert (self.run_dir / "finished").exists()
+        assert not (self.run_dir / "workers").exists(), "Records were left for workers."
         assert not self.shared.with_name("shared.partial").exists()
         assert not [path for path in self.shared.rglob("*") if path.name.startswith(".") or path.suffix == ".new"]
         result = verify(self.shared)
@@ -166,6 +170,8 @@ def any_point(rng: random.Random, method: str, ledger: bool) -> tuple[str, int]:
     """A random phase and round."""
     start = [phase for phase in AT_START if ledger or not phase.startswith("reserve")]
     by_round = BY_ROUND + IN_DATASET * ledger
+    if "workers" in method:
+        by_round = tuple(phase for phase in by_round if phase not in IN_WORKERS)
     phase = rng.choice(rng.choice((by_round, by_round, start, AT_END)))
     first = 1 if (phase, method) == ("sampling", "dos") else 0  # the pilot takes every record
     return phase, rng.randrange(first, ROUNDS)

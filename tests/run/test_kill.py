@@ -20,6 +20,7 @@ CHAINS = {
         ("sampling", 0), ("commit-after", 1), ("checkpoint-after", 2), ("noise", 3), ("drop-before", 3),
         ("finish", 0), ("000.png-before", 0), ("shared-after", 0),
     ),
+    "dos, workers": (("noise", 1), ("commit-after", 2)),
 }  # fmt: skip
 
 
