@@ -196,11 +196,12 @@ def _gradient(net: Any, points: list[Any], X: Array, duals: Array, sharpness: An
 
 
 def _outside(how: Reconstruction, basis: Any, X: Array) -> Array:
-    """Mean squared distance of a pixel to the bounds, in units of their width."""
+    """Mean squared distance of a pixel to the bounds, in units of their width; what a batch has of that over all."""
     if how.bounds is None:
         return jnp.zeros(())
     pixels = X if basis is None else X @ basis.T
-    return jnp.mean(jnp.square((pixels - jnp.clip(pixels, *how.bounds)) / (how.bounds[1] - how.bounds[0])))
+    found = jnp.mean(jnp.square((pixels - jnp.clip(pixels, *how.bounds)) / (how.bounds[1] - how.bounds[0])))
+    return found * (len(X) / how.images)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
