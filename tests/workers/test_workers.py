@@ -27,7 +27,7 @@ from dpdistill.private.holder import Holder, Question
 from dpdistill.private.noise import KeyedEntropy, SeededEntropy
 from dpdistill.query import Stage
 from dpdistill.schema import DataError
-from dpdistill.workers import Workers, crew, pool
+from dpdistill.workers import Workers, crew, pool, worker
 from dpdistill.workers.worker import Holding, Worker
 
 
@@ -284,16 +284,17 @@ def test_wrong_numbers(wrong, said):
         Workers(**wrong)
 
 
-def test_what_a_worker_holds_is_never_shown(tmp_path):
+def test_what_a_worker_holds_is_never_shown(tmp_path, monkeypatch):
+    monkeypatch.setattr(worker, "settle", lambda *_: "kind")  # it would settle this process
     records = make_records(4)
     write_parts(records, str(tmp_path / "set"))
-    worker = Worker(Holding(str(tmp_path / "set"), b"k" * 32, "insecure", None, Space()), silent=False)
-    assert worker.size(0) == 4
-    assert worker.size(1) == "failed"
+    one = Worker(Holding(str(tmp_path / "set"), b"k" * 32, "insecure", None, Space()), silent=False)
+    assert one.size(0) == 4
+    assert one.size(1) == "failed"
     assert "kkkk" not in repr(Holding("set", b"k" * 32, "insecure", None, Space()))
-    assert repr(worker) == "<Worker: nothing about its records is shown>"
+    assert repr(one) == "<Worker: nothing about its records is shown>"
     with pytest.raises(TypeError, match="cannot be pickled"):
-        worker.__reduce_ex__(4)
+        one.__reduce_ex__(4)
 
 
 class TestRay:

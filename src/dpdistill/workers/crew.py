@@ -66,9 +66,16 @@ class Processes:
 
     def close(self) -> None:
         """Let the workers go."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
-            self._pool = None
+        if self._pool is None:
+            return
+        # They are killed, not waited for: one that was lost may hold the lock that the others end by.
+        alive = list((self._pool._processes or {}).values())
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool = None
+        for process in alive:
+            process.kill()
+        for process in alive:
+            process.join(10)
 
     def _started(self) -> ProcessPoolExecutor:
         if self._pool is None:
