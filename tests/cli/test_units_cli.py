@@ -91,7 +91,7 @@ class TestARunForPersons:
         assert "for all rows of one patient_id" in record
         assert "The number of units, as that of rows, is itself protected" in record
         assert re.search(r"Several of them together are protected less: epsilon = \S+ with 2 of them", record)
-        assert "one a record and at most 4 of one patient_id" in record
+        assert "at most 4 records of one patient_id clipped as one" in record
         assert "everything but all records of one patient\\_id" in said["README.md"]
 
     def test_releases_are_used_again_with_the_budget_stated(self, shared, table):

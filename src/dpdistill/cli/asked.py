@@ -117,7 +117,7 @@ def _refuse_contradictions(given: dict[str, Any], stated: dict[str, Any]) -> Non
         (_lies_in(given["to"], given["data"]), "Expected --out outside of DATA, which is left as it is."),
         (given["cap"] is not None and ledger is None, "Expected --ledger FILE with --cap."),
         (
-            ledger and given["cap"] is None and not Path(ledger).exists(),
+            ledger and given["cap"] is None and not (again or non_private or Path(ledger).exists()),
             f"There is no ledger at {ledger}: state a cap to start one (--cap EPSILON).",
         ),
         (
@@ -176,7 +176,10 @@ def _lies_in(to: str | None, data: str | None) -> bool:
     """Whether the output is to lie in the folder of the records: the next run would take it for some of them."""
     if not to or not data or "\0" in to + data:
         return False
-    return _place(data) in _place(to).parents
+    try:
+        return _place(data) in _place(to).parents
+    except (OSError, RuntimeError):  # a loop of links, which is said when it is read
+        return False
 
 
 def _protected(column: str | None, rows: int | None, schema: str | None, anew: bool) -> dict[str, Any]:
