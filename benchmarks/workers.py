@@ -26,7 +26,7 @@ import jax
 import numpy as np
 
 from dpdistill.data import load
-from dpdistill.data.features import Space
+from dpdistill.data.memory import Memory
 from dpdistill.data.records import Records
 from dpdistill.methods import METHODS
 from dpdistill.private.checks import check_query
@@ -60,7 +60,7 @@ def with_pool(workers: Workers, records: Records, use: Callable[[Any], Any]) -> 
     """What a pool of workers is used for."""
     with tempfile.TemporaryDirectory() as folder, workers.holders(Path(folder)) as start:
         assert start is not None
-        return use(start(records, SeededEntropy(1), None, Space()))
+        return use(start(records, SeededEntropy(1), None, Memory()))
 
 
 def bits(records: Records, ray: str | None) -> None:
@@ -117,7 +117,7 @@ def efficiency(records: Records, ray: str | None, turns: int = 5) -> None:
             alone = [Workers(1).holders(Path(tempfile.mkdtemp(dir=folder))) for _ in range(2)]
             pair = Workers(2, ray=ray).holders(Path(tempfile.mkdtemp(dir=folder)))
             starts = [each.__enter__() for each in (*alone, pair)]
-            pools = [start(records, SeededEntropy(1), None, Space()) for start in starts if start]
+            pools = [start(records, SeededEntropy(1), None, Memory()) for start in starts if start]
             cores = os.sched_getaffinity(0)
             for core, pool in zip(sorted(cores), pools[:2], strict=False):
                 os.sched_setaffinity(0, {core})  # which the worker inherits: each alone on a core of its own

@@ -8,6 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from dpdistill.schema import AnySchema, TableSchema
+
 Params = Any
 State = Any
 Array = Any
@@ -39,6 +41,14 @@ class Compute:
                 raise ValueError(f"Expected 1 <= {name}={size} <= 65536.")
         if not 1 <= self.block <= MOST_ROWS:
             raise ValueError(f"Expected 1 <= block={self.block} <= {MOST_ROWS}.")
+
+    def units_of(self, query: Query, schema: AnySchema, sampling_prob: float, rows_per_unit: int = 1) -> int:
+        """Units of a chunk, each of so many rows, when a query is answered."""
+        full = sampling_prob == 1.0
+        rows = self.rows if full and isinstance(schema, TableSchema) else self.chunk
+        if isinstance(query, LinearQuery):
+            rows = self.block if full else min(rows, MOST_ROWS)
+        return max(1, rows // rows_per_unit)
 
 
 class Encoder(Protocol):

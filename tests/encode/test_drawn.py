@@ -17,7 +17,7 @@ from dpdistill.encode.half import HalfPrecision
 from dpdistill.encode.learn_drawn import Learning, learn
 from dpdistill.methods import METHODS
 from dpdistill.methods.softmax import SoftmaxQuery
-from dpdistill.private.self_test import check_rows
+from dpdistill.programs.self_test import check_rows
 from dpdistill.recipes import KERNELS
 from dpdistill.schema import Schema
 

@@ -29,7 +29,7 @@ from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled, Method, finish_field, no_progress, release_field
 from dpdistill.methods import METHODS
 from dpdistill.private.noise import SeededEntropy
-from dpdistill.private.self_test import check_rows
+from dpdistill.programs.self_test import check_rows
 from dpdistill.query import Event, LinearQuery, Release, Stage
 from dpdistill.recipes import from_fields, shown
 from dpdistill.run import store as stores

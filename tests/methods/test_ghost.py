@@ -24,9 +24,10 @@ from dpdistill.methods.kip_gradient import CountQuery, FCNTKGradient, FeatureGra
 from dpdistill.methods.matching import labels
 from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.methods.support import encode, fc_ntk_params, feature_params, pull_back
-from dpdistill.private import checks, programs
+from dpdistill.private import checks
 from dpdistill.private.linear import release_linear, step_and_sensitivity, sum_limbs
-from dpdistill.private.self_test import check_rows
+from dpdistill.programs import compiled
+from dpdistill.programs.self_test import check_rows
 from dpdistill.query import ByValue, LinearQuery
 from dpdistill.schema import Schema
 
@@ -364,6 +365,6 @@ def test_a_form_that_fits_no_memory_is_refused():
 def test_plain_numbers_among_the_params_do_not_narrow():
     """A Python float beside float32 would round in float32, where the checks count on float64."""
     with jax.enable_x64(True):
-        (kept,) = jax.tree.leaves(programs.prepared(ByValue(CountQuery(3)), {"scale": 0.1}))
+        (kept,) = jax.tree.leaves(compiled.prepared(ByValue(CountQuery(3)), {"scale": 0.1}))
         product = kept * np.float32(1 / 3)
     assert float(product) == 0.1 * float(np.float32(1 / 3))

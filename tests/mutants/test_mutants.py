@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpdistill import jaxprs, run
+from dpdistill import run
 from dpdistill.accounting import schedule as accounting
 from dpdistill.data.records import Records
 from dpdistill.evaluate import score
@@ -32,9 +32,11 @@ from dpdistill.methods import dos, dp_kip
 from dpdistill.methods.descent import Descent
 from dpdistill.methods.generator_method import GeneratorMethod
 from dpdistill.methods.kip_gradient import FCNTKGradient
-from dpdistill.private import checks, curator, holder, linear, placed, programs
+from dpdistill.private import checks, curator, holder, linear, placed
 from dpdistill.private.grid import Grid
 from dpdistill.private.noise import SeededEntropy, SystemEntropy
+from dpdistill.programs import checks as abstract
+from dpdistill.programs import compiled, jaxprs
 from dpdistill.query import Release
 from dpdistill.run import driver
 from dpdistill.schema import Schema
@@ -70,7 +72,7 @@ def records_of(asked: Any) -> Records:
     return asked._holders._records._records
 
 
-keep_rows, clip_rows, admit = placed.keep_rows, programs.grid_rows, Grid.admissible
+keep_rows, clip_rows, admit = placed.keep_rows, compiled.grid_rows, Grid.admissible
 rounded_gaussian, poisson_coins = curator.rounded_gaussian, holder.poisson_coins
 draw_round, plain_sum, run_rounds = curator.Curator._draw, curator.Curator._sum, run.run_rounds
 release_linear = linear.release_linear
@@ -217,7 +219,7 @@ def every_row_is_clipped_for_itself() -> Any:
     def rows(query: Any, params: Any, X: Any, y: Any, float_clip: Any, step: Any, k: int = 1) -> Any:
         return clip_rows(query, params, X, y, float_clip, step)
 
-    return both(swap(programs, "grid_rows", rows), swap(Grid, "admissible", lambda self, z, k: admit(self, z)))
+    return both(swap(compiled, "grid_rows", rows), swap(Grid, "admissible", lambda self, z, k: admit(self, z)))
 
 
 def classes_of_a_unit_are_clipped_apart() -> Any:
@@ -226,7 +228,7 @@ def classes_of_a_unit_are_clipped_apart() -> Any:
     def rows(query: Any, params: Any, X: Any, y: Any, *others: Any) -> Any:
         return sum(clip_rows(query, params, X, jnp.where(y == c, y, -1), *others) for c in range(3))
 
-    return both(swap(programs, "grid_rows", rows), swap(Grid, "admissible", lambda self, z, k: admit(self, z)))
+    return both(swap(compiled, "grid_rows", rows), swap(Grid, "admissible", lambda self, z, k: admit(self, z)))
 
 
 def rank_in_unit(units: np.ndarray) -> np.ndarray:
@@ -293,7 +295,7 @@ def no_clip() -> Any:
     def rows(query: Any, params: Any, X: Any, y: Any, float_clip: Any, step: Any, k: int = 1) -> Any:
         return jnp.rint(jax.vmap(lambda x, c: query.value.contribution(params, x, c))(X, y) / step).astype(jnp.int32)
 
-    return both(swap(programs, "grid_rows", rows), swap(Grid, "admissible", lambda self, z, k: np.ones(len(z), bool)))
+    return both(swap(compiled, "grid_rows", rows), swap(Grid, "admissible", lambda self, z, k: np.ones(len(z), bool)))
 
 
 def normalised_by_the_data_set() -> Any:
@@ -347,7 +349,7 @@ def weights_are_not_applied() -> Any:
     def total(query: Any, params: Any, coefficients: Any, w: Any) -> Any:
         return query.value.weighted_sum(params, coefficients, jnp.where(w > 0, 1.0, 0.0))
 
-    return swap(programs, "weighted_sum", total)
+    return swap(compiled, "weighted_sum", total)
 
 
 def cross_term_is_forgotten() -> Any:
@@ -360,7 +362,7 @@ def cross_term_is_forgotten() -> Any:
         square = jnp.square(fc_ntk_norm(self, params, coefficients)) - cross.sum() / scale**2
         return jnp.sqrt(jnp.maximum(square, 0.0))
 
-    plain = swap(programs, "norms", lambda query, params, found: jax.vmap(query.value.norm, (None, 0))(params, found))
+    plain = swap(compiled, "norms", lambda query, params, found: jax.vmap(query.value.norm, (None, 0))(params, found))
     return both(plain, swap(FCNTKGradient, "norm", norm))
 
 
@@ -371,7 +373,7 @@ def coefficients_are_centred_over_the_batch() -> Any:
         phi, residuals = jax.vmap(query.value.coefficients, (None, 0, 0))(params, X, y)
         return phi, residuals - residuals.mean(0)
 
-    return swap(programs, "coefficients", coefficients)
+    return swap(compiled, "coefficients", coefficients)
 
 
 def ghost_noise_scaled_to_the_clip_norm() -> Any:
@@ -538,8 +540,8 @@ def broken_records_are_warned_of() -> Any:
 def print_in_a_query() -> Any:
     """jax.debug.print inside of a contribution, which nobody looks for."""
     # Past the caches, which would go on accepting the query after the mutant is gone.
-    cached = (checks._contribution_shape, checks._check_linear)
-    uncached = [swap(checks, f.__name__, f.__wrapped__) for f in cached]
+    cached = (abstract._contribution_shape, abstract._check_linear)
+    uncached = [swap(abstract, f.__name__, f.__wrapped__) for f in cached]
     return both(*uncached, swap(jaxprs, "_refuse_side_effects", lambda *_: None))
 
 

@@ -330,7 +330,7 @@ class TestErrors:
         "error_in",
         [
             "dpdistill.private.curator.rounded_gaussian",
-            "dpdistill.private.programs.grid_rows",
+            "dpdistill.programs.compiled.grid_rows",
             "dpdistill.data.records.Records.take",
             "dpdistill.schema.Schema.to_unit",
         ],

@@ -22,7 +22,7 @@ from dpdistill.private.checks import CuratorError
 from dpdistill.private.noise import SeededEntropy, SystemEntropy
 from dpdistill.private.placed import PlacedRecords
 from dpdistill.private.sampling import draw_places
-from dpdistill.private.self_test import check_rows, rows_stand_alone
+from dpdistill.programs.self_test import check_rows, rows_stand_alone
 from dpdistill.query import ByValue, Compute, Stage
 from dpdistill.recipes import KERNELS
 from dpdistill.schema import Schema

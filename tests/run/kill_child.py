@@ -15,7 +15,8 @@ from pathlib import Path
 
 from dpdistill import cli
 from dpdistill.methods import DOS, NDPDC
-from dpdistill.private import curator, holder, programs
+from dpdistill.private import curator, holder
+from dpdistill.programs import compiled
 from dpdistill.run import store
 
 SPEC = json.loads(sys.argv[1]) if __name__ == "__main__" else {}  # a worker imports this too
@@ -65,7 +66,7 @@ def trap_database() -> None:
 
 def trap_curator() -> None:
     release, draw = curator.Curator.release, curator.Curator._draw
-    coins, rows, noise = holder.poisson_coins, programs.grid_rows, curator.rounded_gaussian
+    coins, rows, noise = holder.poisson_coins, compiled.grid_rows, curator.rounded_gaussian
 
     def told_release(self, t, *args):
         NOW.update(round=t, chunks=0)
@@ -94,7 +95,7 @@ def trap_curator() -> None:
         return answer
 
     curator.Curator.release, curator.Curator._draw = told_release, told_draw
-    holder.poisson_coins, programs.grid_rows, curator.rounded_gaussian = trapped_coins, trapped_rows, trapped_noise
+    holder.poisson_coins, compiled.grid_rows, curator.rounded_gaussian = trapped_coins, trapped_rows, trapped_noise
 
 
 def trap_finish() -> None:

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pytest
@@ -76,11 +77,12 @@ def test_rounds_and_steps_take_what_they_take():
     assert 0.5 + 50 * SLOW / 10 < shorter.finishing < 3 * (0.5 + 50 * SLOW / 10)
 
 
-def test_more_records_take_longer_and_ask_for_more_features():
+def test_more_records_take_longer_and_ask_for_more_features(monkeypatch):
+    monkeypatch.setattr(module, "_encoder_seconds", cache(module._encoder_seconds))  # what a chunk takes, told once
     method = METHODS["decoupled-kip"](rounds=2, steps=1, kernel=SCATTER)
     schema = Schema((16, 16, 1), (0.0, 1.0), ("a", "b"))
     few, many = (capacity(method, schema, n, scheduled(method)) for n in (1_000, 100_000))
-    assert 20 < many.encoding / few.encoding < 500  # a hundred times, on a machine that others use
+    assert 50 < many.encoding / few.encoding < 150
     assert 60 < many.features / few.features <= 100
     assert many.releasing > 10 * few.releasing
     d = method.init(module.jax.random.key(0), schema)["W"].shape[0]

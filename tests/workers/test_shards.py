@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from contract import make_records, of_units, table_records, tiny
 
-from dpdistill.data.features import Space
+from dpdistill.data.memory import Memory
 from dpdistill.methods import METHODS
 from dpdistill.private.checks import blocks_of, check_query
 from dpdistill.private.grid import make_grid
@@ -47,8 +47,8 @@ def test_shards_of_every_method_add_up_to_the_whole(name, q, tmp_path):
     assert whole.any(), "The sum is nothing."
     np.testing.assert_array_equal(total(records, question, 3), whole)
     if query.encoder is not None:  # features in files: for each process alone, and shared
-        np.testing.assert_array_equal(total(records, question, 2, Space(0)), whole)
-        np.testing.assert_array_equal(total(records, question, 2, Space(0, tmp_path, shared=True)), whole)
+        np.testing.assert_array_equal(total(records, question, 2, Memory(0)), whole)
+        np.testing.assert_array_equal(total(records, question, 2, Memory(0, tmp_path, shared=True)), whole)
         assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
 
 

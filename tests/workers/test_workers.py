@@ -18,7 +18,8 @@ from contract import make_records, tiny
 from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.audit.neighbour import recorded_neighbours
 from dpdistill.data import parts
-from dpdistill.data.features import Features, Space
+from dpdistill.data.features import Features
+from dpdistill.data.memory import Memory
 from dpdistill.data.parts import open_part, remove_parts, write_parts
 from dpdistill.private.checks import CuratorError, check_query
 from dpdistill.private.curator import Curator
@@ -125,7 +126,7 @@ def test_a_run_with_workers_is_the_run_without(tmp_path):
 
 def test_workers_that_are_lost_again_and_again_are_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr(crew, "MOST_LOSSES", 2)
-    holding = Holding(str(tmp_path), b"", "insecure", None, Space())
+    holding = Holding(str(tmp_path), b"", "insecure", None, Memory())
     members = crew.Processes(holding, 1)
     monkeypatch.setattr(crew, "_carry_out", _die)
     with pytest.raises(CuratorError, match="lost again and again: take fewer"):
@@ -158,7 +159,7 @@ def test_machines_of_two_kinds_are_refused(expected, tmp_path, monkeypatch):
 
 def test_features_of_two_encoders_are_told_apart_by_a_worker_that_starts_late(tmp_path):
     """A worker that never met the first encoder takes no file of it for one of the second's."""
-    records, asked = make_records(60), Space(0, tmp_path, shared=True)
+    records, asked = make_records(60), Memory(0, tmp_path, shared=True)
     whole = []
     for encoder in (contract.Halve(), contract.MixingEncoder()):
         query = contract.FlatQuery(encoder=encoder, by_class=False)
@@ -173,7 +174,7 @@ def test_features_of_two_encoders_are_told_apart_by_a_worker_that_starts_late(tm
         if number:
             np.testing.assert_array_equal(late.sum(question, KeyedEntropy(b"c" * 32)), found)
             assert found.any()
-    clash = Space(0, tmp_path, shared=True)
+    clash = Memory(0, tmp_path, shared=True)
     with pytest.raises(OSError, match="Features of another size are there"):
         Features((3, 5), np.dtype(np.float32), clash, "features-0")
 
@@ -187,11 +188,12 @@ from dpdistill.private.grid import make_grid
 from dpdistill.private.holder import Holder, Question
 from dpdistill.private.noise import KeyedEntropy, SeededEntropy
 from dpdistill.data import parts
-from dpdistill.data.features import Features, Space
+from dpdistill.data.features import Features
+from dpdistill.data.memory import Memory
 from dpdistill.workers import Workers
 if __name__ == "__main__":
     with Workers(1).holders(Path(sys.argv[1])) as start:
-        pool = start(contract.make_records(4), SeededEntropy(1), None, Space())
+        pool = start(contract.make_records(4), SeededEntropy(1), None, Memory())
         pool._crew._started().submit(int).result()
         print(next(iter(pool._crew._pool._processes)), flush=True)
         time.sleep(60)
@@ -288,10 +290,10 @@ def test_what_a_worker_holds_is_never_shown(tmp_path, monkeypatch):
     monkeypatch.setattr(worker, "settle", lambda *_: "kind")  # it would settle this process
     records = make_records(4)
     write_parts(records, str(tmp_path / "set"))
-    one = Worker(Holding(str(tmp_path / "set"), b"k" * 32, "insecure", None, Space()), silent=False)
+    one = Worker(Holding(str(tmp_path / "set"), b"k" * 32, "insecure", None, Memory()), silent=False)
     assert one.size(0) == 4
     assert one.size(1) == "failed"
-    assert "kkkk" not in repr(Holding("set", b"k" * 32, "insecure", None, Space()))
+    assert "kkkk" not in repr(Holding("set", b"k" * 32, "insecure", None, Memory()))
     assert repr(one) == "<Worker: nothing about its records is shown>"
     with pytest.raises(TypeError, match="cannot be pickled"):
         one.__reduce_ex__(4)

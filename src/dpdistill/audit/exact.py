@@ -12,13 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpdistill.data.records import Records
-from dpdistill.private import programs
 from dpdistill.private.checks import check_query
 from dpdistill.private.grid import make_grid
 from dpdistill.private.holder import sum_rows
 from dpdistill.private.linear import FRACTION, step_and_sensitivity, sum_limbs
 from dpdistill.private.noise import SystemEntropy
-from dpdistill.private.placed import Chunk, PlacedRecords
+from dpdistill.private.placed import Chunk, Numbers, PlacedRecords
+from dpdistill.programs import compiled
 from dpdistill.query import ByValue, Compute, LinearQuery, Params, Query, Release
 
 
@@ -33,7 +33,7 @@ class Exact:
     def __init__(self, records: Records, compute: Compute | None = None) -> None:
         self._records, self._compute = records, compute or Compute()
         self._placed = PlacedRecords(records, SystemEntropy())
-        self._encoders: dict[tuple[ByValue, int], int] = {}
+        self._numbers = Numbers()
 
     def without(self, i: int) -> Exact:
         """The same without one record: all others keep their places, and with them their low bits."""
@@ -58,7 +58,7 @@ class Exact:
     def _chunks(self, query: Query, size: int) -> Iterator[Chunk]:
         number = None
         if query.encoder is not None:
-            number = self._encoders.setdefault((ByValue(query.encoder), size), len(self._encoders))
+            number = self._numbers[ByValue(query.encoder), size]
             self._placed.fill(query.encoder, size, number)
         return self._placed.chunks(query.encoder, None, size, number=number)
 
@@ -68,7 +68,7 @@ class Exact:
         X, known = jnp.asarray(X), (y >= 0) & np.isfinite(X.reshape(len(X), -1)).all(1)
         with jax.default_matmul_precision("highest"):
             if query.encoder is not None:
-                X = programs.encode_rows(ByValue(query.encoder), X)
+                X = compiled.encode_rows(ByValue(query.encoder), X)
             labels = np.where(known, y, 0).astype(np.int32)
             if isinstance(query, LinearQuery):
                 # In double precision, as the curator has it: some are not meant for less.
@@ -88,7 +88,7 @@ class Exact:
         same = ByValue(query)
 
         def rows_of(X: Any, y: np.ndarray) -> jax.Array:
-            return programs.grid_rows(same, params, X, y, grid.float_clip, grid.step)
+            return compiled.grid_rows(same, params, X, y, grid.float_clip, grid.step)
 
         return grid, rows_of
 

@@ -5,26 +5,12 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 
-
-@dataclass(frozen=True)
-class Space:
-    """Where features may lie.
-
-    Args:
-        memory: bytes that they may have in memory; more go to a file.
-        folder: of files, which have no name there and end with the process; None takes the system's temporary one.
-        shared: files have names in the folder, so that several processes fill and read them; who made it removes it.
-    """
-
-    memory: int = 1 << 62
-    folder: Path | None = None
-    shared: bool = False
+from dpdistill.data.memory import Memory
 
 
 class Features:
@@ -37,13 +23,13 @@ class Features:
         name: of a shared file.
     """
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype, space: Space, name: str) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype, space: Memory, name: str) -> None:
         self._row, self._dtype = shape[1:], np.dtype(dtype)
         self._bytes = math.prod(self._row) * self._dtype.itemsize
         self._array = self._file = None
         self._done: set[tuple[int, int]] = set()
         self._marks = space.folder / name if space.shared and space.folder else None
-        if not space.shared and shape[0] * self._bytes <= space.memory:
+        if not space.shared and shape[0] * self._bytes <= space.size:
             self._array = np.zeros(shape, dtype)
             return
         self._file = _opened(space, name)
@@ -88,7 +74,7 @@ class Features:
         return rows
 
 
-def _opened(space: Space, name: str) -> IO[bytes]:
+def _opened(space: Memory, name: str) -> IO[bytes]:
     if not space.shared:
         return tempfile.TemporaryFile(dir=space.folder, buffering=0)
     assert space.folder is not None

@@ -18,15 +18,17 @@ _UNTOLD = 2 << 30
 
 @dataclass(frozen=True)
 class Memory:
-    """What a set of records may take.
+    """What a set of records, or of their features, may take.
 
     Args:
-        size: bytes of memory; records beyond them lie in files.
+        size: bytes of memory; what is beyond them lies in files.
         folder: on whose disk those files lie, also where it is yet to be made; None for the system's temporary folder.
+        shared: files have names in the folder, so that several processes fill and read them; who made it removes it.
     """
 
-    size: int
+    size: int = 1 << 62
     folder: Path | None = None
+    shared: bool = False
 
     @classmethod
     def of(cls, size: int | str | None = None, folder: str | os.PathLike | None = None) -> Memory:

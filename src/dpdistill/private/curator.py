@@ -10,18 +10,18 @@ import jax
 import numpy as np
 
 from dpdistill.accounting.schedule import Schedule
-from dpdistill.data.features import Space
+from dpdistill.data.memory import Memory
 from dpdistill.data.records import Records, Unshown
 from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.run import RunLedger
-from dpdistill.private import programs
 from dpdistill.private.checks import CuratorError, blocks_of, check_query
 from dpdistill.private.grid import make_grid
 from dpdistill.private.holder import Holder, Holders, Question
 from dpdistill.private.linear import most_records, release_linear
 from dpdistill.private.noise import Entropy, SystemEntropy, rounded_gaussian
-from dpdistill.query import MOST_ROWS, ByValue, Compute, LinearQuery, Params, Query, Release
-from dpdistill.schema import TableSchema
+from dpdistill.private.placed import Numbers
+from dpdistill.programs import compiled
+from dpdistill.query import ByValue, Compute, LinearQuery, Params, Query, Release
 
 
 class Curator(Unshown):
@@ -54,7 +54,7 @@ class Curator(Unshown):
         ledger: RunLedger,
         entropy: Entropy | None = None,
         compute: Compute | None = None,
-        space: Space | None = None,
+        space: Memory | None = None,
         holders: Callable[..., Holders] = Holder,
     ) -> None:
         self._schedule, self._ledger, self._entropy = schedule, ledger, entropy or SystemEntropy()
@@ -63,7 +63,7 @@ class Curator(Unshown):
             raise CuratorError("Expected records with units where the budget protects a unit, and only there.")
         most = None if budget.unit is None else budget.rows_per_unit
         self._holders = holders(records, self._entropy, most, space)
-        self._encoders: dict[tuple[ByValue, int], int] = {}
+        self._numbers = Numbers()
 
     @property
     def noise_kind(self) -> str:
@@ -91,7 +91,7 @@ class Curator(Unshown):
 
     def _paid(self, t: int, query: Query, params: Params) -> Any:
         """The committed release, or the error to raise."""
-        with programs.as_tested():
+        with compiled.as_tested():
             try:
                 k = self._schedule.budget.rows_per_unit
                 shape = check_query(query, params, self._schema, size=k * self._size(t, query), rows_per_unit=k)
@@ -107,11 +107,8 @@ class Curator(Unshown):
 
     def _size(self, t: int, query: Query) -> int:
         """Units of a chunk."""
-        full, compute = self._schedule.event(t).sampling_prob == 1.0, self._compute
-        rows = compute.rows if full and isinstance(self._schema, TableSchema) else compute.chunk
-        if isinstance(query, LinearQuery):
-            rows = compute.block if full else min(rows, MOST_ROWS)
-        return max(1, rows // self._schedule.budget.rows_per_unit)
+        event, k = self._schedule.event(t), self._schedule.budget.rows_per_unit
+        return self._compute.units_of(query, self._schema, event.sampling_prob, k)
 
     def _draw(self, t: int, query: Query, params: Params, shape: tuple[int, ...]) -> tuple[np.ndarray, float]:
         event, budget, grid = self._schedule.event(t), self._schedule.budget, None
@@ -124,7 +121,7 @@ class Curator(Unshown):
             grid = make_grid(query.clip_norm, event.noise_multiplier, d, len(self._holders))
         size, number = self._size(t, query), None
         if query.encoder is not None and self._schedule.rounds > 1:
-            number = self._encoders.setdefault((ByValue(query.encoder), size), len(self._encoders))
+            number = self._numbers[ByValue(query.encoder), size]
         total = self._sum(Question(query, params, shape, size, event.sampling_prob, grid, number))
         if grid is None:
             assert isinstance(query, LinearQuery)

@@ -11,16 +11,18 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
-from dpdistill.data.features import Space
+from dpdistill.data.memory import Memory
 from dpdistill.data.records import Records, Unshown
-from dpdistill.private import programs
-from dpdistill.private.checks import types_of
+from dpdistill.private.checks import CuratorError
 from dpdistill.private.grid import Grid
 from dpdistill.private.linear import sum_limbs
 from dpdistill.private.noise import Entropy
 from dpdistill.private.placed import WHOLE, Chunk, PlacedRecords, Shard
 from dpdistill.private.sampling import poisson_coins
-from dpdistill.private.self_test import check_rows
+from dpdistill.programs import compiled
+from dpdistill.programs.checks import types_of
+from dpdistill.programs.jaxprs import Refused
+from dpdistill.programs.self_test import check_rows
 from dpdistill.query import ByValue, LinearQuery, Params, Query
 
 
@@ -70,7 +72,7 @@ class Holder(Unshown):
     """
 
     def __init__(
-        self, records: Records, entropy: Entropy, rows_per_unit: int | None = None, space: Space | None = None
+        self, records: Records, entropy: Entropy, rows_per_unit: int | None = None, space: Memory | None = None
     ) -> None:
         self._schema, self._records = records.schema, PlacedRecords(records, entropy, rows_per_unit, space)
         self._tested: set[tuple] = set()
@@ -87,7 +89,7 @@ class Holder(Unshown):
         encoder = question.query.encoder
         if encoder is not None and question.features is not None:
             self._test(question)
-            with programs.as_tested():
+            with compiled.as_tested():
                 self._records.fill(encoder, question.size, question.features, shard)
 
     def sum(self, question: Question, entropy: Entropy, shard: Shard = WHOLE) -> np.ndarray:
@@ -105,7 +107,7 @@ class Holder(Unshown):
         query, params, k = question.query, question.params, self._records.k
         for i in range(shard[1]) if question.sampling_prob < 1.0 else shard[:1]:
             self.fill(question, (i, shard[1]))
-        with programs.as_tested():
+        with compiled.as_tested():
             # From here on nothing is refused for the coins: small samples would be more likely among those answered.
             sampled = None
             if question.sampling_prob < 1.0:
@@ -117,7 +119,7 @@ class Holder(Unshown):
             assert grid is not None
 
             def rows_of(X: np.ndarray, y: np.ndarray) -> jax.Array:
-                return programs.grid_rows(same, params, X, y, grid.float_clip, grid.step, k)
+                return compiled.grid_rows(same, params, X, y, grid.float_clip, grid.step, k)
 
             def admissible(z: np.ndarray) -> np.ndarray:
                 return grid.admissible(z, k)
@@ -128,9 +130,12 @@ class Holder(Unshown):
         """The self-test of the query's programs, once for all parameters of the same types."""
         query, params, size, k = question.query, question.params, question.size, self._records.k
         tested = ByValue(query), types_of(params), size
-        with programs.as_tested():
-            if tested not in self._tested and check_rows(query, params, self._schema, size, k):
-                self._tested.add(tested)
+        try:
+            with compiled.as_tested():
+                if tested not in self._tested and check_rows(query, params, self._schema, size, k):
+                    self._tested.add(tested)
+        except Refused as error:
+            raise CuratorError(str(error)) from None
 
 
 def sum_rows(

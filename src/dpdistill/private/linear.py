@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 import jax
 import numpy as np
 
-from dpdistill.private import programs
 from dpdistill.private.noise import Entropy, rounded_gaussian
 from dpdistill.private.placed import GROUP, Chunk
+from dpdistill.programs import compiled
 from dpdistill.query import ByValue, LinearQuery, Params
 
 ROUNDING_SHARE = 5e-4
@@ -92,17 +92,17 @@ def add_groups(
     """
     same = ByValue(query)
     with jax.enable_x64(True), np.errstate(all="ignore"):
-        part, number, params = np.zeros(shape), 0, programs.prepared(same, params)
+        part, number, params = np.zeros(shape), 0, compiled.prepared(same, params)
         for number, (X, y) in enumerate(chunks, 1):
             known = (y >= 0) & (y < classes)
             if not known.all():  # the other rows are replaced by zeros
                 X, y = np.where(known.reshape(-1, *[1] * (X.ndim - 1)), X, 0), np.where(known, y, 0)
-            found = programs.coefficients(same, params, X, y)
-            bounds = np.asarray(programs.norms(same, params, found))
+            found = compiled.coefficients(same, params, X, y)
+            bounds = np.asarray(compiled.norms(same, params, found))
             usable = known & np.isfinite(bounds) & (bounds >= 0)
             of_unit = np.repeat(np.where(usable, bounds, 0.0).reshape(-1, k).sum(1), k)
             w = np.where(usable, np.minimum(1.0, clip_norm / np.maximum(of_unit, 1e-300)), 0.0)
-            part += np.asarray(programs.weighted_sum(same, params, found, w))
+            part += np.asarray(compiled.weighted_sum(same, params, found, w))
             if number % GROUP == 0:
                 add(part)
                 part = np.zeros(shape)

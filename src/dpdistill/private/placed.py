@@ -9,18 +9,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpdistill.data.features import Features, Space
+from dpdistill.data.features import Features
+from dpdistill.data.memory import Memory
 from dpdistill.data.records import Records, Unshown
 from dpdistill.private.noise import Entropy
-from dpdistill.private.programs import ByValue, encode_rows
 from dpdistill.private.sampling import draw_places, keep_rows
-from dpdistill.query import Encoder
+from dpdistill.programs.compiled import encode_rows
+from dpdistill.query import ByValue, Encoder
 
 Chunk = tuple[np.ndarray, np.ndarray]
 Shard = tuple[int, int]
 WHOLE: Shard = (0, 1)
 GROUP = 8
 """Shards are cut between so many chunks, so that what is added within a group never depends on their number."""
+
+
+class Numbers(dict[tuple[ByValue, int], int]):
+    """Numbers of encoders and sizes, in the order in which they are first asked for: each has features of its own."""
+
+    def __missing__(self, key: tuple[ByValue, int]) -> int:
+        return self.setdefault(key, len(self))
 
 
 class PlacedRecords(Unshown):
@@ -42,9 +50,9 @@ class PlacedRecords(Unshown):
     """
 
     def __init__(
-        self, records: Records, entropy: Entropy, rows_per_unit: int | None = None, space: Space | None = None
+        self, records: Records, entropy: Entropy, rows_per_unit: int | None = None, space: Memory | None = None
     ) -> None:
-        self._records, self._space, self.k = records, space or Space(), rows_per_unit or 1
+        self._records, self._space, self.k = records, space or Memory(), rows_per_unit or 1
         kept = np.arange(len(records))[:, None]
         if rows_per_unit is not None:
             assert records.units is not None

@@ -18,8 +18,8 @@ from dpdistill.data.records import Records
 from dpdistill.ledger.run import MEMORY, RunLedger
 from dpdistill.method import Distilled, Method
 from dpdistill.private.curator import Curator
-from dpdistill.private.programs import encode_rows
-from dpdistill.query import ByValue, Compute, Encoder, LinearQuery, Query, Release, Stage
+from dpdistill.programs.compiled import encode_rows
+from dpdistill.query import ByValue, Compute, Encoder, Query, Release, Stage
 from dpdistill.run.non_private import NonPrivateCurator
 from dpdistill.run.store import EVERY
 from dpdistill.schema import AnySchema
@@ -107,6 +107,7 @@ def capacity(
         ledger += found.release.value.nbytes * rounds
     finishing, made = _finish(method, state, schema)
     compiling, encoding, releasing = map(float, parts)
+    rows, kept = rows_per_unit(schedule), encoders if t > 1 else ()
     return Capacity(
         records=records,
         compiling=compiling,
@@ -114,7 +115,7 @@ def capacity(
         releasing=releasing,
         finishing=finishing,
         memory=_peak(),
-        features=sum(_feature_bytes(key.value, schema, size, records) for key, size in encoders),
+        features=sum(_feature_bytes(key.value, schema, size, records / rows, rows) for key, size in kept),
         disk=int(ledger) + 2 * _bytes(jax.tree.leaves(state)) + _set_bytes(made),
     )
 
@@ -150,16 +151,16 @@ class _Trial:
         began = time.perf_counter()
         query, _ = self.method.ask(state)
         first, size = _since(began), self._size(query)
-        few = min(self.records, size)
+        few = min(self.records, size * rows_per_unit(self.schedule))
         curator, numbers = self._curator(few), count()
         cold, _, _ = self._rounds(state, t, curator, numbers)
         warm, after, release = self._rounds(state, t, curator, numbers, len(cold))
         encoding, key = 0.0, (ByValue(query.encoder), size)
         if query.encoder is not None and key not in encoders:
             encoders[key] = _encoder_seconds(query.encoder, self.schema, size)
-            encoding = encoders[key] * chunks(self.records, size)
+            encoding = encoders[key] * self._chunks(self.records, size)
         a_chunk = encoders.get(key, 0.0)
-        compiling = first + max(0.0, sum(cold) - sum(warm) - a_chunk * chunks(few, size))
+        compiling = first + max(0.0, sum(cold) - sum(warm) - a_chunk * self._chunks(few, size))
         each = self._seconds_of_round(state, t, size, warm, a_chunk)
         for later in () if last else range(t + len(cold), t + self.stage.rounds):
             after = self.method.tell(after, replace(release, round=later))
@@ -167,14 +168,14 @@ class _Trial:
 
     def _seconds_of_round(self, state: Any, t: int, size: int, warm: list[float], encoding: float) -> float:
         """Of a round over all records: on the line through those of a few random records and of many."""
-        few, seconds = min(self.records, size), float(np.mean(warm))
-        many = self._many(seconds, size, encoding)
+        few, seconds = min(self.records, size * rows_per_unit(self.schedule)), float(np.mean(warm))
+        many = self._many(few, seconds, size, encoding)
         if many <= few:
             return seconds
         curator, numbers = self._curator(many), count()
         curator.release(next(numbers), *self.method.ask(state))  # which encodes
         longer, _, _ = self._rounds(state, t, curator, numbers, len(warm))
-        low, high, wanted = (self._chunks(n, size) for n in (few, many, self.records))
+        low, high, wanted = (self._chunks(n, size, self.stage.sampling_prob) for n in (few, many, self.records))
         slope = max(0.0, float(np.mean(longer)) - seconds) / max(high - low, 1e-9)
         return seconds + slope * (wanted - low)
 
@@ -198,7 +199,7 @@ class _Trial:
 
     def _curator(self, n: int) -> Any:
         """A curator of random records, with rounds for two tries."""
-        rows = 1 if self.schedule is None else self.schedule.budget.rows_per_unit
+        rows = rows_per_unit(self.schedule)
         units = None if self.schedule is None or self.schedule.budget.unit is None else np.arange(n) // rows
         rng, stage = np.random.default_rng(0), replace(self.stage, rounds=2 * ROUNDS)
         raw = self.schema.from_unit(rng.uniform(-1.0, 1.0, (n, *self.schema.shape)))
@@ -210,22 +211,30 @@ class _Trial:
         return Curator(records, schedule, RunLedger.open(MEMORY, {}, schedule, b"random records"))
 
     def _size(self, query: Query) -> int:
-        return Compute.block if isinstance(query, LinearQuery) and self.stage.sampling_prob == 1.0 else Compute.chunk
+        """Units of a chunk."""
+        k = rows_per_unit(self.schedule)
+        return Compute().units_of(query, self.schema, self.stage.sampling_prob, k)
 
-    def _chunks(self, n: int, size: int) -> float:
-        return chunks(n * self.stage.sampling_prob, size)
+    def _chunks(self, n: int, size: int, sampling_prob: float = 1.0) -> float:
+        return chunks(n * sampling_prob / rows_per_unit(self.schedule), size)
 
-    def _many(self, seconds: float, size: int, encoding: float) -> int:
+    def _many(self, few: int, seconds: float, size: int, encoding: float) -> int:
         """So many random records that their rounds, and encoding them, take ENOUGH seconds; never more than all."""
-        few, most = min(self.records, size), min(self.records, MOST_BYTES // (4 * self.schema.dimension))
+        q, rows = self.stage.sampling_prob, size * rows_per_unit(self.schedule)
+        most = min(self.records, MOST_BYTES // (4 * self.schema.dimension))
         if encoding:
-            most = min(most, int(size * ENOUGH / encoding))
-        in_time = ENOUGH / (ROUNDS * seconds) * max(self._chunks(few, size), 1.0)
-        return max(few, min(most, int(size * in_time / self.stage.sampling_prob)))
+            most = min(most, int(rows * ENOUGH / encoding))
+        in_time = ENOUGH / (ROUNDS * seconds) * max(self._chunks(few, size, q), 1.0)
+        return max(few, min(most, int(rows * in_time / q)))
+
+
+def rows_per_unit(schedule: Schedule | None) -> int:
+    """The most records that stand together in a chunk."""
+    return 1 if schedule is None else schedule.budget.rows_per_unit
 
 
 def chunks(n: float, size: int) -> float:
-    """Chunks that n records at independent places need on average: as many as the fullest of `size` places holds."""
+    """Chunks that n units at independent places need on average: as many as the fullest of `size` places holds."""
     return float(np.random.default_rng(0).poisson(n / size, (100, size)).max(1).mean())
 
 
@@ -273,9 +282,9 @@ def _encoder_seconds(encoder: Encoder, schema: AnySchema, size: int) -> float:
     return float(np.median(seconds))
 
 
-def _feature_bytes(encoder: Encoder, schema: AnySchema, size: int, records: int) -> int:
+def _feature_bytes(encoder: Encoder, schema: AnySchema, size: int, units: float, rows: int) -> int:
     one = jax.eval_shape(encoder, jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32))
-    return int(chunks(records, size) * size) * one.size * one.dtype.itemsize
+    return int(chunks(units, size) * size * rows) * one.size * one.dtype.itemsize
 
 
 def _bytes(leaves: Any) -> int:

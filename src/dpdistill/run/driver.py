@@ -18,7 +18,6 @@ from dpdistill.accounting.schedule import Budget, Schedule, calibrate
 from dpdistill.certificate.build import NO_NOISE, NOT_STATED, build_certificate, write_certificate
 from dpdistill.data import check_output, write_distilled
 from dpdistill.data.atomic import write_atomically
-from dpdistill.data.features import Space
 from dpdistill.data.folder import RECIPE, UNLISTED
 from dpdistill.data.memory import Memory
 from dpdistill.data.records import Records
@@ -33,7 +32,7 @@ from dpdistill.private.curator import Curator
 from dpdistill.private.holder import Holder
 from dpdistill.private.linear import SLACK_TEXT
 from dpdistill.private.noise import Entropy, SystemEntropy
-from dpdistill.private.self_test import PASSED
+from dpdistill.programs.self_test import PASSED
 from dpdistill.query import Compute, LinearQuery, Params, Query, Release
 from dpdistill.report import write_report
 from dpdistill.run import handover
@@ -237,7 +236,7 @@ def distill(
     with ExitStack() as stack:
         run_ledger = stack.enter_context(open_ledger(records, identity, schedule, folder, dataset, label, overwrite))
         holders = stack.enter_context((workers or Workers()).holders(folder))
-        space = Space(Memory.of(memory).size, folder)
+        space = Memory.of(memory, folder)
         curator = Curator(whole, schedule, run_ledger, entropy, compute, space, holders or Holder)
         store = Store(folder, run_ledger.run_id, run_ledger)
         state = run_rounds(method, curator, store, schedule.rounds, seed, records.schema, progress, watch)

@@ -13,7 +13,7 @@ from dpdistill.data.records import Records, Unshown
 from dpdistill.private.holder import sum_rows
 from dpdistill.private.linear import add_groups
 from dpdistill.private.noise import SeededEntropy
-from dpdistill.private.placed import PlacedRecords
+from dpdistill.private.placed import Numbers, PlacedRecords
 from dpdistill.query import ByValue, Compute, LinearQuery, Params, Query, Release
 
 
@@ -34,7 +34,7 @@ class NonPrivateCurator(Unshown):
     ) -> None:
         self._sampling_probs, self._seed, self._compute = sampling_probs, seed, compute or Compute()
         self._schema, self._records = records.schema, PlacedRecords(records, SeededEntropy(seed))
-        self._encoders: dict[tuple[ByValue, int], int] = {}
+        self._numbers = Numbers()
 
     def release(self, t: int, query: Query, params: Params) -> Release:
         """The plain sum of round t over a Poisson sample; rows that are not finite are left out."""
@@ -46,10 +46,10 @@ class NonPrivateCurator(Unshown):
         sampled, q, classes = None, self._sampling_probs[t], len(self._schema.classes)
         if q < 1.0:
             sampled = np.flatnonzero(np.random.default_rng((self._seed, t)).random(len(self._records)) < q)
-        size = self._compute.block if q == 1.0 and isinstance(query, LinearQuery) else self._compute.chunk
+        size = self._compute.units_of(query, self._schema, q)
         number = None
-        if query.encoder is not None:
-            number = self._encoders.setdefault((ByValue(query.encoder), size), len(self._encoders))
+        if query.encoder is not None and len(self._sampling_probs) > 1:
+            number = self._numbers[ByValue(query.encoder), size]
             self._records.fill(query.encoder, size, number)
         chunks = self._records.chunks(query.encoder, sampled, size, number=number)
         if isinstance(query, LinearQuery):

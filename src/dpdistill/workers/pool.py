@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dpdistill.data.features import Space
+from dpdistill.data.memory import Memory
 from dpdistill.data.parts import remove_parts, write_parts
 from dpdistill.data.records import Records, Unshown
 from dpdistill.private.checks import CuratorError
@@ -71,8 +71,8 @@ class Workers:
             own.mkdir(mode=0o700)
             pools: list[Pool] = []
 
-            def start(records: Records, entropy: Entropy, most: int | None, space: Space | None) -> Pool:
-                pools.append(Pool(records, entropy, most, space or Space(), self, own))
+            def start(records: Records, entropy: Entropy, most: int | None, space: Memory | None) -> Pool:
+                pools.append(Pool(records, entropy, most, space or Memory(), self, own))
                 return pools[-1]
 
             try:
@@ -104,7 +104,7 @@ class Pool(Unshown):
         records: Records,
         entropy: Entropy,
         rows_per_unit: int | None,
-        space: Space,
+        space: Memory,
         workers: Workers,
         folder: Path,
     ) -> None:
@@ -113,7 +113,7 @@ class Pool(Unshown):
         name = f"dpdistill-{secrets.token_hex(8)}"
         self._address = _within(workers.share, name) if workers.share else str(folder / name)
         apart = workers.ray is not None and workers.ray != "local"  # other machines, each with a disk of its own
-        features = Space(space.memory) if apart else Space(space.memory, folder / f"{name}-features", shared=True)
+        features = Memory(space.size) if apart else Memory(space.size, folder / f"{name}-features", shared=True)
         if features.folder is not None:
             features.folder.mkdir(mode=0o700)
         holding = Holding(self._address, entropy.bytes(KEY), entropy.kind, rows_per_unit, features)

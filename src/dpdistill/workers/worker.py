@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpdistill.data.features import Space
+from dpdistill.data.memory import Memory
 from dpdistill.data.parts import open_part
 from dpdistill.data.records import Unshown
 from dpdistill.private.checks import CuratorError
@@ -39,7 +39,7 @@ class Holding:
     key: bytes = field(repr=False)
     kind: str
     rows_per_unit: int | None
-    space: Space
+    space: Memory
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from dpdistill.kernels.ridge import one_hot
 from dpdistill.methods.kip_gradient import PlainGradient
 from dpdistill.private.checks import CuratorError
 from dpdistill.private.noise import SeededEntropy
-from dpdistill.private.self_test import check_rows
+from dpdistill.programs.self_test import check_rows
 from dpdistill.schema import Schema
 
 KERNELS = {"features": SCATTER, "fc-ntk": FCNTK(), "fc-ntk of depth 2": FCNTK(2)}

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
 
 from dpdistill.data.files import MAX_UNPACKED, PARTS, head, is_gzip, reading, require_file, show, single_part
-from dpdistill.data.images.decode import FORMATS, Picture, decode, picture_notes, require_stated, stacked
+from dpdistill.data.images.decode import FORMATS, Picture, decode, raw_pictures, require_stated
 from dpdistill.data.images.folders import IMAGES, SUFFIXES, class_names, require_printable
 from dpdistill.data.options import Stated
 from dpdistill.data.raw import Raw
@@ -77,14 +77,7 @@ def load_archive(path: Path, part: str, stated: Stated) -> Raw:
     for name in names:
         require_printable(title, name)
     classes, noted = class_names(title, names, training, stated)
-    return Raw(
-        stacked(_pictures(path, labels, stated), stated),
-        classes=classes,
-        bounds=(0.0, 255.0),
-        notes=(*notes, *noted),
-        resized=True,
-        of_shape=partial(picture_notes, stated),
-    )
+    return raw_pictures(_pictures(path, labels, stated), stated, classes, (*notes, *noted))
 
 
 def _pictures(path: Path, labels: dict[str, str], stated: Stated) -> Iterator[Picture]:

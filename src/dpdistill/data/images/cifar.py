@@ -9,16 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpdistill.data.files import (
-    head,
-    is_gzip,
-    list_files,
-    plain_first,
-    require_file,
-    require_part,
-    show,
-    unpacking,
-)
+from dpdistill.data.files import head, is_gzip, list_files, plain_first, require_file, require_part, show, unpacking
 from dpdistill.data.options import NOTHING, Stated
 from dpdistill.data.raw import Raw
 from dpdistill.data.spool import spooled

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -15,7 +15,7 @@ from PIL import Image
 from dpdistill.data.files import reading
 from dpdistill.data.images import dicom
 from dpdistill.data.options import Stated
-from dpdistill.data.raw import Part
+from dpdistill.data.raw import Part, Raw
 from dpdistill.schema import DataError
 
 FORMATS = {".png": ("PNG", "JPEG"), ".jpg": ("PNG", "JPEG"), ".jpeg": ("PNG", "JPEG")}
@@ -41,6 +41,20 @@ class Picture(NamedTuple):
     label: int | str
     unit: str | None = None
     place: int | None = None
+
+
+def raw_pictures(
+    pictures: Iterable[Picture], stated: Stated, classes: tuple[str, ...] | None = None, notes: Iterable[str] = ()
+) -> Raw:
+    """The pictures of a format whose files are pictures."""
+    return Raw(
+        stacked(pictures, stated),
+        classes=classes,
+        bounds=(0.0, 255.0),
+        notes=tuple(notes),
+        resized=True,
+        of_shape=partial(picture_notes, stated),
+    )
 
 
 def stacked(pictures: Iterable[Picture], stated: Stated) -> Iterator[Part]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpdistill.data.files import PARTS, list_files, list_folders, reading, require_file, show, single_part
 from dpdistill.data.images import dicom
-from dpdistill.data.images.decode import FORMATS, Picture, decode, picture_notes, require_stated, stacked
+from dpdistill.data.images.decode import FORMATS, Picture, decode, raw_pictures, require_stated
 from dpdistill.data.options import Stated
 from dpdistill.data.raw import Raw
 from dpdistill.schema import DataError
@@ -44,14 +44,7 @@ def load_folder(folder: Path, part: str, stated: Stated) -> Raw:
     if _is_split(folder) and (found := _folders_of(folder).get("train")):
         training = list_folders(folder / found)
     classes, noted = class_names(show(root), names, training, stated)
-    return Raw(
-        stacked(_pictures(root, names, stated), stated),
-        classes=classes,
-        bounds=(0.0, 255.0),
-        notes=(*notes, *noted),
-        resized=True,
-        of_shape=partial(picture_notes, stated),
-    )
+    return raw_pictures(_pictures(root, names, stated), stated, classes, (*notes, *noted))
 
 
 def _pictures(root: Path, names: list[str], stated: Stated) -> Iterator[Picture]:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from dpdistill.data.files import head, reading, require_file, show, single_part
-from dpdistill.data.images.decode import Picture, picture_notes, require_stated, stacked
+from dpdistill.data.images.decode import Picture, raw_pictures, require_stated
 from dpdistill.data.images.folders import decode_file
 from dpdistill.data.options import Stated
 from dpdistill.data.raw import Raw
@@ -40,13 +40,7 @@ def load_file(path: Path, part: str, stated: Stated) -> Raw:
     """
     require_stated(stated)
     require_file(path)
-    return Raw(
-        stacked(_pictures(path, stated), stated),
-        bounds=(0.0, 255.0),
-        notes=single_part("list", part),
-        resized=True,
-        of_shape=partial(picture_notes, stated),
-    )
+    return raw_pictures(_pictures(path, stated), stated, notes=single_part("list", part))
 
 
 def _pictures(path: Path, stated: Stated) -> Iterator[Picture]:

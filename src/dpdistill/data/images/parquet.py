@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpdistill.data.files import list_files, list_folders, part_of, reading, require_file, show, single_part
-from dpdistill.data.images.decode import Picture, decode, picture_notes, require_stated, stacked
+from dpdistill.data.images.decode import Picture, decode, raw_pictures, require_stated
 from dpdistill.data.options import Stated
 from dpdistill.data.raw import Raw
 from dpdistill.schema import DataError
@@ -117,14 +117,8 @@ def load_files(paths: list[Path], stated: Stated, notes: tuple[str, ...] = ()) -
             raise DataError(f"{show(path)} has other columns or classes than {show(paths[0])}.")
         columns = found
     assert columns is not None
-    return Raw(
-        stacked(chain(*(_pictures(path, columns, stated) for path in paths)), stated),
-        classes=columns.classes,
-        bounds=(0.0, 255.0),
-        notes=(*notes, *class_notes(columns.classes, stated)),
-        resized=True,
-        of_shape=partial(picture_notes, stated),
-    )
+    pictures = chain(*(_pictures(path, columns, stated) for path in paths))
+    return raw_pictures(pictures, stated, columns.classes, (*notes, *class_notes(columns.classes, stated)))
 
 
 def _decode(content: bytes | None, title: str, stated: Stated) -> np.ndarray:

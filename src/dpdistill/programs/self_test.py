@@ -8,8 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from dpdistill.private import programs
-from dpdistill.private.checks import CuratorError
+from dpdistill.programs import compiled
+from dpdistill.programs.jaxprs import Refused
 from dpdistill.query import ByValue, LinearQuery, Params, Query
 from dpdistill.schema import AnySchema
 
@@ -27,7 +27,7 @@ def check_rows(query: Query, params: Params, schema: AnySchema, size: int, rows_
         Whether the test tells: with parameters for which all rows are zeros it has to be repeated.
 
     Raises:
-        CuratorError: a row's bits change with the other rows.
+        Refused: a row's bits change with the other rows.
     """
     rng, same, rows = np.random.default_rng(0), ByValue(query), size * rows_per_unit
     X = rng.uniform(-1.0, 1.0, (rows, *schema.shape)).astype(np.float32)
@@ -36,19 +36,19 @@ def check_rows(query: Query, params: Params, schema: AnySchema, size: int, rows_
     if query.encoder is not None:
         encoder = ByValue(query.encoder)
         with jax.enable_x64(False):
-            alone = rows_stand_alone(lambda X, y: programs.encode_rows(encoder, X), X, y)
-            X = np.asarray(programs.encode_rows(encoder, X))
+            alone = rows_stand_alone(lambda X, y: compiled.encode_rows(encoder, X), X, y)
+            X = np.asarray(compiled.encode_rows(encoder, X))
 
     def plain(X: np.ndarray, y: np.ndarray) -> Any:
         # A bound in the middle of what occurs, so that some rows are clipped and some are not.
         X, labels = X.reshape(-1, *X.shape[2:]), y.reshape(-1).astype(np.int32)
         clip, step = query.clip_norm / 2, query.clip_norm * 2.0**-20
-        return programs.grid_rows(same, params, X, labels, clip, step, rows_per_unit).reshape(size, -1)
+        return compiled.grid_rows(same, params, X, labels, clip, step, rows_per_unit).reshape(size, -1)
 
     def linear(X: np.ndarray, y: np.ndarray) -> Any:
-        ready = programs.prepared(same, params)
-        found = programs.coefficients(same, ready, X, y)
-        return found, programs.norms(same, ready, found)
+        ready = compiled.prepared(same, params)
+        found = compiled.coefficients(same, ready, X, y)
+        return found, compiled.norms(same, ready, found)
 
     with jax.enable_x64(isinstance(query, LinearQuery)):
         if isinstance(query, LinearQuery):
@@ -58,7 +58,7 @@ def check_rows(query: Query, params: Params, schema: AnySchema, size: int, rows_
         alone = alone and rows_stand_alone(program, X, y)
         tells = any(np.any(leaf) for leaf in jax.tree.leaves(program(X, y)))
     if not alone:
-        raise CuratorError(_MIXED)
+        raise Refused(_MIXED)
     return tells
 
 
