@@ -103,7 +103,7 @@ def kills(records: Records, wanted: int = 20) -> None:
 
 
 def _kill_one(pool: Any, rng: random.Random) -> None:
-    alive = list((pool._crew._pool._processes or {}).values()) if pool._crew._pool else []
+    alive = [process for process, _ in list(pool._crew.members.values())]
     if alive:
         os.kill(rng.choice(alive).pid, signal.SIGKILL)
 
@@ -137,7 +137,7 @@ def efficiency(records: Records, ray: str | None, turns: int = 5) -> None:
         print(f"{name}: efficiency of 2 workers {statistics.median(share):.2f} ({_spread(share)})", flush=True)
 
 
-def shards(records: Records, turns: int = 5) -> None:
+def shards(records: Records, turns: int = 15) -> None:
     """64 shards one after the other in this process, in turn with the whole."""
     for name in ASKED:
         question, holder, share = question_of(name, records), Holder(records, SeededEntropy(1)), []

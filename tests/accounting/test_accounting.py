@@ -105,6 +105,7 @@ def test_poisson_noise_multipliers_stay_where_they_were_measured():
 
 def test_calibration_needs_few_evaluations():
     pld._accountant.cache_clear()
+    pld._epsilon.cache_clear()
     accounting._common_multiplier.cache_clear()
     calibrate([Stage(10_000, 0.01)], Budget(1.0))
     assert 0 < pld._accountant.cache_info().misses <= 6

@@ -4,6 +4,7 @@ import os
 import random
 import re
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -47,7 +48,7 @@ def released(workers, folder, records, query, params, rounds=2, q=0.6, entropy=N
 
 
 def processes_of(asked):
-    return list(asked._holders._crew._pool._processes.values())
+    return [process for process, _ in asked._holders._crew.members.values()]
 
 
 @pytest.fixture(scope="module")
@@ -87,8 +88,7 @@ def test_killed_workers_change_nothing(expected, tmp_path):
 
     def murder(asked):
         while not stop.wait(0.3):
-            pool = asked._holders._crew._pool
-            alive = [p for p in (pool._processes or {}).values() if p.is_alive()] if pool else []
+            alive = [process for process in processes_of(asked) if process.is_alive()]
             if alive and len(kills) < 3:
                 os.kill(rng.choice(alive).pid, signal.SIGKILL)
                 kills.append(time.monotonic())
@@ -125,13 +125,13 @@ def test_a_run_with_workers_is_the_run_without(tmp_path):
 
 
 def test_workers_that_are_lost_again_and_again_are_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(crew, "MOST_LOSSES", 2)
+    monkeypatch.setattr(crew, "FIRST_LOSSES", 2)
     holding = Holding(str(tmp_path), b"", "insecure", None, Memory())
     members = crew.Processes(holding, 1)
-    monkeypatch.setattr(crew, "_carry_out", _die)
+    monkeypatch.setattr(crew, "_serve", _die)
     with pytest.raises(CuratorError, match="lost again and again: take fewer"):
         members.answers([None])
-    members.close()
+    assert members.members == {}
 
 
 def test_a_store_is_emptied_where_no_worker_starts(tmp_path, monkeypatch):
@@ -194,8 +194,8 @@ from dpdistill.workers import Workers
 if __name__ == "__main__":
     with Workers(1).holders(Path(sys.argv[1])) as start:
         pool = start(contract.make_records(4), SeededEntropy(1), None, Memory())
-        pool._crew._started().submit(int).result()
-        print(next(iter(pool._crew._pool._processes)), flush=True)
+        pool._crew.members[0] = process, _ = pool._crew.start(0)
+        print(process.pid, flush=True)
         time.sleep(60)
 """
 
@@ -221,8 +221,39 @@ def test_workers_end_with_a_run_that_is_killed_and_the_next_one_removes_its_reco
     assert not (tmp_path / "workers").exists()
 
 
-def _die(task):
+def _die(*_):
     os._exit(1)
+
+
+def _die_while_sending(holding, number, connection):
+    """The first process is killed when a part of its answer is sent."""
+    first = Path(holding.address) / "first"
+    while True:
+        task = connection.recv()
+        if not first.exists():
+            first.touch()
+            os.write(connection.fileno(), struct.pack("!i", 1000) + b"the first bytes")
+            os.kill(os.getpid(), signal.SIGKILL)
+        connection.send(("kind", task))
+
+
+def test_a_worker_that_is_killed_while_it_sends_is_noticed(tmp_path, monkeypatch):
+    monkeypatch.setattr(crew, "_serve", _die_while_sending)
+    members = crew.Processes(Holding(str(tmp_path), b"", "insecure", None, Memory()), 2)
+    assert members.answers([*range(6)]) == [("kind", i) for i in range(6)]
+    members.close()
+    assert members.members == {}
+
+
+def test_what_cannot_be_read_by_a_worker_is_an_error_that_says_nothing(tmp_path):
+    members = crew.Processes(Holding(str(tmp_path), b"", "insecure", None, Memory()), 1)
+    assert members.answers([Unreadable()]) == [("", "failed")]
+    members.close()
+
+
+class Unreadable:
+    def __reduce__(self):
+        return int, ("no number",)
 
 
 class TestParts:
@@ -306,7 +337,7 @@ class TestRay:
 
         def during(asked):
             crew = asked._holders._crew
-            crew._ray.kill(crew._free[0][1])
+            crew._ray.kill(crew.members[0])
 
         found = released(Workers(2, ray="local"), tmp_path, records, query, params, during=during)
         np.testing.assert_array_equal(found, value)

@@ -103,10 +103,7 @@ def epsilon_pld(
     if not interval > 0.0:
         raise ValueError(f"Expected discretization={interval} > 0.")
     try:
-        epsilon = float(_accountant(merged, adjacency, interval).get_epsilon(delta))
-        if math.isnan(epsilon):
-            raise ValueError("epsilon is not a number")
-        return epsilon
+        return _epsilon(merged, delta, adjacency, interval)
     except (ArithmeticError, ValueError, MemoryError) as error:
         raise ValueError(f"The privacy loss distribution of {merged} cannot be computed: raise the noise.") from error
 
@@ -115,6 +112,15 @@ def check_pld_delta(delta: float) -> None:
     """Raise on a delta that no privacy loss distribution can answer for."""
     if not MIN_PLD_DELTA <= delta < 1.0:
         raise ValueError(f"Expected {MIN_PLD_DELTA} <= delta={delta} < 1 for privacy loss distributions.")
+
+
+@lru_cache(maxsize=1024)
+def _epsilon(groups: tuple[Group, ...], delta: float, adjacency: Adjacency, interval: float) -> float:
+    """A certificate, its check and its page ask for the same ones."""
+    epsilon = float(_accountant(groups, adjacency, interval).get_epsilon(delta))
+    if math.isnan(epsilon):
+        raise ValueError("epsilon is not a number")
+    return epsilon
 
 
 @lru_cache(maxsize=8)

@@ -56,7 +56,7 @@ def check_rows(query: Query, params: Params, schema: AnySchema, size: int, rows_
         else:
             program, X, y = plain, X.reshape(size, -1, *X.shape[1:]), y.reshape(size, -1)
         alone = alone and rows_stand_alone(program, X, y)
-        tells = any(np.any(leaf) for leaf in jax.tree.leaves(program(X, y)))
+        tells = any(np.asarray(leaf).any() for leaf in jax.tree.leaves(program(X, y)))
     if not alone:
         raise Refused(_MIXED)
     return tells

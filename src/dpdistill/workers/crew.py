@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import Connection, wait
 from threading import Thread
-from typing import Any, Protocol
+from typing import Any
 
 from dpdistill.private.checks import CuratorError
 from dpdistill.schema import DataError
@@ -22,78 +22,146 @@ FIRST_LOSSES = 5
 LOST = "Workers are lost again and again: take fewer (--workers), or machines with more memory."
 
 
-class Crew(Protocol):
-    """Answers tasks in any order; a task whose worker is lost is given to another one."""
-
-    def answers(self, tasks: Sequence[Task]) -> list[Any]:
-        """What `Worker.answer` says of each task."""
-        ...
-
-    def close(self) -> None:
-        """Let the workers go."""
-        ...
+class Lost(Exception):
+    """A worker is gone, and with it the answer to its task."""
 
 
-class Processes:
-    """Processes of this machine.
+class Crew(ABC):
+    """Answers tasks in any order; a task whose worker is lost is given to another one.
 
     Args:
-        holding: what they open.
-        count: how many.
+        holding: what the workers open.
+        count: how many they are.
     """
 
     def __init__(self, holding: Holding, count: int) -> None:
         self._holding, self._count = holding, count
-        self._pool: ProcessPoolExecutor | None = None
+        self.members: dict[int, Any] = {}
 
     def answers(self, tasks: Sequence[Task]) -> list[Any]:
-        """What `Worker.answer` says of each task."""
+        """What `Worker.answer` says of each task.
+
+        Raises:
+            CuratorError: workers are lost again and again.
+        """
+        try:
+            return self._answers(tasks)
+        except BaseException:
+            self.dismiss()  # no answer to a task of this round is ever taken for one of the next
+            raise
+
+    def _answers(self, tasks: Sequence[Task]) -> list[Any]:
         found: dict[int, Any] = {}
-        for lost in range(MOST_LOSSES):
-            if lost == FIRST_LOSSES and not found:
-                break
-            pool = self._started()
+        waiting, free, busy, lost = list(range(len(tasks)))[::-1], list(range(self._count)), dict[Any, Any](), 0
+        while len(found) < len(tasks):
+            while waiting and free:
+                i, number = waiting.pop(), free.pop()
+                if number not in self.members:
+                    self.members[number] = self.start(number)
+                busy[self.ask(self.members[number], tasks[i])] = i, number
+            ticket = self.first(list(busy))
+            i, number = busy.pop(ticket)
+            free.append(number)
             try:
-                asked: dict[Future, int] = {
-                    pool.submit(_carry_out, t): i for i, t in enumerate(tasks) if i not in found
-                }
-                for future in as_completed(asked):
-                    found[asked[future]] = future.result()
-                return [found[i] for i in range(len(tasks))]
-            except BrokenProcessPool:
-                self.close()
-        raise CuratorError(LOST)
+                found[i] = self.answer(ticket)
+            except Lost:
+                waiting.append(i)
+                self.end(self.members.pop(number))
+                lost += 1
+                if lost >= (MOST_LOSSES if found else FIRST_LOSSES):
+                    raise CuratorError(LOST) from None
+        return [found[i] for i in range(len(tasks))]
+
+    def dismiss(self) -> None:
+        """End all workers; the next round starts others."""
+        while self.members:
+            self.end(self.members.popitem()[1])
 
     def close(self) -> None:
         """Let the workers go."""
-        if self._pool is None:
-            return
-        # They are killed, not waited for: one that was lost may hold the lock that the others end by.
-        alive = list((self._pool._processes or {}).values())
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        self._pool = None
-        for process in alive:
-            process.kill()
-        for process in alive:
-            process.join(10)
+        self.dismiss()
 
-    def _started(self) -> ProcessPoolExecutor:
-        if self._pool is None:
-            context = multiprocessing.get_context("spawn")
-            begin = self._holding, context.Value("i", 0)
-            self._pool = ProcessPoolExecutor(self._count, context, _begin, begin)
-        return self._pool
+    @abstractmethod
+    def start(self, number: int) -> Any:
+        """A new worker."""
+
+    @abstractmethod
+    def end(self, member: Any) -> None:
+        """Kill a worker, if it is there: one that was lost may never end by itself."""
+
+    @abstractmethod
+    def ask(self, member: Any, task: Task) -> Any:
+        """Give a worker a task; what stands for its answer."""
+
+    @abstractmethod
+    def first(self, tickets: list[Any]) -> Any:
+        """Wait for the first of these that is answered, or whose worker is lost."""
+
+    @abstractmethod
+    def answer(self, ticket: Any) -> Any:
+        """What the worker answered.
+
+        Raises:
+            Lost: it is gone.
+        """
 
 
-_WORKER: Worker | None = None
+class Processes(Crew):
+    """Processes of this machine, each with a connection of its own.
+
+    What a worker sends when it is killed ends in the middle; nobody shares its connection, so that this is noticed.
+    (`ProcessPoolExecutor` has one for all: it waits for the rest for ever.)
+    """
+
+    def start(self, number: int) -> Any:
+        """A process, and this process's end of the connection."""
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(self._holding, number, theirs), daemon=True)
+        process.start()
+        theirs.close()
+        return process, ours
+
+    def end(self, member: Any) -> None:
+        """Kill a process."""
+        process, connection = member
+        connection.close()
+        process.kill()
+        process.join(10)
+
+    def ask(self, member: Any, task: Task) -> Any:
+        """The connection that the answer comes by."""
+        process, connection = member
+        try:
+            connection.send(task)
+        except OSError:
+            process.kill()  # its answer will tell that it is lost
+        return connection
+
+    def first(self, tickets: list[Any]) -> Any:
+        """The first connection with an answer, or without a process."""
+        return wait(tickets)[0]
+
+    def answer(self, ticket: Any) -> Any:
+        """What came by the connection."""
+        try:
+            return ticket.recv()
+        except (EOFError, OSError):
+            raise Lost from None
 
 
-def _begin(holding: Holding, number: Any) -> None:
-    global _WORKER  # one a process, which outlives its tasks
+def _serve(holding: Holding, number: int, connection: Connection) -> None:
     Thread(target=_end_with_parent, daemon=True).start()
-    with number.get_lock():
-        index, number.value = number.value, number.value + 1
-    _WORKER = Worker(holding, index)
+    worker = Worker(holding, number)
+    while True:
+        try:
+            task = connection.recv()
+        except EOFError:
+            return
+        except Exception:  # what it was given could not even be read
+            connection.send(("", FAILED))
+            continue
+        connection.send(worker.answer(task))
 
 
 def _end_with_parent() -> None:
@@ -104,17 +172,12 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _carry_out(task: Task) -> Any:
-    assert _WORKER is not None
-    return _WORKER.answer(task)
-
-
-class Actors:
-    """Actors of a Ray cluster.
+class Actors(Crew):
+    """Actors of a Ray cluster, a core each.
 
     Args:
         holding: what they open; its address is one that all machines of the cluster see.
-        count: how many, a core each.
+        count: how many.
         address: of the cluster; "local" starts one on this machine.
 
     Raises:
@@ -122,11 +185,12 @@ class Actors:
     """
 
     def __init__(self, holding: Holding, count: int, address: str) -> None:
+        super().__init__(holding, count)
         try:
             import ray
         except ImportError:
             raise DataError("A cluster needs Ray: pip install 'dpdistill[ray]'.") from None
-        self._ray, self._holding, self._started = ray, holding, not ray.is_initialized()
+        self._ray, self._started = ray, not ray.is_initialized()
         if self._started:
             try:
                 cores = count if address == "local" else None
@@ -136,40 +200,34 @@ class Actors:
             except (ConnectionError, ValueError, RuntimeError):
                 raise DataError(f"No Ray cluster answers at {address}.") from None
         self._kind = ray.remote(Worker)
-        self._free = [self._new(i) for i in range(count)]
-
-    def answers(self, tasks: Sequence[Task]) -> list[Any]:
-        """What `Worker.answer` says of each task."""
-        found: dict[int, Any] = {}
-        waiting, busy, lost = list(range(len(tasks)))[::-1], {}, 0
-        while len(found) < len(tasks):
-            while waiting and self._free:
-                i, (number, actor) = waiting.pop(), self._free.pop()
-                busy[actor.answer.remote(tasks[i])] = i, number, actor
-            (ready, *_), _ = self._ray.wait(list(busy), num_returns=1)
-            i, number, actor = busy.pop(ready)
-            try:
-                found[i] = self._ray.get(ready)
-                self._free.append((number, actor))
-            except self._ray.exceptions.RayTaskError:  # what it was given could not even be read
-                found[i] = "", FAILED
-                self._free.append((number, actor))
-            except self._ray.exceptions.RayError:
-                waiting.append(i)
-                self._free.append(self._new(number))
-                lost += 1
-                if lost >= (MOST_LOSSES if found else FIRST_LOSSES):
-                    self._free += [(each, actor) for _, each, actor in busy.values()]
-                    raise CuratorError(LOST) from None
-        return [found[i] for i in range(len(tasks))]
 
     def close(self) -> None:
-        """Let the workers go."""
-        for _, actor in self._free:
-            self._ray.kill(actor)
-        self._free = []
+        """Let the workers go, and the cluster if it was started here."""
+        super().close()
         if self._started:
             self._ray.shutdown()
 
-    def _new(self, number: int) -> tuple[int, Any]:
-        return number, self._kind.options(num_cpus=1).remote(self._holding, number)
+    def start(self, number: int) -> Any:
+        """An actor."""
+        return self._kind.options(num_cpus=1).remote(self._holding, number)
+
+    def end(self, member: Any) -> None:
+        """Kill an actor."""
+        self._ray.kill(member)
+
+    def ask(self, member: Any, task: Task) -> Any:
+        """A reference to the answer."""
+        return member.answer.remote(task)
+
+    def first(self, tickets: list[Any]) -> Any:
+        """The first reference with an answer, or without an actor."""
+        return self._ray.wait(tickets, num_returns=1)[0][0]
+
+    def answer(self, ticket: Any) -> Any:
+        """What the reference stands for."""
+        try:
+            return self._ray.get(ticket)
+        except self._ray.exceptions.RayTaskError:  # what it was given could not even be read
+            return "", FAILED
+        except self._ray.exceptions.RayError:
+            raise Lost from None
