@@ -93,6 +93,16 @@ def test_a_method_is_replayed_without_a_record(here):
     assert "Unknown method 'nosuch'" in wrong
 
 
+def test_arrays_that_state_no_classes_are_audited_with_those_of_the_caller(here):
+    rng = np.random.default_rng(0)
+    np.savez(here / "plain.npz", X=rng.integers(0, 17, (40, 8, 8)).astype(np.uint8), y=np.arange(40) % 2)
+    again = ("audit", "method", "plain.npz", "--out", "mine", "--removed", 1, *MERF)
+    assert "plain.npz does not state its classes: pass --classes" in refused(*again)
+    said = succeeds(*again, "--classes", "cat,dog", "--bounds", "0,16")
+    assert re.search(r"sums moved by 0\.99\d\d of what was paid for; else: nothing changed", said)
+    assert "leave --classes and --bounds out" in refused(*again, "--classes", "2", "--schema", "schema.yaml")
+
+
 def test_a_network_is_searched_for_its_images(here):
     records = load("digits:train")
     X, y = records.take(np.array([0, 1]))
@@ -114,6 +124,8 @@ def test_a_network_is_searched_for_its_images(here):
     assert "Unknown architecture 'x'" in refused("audit", "model", *how, "--architecture", "x")
     assert "does not hold the parameters of a ConvNet" in refused("audit", "model", *how, "--architecture", "convnet")
     assert "Expected --bounds as two numbers" in refused("audit", "model", *how, "--bounds", "1")
+    missing = refused("audit", "model", *how[2:], "--before", "missing.npz")
+    assert "in an .npz file at missing.npz: No such file or directory." in missing
     assert jnp.isfinite(after[0]["kernel"]).all()
 
 

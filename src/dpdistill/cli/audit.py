@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from dpdistill.cli.options import MAX_SEED, SOURCES, SQL, Folder, check_method, table_source
+from dpdistill.cli.options import MAX_SEED, SOURCES, SQL, Bounds, Classes, Folder, check_method, table_source
 from dpdistill.cli.reading import read_records
 from dpdistill.cli.settings import check_settings
 from dpdistill.cli.terminal import Bar, give, say, working
@@ -104,6 +104,8 @@ def audit_run(
     set_: Fields = None,
     schema: SchemaFile = None,
     sql: Sql = None,
+    classes: Classes = None,
+    bounds: Bounds = None,
     seed: Seed = 0,
     ledger: Annotated[str | None, typer.Option(help="File that adds up all runs on this data set.")] = None,
     cap: Annotated[float | None, typer.Option(help="Epsilon that all runs in --ledger may spend together.")] = None,
@@ -127,7 +129,7 @@ def audit_run(
     budget = Budget(epsilon, delta)
     run.check_private(recipe)
     run.check_ledger(recipe, budget, ledger, cap, seed=seed)
-    records = records_of(data, schema, sql)
+    records = records_of(data, schema, sql, classes, bounds)
     with Bar() as bar:
         found = audit_one_run(
             records,
@@ -161,6 +163,8 @@ def audit_method(
     removed: Annotated[int, typer.Option(min=1, help="Records to remove, each in a replay of its own.")] = 3,
     schema: SchemaFile = None,
     sql: Sql = None,
+    classes: Classes = None,
+    bounds: Bounds = None,
     seed: Seed = 0,
 ) -> None:
     """Replay a run without one record while all releases stay: for whoever wrote a method. Nothing is handed out.
@@ -168,7 +172,7 @@ def audit_method(
     For a method of your own: `dpdistill.audit.recorded_neighbours` in Python.
     """
     _check_recipe(method, set_, epsilon, delta)
-    records = records_of(data, schema, sql)
+    records = records_of(data, schema, sql, classes, bounds)
     import numpy as np
 
     from dpdistill.accounting.schedule import Budget
@@ -205,11 +209,13 @@ def audit_shadows(
     runs: Annotated[int, typer.Option(min=4, help="Runs, each on half of the records.")] = 16,
     schema: SchemaFile = None,
     sql: Sql = None,
+    classes: Classes = None,
+    bounds: Bounds = None,
     seed: Seed = 0,
 ) -> None:
     """Distil halves of the records many times, and tell from a set who was in its half. Nothing is handed out."""
     _check_recipe(method, set_, epsilon, delta)
-    records = records_of(data, schema, sql)
+    records = records_of(data, schema, sql, classes, bounds)
     from dpdistill.accounting.schedule import Budget, calibrate
     from dpdistill.audit.chapters import membership_chapter
     from dpdistill.audit.shadows import attack_by_shadows
@@ -261,16 +267,20 @@ def _read(data: str, facts: Any, schema: str | None, sql: str | None, part: str 
     return load_table(table_source(data, sql), table_file, strict=False)
 
 
-def records_of(data: str, schema: str | None, sql: str | None = None) -> Any:
+def records_of(
+    data: str, schema: str | None, sql: str | None = None, classes: str | None = None, bounds: str | None = None
+) -> Any:
     """Records as `dpdistill distill` reads them, each for itself."""
     if schema is not None:
+        if classes or bounds:
+            raise DataError("With --schema leave --classes and --bounds out: it states all.")
         from dpdistill.data.tables.schema_file import read_reviewed
 
         if (column := read_reviewed(schema).unit_column) is not None:
             raise DataError(
                 f"{schema} states unit_column {column!r:.80}, and an audit takes single rows: list it under ignored."
             )
-    return read_records(data, schema, None, None, None, None, True, sql=sql)
+    return read_records(data, schema, classes, bounds, None, None, True, sql=sql)
 
 
 def _schedule(folder: str) -> Any:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from dpdistill.cli.audit import Out, Seed, app, records_of, write_page
-from dpdistill.cli.options import SOURCES
+from dpdistill.cli.options import SOURCES, Bounds, Classes
 from dpdistill.cli.reading import read_records
 from dpdistill.cli.terminal import Bar, say, working
 from dpdistill.schema import DataError
@@ -33,6 +33,7 @@ def audit_model(
     at: At = "both",
     batch: Batch = None,
     bounds: Annotated[str, typer.Option(help="What the network saw as the darkest and the brightest value.")] = "0,1",
+    classes: Classes = None,
     seed: Seed = 0,
 ) -> None:
     """Which of its training images can be rebuilt from a network, without any of them being looked at."""
@@ -46,7 +47,7 @@ def audit_model(
 
     low, high = _two(bounds)
     known = _network(architecture)
-    X, _ = _pictures(records_of(members, None), None, seed)
+    X, _ = _pictures(records_of(members, None, None, classes), None, seed)
     network, shape = MLP(widths=widths_of(before)) if architecture == "mlp" else known, X.shape[1:]
     start, end = (read_parameters(path, network, shape) for path in (before, after))
     attack = Reconstruction(images or 2 * len(X), steps, at=at, batch=batch, bounds=(low, high))
@@ -99,8 +100,8 @@ def audit_training(
         str | None, typer.Option(help="Whose gradients: final, initial or both; initial for --linearised, else both.")
     ] = None,
     batch: Batch = None,
-    classes: Annotated[str | None, typer.Option(help="Number or names of the classes.")] = None,
-    bounds: Annotated[str | None, typer.Option(help="Least and largest raw value: 0,255.")] = None,
+    classes: Classes = None,
+    bounds: Bounds = None,
     resize: Annotated[int | None, typer.Option(min=1, help="Side to which images are resized.")] = None,
     seed: Seed = 0,
 ) -> None:

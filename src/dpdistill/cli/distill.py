@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from dpdistill.cli.asked import asked_of, prepared, workers_of
-from dpdistill.cli.options import LABELS, MAX_SEED, SOURCES, SQL
+from dpdistill.cli.options import LABELS, MAX_SEED, SOURCES, SQL, Bounds, Classes
 from dpdistill.cli.reading import public_images
 from dpdistill.cli.settings import check_settings
 from dpdistill.cli.terminal import Bar, give, note, say, working
@@ -41,8 +41,8 @@ def distill(
         str | None, typer.Option(help="The schema.yaml of a table; DATA is CSV, Parquet or a database.")
     ] = None,
     sql: Annotated[str | None, typer.Option(help=SQL)] = None,
-    classes: Annotated[str | None, typer.Option(help="Number of classes, or names: 10 or cat,dog.")] = None,
-    bounds: Annotated[str | None, typer.Option(help="Lowest and highest raw value: 0,255.")] = None,
+    classes: Classes = None,
+    bounds: Bounds = None,
     resize: Annotated[str | None, typer.Option(help="Side of the square that images are resized to.")] = None,
     channels: Annotated[
         int | None, typer.Option(help="1 (grey) or 3 (colour), for images in files of their own.")

@@ -30,6 +30,9 @@ def table_source(data: str, sql: str | None) -> Any:
 
 Folder = Annotated[str, typer.Argument(metavar="DIR", help="A folder that distill wrote.")]
 
+Classes = Annotated[str | None, typer.Option(help="Number of classes, or names: 10 or cat,dog.")]
+Bounds = Annotated[str | None, typer.Option(help="Lowest and highest raw value: 0,255.")]
+
 METHODS = (
     *("dos", "decoupled-kip", "dos-kip", "dp-kip", "dp-merf", "dp-hp", "dp-ntk", "ndpdc", "ldpdc", "psg", "dp-sgd"),
     *("dm", "kip"),

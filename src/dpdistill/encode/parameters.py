@@ -73,7 +73,8 @@ def _arrays(path: str | Path, title: str) -> dict[str, np.ndarray]:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: np.asarray(file[name]) for name in file.files}
     except (OSError, ValueError, EOFError, TypeError, zipfile.BadZipFile) as error:
-        raise DataError(f"Expected the parameters of a {title} in an .npz file at {path}: {error}") from None
+        why = getattr(error, "strerror", None) or error
+        raise DataError(f"Expected the parameters of a {title} in an .npz file at {path}: {why}.") from None
     if not arrays:
         raise DataError(f"{path} holds no arrays: expected the parameters of a {title}.")
     return arrays
