@@ -16,8 +16,8 @@ from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import one_hot
 from dpdistill.methods.kip_gradient import PlainGradient
-from dpdistill.private.checks import CuratorError
 from dpdistill.private.noise import SeededEntropy
+from dpdistill.programs.jaxprs import Refused
 from dpdistill.programs.self_test import check_rows
 from dpdistill.schema import Schema
 
@@ -66,7 +66,7 @@ def check_ghost_rows_stand_alone() -> None:
     query, params = linear_queries()["softmax"]
     try:
         check_rows(query, params, SCHEMA, 4)
-    except CuratorError as error:
+    except Refused as error:
         raise AssertionError(str(error)) from None
 
 
