@@ -132,6 +132,13 @@ def test_workers_that_are_lost_again_and_again_are_given_up(tmp_path, monkeypatc
     with pytest.raises(CuratorError, match="lost again and again: take fewer"):
         members.answers([None])
     assert members.members == {}
+    # One that answers now and then is given more tries.
+    monkeypatch.setattr(crew, "MOST_LOSSES", 4)
+    monkeypatch.setattr(crew, "_serve", _die_of_the_second)
+    assert members.answers([*range(4)]) == [*range(4)]
+    with pytest.raises(CuratorError, match="lost again and again: take fewer"):
+        members.answers([*range(5)])
+    assert members.members == {}
 
 
 def test_a_store_is_emptied_where_no_worker_starts(tmp_path, monkeypatch):
@@ -194,8 +201,8 @@ from dpdistill.workers import Workers
 if __name__ == "__main__":
     with Workers(1).holders(Path(sys.argv[1])) as start:
         pool = start(contract.make_records(4), SeededEntropy(1), None, Memory())
-        pool._crew.members[0] = process, _ = pool._crew.start(0)
-        print(process.pid, flush=True)
+        pool._crew.answers([None])
+        print(pool._crew.members[0][0].pid, flush=True)
         time.sleep(60)
 """
 
@@ -223,6 +230,12 @@ def test_workers_end_with_a_run_that_is_killed_and_the_next_one_removes_its_reco
 
 def _die(*_):
     os._exit(1)
+
+
+def _die_of_the_second(holding, number, connection):
+    connection.send(connection.recv())
+    connection.recv()
+    os._exit(9)
 
 
 def _die_while_sending(holding, number, connection):

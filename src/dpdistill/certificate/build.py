@@ -87,7 +87,7 @@ def group_epsilon(schedule: Schedule, rows: int, delta: float) -> float | None:
         return None
     s = max(rows / event.noise_multiplier for _, event in schedule.groups)
     # The loss of a round spans about 2 (10.6 s + s^2 / 2): at most 2^13 points, because a mixture costs a search each.
-    # Between the points epsilon is rounded up; it is at most 1e-4 of itself more than with 2^17.
+    # Between the points epsilon is rounded up: in five schedules by at most 1e-4 of itself more than with 2^17.
     accountant = PLDAccountant(value_discretization_interval=max(2e-3, (21.2 * s + s * s) / 2**13))
     for rounds, event in schedule.groups:
         accountant.compose(_group_event(event, rows), rounds)
