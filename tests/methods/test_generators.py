@@ -233,7 +233,7 @@ def test_targets_are_brought_back_to_norm_1():
     ("method", "least"),
     [
         (DPMERF(frequencies=300, **LEARNS), 0.8),
-        (DPHP(order=10, product_rounds=6, **LEARNS), 0.8),
+        (DPHP(order=10, product_rounds=20, **LEARNS | {"steps": 1200}), 0.8),
         (DPNTK(width=300, **LEARNS), 0.65),
     ],
     ids=["dp-merf", "dp-hp", "dp-ntk"],

@@ -13,6 +13,7 @@ from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.kernel import Kernel
 from dpdistill.method import Distilled, Method, Progress, no_progress, release_field
 from dpdistill.methods.descent import Descent
+from dpdistill.methods.draws import rng_of
 from dpdistill.methods.gradient_routes import Route, route_of
 from dpdistill.methods.kip_gradient import CountQuery
 from dpdistill.methods.matching import first_stage, labels
@@ -83,7 +84,7 @@ class DPKIP(Method):
         state = {
             "round": np.zeros((), np.int32),
             "images": self._descent.start(images),
-            "kept": np.asarray(jax.random.uniform(mask_key, images.shape) >= self.corrupted),
+            "kept": rng_of(mask_key).random(images.shape, np.float32) >= self.corrupted,
             "weights": np.ones(len(schema.classes)),
         }
         if self.balance:  # the first query counts: a gradient that cannot be asked is refused before that is paid

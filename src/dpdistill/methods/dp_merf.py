@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 
 from dpdistill.method import Progress, release_field
+from dpdistill.methods.draws import rng_of
 from dpdistill.methods.generator import Generator, indicator_groups, number_coordinates
 from dpdistill.methods.generator_method import GeneratorMethod
 from dpdistill.methods.training import Match, MeanEmbedding
@@ -99,7 +100,7 @@ class DPMERF(GeneratorMethod):
         k = self.frequencies if seen.any() else 0
         scale = self.length_scale * math.sqrt(max(1, columns))
         params = {
-            "frequencies": np.asarray(jax.random.normal(key, (k, d)), np.float32) / np.float32(scale) * seen,
+            "frequencies": rng_of(key).standard_normal((k, d), np.float32) / np.float32(scale) * seen,
             "categories": np.concatenate([np.zeros(0, np.int32), *groups]),
             "scale": np.float32(1.0 / math.sqrt(max(1, len(groups)))),
         }

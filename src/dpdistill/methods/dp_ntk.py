@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 
 from dpdistill.method import Progress, finish_field, release_field
+from dpdistill.methods.draws import rng_of
 from dpdistill.methods.generator import Generator
 from dpdistill.methods.generator_method import GeneratorMethod
 from dpdistill.methods.generator_networks import ARCHITECTURES
@@ -90,7 +91,7 @@ class DPNTK(GeneratorMethod):
 
         def draw(i: int, rows: int, width: int, shape: tuple[int, ...] = ()) -> np.ndarray:
             """Kernel of layer i with its biases as last row."""
-            drawn = jax.random.uniform(jax.random.fold_in(key, FIRST + i), (rows + 1, width), minval=-1.0)
+            drawn = rng_of(jax.random.fold_in(key, FIRST + i)).uniform(-1.0, 1.0, (rows + 1, width))
             return np.asarray(drawn / math.sqrt(rows), np.float32)
 
         if self.network == "dense":

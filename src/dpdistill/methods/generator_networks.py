@@ -10,9 +10,11 @@ from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from dpdistill.encode.networks import convolve
+from dpdistill.methods.draws import rng_of
 from dpdistill.schema import Schema
 
 Layer = tuple[Any, Any]
@@ -129,11 +131,10 @@ def kernels_of(architecture: str, inputs: int, hidden: tuple[int, ...], schema: 
 
 def init_weights(key: Array, kernels: list[tuple[int, ...]]) -> tuple[Array, ...]:
     """W_1, b_1, ...: N(0, 2 / fan in), zeros, for kernels of these shapes, outputs last."""
-    weights: list[Array] = []
-    for i, shape in enumerate(kernels):
+    rng, weights = rng_of(key), list[Array]()
+    for shape in kernels:
         scale = math.sqrt(2.0 / math.prod(shape[:-1]))
-        weights.append(jax.random.normal(jax.random.fold_in(key, i), shape) * scale)
-        weights.append(jnp.zeros(shape[-1]))
+        weights += [jnp.asarray(rng.standard_normal(shape, np.float32) * scale), jnp.zeros(shape[-1])]
     return tuple(weights)
 
 

@@ -14,6 +14,7 @@ from jax import Array
 
 from dpdistill.encode.augment import apply_augmentation, draw_augmentation
 from dpdistill.encode.convnet import embed_convnet, init_convnet
+from dpdistill.methods.draws import rng_of
 from dpdistill.query import Release, Stage
 from dpdistill.schema import AnySchema
 
@@ -204,4 +205,4 @@ def labels(classes: int, per_class: int) -> np.ndarray:
 
 def start_images(key: Array, m: int, schema: AnySchema) -> Array:
     """m images from N(0, I): a start that no record has touched."""
-    return jax.random.normal(key, (m, *schema.shape))
+    return jnp.asarray(rng_of(key).standard_normal((m, *schema.shape), np.float32))

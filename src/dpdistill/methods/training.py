@@ -15,6 +15,7 @@ from jax import Array
 
 from dpdistill.method import Progress
 from dpdistill.methods.descent import Descent, Moved
+from dpdistill.methods.draws import rng_of
 from dpdistill.methods.generator import Generator, heads, pieces_of
 from dpdistill.methods.generator_networks import init_weights, kernels_of, outputs_of
 from dpdistill.methods.matching import Counting
@@ -111,33 +112,33 @@ class Training:
         kernels = kernels_of(self.how.architecture, inputs, hidden, self.schema)
         return self.descent.start(init_weights(key, kernels))
 
-    def make(self, weights: tuple[Array, ...], key: Array) -> Array:
-        """Records as training sees them, (classes, m, d), from fresh codes: the same number of each class, >= 2.
+    def make(self, weights: tuple[Array, ...], codes: Array, key: Array) -> Array:
+        """Records as training sees them, (classes, m, d), from codes (classes m, code_size), class by class.
 
         Categories are drawn, with the gradients of the softmax; or, unless hard, are the softmax itself.
         """
         classes = len(self.schema.classes)
-        each, (code_key, head_key) = max(2, self.how.batch // classes), jax.random.split(key)
-        codes = jax.random.normal(code_key, (classes * each, self.how.code_size))
-        labels = jnp.repeat(jnp.eye(classes), each, axis=0)
-        drawn, soft = heads(pieces_of(self.schema), outputs_of(weights, codes, labels, self.schema.shape), head_key)
+        labels = jnp.repeat(jnp.eye(classes), len(codes) // classes, axis=0)
+        drawn, soft = heads(pieces_of(self.schema), outputs_of(weights, codes, labels, self.schema.shape), key)
         X = soft + jax.lax.stop_gradient(drawn - soft) if self.how.hard else soft
-        return X.reshape(classes, each, -1)
+        return X.reshape(classes, len(codes) // classes, -1)
 
     def step(self, moved: Moved, params: Any, shares: Array, key: Array, t: Array | int) -> Moved:
-        """Step t; its codes are its own."""
-        key = jax.random.fold_in(key, t)
-        gradient = self.loss.gradient(params, self._made(moved.X, key), t)
-        return self._moved(moved, shares[:, None, None] * gradient, key, t)
+        """Step t; its codes are its own, for the same number of records of each class, at least 2."""
+        classes, key = len(self.schema.classes), jax.random.fold_in(key, t)
+        n = classes * max(2, self.how.batch // classes)
+        codes = jnp.asarray(rng_of(key).standard_normal((n, self.how.code_size), np.float32))
+        X, back = self._made(moved.X, codes, key)
+        return self._moved(moved, back, shares[:, None, None] * self.loss.gradient(params, X, t), t)
 
     @partial(jax.jit, static_argnums=0)
-    def _made(self, weights: tuple[Array, ...], key: Array) -> Array:
-        return self.make(weights, key)
+    def _made(self, weights: tuple[Array, ...], codes: Array, key: Array) -> tuple[Array, Any]:
+        """Records, and the function from a gradient by them to that by the weights, which is a pytree too."""
+        return jax.vjp(lambda weights: self.make(weights, codes, key), weights)
 
     @partial(jax.jit, static_argnums=0)
-    def _moved(self, moved: Moved, gradient: Array, key: Array, t: Array | int) -> Moved:
-        (by_weights,) = jax.vjp(lambda weights: self.make(weights, key), moved.X)[1](gradient)
-        return self.descent.step(moved, by_weights, t)
+    def _moved(self, moved: Moved, back: Any, gradient: Array, t: Array | int) -> Moved:
+        return self.descent.step(moved, *back(gradient), t)
 
     def train(self, params: Any, counts: np.ndarray, key: Array, progress: Progress) -> Generator:
         """min over weights of  sum_c share_c loss_c,  with fresh codes at every step.
