@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 import json
 import re
@@ -15,67 +14,20 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from export_fakes import CLASSES, REGISTRY, SCHEDULE, STATED, copied, errors_of, images, rows, said_of, save
 from huggingface_hub import DatasetCard
-from jsonschema import Draft7Validator
 from PIL import Image
 from pyarrow import parquet
 
 from dpdistill import verify
-from dpdistill.accounting.schedule import Budget, calibrate
-from dpdistill.certificate.build import SEEDED_NOISE, SYSTEM_NOISE
+from dpdistill.certificate.build import SEEDED_NOISE
 from dpdistill.data import read_distilled
 from dpdistill.data.folder import CARD, CROISSANT, DEPLOYMENT
 from dpdistill.export import FORMATS, Publisher, export
 from dpdistill.export.documents import compare
 from dpdistill.export.publisher import TO_FILL_IN
-from dpdistill.method import Distilled
-from dpdistill.query import Stage
 from dpdistill.report.folder import read_folder
-from dpdistill.run import Result
-from dpdistill.schema import Column, DataError, Schema, TableSchema
-
-REGISTRY = yaml.safe_load((Path(__file__).parent / "registry_schema.yaml").read_text())
-STATED = Publisher(
-    name="Ward round",
-    curator="General Hospital",
-    curator_type="Nonprofit",
-    license="cc-by-4.0",
-    url="https://example.org/ward",
-    intended_use="Teaching",
-    region="Bavaria",
-    sector="Healthcare",
-    author="A. Steward",
-)
-CLASSES = ("cat", "a*b <i>c</i>|d")
-SCHEDULE = calibrate((Stage(4),), Budget(1.5, 1e-6))
-RECIPE = {
-    "method": "dos",
-    "fields": {"per_class": 2},
-    "seed": 0,
-    "origin": "package default",
-    "references": ["A. Author (2020). On noise."],
-}
-
-
-def images(**changes) -> Distilled:
-    X = np.linspace(-1, 1, 4 * 12, dtype=np.float32).reshape(4, 2, 2, 3)
-    schema = Schema((2, 2, 3), (0.0, 255.0), CLASSES)
-    return dataclasses.replace(Distilled(X, np.array([0, 0, 1, 1], np.int32), schema), **changes)
-
-
-def rows() -> Distilled:
-    columns = (
-        Column("age", "integer", (0.0, 110.0)),
-        Column("cost", "numeric", (0.0, 1.0), missing=True),
-        Column("ward", "categorical", categories=("A", "B")),
-    )
-    schema = TableSchema(columns, "outcome", ("well", "ill"), unit="patient")
-    raw = np.array([[30, 0.25, 0], [40, np.nan, 1], [50, 0.75, 1]])
-    return Distilled(schema.to_unit(raw), np.array([0, 1, 1], np.int32), schema)
-
-
-def save(folder: Path, distilled: Distilled, schedule=SCHEDULE, noise=SYSTEM_NOISE) -> Path:
-    return Result(distilled, RECIPE, schedule, noise if schedule else None).save(folder)
+from dpdistill.schema import DataError
 
 
 @pytest.fixture(scope="module")
@@ -91,10 +43,6 @@ def table(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def unprotected(tmp_path_factory) -> Path:
     return save(tmp_path_factory.mktemp("unprotected") / "set", images(), None)
-
-
-def copied(folder: Path, to: Path) -> Path:
-    return Path(shutil.copytree(folder, to / "copy"))
 
 
 def test_every_folder_carries_its_documents(pictures, table, unprotected):
@@ -170,11 +118,6 @@ def test_a_card_is_read_by_the_hub_and_escapes_what_it_shows(kind, request):
         assert "<i>" not in card.text
 
 
-def errors_of(record: dict) -> list[str]:
-    found = Draft7Validator(REGISTRY, format_checker=Draft7Validator.FORMAT_CHECKER).iter_errors(record)
-    return sorted(error.message for error in found)
-
-
 def leaves(node: dict, tier: int, at: tuple = ()) -> set[tuple]:
     below = node.get("properties", {}) if "tier" not in node else {}
     found = {each for name, child in below.items() for each in leaves(child, tier, (*at, name))}
@@ -225,10 +168,6 @@ def test_without_a_guarantee_there_is_nothing_to_register(unprotected, tmp_path)
 
 
 # What verify says of them
-
-
-def said_of(folder: Path) -> dict[str, bool | None]:
-    return {name: agrees for name, agrees, _ in compare(folder, read_folder(folder))}
 
 
 def test_untouched_documents_agree(pictures, table, unprotected):

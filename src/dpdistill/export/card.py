@@ -6,6 +6,7 @@ Source: Hugging Face, dataset card specification (huggingface_hub, datasetcard.m
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import yaml
@@ -43,6 +44,7 @@ def describe(folder: Folder, publisher: Publisher, data: dict[str, Any] | None =
         data: the parts of the front matter that say where the records lie; those of a shared folder by default.
     """
     g = read_guarantee(folder.certificate)
+    folder = folder if data is None else replace(folder, scores=None)  # they stay in the shared folder
     front = {**_front(folder, publisher), **(_in_folder(folder) if data is None else data)}
     text = _PAGES.get_template("card.md").render(
         title=front["pretty_name"],

@@ -98,7 +98,7 @@ def _responsible(folder: Folder, g: Guarantee, publisher: Publisher) -> dict[str
             "Whatever bias the private records have. Noise weighs more on small classes and groups than on large ones.",
         ],
         "rai:dataUseCases": publisher.intended_use or sentences.USES,
-        "rai:personalSensitiveInformation": sentences.sensitive(g),
+        "rai:personalSensitiveInformation": sentences.sensitive(folder, g),
         "rai:dataReleaseMaintenancePlan": "One release. Another set from the same records has a cost of its own; "
         "the costs add up.",
     }

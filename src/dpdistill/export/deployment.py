@@ -64,9 +64,15 @@ def _variant(folder: Folder) -> dict[str, Any]:
     return {
         "variant_name": "Approximate DP",
         "data_domain": f"All finite data sets of {what}; the schema, with bounds and class names, is taken as public.",
-        "unprotected_quantities": "None from the records. Public by the publisher's word: the schema, the recipe, and"
-        " images that the recipe names as public, if any.",
+        "unprotected_quantities": " ".join(_unprotected(folder)),
     }
+
+
+def _unprotected(folder: Folder) -> list[str]:
+    return [
+        "None from the records." if folder.scores is None else sentences.SCORED,
+        "Public by the publisher's word: the schema, the recipe, and images that the recipe names as public, if any.",
+    ]
 
 
 def _privacy_loss(folder: Folder, g: Guarantee) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,9 +66,38 @@ def write_documents(folder: Path | str) -> list[Path]:
     return written
 
 
+def renew_documents(folder: Path | str) -> list[str]:
+    """Writes the documents again once scores.json has been added to a shared folder.
+
+    Args:
+        folder: as for `write_documents`, with scores.json.
+
+    Returns:
+        Names of documents that somebody completed, which are left as they are.
+
+    Raises:
+        DataError: a file that is missing or cannot be used.
+    """
+    path, read, left = Path(folder), read_folder(folder), []
+    now, before = documents_of(read), documents_of(replace(read, scores=None))
+    for name in now:
+        if not (path / name).is_file():
+            continue
+        content = (path / name).read_bytes()
+        if content == _encoded(before[name]):
+            write_text(path / name, now[name])
+        elif content != _encoded(now[name]):
+            left.append(name)
+    return left
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
 def write_text(path: Path, text: str) -> None:
     """A text as a file in UTF-8, in one step."""
-    content = text.encode("utf-8", "replace")
+    content = _encoded(text)
     write_atomically(path, lambda file: file.write(content))
 
 
@@ -84,7 +114,7 @@ def compare(path: Path, folder: Folder) -> Iterator[tuple[str, bool | None, str]
         if name not in expected:
             yield name, False, f"{name} speaks of a guarantee that the certificate does not state."
         elif name == CARD:
-            same = (path / name).read_bytes() == expected[name].encode("utf-8", "replace")
+            same = (path / name).read_bytes() == _encoded(expected[name])
             changed = f"{name} was completed or changed since the run: it is its author's word, not the certificate's."
             yield name, True if same else None, f"{name} says what the certificate implies." if same else changed
         else:

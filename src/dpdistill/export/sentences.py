@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dpdistill.data.folder import SCORES
 from dpdistill.report.folder import Folder
 from dpdistill.report.guarantee import Guarantee, mapping
 from dpdistill.report.words import bound, plain
@@ -61,6 +62,7 @@ def claim(g: Guarantee) -> str:
 def limits(folder: Folder, g: Guarantee) -> list[str]:
     """What the guarantee does not cover and what the set cannot do, a sentence each."""
     said = [
+        *([SCORED] if folder.scores is not None else []),
         "A small set that summarises: rare values, small classes and fine detail may be absent or distorted by noise.",
         "Shares of classes and joint distributions need not be those of the private records.",
     ]
@@ -85,6 +87,7 @@ def protected(g: Guarantee) -> str:
     return f"all rows of one {plain(g.name)}" if g.name else "one row"
 
 
+SCORED = f"{SCORES} holds scores that were computed on real records without noise: epsilon does not cover them."
 SENSITIVE = (
     "Made from records that may be personal. {claim} No record was copied into it; `dpdistill verify` checks the "
     "arithmetic and the files of this statement, not that the run was as described."
@@ -92,9 +95,10 @@ SENSITIVE = (
 UNSAFE = "Made from records that may be personal. {claim}"
 
 
-def sensitive(g: Guarantee) -> str:
-    """What the set holds about persons, in a sentence or two."""
-    return (SENSITIVE if g.holds else UNSAFE).format(claim=claim(g))
+def sensitive(folder: Folder, g: Guarantee) -> str:
+    """What the set holds about persons, in some sentences."""
+    said = (SENSITIVE if g.holds else UNSAFE).format(claim=claim(g))
+    return said if folder.scores is None else f"{said} {SCORED}"
 
 
 USES = "Training and comparing classifiers, and developing programs, where the records themselves cannot be handed out."
