@@ -105,7 +105,7 @@ def test_an_edited_page(folder):
 
 def test_added_scores(folder):
     (folder / "scores.json").write_text('{"accuracy": 1.0}')
-    assert look(folder)[0] == ["report"]
+    assert look(folder)[0] == ["report", "croissant.json", "deployment.yaml"]
     write_pages(folder)
     names, said = look(folder)
     assert names == []

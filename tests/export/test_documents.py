@@ -9,8 +9,13 @@ import pytest
 import yaml
 from export_fakes import STATED, copied, images, rows, said_of, save
 
+from dpdistill import verify
+from dpdistill.accounting.schedule import Budget, calibrate
 from dpdistill.data.folder import CARD, CROISSANT, DEPLOYMENT, SCORES
 from dpdistill.export import DOCUMENTS, export, renew_documents
+from dpdistill.export.documents import compare
+from dpdistill.query import Stage
+from dpdistill.report.folder import read_folder
 
 
 @pytest.fixture(scope="module")
@@ -59,3 +64,152 @@ def test_scores_leave_a_completed_document_as_it_is(table, tmp_path):
     assert (folder / CARD).read_bytes() == completed
     assert SCORED in (folder / CROISSANT).read_text()
     assert not (folder / DEPLOYMENT).exists()
+
+
+# What a publisher may add, and what fails
+
+
+def edited(folder: Path, name: str, edit) -> tuple[bool | None, str]:
+    """What verify says of a document once its contents were changed."""
+    text = (folder / name).read_text()
+    found = json.loads(text) if name == CROISSANT else yaml.safe_load(text)
+    edit(found)
+    (folder / name).write_text(json.dumps(found) if name == CROISSANT else yaml.safe_dump(found))
+    ((agrees, sentence),) = [each[1:] for each in compare(folder, read_folder(folder)) if each[0] == name]
+    return agrees, sentence
+
+
+def listed(record: dict, key: str) -> None:
+    record[key] = ["Columns age and ward.", record[key]]
+
+
+COMPLETED = [
+    lambda c: c.update(description=c["description"] + " Of the General Hospital."),
+    lambda c: c.update({"rai:dataCollection": "Stays were recorded. " + c["rai:dataCollection"]}),
+    lambda c: c["rai:dataBiases"].append("One hospital only."),
+    lambda c: c["rai:dataLimitations"].reverse(),
+    lambda c: listed(c, "rai:personalSensitiveInformation"),
+    lambda c: c["prov:wasDerivedFrom"].update({"prov:label": "Stays of 2020"}),
+    lambda c: c.update(version="2.1.0", license="https://example.org/terms", keywords=["stays", *c["keywords"]]),
+    lambda c: [file.update(contentUrl=f"https://example.org/{file['@id']}") for file in c["distribution"]],
+    lambda c: c["distribution"].reverse(),
+    lambda c: c["distribution"].append({"@type": "cr:FileObject", "@id": "terms.pdf", "sha256": "0"}),
+    lambda c: c["recordSet"].reverse(),
+]
+
+
+@pytest.mark.parametrize("edit", COMPLETED)
+def test_a_publisher_may_add_to_croissant(table, tmp_path, edit):
+    said = edited(copied(table, tmp_path), CROISSANT, edit)
+    assert said == (True, "croissant.json says what the certificate implies.")
+
+
+def add(record: dict, part: str, **stated: str) -> None:
+    for key, value in stated.items():
+        own = record["deployment"][part].get(key, "")
+        record["deployment"][part][key] = f"{own} {value}" if own.endswith(".") else value
+
+
+@pytest.mark.parametrize(
+    ("part", "stated"),
+    [
+        ("basic", {"description": "Of the General Hospital."}),
+        ("implementation", {"preprocessing_and_hyperparameter_tuning": "The recipe was tuned on these records."}),
+        ("implementation", {"additional_information": "Under CC BY.", "utility": "Good for teaching."}),
+        ("deployment_model", {"release_type": "Many releases", "actors": "A hospital."}),
+    ],
+)
+def test_a_publisher_may_add_to_the_registry(table, tmp_path, part, stated):
+    said = edited(copied(table, tmp_path), DEPLOYMENT, lambda record: add(record, part, **stated))
+    assert said == (True, "deployment.yaml says what the certificate implies.")
+
+
+def test_a_publisher_may_say_what_evidence_a_paper_is(table, tmp_path):
+    def edit(record):
+        record["deployment"]["administrative"]["evidence_sources"]["method_1"] = {
+            "evidence_source_type": "Peer-reviewed publication",
+            "misc": {"title": "A. Author (2020). On noise. Journal of Noise.", "year": 2020},
+        }
+
+    assert edited(copied(table, tmp_path), DEPLOYMENT, edit)[0] is True
+
+
+@pytest.mark.parametrize(
+    ("edit", "where"),
+    [
+        (lambda c: c["rai:dataLimitations"].pop(), "rai:dataLimitations"),
+        (lambda c: c["distribution"].pop(0), "distribution (recipe.json)"),
+        (lambda c: c["distribution"].append({**c["distribution"][0], "sha256": "0" * 64}), "sha256"),
+        (lambda c: c.update(description=c["description"].replace("3 synthetic", "13 synthetic")), "description"),
+        (lambda c: c["keywords"].remove("differential privacy"), "keywords"),
+        (lambda c: c["recordSet"][1]["field"].pop(0), "field (records/age)"),
+        (lambda c: c["prov:wasGeneratedBy"].update({"prov:label": "Distilled by hand"}), "prov:label"),
+        (lambda c: c["keywords"].extend(["x"] * 1001), "keywords"),
+    ],
+)
+def test_what_croissant_no_longer_says_fails(table, tmp_path, edit, where):
+    said = edited(copied(table, tmp_path), CROISSANT, edit)
+    assert said == (False, f"croissant.json contradicts the certificate in {where}.")
+
+
+def test_nothing_is_added_to_the_parameters(table, tmp_path):
+    said = edited(
+        copied(table, tmp_path),
+        DEPLOYMENT,
+        lambda record: record["deployment"]["privacy_loss"]["privacy_parameters"].update(rho=0.001),
+    )
+    assert said == (False, "deployment.yaml contradicts the certificate in rho.")
+
+
+def test_the_number_of_units_is_protected_where_one_is_added_or_removed(table, tmp_path):
+    def edit(record):
+        record["deployment"]["privacy_loss"]["number_of_privacy_units"] = 600
+
+    said = edited(copied(table, tmp_path), DEPLOYMENT, edit)
+    assert said == (
+        False,
+        "deployment.yaml states number_of_privacy_units, which the guarantee protects (add-remove): leave it empty.",
+    )
+    replaced = save(tmp_path / "replaced", rows(), calibrate((Stage(4),), Budget(1.5, 1e-6, adjacency="replace-one")))
+    assert edited(replaced, DEPLOYMENT, edit)[0] is True
+    assert "public" in (replaced / DEPLOYMENT).read_text()
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "where"),
+    [
+        ("| ε | **1.5** |", "| ε | **0.1** |", "ε"),
+        ("| ε | **1.5** |\n", "", "ε"),
+        ("| Noise | operating", "| Noise | better than operating", "Noise"),
+        (
+            "| Neighbouring data sets | add-remove |",
+            "| Neighbouring data sets | replace-one |",
+            "Neighbouring data sets",
+        ),
+        ("## Contents", "| ε | **0.1** |\n\n## Contents", "ε"),
+        ("| ε | **1.5** |", "|   ε   |  **1.5**  |", None),
+        ("## Contents", "Of the General Hospital.\n\n## Contents", None),
+    ],
+)
+def test_the_table_of_a_card_stays(table, tmp_path, ours, theirs, where):
+    folder = copied(table, tmp_path)
+    text = (folder / CARD).read_text()
+    assert ours in text
+    (folder / CARD).write_text(text.replace(ours, theirs))
+    ((agrees, sentence),) = [each[1:] for each in compare(folder, read_folder(folder)) if each[0] == CARD]
+    if where is None:
+        assert (agrees, "completed or changed since the run" in sentence) == (None, True)
+    else:
+        assert (agrees, sentence) == (False, f"README.md contradicts the certificate in {where}.")
+        assert {check.name for check in verify(folder).checks if check.passed is False} >= {CARD}
+
+
+def test_the_warning_of_a_card_stays(tmp_path):
+    folder = save(tmp_path / "set", images(), None)
+    text = (folder / CARD).read_text()
+    (folder / CARD).write_text(text.replace("**No privacy guarantee.**", "**Private.**"))
+    assert said_of(folder)[CARD] is False
+    (folder / CARD).write_text(f"{text}\n| ε | 1 |\n")
+    assert said_of(folder)[CARD] is False
+    (folder / CARD).write_text(f"{text}\nNot for the public.\n")
+    assert said_of(folder)[CARD] is None

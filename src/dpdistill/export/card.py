@@ -18,8 +18,8 @@ from dpdistill.export.publisher import Publisher
 from dpdistill.pages import environment
 from dpdistill.report import recipe
 from dpdistill.report.folder import Folder
-from dpdistill.report.guarantee import mapping, read_guarantee
-from dpdistill.report.words import FILTERS, plain
+from dpdistill.report.guarantee import Guarantee, mapping, read_guarantee
+from dpdistill.report.words import FILTERS, bound, plain
 from dpdistill.schema import TableSchema
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
@@ -31,6 +31,8 @@ def markdown(value: Any) -> Markup:
     return Markup(_MARKUP.sub(r"\\\1", " ".join(plain(value).split())))
 
 
+WARNING = "> **No privacy guarantee.**"
+NOTHING = read_guarantee({})
 _PAGES = environment("dpdistill.export")
 _PAGES.filters |= {function.__name__: function for function in (*FILTERS, markdown)}
 
@@ -50,6 +52,7 @@ def describe(folder: Folder, publisher: Publisher, data: dict[str, Any] | None =
         title=front["pretty_name"],
         publisher=publisher,
         g=g,
+        stated=_stated(g),
         contents=sentences.contents(folder),
         origin=sentences.origin(folder, g),
         claim=sentences.claim(g),
@@ -63,6 +66,33 @@ def describe(folder: Folder, publisher: Publisher, data: dict[str, Any] | None =
         in_folder=data is None,
     )
     return f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n\n{text}"
+
+
+def _stated(g: Guarantee) -> list[tuple[str, str]]:
+    """The rows of the guarantee's table."""
+    return [
+        ("ε", f"**{bound(g.epsilon)}**"),
+        ("δ", f"**{plain(g.delta)}**"),
+        ("Neighbouring data sets", markdown(g.relation)),
+        ("Unit", markdown(g.unit or "one row")),
+        ("Noise", markdown(g.noise)),
+    ]
+
+
+def contradicted(expected: str, found: str) -> list[str]:
+    """Where a completed card says otherwise than ours: rows of the guarantee's table, or the warning in its place."""
+    ours, theirs = _rows(expected), _rows(found)
+    names = {name for name, *_ in ours} | {name for name, _ in _stated(NOTHING)}
+    differ = [row for row in ours if row not in theirs] + [row for row in theirs if row[0] in names and row not in ours]
+    return [name for name, *_ in differ]
+
+
+def _rows(text: str) -> list[tuple[str, ...]]:
+    """The rows of two cells in a card, and its warning, without the spaces that programs align them with."""
+    lines = [line.strip() for line in text.splitlines()]
+    rows = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines if line.startswith("|")]
+    warnings = [("the warning", line) for line in lines if line.startswith(WARNING)]
+    return [row for row in rows if len(row) == 2 and set(row[1]) - set("-: ")] + warnings
 
 
 def _front(folder: Folder, publisher: Publisher) -> dict[str, Any]:
