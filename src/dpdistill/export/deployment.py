@@ -36,7 +36,7 @@ def describe(folder: Folder, publisher: Publisher) -> dict[str, Any]:
             "basic": _basic(folder, g, publisher, name),
             "dp_variant": _variant(folder),
             "privacy_loss": _privacy_loss(folder, g),
-            "deployment_model": _model(),
+            "deployment_model": _model(g),
             "implementation": _implementation(folder, g),
             "administrative": _administrative(folder, publisher),
         },
@@ -101,12 +101,13 @@ def _privacy_loss(folder: Folder, g: Guarantee) -> dict[str, Any]:
     }
 
 
-def _model() -> dict[str, Any]:
+def _model(g: Guarantee) -> dict[str, Any]:
+    but = f"those of one {g.whose}" if g.name else "one"
     return {
         "model_name": "Central",
         "trust_assumptions": "Whoever ran the program holds the records and is trusted with them, with the machine, and"
         " with having run it as described. Receivers are trusted with nothing: the guarantee holds against whoever"
-        " knows the program, the recipe, the shared folder and all records but one.",
+        f" knows the program, the recipe, the shared folder and all records but {but}.",
         "release_type": "One release",
         "release_type_details": "Another set, model or statistic from the same records has a cost of its own;"
         " they add up.",
@@ -118,10 +119,8 @@ def _model() -> dict[str, Any]:
 
 
 def _implementation(folder: Folder, g: Guarantee) -> dict[str, Any]:
-    each = f"all records of one {plain(g.name)} together, or none," if g.name else "each record"
-    share = (
-        f"at most {plain(g.rows_per_unit)} records of one {plain(g.name)} clipped as one" if g.name else "one a record"
-    )
+    each = f"all records of one {g.whose} together, or none," if g.name else "each record"
+    share = f"at most {plain(g.rows_per_unit)} records of one {g.whose} clipped as one" if g.name else "one a record"
     rounds = "; ".join(
         f"{plain(count)} round{'' if count == 1 else 's'} with noise multiplier {plain(noise)}, "
         + ("all records in each" if prob == 1 else f"{each} in a round with probability {plain(prob)} (Poisson)")

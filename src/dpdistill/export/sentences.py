@@ -75,16 +75,15 @@ def limits(folder: Folder, g: Guarantee) -> list[str]:
 
 def several(g: Guarantee) -> str:
     """What somebody with several rows has, or several units together, in a sentence."""
-    whose, counted = (
-        ("Several of them together are", "of them") if g.name else ("A person with several rows is", "rows")
-    )
+    several = f"Several units ({plain(g.name)}) together, such as a family, are"
+    whose, counted = (several, "of them") if g.name else ("A person with several rows is", "rows")
     known = "; ".join(f"epsilon = {bound(epsilon)} with {k:g} {counted}" for k, epsilon in g.several)
-    return f"{whose} protected less{f': {known}' if known else ''}."
+    return f"{whose} protected less{f': at delta = {plain(g.delta)}, {known}' if known else ''}."
 
 
 def protected(g: Guarantee) -> str:
     """What the guarantee is about: one row, or all rows of one unit."""
-    return f"all rows of one {plain(g.name)}" if g.name else "one row"
+    return f"all rows of one {g.whose}" if g.name else "one row"
 
 
 SCORED = f"{SCORES} holds scores that were computed on real records without noise: epsilon does not cover them."

@@ -55,7 +55,7 @@ def render_report(folder: Folder) -> str:
         g=g,
         title=words.plain(folder.recipe.get("title") or "Synthetic data set"),
         method=folder.recipe.get("method"),
-        unit=(words.plain(g.name), "all its records") if g.name else ("row", stands),
+        unit=(g.whose, "all its records") if g.name else ("row", stands),
         balanced=len({int((folder.y == k).sum()) for k in range(len(schema.classes))}) == 1,
         date=certificate.get("date"),
         scope=certificate.get("scope"),
