@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from export_fakes import STATED, copied, images, rows, said_of, save
+from export_fakes import SCHEDULE, STATED, copied, images, rows, said_of, save
 
 from dpdistill import verify
-from dpdistill.accounting.schedule import Budget, calibrate
+from dpdistill.accounting.schedule import Budget, Schedule, calibrate
+from dpdistill.certificate.build import SEEDED_NOISE
 from dpdistill.data.folder import CARD, CROISSANT, DEPLOYMENT, SCORES
 from dpdistill.export import DOCUMENTS, export, renew_documents
 from dpdistill.export.documents import compare
@@ -67,6 +68,10 @@ def test_scores_leave_a_completed_document_as_it_is(table, tmp_path):
 
 
 # What a publisher may add, and what fails
+
+
+def replaced(**unit) -> Schedule:
+    return calibrate((Stage(4),), Budget(1.5, 1e-6, adjacency="replace-one", **unit))
 
 
 def edited(folder: Path, name: str, edit) -> tuple[bool | None, str]:
@@ -170,9 +175,7 @@ def test_the_number_of_units_is_protected_where_one_is_added_or_removed(table, t
         False,
         "deployment.yaml states number_of_privacy_units, which the guarantee protects (add-remove): leave it empty.",
     )
-    replaced = save(tmp_path / "replaced", rows(), calibrate((Stage(4),), Budget(1.5, 1e-6, adjacency="replace-one")))
-    assert edited(replaced, DEPLOYMENT, edit)[0] is True
-    assert "public" in (replaced / DEPLOYMENT).read_text()
+    assert edited(save(tmp_path / "replaced", rows(), replaced()), DEPLOYMENT, edit)[0] is True
 
 
 @pytest.mark.parametrize(
@@ -213,3 +216,46 @@ def test_the_warning_of_a_card_stays(tmp_path):
     assert said_of(folder)[CARD] is False
     (folder / CARD).write_text(f"{text}\nNot for the public.\n")
     assert said_of(folder)[CARD] is None
+
+
+# Sets without a guarantee, and other relations
+
+
+def documents_of(folder: Path) -> str:
+    return " ".join(" ".join((folder / name).read_text() for name in DOCUMENTS if (folder / name).exists()).split())
+
+
+@pytest.mark.parametrize("noise", [None, SEEDED_NOISE])
+def test_documents_do_not_advertise_a_set_without_guarantee(tmp_path, noise):
+    folder = save(tmp_path / "set", images(), noise and SCHEDULE, noise)
+    said = documents_of(folder)
+    assert "Training and comparing classifiers" not in said
+    assert "has a cost of its own" not in said
+    assert ("distorted by noise" in said, "Noise weighs" in said) == (noise is not None,) * 2
+    croissant = json.loads((folder / CROISSANT).read_text())
+    assert croissant["rai:dataUseCases"] == "Not for publication: handle it as the records."
+    plan = "One release. Another set from the same records reveals more of them."
+    assert croissant["rai:dataReleaseMaintenancePlan"] == plan
+    assert "## Uses\n\nNot for publication: handle it as the records.\n" in (folder / CARD).read_text()
+    stated = export(folder, "card", tmp_path / "a.md", STATED).read_text()
+    assert "\nTeaching Not for publication: handle it as the records.\n" in stated
+
+
+def test_replace_one_is_said_as_it_is(tmp_path):
+    folder = save(tmp_path / "set", rows(), replaced())
+    card = " ".join((folder / CARD).read_text().split())
+    assert "knows everything but one record, and has no idea which of two given records was used, guesses right" in card
+    variant = yaml.safe_load((folder / DEPLOYMENT).read_text())["deployment"]["dp_variant"]
+    unprotected = variant["unprotected_quantities"]
+    assert unprotected.startswith("The number of rows, which replace-one takes as public. Public by")
+    units = save(tmp_path / "units", rows(), replaced(unit="patient_id", rows_per_unit=2))
+    card = " ".join((units / CARD).read_text().replace("\\", "").split())
+    assert "but all records of one unit (patient_id), and has no idea which of two given sets of records was" in card
+    assert "The number of units, which replace-one takes as public." in documents_of(units)
+
+
+def test_add_remove_leaves_no_number_unprotected(table):
+    variant = yaml.safe_load((table / DEPLOYMENT).read_text())["deployment"]["dp_variant"]
+    assert variant["unprotected_quantities"].startswith("None from the records. Public by")
+    card = " ".join((table / CARD).read_text().split())
+    assert "knows everything but one record, and has no idea whether it was used, guesses right" in card

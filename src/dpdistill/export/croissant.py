@@ -94,13 +94,10 @@ def _responsible(folder: Folder, g: Guarantee, publisher: Publisher) -> dict[str
         "rai:dataCollectionType": "Others: synthetic data",
         "rai:dataManipulationProtocol": f"Noise: {noise}. certificate.json lists what was released and what it cost.",
         "rai:dataLimitations": [*sentences.limits(folder, g), sentences.NOT_FOR],
-        "rai:dataBiases": [
-            "Whatever bias the private records have. Noise weighs more on small classes and groups than on large ones.",
-        ],
-        "rai:dataUseCases": publisher.intended_use or sentences.USES,
+        "rai:dataBiases": [sentences.biases(g)],
+        "rai:dataUseCases": sentences.uses(g, publisher),
         "rai:personalSensitiveInformation": sentences.sensitive(folder, g),
-        "rai:dataReleaseMaintenancePlan": "One release. Another set from the same records has a cost of its own; "
-        "the costs add up.",
+        "rai:dataReleaseMaintenancePlan": sentences.maintenance(g),
     }
 
 

@@ -34,7 +34,7 @@ def describe(folder: Folder, publisher: Publisher) -> dict[str, Any]:
         "url_slug": re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "synthetic-set",
         "deployment": {
             "basic": _basic(folder, g, publisher, name),
-            "dp_variant": _variant(folder),
+            "dp_variant": _variant(folder, g),
             "privacy_loss": _privacy_loss(folder, g),
             "deployment_model": _model(g),
             "implementation": _implementation(folder, g),
@@ -50,7 +50,7 @@ def _basic(folder: Folder, g: Guarantee, publisher: Publisher, name: str) -> dic
         "name": name,
         "data_curators": [{"data_curator_name": publisher.curator or TO_FILL_IN, **kind}],
         "description": f"{sentences.contents(folder)} {sentences.origin(folder, g)}",
-        "intended_use": publisher.intended_use or sentences.USES,
+        "intended_use": sentences.uses(g, publisher),
         "data_product_type": "Synthetic data",
         "data_product_region": publisher.region or TO_FILL_IN,
         **sector,
@@ -58,19 +58,24 @@ def _basic(folder: Folder, g: Guarantee, publisher: Publisher, name: str) -> dic
     }
 
 
-def _variant(folder: Folder) -> dict[str, Any]:
+def _variant(folder: Folder, g: Guarantee) -> dict[str, Any]:
     schema = folder.schema
     what = f"rows of {schema}" if isinstance(schema, TableSchema) else f"labelled images of {schema}"
     return {
         "variant_name": "Approximate DP",
         "data_domain": f"All finite data sets of {what}; the schema, with bounds and class names, is taken as public.",
-        "unprotected_quantities": " ".join(_unprotected(folder)),
+        "unprotected_quantities": " ".join(_unprotected(folder, g)),
     }
 
 
-def _unprotected(folder: Folder) -> list[str]:
+def _unprotected(folder: Folder, g: Guarantee) -> list[str]:
+    number = f"The number of {'units' if g.name else 'rows'}, which replace-one takes as public."
+    from_records = [
+        *([number] if g.relation == "replace-one" else []),
+        *([sentences.SCORED] if folder.scores is not None else []),
+    ]
     return [
-        "None from the records." if folder.scores is None else sentences.SCORED,
+        *(from_records or ["None from the records."]),
         "Public by the publisher's word: the schema, the recipe, and images that the recipe names as public, if any.",
     ]
 

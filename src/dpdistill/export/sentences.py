@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dpdistill.data.folder import SCORES
+from dpdistill.export.publisher import Publisher
 from dpdistill.report.folder import Folder
 from dpdistill.report.guarantee import Guarantee, mapping
 from dpdistill.report.words import bound, plain
@@ -63,7 +64,8 @@ def limits(folder: Folder, g: Guarantee) -> list[str]:
     """What the guarantee does not cover and what the set cannot do, a sentence each."""
     said = [
         *([SCORED] if folder.scores is not None else []),
-        "A small set that summarises: rare values, small classes and fine detail may be absent or distorted by noise.",
+        "A small set that summarises: rare values, small classes and fine detail may be absent or distorted"
+        f"{' by noise' if g.private else ''}.",
         "Shares of classes and joint distributions need not be those of the private records.",
     ]
     if not g.private:
@@ -86,6 +88,33 @@ def protected(g: Guarantee) -> str:
     return f"all rows of one {g.whose}" if g.name else "one row"
 
 
+def unknown(g: Guarantee) -> str:
+    """What the attacker of the guarantee does not know, as it follows "somebody who knows everything but"."""
+    whose, were = (f"all records of one {g.whose}", "they were") if g.name else ("one record", "it was")
+    which = "which of two given sets of records was theirs" if g.name else "which of two given records was used"
+    asked = which if g.relation == "replace-one" else f"whether {were} used"
+    return f"{whose}, and has no idea {asked},"
+
+
+def uses(g: Guarantee, publisher: Publisher) -> str:
+    """What the set is for: its publisher's word, or ours."""
+    if g.holds:
+        return publisher.intended_use or USES
+    return f"{publisher.intended_use} {UNUSED}".strip()
+
+
+def biases(g: Guarantee) -> str:
+    """Which biases the set has, in a sentence or two."""
+    noise = " Noise weighs more on small classes and groups than on large ones." if g.private else ""
+    return f"Whatever bias the private records have.{noise}"
+
+
+def maintenance(g: Guarantee) -> str:
+    """What another release would mean, in a sentence or two."""
+    cost = "has a cost of its own; the costs add up" if g.holds else "reveals more of them"
+    return f"One release. Another set from the same records {cost}."
+
+
 SCORED = f"{SCORES} holds scores that were computed on real records without noise: epsilon does not cover them."
 SENSITIVE = (
     "Made from records that may be personal. {claim} No record was copied into it; `dpdistill verify` checks the "
@@ -101,6 +130,7 @@ def sensitive(folder: Folder, g: Guarantee) -> str:
 
 
 USES = "Training and comparing classifiers, and developing programs, where the records themselves cannot be handed out."
+UNUSED = "Not for publication: handle it as the records."
 NOT_FOR = (
     "Not for statements about single persons, for published statistics of the private records, or for accuracy claims"
     " without a test on real records."
