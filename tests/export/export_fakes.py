@@ -31,6 +31,14 @@ STATED = Publisher(
     region="Bavaria",
     sector="Healthcare",
     author="A. Steward",
+    date="2027-02-03",
+    version="2.0.0",
+    cite="General Hospital (2027). Ward round.",
+    source="Stays of 2020 to 2022",
+    period="2020-01-01/2022-12-31",
+    biases="One hospital only",
+    sensitive="age, ward",
+    social_impact="Students learn without patients",
 )
 CLASSES = ("cat", "a*b <i>c</i>|d")
 SCHEDULE = calibrate((Stage(4),), Budget(1.5, 1e-6))

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
+import mlcroissant
 import pytest
 import yaml
 from export_fakes import SCHEDULE, STATED, copied, images, rows, said_of, save
+from huggingface_hub import DatasetCard
 
 from dpdistill import verify
 from dpdistill.accounting.schedule import Budget, Schedule, calibrate
 from dpdistill.certificate.build import SEEDED_NOISE
 from dpdistill.data.folder import CARD, CROISSANT, DEPLOYMENT, SCORES
-from dpdistill.export import DOCUMENTS, export, renew_documents
+from dpdistill.export import DOCUMENTS, Publisher, export, renew_documents
 from dpdistill.export.documents import compare
+from dpdistill.export.publisher import LICENSES, TO_FILL_IN
 from dpdistill.query import Stage
 from dpdistill.report.folder import read_folder
+from dpdistill.schema import DataError
 
 
 @pytest.fixture(scope="module")
@@ -259,3 +264,98 @@ def test_add_remove_leaves_no_number_unprotected(table):
     assert variant["unprotected_quantities"].startswith("None from the records. Public by")
     card = " ".join((table / CARD).read_text().split())
     assert "knows everything but one record, and has no idea whether it was used, guesses right" in card
+
+
+# What a publisher states
+
+
+def text_of(folder: Path, document: str, **stated: str) -> str:
+    return DOCUMENTS[document](read_folder(folder), Publisher(**stated))
+
+
+@pytest.mark.parametrize("field", [each.name for each in dataclasses.fields(Publisher)])
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_field_is_open_in_the_documents_that_state_it(table, field, name):
+    stated = getattr(STATED, field)
+    changed = text_of(table, name, **{field: stated}) != text_of(table, name)
+    assert changed == (field in Publisher().open_in(name))
+    assert STATED.open_in(name) == []
+    assert (
+        not changed
+        or field == "license"
+        or all(part in text_of(table, name, **{field: stated}) for part in stated.split("/"))
+    )
+
+
+def test_every_document_marks_what_is_open(table):
+    croissant = json.loads((table / CROISSANT).read_text())
+    for key in ("license", "url", "citeAs", "rai:dataSocialImpact"):
+        assert croissant[key] == TO_FILL_IN
+    assert croissant["creator"] == croissant["publisher"] == {"@type": "Organization", "name": TO_FILL_IN}
+    card = (table / CARD).read_text()
+    assert f"Published by {TO_FILL_IN}, at {TO_FILL_IN}. Licence: {TO_FILL_IN}.\n" in card
+    basic = yaml.safe_load((table / DEPLOYMENT).read_text())["deployment"]["basic"]
+    assert basic["data_curators"] == [{"data_curator_name": TO_FILL_IN, "data_curator_type": TO_FILL_IN}]
+    assert (basic["data_product_sector"], basic["publication_date"]) == (TO_FILL_IN, TO_FILL_IN)
+
+
+def test_what_is_stated_stands_in_its_place(table, tmp_path):
+    path = export(table, "croissant", tmp_path / "c.json", STATED)
+    assert (
+        mlcroissant.Metadata.from_json(mlcroissant.Context(), json.loads(path.read_text())).ctx.issues.errors == set()
+    )
+    found = json.loads(path.read_text())
+    assert TO_FILL_IN not in str(found)
+    hospital = {"@type": "Organization", "name": "General Hospital"}
+    assert found["creator"] == found["publisher"] == hospital
+    assert (found["license"], found["url"]) == (LICENSES["cc-by-4.0"], "https://example.org/ward")
+    assert (found["datePublished"], found["version"]) == ("2027-02-03", "2.0.0")
+    assert found["dateCreated"] == json.loads((table / "certificate.json").read_text())["date"]
+    assert found["citeAs"] == "General Hospital (2027). Ward round."
+    assert found["prov:wasDerivedFrom"]["prov:label"] == "Stays of 2020 to 2022"
+    assert found["rai:dataCollection"].endswith(" The records: Stays of 2020 to 2022")
+    assert found["rai:dataCollectionTimeframe"] == ["2020-01-01", "2022-12-31"]
+    assert found["rai:dataBiases"][1:] == ["One hospital only"]
+    assert found["rai:personalSensitiveInformation"][1:] == ["Columns: age, ward"]
+    assert found["rai:dataSocialImpact"] == "Students learn without patients"
+    record = yaml.safe_load(export(table, "registry", tmp_path / "d.yaml", STATED).read_text())["deployment"]
+    assert record["basic"]["publication_date"] == "2027-02-03"
+    more = f"Published at https://example.org/ward. License: {LICENSES['cc-by-4.0']}."
+    assert record["implementation"]["additional_information"].endswith(more)
+    card = export(table, "card", tmp_path / "a.md", STATED).read_text()
+    assert "\nPublished by General Hospital, at https://example.org/ward. Licence: cc-by-4.0.\n" in card
+
+
+def test_the_run_does_not_know_when_it_is_published(table):
+    assert "datePublished" not in json.loads((table / CROISSANT).read_text())
+
+
+def test_licenses(table, tmp_path):
+    for name, url in LICENSES.items():
+        assert json.loads(text_of(table, CROISSANT, license=name))["license"] == url
+        assert f"\nlicense: {name}\n" in text_of(table, CARD, license=name)
+    own = {"license": "https://example.org/Terms of use/1.0"}
+    assert json.loads(text_of(table, CROISSANT, **own))["license"] == own["license"]
+    path = export(table, "card", tmp_path / "a.md", Publisher(**own))
+    facts = DatasetCard.load(path).data.to_dict()
+    assert (facts["license"], facts["license_name"]) == ("other", "example.org-terms-of-use-1.0")
+    assert facts["license_link"] == own["license"]
+
+
+def test_facts_from_a_file(tmp_path):
+    file = tmp_path / "about.yaml"
+    file.write_text("name: Ward round\ndate: 2027-02-03\nsensitive: [age, ward]\nversion: 2.0\n")
+    expected = Publisher(name="Other", date="2027-02-03", sensitive="age, ward", version="2.0")
+    assert Publisher.parse(["name=Other"], file) == expected
+    for text, match in (
+        ("colour: red\n", r"Expected fields among name, curator.* in .*about.yaml; got 'colour'"),
+        ("name: {a: b}\n", "Expected a text as 'name'"),
+        ("- name\n", "Expected lines field: value"),
+        ("name: [\n", "Expected YAML"),
+        ("license: free\n", "Expected license as a URL"),
+    ):
+        file.write_text(text)
+        with pytest.raises(DataError, match=match):
+            Publisher.parse([], file)
+    with pytest.raises(DataError, match=r"missing\.yaml"):
+        Publisher.parse([], tmp_path / "missing.yaml")

@@ -25,7 +25,7 @@ from dpdistill.data import read_distilled
 from dpdistill.data.folder import CARD, CROISSANT, DEPLOYMENT
 from dpdistill.export import FORMATS, Publisher, export
 from dpdistill.export.documents import compare
-from dpdistill.export.publisher import TO_FILL_IN
+from dpdistill.export.publisher import SECTORS, TO_FILL_IN
 from dpdistill.report.folder import read_folder
 from dpdistill.schema import DataError
 
@@ -133,7 +133,11 @@ def stated(record: dict, at: tuple) -> bool:
 def test_the_registry_takes_the_record_once_the_publisher_has_spoken(pictures, table, tmp_path):
     for k, folder in enumerate((pictures, table)):
         record = yaml.safe_load((folder / DEPLOYMENT).read_text())
-        assert errors_of(record) == ["'data_curator_type' is a required property"]
+        assert errors_of(record) == [
+            "'TO BE FILLED IN' is not a 'date'",
+            "'TO BE FILLED IN' is not one of ['Government', 'Industry', 'Nonprofit']",
+            f"'TO BE FILLED IN' is not one of {list(SECTORS)}",
+        ]
         assert all(stated(record, at) for at in leaves(REGISTRY, 2))
         missing = {at[-1] for at in leaves(REGISTRY, 3) if not stated(record, at)}
         # The first is protected or, under replace-one, not in the folder; the others are no certificate's.
@@ -338,6 +342,8 @@ def test_refusals(pictures, tmp_path):
         ("colour=red", "got 'colour=red'"),
         ("name= ", "Expected field=value"),
         ("sector=Mining", "Expected sector among Technology, Healthcare"),
+        ("license=free", "Expected license as a URL \\(https://...\\) or among cc0-1.0, .*apache-2.0; got 'free'"),
+        ("date=May", "Expected date as YYYY-MM-DD; got 'May'"),
         ("curator_type=Club", "Expected curator_type among Government, Industry, Nonprofit; got 'Club'"),
     ):
         with pytest.raises(DataError, match=match):

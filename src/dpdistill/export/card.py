@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from dpdistill.data.folder import CSV, IMAGES
 from dpdistill.export import sentences
-from dpdistill.export.publisher import Publisher
+from dpdistill.export.publisher import LICENSES, TO_FILL_IN, Publisher
 from dpdistill.pages import environment
 from dpdistill.report import recipe
 from dpdistill.report.folder import Folder
@@ -51,6 +51,7 @@ def describe(folder: Folder, publisher: Publisher, data: dict[str, Any] | None =
     text = _PAGES.get_template("card.md").render(
         title=front["pretty_name"],
         publisher=publisher,
+        open=TO_FILL_IN,
         g=g,
         stated=_stated(g),
         contents=sentences.contents(folder),
@@ -102,12 +103,20 @@ def _front(folder: Folder, publisher: Publisher) -> dict[str, Any]:
     size = next((name for most, name in _SIZES if len(folder.y) < most), "n>1M")
     return {
         "pretty_name": publisher.name or sentences.name_of(folder),
-        "license": publisher.license or "unknown",
+        **_license(publisher),
         "task_categories": ["tabular-classification" if table else "image-classification"],
         "size_categories": [size],
         "annotations_creators": ["machine-generated"],
         "tags": ["synthetic", "dataset-distillation", *(["differential-privacy"] if private else [])],
     }
+
+
+def _license(publisher: Publisher) -> dict[str, str]:
+    """As the Hub names licences: by identifier, or as another one with its name and where it lies."""
+    if not publisher.license or publisher.license in LICENSES:
+        return {"license": publisher.license or "unknown"}
+    name = re.sub(r"[^a-z0-9.]+", "-", publisher.license.lower().removeprefix("https://")).strip("-")
+    return {"license": "other", "license_name": name, "license_link": publisher.license}
 
 
 def _in_folder(folder: Folder) -> dict[str, Any]:

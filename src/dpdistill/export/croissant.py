@@ -10,7 +10,7 @@ from typing import Any
 
 from dpdistill.data.folder import CSV, IMAGES
 from dpdistill.export import sentences
-from dpdistill.export.publisher import Publisher
+from dpdistill.export.publisher import TO_FILL_IN, Publisher
 from dpdistill.report.folder import Folder
 from dpdistill.report.guarantee import Guarantee, mapping, read_guarantee
 from dpdistill.report.words import bound, plain
@@ -51,31 +51,37 @@ _ENCODINGS = {
 def describe(folder: Folder, publisher: Publisher) -> dict[str, Any]:
     """The set's Croissant description, JSON-able."""
     g = read_guarantee(folder.certificate)
-    stated = {"license": publisher.license, "url": publisher.url}
-    if publisher.curator:
-        stated["creator"] = {"@type": "Organization", "name": publisher.curator}  # type: ignore[assignment]
+    organisation = {"@type": "Organization", "name": publisher.curator or TO_FILL_IN}
     return {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
         "conformsTo": list(CONFORMS_TO),
         "name": publisher.name or sentences.name_of(folder),
         "description": " ".join([sentences.contents(folder), sentences.origin(folder, g), sentences.claim(g)]),
-        "version": "1.0.0",
-        "datePublished": plain(folder.certificate.get("date")),
+        "version": publisher.version or "1.0.0",
+        "license": publisher.license_url or TO_FILL_IN,
+        "url": publisher.url or TO_FILL_IN,
+        "citeAs": publisher.cite or TO_FILL_IN,
+        "creator": organisation,
+        "publisher": organisation,
+        "dateCreated": plain(folder.certificate.get("date")),
+        **({"datePublished": publisher.date} if publisher.date else {}),
         "isLiveDataset": False,
         "keywords": ["synthetic data", "dataset distillation", *(["differential privacy"] if g.holds else [])],
-        **{key: value for key, value in stated.items() if value},
-        **_provenance(folder, g),
+        **_provenance(folder, g, publisher),
         **_responsible(folder, g, publisher),
         "distribution": _files(folder),
         "recordSet": [_classes(folder), *_records(folder)],
     }
 
 
-def _provenance(folder: Folder, g: Guarantee) -> dict[str, Any]:
+def _provenance(folder: Folder, g: Guarantee, publisher: Publisher) -> dict[str, Any]:
     made = "without a privacy guarantee" if not g.holds else f"under epsilon = {bound(g.epsilon)}"
     return {
-        "prov:wasDerivedFrom": {"@type": "prov:Entity", "prov:label": "Labelled records, not published"},
+        "prov:wasDerivedFrom": {
+            "@type": "prov:Entity",
+            "prov:label": publisher.source or "Labelled records, not published",
+        },
         "prov:wasGeneratedBy": {
             "@type": "prov:Activity",
             "prov:label": f"Distilled by {sentences.method_of(folder)} {made}; its settings are in recipe.json",
@@ -89,14 +95,18 @@ def _provenance(folder: Folder, g: Guarantee) -> dict[str, Any]:
 
 def _responsible(folder: Folder, g: Guarantee, publisher: Publisher) -> dict[str, Any]:
     noise = f"{g.noise}, Gaussian, added once to clipped sums" if g.private else "none"
+    source = [f"The records: {publisher.source}"] if publisher.source else []
+    sensitive = [sentences.sensitive(folder, g), *([f"Columns: {publisher.sensitive}"] if publisher.sensitive else [])]
     return {
-        "rai:dataCollection": f"No record was collected for this set. {sentences.origin(folder, g)}",
+        "rai:dataCollection": " ".join(["No record was collected for this set.", sentences.origin(folder, g), *source]),
+        **({"rai:dataCollectionTimeframe": publisher.period.split("/")} if publisher.period else {}),
+        "rai:dataSocialImpact": publisher.social_impact or TO_FILL_IN,
         "rai:dataCollectionType": "Others: synthetic data",
         "rai:dataManipulationProtocol": f"Noise: {noise}. certificate.json lists what was released and what it cost.",
         "rai:dataLimitations": [*sentences.limits(folder, g), sentences.NOT_FOR],
-        "rai:dataBiases": [sentences.biases(g)],
+        "rai:dataBiases": [sentences.biases(g), *filter(None, [publisher.biases])],
         "rai:dataUseCases": sentences.uses(g, publisher),
-        "rai:personalSensitiveInformation": sentences.sensitive(folder, g),
+        "rai:personalSensitiveInformation": sensitive if publisher.sensitive else sensitive[0],
         "rai:dataReleaseMaintenancePlan": sentences.maintenance(g),
     }
 

@@ -37,24 +37,23 @@ def describe(folder: Folder, publisher: Publisher) -> dict[str, Any]:
             "dp_variant": _variant(folder, g),
             "privacy_loss": _privacy_loss(folder, g),
             "deployment_model": _model(g),
-            "implementation": _implementation(folder, g),
+            "implementation": _implementation(folder, g, publisher),
             "administrative": _administrative(folder, publisher),
         },
     }
 
 
 def _basic(folder: Folder, g: Guarantee, publisher: Publisher, name: str) -> dict[str, Any]:
-    kind = {"data_curator_type": publisher.curator_type} if publisher.curator_type else {}
-    sector = {"data_product_sector": publisher.sector} if publisher.sector else {}
+    curator = {"data_curator_name": publisher.curator, "data_curator_type": publisher.curator_type}
     return {
         "name": name,
-        "data_curators": [{"data_curator_name": publisher.curator or TO_FILL_IN, **kind}],
+        "data_curators": [{key: value or TO_FILL_IN for key, value in curator.items()}],
         "description": f"{sentences.contents(folder)} {sentences.origin(folder, g)}",
         "intended_use": sentences.uses(g, publisher),
         "data_product_type": "Synthetic data",
         "data_product_region": publisher.region or TO_FILL_IN,
-        **sector,
-        "publication_date": plain(folder.certificate.get("date")),
+        "data_product_sector": publisher.sector or TO_FILL_IN,
+        "publication_date": publisher.date or TO_FILL_IN,
     }
 
 
@@ -123,7 +122,7 @@ def _model(g: Guarantee) -> dict[str, Any]:
     }
 
 
-def _implementation(folder: Folder, g: Guarantee) -> dict[str, Any]:
+def _implementation(folder: Folder, g: Guarantee, publisher: Publisher) -> dict[str, Any]:
     each = f"all records of one {g.whose} together, or none," if g.name else "each record"
     share = f"at most {plain(g.rows_per_unit)} records of one {g.whose} clipped as one" if g.name else "one a record"
     rounds = "; ".join(
@@ -131,6 +130,10 @@ def _implementation(folder: Folder, g: Guarantee) -> dict[str, Any]:
         + ("all records in each" if prob == 1 else f"{each} in a round with probability {plain(prob)} (Poisson)")
         for count, noise, prob in g.groups
     )
+    published = [
+        *([f"Published at {publisher.url}."] if publisher.url else []),
+        *([f"License: {publisher.license_url}."] if publisher.license else []),
+    ]
     slack = folder.certificate.get("slack")
     exact = "rounded to an integer grid, sums are exact integers"
     sums = f"summed in double precision, with this slack in the noise: {plain(slack)}" if slack else exact
@@ -148,7 +151,7 @@ def _implementation(folder: Folder, g: Guarantee) -> dict[str, Any]:
         " as wished, and pictures, tables, classifiers and generators are made of them, without the private records.",
         "justification": "Certificate and files can be checked again by anybody with `dpdistill verify`, whose"
         " arithmetic takes another route than the program that made them. Why these parameters: the publisher may add.",
-        "additional_information": FOLDER,
+        "additional_information": " ".join([FOLDER, *published]),
     }
 
 

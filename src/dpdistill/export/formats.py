@@ -28,24 +28,33 @@ class Format(NamedTuple):
         help: what is written, for a table of all.
         ending: of the file that is written; empty for a folder.
         write: writes it.
+        document: the one of DOCUMENTS that it is, or that it carries; empty without one.
     """
 
     help: str
     ending: str
     write: Write
+    document: str
 
 
-def _document(name: str) -> Write:
-    return lambda source, to, folder, publisher: write_text(to, DOCUMENTS[name](folder, publisher))
+def _document(help: str, ending: str, name: str) -> Format:
+    def write(source: Path, to: Path, folder: Folder, publisher: Publisher) -> None:
+        write_text(to, DOCUMENTS[name](folder, publisher))
+
+    return Format(help, ending, write, name)
 
 
 FORMATS = {
-    "hf": Format("a folder for the Hugging Face Hub: Parquet with ClassLabel, and its card", "", hugging_face.write),
-    "torch": Format("a folder with arrays in PyTorch's layout, and a Dataset that reads them", "", arrays.write_torch),
-    "csv": Format("a CSV file: a table as it is, an image as one column a pixel", ".csv", arrays.write_csv),
-    "croissant": Format("croissant.json, with what you state of it", ".json", _document(CROISSANT)),
-    "registry": Format("deployment.yaml, with what you state of it", ".yaml", _document(DEPLOYMENT)),
-    "card": Format("README.md, a dataset card, with what you state of it", ".md", _document(CARD)),
+    "hf": Format(
+        "a folder for the Hugging Face Hub: Parquet with ClassLabel, and its card", "", hugging_face.write, CARD
+    ),
+    "torch": Format(
+        "a folder with arrays in PyTorch's layout, and a Dataset that reads them", "", arrays.write_torch, CARD
+    ),
+    "csv": Format("a CSV file: a table as it is, an image as one column a pixel", ".csv", arrays.write_csv, ""),
+    "croissant": _document("croissant.json, with what you state of it", ".json", CROISSANT),
+    "registry": _document("deployment.yaml, with what you state of it", ".yaml", DEPLOYMENT),
+    "card": _document("README.md, a dataset card, with what you state of it", ".md", CARD),
 }
 
 
