@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import mlcroissant
@@ -16,7 +17,7 @@ from dpdistill import verify
 from dpdistill.accounting.schedule import Budget, Schedule, calibrate
 from dpdistill.certificate.build import SEEDED_NOISE
 from dpdistill.data.folder import CARD, CROISSANT, DEPLOYMENT, SCORES
-from dpdistill.export import DOCUMENTS, Publisher, export, renew_documents
+from dpdistill.export import DOCUMENTS, FORMATS, Publisher, export, renew_documents
 from dpdistill.export.documents import compare
 from dpdistill.export.publisher import LICENSES, TO_FILL_IN
 from dpdistill.query import Stage
@@ -359,3 +360,42 @@ def test_facts_from_a_file(tmp_path):
             Publisher.parse([], file)
     with pytest.raises(DataError, match=r"missing\.yaml"):
         Publisher.parse([], tmp_path / "missing.yaml")
+
+
+# Folders in other formats
+
+
+FOLDERS = [name for name, form in FORMATS.items() if not form.ending]
+HOLDS = {
+    ("hf", "pictures"): "`data/train-00000-of-00001.parquet` holds 4 records as pictures, whose pixels have 8 bits,",
+    ("hf", "table"): "`data/train-00000-of-00001.parquet` holds 3 records in their own columns.",
+    (
+        "torch",
+        "pictures",
+    ): "`train.npz` holds 4 records: `X`, float32, images as (m, channels, height, width) in [0, 1],",
+    ("torch", "table"): "`train.npz` holds 3 records: `X`, float32, rows as they are encoded, (m, d) in [-1, 1],",
+}
+
+
+@pytest.mark.parametrize("kind", ["pictures", "table"])
+@pytest.mark.parametrize("to", FOLDERS)
+def test_a_folder_carries_the_certificate_and_a_card_of_its_own(to, kind, request, tmp_path):
+    source = request.getfixturevalue(kind)
+    folder = export(source, to, tmp_path / "out", STATED)
+    carried = ["certificate.json", "recipe.json", *(["schema.yaml"] if kind == "table" else [])]
+    assert [name for name in carried if (folder / name).read_bytes() != (source / name).read_bytes()] == []
+    assert (folder / "schema.yaml").exists() == (kind == "table")
+    card = " ".join(DatasetCard.load(folder / CARD).text.split())
+    assert HOLDS[to, kind] in card
+    assert "`certificate.json` is about the shared folder that the files here were made from" in card
+    assert not re.search(r"report\.html|synthetic\.|this folder", card)
+    named = {name for name in re.findall(r"`([\w/.-]+)`", card) if "." in name}
+    assert {name for name in named if not (folder / name).exists()} == set()
+    data = DatasetCard.load(folder / CARD).data.to_dict().get("configs", [])
+    paths = [each["path"] for config in data for each in config["data_files"]]
+    assert all(list(folder.glob(path)) for path in paths)
+
+
+def test_documents_speak_of_certificate_json(table):
+    assert "epsilon covers the releases that certificate.json lists." in documents_of(table)
+    assert "this certificate" not in documents_of(table)

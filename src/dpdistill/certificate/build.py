@@ -37,7 +37,7 @@ MOST_MIXED = 20
 NOT_STATED = "not stated"
 
 SCOPE = (
-    "epsilon covers the releases listed in this certificate. It does not cover: choosing the recipe on these records,"
+    "epsilon covers the releases that certificate.json lists. It does not cover: choosing the recipe on these records,"
     " other runs on them (epsilon adds up), or scores on real records."
 )
 NO_SCOPE = (

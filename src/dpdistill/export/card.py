@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from markupsafe import Markup
@@ -37,17 +37,30 @@ _PAGES = environment("dpdistill.export")
 _PAGES.filters |= {function.__name__: function for function in (*FILTERS, markdown)}
 
 
-def describe(folder: Folder, publisher: Publisher, data: dict[str, Any] | None = None) -> str:
+class Elsewhere(NamedTuple):
+    """What a card says of a folder that was made from the shared one.
+
+    Args:
+        front: the parts of the front matter that say where the records lie.
+        values: which file holds how many records, and how, in Markdown.
+    """
+
+    front: dict[str, Any]
+    values: str
+
+
+def describe(folder: Folder, publisher: Publisher, elsewhere: Elsewhere | None = None) -> str:
     """The text of the card.
 
     Args:
         folder: what a shared folder holds.
         publisher: what its publisher states.
-        data: the parts of the front matter that say where the records lie; those of a shared folder by default.
+        elsewhere: what is in the card's folder; the shared folder itself by default.
     """
     g = read_guarantee(folder.certificate)
-    folder = folder if data is None else replace(folder, scores=None)  # they stay in the shared folder
-    front = {**_front(folder, publisher), **(_in_folder(folder) if data is None else data)}
+    folder = folder if elsewhere is None else replace(folder, scores=None)  # they stay in the shared folder
+    records = _in_folder(folder) if elsewhere is None else elsewhere
+    front = {**_front(folder, publisher), **records.front}
     text = _PAGES.get_template("card.md").render(
         title=front["pretty_name"],
         publisher=publisher,
@@ -65,7 +78,8 @@ def describe(folder: Folder, publisher: Publisher, data: dict[str, Any] | None =
         schema=folder.schema,
         facts=[*recipe.facts(folder.recipe), ("Version", f"dpdistill {sentences.version_of(folder)}")],
         references=recipe.references(folder.recipe),
-        in_folder=data is None,
+        values=records.values,
+        in_folder=elsewhere is None,
     )
     return f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n\n{text}"
 
@@ -119,10 +133,15 @@ def _license(publisher: Publisher) -> dict[str, str]:
     return {"license": "other", "license_name": name, "license_link": publisher.license}
 
 
-def _in_folder(folder: Folder) -> dict[str, Any]:
+def _in_folder(folder: Folder) -> Elsewhere:
     files = mapping(folder.certificate.get("files"))
     pictures = any(name.startswith(f"{IMAGES}/") for name in files)
     path = CSV if CSV in files else f"{IMAGES}/*/*.png" if pictures else None
-    if path is None:
-        return {}
+    table = isinstance(folder.schema, TableSchema)
+    values = "" if table else "`synthetic.npz` holds the values as they are, the pictures in 8 bits."
+    return Elsewhere({} if path is None else configs(path), values)
+
+
+def configs(path: str) -> dict[str, Any]:
+    """Front matter: the Hub shows and loads the files that a path matches."""
     return {"configs": [{"config_name": "default", "data_files": [{"split": "train", "path": path}]}]}
