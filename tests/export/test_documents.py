@@ -20,9 +20,10 @@ from dpdistill.data.folder import CARD, CROISSANT, DEPLOYMENT, SCORES
 from dpdistill.export import DOCUMENTS, FORMATS, Publisher, export, renew_documents
 from dpdistill.export.documents import compare
 from dpdistill.export.publisher import LICENSES, TO_FILL_IN
+from dpdistill.export.sentences import holds
 from dpdistill.query import Stage
 from dpdistill.report.folder import read_folder
-from dpdistill.schema import DataError
+from dpdistill.schema import Column, DataError, Schema
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +107,7 @@ COMPLETED = [
     lambda c: c["distribution"].reverse(),
     lambda c: c["distribution"].append({"@type": "cr:FileObject", "@id": "terms.pdf", "sha256": "0"}),
     lambda c: c["recordSet"].reverse(),
+    lambda c: c["recordSet"][1]["field"][0].update(description="Years at admission: 0 to 110. Rounded."),
 ]
 
 
@@ -399,3 +401,54 @@ def test_a_folder_carries_the_certificate_and_a_card_of_its_own(to, kind, reques
 def test_documents_speak_of_certificate_json(table):
     assert "epsilon covers the releases that certificate.json lists." in documents_of(table)
     assert "this certificate" not in documents_of(table)
+
+
+# Names, columns and classes
+
+
+def test_two_sets_have_two_slugs(table, pictures, tmp_path):
+    other = save(tmp_path / "set", dataclasses.replace(rows(), X=-rows().X))
+    names, slugs = set(), set()
+    for folder in (table, other):
+        record = yaml.safe_load((folder / DEPLOYMENT).read_text())
+        digest = json.loads((folder / "certificate.json").read_text())["files"]["synthetic.npz"]
+        assert record["url_slug"] == f"synthetic-rows-of-outcome-2-classes-dos-{digest[:8]}"
+        names.add(record["deployment"]["basic"]["name"])
+        slugs.add(record["url_slug"])
+    assert (names, len(slugs)) == ({"Synthetic rows of outcome, 2 classes (dos)"}, 2)
+    assert json.loads((table / CROISSANT).read_text())["name"] == "Synthetic rows of outcome, 2 classes (dos)"
+    assert json.loads((pictures / CROISSANT).read_text())["name"] == "Synthetic images, 2 classes (dos)"
+    stated = yaml.safe_load(text_of(table, DEPLOYMENT, name="Ward round"))["url_slug"]
+    assert re.fullmatch(r"ward-round-[0-9a-f]{8}", stated)
+
+
+def test_croissant_describes_columns_and_refers_to_classes(table, pictures, tmp_path):
+    classes = {"field": {"@id": "classes/name"}}
+    fields = json.loads((table / CROISSANT).read_text())["recordSet"][1]["field"]
+    assert {each["name"]: each["description"] for each in fields} == {
+        "age": "0 to 110.",
+        "cost": "0 to 1, or missing.",
+        "ward": "A, B.",
+        "outcome": "The class.",
+    }
+    assert [each.get("references") for each in fields] == [None, None, None, classes]
+    schema = Schema((2, 2, 3), (0.0, 1.0), ("cat", "dog"))
+    plain = save(tmp_path / "set", images(schema=schema))
+    image, label = json.loads((plain / CROISSANT).read_text())["recordSet"][1]["field"]
+    assert image["description"] == "A picture of 8 bits a channel, whose values from 0 to 255 stand for 0 to 1."
+    assert label["references"] == classes
+    described = mlcroissant.Dataset(jsonld=plain / CROISSANT)
+    assert described.metadata.ctx.issues.errors == set()
+    assert {each["records/label"] for each in described.records("records")} == {b"cat", b"dog"}
+    # "a*b <i>c</i>|d" is no name of a folder: what the pictures' folder is called is no class.
+    assert "references" not in json.loads((pictures / CROISSANT).read_text())["recordSet"][1]["field"][1]
+
+
+def test_categories_are_cut_between_them():
+    names = tuple(f"category {i:03d}" for i in range(100))
+    shown = holds(Column("ward", "categorical", categories=names, missing=True))
+    assert shown == f"{', '.join(names[:14])}, … and 86 more: schema.yaml, or missing"
+    assert (
+        holds(Column("ward", "categorical", categories=("a" * 300, "b"))) == f"{'a' * 300}, … and 1 more: schema.yaml"
+    )
+    assert holds(Column("ward", "categorical", categories=names[:14])) == ", ".join(names[:14])

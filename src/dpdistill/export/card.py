@@ -34,7 +34,7 @@ def markdown(value: Any) -> Markup:
 WARNING = "> **No privacy guarantee.**"
 NOTHING = read_guarantee({})
 _PAGES = environment("dpdistill.export")
-_PAGES.filters |= {function.__name__: function for function in (*FILTERS, markdown)}
+_PAGES.filters |= {function.__name__: function for function in (*FILTERS, markdown, sentences.holds)}
 
 
 class Elsewhere(NamedTuple):

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpdistill.data.folder import CSV, IMAGES
+from dpdistill.data.folder import CERTIFICATE, CSV, IMAGES
 from dpdistill.export import sentences
 from dpdistill.export.publisher import TO_FILL_IN, Publisher
 from dpdistill.report.folder import Folder
 from dpdistill.report.guarantee import Guarantee, mapping, read_guarantee
-from dpdistill.report.words import bound, plain
+from dpdistill.report.words import bound, number, plain
 from dpdistill.schema import Column, TableSchema
 
 CONFORMS_TO = ("http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0")
@@ -112,8 +112,9 @@ def _responsible(folder: Folder, g: Guarantee, publisher: Publisher) -> dict[str
 
 
 def _files(folder: Folder) -> list[dict[str, Any]]:
-    """The files that the certificate lists by their hashes; pictures are a set of files."""
-    listed = mapping(folder.certificate.get("files"))
+    """The files that the certificate lists by their hashes, and itself; pictures are a set of files."""
+    certificate = {CERTIFICATE: folder.digest} if folder.digest else {}
+    listed = {**mapping(folder.certificate.get("files")), **certificate}
     single = {name: digest for name, digest in listed.items() if not name.startswith(f"{IMAGES}/")}
     files = [
         {
@@ -149,26 +150,41 @@ def _classes(folder: Folder) -> dict[str, Any]:
 def _records(folder: Folder) -> list[dict[str, Any]]:
     schema = folder.schema
     if isinstance(schema, TableSchema):
-        fields = [_column(column.name, _type(column)) for column in schema.columns]
-        return [_record_set("records", [*fields, _column(schema.label, ["sc:Text", "cr:Label"])])]
-    if not any(name.startswith(f"{IMAGES}/") for name in mapping(folder.certificate.get("files"))):
+        fields = [_column(column.name, _type(column), f"{sentences.holds(column)}.") for column in schema.columns]
+        return [_record_set("records", [*fields, _column(schema.label, _LABEL, "The class.") | _CLASSES])]
+    pictures = [name for name in mapping(folder.certificate.get("files")) if name.startswith(f"{IMAGES}/")]
+    if not pictures:
         return []
+    # A folder cannot be called whatever a class can: then its name is that of no class.
+    as_called = {name.split("/")[1] for name in pictures} <= set(schema.classes)
     picture = {"fileSet": {"@id": "pictures"}, "extract": {"fileProperty": "content"}}
     path = {"fileSet": {"@id": "pictures"}, "extract": {"fileProperty": "fullpath"}}
     label = {**path, "transform": {"regex": rf".*{IMAGES}[/\\]([^/\\]+)[/\\][^/\\]+\.png$"}}
     image = {"@type": "cr:Field", "@id": "records/image", "name": "image", "dataType": "sc:ImageObject"}
-    named = {"@type": "cr:Field", "@id": "records/label", "name": "label", "dataType": ["sc:Text", "cr:Label"]}
+    bounds = " to ".join(map(number, schema.bounds))
+    shown = {"description": f"A picture of 8 bits a channel, whose values from 0 to 255 stand for {bounds}."}
+    named = {"@type": "cr:Field", "@id": "records/label", "name": "label", "dataType": _LABEL}
     said = {"description": "The class, as the folder of the picture is named."}
-    return [_record_set("records", [{**image, "source": picture}, {**named, **said, "source": label}])]
+    return [
+        _record_set(
+            "records",
+            [image | shown | {"source": picture}, named | said | (_CLASSES if as_called else {}) | {"source": label}],
+        )
+    ]
 
 
 def _record_set(name: str, fields: list[dict[str, Any]]) -> dict[str, Any]:
     return {"@type": "cr:RecordSet", "@id": name, "name": name, "field": fields}
 
 
-def _column(name: str, kind: Any) -> dict[str, Any]:
+_LABEL = ["sc:Text", "cr:Label"]
+_CLASSES = {"references": {"field": {"@id": "classes/name"}}}
+
+
+def _column(name: str, kind: Any, said: str) -> dict[str, Any]:
     source = {"fileObject": {"@id": CSV}, "extract": {"column": name}}
-    return {"@type": "cr:Field", "@id": f"records/{name}", "name": name, "dataType": kind, "source": source}
+    field = {"@type": "cr:Field", "@id": f"records/{name}", "name": name, "dataType": kind}
+    return {**field, "description": said, "source": source}
 
 
 def _type(column: Column) -> str:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from dpdistill.data.folder import SYNTHETIC
 from dpdistill.export import sentences
 from dpdistill.export.publisher import TO_FILL_IN, Publisher
 from dpdistill.report.folder import Folder
-from dpdistill.report.guarantee import Guarantee, read_guarantee
+from dpdistill.report.guarantee import Guarantee, mapping, read_guarantee
 from dpdistill.report.recipe import references
 from dpdistill.report.words import bound, plain
 from dpdistill.schema import DataError, TableSchema
@@ -30,8 +31,10 @@ def describe(folder: Folder, publisher: Publisher) -> dict[str, Any]:
     if not g.holds:
         raise DataError("Expected a set with a privacy guarantee: without one there is nothing to register.")
     name = publisher.name or sentences.name_of(folder)
+    digest = plain(mapping(folder.certificate.get("files")).get(SYNTHETIC) or "")[:8]
     return {
-        "url_slug": re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "synthetic-set",
+        # Names of two sets may be the same; their records are not.
+        "url_slug": re.sub(r"[^a-z0-9]+", "-", f"{name} {digest}".lower()).strip("-") or "synthetic-set",
         "deployment": {
             "basic": _basic(folder, g, publisher, name),
             "dp_variant": _variant(folder, g),

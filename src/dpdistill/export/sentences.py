@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dpdistill.data.folder import SCORES
+from dpdistill.data.folder import SCHEMA, SCORES
 from dpdistill.export.publisher import Publisher
 from dpdistill.report.folder import Folder
 from dpdistill.report.guarantee import Guarantee, mapping
-from dpdistill.report.words import bound, plain
-from dpdistill.schema import TableSchema
+from dpdistill.report.words import bound, number, plain
+from dpdistill.schema import Column, TableSchema
 
 
 def is_table(folder: Folder) -> bool:
@@ -25,8 +25,9 @@ def version_of(folder: Folder) -> str:
 
 
 def name_of(folder: Folder) -> str:
-    """A name for a set that has none: "Synthetic images, 10 classes (dos-kip)"."""
-    kind = "rows" if is_table(folder) else "images"
+    """A name for a set that has none: "Synthetic images, 10 classes (dos-kip)", "Synthetic rows of income, ..."."""
+    schema = folder.schema
+    kind = f"rows of {plain(schema.label)}" if isinstance(schema, TableSchema) else "images"
     return f"Synthetic {kind}, {len(folder.schema.classes)} classes ({method_of(folder)})"
 
 
@@ -38,6 +39,22 @@ def contents(folder: Folder) -> str:
     height, width, channels = schema.shape
     kind = {1: "in grey", 3: "in colour"}.get(channels, f"of {channels} channels")
     return f"{count} synthetic images of {height} x {width} pixels {kind}, of {len(schema.classes)} classes."
+
+
+def holds(column: Column) -> str:
+    """What a column may hold: its bounds or its categories, whole ones up to SHOWN characters."""
+    if column.is_number:
+        said = " to ".join(map(number, column.bounds or ()))
+    else:
+        kept = 1
+        while kept < len(column.categories) and len(", ".join(column.categories[: kept + 1])) <= SHOWN:
+            kept += 1
+        more = len(column.categories) - kept
+        said = ", ".join(column.categories[:kept]) + (f", … and {more} more: {SCHEMA}" if more else "")
+    return f"{said}, or missing" if column.missing else said
+
+
+SHOWN = 200
 
 
 def origin(folder: Folder, g: Guarantee) -> str:
