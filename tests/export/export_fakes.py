@@ -31,6 +31,7 @@ STATED = Publisher(
     region="Bavaria",
     sector="Healthcare",
     author="A. Steward",
+    justification="Nobody is told from the others",
     date="2027-02-03",
     version="2.0.0",
     cite="General Hospital (2027). Ward round.",

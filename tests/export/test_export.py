@@ -144,7 +144,7 @@ def test_the_registry_takes_the_record_once_the_publisher_has_spoken(pictures, t
         assert all(stated(record, at) for at in leaves(REGISTRY, 2))
         missing = {at[-1] for at in leaves(REGISTRY, 3) if not stated(record, at)}
         # The first is protected or, under replace-one, not in the folder; the others are no certificate's.
-        assert missing == {"number_of_privacy_units", "model_name_details", "actors", "utility"}
+        assert missing == {"number_of_privacy_units", "model_name_details", "utility"}
         full = yaml.safe_load(export(folder, "registry", tmp_path / f"{k}.yaml", STATED).read_text())
         assert errors_of(full) == []
         assert TO_FILL_IN not in str(full)

@@ -14,6 +14,7 @@ from test_page import Page
 
 from dpdistill.report.charts import BINS, count, edges, histogram
 from dpdistill.report.page import write_report
+from dpdistill.report.recipe import fields
 from dpdistill.report.tables import unit
 from dpdistill.report.words import number, share
 from dpdistill.schema import Column, DataError, TableSchema
@@ -352,3 +353,9 @@ def test_words_for_values():
     assert unit("visit: of a day") == "stands for: visit, by the publisher's word; of a day"
     assert unit("row: one second; 23 a recording") == "one second; 23 a recording"
     assert unit("") == unit("row") == ""
+
+
+def test_fields_of_images_are_not_said_of_a_table():
+    recipe = {"fields": {"architecture": "convolutional", "steps": 5}, "changed": ["steps"]}
+    assert fields(recipe, table=True) == [("steps", 5, "changed")]
+    assert fields(recipe) == [("architecture", "convolutional", "default"), ("steps", 5, "changed")]

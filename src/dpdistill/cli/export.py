@@ -27,7 +27,7 @@ def export(
         typer.Option(
             help="What only you can say, for the documents, as field=value: name, curator, curator_type (Government, "
             "Industry, Nonprofit), license, url, date, version, cite, intended_use, source, period, biases, sensitive, "
-            "social_impact, region, sector, author; several times for several."
+            "social_impact, region, sector, justification, author; several times for several."
         ),
     ] = None,
     about_file: Annotated[

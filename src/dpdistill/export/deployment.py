@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from dpdistill.data.folder import SYNTHETIC
+from dpdistill.data.folder import CLASSIFIER, CSV, GENERATOR, IMAGES, SYNTHETIC, TRAINING
 from dpdistill.export import sentences
 from dpdistill.export.publisher import TO_FILL_IN, Publisher
 from dpdistill.report.folder import Folder
@@ -41,7 +41,7 @@ def describe(folder: Folder, publisher: Publisher) -> dict[str, Any]:
             "privacy_loss": _privacy_loss(folder, g),
             "deployment_model": _model(g),
             "implementation": _implementation(folder, g, publisher),
-            "administrative": _administrative(folder, publisher),
+            "administrative": _administrative(folder, g, publisher),
         },
     }
 
@@ -115,6 +115,8 @@ def _model(g: Guarantee) -> dict[str, Any]:
         "trust_assumptions": "Whoever ran the program holds the records and is trusted with them, with the machine, and"
         " with having run it as described. Receivers are trusted with nothing: the guarantee holds against whoever"
         f" knows the program, the recipe, the shared folder and all records but {but}.",
+        "actors": "Whoever holds the records, who also runs the program; whoever receives the shared folder. There is"
+        " nobody between them.",
         "release_type": "One release",
         "release_type_details": "Another set, model or statistic from the same records has a cost of its own;"
         " they add up.",
@@ -137,6 +139,7 @@ def _implementation(folder: Folder, g: Guarantee, publisher: Publisher) -> dict[
         *([f"Published at {publisher.url}."] if publisher.url else []),
         *([f"License: {publisher.license_url}."] if publisher.license else []),
     ]
+    sampled = any(prob != 1 for _, _, prob in g.groups)
     slack = folder.certificate.get("slack")
     exact = "rounded to an integer grid, sums are exact integers"
     sums = f"summed in double precision, with this slack in the noise: {plain(slack)}" if slack else exact
@@ -148,20 +151,43 @@ def _implementation(folder: Folder, g: Guarantee, publisher: Publisher) -> dict[
         f" clipped and {sums}; the noise is rounded to a grid, against floating-point attacks, and comes from"
         f" {g.noise}. Program: dpdistill {sentences.version_of(folder)}, method {sentences.method_of(folder)}."
         " Nothing is interactive.",
-        "composition": "All rounds are fixed before the first. Full batches compose in closed form as Gaussian"
-        " differential privacy; with sampling, privacy loss distributions are composed numerically, as an upper bound.",
+        "composition": f"All rounds are fixed before the first. {SAMPLED if sampled else FULL_BATCH}",
         "post_processing": "Everything after the noised sums: synthetic records are fitted to them as long and as often"
-        " as wished, and pictures, tables, classifiers and generators are made of them, without the private records.",
+        f" as wished, without the private records. The folder holds: {_forms(folder)}.",
         "justification": "Certificate and files can be checked again by anybody with `dpdistill verify`, whose"
-        " arithmetic takes another route than the program that made them. Why these parameters: the publisher may add.",
+        " arithmetic takes another route than the program that made them. Why these parameters:"
+        f" {publisher.justification or TO_FILL_IN}",
         "additional_information": " ".join([FOLDER, *published]),
     }
 
 
-def _administrative(folder: Folder, publisher: Publisher) -> dict[str, Any]:
-    sources = {
+SAMPLED = "Privacy loss distributions are composed numerically, with sampling, as an upper bound."
+FULL_BATCH = "They are full batches, which compose in closed form as Gaussian differential privacy."
+FORMS = {CSV: "a table", TRAINING: "records to train on", CLASSIFIER: "a classifier", GENERATOR: "a generator"}
+"""What else than the synthetic records a folder may hold, by the file that says so."""
+
+
+def _forms(folder: Folder) -> str:
+    files = mapping(folder.certificate.get("files"))
+    pictures = ["pictures"] if any(name.startswith(f"{IMAGES}/") for name in files) else []
+    return ", ".join(["synthetic records", *pictures, *(form for name, form in FORMS.items() if name in files)])
+
+
+def _administrative(folder: Folder, g: Guarantee, publisher: Publisher) -> dict[str, Any]:
+    certificate = {
+        "title": f"certificate.json: {sentences.claim(g)}",
+        **({"url": publisher.url} if publisher.url else {}),
+    }
+    sources: dict[str, Any] = {
+        "certificate": {"evidence_source_type": "Authorized organizational attestation", "misc": certificate}
+    }
+    sources |= {
         f"method_{k}": {"evidence_source_type": "Other public source", "misc": {"title": plain(text)}}
         for k, text in enumerate(references(folder.recipe), 1)
     }
-    stated = {"evidence_sources": sources} if sources else {}
-    return {**stated, "status": "Draft", "registry_authors": [publisher.author or TO_FILL_IN], "tier": 2}
+    return {
+        "evidence_sources": sources,
+        "status": "Draft",
+        "registry_authors": [publisher.author or TO_FILL_IN],
+        "tier": 2,
+    }

@@ -63,6 +63,7 @@ class Publisher:
     social_impact: str = _stated("of the set's use", CROISSANT)
     region: str = _stated("that the records describe", DEPLOYMENT)
     sector: str = _stated("that the records describe", DEPLOYMENT, choices=SECTORS)
+    justification: str = _stated("of epsilon, delta and the unit", DEPLOYMENT)
     author: str = _stated("who fills in the registry's form", DEPLOYMENT)
 
     def __post_init__(self) -> None:

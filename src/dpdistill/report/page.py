@@ -61,7 +61,7 @@ def render_report(folder: Folder) -> str:
         scope=certificate.get("scope"),
         slack=certificate.get("slack"),
         facts=recipe.facts(folder.recipe),
-        fields=recipe.fields(folder.recipe),
+        fields=recipe.fields(folder.recipe, isinstance(schema, TableSchema)),
         references=recipe.references(folder.recipe),
         scores=None if folder.scores is None else list(recipe.scores(folder.scores)),
         files=[(name, value) for name, value in files if not name.startswith("images/")],
