@@ -171,6 +171,7 @@ def build_certificate(
     slack: str | None = None,
     backend: str = NOT_STATED,
     self_test: str = NOT_STATED,
+    releases: str | None = None,
     date: str | None = None,
 ) -> dict:
     """The certificate of a finished run. It holds functions of releases and public facts only.
@@ -185,6 +186,7 @@ def build_certificate(
         slack: what a linear query rounds away, in words, or None.
         backend: what the releases were computed on, in words.
         self_test: what the run had checked before its first release, in words.
+        releases: the id of the releases, which all sets that are made of them share; None where it is not known.
         date: ISO date without a time of day; today by default.
 
     Returns:
@@ -214,6 +216,7 @@ def build_certificate(
         "slack": slack,
         "backend": backend,
         "self_test": self_test,
+        "releases": None if schedule is None else releases,
         "recipe": recipe,
         "schema": facts,
         "versions": versions(),

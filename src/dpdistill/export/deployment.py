@@ -39,7 +39,7 @@ def describe(folder: Folder, publisher: Publisher) -> dict[str, Any]:
             "basic": _basic(folder, g, publisher, name),
             "dp_variant": _variant(folder, g),
             "privacy_loss": _privacy_loss(folder, g),
-            "deployment_model": _model(g),
+            "deployment_model": _model(folder, g),
             "implementation": _implementation(folder, g, publisher),
             "administrative": _administrative(folder, g, publisher),
         },
@@ -108,7 +108,7 @@ def _privacy_loss(folder: Folder, g: Guarantee) -> dict[str, Any]:
     }
 
 
-def _model(g: Guarantee) -> dict[str, Any]:
+def _model(folder: Folder, g: Guarantee) -> dict[str, Any]:
     but = f"those of one {g.whose}" if g.name else "one"
     return {
         "model_name": "Central",
@@ -118,8 +118,7 @@ def _model(g: Guarantee) -> dict[str, Any]:
         "actors": "Whoever holds the records, who also runs the program; whoever receives the shared folder. There is"
         " nobody between them.",
         "release_type": "One release",
-        "release_type_details": "Another set, model or statistic from the same records has a cost of its own;"
-        " they add up.",
+        "release_type_details": sentences.another(folder, g),
         "data_source_type": "Static",
         "data_source_type_details": "The records are read once; none comes in later.",
         "access_type": "Non-interactive",

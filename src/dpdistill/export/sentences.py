@@ -126,10 +126,13 @@ def biases(g: Guarantee) -> str:
     return f"Whatever bias the private records have.{noise}"
 
 
-def maintenance(g: Guarantee) -> str:
-    """What another release would mean, in a sentence or two."""
-    cost = "has a cost of its own; the costs add up" if g.holds else "reveals more of them"
-    return f"One release. Another set from the same records {cost}."
+def another(folder: Folder, g: Guarantee) -> str:
+    """What another set would cost, in a sentence or two."""
+    if not g.holds:
+        return "Another set from the same records reveals more of them."
+    name = folder.certificate.get("releases")
+    free = f"Another set from the same releases ({plain(name)}) costs nothing more. " if name else ""
+    return f"{free}Another set, model or statistic from the records anew has a cost of its own; they add up."
 
 
 SCORED = f"{SCORES} holds scores that were computed on real records without noise: epsilon does not cover them."
