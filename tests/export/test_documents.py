@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import sys
 from pathlib import Path
 
 import mlcroissant
@@ -16,6 +17,7 @@ from huggingface_hub import DatasetCard
 from dpdistill import verify
 from dpdistill.accounting.schedule import Budget, Schedule, calibrate
 from dpdistill.certificate.build import SEEDED_NOISE
+from dpdistill.cli import main
 from dpdistill.data.folder import CARD, CROISSANT, DEPLOYMENT, SCORES
 from dpdistill.export import DOCUMENTS, FORMATS, Publisher, export, renew_documents
 from dpdistill.export.documents import compare
@@ -245,8 +247,17 @@ def test_documents_do_not_advertise_a_set_without_guarantee(tmp_path, noise):
     plan = "One release. Another set from the same records reveals more of them."
     assert croissant["rai:dataReleaseMaintenancePlan"] == plan
     assert "## Uses\n\nNot for publication: handle it as the records.\n" in (folder / CARD).read_text()
+    assert "guarantee." not in (export(folder, "torch", tmp_path / "torch") / CARD).read_text().split("## Check it")[1]
     stated = export(folder, "card", tmp_path / "a.md", STATED).read_text()
     assert "\nTeaching Not for publication: handle it as the records.\n" in stated
+
+
+def test_the_command_says_that_nothing_is_guaranteed(tmp_path, monkeypatch, capsys):
+    folder, out = save(tmp_path / "set", images(), None), tmp_path / "a.csv"
+    monkeypatch.setattr(sys, "argv", ["dpdistill", "export", str(folder), "--to", "csv", "--out", str(out)])
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main()
+    assert capsys.readouterr().out == f"{out}: written. Nothing is guaranteed: handle it as the records.\n"
 
 
 def test_replace_one_is_said_as_it_is(tmp_path):
@@ -321,7 +332,7 @@ def test_what_is_stated_stands_in_its_place(table, tmp_path):
     assert found["rai:dataSocialImpact"] == "Students learn without patients"
     record = yaml.safe_load(export(table, "registry", tmp_path / "d.yaml", STATED).read_text())["deployment"]
     assert record["basic"]["publication_date"] == "2027-02-03"
-    more = f"Published at https://example.org/ward. License: {LICENSES['cc-by-4.0']}."
+    more = f"Published at https://example.org/ward. Licence: {LICENSES['cc-by-4.0']}."
     assert record["implementation"]["additional_information"].endswith(more)
     card = export(table, "card", tmp_path / "a.md", STATED).read_text()
     assert "\nPublished by General Hospital, at https://example.org/ward. Licence: cc-by-4.0.\n" in card
@@ -388,6 +399,7 @@ def test_a_folder_carries_the_certificate_and_a_card_of_its_own(to, kind, reques
     card = " ".join(DatasetCard.load(folder / CARD).text.split())
     assert HOLDS[to, kind] in card
     assert "`certificate.json` is about the shared folder that the files here were made from" in card
+    assert "What is made from it has the same guarantee." in card
     assert not re.search(r"report\.html|synthetic\.|this folder", card)
     named = {name for name in re.findall(r"`([\w/.-]+)`", card) if "." in name}
     assert {name for name in named if not (folder / name).exists()} == set()

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dpdistill.cli.options import Folder
-from dpdistill.cli.terminal import give, plain, say
+from dpdistill.cli.terminal import give, say
 
 
 def export(
@@ -38,12 +38,16 @@ def export(
     """Write a result in a format of other people's: for the Hugging Face Hub, PyTorch, spreadsheets, catalogues."""
     from dpdistill.export import FORMATS, Publisher
     from dpdistill.export import export as write
+    from dpdistill.report.folder import read_folder
+    from dpdistill.report.guarantee import read_guarantee
 
     publisher = Publisher.parse(about or (), None if about_file is None else Path(about_file))
     path = write(folder, to, out, publisher)
     document = FORMATS[to].document
     left_open = publisher.open_in(document)
     give(out=str(path), format=to, document=document, open=left_open)
-    say(plain(f"{path}: written. The guarantee of its certificate holds for it: what is made from a release is free."))
+    free = "The guarantee of its certificate holds for it: what is made from a release is free."
+    holds = read_guarantee(read_folder(folder).certificate).holds
+    say(f"{path}: written. {free if holds else 'Nothing is guaranteed: handle it as the records.'}")
     if left_open:
         say(f"Left open in {document}, for --about: {', '.join(left_open)}.")

@@ -136,7 +136,7 @@ def _implementation(folder: Folder, g: Guarantee, publisher: Publisher) -> dict[
     )
     published = [
         *([f"Published at {publisher.url}."] if publisher.url else []),
-        *([f"License: {publisher.license_url}."] if publisher.license else []),
+        *([f"Licence: {publisher.license_url}."] if publisher.license else []),
     ]
     sampled = any(prob != 1 for _, _, prob in g.groups)
     slack = folder.certificate.get("slack")

@@ -74,7 +74,7 @@ def claim(g: Guarantee) -> str:
     stated = f"epsilon = {bound(g.epsilon)} and delta = {plain(g.delta)}, neighbouring data sets by {g.relation}"
     if g.seeded:
         return f"No privacy guarantee: the noise came from a seed. With secret noise it would have had {stated}."
-    return f"Differentially private with {stated}; the unit is {g.unit or 'one row'}."
+    return f"Differentially private with {stated}; it holds for {g.unit or 'one row'}."
 
 
 def limits(folder: Folder, g: Guarantee) -> list[str]:
