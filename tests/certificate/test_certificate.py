@@ -148,7 +148,7 @@ class TestBuild:
                 "noise",
                 "slack",
             ),
-            *("backend", "self_test", "recipe", "schema", "versions", "files", "date", "scope"),
+            *("backend", "self_test", "releases", "recipe", "schema", "versions", "files", "date", "scope"),
         }
         assert str(folder) not in json.dumps(certificate)
 
@@ -177,6 +177,9 @@ class TestBuild:
         assert INFINITE == "infinite: no privacy guarantee"
         assert certificate["noise"] == NO_NOISE
         assert certificate["scope"] == NO_SCOPE
+        # Without noise the releases are the records' own sums: nothing that depends on them is stated.
+        assert build_certificate(folder, schedule=None, releases="1f", **FACTS)["releases"] is None
+        assert build_certificate(folder, schedule=full(), releases="1f", **FACTS)["releases"] == "1f"
         assert certificate["schedule"] is certificate["events"] is certificate["unit"] is None
 
     @pytest.mark.parametrize(

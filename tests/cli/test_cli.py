@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import zipfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from dpdistill.encode.parameters import write_parameters
 from dpdistill.encode.pictures import draw_pictures
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.evaluate.train import Training
+from dpdistill.export import Publisher
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.kernel import Kernel
@@ -1024,6 +1025,15 @@ def test_export_writes_and_refuses(shared, tmp_path):
         "export", shared, "--to", "card", "--out", tmp_path / "a.md", "--about", "license=mit", "--about", "name=B"
     )
     assert "license: mit\n" in (tmp_path / "a.md").read_text()
+    (tmp_path / "about.yaml").write_text("license: pddl\ncurator: General Hospital\n")
+    stated = ("--about-file", tmp_path / "about.yaml", "--about", "license=mit")
+    said = succeeds("export", shared, "--to", "hf", "--out", tmp_path / "hub", *stated)
+    assert said.endswith("\nLeft open in README.md, for --about: name, url, intended_use.\n")
+    card = (tmp_path / "hub" / "README.md").read_text()
+    assert "license: mit\n" in card
+    assert "Published by General Hospital, at TO BE FILLED IN. Licence: mit." in card
+    helped = " ".join(succeeds("export", "--help").split())
+    assert all(each.name in helped for each in fields(Publisher))
     assert "choose among hf, torch, csv" in refused("export", shared, "--to", "zip", "--out", tmp_path / "b")
     assert "field=value" in refused("export", shared, "--to", "card", "--out", tmp_path / "b.md", "--about", "mit")
 

@@ -129,6 +129,8 @@ class TestCommands:
         kept = json.loads((here / "shared/scores.json").read_text())
         assert kept["mean"]["ROC"] == pytest.approx(float(rows[-1][1]), abs=6e-4)
         assert "not covered by" in (here / "shared/report.html").read_text().lower()
+        assert "scores.json" in (here / "shared/README.md").read_text()
+        assert "FAIL" not in succeeds("verify", "shared")
 
         monkeypatch.setattr("dpdistill.evaluate.tables.available", lambda: ("logistic regression", "decision tree"))
         held_out = ("--test", "held-out.csv", "--schema", "schema.yaml")

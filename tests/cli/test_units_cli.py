@@ -62,23 +62,24 @@ class TestARunForPersons:
         certificate = json.loads((folder / "certificate.json").read_text())
         assert certificate["format"] == 4
         assert certificate["unit"] == (
-            "one patient_id (adding or removing all rows of one); at most 4 rows of each, drawn at random, are used,"
-            " the others are not; a row stands for: patient; g of them together have g times mu: see groups"
+            "one unit (patient_id), adding or removing all rows of one; at most 4 rows of each, drawn at random, are"
+            " used, the others are not; g of them together have g times mu: see groups"
         )
         events = certificate["events"]
         assert (events["unit"], events["rows_per_unit"]) == ("patient_id", 4)
         assert certificate["schedule"]["budget"]["rows_per_unit"] == 4
         assert certificate["group_privacy"] == pytest.approx(4.75, abs=0.1)  # 4 mu, where mu is that of (1, 1e-5)
         assert certificate["groups"]["2"] == pytest.approx(2.155, abs=0.01)
-        assert "It holds for one patient_id, all records together; of each at most 4 are used" in said
-        assert "group privacy for 4 of them would be epsilon = 4.7" in said
+        assert "It holds for one unit (patient_id), all records together; of each at most 4 are used" in said
+        assert "group privacy for 4 of them would be epsilon = 4.747" in said
         page = (folder / "report.html").read_text()
-        assert "one patient_id" in page
-        assert "all records of any one patient_id" in page
+        assert "one unit (patient_id)" in page
+        assert "all records of any one unit (patient_id)" in page
         assert "A person with several rows" not in page
         claim = " ".join(page[page.index('<p class="lead">') :].split())
         assert (
-            "knows all records but those of one patient_id, and holds it for fifty-fifty that these were used" in claim
+            "knows all records but those of one unit (patient_id), and holds it for fifty-fifty that these were used"
+            in claim
         )
 
     def test_documents_for_others_are_about_persons(self, shared):
@@ -87,12 +88,17 @@ class TestARunForPersons:
         for text in said.values():
             assert not re.search(r"\bone row\b|with 2 rows|one a record:", " ".join(text.split()))
         record = " ".join(said["deployment.yaml"].split())
-        assert "Adjacent data sets differ by adding or removing all rows of one patient_id (add-remove)" in record
-        assert "for all rows of one patient_id" in record
+        assert (
+            "Adjacent data sets differ by adding or removing all rows of one unit (patient_id) (add-remove)" in record
+        )
+        assert "for all rows of one unit (patient_id)" in record
         assert "The number of units, as that of rows, is itself protected" in record
-        assert re.search(r"Several of them together are protected less: epsilon = \S+ with 2 of them", record)
-        assert "at most 4 records of one patient_id clipped as one" in record
-        assert "everything but all records of one patient\\_id" in said["README.md"]
+        less = r"Several units \(patient_id\) together, such as a family, are protected less: at delta = 1e-5, "
+        for text in said.values():
+            assert re.search(rf"{less}epsilon = 2\.155 with 2 of them", " ".join(text.split()).replace("\\_", "_"))
+        assert "and all records but those of one unit (patient_id)." in record
+        assert "at most 4 records of one unit (patient_id) clipped as one" in record
+        assert "everything but all records of one unit (patient\\_id)" in said["README.md"]
 
     def test_releases_are_used_again_with_the_budget_stated(self, shared, table):
         folder, _ = shared
@@ -130,7 +136,7 @@ class TestARunForPersons:
         assert not any("Kowalski" in text for text in [*texts, *owners])
         certificate = json.loads((folder / "certificate.json").read_text())
         stated = json.dumps(
-            {key: value for key, value in certificate.items() if key not in ("files", "versions", "date")}
+            {key: value for key, value in certificate.items() if key not in ("files", "releases", "versions", "date")}
         )
         numbers = {
             int(n)
@@ -149,7 +155,7 @@ class TestARunForPersons:
 
     def test_releases_are_used_again(self, shared, table):
         said = succeeds("distill", "--from", table / "shared.run", "--out", table / "again", "--set", "steps=6")
-        assert "It holds for one patient_id" in said
+        assert "It holds for one unit (patient_id)" in said
         assert verify(table / "again").passed
 
 
@@ -193,7 +199,9 @@ class TestRefused:
 
     def test_records_and_budget_of_different_units(self):
         records, budget = make_records(9), Budget(1.0, unit="person", rows_per_unit=2)
-        with pytest.raises(ValueError, match="Expected records with units where the budget protects one person"):
+        with pytest.raises(
+            ValueError, match=r"Expected records with units where the budget protects one unit \(person\)"
+        ):
             run.distill(records, tiny("dos"), budget)
         with pytest.raises(ValueError, match="these records belong to units"):
             run.distill(of_units(records, range(9)), tiny("dos"), Budget(1.0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
+import hashlib
 import io
 import json
 import re
@@ -15,67 +15,20 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from export_fakes import CLASSES, REGISTRY, SCHEDULE, STATED, copied, errors_of, images, rows, said_of, save
 from huggingface_hub import DatasetCard
-from jsonschema import Draft7Validator
 from PIL import Image
 from pyarrow import parquet
 
 from dpdistill import verify
-from dpdistill.accounting.schedule import Budget, calibrate
-from dpdistill.certificate.build import SEEDED_NOISE, SYSTEM_NOISE
+from dpdistill.certificate.build import SEEDED_NOISE
 from dpdistill.data import read_distilled
 from dpdistill.data.folder import CARD, CROISSANT, DEPLOYMENT
 from dpdistill.export import FORMATS, Publisher, export
 from dpdistill.export.documents import compare
-from dpdistill.export.publisher import TO_FILL_IN
-from dpdistill.method import Distilled
-from dpdistill.query import Stage
+from dpdistill.export.publisher import SECTORS, TO_FILL_IN
 from dpdistill.report.folder import read_folder
-from dpdistill.run import Result
-from dpdistill.schema import Column, DataError, Schema, TableSchema
-
-REGISTRY = yaml.safe_load((Path(__file__).parent / "registry_schema.yaml").read_text())
-STATED = Publisher(
-    name="Ward round",
-    curator="General Hospital",
-    curator_type="Nonprofit",
-    license="cc-by-4.0",
-    url="https://example.org/ward",
-    intended_use="Teaching",
-    region="Bavaria",
-    sector="Healthcare",
-    author="A. Steward",
-)
-CLASSES = ("cat", "a*b <i>c</i>|d")
-SCHEDULE = calibrate((Stage(4),), Budget(1.5, 1e-6))
-RECIPE = {
-    "method": "dos",
-    "fields": {"per_class": 2},
-    "seed": 0,
-    "origin": "package default",
-    "references": ["A. Author (2020). On noise."],
-}
-
-
-def images(**changes) -> Distilled:
-    X = np.linspace(-1, 1, 4 * 12, dtype=np.float32).reshape(4, 2, 2, 3)
-    schema = Schema((2, 2, 3), (0.0, 255.0), CLASSES)
-    return dataclasses.replace(Distilled(X, np.array([0, 0, 1, 1], np.int32), schema), **changes)
-
-
-def rows() -> Distilled:
-    columns = (
-        Column("age", "integer", (0.0, 110.0)),
-        Column("cost", "numeric", (0.0, 1.0), missing=True),
-        Column("ward", "categorical", categories=("A", "B")),
-    )
-    schema = TableSchema(columns, "outcome", ("well", "ill"), unit="patient")
-    raw = np.array([[30, 0.25, 0], [40, np.nan, 1], [50, 0.75, 1]])
-    return Distilled(schema.to_unit(raw), np.array([0, 1, 1], np.int32), schema)
-
-
-def save(folder: Path, distilled: Distilled, schedule=SCHEDULE, noise=SYSTEM_NOISE) -> Path:
-    return Result(distilled, RECIPE, schedule, noise if schedule else None).save(folder)
+from dpdistill.schema import DataError
 
 
 @pytest.fixture(scope="module")
@@ -91,10 +44,6 @@ def table(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def unprotected(tmp_path_factory) -> Path:
     return save(tmp_path_factory.mktemp("unprotected") / "set", images(), None)
-
-
-def copied(folder: Path, to: Path) -> Path:
-    return Path(shutil.copytree(folder, to / "copy"))
 
 
 def test_every_folder_carries_its_documents(pictures, table, unprotected):
@@ -137,7 +86,9 @@ def test_croissant_says_how_the_set_was_made_and_what_it_cannot_do(pictures, unp
     assert "epsilon = 1.5 and delta = 1e-6" in said["rai:personalSensitiveInformation"]
     digests = json.loads((pictures / "certificate.json").read_text())["files"]
     files = {each["@id"]: each["sha256"] for each in said["distribution"] if "sha256" in each}
-    assert files == {name: digest for name, digest in digests.items() if not name.startswith("images/")}
+    own = hashlib.sha256((pictures / "certificate.json").read_bytes()).hexdigest()
+    listed = {name: digest for name, digest in digests.items() if not name.startswith("images/")}
+    assert files == {**listed, "certificate.json": own}
     without = json.loads((unprotected / CROISSANT).read_text())
     assert "differential privacy" not in without["keywords"]
     assert "epsilon is infinite" in without["rai:personalSensitiveInformation"]
@@ -170,11 +121,6 @@ def test_a_card_is_read_by_the_hub_and_escapes_what_it_shows(kind, request):
         assert "<i>" not in card.text
 
 
-def errors_of(record: dict) -> list[str]:
-    found = Draft7Validator(REGISTRY, format_checker=Draft7Validator.FORMAT_CHECKER).iter_errors(record)
-    return sorted(error.message for error in found)
-
-
 def leaves(node: dict, tier: int, at: tuple = ()) -> set[tuple]:
     below = node.get("properties", {}) if "tier" not in node else {}
     found = {each for name, child in below.items() for each in leaves(child, tier, (*at, name))}
@@ -190,11 +136,15 @@ def stated(record: dict, at: tuple) -> bool:
 def test_the_registry_takes_the_record_once_the_publisher_has_spoken(pictures, table, tmp_path):
     for k, folder in enumerate((pictures, table)):
         record = yaml.safe_load((folder / DEPLOYMENT).read_text())
-        assert errors_of(record) == ["'data_curator_type' is a required property"]
+        assert errors_of(record) == [
+            "'TO BE FILLED IN' is not a 'date'",
+            "'TO BE FILLED IN' is not one of ['Government', 'Industry', 'Nonprofit']",
+            f"'TO BE FILLED IN' is not one of {list(SECTORS)}",
+        ]
         assert all(stated(record, at) for at in leaves(REGISTRY, 2))
         missing = {at[-1] for at in leaves(REGISTRY, 3) if not stated(record, at)}
         # The first is protected or, under replace-one, not in the folder; the others are no certificate's.
-        assert missing == {"number_of_privacy_units", "model_name_details", "actors", "utility"}
+        assert missing == {"number_of_privacy_units", "model_name_details", "utility"}
         full = yaml.safe_load(export(folder, "registry", tmp_path / f"{k}.yaml", STATED).read_text())
         assert errors_of(full) == []
         assert TO_FILL_IN not in str(full)
@@ -225,10 +175,6 @@ def test_without_a_guarantee_there_is_nothing_to_register(unprotected, tmp_path)
 
 
 # What verify says of them
-
-
-def said_of(folder: Path) -> dict[str, bool | None]:
-    return {name: agrees for name, agrees, _ in compare(folder, read_folder(folder))}
 
 
 def test_untouched_documents_agree(pictures, table, unprotected):
@@ -399,6 +345,8 @@ def test_refusals(pictures, tmp_path):
         ("colour=red", "got 'colour=red'"),
         ("name= ", "Expected field=value"),
         ("sector=Mining", "Expected sector among Technology, Healthcare"),
+        ("license=free", "Expected license as a URL \\(https://...\\) or among cc0-1.0, .*apache-2.0; got 'free'"),
+        ("date=May", "Expected date as YYYY-MM-DD; got 'May'"),
         ("curator_type=Club", "Expected curator_type among Government, Industry, Nonprofit; got 'Club'"),
     ):
         with pytest.raises(DataError, match=match):

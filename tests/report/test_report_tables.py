@@ -14,6 +14,7 @@ from test_page import Page
 
 from dpdistill.report.charts import BINS, count, edges, histogram
 from dpdistill.report.page import write_report
+from dpdistill.report.recipe import fields
 from dpdistill.report.tables import unit
 from dpdistill.report.words import number, share
 from dpdistill.schema import Column, DataError, TableSchema
@@ -74,9 +75,12 @@ def bars(shown: Page, kind: str) -> list[tuple[str, ...]]:
     return [bar for path in paths for bar in re.findall(r"M([\d.]+) ([\d.]+)h([\d.]+)v([\d.]+)h-\3z", path)]
 
 
+STANDS = "Protectsone rowadded or removed; stands for: patient, by the publisher's word"
+
+
 def test_the_page_speaks_of_rows(tmp_path):
     text = page(tmp_path).text
-    for words in ("5 columns and the label ill", "Synthetic rows3in 2 classes", "Protectsone patientadded or removed"):
+    for words in ("5 columns and the label ill", "Synthetic rows3in 2 classes", STANDS):
         assert words in text
     assert "mage" not in text.split("Check it yourself")[0]
     assert "A person with several rows" in text
@@ -213,7 +217,7 @@ def test_hostile_names_stay_text(tmp_path):
     assert not any("onload" in attrs or "onerror" in attrs for _, attrs in shown.tags)
     assert shown.text.count(EVIL) >= 6
     assert long in shown.text
-    assert f"Protectsone {EVIL}added or removed; {EVIL}" in shown.text
+    assert f"Protectsone rowadded or removed; stands for: {EVIL}, by the publisher's word; {EVIL}" in shown.text
 
 
 def test_the_page_loads_nothing(tmp_path):
@@ -345,6 +349,13 @@ def test_words_for_values():
     ]  # fmt: skip
     assert [share(p) for p in (0.0, 0.001, 0.01, 0.5, 1.0)] == ["0 %", "<1 %", "1 %", "50 %", "100 %"]
     assert [number(x, ",") for x in (1e6, -1e5, 0.5, 1e30)] == ["1,000,000", "-100,000", "0.5", "1e+30"]
-    assert unit("one patient") == ("patient", "")
-    assert unit("row: one second; 23 a recording") == ("row", "one second; 23 a recording")
-    assert unit("") == ("row", "")
+    assert unit("one patient") == "stands for: patient, by the publisher's word"
+    assert unit("visit: of a day") == "stands for: visit, by the publisher's word; of a day"
+    assert unit("row: one second; 23 a recording") == "one second; 23 a recording"
+    assert unit("") == unit("row") == ""
+
+
+def test_fields_of_images_are_not_said_of_a_table():
+    recipe = {"fields": {"architecture": "convolutional", "steps": 5}, "changed": ["steps"]}
+    assert fields(recipe, table=True) == [("steps", 5, "changed")]
+    assert fields(recipe) == [("architecture", "convolutional", "default"), ("steps", 5, "changed")]

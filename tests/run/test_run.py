@@ -1,6 +1,7 @@
 """The driver: what a certificate says of a linear query's arithmetic, and how recipes are written down."""
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,6 +77,13 @@ class TestSlack:
         for key in ("backend", "self_test"):
             assert "the run that made the releases" in second[key]
             assert second[key] != first[key]
+        anew = run.distill(RECORDS, method, BUDGET)
+        assert re.fullmatch("[0-9a-f]{64}", first["releases"])
+        assert first["releases"] == second["releases"] == result.releases != anew.releases
+        said = {check.name: check.detail for check in check_certificate(tmp_path / "b").checks}["releases"]
+        assert said.startswith(f"The id of the releases is {first['releases']}: sets that state the same were")
+        another = json.loads((tmp_path / "b" / "croissant.json").read_text())["rai:dataReleaseMaintenancePlan"]
+        assert f"Another set from the same releases ({first['releases']}) costs nothing more." in another
 
     def test_of_a_run_that_goes_on(self, linear, expected, tmp_path):
         method, settings = Sums(linear=linear), {"run_dir": tmp_path / "a.run"}
@@ -91,6 +99,7 @@ class TestSlack:
         assert slack_of(result, tmp_path / "a") == expected
 
     def test_without_a_guarantee_there_is_none(self, linear, expected, tmp_path):
+        assert run.distill_without_privacy(RECORDS, Sums(linear=linear)).releases is None
         assert slack_of(run.distill_without_privacy(RECORDS, Sums(linear=linear)), tmp_path / "a") is None
 
 

@@ -22,7 +22,7 @@ from dpdistill.certificate.versions import versions_of
 from dpdistill.data.atomic import write_atomically
 from dpdistill.data.folder import CERTIFICATE, RECIPE, SYNTHETIC, hash_files, read_object
 from dpdistill.query import Event
-from dpdistill.schema import AnySchema, DataError
+from dpdistill.schema import AnySchema, DataError, name_unit
 
 FORMAT = 3
 UNIT_FORMAT = 4
@@ -37,7 +37,7 @@ MOST_MIXED = 20
 NOT_STATED = "not stated"
 
 SCOPE = (
-    "epsilon covers the releases listed in this certificate. It does not cover: choosing the recipe on these records,"
+    "epsilon covers the releases that certificate.json lists. It does not cover: choosing the recipe on these records,"
     " other runs on them (epsilon adds up), or scores on real records."
 )
 NO_SCOPE = (
@@ -123,9 +123,9 @@ def unit(budget: Budget, schema: Mapping[str, Any]) -> str:
         budget: whose adjacency and unit are stated.
         schema: as the certificate has it; a table's says whom a row stands for.
     """
-    row = schema.get("unit", "row")
-    stands_for = "" if row == "row" or not isinstance(row, str) else f" a row stands for: {row};"
     if budget.unit is None:
+        row = schema.get("unit", "row")
+        stands_for = "" if row == "row" or not isinstance(row, str) else f" a row stands for: {row};"
         changes = {"add-remove": "adding or removing one row", "replace-one": "replacing one row by another"}
         return f"one row ({changes[budget.adjacency]});{stands_for} a person with k rows has k times mu: see groups"
     changes = {"add-remove": "adding or removing all rows", "replace-one": "replacing all rows by those"}
@@ -133,7 +133,7 @@ def unit(budget: Budget, schema: Mapping[str, Any]) -> str:
     k = budget.rows_per_unit
     used = f"at most {k} row{'' if k == 1 else 's'} of each, drawn at random, {'is' if k == 1 else 'are'} used"
     return (
-        f"one {budget.unit} ({changes[budget.adjacency]} of {other}); {used}, the others are not;{stands_for}"
+        f"one {name_unit(budget.unit)}, {changes[budget.adjacency]} of {other}; {used}, the others are not;"
         f" g of them together have g times mu: see groups"
     )
 
@@ -171,6 +171,7 @@ def build_certificate(
     slack: str | None = None,
     backend: str = NOT_STATED,
     self_test: str = NOT_STATED,
+    releases: str | None = None,
     date: str | None = None,
 ) -> dict:
     """The certificate of a finished run. It holds functions of releases and public facts only.
@@ -185,6 +186,7 @@ def build_certificate(
         slack: what a linear query rounds away, in words, or None.
         backend: what the releases were computed on, in words.
         self_test: what the run had checked before its first release, in words.
+        releases: the id of the releases, which all sets that are made of them share; None where it is not known.
         date: ISO date without a time of day; today by default.
 
     Returns:
@@ -214,6 +216,7 @@ def build_certificate(
         "slack": slack,
         "backend": backend,
         "self_test": self_test,
+        "releases": None if schedule is None else releases,
         "recipe": recipe,
         "schema": facts,
         "versions": versions(),

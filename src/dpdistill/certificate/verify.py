@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dpdistill.accounting.schedule import Schedule
@@ -25,7 +25,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("claim", "attacker", "groups", "epsilons", "recipe", "schema", "versions", "files"), (dict,)),
     **dict.fromkeys(("schedule", "events"), (dict, type(None))),
     **dict.fromkeys(("noise", "backend", "self_test", "date", "scope"), (str,)),
-    **dict.fromkeys(("relation", "unit", "slack"), (str, type(None))),
+    **dict.fromkeys(("relation", "unit", "slack", "releases"), (str, type(None))),
 }
 _OF_UNITS: dict[str, tuple[type, ...]] = {"group_privacy": (float, type(None))}
 
@@ -69,6 +69,7 @@ def check_certificate(
             _plan(schedule, expected),
             _ledger(certificate, schedule, folder, run, expected),
             *check_arithmetic(certificate, schedule),
+            *_releases(certificate),
             Check("covered", None, plain(cert.scope(schedule.budget, certificate["recipe"]), 1000)),
         ]
     return Verification((*checks, closing))
@@ -106,7 +107,7 @@ def _parse(certificate: dict) -> Schedule | None:
 
 
 def _check_no_claim(certificate: dict) -> None:
-    stated: dict = cert.no_claim() | {"noise": cert.NO_NOISE, "slack": None, "scope": cert.NO_SCOPE}
+    stated: dict = cert.no_claim() | {"noise": cert.NO_NOISE, "slack": None, "releases": None, "scope": cert.NO_SCOPE}
     for key, value in stated.items():
         if certificate[key] != value:
             raise CertificateError(f"The certificate has no schedule, yet its {key!r} is not that of no guarantee.")
@@ -130,6 +131,12 @@ def _slack(certificate: dict, expected: Expected) -> Check:
 def _self_test(certificate: dict) -> Check:
     backend, tested = (plain(certificate[key], 160) for key in ("backend", "self_test"))
     return Check("self-test", None, f"By its own word the run computed on: {backend}; and had tested before: {tested}.")
+
+
+def _releases(certificate: dict) -> Iterator[Check]:
+    if certificate["releases"] is not None:
+        said = "sets that state the same were made from the same releases, which are paid for once"
+        yield Check("releases", None, f"The id of the releases is {plain(certificate['releases'])}: {said}.")
 
 
 def _events(certificate: dict, schedule: Schedule) -> Check:

@@ -13,6 +13,7 @@ from dpdistill.cli.options import LABELS, MAX_SEED, SOURCES, SQL, Bounds, Classe
 from dpdistill.cli.reading import public_images
 from dpdistill.cli.settings import check_settings
 from dpdistill.cli.terminal import Bar, give, note, say, working
+from dpdistill.schema import name_unit
 
 
 def distill(
@@ -159,10 +160,10 @@ def _say_result(path: Path, result: Any) -> None:
 def _say_unit(schedule: Any) -> None:
     """What is protected, and beside it what the same noise would give by group privacy."""
     from dpdistill.certificate.build import group_privacy
+    from dpdistill.report.words import bound
 
     b, other = schedule.budget, group_privacy(schedule)
-    say(
-        f"It holds for one {b.unit}, all records together; of each at most {b.rows_per_unit} are used, drawn at random."
-    )
-    found = "is not computed for this plan" if other is None else f"would be epsilon = {other:.4g}"
+    whose = f"one {name_unit(b.unit)}, all records together"
+    say(f"It holds for {whose}; of each at most {b.rows_per_unit} are used, drawn at random.")
+    found = "is not computed for this plan" if other is None else f"would be epsilon = {bound(other)}"
     say(f"With this noise for single records, group privacy for {b.rows_per_unit} of them {found}.")

@@ -12,7 +12,7 @@ import typer
 
 from dpdistill.cli.options import MAX_SEED, SOURCES, SQL, Folder, table_source
 from dpdistill.cli.reference import image_reference, real_images, table_reference, table_scores
-from dpdistill.cli.terminal import Bar, give, say
+from dpdistill.cli.terminal import Bar, give, say, warn
 from dpdistill.schema import DataError, TableSchema
 
 
@@ -218,10 +218,16 @@ def _check_names(what: str, names: list[str], known: Iterable[str]) -> None:
 def _include(folder: str, scores: dict) -> None:
     from dpdistill.data.atomic import write_atomically
     from dpdistill.data.folder import SCORES
+    from dpdistill.export import renew_documents
     from dpdistill.report import write_report
 
     text = json.dumps(scores, indent=2) + "\n"
     write_atomically(Path(folder) / SCORES, lambda file: file.write(text.encode()))
+    if left := renew_documents(folder):
+        warn(
+            f"{' and '.join(left)}: completed since the run, and left as they are. Say there that {SCORES} holds"
+            " scores on real records, which epsilon does not cover; `dpdistill export` writes documents that do."
+        )
     write_report(folder)
 
 

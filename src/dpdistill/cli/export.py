@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dpdistill.cli.options import Folder
-from dpdistill.cli.terminal import give, plain, say
+from dpdistill.cli.terminal import give, say
 
 
 def export(
@@ -25,14 +26,28 @@ def export(
         list[str] | None,
         typer.Option(
             help="What only you can say, for the documents, as field=value: name, curator, curator_type (Government, "
-            "Industry, Nonprofit), license, url, intended_use, region, sector, author; several times for several."
+            "Industry, Nonprofit), license, url, date, version, cite, intended_use, source, period, biases, sensitive, "
+            "social_impact, region, sector, justification, author; several times for several."
         ),
+    ] = None,
+    about_file: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="The same as lines field: value of a YAML file; --about goes first."),
     ] = None,
 ) -> None:
     """Write a result in a format of other people's: for the Hugging Face Hub, PyTorch, spreadsheets, catalogues."""
-    from dpdistill.export import Publisher
+    from dpdistill.export import FORMATS, Publisher
     from dpdistill.export import export as write
+    from dpdistill.report.folder import read_folder
+    from dpdistill.report.guarantee import read_guarantee
 
-    path = write(folder, to, out, Publisher.parse(about or ()))
-    give(out=str(path), format=to)
-    say(plain(f"{path}: written. The guarantee of its certificate holds for it: what is made from a release is free."))
+    publisher = Publisher.parse(about or (), None if about_file is None else Path(about_file))
+    path = write(folder, to, out, publisher)
+    document = FORMATS[to].document
+    left_open = publisher.open_in(document)
+    give(out=str(path), format=to, document=document, open=left_open)
+    free = "The guarantee of its certificate holds for it: what is made from a release is free."
+    holds = read_guarantee(read_folder(folder).certificate).holds
+    say(f"{path}: written. {free if holds else 'Nothing is guaranteed: handle it as the records.'}")
+    if left_open:
+        say(f"Left open in {document}, for --about: {', '.join(left_open)}.")

@@ -12,7 +12,8 @@ import numpy as np
 from dpdistill.data import read_distilled
 from dpdistill.data.folder import CARD, CSV
 from dpdistill.data.images import npz
-from dpdistill.export.documents import DOCUMENTS, write_text
+from dpdistill.export import card
+from dpdistill.export.documents import write_text
 from dpdistill.export.publisher import Publisher
 from dpdistill.method import Distilled
 from dpdistill.report.folder import Folder
@@ -54,7 +55,12 @@ def write_torch(source: Path, to: Path, folder: Folder, publisher: Publisher) ->
     to.mkdir(parents=True)
     npz.write_file(to / "train.npz", arrays)
     write_text(to / "dataset.py", DATASET)
-    write_text(to / CARD, DOCUMENTS[CARD](folder, publisher))
+    kind = "rows as they are encoded, (m, d) in [-1, 1]"
+    if not isinstance(distilled.schema, TableSchema):
+        kind = "images as (m, channels, height, width) in [0, 1]"
+    soft = ", `soft_labels` (m, classes)" if distilled.soft_labels is not None else ""
+    values = f"`train.npz` holds {len(y):,} records: `X`, float32, {kind}, `y`, `classes`{soft}. `dataset.py` reads it."
+    write_text(to / CARD, card.describe(folder, publisher, card.Elsewhere({}, values)))
 
 
 def write_csv(source: Path, to: Path, folder: Folder, publisher: Publisher) -> None:

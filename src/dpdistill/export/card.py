@@ -6,19 +6,20 @@ Source: Hugging Face, dataset card specification (huggingface_hub, datasetcard.m
 from __future__ import annotations
 
 import re
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import yaml
 from markupsafe import Markup
 
 from dpdistill.data.folder import CSV, IMAGES
 from dpdistill.export import sentences
-from dpdistill.export.publisher import Publisher
+from dpdistill.export.publisher import LICENSES, TO_FILL_IN, Publisher
 from dpdistill.pages import environment
 from dpdistill.report import recipe
 from dpdistill.report.folder import Folder
-from dpdistill.report.guarantee import mapping, read_guarantee
-from dpdistill.report.words import FILTERS, plain
+from dpdistill.report.guarantee import Guarantee, mapping, read_guarantee
+from dpdistill.report.words import FILTERS, bound, plain
 from dpdistill.schema import TableSchema
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
@@ -30,37 +31,84 @@ def markdown(value: Any) -> Markup:
     return Markup(_MARKUP.sub(r"\\\1", " ".join(plain(value).split())))
 
 
+WARNING = "> **No privacy guarantee.**"
+NOTHING = read_guarantee({})
 _PAGES = environment("dpdistill.export")
-_PAGES.filters |= {function.__name__: function for function in (*FILTERS, markdown)}
+_PAGES.filters |= {function.__name__: function for function in (*FILTERS, markdown, sentences.holds)}
 
 
-def describe(folder: Folder, publisher: Publisher, data: dict[str, Any] | None = None) -> str:
+class Elsewhere(NamedTuple):
+    """What a card says of a folder that was made from the shared one.
+
+    Args:
+        front: the parts of the front matter that say where the records lie.
+        values: which file holds how many records, and how, in Markdown.
+    """
+
+    front: dict[str, Any]
+    values: str
+
+
+def describe(folder: Folder, publisher: Publisher, elsewhere: Elsewhere | None = None) -> str:
     """The text of the card.
 
     Args:
         folder: what a shared folder holds.
         publisher: what its publisher states.
-        data: the parts of the front matter that say where the records lie; those of a shared folder by default.
+        elsewhere: what is in the card's folder; the shared folder itself by default.
     """
     g = read_guarantee(folder.certificate)
-    front = {**_front(folder, publisher), **(_in_folder(folder) if data is None else data)}
+    folder = folder if elsewhere is None else replace(folder, scores=None)  # they stay in the shared folder
+    records = _in_folder(folder) if elsewhere is None else elsewhere
+    front = {**_front(folder, publisher), **records.front}
     text = _PAGES.get_template("card.md").render(
         title=front["pretty_name"],
         publisher=publisher,
+        open=TO_FILL_IN,
         g=g,
+        stated=_stated(g),
         contents=sentences.contents(folder),
         origin=sentences.origin(folder, g),
         claim=sentences.claim(g),
+        unknown=sentences.unknown(g),
         limits=sentences.limits(folder, g),
-        uses=publisher.intended_use or sentences.USES,
+        uses=sentences.uses(g, publisher),
         not_for=sentences.NOT_FOR,
         table=isinstance(folder.schema, TableSchema),
         schema=folder.schema,
         facts=[*recipe.facts(folder.recipe), ("Version", f"dpdistill {sentences.version_of(folder)}")],
         references=recipe.references(folder.recipe),
-        in_folder=data is None,
+        values=records.values,
+        in_folder=elsewhere is None,
     )
     return f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n\n{text}"
+
+
+def _stated(g: Guarantee) -> list[tuple[str, str]]:
+    """The rows of the guarantee's table."""
+    return [
+        ("ε", f"**{bound(g.epsilon)}**"),
+        ("δ", f"**{plain(g.delta)}**"),
+        ("Neighbouring data sets", markdown(g.relation)),
+        ("Unit", markdown(g.unit or "one row")),
+        ("Noise", markdown(g.noise)),
+    ]
+
+
+def contradicted(expected: str, found: str) -> list[str]:
+    """Where a completed card says otherwise than ours: rows of the guarantee's table, or the warning in its place."""
+    ours, theirs = _rows(expected), _rows(found)
+    names = {name for name, *_ in ours} | {name for name, _ in _stated(NOTHING)}
+    differ = [row for row in ours if row not in theirs] + [row for row in theirs if row[0] in names and row not in ours]
+    return [name for name, *_ in differ]
+
+
+def _rows(text: str) -> list[tuple[str, ...]]:
+    """The rows of two cells in a card, and its warning, without the spaces that programs align them with."""
+    lines = [line.strip() for line in text.splitlines()]
+    rows = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines if line.startswith("|")]
+    warnings = [("the warning", line) for line in lines if line.startswith(WARNING)]
+    return [row for row in rows if len(row) == 2 and set(row[1]) - set("-: ")] + warnings
 
 
 def _front(folder: Folder, publisher: Publisher) -> dict[str, Any]:
@@ -69,7 +117,7 @@ def _front(folder: Folder, publisher: Publisher) -> dict[str, Any]:
     size = next((name for most, name in _SIZES if len(folder.y) < most), "n>1M")
     return {
         "pretty_name": publisher.name or sentences.name_of(folder),
-        "license": publisher.license or "unknown",
+        **_license(publisher),
         "task_categories": ["tabular-classification" if table else "image-classification"],
         "size_categories": [size],
         "annotations_creators": ["machine-generated"],
@@ -77,10 +125,23 @@ def _front(folder: Folder, publisher: Publisher) -> dict[str, Any]:
     }
 
 
-def _in_folder(folder: Folder) -> dict[str, Any]:
+def _license(publisher: Publisher) -> dict[str, str]:
+    """As the Hub names licences: by identifier, or as another one with its name and where it lies."""
+    if not publisher.license or publisher.license in LICENSES:
+        return {"license": publisher.license or "unknown"}
+    name = re.sub(r"[^a-z0-9.]+", "-", publisher.license.lower().removeprefix("https://")).strip("-")
+    return {"license": "other", "license_name": name, "license_link": publisher.license}
+
+
+def _in_folder(folder: Folder) -> Elsewhere:
     files = mapping(folder.certificate.get("files"))
     pictures = any(name.startswith(f"{IMAGES}/") for name in files)
     path = CSV if CSV in files else f"{IMAGES}/*/*.png" if pictures else None
-    if path is None:
-        return {}
+    table = isinstance(folder.schema, TableSchema)
+    values = "" if table else "`synthetic.npz` holds the values as they are, the pictures in 8 bits."
+    return Elsewhere({} if path is None else configs(path), values)
+
+
+def configs(path: str) -> dict[str, Any]:
+    """Front matter: the Hub shows and loads the files that a path matches."""
     return {"configs": [{"config_name": "default", "data_files": [{"split": "train", "path": path}]}]}

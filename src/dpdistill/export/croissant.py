@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpdistill.data.folder import CSV, IMAGES
+from dpdistill.data.folder import CERTIFICATE, CSV, IMAGES
 from dpdistill.export import sentences
-from dpdistill.export.publisher import Publisher
+from dpdistill.export.publisher import TO_FILL_IN, Publisher
 from dpdistill.report.folder import Folder
 from dpdistill.report.guarantee import Guarantee, mapping, read_guarantee
-from dpdistill.report.words import bound, plain
+from dpdistill.report.words import bound, number, plain
 from dpdistill.schema import Column, TableSchema
 
 CONFORMS_TO = ("http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0")
@@ -51,31 +51,37 @@ _ENCODINGS = {
 def describe(folder: Folder, publisher: Publisher) -> dict[str, Any]:
     """The set's Croissant description, JSON-able."""
     g = read_guarantee(folder.certificate)
-    stated = {"license": publisher.license, "url": publisher.url}
-    if publisher.curator:
-        stated["creator"] = {"@type": "Organization", "name": publisher.curator}  # type: ignore[assignment]
+    organisation = {"@type": "Organization", "name": publisher.curator or TO_FILL_IN}
     return {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
         "conformsTo": list(CONFORMS_TO),
         "name": publisher.name or sentences.name_of(folder),
         "description": " ".join([sentences.contents(folder), sentences.origin(folder, g), sentences.claim(g)]),
-        "version": "1.0.0",
-        "datePublished": plain(folder.certificate.get("date")),
+        "version": publisher.version or "1.0.0",
+        "license": publisher.license_url or TO_FILL_IN,
+        "url": publisher.url or TO_FILL_IN,
+        "citeAs": publisher.cite or TO_FILL_IN,
+        "creator": organisation,
+        "publisher": organisation,
+        "dateCreated": plain(folder.certificate.get("date")),
+        **({"datePublished": publisher.date} if publisher.date else {}),
         "isLiveDataset": False,
         "keywords": ["synthetic data", "dataset distillation", *(["differential privacy"] if g.holds else [])],
-        **{key: value for key, value in stated.items() if value},
-        **_provenance(folder, g),
+        **_provenance(folder, g, publisher),
         **_responsible(folder, g, publisher),
         "distribution": _files(folder),
         "recordSet": [_classes(folder), *_records(folder)],
     }
 
 
-def _provenance(folder: Folder, g: Guarantee) -> dict[str, Any]:
+def _provenance(folder: Folder, g: Guarantee, publisher: Publisher) -> dict[str, Any]:
     made = "without a privacy guarantee" if not g.holds else f"under epsilon = {bound(g.epsilon)}"
     return {
-        "prov:wasDerivedFrom": {"@type": "prov:Entity", "prov:label": "Labelled records, not published"},
+        "prov:wasDerivedFrom": {
+            "@type": "prov:Entity",
+            "prov:label": publisher.source or "Labelled records, not published",
+        },
         "prov:wasGeneratedBy": {
             "@type": "prov:Activity",
             "prov:label": f"Distilled by {sentences.method_of(folder)} {made}; its settings are in recipe.json",
@@ -89,24 +95,26 @@ def _provenance(folder: Folder, g: Guarantee) -> dict[str, Any]:
 
 def _responsible(folder: Folder, g: Guarantee, publisher: Publisher) -> dict[str, Any]:
     noise = f"{g.noise}, Gaussian, added once to clipped sums" if g.private else "none"
+    source = [f"The records: {publisher.source}"] if publisher.source else []
+    sensitive = [sentences.sensitive(folder, g), *([f"Columns: {publisher.sensitive}"] if publisher.sensitive else [])]
     return {
-        "rai:dataCollection": f"No record was collected for this set. {sentences.origin(folder, g)}",
+        "rai:dataCollection": " ".join(["No record was collected for this set.", sentences.origin(folder, g), *source]),
+        **({"rai:dataCollectionTimeframe": publisher.period.split("/")} if publisher.period else {}),
+        "rai:dataSocialImpact": publisher.social_impact or TO_FILL_IN,
         "rai:dataCollectionType": "Others: synthetic data",
         "rai:dataManipulationProtocol": f"Noise: {noise}. certificate.json lists what was released and what it cost.",
         "rai:dataLimitations": [*sentences.limits(folder, g), sentences.NOT_FOR],
-        "rai:dataBiases": [
-            "Whatever bias the private records have. Noise weighs more on small classes and groups than on large ones.",
-        ],
-        "rai:dataUseCases": publisher.intended_use or sentences.USES,
-        "rai:personalSensitiveInformation": sentences.sensitive(g),
-        "rai:dataReleaseMaintenancePlan": "One release. Another set from the same records has a cost of its own; "
-        "the costs add up.",
+        "rai:dataBiases": [sentences.biases(g), *filter(None, [publisher.biases])],
+        "rai:dataUseCases": sentences.uses(g, publisher),
+        "rai:personalSensitiveInformation": sensitive if publisher.sensitive else sensitive[0],
+        "rai:dataReleaseMaintenancePlan": f"One release. {sentences.another(folder, g)}",
     }
 
 
 def _files(folder: Folder) -> list[dict[str, Any]]:
-    """The files that the certificate lists by their hashes; pictures are a set of files."""
-    listed = mapping(folder.certificate.get("files"))
+    """The files that the certificate lists by their hashes, and itself; pictures are a set of files."""
+    certificate = {CERTIFICATE: folder.digest} if folder.digest else {}
+    listed = {**mapping(folder.certificate.get("files")), **certificate}
     single = {name: digest for name, digest in listed.items() if not name.startswith(f"{IMAGES}/")}
     files = [
         {
@@ -142,26 +150,41 @@ def _classes(folder: Folder) -> dict[str, Any]:
 def _records(folder: Folder) -> list[dict[str, Any]]:
     schema = folder.schema
     if isinstance(schema, TableSchema):
-        fields = [_column(column.name, _type(column)) for column in schema.columns]
-        return [_record_set("records", [*fields, _column(schema.label, ["sc:Text", "cr:Label"])])]
-    if not any(name.startswith(f"{IMAGES}/") for name in mapping(folder.certificate.get("files"))):
+        fields = [_column(column.name, _type(column), f"{sentences.holds(column)}.") for column in schema.columns]
+        return [_record_set("records", [*fields, _column(schema.label, _LABEL, "The class.") | _CLASSES])]
+    pictures = [name for name in mapping(folder.certificate.get("files")) if name.startswith(f"{IMAGES}/")]
+    if not pictures:
         return []
+    # A folder cannot be called whatever a class can: then its name is that of no class.
+    as_called = {name.split("/")[1] for name in pictures} <= set(schema.classes)
     picture = {"fileSet": {"@id": "pictures"}, "extract": {"fileProperty": "content"}}
     path = {"fileSet": {"@id": "pictures"}, "extract": {"fileProperty": "fullpath"}}
     label = {**path, "transform": {"regex": rf".*{IMAGES}[/\\]([^/\\]+)[/\\][^/\\]+\.png$"}}
     image = {"@type": "cr:Field", "@id": "records/image", "name": "image", "dataType": "sc:ImageObject"}
-    named = {"@type": "cr:Field", "@id": "records/label", "name": "label", "dataType": ["sc:Text", "cr:Label"]}
+    bounds = " to ".join(map(number, schema.bounds))
+    shown = {"description": f"A picture of 8 bits a channel, whose values from 0 to 255 stand for {bounds}."}
+    named = {"@type": "cr:Field", "@id": "records/label", "name": "label", "dataType": _LABEL}
     said = {"description": "The class, as the folder of the picture is named."}
-    return [_record_set("records", [{**image, "source": picture}, {**named, **said, "source": label}])]
+    return [
+        _record_set(
+            "records",
+            [image | shown | {"source": picture}, named | said | (_CLASSES if as_called else {}) | {"source": label}],
+        )
+    ]
 
 
 def _record_set(name: str, fields: list[dict[str, Any]]) -> dict[str, Any]:
     return {"@type": "cr:RecordSet", "@id": name, "name": name, "field": fields}
 
 
-def _column(name: str, kind: Any) -> dict[str, Any]:
+_LABEL = ["sc:Text", "cr:Label"]
+_CLASSES = {"references": {"field": {"@id": "classes/name"}}}
+
+
+def _column(name: str, kind: Any, said: str) -> dict[str, Any]:
     source = {"fileObject": {"@id": CSV}, "extract": {"column": name}}
-    return {"@type": "cr:Field", "@id": f"records/{name}", "name": name, "dataType": kind, "source": source}
+    field = {"@type": "cr:Field", "@id": f"records/{name}", "name": name, "dataType": kind}
+    return {**field, "description": said, "source": source}
 
 
 def _type(column: Column) -> str:

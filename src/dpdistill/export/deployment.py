@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from dpdistill.data.folder import CLASSIFIER, CSV, GENERATOR, IMAGES, SYNTHETIC, TRAINING
 from dpdistill.export import sentences
 from dpdistill.export.publisher import TO_FILL_IN, Publisher
 from dpdistill.report.folder import Folder
-from dpdistill.report.guarantee import Guarantee, read_guarantee
+from dpdistill.report.guarantee import Guarantee, mapping, read_guarantee
 from dpdistill.report.recipe import references
 from dpdistill.report.words import bound, plain
 from dpdistill.schema import DataError, TableSchema
@@ -30,43 +31,55 @@ def describe(folder: Folder, publisher: Publisher) -> dict[str, Any]:
     if not g.holds:
         raise DataError("Expected a set with a privacy guarantee: without one there is nothing to register.")
     name = publisher.name or sentences.name_of(folder)
+    digest = plain(mapping(folder.certificate.get("files")).get(SYNTHETIC) or "")[:8]
     return {
-        "url_slug": re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "synthetic-set",
+        # Names of two sets may be the same; their records are not.
+        "url_slug": re.sub(r"[^a-z0-9]+", "-", f"{name} {digest}".lower()).strip("-") or "synthetic-set",
         "deployment": {
             "basic": _basic(folder, g, publisher, name),
-            "dp_variant": _variant(folder),
+            "dp_variant": _variant(folder, g),
             "privacy_loss": _privacy_loss(folder, g),
-            "deployment_model": _model(),
-            "implementation": _implementation(folder, g),
-            "administrative": _administrative(folder, publisher),
+            "deployment_model": _model(folder, g),
+            "implementation": _implementation(folder, g, publisher),
+            "administrative": _administrative(folder, g, publisher),
         },
     }
 
 
 def _basic(folder: Folder, g: Guarantee, publisher: Publisher, name: str) -> dict[str, Any]:
-    kind = {"data_curator_type": publisher.curator_type} if publisher.curator_type else {}
-    sector = {"data_product_sector": publisher.sector} if publisher.sector else {}
+    curator = {"data_curator_name": publisher.curator, "data_curator_type": publisher.curator_type}
     return {
         "name": name,
-        "data_curators": [{"data_curator_name": publisher.curator or TO_FILL_IN, **kind}],
+        "data_curators": [{key: value or TO_FILL_IN for key, value in curator.items()}],
         "description": f"{sentences.contents(folder)} {sentences.origin(folder, g)}",
-        "intended_use": publisher.intended_use or sentences.USES,
+        "intended_use": sentences.uses(g, publisher),
         "data_product_type": "Synthetic data",
         "data_product_region": publisher.region or TO_FILL_IN,
-        **sector,
-        "publication_date": plain(folder.certificate.get("date")),
+        "data_product_sector": publisher.sector or TO_FILL_IN,
+        "publication_date": publisher.date or TO_FILL_IN,
     }
 
 
-def _variant(folder: Folder) -> dict[str, Any]:
+def _variant(folder: Folder, g: Guarantee) -> dict[str, Any]:
     schema = folder.schema
     what = f"rows of {schema}" if isinstance(schema, TableSchema) else f"labelled images of {schema}"
     return {
         "variant_name": "Approximate DP",
         "data_domain": f"All finite data sets of {what}; the schema, with bounds and class names, is taken as public.",
-        "unprotected_quantities": "None from the records. Public by the publisher's word: the schema, the recipe, and"
-        " images that the recipe names as public, if any.",
+        "unprotected_quantities": " ".join(_unprotected(folder, g)),
     }
+
+
+def _unprotected(folder: Folder, g: Guarantee) -> list[str]:
+    number = f"The number of {'units' if g.name else 'rows'}, which replace-one takes as public."
+    from_records = [
+        *([number] if g.relation == "replace-one" else []),
+        *([sentences.SCORED] if folder.scores is not None else []),
+    ]
+    return [
+        *(from_records or ["None from the records."]),
+        "Public by the publisher's word: the schema, the recipe, and images that the recipe names as public, if any.",
+    ]
 
 
 def _privacy_loss(folder: Folder, g: Guarantee) -> dict[str, Any]:
@@ -95,15 +108,17 @@ def _privacy_loss(folder: Folder, g: Guarantee) -> dict[str, Any]:
     }
 
 
-def _model() -> dict[str, Any]:
+def _model(folder: Folder, g: Guarantee) -> dict[str, Any]:
+    but = f"those of one {g.whose}" if g.name else "one"
     return {
         "model_name": "Central",
         "trust_assumptions": "Whoever ran the program holds the records and is trusted with them, with the machine, and"
         " with having run it as described. Receivers are trusted with nothing: the guarantee holds against whoever"
-        " knows the program, the recipe, the shared folder and all records but one.",
+        f" knows the program, the recipe, the shared folder and all records but {but}.",
+        "actors": "Whoever holds the records, who also runs the program; whoever receives the shared folder. There is"
+        " nobody between them.",
         "release_type": "One release",
-        "release_type_details": "Another set, model or statistic from the same records has a cost of its own;"
-        " they add up.",
+        "release_type_details": sentences.another(folder, g),
         "data_source_type": "Static",
         "data_source_type_details": "The records are read once; none comes in later.",
         "access_type": "Non-interactive",
@@ -111,16 +126,19 @@ def _model() -> dict[str, Any]:
     }
 
 
-def _implementation(folder: Folder, g: Guarantee) -> dict[str, Any]:
-    each = f"all records of one {plain(g.name)} together, or none," if g.name else "each record"
-    share = (
-        f"at most {plain(g.rows_per_unit)} records of one {plain(g.name)} clipped as one" if g.name else "one a record"
-    )
+def _implementation(folder: Folder, g: Guarantee, publisher: Publisher) -> dict[str, Any]:
+    each = f"all records of one {g.whose} together, or none," if g.name else "each record"
+    share = f"at most {plain(g.rows_per_unit)} records of one {g.whose} clipped as one" if g.name else "one a record"
     rounds = "; ".join(
         f"{plain(count)} round{'' if count == 1 else 's'} with noise multiplier {plain(noise)}, "
         + ("all records in each" if prob == 1 else f"{each} in a round with probability {plain(prob)} (Poisson)")
         for count, noise, prob in g.groups
     )
+    published = [
+        *([f"Published at {publisher.url}."] if publisher.url else []),
+        *([f"Licence: {publisher.license_url}."] if publisher.license else []),
+    ]
+    sampled = any(prob != 1 for _, _, prob in g.groups)
     slack = folder.certificate.get("slack")
     exact = "rounded to an integer grid, sums are exact integers"
     sums = f"summed in double precision, with this slack in the noise: {plain(slack)}" if slack else exact
@@ -132,20 +150,43 @@ def _implementation(folder: Folder, g: Guarantee) -> dict[str, Any]:
         f" clipped and {sums}; the noise is rounded to a grid, against floating-point attacks, and comes from"
         f" {g.noise}. Program: dpdistill {sentences.version_of(folder)}, method {sentences.method_of(folder)}."
         " Nothing is interactive.",
-        "composition": "All rounds are fixed before the first. Full batches compose in closed form as Gaussian"
-        " differential privacy; with sampling, privacy loss distributions are composed numerically, as an upper bound.",
+        "composition": f"All rounds are fixed before the first. {SAMPLED if sampled else FULL_BATCH}",
         "post_processing": "Everything after the noised sums: synthetic records are fitted to them as long and as often"
-        " as wished, and pictures, tables, classifiers and generators are made of them, without the private records.",
+        f" as wished, without the private records. The folder holds: {_forms(folder)}.",
         "justification": "Certificate and files can be checked again by anybody with `dpdistill verify`, whose"
-        " arithmetic takes another route than the program that made them. Why these parameters: the publisher may add.",
-        "additional_information": FOLDER,
+        " arithmetic takes another route than the program that made them. Why these parameters:"
+        f" {publisher.justification or TO_FILL_IN}",
+        "additional_information": " ".join([FOLDER, *published]),
     }
 
 
-def _administrative(folder: Folder, publisher: Publisher) -> dict[str, Any]:
-    sources = {
+SAMPLED = "Privacy loss distributions are composed numerically, with sampling, as an upper bound."
+FULL_BATCH = "They are full batches, which compose in closed form as Gaussian differential privacy."
+FORMS = {CSV: "a table", TRAINING: "records to train on", CLASSIFIER: "a classifier", GENERATOR: "a generator"}
+"""What else than the synthetic records a folder may hold, by the file that says so."""
+
+
+def _forms(folder: Folder) -> str:
+    files = mapping(folder.certificate.get("files"))
+    pictures = ["pictures"] if any(name.startswith(f"{IMAGES}/") for name in files) else []
+    return ", ".join(["synthetic records", *pictures, *(form for name, form in FORMS.items() if name in files)])
+
+
+def _administrative(folder: Folder, g: Guarantee, publisher: Publisher) -> dict[str, Any]:
+    certificate = {
+        "title": f"certificate.json: {sentences.claim(g)}",
+        **({"url": publisher.url} if publisher.url else {}),
+    }
+    sources: dict[str, Any] = {
+        "certificate": {"evidence_source_type": "Authorized organizational attestation", "misc": certificate}
+    }
+    sources |= {
         f"method_{k}": {"evidence_source_type": "Other public source", "misc": {"title": plain(text)}}
         for k, text in enumerate(references(folder.recipe), 1)
     }
-    stated = {"evidence_sources": sources} if sources else {}
-    return {**stated, "status": "Draft", "registry_authors": [publisher.author or TO_FILL_IN], "tier": 2}
+    return {
+        "evidence_sources": sources,
+        "status": "Draft",
+        "registry_authors": [publisher.author or TO_FILL_IN],
+        "tier": 2,
+    }

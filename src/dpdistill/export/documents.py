@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from dpdistill.data.folder import CARD, CROISSANT, DEPLOYMENT, MAX_JSON, read_js
 from dpdistill.export import card, croissant, deployment
 from dpdistill.export.publisher import TO_FILL_IN, Publisher
 from dpdistill.report.folder import Folder, read_folder
-from dpdistill.report.guarantee import read_guarantee
+from dpdistill.report.guarantee import mapping, read_guarantee
 from dpdistill.schema import DataError
 
 
@@ -65,17 +66,47 @@ def write_documents(folder: Path | str) -> list[Path]:
     return written
 
 
+def renew_documents(folder: Path | str) -> list[str]:
+    """Writes the documents again once scores.json has been added to a shared folder.
+
+    Args:
+        folder: as for `write_documents`, with scores.json.
+
+    Returns:
+        Names of documents that somebody completed, which are left as they are.
+
+    Raises:
+        DataError: a file that is missing or cannot be used.
+    """
+    path, read, left = Path(folder), read_folder(folder), []
+    now, before = documents_of(read), documents_of(replace(read, scores=None))
+    for name in now:
+        if not (path / name).is_file():
+            continue
+        content = (path / name).read_bytes()
+        if content == _encoded(before[name]):
+            write_text(path / name, now[name])
+        elif content != _encoded(now[name]):
+            left.append(name)
+    return left
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
 def write_text(path: Path, text: str) -> None:
     """A text as a file in UTF-8, in one step."""
-    content = text.encode("utf-8", "replace")
+    content = _encoded(text)
     write_atomically(path, lambda file: file.write(content))
 
 
 def compare(path: Path, folder: Folder) -> Iterator[tuple[str, bool | None, str]]:
     """(file name, whether it agrees, a sentence) for each document that is in a folder.
 
-    A publisher completes them: what the certificate does not imply may be added or changed, the rest may not. The text
-    of a card cannot be compared but as a whole, so that a changed one is named and decides nothing.
+    A publisher completes them. What is marked TO BE FILLED IN and the keys of OWN may say anything, a text that ends in
+    a full stop may go on, and lists may be longer and in another order; all else must be as the run wrote it. Of a card
+    that is its table of the guarantee: a card with more changes is named and decides nothing.
     """
     expected = documents_of(folder)
     for name in DOCUMENTS:
@@ -83,47 +114,94 @@ def compare(path: Path, folder: Folder) -> Iterator[tuple[str, bool | None, str]
             continue
         if name not in expected:
             yield name, False, f"{name} speaks of a guarantee that the certificate does not state."
+        elif _content(path / name) == _encoded(expected[name]):
+            yield name, True, f"{name} says what the certificate implies."
         elif name == CARD:
-            same = (path / name).read_bytes() == expected[name].encode("utf-8", "replace")
+            differ = card.contradicted(expected[name], _content(path / name).decode("utf-8", "replace"))
             changed = f"{name} was completed or changed since the run: it is its author's word, not the certificate's."
-            yield name, True if same else None, f"{name} says what the certificate implies." if same else changed
+            yield name, False if differ else None, _differs(name, differ) if differ else changed
+        elif name == DEPLOYMENT and (hidden := _hidden(folder, _read(path / name))):
+            yield name, False, f"{name} states {hidden}, which the guarantee protects ({ADD_REMOVE}): leave it empty."
         else:
             differ = _contradicted(_parsed(expected[name]), _read(path / name))
-            said = f"{name} contradicts the certificate in {differ[0]}." if differ else None
-            yield name, not differ, said or f"{name} says what the certificate implies."
+            yield name, not differ, _differs(name, differ) if differ else f"{name} says what the certificate implies."
+
+
+def _differs(name: str, where: list[str]) -> str:
+    return f"{name} contradicts the certificate in {where[0]}."
 
 
 def _read(path: Path) -> Any:
     try:
         if path.suffix == ".json":
             return read_json(path)
-        return _parsed(path.read_text(encoding="utf-8")) if path.stat().st_size <= MAX_JSON else None
+        return _parsed(_content(path).decode())
     except (DataError, OSError, ValueError, RecursionError, yaml.YAMLError):
         return None
+
+
+def _content(path: Path) -> bytes:
+    """Of a stranger's file: nothing of one that is too large."""
+    return path.read_bytes() if path.stat().st_size <= MAX_JSON else b""
 
 
 def _parsed(text: str) -> Any:
     return yaml.safe_load(text)
 
 
-_STATED = {
+def _hidden(folder: Folder, found: Any) -> str:
+    """The key of a number in deployment.yaml that is itself protected; empty where there is none."""
+    for key in ("deployment", "privacy_loss", NUMBER_OF_UNITS):
+        found = mapping(found).get(key)
+    protected = read_guarantee(folder.certificate).relation == ADD_REMOVE
+    return NUMBER_OF_UNITS if protected and found not in (None, "") else ""
+
+
+ADD_REMOVE, NUMBER_OF_UNITS = "add-remove", "number_of_privacy_units"
+OWN = {
     *("name", "url_slug", "intended_use", "rai:dataUseCases", "justification", "status", "registry_authors", "tier"),
-    *("datePublished", "publication_date"),
+    *("datePublished", "publication_date", "version", "license", "url", "creator", "publisher", "contentUrl"),
+    *("prov:wasDerivedFrom", "release_type", "evidence_source_type"),
 }
-"""Keys of what a publisher may say otherwise."""
+"""Keys of what is a publisher's own word: they may say anything."""
+CLOSED = {"privacy_parameters"}
+"""Keys of objects that nothing is added to."""
+MOST_ADDED = 1000
+"""Entries that a list may have beyond ours: more are not compared."""
 
 
 def _contradicted(expected: Any, found: Any, at: str = "it") -> list[str]:
-    """Where a completed document says otherwise than ours; what ours leaves open, or does not hold, may be anything."""
+    """Where a completed document says otherwise than ours."""
     if isinstance(expected, dict):
         if not isinstance(found, dict):
             return [at]
-        keys = [key for key in expected if key not in _STATED]
-        return [each for key in keys for each in _contradicted(expected[key], found.get(key), str(key))]
+        added = sorted(map(str, found.keys() - expected.keys())) if at in CLOSED else []
+        keys = [key for key in expected if key not in OWN]
+        return [each for key in keys for each in _contradicted(expected[key], found.get(key), str(key))] + added
     if isinstance(expected, list):
         if TO_FILL_IN in str(expected):
             return []
-        if not isinstance(found, list) or len(found) < len(expected):
+        found = found if isinstance(found, list) else [found]
+        if len(found) > len(expected) + MOST_ADDED:
             return [at]
-        return [each for ours, theirs in zip(expected, found, strict=False) for each in _contradicted(ours, theirs, at)]
-    return [] if expected in (found, TO_FILL_IN) else [at]
+        return [where for each in expected for where in _not_among(each, found, at)]
+    if isinstance(found, list) and len(found) <= MOST_ADDED and isinstance(expected, str):
+        return _not_among(expected, found, at)
+    return [] if expected == TO_FILL_IN or found == expected or _goes_on(expected, found) else [at]
+
+
+def _not_among(expected: Any, found: list[Any], at: str) -> list[str]:
+    """Where the entries of a list that might be this one say otherwise: those of its @id, or else all of them."""
+    name = mapping(expected).get("@id")
+    if name is None:
+        return [] if expected in found or any(not _contradicted(expected, each, at) for each in found) else [at]
+    same = [each for each in found if mapping(each).get("@id") == name]
+    return [where for each in same for where in _contradicted(expected, each, at)] if same else [f"{at} ({name})"]
+
+
+def _goes_on(expected: Any, found: Any) -> bool:
+    """Whether a text holds all of ours, which ends in a full stop, between words of its own."""
+    if not isinstance(expected, str) or not isinstance(found, str) or not expected.endswith("."):
+        return False
+    ours, theirs = " ".join(expected.split()), " ".join(found.split())
+    return f" {ours} " in f" {theirs} "

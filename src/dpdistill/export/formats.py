@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from dpdistill.data.atomic import writing
 from dpdistill.data.files import show
-from dpdistill.data.folder import CARD, CROISSANT, DEPLOYMENT, hash_files
+from dpdistill.data.folder import CARD, CERTIFICATE, CROISSANT, DEPLOYMENT, RECIPE, SCHEMA, hash_files
 from dpdistill.export import arrays, hugging_face
 from dpdistill.export.documents import DOCUMENTS, write_text
 from dpdistill.export.publisher import Publisher
@@ -28,24 +29,39 @@ class Format(NamedTuple):
         help: what is written, for a table of all.
         ending: of the file that is written; empty for a folder.
         write: writes it.
+        document: the one of DOCUMENTS that it is, or that it carries; empty without one.
     """
 
     help: str
     ending: str
     write: Write
+    document: str
 
 
-def _document(name: str) -> Write:
-    return lambda source, to, folder, publisher: write_text(to, DOCUMENTS[name](folder, publisher))
+def _document(help: str, ending: str, name: str) -> Format:
+    def write(source: Path, to: Path, folder: Folder, publisher: Publisher) -> None:
+        write_text(to, DOCUMENTS[name](folder, publisher))
+
+    return Format(help, ending, write, name)
 
 
 FORMATS = {
-    "hf": Format("a folder for the Hugging Face Hub: Parquet with ClassLabel, and its card", "", hugging_face.write),
-    "torch": Format("a folder with arrays in PyTorch's layout, and a Dataset that reads them", "", arrays.write_torch),
-    "csv": Format("a CSV file: a table as it is, an image as one column a pixel", ".csv", arrays.write_csv),
-    "croissant": Format("croissant.json, with what you state of it", ".json", _document(CROISSANT)),
-    "registry": Format("deployment.yaml, with what you state of it", ".yaml", _document(DEPLOYMENT)),
-    "card": Format("README.md, a dataset card, with what you state of it", ".md", _document(CARD)),
+    "hf": Format(
+        "a folder for the Hugging Face Hub: Parquet with ClassLabel, its card, and the certificate",
+        "",
+        hugging_face.write,
+        CARD,
+    ),
+    "torch": Format(
+        "a folder with arrays in PyTorch's layout, and a Dataset that reads them, its card, and the certificate",
+        "",
+        arrays.write_torch,
+        CARD,
+    ),
+    "csv": Format("a CSV file: a table as it is, an image as one column a pixel", ".csv", arrays.write_csv, ""),
+    "croissant": _document("croissant.json, with what you state of it", ".json", CROISSANT),
+    "registry": _document("deployment.yaml, with what you state of it", ".yaml", DEPLOYMENT),
+    "card": _document("README.md, a dataset card, with what you state of it", ".md", CARD),
 }
 
 
@@ -80,7 +96,16 @@ def export(folder: str | os.PathLike, to: str, out: str | os.PathLike, publisher
     _require_unchanged(Path(folder), read)
     with writing(path):
         chosen.write(Path(folder), path, read, publisher or Publisher())
+        if path.is_dir():
+            _copy_claim(Path(folder), path)
     return path
+
+
+def _copy_claim(source: Path, to: Path) -> None:
+    """What the card of a folder rests on goes with it."""
+    for name in (CERTIFICATE, RECIPE, SCHEMA):
+        if (source / name).is_file():
+            shutil.copyfile(source / name, to / name)
 
 
 def _require_unchanged(path: Path, folder: Folder) -> None:

@@ -40,12 +40,16 @@ def write(source: Path, to: Path, folder: Folder, publisher: Publisher) -> None:
     table = table.replace_schema_metadata({"huggingface": about})
     (to / DATA).parent.mkdir(parents=True)
     write_atomically(to / DATA, lambda file: parquet.write_table(table, file))
+    values = f"`{DATA}` holds {table.num_rows:,} records"
+    as_pictures = (
+        " as pictures, whose pixels have 8 bits, from 0 to 255" if "image" in features else " in their own columns"
+    )
     split = {"name": "train", "num_bytes": table.nbytes, "num_examples": table.num_rows}
-    data = {
-        "configs": [{"config_name": "default", "data_files": [{"split": "train", "path": "data/train-*"}]}],
+    front = {
+        **card.configs("data/train-*"),
         "dataset_info": {"features": [_in_card(name, kind) for name, kind in features.items()], "splits": [split]},
     }
-    write_text(to / CARD, card.describe(folder, publisher, data))
+    write_text(to / CARD, card.describe(folder, publisher, card.Elsewhere(front, f"{values}{as_pictures}.")))
 
 
 def _images(source: Path) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dpdistill.data.folder import SCHEMA, SCORES
+from dpdistill.export.publisher import Publisher
 from dpdistill.report.folder import Folder
 from dpdistill.report.guarantee import Guarantee, mapping
-from dpdistill.report.words import bound, plain
-from dpdistill.schema import TableSchema
+from dpdistill.report.words import bound, number, plain
+from dpdistill.schema import Column, TableSchema
 
 
 def is_table(folder: Folder) -> bool:
@@ -23,8 +25,9 @@ def version_of(folder: Folder) -> str:
 
 
 def name_of(folder: Folder) -> str:
-    """A name for a set that has none: "Synthetic images, 10 classes (dos-kip)"."""
-    kind = "rows" if is_table(folder) else "images"
+    """A name for a set that has none: "Synthetic images, 10 classes (dos-kip)", "Synthetic rows of income, ..."."""
+    schema = folder.schema
+    kind = f"rows of {plain(schema.label)}" if isinstance(schema, TableSchema) else "images"
     return f"Synthetic {kind}, {len(folder.schema.classes)} classes ({method_of(folder)})"
 
 
@@ -36,6 +39,22 @@ def contents(folder: Folder) -> str:
     height, width, channels = schema.shape
     kind = {1: "in grey", 3: "in colour"}.get(channels, f"of {channels} channels")
     return f"{count} synthetic images of {height} x {width} pixels {kind}, of {len(schema.classes)} classes."
+
+
+def holds(column: Column) -> str:
+    """What a column may hold: its bounds or its categories, whole ones up to SHOWN characters."""
+    if column.is_number:
+        said = " to ".join(map(number, column.bounds or ()))
+    else:
+        kept = 1
+        while kept < len(column.categories) and len(", ".join(column.categories[: kept + 1])) <= SHOWN:
+            kept += 1
+        more = len(column.categories) - kept
+        said = ", ".join(column.categories[:kept]) + (f", … and {more} more: {SCHEMA}" if more else "")
+    return f"{said}, or missing" if column.missing else said
+
+
+SHOWN = 200
 
 
 def origin(folder: Folder, g: Guarantee) -> str:
@@ -55,13 +74,15 @@ def claim(g: Guarantee) -> str:
     stated = f"epsilon = {bound(g.epsilon)} and delta = {plain(g.delta)}, neighbouring data sets by {g.relation}"
     if g.seeded:
         return f"No privacy guarantee: the noise came from a seed. With secret noise it would have had {stated}."
-    return f"Differentially private with {stated}; the unit is {g.unit or 'one row'}."
+    return f"Differentially private with {stated}; it holds for {g.unit or 'one row'}."
 
 
 def limits(folder: Folder, g: Guarantee) -> list[str]:
     """What the guarantee does not cover and what the set cannot do, a sentence each."""
     said = [
-        "A small set that summarises: rare values, small classes and fine detail may be absent or distorted by noise.",
+        *([SCORED] if folder.scores is not None else []),
+        "A small set that summarises: rare values, small classes and fine detail may be absent or distorted"
+        f"{' by noise' if g.private else ''}.",
         "Shares of classes and joint distributions need not be those of the private records.",
     ]
     if not g.private:
@@ -73,18 +94,48 @@ def limits(folder: Folder, g: Guarantee) -> list[str]:
 
 def several(g: Guarantee) -> str:
     """What somebody with several rows has, or several units together, in a sentence."""
-    whose, counted = (
-        ("Several of them together are", "of them") if g.name else ("A person with several rows is", "rows")
-    )
+    several = f"Several units ({plain(g.name)}) together, such as a family, are"
+    whose, counted = (several, "of them") if g.name else ("A person with several rows is", "rows")
     known = "; ".join(f"epsilon = {bound(epsilon)} with {k:g} {counted}" for k, epsilon in g.several)
-    return f"{whose} protected less{f': {known}' if known else ''}."
+    return f"{whose} protected less{f': at delta = {plain(g.delta)}, {known}' if known else ''}."
 
 
 def protected(g: Guarantee) -> str:
     """What the guarantee is about: one row, or all rows of one unit."""
-    return f"all rows of one {plain(g.name)}" if g.name else "one row"
+    return f"all rows of one {g.whose}" if g.name else "one row"
 
 
+def unknown(g: Guarantee) -> str:
+    """What the attacker of the guarantee does not know, as it follows "somebody who knows everything but"."""
+    whose, were = (f"all records of one {g.whose}", "they were") if g.name else ("one record", "it was")
+    which = "which of two given sets of records was theirs" if g.name else "which of two given records was used"
+    asked = which if g.relation == "replace-one" else f"whether {were} used"
+    return f"{whose}, and has no idea {asked},"
+
+
+def uses(g: Guarantee, publisher: Publisher) -> str:
+    """What the set is for: its publisher's word, or ours."""
+    if g.holds:
+        return publisher.intended_use or USES
+    return f"{publisher.intended_use} {UNUSED}".strip()
+
+
+def biases(g: Guarantee) -> str:
+    """Which biases the set has, in a sentence or two."""
+    noise = " Noise weighs more on small classes and groups than on large ones." if g.private else ""
+    return f"Whatever bias the private records have.{noise}"
+
+
+def another(folder: Folder, g: Guarantee) -> str:
+    """What another set would cost, in a sentence or two."""
+    if not g.holds:
+        return "Another set from the same records reveals more of them."
+    name = folder.certificate.get("releases")
+    free = f"Another set from the same releases ({plain(name)}) costs nothing more. " if name else ""
+    return f"{free}Another set, model or statistic from the records anew has a cost of its own; they add up."
+
+
+SCORED = f"{SCORES} holds scores that were computed on real records without noise: epsilon does not cover them."
 SENSITIVE = (
     "Made from records that may be personal. {claim} No record was copied into it; `dpdistill verify` checks the "
     "arithmetic and the files of this statement, not that the run was as described."
@@ -92,12 +143,14 @@ SENSITIVE = (
 UNSAFE = "Made from records that may be personal. {claim}"
 
 
-def sensitive(g: Guarantee) -> str:
-    """What the set holds about persons, in a sentence or two."""
-    return (SENSITIVE if g.holds else UNSAFE).format(claim=claim(g))
+def sensitive(folder: Folder, g: Guarantee) -> str:
+    """What the set holds about persons, in some sentences."""
+    said = (SENSITIVE if g.holds else UNSAFE).format(claim=claim(g))
+    return said if folder.scores is None else f"{said} {SCORED}"
 
 
 USES = "Training and comparing classifiers, and developing programs, where the records themselves cannot be handed out."
+UNUSED = "Not for publication: handle it as the records."
 NOT_FOR = (
     "Not for statements about single persons, for published statistics of the private records, or for accuracy claims"
     " without a test on real records."

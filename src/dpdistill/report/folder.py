@@ -18,6 +18,7 @@ from dpdistill.data.folder import (
     read_json,
     read_labelled,
     read_object,
+    sha256,
 )
 from dpdistill.schema import AnySchema, DataError
 
@@ -35,6 +36,7 @@ class Folder:
         recipe: contents of recipe.json.
         scores: contents of scores.json, or None without one.
         soft_labels: whether the records that networks are trained on have soft labels beside y.
+        digest: SHA-256 of certificate.json; empty where it is not known.
     """
 
     X: np.ndarray
@@ -44,6 +46,7 @@ class Folder:
     recipe: dict[str, Any]
     scores: Any = None
     soft_labels: bool = False
+    digest: str = ""
 
     def has(self, name: str) -> bool:
         """Whether the certificate lists a file of that name."""
@@ -64,4 +67,4 @@ def read_folder(folder: Path | str) -> Folder:
     X, y, schema, arrays = read_labelled(folder / SYNTHETIC)
     scores = read_json(folder / SCORES) if (folder / SCORES).exists() else None
     trained_on = read_arrays(folder / TRAINING) if (folder / TRAINING).exists() else arrays
-    return Folder(X, y, schema, certificate, recipe, scores, "soft_labels" in trained_on)
+    return Folder(X, y, schema, certificate, recipe, scores, "soft_labels" in trained_on, sha256(folder / CERTIFICATE))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpdistill.report import words
+from dpdistill.schema import name_unit
 
 Pairs = tuple[tuple[float, float], ...]
 GROUP = ("rounds", "noise_multiplier", "sampling_prob")
@@ -54,6 +55,11 @@ class Guarantee:
     def holds(self) -> bool:
         """Whether the noise that protects the records is there, and secret."""
         return self.private and not self.seeded
+
+    @property
+    def whose(self) -> str:
+        """The unit whose records are protected together, in words; empty for single records."""
+        return name_unit(words.plain(self.name)) if self.name else ""
 
     @property
     def guess(self) -> float:

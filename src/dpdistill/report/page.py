@@ -47,7 +47,7 @@ def render_report(folder: Folder) -> str:
     else:
         records = {"table": None, "images": shown_images(folder, schema)}
     g = read_guarantee(certificate)
-    row = unit(schema.unit) if isinstance(schema, TableSchema) else ("row", "")
+    stands = unit(schema.unit) if isinstance(schema, TableSchema) else ""
     page = _PAGES.get_template("report.html").render(
         **records,
         folder=folder,
@@ -55,13 +55,13 @@ def render_report(folder: Folder) -> str:
         g=g,
         title=words.plain(folder.recipe.get("title") or "Synthetic data set"),
         method=folder.recipe.get("method"),
-        unit=(words.plain(g.name), "all its records") if g.name else row,
+        unit=(g.whose, "all its records") if g.name else ("row", stands),
         balanced=len({int((folder.y == k).sum()) for k in range(len(schema.classes))}) == 1,
         date=certificate.get("date"),
         scope=certificate.get("scope"),
         slack=certificate.get("slack"),
         facts=recipe.facts(folder.recipe),
-        fields=recipe.fields(folder.recipe),
+        fields=recipe.fields(folder.recipe, isinstance(schema, TableSchema)),
         references=recipe.references(folder.recipe),
         scores=None if folder.scores is None else list(recipe.scores(folder.scores)),
         files=[(name, value) for name, value in files if not name.startswith("images/")],

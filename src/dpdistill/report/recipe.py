@@ -15,9 +15,14 @@ def facts(recipe: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return [(name, words.plain(recipe[key])) for key, name in stated.items() if recipe.get(key) is not None]
 
 
-def fields(recipe: Mapping[str, Any]) -> list[tuple[str, Any, str]]:
-    """(name, value, mark) of each field; the mark is "default", "changed", or empty if unknown."""
+OF_IMAGES = {"architecture"}
+"""Fields that say nothing of a table: its generator is dense, whatever they hold."""
+
+
+def fields(recipe: Mapping[str, Any], table: bool = False) -> list[tuple[str, Any, str]]:
+    """(name, value, mark) of each field that applies; the mark is "default", "changed", or empty if unknown."""
     changed, stated = recipe.get("changed"), mapping(recipe.get("fields"))
+    stated = {name: value for name, value in stated.items() if not (table and name in OF_IMAGES)}
     if not isinstance(changed, list):
         return [(name, value, "") for name, value in stated.items()]
     return [(name, value, "changed" if name in changed else "default") for name, value in stated.items()]

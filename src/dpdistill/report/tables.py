@@ -23,10 +23,12 @@ KINDS = {
 }
 
 
-def unit(text: str) -> tuple[str, str]:
-    """Whom one row stands for, and what its owner adds: "row: a day, not a person" as "row", "a day, not a person"."""
+def unit(text: str) -> str:
+    """Whom one row stands for by its owner's word: of "row: a day, not a person" what comes after the row."""
     name, _, more = re.sub("[:;]", "\0", text, count=1).partition("\0")
-    return name.strip().removeprefix("one ") or "row", more.strip()
+    name = name.strip().removeprefix("one ")
+    stands = f"stands for: {name}, by the publisher's word" if name not in ("", "row") else ""
+    return "; ".join(filter(None, (stands, more.strip())))
 
 
 def shown_rows(folder: Folder, schema: TableSchema) -> dict[str, Any]:

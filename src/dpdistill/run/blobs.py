@@ -39,6 +39,17 @@ def unpack(blob: bytes, like: Any) -> Any:
     return jax.tree.unflatten(structure, arrays)
 
 
+def digest_state(tree: Any) -> str:
+    """SHA-256 of the leaves of a method's state: post-processing of the releases that led to it."""
+    import jax
+
+    digest = hashlib.sha256()
+    for leaf in map(np.asarray, jax.tree.leaves(tree)):
+        digest.update(f"{leaf.dtype.str} {leaf.shape}".encode())
+        digest.update(np.ascontiguousarray(leaf).tobytes())
+    return digest.hexdigest()
+
+
 def digest_records(records: Records, key: bytes, chunk: int = 1024) -> bytes:
     """Keyed digest of values, labels and units, in order: for the owner's ledgers only, never for what is shared."""
     digest = hashlib.blake2b(key=key, digest_size=32)

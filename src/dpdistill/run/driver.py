@@ -36,6 +36,7 @@ from dpdistill.programs.self_test import PASSED
 from dpdistill.query import Compute, LinearQuery, Params, Query, Release
 from dpdistill.report import write_report
 from dpdistill.run import handover
+from dpdistill.run.blobs import digest_state
 from dpdistill.run.non_private import NonPrivateCurator
 from dpdistill.run.recipe import changed_releases, check_kind, check_private, recipe_of
 from dpdistill.run.start import check_ledger, check_unit, open_ledger
@@ -69,6 +70,7 @@ class Result:
         slack: what its queries round away, in words; None if nothing.
         backend: what the releases were computed on, in words.
         self_test: what was checked before the first release, in words.
+        releases: the same for all sets that are made from the same releases; None where it is not known.
     """
 
     distilled: Distilled
@@ -79,6 +81,7 @@ class Result:
     slack: str | None = None
     backend: str = NOT_STATED
     self_test: str = NOT_STATED
+    releases: str | None = None
 
     @property
     def X(self) -> np.ndarray:
@@ -141,6 +144,7 @@ class Result:
             slack=self.slack,
             backend=self.backend,
             self_test=self.self_test,
+            releases=self.releases,
         )
         write_certificate(target, certificate)
         write_documents(target)
@@ -241,7 +245,8 @@ def distill(
         store = Store(folder, run_ledger.run_id, run_ledger)
         state = run_rounds(method, curator, store, schedule.rounds, seed, records.schema, progress, watch)
     distilled = method.finish(state, records.schema, progress)
-    return Result(distilled, recipe, schedule, curator.noise_kind, folder, slack_of(method), backend(), PASSED)
+    stated = {"slack": slack_of(method), "backend": backend(), "self_test": PASSED, "releases": digest_state(state)}
+    return Result(distilled, recipe, schedule, curator.noise_kind, folder, **stated)
 
 
 def distill_without_privacy(
@@ -294,7 +299,8 @@ def finish_again(
     if t != run.schedule.rounds or len(run.events) != t:
         raise LedgerError("This run is not complete: resume it with the command that started it.")
     distilled = method.finish(state, schema, progress)
-    stated = {"slack": slack_of(method), "backend": OF_THE_RELEASES, "self_test": OF_THE_RELEASES}
+    said = dict.fromkeys(("backend", "self_test"), OF_THE_RELEASES)
+    stated = {"slack": slack_of(method), **said, "releases": digest_state(state)}
     recipe = recipe_of(method, seed, run.recipe.get("named"))
     return Result(distilled, recipe, run.schedule, run.recipe["noise"], **stated)
 

@@ -15,6 +15,7 @@ from dpdistill.method import Method
 from dpdistill.run import handover
 from dpdistill.run.blobs import digest_records
 from dpdistill.run.recipe import recipe_of
+from dpdistill.schema import name_unit
 
 
 def check_ledger(
@@ -61,7 +62,7 @@ def check_unit(records: Records, budget: Budget) -> None:
         ValueError: a budget that protects units the records do not have, or records whose units it does not protect.
     """
     if records.units is None and budget.unit is not None:
-        raise ValueError(f"Expected records with units where the budget protects one {budget.unit}.")
+        raise ValueError(f"Expected records with units where the budget protects one {name_unit(budget.unit)}.")
     if records.units is not None and budget.unit is None:
         raise ValueError("Expected a budget with unit and rows_per_unit: these records belong to units.")
 

@@ -12,4 +12,9 @@ def schema_from_json(data: dict) -> AnySchema:
     return TableSchema.from_json(data) if "columns" in data else Schema.from_json(data)
 
 
-__all__ = ["AnySchema", "Column", "DataError", "Schema", "TableSchema", "hide_secrets", "schema_from_json"]
+def name_unit(column: str) -> str:
+    """A unit whose records are protected together, as it follows "one", by what tells whose records they are."""
+    return f"unit ({column})"
+
+
+__all__ = ["AnySchema", "Column", "DataError", "Schema", "TableSchema", "hide_secrets", "name_unit", "schema_from_json"]
