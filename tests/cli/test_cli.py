@@ -225,6 +225,11 @@ def test_version_and_help():
         assert "--help" in succeeds(name, "--help")
 
 
+def test_the_package_runs_as_a_module():
+    ran = subprocess.run([sys.executable, "-m", "dpdistill", "--version"], capture_output=True, text=True, check=True)
+    assert ran.stdout.startswith("dpdistill 0.1.0\n")
+
+
 def test_defaults_are_in_the_help():
     text = re.sub(r"[\s│]+", " ", succeeds("distill", "--help"))
     for default in ("10 if left out", "1 if left out", "1e-5 if left out", "dos-kip if left out", "default: strict"):
