@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import axe_core_python
 import numpy as np
 import pytest
 
@@ -22,6 +23,7 @@ from dpdistill.schema import Column, Schema, TableSchema
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")
+AXE = Path(axe_core_python.__file__).with_name("axe.min.js")
 FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --hide-scrollbars"
@@ -132,6 +134,19 @@ def test_the_search_for_pale_words_finds_them(browser, pages):
     show(browser, pages["images"])
     browser.execute_script("document.querySelector('h1').style.color = '#bbbbbb'")
     assert browser.execute_script(CONTRAST)[0][0] < 2
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("name", ["images", "table", "unprotected"])
+def test_axe_core_finds_nothing(browser, pages, name, dark):
+    show(browser, pages[name], dark=dark)
+    browser.execute_script(AXE.read_text())
+    found = browser.execute_async_script("axe.run().then(arguments[arguments.length - 1])")
+    assert [(each["id"], each["nodes"][0]["html"]) for each in found["violations"]] == []
+    assert len(found["passes"]) > 20
+    browser.execute_script("document.querySelector('h1').innerHTML = '<button></button>'")
+    found = browser.execute_async_script("axe.run().then(arguments[arguments.length - 1])")
+    assert "button-name" in [each["id"] for each in found["violations"]]
 
 
 def test_the_keyboard_opens_what_is_folded(browser, pages):
