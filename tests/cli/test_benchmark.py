@@ -289,6 +289,7 @@ def test_a_suite_from_end_to_end(tmp_path, inline):
     for found in (one, two):
         shared = tmp_path / "out" / "sets" / found["name"]
         assert found["certificate"]["claim"] == {"epsilon": 1.0, "delta": 1e-5}
+        assert found["release"] == json.loads((shared / "certificate.json").read_text())["releases"]
         assert found["certificate"]["sha256"] == worker.sha256(shared / "certificate.json")
         assert found["origin"].startswith("caller changed ")
         assert 100 < found["peak_mb"] < 100_000

@@ -58,7 +58,7 @@ def _finished(run: Run, suite: Path, data: Path, out: Path) -> dict[str, Any]:
         folder = out / SETS / run.name
         saved = _distil(run, records, open_public(run, data), out).save(folder, overwrite=True)
         made, certificate = _clocks(), read_certificate(saved)
-        stated = {"origin": certificate["recipe"]["origin"], "release": run.release}
+        stated = {"origin": certificate["recipe"]["origin"], "release": certificate["releases"] or run.release}
         stated["certificate"] = {key: certificate[key] for key in _CLAIMS}
         stated["certificate"]["sha256"] = sha256(folder / CERTIFICATE)
         scores = list((_table_scores if run.source.schema else _image_scores)(run, folder, test))
