@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from pydantic import StrictFloat, StrictInt
 
 from dpdistill.schema.errors import DataError
-from dpdistill.schema.facts import STRICT, read_facts
+from dpdistill.schema.facts import STRICT, StrictFloat, StrictInt, read_facts
 
 
 @dataclass(frozen=True)

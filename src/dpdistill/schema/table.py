@@ -8,10 +8,9 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from pydantic import StrictBool, StrictFloat
 
 from dpdistill.schema.errors import DataError, require_harmless, require_trimmed
-from dpdistill.schema.facts import STRICT, read_facts
+from dpdistill.schema.facts import STRICT, StrictBool, StrictFloat, read_facts
 
 Kind = Literal["numeric", "integer", "ordinal", "categorical"]
 KINDS: tuple[str, ...] = get_args(Kind)
