@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -45,6 +46,43 @@ def test_the_wheel_holds_every_file_of_the_package_and_no_compiled_code(tmp_path
     assert {Path(each).suffix for each in held} <= {
         *(".py", ".typed", ".json", ".yaml", ".npz", ".html", ".css", ".md", ".csv")
     }
+
+
+EXPORTED = {"torch": "t", "csv": "t.csv", "card": "card.md", "croissant": "croissant.json", "registry": "r.yaml"}
+BLOCKED = """
+import sys
+class Blocked:
+    def find_spec(self, name, *_):
+        if name.split(".")[0] in {names}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Blocked())
+from dpdistill.cli import app
+for line in sys.stdin.read().splitlines():
+    app(line.split(), standalone_mode=False)
+"""
+
+
+def test_digits_need_no_other_extra(tmp_path):
+    """Every command of a first hour, with what `pip install 'dpdistill[digits]'` installs and nothing else."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    needs = {name: {re.match(r"[a-z-]+", each)[0] for each in extras[name]} for name in extras}
+    others = set.union(*(needs[name] for name in needs if name not in ("digits", "dev", "docs"))) - needs["digits"]
+    names = {each.removesuffix("-cpu").removesuffix("-engine").replace("-", "_") for each in others - {"dpdistill"}}
+    assert {"pandas", "pyarrow", "matplotlib", "xgboost", "duckdb", "sqlalchemy", "pydicom", "ray"} <= names
+    commands = (
+        "demo --out demo",
+        "verify demo",
+        "report demo",
+        "plan digits:train --method ldpdc --epsilon 1",
+        "evaluate demo --test digits:test --architecture mlp --nets 1",
+        "audit demo --members digits:train --non-members digits:test",
+        *(f"export demo --to {kind} --out {out}" for kind, out in EXPORTED.items()),
+    )
+    subprocess.run(
+        [sys.executable, "-c", BLOCKED.replace("{names}", repr(names))],
+        **{"input": "\n".join(commands), "cwd": tmp_path, "text": True, "check": True, "timeout": 240},
+    )
+    assert {"demo", "demo.run", "demo.audit", *EXPORTED.values()} == {path.name for path in tmp_path.iterdir()}
 
 
 def test_the_dockerfile_copies_what_is_there_and_installs_extras_that_are():

@@ -10,7 +10,7 @@ from typing import Any
 
 from dpdistill.data.files import reading, require_file, show
 from dpdistill.data.folder import CARD, CROISSANT, DEPLOYMENT, MAX_JSON
-from dpdistill.data.tables.schema_file import load_yaml
+from dpdistill.data.yaml_text import load_yaml
 from dpdistill.schema import DataError
 
 CURATOR_TYPES = ("Government", "Industry", "Nonprofit")

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from dpdistill.accounting.schedule import Budget
 from dpdistill.cli.recipes import build, kernel_named
 from dpdistill.data.files import reading, show
-from dpdistill.data.tables.schema_file import load_yaml
+from dpdistill.data.yaml_text import load_yaml
 from dpdistill.encode.auxiliary import PublicImages
 from dpdistill.evaluate import ARCHITECTURES, TRAININGS
 from dpdistill.evaluate.classifiers import SETTINGS

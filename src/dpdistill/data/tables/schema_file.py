@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import Discriminator, StrictBool, Tag
+from pydantic import Discriminator, Tag
 
 from dpdistill.data.atomic import write_atomically, writing
 from dpdistill.data.files import reading, require_file, show
 from dpdistill.data.options import parse_classes
 from dpdistill.data.tables.source import CsvFormat
+from dpdistill.data.yaml_text import load_yaml
 from dpdistill.schema import Column, DataError, TableSchema
-from dpdistill.schema.facts import STRICT, read_facts
+from dpdistill.schema.facts import STRICT, StrictBool, read_facts
 
 DRAFT = "is a draft: replace what came from the records, then set `reviewed: true` in it."
 """The sentence about a schema that is not reviewed."""
@@ -108,38 +109,6 @@ def read_schema(path: str | os.PathLike) -> TableFile:
         return _parse(load_yaml(content))
     except (DataError, TypeError) as error:
         raise DataError(f"{show(path)}: {error}") from None
-
-
-class _Loader(yaml.BaseLoader):
-    """Every scalar is a text; a key may be written once."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                raise DataError(f"Expected a text as key in line {key.start_mark.line + 1}.")
-            if key.value in seen:
-                raise DataError(f"Key {key.value!r} is written twice, again in line {key.start_mark.line + 1}.")
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
-def load_yaml(content: bytes) -> Any:
-    """What YAML says, every scalar a text.
-
-    Raises:
-        DataError: what is no YAML, with the line, or a key that is written twice.
-    """
-    try:
-        return yaml.load(content.decode("utf-8"), _Loader)
-    except UnicodeDecodeError:
-        raise DataError("Expected UTF-8 text; the file is binary or of another encoding.") from None
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f" in line {mark.line + 1}" if mark else ""
-        raise DataError(f"Expected YAML; {error.problem or error.context}{where}.") from None
-    except (yaml.YAMLError, RecursionError):
-        raise DataError("Expected YAML; the text has characters or a nesting that it does not allow.") from None
 
 
 def _parse(content: Any) -> TableFile:
