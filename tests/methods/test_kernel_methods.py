@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from contract import SCATTER, SCHEMA, NoNoise, make_curator, make_records, subset, toy_records
+from scipy.stats import kstest
 
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
@@ -400,9 +401,10 @@ class TestAll:
 
 def test_a_start_is_noise_of_the_stated_deviation():
     whole = support.start_support(KEY, 3, 50, SCHEMA, 1.0)
-    np.testing.assert_allclose(
-        support.start_support(KEY, 3, 50, SCHEMA, 0.1), 0.1 * jax.random.normal(KEY, whole.shape)
-    )
+    small = support.start_support(KEY, 3, 50, SCHEMA, 0.1)
+    assert np.std(small) == pytest.approx(0.1, rel=0.03)
+    np.testing.assert_allclose(np.clip(10 * small, -1, 1), whole, atol=1e-6)
+    assert kstest(10 * np.ravel(small), "norm").pvalue > 0.01
     assert (np.abs(whole) == 1.0).mean() == pytest.approx(0.317, abs=0.02)
     for name in ("dp-kip", "kip"):
         small, large = (tiny(name, start_noise=s).init(KEY, SCHEMA)["images"].X for s in (0.01, 0.1))

@@ -62,9 +62,9 @@ def start(seed: int, sizes: tuple[int, ...]) -> list[dict[str, Array]]:
 
     Source: LeCun et al., 1998 (Efficient backprop), the default of the networks of paper E.
     """
-    rng, layers = np.random.default_rng(seed), []
-    for a, b in pairwise(sizes):
-        draw = jnp.asarray(rng.standard_normal((a, b), np.float32))
+    layers = []
+    for i, (a, b) in enumerate(pairwise(sizes)):
+        draw = jax.random.normal(jax.random.fold_in(jax.random.key(seed), i), (a, b))
         layers.append({"kernel": draw / math.sqrt(a), "bias": jnp.zeros(b)})
     return layers
 

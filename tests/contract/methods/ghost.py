@@ -56,7 +56,7 @@ def check_ghost_sensitivity() -> None:
 def check_ghost_norms() -> None:
     """Norms that are stated without forming a gradient are those of the gradients."""
     (query, params), (plain, plain_params) = linear_queries()["fc-ntk"], plain_gradients()["plain fc-ntk"]
-    X, y = rows_of(query, make_records(9)), np.arange(9) % 3
+    X, y = rows_of(query, make_records(60)), np.arange(60) % 3
     expected = contributions(plain, {name: np.float64(value) for name, value in plain_params.items()}, X, y)
     check_linear_is_plain(query, params, X, y, expected, 1e-6)
 
