@@ -26,6 +26,12 @@ WIDTH = 80
 SAY_EVERY = 60.0
 DONE, FAILED, REFUSED, CRASHED, STOPPED = 0, 1, 2, 3, 130
 """Exit codes: docs/scripts.md tells what each means."""
+EXTRAS = {
+    **{"sklearn": "digits", "pandas": "tables", "pyarrow": "tables", "xgboost": "xgboost", "matplotlib": "plot"},
+    **{"sqlalchemy": "sql", "psycopg": "sql", "duckdb": "sql", "duckdb_engine": "sql", "pydicom": "dicom"},
+    **{"jax_privacy": "audit", "ray": "ray", "fsspec": "ray"},
+}
+"""Packages that a command may lack, and the extra that installs each."""
 
 
 @dataclass
@@ -209,6 +215,13 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def crash() -> int:
+    """Prints the traceback of the exception in hand, and whose mistake it is."""
+    traceback.print_exc()
+    warn("This is a mistake of the program, not yours: please report it with the lines above.")
+    return CRASHED
+
+
 def run_app(app: Callable[..., Any]) -> int:
     """Exit code of a command: errors a person can mend are one sentence and code 2, never a traceback.
 
@@ -232,6 +245,11 @@ def _exit_code(app: Callable[..., Any]) -> int:
         return fail("There is not enough memory for this.")
     except (KeyboardInterrupt, typer.Abort):
         code = STOPPED
+    except ModuleNotFoundError as error:
+        package = (error.name or "").split(".")[0]
+        return (
+            fail(f"This needs {package}: pip install 'dpdistill[{EXTRAS[package]}]'.") if package in EXTRAS else crash()
+        )
     except Exception as error:
         format_message = getattr(error, "format_message", None)
         if format_message is not None:
@@ -241,9 +259,7 @@ def _exit_code(app: Callable[..., Any]) -> int:
 
         if isinstance(error, CuratorError):
             return fail(str(error))
-        traceback.print_exc()
-        warn("This is a mistake of the program, not yours: please report it with the lines above.")
-        return CRASHED
+        return crash()
     code = code if isinstance(code, int) else DONE
     if code == STOPPED:
         warn("Stopped. A run of distill goes on where it stopped with the same command.")
