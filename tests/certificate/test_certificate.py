@@ -98,7 +98,7 @@ class TestBuild:
         schedule = full()
         stated = {"backend": "cpu", "self_test": "rows bit-identical", "date": "2026-03-04"}
         certificate = build_certificate(folder, schedule=schedule, **stated, **FACTS)
-        assert certificate["format"] == 3
+        assert certificate["format"] == 5
         assert (certificate["backend"], certificate["self_test"]) == ("cpu", "rows bit-identical")
         assert certificate["claim"] == {"epsilon": 1.0, "delta": 1e-5}
         assert certificate["relation"] == "add-remove"

@@ -60,7 +60,7 @@ class TestARunForPersons:
     def test_the_certificate_names_the_unit(self, shared):
         folder, said = shared
         certificate = json.loads((folder / "certificate.json").read_text())
-        assert certificate["format"] == 4
+        assert certificate["format"] == 6
         assert certificate["unit"] == (
             "one unit (patient_id), adding or removing all rows of one; at most 4 rows of each, drawn at random, are"
             " used, the others are not; g of them together have g times mu: see groups"

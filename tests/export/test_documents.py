@@ -160,6 +160,8 @@ def test_a_publisher_may_say_what_evidence_a_paper_is(table, tmp_path):
         (lambda c: c["recordSet"][1]["field"].pop(0), "field (records/age)"),
         (lambda c: c["prov:wasGeneratedBy"].update({"prov:label": "Distilled by hand"}), "prov:label"),
         (lambda c: c["keywords"].extend(["x"] * 1001), "keywords"),
+        (lambda c: c["recordSet"][1]["field"][0].update(name="income"), "name"),
+        (lambda c: c.update(isLiveDataset=0), "isLiveDataset"),
     ],
 )
 def test_what_croissant_no_longer_says_fails(table, tmp_path, edit, where):
@@ -173,7 +175,25 @@ def test_nothing_is_added_to_the_parameters(table, tmp_path):
         DEPLOYMENT,
         lambda record: record["deployment"]["privacy_loss"]["privacy_parameters"].update(rho=0.001),
     )
-    assert said == (False, "deployment.yaml contradicts the certificate in rho.")
+    assert said == (False, "deployment.yaml contradicts the certificate in privacy_parameters.")
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "agrees"),
+    [
+        ("epsilon: 1.5\n", "epsilon: 0.01\n      epsilon: 1.5\n", False),
+        ("epsilon: 1.5\n", "epsilon: yes\n", False),
+        ("delta: 1.0e-06\n", "delta: 1e-06\n", True),
+        ("delta: 1.0e-06\n", "delta: 1e-07\n", False),
+        ("delta: 1.0e-06\n", "delta: small\n", False),
+    ],
+)
+def test_numbers_are_stated_once_and_compared_as_numbers(table, tmp_path, ours, theirs, agrees):
+    folder = copied(table, tmp_path)
+    text = (folder / DEPLOYMENT).read_text()
+    assert text.count(ours) == 1
+    (folder / DEPLOYMENT).write_text(text.replace(ours, theirs))
+    assert said_of(folder)[DEPLOYMENT] is agrees
 
 
 def test_the_number_of_units_is_protected_where_one_is_added_or_removed(table, tmp_path):
@@ -202,6 +222,8 @@ def test_the_number_of_units_is_protected_where_one_is_added_or_removed(table, t
         ("## Contents", "| ε | **0.1** |\n\n## Contents", "ε"),
         ("| ε | **1.5** |", "|   ε   |  **1.5**  |", None),
         ("## Contents", "Of the General Hospital.\n\n## Contents", None),
+        ("## Contents", "| Unit | mm |\n\n## Contents", None),
+        ("| Noise | operating", "| Unit | nobody |\n| Noise | operating", "Unit"),
     ],
 )
 def test_the_table_of_a_card_stays(table, tmp_path, ours, theirs, where):
@@ -243,13 +265,13 @@ def test_documents_do_not_advertise_a_set_without_guarantee(tmp_path, noise):
     assert "has a cost of its own" not in said
     assert ("distorted by noise" in said, "Noise weighs" in said) == (noise is not None,) * 2
     croissant = json.loads((folder / CROISSANT).read_text())
-    assert croissant["rai:dataUseCases"] == "Not for publication: handle it as the records."
-    plan = "One release. Another set from the same records reveals more of them."
+    assert croissant["rai:dataUseCases"] == "Not for publication: handle it like the private records."
+    plan = "Published once. Another set from the same records reveals more of them."
     assert croissant["rai:dataReleaseMaintenancePlan"] == plan
-    assert "## Uses\n\nNot for publication: handle it as the records.\n" in (folder / CARD).read_text()
+    assert "## Uses\n\nNot for publication: handle it like the private records.\n" in (folder / CARD).read_text()
     assert "guarantee." not in (export(folder, "torch", tmp_path / "torch") / CARD).read_text().split("## Check it")[1]
     stated = export(folder, "card", tmp_path / "a.md", STATED).read_text()
-    assert "\nTeaching Not for publication: handle it as the records.\n" in stated
+    assert "\nTeaching Not for publication: handle it like the private records.\n" in stated
 
 
 def test_the_command_says_that_nothing_is_guaranteed(tmp_path, monkeypatch, capsys):
@@ -257,7 +279,7 @@ def test_the_command_says_that_nothing_is_guaranteed(tmp_path, monkeypatch, caps
     monkeypatch.setattr(sys, "argv", ["dpdistill", "export", str(folder), "--to", "csv", "--out", str(out)])
     with pytest.raises(SystemExit, match=r"^0$"):
         main()
-    assert capsys.readouterr().out == f"{out}: written. Nothing is guaranteed: handle it as the records.\n"
+    assert capsys.readouterr().out == f"{out}: written. Nothing is guaranteed: handle it like the private records.\n"
 
 
 def test_replace_one_is_said_as_it_is(tmp_path):
@@ -361,9 +383,13 @@ def test_facts_from_a_file(tmp_path):
     assert Publisher.parse(["name=Other"], file) == expected
     for text, match in (
         ("colour: red\n", r"Expected fields among name, curator.* in .*about.yaml; got 'colour'"),
-        ("name: {a: b}\n", "Expected a text as 'name'"),
+        ("name: {a: b}\n", "Expected a text, or a list of texts, as 'name' in .*about.yaml"),
+        ("name: [a, {b: c}]\n", "Expected a text, or a list of texts, as 'name'"),
+        ("date: 20240131\n", "Expected date as YYYY-MM-DD; got '20240131'"),
+        ("license: 'https://'\n", "Expected license as a URL"),
+        ("name: a\nname: b\n", "about.yaml: Key 'name' is written twice, again in line 2"),
         ("- name\n", "Expected lines field: value"),
-        ("name: [\n", "Expected YAML"),
+        ("name: [\n", "about.yaml: Expected YAML"),
         ("license: free\n", "Expected license as a URL"),
     ):
         file.write_text(text)

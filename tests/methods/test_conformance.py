@@ -33,6 +33,8 @@ from dpdistill.programs.self_test import check_rows
 from dpdistill.query import Event, LinearQuery, Release, Stage
 from dpdistill.recipes import from_fields, shown
 from dpdistill.run import store as stores
+from dpdistill.run.blobs import releases_id
+from dpdistill.run.store import Store
 from dpdistill.schema import Schema, TableSchema
 
 RECORDS = {Schema: make_records(40), TableSchema: table_records(40)}
@@ -371,6 +373,9 @@ def a_killed_run_goes_on(name, tmp_path):
         assert told[0] == ("releasing", 1 if every == 0.0 or rounds == 1 else 0, rounds)
         assert len(RunLedger.read(how["run_dir"]).events) == rounds
         np.testing.assert_array_equal(result.X, results_of(name)[0].X, "A run that goes on ends elsewhere.")
+        record = RunLedger.read(how["run_dir"])
+        state = Store(how["run_dir"], record.run_id).load(tiny(name).init(jax.random.key(0), records.schema))[1]
+        assert result.releases == releases_id(record.run_id, state)
 
 
 def it_goes_on_for_the_same_recipe_and_records_only(name, tmp_path):

@@ -28,7 +28,8 @@ from dpdistill.recipes import KERNELS
 from dpdistill.schema import Schema
 
 SIDES = (8, 9, 12, 15, 16, 17, 20, 23, 24, 27, 28, 31, 32, 33, 36, 40, 45, 48, 56, 63, 64, 96)
-SHAPES = [(side, side, 1 if i % 2 else 3) for i, side in enumerate(SIDES)]
+COMMON = {28, 32, 40, 64}
+SHAPES = [(s, s, c) for i, s in enumerate(SIDES) for c in (1, 3) if s in COMMON or c == (1 if i % 2 else 3)]
 ODD = [(28, 20, 1), (17, 40, 3)]
 ENCODERS = {name: kernel.encoder for name, kernel in KERNELS.items() if isinstance(kernel, FeatureKernel)}
 

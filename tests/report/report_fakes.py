@@ -36,7 +36,7 @@ def certificate(**changes: Any) -> dict[str, Any]:
             "synthetic.npz": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
         },
         "date": "2026-11-20",
-        "scope": "epsilon covers the releases listed in this certificate.",
+        "scope": "epsilon covers the releases that certificate.json lists.",
     }
     return {**data, **changes}
 

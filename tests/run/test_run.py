@@ -22,6 +22,7 @@ from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled, Method, finish_field, release_field, to_json
 from dpdistill.private.linear import SLACK_TEXT
+from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Stage
 
 RECORDS, BUDGET = make_records(30), Budget(3.0)
@@ -78,12 +79,19 @@ class TestSlack:
             assert "the run that made the releases" in second[key]
             assert second[key] != first[key]
         anew = run.distill(RECORDS, method, BUDGET)
+        seeded = run.distill(RECORDS, method, BUDGET, entropy=SeededEntropy(1))
+        seeded.save(tmp_path / "c")
+        assert read_certificate(tmp_path / "c")["releases"] is None  # without secret noise it is of the records
         assert re.fullmatch("[0-9a-f]{64}", first["releases"])
         assert first["releases"] == second["releases"] == result.releases != anew.releases
         said = {check.name: check.detail for check in check_certificate(tmp_path / "b").checks}["releases"]
-        assert said.startswith(f"The id of the releases is {first['releases']}: sets that state the same were")
+        assert said.startswith(
+            f"By its own word the id of its releases is {first['releases']}: sets that state the same were"
+        )
         another = json.loads((tmp_path / "b" / "croissant.json").read_text())["rai:dataReleaseMaintenancePlan"]
-        assert f"Another set from the same releases ({first['releases']}) costs nothing more." in another
+        assert (
+            f"Another set made from the same noised sums (id {first['releases']} in certificate.json) costs" in another
+        )
 
     def test_of_a_run_that_goes_on(self, linear, expected, tmp_path):
         method, settings = Sums(linear=linear), {"run_dir": tmp_path / "a.run"}

@@ -24,8 +24,8 @@ from dpdistill.data.folder import CERTIFICATE, RECIPE, SYNTHETIC, hash_files, re
 from dpdistill.query import Event
 from dpdistill.schema import AnySchema, DataError, name_unit
 
-FORMAT = 3
-UNIT_FORMAT = 4
+FORMAT = 5
+UNIT_FORMAT = 6
 """Of a certificate for units: it says as well what group privacy would give."""
 SYSTEM_NOISE = "operating-system entropy"
 SEEDED_NOISE = "insecure: seeded noise"
@@ -187,6 +187,7 @@ def build_certificate(
         backend: what the releases were computed on, in words.
         self_test: what the run had checked before its first release, in words.
         releases: the id of the releases, which all sets that are made of them share; None where it is not known.
+            It is stated where noise is secret alone: without, it is a function of the records.
         date: ISO date without a time of day; today by default.
 
     Returns:
@@ -216,7 +217,7 @@ def build_certificate(
         "slack": slack,
         "backend": backend,
         "self_test": self_test,
-        "releases": None if schedule is None else releases,
+        "releases": releases if noise == SYSTEM_NOISE else None,
         "recipe": recipe,
         "schema": facts,
         "versions": versions(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -92,6 +93,8 @@ def _parse(certificate: dict) -> Schedule | None:
         raise CertificateError(f"The certificate has a field that this version does not know: {plain(min(unknown))}.")
     if not all(isinstance(digest, str) for digest in certificate["files"].values()):
         raise CertificateError("The certificate's 'files' is of the wrong type.")
+    if certificate["releases"] is not None and not re.fullmatch("[0-9a-f]{64}", certificate["releases"]):
+        raise CertificateError("The certificate's 'releases' is not an id: 64 hexadecimal digits.")
     if certificate["schedule"] is None and form == cert.FORMAT:
         _check_no_claim(certificate)
         return None
@@ -136,7 +139,8 @@ def _self_test(certificate: dict) -> Check:
 def _releases(certificate: dict) -> Iterator[Check]:
     if certificate["releases"] is not None:
         said = "sets that state the same were made from the same releases, which are paid for once"
-        yield Check("releases", None, f"The id of the releases is {plain(certificate['releases'])}: {said}.")
+        name = plain(certificate["releases"])
+        yield Check("releases", None, f"By its own word the id of its releases is {name}: {said}.")
 
 
 def _events(certificate: dict, schedule: Schedule) -> Check:

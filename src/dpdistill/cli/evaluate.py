@@ -225,8 +225,9 @@ def _include(folder: str, scores: dict) -> None:
     write_atomically(Path(folder) / SCORES, lambda file: file.write(text.encode()))
     if left := renew_documents(folder):
         warn(
-            f"{' and '.join(left)}: completed since the run, and left as they are. Say there that {SCORES} holds"
-            " scores on real records, which epsilon does not cover; `dpdistill export` writes documents that do."
+            f"{' and '.join(left)}: changed since the run or written by another version, and left as they are."
+            f" Say there that {SCORES} holds scores on real records, which epsilon does not cover;"
+            " `dpdistill export` writes documents that do."
         )
     write_report(folder)
 

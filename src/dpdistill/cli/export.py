@@ -48,6 +48,6 @@ def export(
     give(out=str(path), format=to, document=document, open=left_open)
     free = "The guarantee of its certificate holds for it: what is made from a release is free."
     holds = read_guarantee(read_folder(folder).certificate).holds
-    say(f"{path}: written. {free if holds else 'Nothing is guaranteed: handle it as the records.'}")
+    say(f"{path}: written. {free if holds else 'Nothing is guaranteed: handle it like the private records.'}")
     if left_open:
         say(f"Left open in {document}, for --about: {', '.join(left_open)}.")

@@ -246,7 +246,7 @@ def _exit_code(app: Callable[..., Any]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         code = STOPPED
     except ModuleNotFoundError as error:
-        package = (error.name or "").split(".")[0]
+        package = error.name or ""  # a part that an installed package lacks is another matter
         return (
             fail(f"This needs {package}: pip install 'dpdistill[{EXTRAS[package]}]'.") if package in EXTRAS else crash()
         )

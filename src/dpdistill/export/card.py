@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import yaml
@@ -32,7 +33,7 @@ def markdown(value: Any) -> Markup:
 
 
 WARNING = "> **No privacy guarantee.**"
-NOTHING = read_guarantee({})
+_BAR = re.compile(r"(?<!\\)\|")
 _PAGES = environment("dpdistill.export")
 _PAGES.filters |= {function.__name__: function for function in (*FILTERS, markdown, sentences.holds)}
 
@@ -98,17 +99,20 @@ def _stated(g: Guarantee) -> list[tuple[str, str]]:
 def contradicted(expected: str, found: str) -> list[str]:
     """Where a completed card says otherwise than ours: rows of the guarantee's table, or the warning in its place."""
     ours, theirs = _rows(expected), _rows(found)
-    names = {name for name, *_ in ours} | {name for name, _ in _stated(NOTHING)}
-    differ = [row for row in ours if row not in theirs] + [row for row in theirs if row[0] in names and row not in ours]
+    differ = [row for row in ours if row not in theirs] + [row for row in theirs if row not in ours]
     return [name for name, *_ in differ]
 
 
 def _rows(text: str) -> list[tuple[str, ...]]:
-    """The rows of two cells in a card, and its warning, without the spaces that programs align them with."""
+    """The rows of tables that state an epsilon or a delta, and the warning, without the spaces that align cells."""
     lines = [line.strip() for line in text.splitlines()]
-    rows = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines if line.startswith("|")]
-    warnings = [("the warning", line) for line in lines if line.startswith(WARNING)]
-    return [row for row in rows if len(row) == 2 and set(row[1]) - set("-: ")] + warnings
+    rows: list[tuple[str, ...]] = [("the warning", line) for line in lines if line.startswith(WARNING)]
+    for is_table, block in groupby(lines, lambda line: line.startswith("|")):
+        if is_table:
+            cells = [tuple(cell.strip() for cell in _BAR.split(line.removeprefix("|"))) for line in block]
+            states = any(row[0].strip("* ") in ("ε", "δ") for row in cells)
+            rows += [row for row in cells if states and any(set(cell) - set("-: ") for cell in row)]
+    return rows
 
 
 def _front(folder: Folder, publisher: Publisher) -> dict[str, Any]:

@@ -107,7 +107,7 @@ def _responsible(folder: Folder, g: Guarantee, publisher: Publisher) -> dict[str
         "rai:dataBiases": [sentences.biases(g), *filter(None, [publisher.biases])],
         "rai:dataUseCases": sentences.uses(g, publisher),
         "rai:personalSensitiveInformation": sensitive if publisher.sensitive else sensitive[0],
-        "rai:dataReleaseMaintenancePlan": f"One release. {sentences.another(folder, g)}",
+        "rai:dataReleaseMaintenancePlan": f"Published once. {sentences.another(folder, g)}",
     }
 
 

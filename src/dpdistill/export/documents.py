@@ -12,6 +12,7 @@ import yaml
 
 from dpdistill.data.atomic import write_atomically
 from dpdistill.data.folder import CARD, CROISSANT, DEPLOYMENT, MAX_JSON, read_json
+from dpdistill.data.yaml_text import load_yaml
 from dpdistill.export import card, croissant, deployment
 from dpdistill.export.publisher import TO_FILL_IN, Publisher
 from dpdistill.report.folder import Folder, read_folder
@@ -135,7 +136,7 @@ def _read(path: Path) -> Any:
     try:
         if path.suffix == ".json":
             return read_json(path)
-        return _parsed(_content(path).decode())
+        return load_yaml(_content(path), texts=False)
     except (DataError, OSError, ValueError, RecursionError, yaml.YAMLError):
         return None
 
@@ -175,8 +176,9 @@ def _contradicted(expected: Any, found: Any, at: str = "it") -> list[str]:
     if isinstance(expected, dict):
         if not isinstance(found, dict):
             return [at]
-        added = sorted(map(str, found.keys() - expected.keys())) if at in CLOSED else []
-        keys = [key for key in expected if key not in OWN]
+        added = [at] if at in CLOSED and found.keys() - expected.keys() else []
+        own = OWN - {"name"} if "@id" in expected else OWN  # of a file or a column, in the place of the set
+        keys = [key for key in expected if key not in own]
         return [each for key in keys for each in _contradicted(expected[key], found.get(key), str(key))] + added
     if isinstance(expected, list):
         if TO_FILL_IN in str(expected):
@@ -187,7 +189,19 @@ def _contradicted(expected: Any, found: Any, at: str = "it") -> list[str]:
         return [where for each in expected for where in _not_among(each, found, at)]
     if isinstance(found, list) and len(found) <= MOST_ADDED and isinstance(expected, str):
         return _not_among(expected, found, at)
-    return [] if expected == TO_FILL_IN or found == expected or _goes_on(expected, found) else [at]
+    return [] if expected == TO_FILL_IN or _equal(expected, found) or _goes_on(expected, found) else [at]
+
+
+def _equal(expected: Any, found: Any) -> bool:
+    """Flags are no numbers; 1e-06 is one, which YAML 1.1 takes for a text."""
+    if isinstance(expected, bool) or isinstance(found, bool):
+        return expected is found
+    if isinstance(expected, int | float) and isinstance(found, str):
+        try:
+            return float(found) == expected
+        except ValueError:
+            return False
+    return found == expected
 
 
 def _not_among(expected: Any, found: list[Any], at: str) -> list[str]:

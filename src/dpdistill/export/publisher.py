@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from datetime import date as Date
@@ -71,15 +72,17 @@ class Publisher:
             choices, value = each.metadata["choices"], getattr(self, each.name)
             if value and choices and value not in choices:
                 raise DataError(f"Expected {each.name} among {', '.join(choices)}; got {value!r}.")
-        if self.license and self.license not in LICENSES and not self.license.startswith("https://"):
+        if self.license and self.license not in LICENSES and not re.match(r"https://\w", self.license):
             raise DataError(
                 f"Expected license as a URL (https://...) or among {', '.join(LICENSES)}; got {self.license!r}."
             )
         if self.date:
             try:
-                Date.fromisoformat(self.date)
+                as_stated = Date.fromisoformat(self.date).isoformat() == self.date
             except ValueError:
-                raise DataError(f"Expected date as YYYY-MM-DD; got {self.date!r}.") from None
+                as_stated = False
+            if not as_stated:
+                raise DataError(f"Expected date as YYYY-MM-DD; got {self.date!r}.")
 
     @property
     def license_url(self) -> str:
@@ -117,12 +120,17 @@ def _read(file: Path) -> dict[str, str]:
     if require_file(file) > MAX_JSON:
         raise DataError(f"{show(file)} is too large for a publisher's facts.")
     with reading(file):
-        stated: Any = load_yaml(file.read_bytes())
+        content = file.read_bytes()
+    try:
+        stated: Any = load_yaml(content)
+    except DataError as error:
+        raise DataError(f"{show(file)}: {error}") from None
     if not isinstance(stated, dict):
         raise DataError(f"Expected lines field: value in {show(file)}.")
-    texts = {
-        str(key): ", ".join(map(str, value)) if isinstance(value, list) else value for key, value in stated.items()
-    }
-    if odd := next((key for key, value in texts.items() if not isinstance(value, str) or not value.strip()), None):
-        raise DataError(f"Expected a text as {odd!r} in {show(file)}.")
-    return {key: value.strip() for key, value in texts.items()}
+    texts: dict[str, str] = {}
+    for key, value in stated.items():
+        several = value if isinstance(value, list) else [value]
+        if not several or not all(isinstance(each, str) and each.strip() for each in several):
+            raise DataError(f"Expected a text, or a list of texts, as {key!r} in {show(file)}.")
+        texts[str(key)] = ", ".join(each.strip() for each in several)
+    return texts

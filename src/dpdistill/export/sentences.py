@@ -131,7 +131,11 @@ def another(folder: Folder, g: Guarantee) -> str:
     if not g.holds:
         return "Another set from the same records reveals more of them."
     name = folder.certificate.get("releases")
-    free = f"Another set from the same releases ({plain(name)}) costs nothing more. " if name else ""
+    free = (
+        f"Another set made from the same noised sums (id {plain(name)} in certificate.json) costs nothing more. "
+        if name
+        else ""
+    )
     return f"{free}Another set, model or statistic from the records anew has a cost of its own; they add up."
 
 
@@ -150,7 +154,7 @@ def sensitive(folder: Folder, g: Guarantee) -> str:
 
 
 USES = "Training and comparing classifiers, and developing programs, where the records themselves cannot be handed out."
-UNUSED = "Not for publication: handle it as the records."
+UNUSED = "Not for publication: handle it like the private records."
 NOT_FOR = (
     "Not for statements about single persons, for published statistics of the private records, or for accuracy claims"
     " without a test on real records."

@@ -39,12 +39,15 @@ def unpack(blob: bytes, like: Any) -> Any:
     return jax.tree.unflatten(structure, arrays)
 
 
-def digest_state(tree: Any) -> str:
-    """SHA-256 of the leaves of a method's state: post-processing of the releases that led to it."""
+def releases_id(run_id: str, state: Any) -> str:
+    """SHA-256 of a run's random name and a method's last state, which is post-processing of the releases.
+
+    Two runs have two names, whatever their states; two ends of a run whose folder was copied have two states.
+    """
     import jax
 
-    digest = hashlib.sha256()
-    for leaf in map(np.asarray, jax.tree.leaves(tree)):
+    digest = hashlib.sha256(run_id.encode())
+    for leaf in map(np.asarray, jax.tree.leaves(state)):
         digest.update(f"{leaf.dtype.str} {leaf.shape}".encode())
         digest.update(np.ascontiguousarray(leaf).tobytes())
     return digest.hexdigest()

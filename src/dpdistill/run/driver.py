@@ -36,7 +36,7 @@ from dpdistill.programs.self_test import PASSED
 from dpdistill.query import Compute, LinearQuery, Params, Query, Release
 from dpdistill.report import write_report
 from dpdistill.run import handover
-from dpdistill.run.blobs import digest_state
+from dpdistill.run.blobs import releases_id
 from dpdistill.run.non_private import NonPrivateCurator
 from dpdistill.run.recipe import changed_releases, check_kind, check_private, recipe_of
 from dpdistill.run.start import check_ledger, check_unit, open_ledger
@@ -244,8 +244,8 @@ def distill(
         curator = Curator(whole, schedule, run_ledger, entropy, compute, space, holders or Holder)
         store = Store(folder, run_ledger.run_id, run_ledger)
         state = run_rounds(method, curator, store, schedule.rounds, seed, records.schema, progress, watch)
-    distilled = method.finish(state, records.schema, progress)
-    stated = {"slack": slack_of(method), "backend": backend(), "self_test": PASSED, "releases": digest_state(state)}
+    distilled, name = method.finish(state, records.schema, progress), releases_id(run_ledger.run_id, state)
+    stated = {"slack": slack_of(method), "backend": backend(), "self_test": PASSED, "releases": name}
     return Result(distilled, recipe, schedule, curator.noise_kind, folder, **stated)
 
 
@@ -300,7 +300,7 @@ def finish_again(
         raise LedgerError("This run is not complete: resume it with the command that started it.")
     distilled = method.finish(state, schema, progress)
     said = dict.fromkeys(("backend", "self_test"), OF_THE_RELEASES)
-    stated = {"slack": slack_of(method), **said, "releases": digest_state(state)}
+    stated = {"slack": slack_of(method), **said, "releases": releases_id(run.run_id, state)}
     recipe = recipe_of(method, seed, run.recipe.get("named"))
     return Result(distilled, recipe, run.schedule, run.recipe["noise"], **stated)
 

@@ -13,7 +13,7 @@ def schema_from_json(data: dict) -> AnySchema:
 
 
 def name_unit(column: str) -> str:
-    """A unit whose records are protected together, as it follows "one", by what tells whose records they are."""
+    """How a protected unit is named after the word "one": unit (column), by the column that tells records of it."""
     return f"unit ({column})"
 
 
