@@ -20,6 +20,8 @@ from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.method import Progress
 from dpdistill.private import curator
+from dpdistill.run import driver
+from dpdistill.run.blobs import releases_id
 
 
 class Stop(Exception):
@@ -57,13 +59,16 @@ def check_noise_is_nobodys_seed() -> None:
 
 @contextlib.contextmanager
 def canned_releases(seed: int = 9):
-    """Releases that do not depend on the records: whatever else comes out must not either."""
+    """Releases, and a run's random name, that do not depend on the records: whatever else comes out must not either."""
 
     def draw(self: Any, t: int, query: Any, params: Any, shape: tuple[int, ...]) -> tuple[np.ndarray, float]:
         blocks = (len(self._schema.classes),) if query.by_class else ()
         return 20.0 * np.random.default_rng((seed, t)).normal(size=(*blocks, *shape)), 1.0
 
-    with mock.patch.object(curator.Curator, "_draw", draw):
+    with (
+        mock.patch.object(curator.Curator, "_draw", draw),
+        mock.patch.object(driver, "releases_id", lambda run_id, state: releases_id("one name", state)),
+    ):
         yield
 
 
