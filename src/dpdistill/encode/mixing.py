@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from dpdistill.encode.augment import resample
 
-TURN = 15.0
-ZOOM = 0.2
-SHIFT = 0.2
-SHEAR = 0.2
+TURN = 5.0
+ZOOM = 0.1
+SHIFT = 0.1
+SHEAR = 0.05
 LEAST = 0.3
+LEVEL = (0.5, 1.3)
+CONTRAST = 1.2
 PIECE = 500
 
 
 def mix_pictures(pictures: np.ndarray, images: np.ndarray, seed: int) -> np.ndarray:
-    """a A(image) + (1 - a) picture for each picture, a uniform in [0.3, 1], A a random affine map of a random image.
+    """A released image with a drawn picture over it, or with its shades changed by one, half of each.
 
-    A turns by up to 15 degrees, shears by 0.2, scales by up to exp(0.2) and moves by up to a tenth of a side.
+        over     a A(image) + (1 - a) picture,                       a uniform in [0.3, 1]
+        shades   b + level (1 + contrast picture') (A(image) - b),   level and contrast uniform in [0.5, 1.3], [0, 1.2]
+
+    A is a random affine map of a random image: it turns by up to 5 degrees, shears by 0.05, scales by up to exp(0.1)
+    and moves by up to a twentieth of a side. b is the mean colour of the image's border, which also comes in from
+    outside of it; picture' is that of the record before.
 
     Args:
         pictures: drawn, (n, h, w, c) in [-1, 1].
@@ -31,10 +37,21 @@ def mix_pictures(pictures: np.ndarray, images: np.ndarray, seed: int) -> np.ndar
     """
     rng, n = np.random.default_rng(seed), len(pictures)
     affine, which = _affine(n, rng), rng.integers(len(images), size=n)
-    share = rng.uniform(LEAST, 1.0, (n, 1, 1, 1)).astype(np.float32)
-    parts = [slice(i, i + PIECE) for i in range(0, n, PIECE)]
-    moved = np.concatenate([np.asarray(_moved(affine[p], images[which[p]])) for p in parts])
-    return np.clip(share * moved + (1 - share) * pictures, -1.0, 1.0)
+    share, level, contrast = (
+        rng.uniform(low, high, (n, 1, 1, 1)).astype(np.float32) for low, high in ((LEAST, 1.0), LEVEL, (0.0, CONTRAST))
+    )
+    parts, border = [slice(i, i + PIECE) for i in range(0, n, PIECE)], _border(images)[which]
+    moved = np.concatenate([np.asarray(_moved(affine[p], images[which[p]], border[p])) for p in parts])
+    background = border[:, None, None]
+    over = share * moved + (1 - share) * pictures
+    shades = background + level * (1 + contrast * np.roll(pictures, 1, 0)) * (moved - background)
+    return np.clip(np.where(rng.uniform(size=(n, 1, 1, 1)) < 0.5, over, shades), -1.0, 1.0)
+
+
+def _border(images: np.ndarray) -> np.ndarray:
+    """Mean colours (m, c) of the borders of images, side by side."""
+    sides = images[:, 0], images[:, -1], images[:, :, 0], images[:, :, -1]
+    return np.stack([side.mean(1) for side in sides]).mean(0)
 
 
 def _affine(n: int, rng: np.random.Generator) -> np.ndarray:
@@ -46,7 +63,4 @@ def _affine(n: int, rng: np.random.Generator) -> np.ndarray:
     return np.stack([rows, columns], 1).astype(np.float32)
 
 
-@jax.jit
-def _moved(affine: jax.Array, images: jax.Array) -> jax.Array:
-    """Images under maps of their own; what comes in takes the image's mean colour."""
-    return jax.vmap(lambda M, x: resample(M, x, jnp.mean(x, (0, 1))))(affine, images)
+_moved = jax.jit(jax.vmap(resample))
