@@ -1,7 +1,7 @@
 """Puts this folder on the path, so that tests in every subfolder can import the shared checks of contract/.
 
 Most of a test run is compiling. Here programs are compiled quickly, to slower code, but for those that touch records
-and in the tests of AS_USERS. With --as-users all are compiled as users have them.
+and in tests that ask for `as_users`. With --as-users all are compiled as users have them.
 """
 
 import contextlib
@@ -27,15 +27,17 @@ QUICKLY = {
     "xla_cpu_parallel_codegen_split_count": 1,
 }
 """A quarter of the time. Another arithmetic: sums may be added up in another order."""
-AS_USERS = ("private", "encode/test_drawn.py")
-"""Tests of bits and of places."""
 TOUCH_RECORDS = {f"jit_{name}" for name, program in vars(compiled).items() if hasattr(program, "lower")}
 """Programs whose bits decide a guarantee: always compiled as users have them."""
-NOW = {"quickly": False}
+NOW = {"quickly": True}
 
 
 def pytest_addoption(parser):
     parser.addoption("--as-users", action="store_true", help="compile every program as users have it")
+
+
+def pytest_configure(config):
+    NOW["quickly"] = not config.getoption("--as-users")
 
 
 def compile_quickly():
@@ -60,14 +62,15 @@ def compile_quickly():
 compile_quickly()
 
 
+@pytest.fixture
+def as_users(monkeypatch):
+    """All programs that a test is the first to run are compiled as users have them."""
+    monkeypatch.setitem(NOW, "quickly", False)
+
+
 @pytest.fixture(autouse=True, scope="module")
-def compiled_programs(request):
-    """As a module asks; and a worker that has compiled thousands lets go: beyond what is allowed compiling crashes."""
-    here = request.path.relative_to(Path(__file__).parent).as_posix()
-    quickly = not here.startswith(AS_USERS) and not request.config.getoption("--as-users")
-    if quickly != NOW["quickly"]:
-        jax.clear_caches()
-    NOW["quickly"] = quickly
+def few_programs():
+    """A worker that has compiled thousands of programs lets go of them: beyond what is allowed compiling crashes."""
     yield
     with contextlib.suppress(OSError), open("/proc/self/maps") as maps:
         if sum(1 for _ in maps) > MOST_MAPS:

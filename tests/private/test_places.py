@@ -140,6 +140,7 @@ class TestPlaces:
             Compute(block=block)
 
 
+@pytest.mark.usefixtures("as_users")
 class TestSelfTest:
     def test_an_encoder_that_mixes_rows_in_its_batching_rule_is_refused(self):
         """It would move others by more than C."""
@@ -191,6 +192,7 @@ class TestSelfTest:
         check_rows(*method.ask(method.init(jax.random.key(1), contract.SCHEMA)), contract.SCHEMA, size)
 
 
+@pytest.mark.usefixtures("as_users")
 class TestWhatIsTestedIsWhatRuns:
     def test_precision_and_types_that_are_set_outside_do_not_count(self):
         records = make_records(9)
