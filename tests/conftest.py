@@ -19,8 +19,8 @@ COMPILED = Path(__file__).parents[1] / "build" / "compiled" / os.environ.get("PY
 jax.config.update("jax_compilation_cache_dir", str(COMPILED))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
-MOST_MAPS = 40_000
-"""Of memory that a process may have mapped, of the 65,530 that Linux allows: a compiled program takes ten."""
+MOST_MAPS = 25_000
+"""Of memory that a process may have mapped, of the 65,530 that Linux allows: a compiled program takes six to ten."""
 QUICKLY = {
     "xla_cpu_use_fusion_emitters": False,
     "xla_backend_optimization_level": 1,
