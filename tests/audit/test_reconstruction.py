@@ -38,7 +38,7 @@ class TestTraining:
     def test_the_tangent_kernel_is_the_product_of_jacobians(self):
         X, _ = task(k=2)
         params = start(0, sizes(16, 2))
-        J = jax.jacrev(lambda p: NET(p, jnp.asarray(X)).ravel())(params)
+        J = jax.jit(jax.jacrev(lambda p: NET(p, jnp.asarray(X)).ravel()))(params)
         J = np.concatenate([np.asarray(leaf).reshape(12, -1) for leaf in jax.tree.leaves(J)], 1)
         np.testing.assert_allclose(tangent_kernel(NET, params, jnp.asarray(X)), J @ J.T, rtol=1e-4, atol=1e-4)
 
@@ -52,11 +52,12 @@ class TestTraining:
         def outputs(moved):
             return NET(params, jnp.asarray(X)) + jax.jvp(lambda p: NET(p, jnp.asarray(X)), (params,), (moved,))[1]
 
-        moved = velocity = jax.tree.map(jnp.zeros_like, params)
+        moved = velocity = jax.tree.map(np.zeros_like, params)
+        gradient_at = jax.jit(jax.grad(lambda m: LOSSES[loss](outputs(m), jnp.asarray(T))))
         for _ in range(100):
-            gradient = jax.grad(lambda m: LOSSES[loss](outputs(m), jnp.asarray(T)))(moved)
+            gradient = jax.tree.map(np.asarray, gradient_at(moved))
             velocity = jax.tree.map(lambda v, g: 0.9 * v - 1e-3 * g, velocity, gradient)
-            moved = jax.tree.map(jnp.add, moved, velocity)
+            moved = jax.tree.map(np.add, moved, velocity)
         for a, b, c in zip(*map(jax.tree.leaves, (found, params, moved)), strict=True):
             np.testing.assert_allclose(a - b, c, atol=2e-5)
 
@@ -95,8 +96,8 @@ class TestTraining:
         errors = []
         for times in (1.0, 13.0):
             after = Descent(steps=300, learning_rate=times * rate).train_linearised(NET, params, X, T)
-            moved = jax.tree.map(jnp.subtract, after, params)
-            said = NET(params, X) + jax.jvp(lambda p: NET(p, jnp.asarray(X)), (params,), (moved,))[1]
+            moved = jax.tree.map(lambda a, p: np.asarray(a) - np.asarray(p), after, params)
+            said = jax.jit(lambda p, m: sum(jax.jvp(lambda p: NET(p, jnp.asarray(X)), (p,), (m,))))(params, moved)
             errors.append(float(np.abs(said - T).max()))
         assert errors[0] < 0.3
         assert not errors[1] < 10.0
@@ -147,15 +148,17 @@ class TestAttack:
         X, T = task(k=k)
         params = start(0, sizes(32, k))
         after = Descent(steps=400, learning_rate=2e-3).train_linearised(NET, params, X, T)
-        J_T = jax.vjp(lambda p: NET(p, jnp.asarray(X)), params)[1]
-        change = jax.tree.map(jnp.subtract, after, params)
+        J_T = jax.jit(lambda alpha: jax.vjp(lambda p: NET(p, jnp.asarray(X)), params)[1](alpha))
+        change = jax.tree.map(lambda a, p: np.asarray(a) - np.asarray(p), after, params)
         K = np.asarray(tangent_kernel(NET, params, jnp.asarray(X)), np.float64)
-        by_outputs = np.asarray(jax.jvp(lambda p: NET(p, jnp.asarray(X)), (params,), (change,))[1], np.float64)
+        by_outputs = np.asarray(
+            jax.jit(lambda c: jax.jvp(lambda p: NET(p, jnp.asarray(X)), (params,), (c,))[1])(change), np.float64
+        )
         alpha = jnp.asarray(np.linalg.solve(K, by_outputs.ravel()).reshape(T.shape), jnp.float32)
         (expected,) = J_T(alpha)
         duals = {"initial": alpha[None], "final": alpha[None], "both": jnp.stack([0.5 * alpha, 0.5 * alpha])}[at]
         points = {"initial": [params], "final": [params], "both": [params, params]}[at]
-        found = _gradient(NET, points, jnp.asarray(X), duals, jnp.inf)
+        found = jax.jit(lambda duals: _gradient(NET, points, jnp.asarray(X), duals, jnp.inf))(duals)
         for a, b, c in zip(*map(jax.tree.leaves, (found, expected, change)), strict=True):
             np.testing.assert_allclose(a, b, atol=1e-5)
             np.testing.assert_allclose(a, c, atol=2e-3)

@@ -21,20 +21,20 @@ def flatten(X):
 
 
 def fit(kernel, X_s, Y_s, ridge):
-    alpha = solve(kernel(X_s, X_s), Y_s, ridge)
+    alpha = jax.jit(lambda X, Y: solve(kernel(X, X), Y, ridge))(X_s, Y_s)
     check_definite(alpha, ridge)
     return alpha
 
 
 def predict(kernel, X, X_s, alpha):
-    return kernel(X, X_s) @ alpha
+    return jax.jit(lambda X, X_s, alpha: kernel(X, X_s) @ alpha)(X, X_s, alpha)
 
 
 @pytest.mark.parametrize("ridge", [1e-6, 1e-2, 3.0])
 @pytest.mark.parametrize("kernel", [FCNTK(2), FeatureKernel(flatten)], ids=["fc-ntk", "linear"])
 def test_it_is_scikit_learns_kernel_ridge(kernel, ridge):
     with jax.enable_x64(True):
-        K_ss, K_ts = np.asarray(kernel(jnp.asarray(X_S), jnp.asarray(X_S))), np.asarray(kernel(X_T, X_S))
+        K_ss, K_ts = (np.asarray(jax.jit(kernel)(X, X_S)) for X in (X_S, X_T))
         alpha = fit(kernel, jnp.asarray(X_S), jnp.asarray(Y_S), ridge)
         scores = np.asarray(predict(kernel, jnp.asarray(X_T), jnp.asarray(X_S), alpha))
     model = KernelRidge(alpha=ridge * np.trace(K_ss) / 9, kernel="precomputed").fit(K_ss, Y_S)
@@ -114,12 +114,12 @@ def test_targets_are_one_hot_minus_their_mean():
 
 
 def test_gradients_go_through_the_solve():
-    def loss(Y):
+    def loss_of(Y):
         return jnp.square(predict(FCNTK(), jnp.asarray(X_T), jnp.asarray(X_S), solve(K_ss, Y, 0.1))).sum()
 
     with jax.enable_x64(True):
-        K_ss = FCNTK()(jnp.asarray(X_S), jnp.asarray(X_S))
-        found, step = jax.grad(loss)(jnp.asarray(Y_S)), 1e-6
+        K_ss, loss = jax.jit(FCNTK())(X_S, X_S), jax.jit(loss_of)
+        found, step = jax.jit(jax.grad(loss))(jnp.asarray(Y_S)), 1e-6
         change = np.zeros_like(Y_S)
         change[4, 1] = step
         expected = (loss(Y_S + change) - loss(Y_S - change)) / (2 * step)

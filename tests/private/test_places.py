@@ -12,6 +12,7 @@ from contract import FlatQuery, MixingEncoder, NoNoise, UnitQuery, make_curator,
 
 from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.data.records import Records
+from dpdistill.encode import normalised, whitening
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
@@ -46,6 +47,19 @@ def test_features_of_every_shape(shape):
     contract.check_features(ScatterNet(groups=27, normalise=True), schema_of(shape), chunk, n)
 
 
+@pytest.fixture
+def few_pictures(monkeypatch):
+    """The means and covariances of encoders are public constants: those of fewer pictures are made sooner."""
+    made = (normalised._mean, whitening._whitening)
+    for module, function in zip((normalised, whitening), made, strict=True):
+        monkeypatch.setattr(module, "PICTURES", 50)
+        function.cache_clear()
+    yield
+    for function in made:
+        function.cache_clear()
+
+
+@pytest.mark.usefixtures("few_pictures")
 @pytest.mark.parametrize("name", ENCODERS)
 @pytest.mark.parametrize(("shape", "chunk"), [((28, 28, 3), 5), ((33, 24, 1), 16)], ids=str)
 def test_features_of_every_encoder(name, shape, chunk):
@@ -140,6 +154,7 @@ class TestPlaces:
             Compute(block=block)
 
 
+@pytest.mark.usefixtures("as_users")
 class TestSelfTest:
     def test_an_encoder_that_mixes_rows_in_its_batching_rule_is_refused(self):
         """It would move others by more than C."""
@@ -191,6 +206,7 @@ class TestSelfTest:
         check_rows(*method.ask(method.init(jax.random.key(1), contract.SCHEMA)), contract.SCHEMA, size)
 
 
+@pytest.mark.usefixtures("as_users")
 class TestWhatIsTestedIsWhatRuns:
     def test_precision_and_types_that_are_set_outside_do_not_count(self):
         records = make_records(9)

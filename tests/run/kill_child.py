@@ -1,17 +1,15 @@
-"""The command line with a trap: it kills itself with SIGKILL at a chosen point. Run as a process by killing.py.
-
-python kill_child.py '{"phase": "commit-before", "round": 2, "log": "FILE"}' distill DATA --out DIR ...
-"""
+"""The command line with a trap: it kills itself with SIGKILL at a chosen point. Run in a process by killing.py."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import signal
 import sqlite3
 import sys
 from pathlib import Path
+
+import jax
 
 from dpdistill import cli
 from dpdistill.methods import DOS, NDPDC
@@ -19,7 +17,8 @@ from dpdistill.private import curator, holder
 from dpdistill.programs import compiled
 from dpdistill.run import store
 
-SPEC = json.loads(sys.argv[1]) if __name__ == "__main__" else {}  # a worker imports this too
+SPEC = {}
+"""Where to die, such as {"phase": "commit-before", "round": 2, "log": "FILE"}."""
 KINDS = {
     "INSERT INTO rounds": "commit",
     "UPDATE rounds": "drop",
@@ -137,11 +136,18 @@ def trap_files() -> None:
     os.replace, os.rename, os.link = trapped_replace, trapped_rename, trapped_link
 
 
-if __name__ == "__main__":
+def main(spec: dict, argv: list[str], errors: str, cache: str | None) -> None:
+    """What a process does; its errors go to a file, and what is compiled to a folder."""
+    SPEC.update(spec)
+    for stream, path in ((1, os.devnull), (2, errors)):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
+    if cache is not None:
+        jax.config.update("jax_compilation_cache_dir", cache)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     store.EVERY = 0.0
     trap_database()
     trap_curator()
     trap_finish()
     trap_files()
-    sys.argv = ["dpdistill", *sys.argv[2:]]
+    sys.argv = ["dpdistill", *argv]
     cli.main()

@@ -137,14 +137,13 @@ class Descent:
         A step of descent on theta is a step on alpha, by the derivative of the loss at f_0 + K alpha.
         """
         X, targets = jnp.asarray(X), jnp.asarray(targets)
-        K, at_start = jnp.asarray(tangent_kernel(net, params, X)), net(params, X)
+        K, at_start = tangent_kernel(net, params, X), outputs_of(net, params, X)
         alpha, velocity = jnp.zeros_like(targets), jnp.zeros_like(targets)
         for _ in range(0, self.steps, STEPS):
             alpha, velocity, error = _descend_dual(self, K, at_start, alpha, velocity, targets)
             if float(error) < self._least(targets):
                 break
-        (moved,) = jax.vjp(lambda p: net(p, X), params)[1](alpha)
-        return jax.tree.map(jnp.add, params, moved)
+        return _expansion(net, params, X, alpha)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -173,6 +172,19 @@ def _descend_dual(how: Descent, K: Array, at_start: Array, alpha: Array, velocit
 
     (alpha, velocity), values = jax.lax.scan(step, (alpha, velocity), None, STEPS)
     return alpha, velocity, values[-1]
+
+
+@partial(jax.jit, static_argnums=0)
+def _expansion(net: Attacked, params: Any, X: Array, alpha: Array) -> Any:
+    """theta + J^T alpha at theta = params."""
+    (moved,) = jax.vjp(lambda p: net(p, X), params)[1](alpha)
+    return jax.tree.map(jnp.add, params, moved)
+
+
+@partial(jax.jit, static_argnums=0)
+def outputs_of(net: Attacked, params: Any, X: Array) -> Array:
+    """What a network says of records X (n, ...), (n, k), in one compiled program."""
+    return net(params, X)
 
 
 @partial(jax.jit, static_argnums=0)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.stats import beta
@@ -114,9 +116,19 @@ def membership_scores(distilled: Distilled, records: Records) -> dict[str, np.nd
     Y = one_hot(distilled.y, len(distilled.schema.classes)) if distilled.targets is None else distilled.targets
     rows = np.random.default_rng(0).permutation(len(made))[:MOST]
     S = jnp.asarray(made[rows])
-    alpha = solve(kernel(S, S), jnp.asarray(np.asarray(Y)[rows]), RIDGE)
+    alpha = _taught(kernel, S, jnp.asarray(np.asarray(Y)[rows]))
     parts = [_scores(made, alpha, S, kernel, part) for part in _parts(records)]
     return {name: np.concatenate([part[i] for part in parts]) for i, name in enumerate(("distance", "loss"))}
+
+
+@partial(jax.jit, static_argnums=0)
+def _taught(kernel: FCNTK, S: jax.Array, Y: jax.Array) -> jax.Array:
+    return solve(kernel(S, S), Y, RIDGE)
+
+
+@partial(jax.jit, static_argnums=0)
+def _said(kernel: FCNTK, X: jax.Array, S: jax.Array, alpha: jax.Array) -> jax.Array:
+    return kernel(X, S) @ alpha
 
 
 def _parts(records: Records) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -132,6 +144,6 @@ def _scores(
         (np.square(X).sum(1)[:, None] - 2.0 * X @ block.T + np.square(block).sum(1)).min(1)
         for block in (made[i : i + ROWS] for i in range(0, len(made), ROWS))
     ]
-    said = np.asarray(kernel(jnp.asarray(X), S) @ alpha)
+    said = np.asarray(_said(kernel, X, S, alpha))
     wanted = one_hot(np.maximum(y, 0), alpha.shape[1])
     return -np.min(nearest, 0), -np.square(said - wanted).sum(1)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.stats import spearmanr
 
-from dpdistill.audit.attacked import Attacked, Descent, kernel_distance, tangent_kernel
+from dpdistill.audit.attacked import Attacked, Descent, kernel_distance, outputs_of, tangent_kernel
 from dpdistill.audit.reconstruction import Curve, Reconstruction, curve, outliers
 from dpdistill.method import Progress, no_progress
 
@@ -104,7 +104,7 @@ def peel(
         pairs = curve(X[rows], made.X)
         seen = jnp.asarray(X[rows])
         before, then = (tangent_kernel(net, p, seen) for p in (params, after))
-        duals = outliers(before, net(params, seen), targets[rows])[pairs.images]
+        duals = outliers(before, outputs_of(net, params, seen), targets[rows])[pairs.images]
         found.append(Layer(rows[pairs.images], pairs, made.X, duals, kernel_distance(before, then)))
         rows = np.sort(rows[pairs.images[removed:]])
     return found

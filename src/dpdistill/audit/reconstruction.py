@@ -139,8 +139,8 @@ class Reconstruction:
         shapes = [[np.shape(leaf) for leaf in jax.tree.leaves(params)] for params in (before, after)]
         if shapes[0] != shapes[1]:
             raise ValueError(f"Expected parameters of the same shapes before and after; got {shapes[0]}, {shapes[1]}.")
-        change = jax.tree.map(jnp.subtract, after, before)
-        if not 0 < float(optax.tree.norm(change, squared=True)) < math.inf:
+        size = sum(float(np.square(leaf).sum()) for leaf in jax.tree.leaves(_change(before, after)))
+        if not 0 < size < math.inf:
             raise ValueError("Expected parameters that training has changed, all finite: there is nothing to explain.")
         span = span_of(before, after) if isinstance(net, Smooth) else None
         if span is None:
@@ -161,9 +161,8 @@ class Reconstruction:
         middle = 0.5 * (low + high) * (1.0 if basis is None else basis.sum(0))
         X = middle + self.start * scale * jax.random.normal(image_key, (self.images, *shape))
         duals = jax.random.uniform(dual_key, (len(points), self.images, k), minval=-0.5, maxval=0.5)
-        change = jax.tree.map(jnp.subtract, after, before)
-        at_start = _gradient(net, points, X, duals, self.sharpness[0])
-        unit = optax.tree.norm(change) / optax.tree.norm(at_start)
+        change = _change(before, after)
+        unit = _unit(net, points, change, X, duals, self.sharpness[0])
         problem = _Problem(points, change, unit, basis)
         held, growth = (X, duals), (self.sharpness[1] / self.sharpness[0]) ** (1 / (STAGES - 1))
         moments, share = optax.scale_by_adam().init(held), jnp.inf
@@ -187,6 +186,17 @@ class _Problem(NamedTuple):
     change: Any
     unit: Array
     basis: Any
+
+
+def _change(before: Any, after: Any) -> Any:
+    """after - before, by NumPy: JAX would compile a program for every shape."""
+    return jax.tree.map(lambda a, b: np.asarray(a) - np.asarray(b), after, before)
+
+
+@partial(jax.jit, static_argnums=0)
+def _unit(net: Any, points: list[Any], change: Any, X: Array, duals: Array, sharpness: Any) -> Array:
+    """Of duals, so that at the start the sum is as long as the change."""
+    return optax.tree.norm(change) / optax.tree.norm(_gradient(net, points, X, duals, sharpness))
 
 
 def _gradient(net: Any, points: list[Any], X: Array, duals: Array, sharpness: Any) -> Any:

@@ -69,7 +69,7 @@ class Inducing:
         X, targets, to = (jnp.asarray(a, jnp.float32) for a in (X, targets, to))
         images = self.start * jax.random.normal(jax.random.key(seed), (len(to), *X.shape[1:]))
         moments = optax.adam(self.learning_rate).init(images)
-        known = targets if self.loss == "kip" else duals(self.kernel(X, X), targets, self.ridge)
+        known = targets if self.loss == "kip" else _taught(self.kernel, X, targets, self.ridge)
         for t in range(0, self.steps, STEPS):
             images, moments = _adam(self, images, moments, X, known, to)
             progress("distilling", min(t + STEPS, self.steps), self.steps)
@@ -78,8 +78,18 @@ class Inducing:
     def scores(self, made: NotPrivate, X: Any) -> np.ndarray:
         """What an infinitely wide network says of X (n, ...) that has learned the set, (n, k)."""
         S = jnp.asarray(made.X)
-        alpha = duals(self.kernel(S, S), jnp.asarray(made.targets), self.ridge)
-        return np.asarray(self.kernel(jnp.asarray(X, jnp.float32), S) @ alpha)
+        alpha = _taught(self.kernel, S, jnp.asarray(made.targets), self.ridge)
+        return np.asarray(_scored(self.kernel, jnp.asarray(X, jnp.float32), S, alpha))
+
+
+@partial(jax.jit, static_argnums=0)
+def _taught(kernel: Any, X: Array, targets: Array, ridge: float) -> Array:
+    return duals(kernel(X, X), targets, ridge)
+
+
+@partial(jax.jit, static_argnums=0)
+def _scored(kernel: Any, X: Array, S: Array, alpha: Array) -> Array:
+    return kernel(X, S) @ alpha
 
 
 def duals(K: Array, targets: Array, ridge: float) -> Array:

@@ -39,7 +39,7 @@ def audit_model(
     """Which of its training images can be rebuilt from a network, without any of them being looked at."""
     import jax.numpy as jnp
 
-    from dpdistill.audit.attacked import attacked, kernel_distance, tangent_kernel
+    from dpdistill.audit.attacked import attacked, kernel_distance, outputs_of, tangent_kernel
     from dpdistill.audit.chapters import outlier_chapter, reconstruction_chapter
     from dpdistill.audit.reconstruction import Reconstruction, curve, outliers
     from dpdistill.encode.networks import MLP
@@ -61,11 +61,11 @@ def audit_model(
     seen = jnp.asarray(low + (high - low) * X)
     nothing = _nothing(X)
     pictures, results = reconstruction_chapter(pairs, X, rebuilt, nothing)
-    chapters, said = [pictures], net(end, seen)
+    chapters, said = [pictures], outputs_of(net, end, seen)
     if said.size <= MOST:  # the kernel of more takes hours and all memory
         with working("comparing"):
             kernels = [tangent_kernel(net, params, seen) for params in (start, end)]
-            duals = outliers(kernels[0], net(start, seen), said)[pairs.images]
+            duals = outliers(kernels[0], outputs_of(net, start, seen), said)[pairs.images]
         who, more = outlier_chapter(duals, pairs.distances, kernel_distance(*kernels))
         chapters, results = [pictures, who], results | more
     _said(results["rebuilt"], len(X), pairs.error, nothing)
@@ -109,7 +109,7 @@ def audit_training(
 
     What a network of yours would give away, before you train it. Nothing but the owner's page is written.
     """
-    from dpdistill.audit.attacked import LOSSES, Descent, attacked, stable_rate, targets_of
+    from dpdistill.audit.attacked import LOSSES, Descent, attacked, outputs_of, stable_rate, targets_of
     from dpdistill.audit.attacked import start as start_of
     from dpdistill.audit.chapters import onion_chapter, outlier_chapter, reconstruction_chapter
     from dpdistill.audit.onion import check_layers
@@ -133,7 +133,7 @@ def audit_training(
         params = network.init(shape, targets.shape[1])
     params = params if weights is None else read_parameters(weights, network, shape)
     net, removed = attacked(network), peel or max(1, len(X) // 4)
-    outputs = net(params, X[:1]).shape[1]
+    outputs = outputs_of(net, params, X[:1]).shape[1]
     if outputs != targets.shape[1]:
         raise DataError(f"Expected --weights of a network with outputs {targets.shape[1]}; got {outputs}.")
     _check_kernel(len(X), outputs)

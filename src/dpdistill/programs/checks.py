@@ -42,7 +42,8 @@ def types_of(params: Params) -> tuple[Any, tuple]:
     return structure, tuple((leaf.shape, leaf.dtype) for leaf in map(np.asarray, leaves))
 
 
-def _abstract(structure: Any, leaves: tuple) -> Params:
+def abstract(structure: Any, leaves: tuple) -> Params:
+    """Abstract values of these types."""
     return jax.tree.unflatten(
         structure, [jax.ShapeDtypeStruct(shape, jax.dtypes.canonicalize_dtype(dtype)) for shape, dtype in leaves]
     )
@@ -52,7 +53,7 @@ def _abstract(structure: Any, leaves: tuple) -> Params:
 def _contribution_shape(same: ByValue, schema: AnySchema, size: int, structure: Any, leaves: tuple) -> tuple[int, ...]:
     query = same.value
     one, label = _one_record(query, schema, size), jax.ShapeDtypeStruct((), jnp.int32)
-    return tuple(trace(query.contribution, _abstract(structure, leaves), one, label)[1].shape)
+    return tuple(trace(query.contribution, abstract(structure, leaves), one, label)[1].shape)
 
 
 def _one_record(query: Query, schema: AnySchema, size: int) -> Any:
@@ -72,7 +73,7 @@ def _check_linear(
 ) -> None:
     query = same.value
     y, w = jax.ShapeDtypeStruct((), jnp.int64), jax.ShapeDtypeStruct((rows,), jnp.float64)
-    params = in_double("prepare", None, query.prepare, _abstract(structure, leaves))
+    params = in_double("prepare", None, query.prepare, abstract(structure, leaves))
     _, one = trace(query.coefficients, params, _one_record(query, schema, rows), y)
     block = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((rows, *leaf.shape), leaf.dtype), one)
     in_double("norm", (), query.norm, params, one)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from functools import partial
+from functools import lru_cache, partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,9 @@ from dpdistill.private.holder import sum_rows
 from dpdistill.private.linear import add_groups
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.private.placed import Numbers, PlacedRecords
+from dpdistill.programs.checks import abstract, types_of
 from dpdistill.query import ByValue, Compute, LinearQuery, Params, Query, Release
+from dpdistill.schema import AnySchema
 
 
 class NonPrivateCurator(Unshown):
@@ -38,11 +41,7 @@ class NonPrivateCurator(Unshown):
 
     def release(self, t: int, query: Query, params: Params) -> Release:
         """The plain sum of round t over a Poisson sample; rows that are not finite are left out."""
-        x = jax.ShapeDtypeStruct((1, *self._schema.shape), jnp.float32)
-        if query.encoder is not None:
-            x = jax.eval_shape(query.encoder, x)
-        one, label = jax.ShapeDtypeStruct(x.shape[1:], x.dtype), jax.ShapeDtypeStruct((), jnp.int32)
-        shape = tuple(jax.eval_shape(query.contribution, params, one, label).shape)
+        shape = _shape_of(ByValue(query), self._schema, *types_of(params))
         sampled, q, classes = None, self._sampling_probs[t], len(self._schema.classes)
         if q < 1.0:
             sampled = np.flatnonzero(np.random.default_rng((self._seed, t)).random(len(self._records)) < q)
@@ -61,6 +60,16 @@ class NonPrivateCurator(Unshown):
         rows_of = partial(_plain_rows, ByValue(query), params)
         total = sum_rows(chunks, rows_of, _finite, query.by_class, classes, shape, np.float64)
         return Release(t, total, 0.0, None)
+
+
+@lru_cache(maxsize=256)
+def _shape_of(same: ByValue, schema: AnySchema, structure: Any, leaves: tuple) -> tuple[int, ...]:
+    """Shape of one contribution; tracing it takes longer than a small round."""
+    query, x = same.value, jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
+    if query.encoder is not None:
+        x = jax.eval_shape(query.encoder, x)
+    one, label = jax.ShapeDtypeStruct(x.shape[1:], x.dtype), jax.ShapeDtypeStruct((), jnp.int32)
+    return tuple(jax.eval_shape(query.contribution, abstract(structure, leaves), one, label).shape)
 
 
 @partial(jax.jit, static_argnums=0)
