@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -67,6 +69,15 @@ def test_settings_are_refused_as_the_methods_refuse_them(monkeypatch):
             assert early in (late, None), each
             assert late is None or early is not None, (method, each, late)
             assert sentence(settings.check_settings, method, [each]) is None  # methods are there, and speak themselves
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if not hasattr(METHODS[name], "per_class")])
+def test_records_a_class_are_refused_by_methods_that_store_a_number_of_records(method, monkeypatch):
+    expected = f"Method {method} stores as many records as --set samples=N says: leave --per-class out."
+    assert sentence(partial(build, per_class=5), method, []) == expected
+    monkeypatch.delitem(sys.modules, "dpdistill.methods")
+    assert sentence(settings.check_settings, method, [], 5) == expected
+    assert "samples" in {field.name for field in dataclasses.fields(METHODS[method])}
 
 
 def sentence(function, *args) -> str | None:
@@ -248,6 +259,18 @@ def test_options_in_a_file_are_those_of_the_command_line(tmp_path, monkeypatch):
     assert code == 0
     assert "epsilon = 2.0000 at delta = 1e-05" in out
     assert err == "dpdistill.toml states options of `account`; those of the command line go first.\n"
+
+
+def test_the_options_in_the_page_for_scripts_are_taken(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = Path(__file__).parents[2] / "docs" / "scripts.md"
+    (text,) = re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)
+    Path("dpdistill.toml").write_text(text)
+    Path("schema.yaml").write_text(SCHEMA)
+    Path("patients.csv").write_text("age,ill\n30,no\nold,yes\n")
+    code, _, err = dpdistill("distill", "--cap", 1)
+    assert code == 2
+    assert err.splitlines()[-1].startswith("Error: patients.csv: column 'age', row 2: 'old' is not a number: ")
 
 
 @pytest.mark.parametrize(

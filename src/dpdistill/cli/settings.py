@@ -82,6 +82,8 @@ def split(method: str, settings: Iterable[str], fields: Container[str], taken: C
     """
     if "auxiliary" in taken and "auxiliary" not in fields:
         raise DataError(f"Method {method} reads no public images: leave --public out.")
+    if "per_class" in taken and "per_class" not in fields:
+        raise DataError(f"Method {method} stores as many records as --set samples=N says: leave --per-class out.")
     texts: dict[str, str] = {}
     for setting in settings:
         name, equals, text = setting.partition("=")
