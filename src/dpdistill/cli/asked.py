@@ -9,7 +9,7 @@ from typing import Any
 
 from dpdistill.cli.options import WITHOUT_PRIVACY, check_method
 from dpdistill.cli.reading import public_images, read_records
-from dpdistill.cli.settings import check_recipe, check_settings
+from dpdistill.cli.settings import check_recipe, check_settings, check_size
 from dpdistill.data.memory import parse_memory
 from dpdistill.schema import DataError
 
@@ -101,6 +101,8 @@ def prepared(given: dict[str, Any], asked: Asked, paid: dict[str, Any]) -> tuple
     reads_first = not any(given[name] for name in ("ledger", "cap", "public", "recipe"))
     reads_first &= asked.budget is None or asked.method not in WITHOUT_PRIVACY
     records = read() if reads_first else None
+    if records is not None:
+        check_size(asked.method, given["per_class"], records.schema)
     images = public_images(given["public"], given["resize"], given["channels"])
     fields = {"per_class": given["per_class"], "auxiliary": images}
     distiller = _checked_recipe(asked.method, given["set_"] or (), asked.row, fields, asked.budget, paid)

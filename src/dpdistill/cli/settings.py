@@ -14,8 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from dpdistill.data.memory import check_set_size
 from dpdistill.method import Allowed
-from dpdistill.schema import DataError
+from dpdistill.schema import AnySchema, DataError
 
 KNOWN = Path(__file__).with_name("known.json")
 KINDS = {kind.__name__: kind for kind in (int, float, bool, str, tuple)}
@@ -49,6 +50,16 @@ def check_settings(method: str, settings: Iterable[str], per_class: int | None =
                 Allowed(**{**fields[name], "kind": kind}).check(name, value)
             except ValueError as error:
                 raise DataError(str(error)) from None
+
+
+def check_size(method: str, per_class: int | None, schema: AnySchema) -> None:
+    """Refuse more synthetic records a class than this machine's memory can hold.
+
+    Raises:
+        DataError: with the largest number that fits.
+    """
+    if per_class is not None and f"{method}.per_class" in known():
+        check_set_size(per_class, schema, f"{method}.kernel" in known())
 
 
 def check_recipe(recipe: str | None) -> None:
