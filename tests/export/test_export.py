@@ -337,6 +337,10 @@ def test_refusals(pictures, tmp_path):
     with pytest.raises(DataError, match="Unknown format 'tfds': choose among hf, torch, csv"):
         export(pictures, "tfds", tmp_path / "a")
     folder = copied(pictures, tmp_path)
+    with pytest.raises(
+        DataError, match=r"Expected a place outside of .*, whose files its certificate lists; got .*/hub\."
+    ):
+        export(folder, "hf", folder / "images" / "hub")
     (folder / "images" / "cat" / "000.png").unlink()
     with pytest.raises(DataError, match=r"not what its certificate lists \(images/cat/000.png\)"):
         export(folder, "csv", tmp_path / "a.csv")
@@ -346,6 +350,7 @@ def test_refusals(pictures, tmp_path):
         ("name= ", "Expected field=value"),
         ("sector=Mining", "Expected sector among Technology, Healthcare"),
         ("license=free", "Expected license as a URL \\(https://...\\) or among cc0-1.0, .*apache-2.0; got 'free'"),
+        ("url=example.org/ward", "Expected url as https://...; got 'example.org/ward'"),
         ("date=May", "Expected date as YYYY-MM-DD; got 'May'"),
         ("curator_type=Club", "Expected curator_type among Government, Industry, Nonprofit; got 'Club'"),
     ):
