@@ -150,6 +150,9 @@ def test_the_registry_takes_the_record_once_the_publisher_has_spoken(pictures, t
         assert TO_FILL_IN not in str(full)
         assert TO_FILL_IN in str(record)
         assert all(stated(full, at) for at in leaves(REGISTRY, 1))
+        # The registry's own check: no text is folded, which hurts its Markdown.
+        tokens = yaml.scan((folder / DEPLOYMENT).read_text())
+        assert {token.style for token in tokens if isinstance(token, yaml.ScalarToken)} <= {None, "'", '"', "|"}
 
 
 def test_the_registry_is_told_the_numbers_of_the_certificate(table):
