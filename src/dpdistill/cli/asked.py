@@ -70,8 +70,12 @@ def asked_of(given: dict[str, Any]) -> Asked:
     """
     stated = {name: given[name] for name in ("epsilon", "delta", "adjacency") if given[name] is not None}
     _refuse_contradictions(given, stated)
+    from dpdistill.data.load import recognise
+
     check_method(given["method"])
     check_recipe(given["recipe"])
+    if given["public"] is not None:
+        recognise(given["public"])
     if given["memory"] is not None:
         parse_memory(given["memory"])
     anew = given["from_"] is None and not given["non_private"]
