@@ -240,6 +240,8 @@ def test_impossible_budgets_are_refused(arguments, sentence):
     [
         (lambda: gaussian_epsilon(0.0, 1e-5), "Expected noise_multiplier=0.0 > 0"),
         (lambda: gaussian_epsilon(math.inf, 1e-5), "Expected noise_multiplier=inf > 0"),
+        (lambda: gaussian_epsilon(1e-151, 1e-5), "Expected 1e-150 <= noise_multiplier=1e-151 <= 1e150"),
+        (lambda: Schedule((Stage(1),), (1e300,), Budget(1.0)), "Expected 1e-150 <= noise_multiplier=1e\\+300 <= 1e150"),
         (lambda: gaussian_epsilon(1.0, 2.0), "Expected 0 < delta=2.0 < 1"),
         (lambda: gaussian_delta(1.0, -1.0), "Expected epsilon=-1.0 >= 0"),
         (lambda: gaussian_delta(1.0, 1.0, "other"), "Expected adjacency"),

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import sqlite3
 
 import numpy as np
@@ -156,6 +157,18 @@ class TestHonest:
         verification = verify(demo)
         assert results(verification)["ledger"] is True
         assert "3 of 10 promised rounds" in detail(verification, "ledger")
+
+    def test_the_folder_of_a_run_that_is_another_users(self, demo, monkeypatch):
+        run_all(demo.with_name("demo.run"))
+        (demo.with_name("demo.run") / "finished").write_text("0" * 64)
+        assert failed(verify(demo)) == ["handover"]
+        monkeypatch.setattr(os, "access", lambda path, mode: "demo.run" not in str(path))
+        verification = verify(demo)
+        assert verification.passed
+        assert "handover" not in results(verification)
+        assert detail(verification, "ledger") == (
+            "The run's ledger is not here, or not to be read: it stays with the owner."
+        )
 
     def test_no_guarantee_is_said(self, tmp_path):
         verification = verify(make(tmp_path / "demo", None))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 from test_cli import dpdistill, refused, succeeds
@@ -67,6 +70,15 @@ def test_settings_are_refused_as_the_methods_refuse_them(monkeypatch):
             assert early in (late, None), each
             assert late is None or early is not None, (method, each, late)
             assert sentence(settings.check_settings, method, [each]) is None  # methods are there, and speak themselves
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if not hasattr(METHODS[name], "per_class")])
+def test_records_a_class_are_refused_by_methods_that_store_a_number_of_records(method, monkeypatch):
+    expected = f"Method {method} stores as many records as --set samples=N says: leave --per-class out."
+    assert sentence(partial(build, per_class=5), method, []) == expected
+    monkeypatch.delitem(sys.modules, "dpdistill.methods")
+    assert sentence(settings.check_settings, method, [], 5) == expected
+    assert "samples" in {field.name for field in dataclasses.fields(METHODS[method])}
 
 
 def sentence(function, *args) -> str | None:
@@ -140,6 +152,11 @@ def test_what_has_no_more_pictures_says_how_to_have_them(shared, tmp_path):
         said = refused("sample", shared, "--n", 3, "--out", tmp_path / "more.npz", "--kind", kind)
         assert f"shared has {lacks}" in said
         assert "distill --from DIR.run --set generator_steps=2000 --out OTHER" in said
+        assert "say --kind" not in said
+    (shared / "generator.npz").touch()
+    said = refused("sample", shared, "--n", 3, "--out", tmp_path / "more.npz", "--kind", "drawn")
+    (shared / "generator.npz").unlink()
+    assert said == f"{shared} has no released classifier, but a generator: say --kind generated."
 
 
 def test_json_leaves_stdout_to_the_object_and_a_refusal_leaves_it_empty(shared):
@@ -250,6 +267,18 @@ def test_options_in_a_file_are_those_of_the_command_line(tmp_path, monkeypatch):
     assert err == "dpdistill.toml states options of `account`; those of the command line go first.\n"
 
 
+def test_the_options_in_the_page_for_scripts_are_taken(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = Path(__file__).parents[2] / "docs" / "scripts.md"
+    (text,) = re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)
+    Path("dpdistill.toml").write_text(text)
+    Path("schema.yaml").write_text(SCHEMA)
+    Path("patients.csv").write_text("age,ill\n30,no\nold,yes\n")
+    code, _, err = dpdistill("distill", "--cap", 1)
+    assert code == 2
+    assert err.splitlines()[-1].startswith("Error: patients.csv: column 'age', row 2: 'old' is not a number: ")
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -296,7 +325,7 @@ def test_what_is_hopeless_or_no_protection_is_said_before_it_is_paid(tmp_path):
 
 
 def test_more_records_than_memory_holds_are_refused_with_the_largest_number_that_fits(tmp_path, monkeypatch):
-    monkeypatch.setattr("dpdistill.run.outlook.machine_memory", lambda: 10 * 4 * 6 * 64 * 25 + 7)
+    monkeypatch.setattr("dpdistill.data.memory.machine_memory", lambda: 10 * 4 * 6 * 64 * 25 + 7)
     command = ("plan", "digits:train", "--method", "ldpdc", "--per-class")
     assert "Expected per_class=26 <= 25: more records of 64 numbers do not fit" in refused(*command, 26)
     succeeds(*command, 25)
@@ -362,10 +391,11 @@ def test_durations_and_sizes_are_rounded_up():
 # Refusals at once
 
 
-def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path):
+def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
     (tmp_path / "bad.csv").write_text("age,ill\n30,no\nold,yes\n")
     (tmp_path / "schema.yaml").write_text(SCHEMA)
     (tmp_path / "torn.yaml").write_text("{")
+    np.savez(tmp_path / "grey.npz", X=np.zeros((2, 8, 8), np.uint8), y=[0, 1])
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("mine")
     out = ["distill", "bad.csv", "--out", "x"]
@@ -402,6 +432,13 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path):
         [*out, "--method", "dp-merf", "--set", "steps=a"],
         [*out, "--method", "dp-merf", "--public", "digits:test"],
         [*out, "--per-class", "0"],
+        ["distill", "grey.npz", "--classes", "2", "--out", "x", "--per-class", "1000000000"],
+        [*out[:1], "digits:train", *out[2:], "--method", "dos", "--public", "missing"],
+        ["evaluate", str(shared), "--test", "digits:test", "--teacher", "drawn"],
+        ["evaluate", str(shared), "--test", "digits:test", "--classifiers", "fast"],
+        ["evaluate", str(shared), "--test", "digits:test", "--reference", "digits:train", "--include-scores"],
+        ["sample", str(shared), "--n", "3", "--out", "y.npz"],
+        ["sample", str(shared), "--n", "3", "--out", "y.npz", "--kind", "generated"],
         [*out, "--recipe", "nosuch"],
         [*out, "--recipe", "nosuch.yaml"],
         [*out, "--ledger", "nosuch.ledger"],

@@ -78,7 +78,7 @@ class TestARunForPersons:
         assert "A person with several rows" not in page
         claim = " ".join(page[page.index('<p class="lead">') :].split())
         assert (
-            "knows all records but those of one unit (patient_id), and holds it for fifty-fifty that these were used"
+            "all records but those of one unit (patient_id), and starts from fifty-fifty odds that these were used"
             in claim
         )
 

@@ -150,6 +150,9 @@ def test_the_registry_takes_the_record_once_the_publisher_has_spoken(pictures, t
         assert TO_FILL_IN not in str(full)
         assert TO_FILL_IN in str(record)
         assert all(stated(full, at) for at in leaves(REGISTRY, 1))
+        # The registry's own check: no text is folded, which hurts its Markdown.
+        tokens = yaml.scan((folder / DEPLOYMENT).read_text())
+        assert {token.style for token in tokens if isinstance(token, yaml.ScalarToken)} <= {None, "'", '"', "|"}
 
 
 def test_the_registry_is_told_the_numbers_of_the_certificate(table):
@@ -337,6 +340,10 @@ def test_refusals(pictures, tmp_path):
     with pytest.raises(DataError, match="Unknown format 'tfds': choose among hf, torch, csv"):
         export(pictures, "tfds", tmp_path / "a")
     folder = copied(pictures, tmp_path)
+    with pytest.raises(
+        DataError, match=r"Expected a place outside of .*, whose files its certificate lists; got .*/hub\."
+    ):
+        export(folder, "hf", folder / "images" / "hub")
     (folder / "images" / "cat" / "000.png").unlink()
     with pytest.raises(DataError, match=r"not what its certificate lists \(images/cat/000.png\)"):
         export(folder, "csv", tmp_path / "a.csv")
@@ -346,6 +353,7 @@ def test_refusals(pictures, tmp_path):
         ("name= ", "Expected field=value"),
         ("sector=Mining", "Expected sector among Technology, Healthcare"),
         ("license=free", "Expected license as a URL \\(https://...\\) or among cc0-1.0, .*apache-2.0; got 'free'"),
+        ("url=example.org/ward", "Expected url as https://...; got 'example.org/ward'"),
         ("date=May", "Expected date as YYYY-MM-DD; got 'May'"),
         ("curator_type=Club", "Expected curator_type among Government, Industry, Nonprofit; got 'Club'"),
     ):

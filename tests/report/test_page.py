@@ -119,8 +119,19 @@ def test_every_image_is_there_once_in_the_row_of_its_class(tmp_path, channels, b
     assert len(shown.images()) == len(X)
     for image, pixels in zip(shown.images(), expected, strict=True):
         np.testing.assert_array_equal(image, pixels)
-    rows = [attrs["aria-label"] for _, attrs in shown.tags if attrs.get("class") == "strip"]
+    rows = [attrs["aria-label"] for _, attrs in shown.tags if attrs.get("class", "").startswith("strip")]
     assert rows == [f"4 images of {name}" for name in CLASSES]
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "drawn"),
+    [(8, 11, "strip smooth"), (12, 8, "strip"), (28, 28, "strip"), (4, 97, "strip smooth")],
+)
+def test_few_pixels_are_not_shown_as_squares(tmp_path, height, width, drawn):
+    X, y = np.zeros((3, height, width, 1), np.float32), np.arange(3, dtype=np.int32)
+    shown = Page(write_report(fakes.write(tmp_path, X, y, CLASSES)).read_text(encoding="utf-8"))
+    strips = [attrs["class"] for _, attrs in shown.tags if attrs.get("class", "").startswith("strip")]
+    assert strips == [drawn] * 3
 
 
 def test_a_class_without_images_keeps_its_row_and_a_huge_set_is_cut(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -168,8 +169,8 @@ def _plan(schedule: Schedule, expected: Expected) -> Check:
 
 def _ledger(certificate: dict, schedule: Schedule, folder: Path, run: str | Path | None, expected: Expected) -> Check:
     beside = owner_folder(folder.resolve())
-    if run is None and not (beside / RUN_LEDGER).is_file():
-        return Check("ledger", None, "The run's ledger is not here: it stays with the owner.")
+    if run is None and not (os.access(beside / RUN_LEDGER, os.R_OK) and (beside / RUN_LEDGER).is_file()):
+        return Check("ledger", None, "The run's ledger is not here, or not to be read: it stays with the owner.")
     try:
         record = RunLedger.read(beside if run is None else run)
     except LedgerError as error:

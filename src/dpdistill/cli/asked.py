@@ -9,7 +9,7 @@ from typing import Any
 
 from dpdistill.cli.options import WITHOUT_PRIVACY, check_method
 from dpdistill.cli.reading import public_images, read_records
-from dpdistill.cli.settings import check_recipe, check_settings
+from dpdistill.cli.settings import check_recipe, check_settings, check_size
 from dpdistill.data.memory import parse_memory
 from dpdistill.schema import DataError
 
@@ -70,8 +70,12 @@ def asked_of(given: dict[str, Any]) -> Asked:
     """
     stated = {name: given[name] for name in ("epsilon", "delta", "adjacency") if given[name] is not None}
     _refuse_contradictions(given, stated)
+    from dpdistill.data.load import recognise
+
     check_method(given["method"])
     check_recipe(given["recipe"])
+    if given["public"] is not None:
+        recognise(given["public"])
     if given["memory"] is not None:
         parse_memory(given["memory"])
     anew = given["from_"] is None and not given["non_private"]
@@ -101,6 +105,8 @@ def prepared(given: dict[str, Any], asked: Asked, paid: dict[str, Any]) -> tuple
     reads_first = not any(given[name] for name in ("ledger", "cap", "public", "recipe"))
     reads_first &= asked.budget is None or asked.method not in WITHOUT_PRIVACY
     records = read() if reads_first else None
+    if records is not None:
+        check_size(asked.method, given["per_class"], records.schema)
     images = public_images(given["public"], given["resize"], given["channels"])
     fields = {"per_class": given["per_class"], "auxiliary": images}
     distiller = _checked_recipe(asked.method, given["set_"] or (), asked.row, fields, asked.budget, paid)

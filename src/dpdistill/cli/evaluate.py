@@ -89,7 +89,15 @@ def evaluate(
 
     Images: networks and kernel ridge regression. Tables: twelve classifiers.
     """
-    distilled = _opened(folder, test, sql)  # what is not there is refused before JAX is imported
+    # What can be refused without JAX is refused before it is imported.
+    distilled = _opened(folder, test, sql)
+    _check_reference(reference, reference_sql, include_scores)
+    if isinstance(distilled.schema, TableSchema):
+        _refuse_of_images(folder, (training, architecture, classifier, generated, teacher, distance))
+    else:
+        _refuse_of_tables(folder, (schema, classifiers, sql, reference_sql), mode, keep)
+        if teacher is not None and distilled.classifier is None:
+            raise DataError(f"{folder} has no released classifier: leave --teacher out.")
     from dpdistill.cli.pictures import generate
     from dpdistill.cli.recipes import kernel_in, regressions, softness_in, teacher_in
     from dpdistill.data import load
@@ -97,19 +105,16 @@ def evaluate(
     from dpdistill.report.folder import read_folder
 
     _check_choices(training, architecture or [], classifier or [])
-    _check_reference(reference, reference_sql, include_scores)
     if include_scores:
         read_folder(folder)  # what cannot be used is refused here, before minutes of training
     if isinstance(distilled.schema, TableSchema):
-        for_images = training or architecture or classifier or generated or teacher or distance
-        how = {"for_images": bool(for_images), "mode": mode, "keep": keep, "seed": seed, "names": _listed(classifiers)}
+        how = {"mode": mode, "keep": keep, "seed": seed, "names": _listed(classifiers)}
         real = None if reference is None else table_source(reference, reference_sql)
         scores = _evaluate_table(folder, distilled, table_source(test, sql), real, schema, **how)
         give(scores=scores)
         if include_scores:
             _include(folder, scores)
         return
-    _refuse_of_tables(folder, (schema, classifiers, sql, reference_sql), mode, keep)
     recipe, facts = kernel_in(folder), distilled.schema
     networks = _networks(architecture or ["convnet"], facts)
     fits = regressions(kernel or (), ridge, recipe)
@@ -117,8 +122,6 @@ def evaluate(
     for each in fits.values():
         check_krr(*each, facts)
     released = teacher_in(folder, distilled)
-    if teacher is not None and released is None:
-        raise DataError(f"{folder} has no released classifier: leave --teacher out.")
     records = load(test, "test", like=facts)
     real = None if reference is None else real_images(reference, facts)
     pictures = None if teacher is None else _pictures(teacher, number, folder, distilled, seed)
@@ -160,6 +163,15 @@ def _check_reference(reference: str | None, sql: str | None, included: bool) -> 
         raise DataError("Expected --reference without --include-scores: its scores are for the owner of the records.")
 
 
+def _refuse_of_images(folder: str, stated: Iterable[Any]) -> None:
+    """Refuse, for a table, options that are for images."""
+    if any(stated):
+        raise DataError(
+            f"{folder} holds a table: --training, --architecture, --classifier, --generated, --teacher and "
+            "--distance are for images."
+        )
+
+
 def _refuse_of_tables(folder: str, stated: Iterable[Any], mode: str, keep: float) -> None:
     """Refuse, for a set of images, options that are for tables: those that may be stated, and how they are scored."""
     if any(each is not None for each in stated) or (mode, keep) != ("honest", 1.0):
@@ -183,15 +195,8 @@ def _listed(classifiers: str | None) -> tuple[str, ...] | None:
     return None if classifiers is None else chosen(name.strip() for name in classifiers.split(","))
 
 
-def _evaluate_table(
-    folder: str, distilled: Any, test: Any, reference: Any, schema: str | None, for_images: bool, **how: Any
-) -> dict:
+def _evaluate_table(folder: str, distilled: Any, test: Any, reference: Any, schema: str | None, **how: Any) -> dict:
     """Scores of a synthetic table, and what real rows reach beside it."""
-    if for_images:
-        raise DataError(
-            f"{folder} holds a table: --training, --architecture, --classifier, --generated, --teacher and "
-            "--distance are for images."
-        )
     records = _test_table(folder, test, schema, distilled.schema)
     real = None if reference is None else _test_table(folder, reference, schema, distilled.schema)
     scores = table_scores(distilled, records, **how)

@@ -11,9 +11,9 @@ from dpdistill.method import Distilled
 from dpdistill.schema import DataError, TableSchema
 
 MORE_IMAGES = (
-    "If it has a generator, say --kind generated. A run of dos or dos-kip gets one at no further cost: `dpdistill "
-    "distill --from DIR.run --set generator_steps=2000 --out OTHER`. Otherwise distil anew with dos-kip or "
-    "decoupled-kip (a classifier for --kind drawn) or dp-ntk (a generator)."
+    "A run of dos or dos-kip gets a generator at no further cost: `dpdistill distill --from DIR.run "
+    "--set generator_steps=2000 --out OTHER`. Otherwise distil anew with dos-kip or decoupled-kip (a classifier for "
+    "--kind drawn) or dp-ntk (a generator)."
 )
 MORE_ROWS = "For more rows distil anew, at a cost, with dp-merf, dp-hp or dp-ntk: they have a generator."
 """What to do where a folder cannot make more records."""
@@ -34,11 +34,12 @@ def generate(folder: str, n: int, distilled: Distilled, seed: int) -> tuple[np.n
     from dpdistill.data.files import show
     from dpdistill.data.folder import GENERATOR
     from dpdistill.data.save import read_generator
-    from dpdistill.methods.generator import Generator
 
     if not (Path(folder) / GENERATOR).is_file():
         more = MORE_ROWS if isinstance(distilled.schema, TableSchema) else MORE_IMAGES
         raise DataError(f"{show(folder)} has no generator: its records are all there are. {more}")
+    from dpdistill.methods.generator import Generator
+
     arrays = read_generator(folder)
     try:
         generator = Generator.from_arrays(arrays, distilled.schema)

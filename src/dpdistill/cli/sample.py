@@ -109,16 +109,17 @@ def _generated(folder: str, kind: str, n: int, seed: int, distilled: Distilled) 
 
 def _scored(folder: str, kind: str, n: int, seed: int, distilled: Distilled) -> tuple[Any, Any, Any, dict]:
     """Pictures, the class of the largest score, the released classifier's scores, and what they are."""
-    from dpdistill.cli.pictures import make_pictures
+    from dpdistill.cli.pictures import MORE_IMAGES, make_pictures
+    from dpdistill.data.folder import CLASSIFIER, GENERATOR, SYNTHETIC, TRAINING, sha256
+
+    if distilled.classifier is None:
+        if (Path(folder) / GENERATOR).is_file():
+            raise DataError(f"{folder} has no released classifier, but a generator: say --kind generated.")
+        raise DataError(f"{folder} has no released classifier: its images are all there are. {MORE_IMAGES}")
     from dpdistill.cli.recipes import teacher_in
-    from dpdistill.data.folder import CLASSIFIER, SYNTHETIC, TRAINING, sha256
     from dpdistill.evaluate.student import centred
 
-    teacher = teacher_in(folder, distilled)
-    if teacher is None:
-        from dpdistill.cli.pictures import MORE_IMAGES
-
-        raise DataError(f"{folder} has no released classifier: its images are all there are. {MORE_IMAGES}")
+    teacher: Any = teacher_in(folder, distilled)
     X = make_pictures(kind, n, folder, distilled, seed)
     with Bar() as bar:
         scores = centred(teacher(X, progress=bar))

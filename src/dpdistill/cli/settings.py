@@ -14,8 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from dpdistill.data.memory import check_set_size
 from dpdistill.method import Allowed
-from dpdistill.schema import DataError
+from dpdistill.schema import AnySchema, DataError
 
 KNOWN = Path(__file__).with_name("known.json")
 KINDS = {kind.__name__: kind for kind in (int, float, bool, str, tuple)}
@@ -51,6 +52,16 @@ def check_settings(method: str, settings: Iterable[str], per_class: int | None =
                 raise DataError(str(error)) from None
 
 
+def check_size(method: str, per_class: int | None, schema: AnySchema) -> None:
+    """Refuse more synthetic records a class than this machine's memory can hold.
+
+    Raises:
+        DataError: with the largest number that fits.
+    """
+    if per_class is not None and f"{method}.per_class" in known():
+        check_set_size(per_class, schema, f"{method}.kernel" in known())
+
+
 def check_recipe(recipe: str | None) -> None:
     """Refuse a name that is no published recipe's; one in a .yaml file is read later.
 
@@ -82,6 +93,8 @@ def split(method: str, settings: Iterable[str], fields: Container[str], taken: C
     """
     if "auxiliary" in taken and "auxiliary" not in fields:
         raise DataError(f"Method {method} reads no public images: leave --public out.")
+    if "per_class" in taken and "per_class" not in fields:
+        raise DataError(f"Method {method} stores as many records as --set samples=N says: leave --per-class out.")
     texts: dict[str, str] = {}
     for setting in settings:
         name, equals, text = setting.partition("=")

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpdistill.schema import DataError
+from dpdistill.schema import AnySchema, DataError
 
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
 _SIZE = re.compile(r"(\d{1,15})(\.\d{1,9})?\s*([KMGT]?)(I?B)?", re.IGNORECASE)
 _POWERS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 _UNTOLD = 2 << 30
 """Of bytes: what a machine is taken to have that does not tell."""
+
+_COPIES = 6
+"""Of the synthetic records while they are optimised: they, their gradient, two moments, their average, one to write."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,34 @@ def parse_memory(stated: int | str) -> int:
     if size < 1:
         raise DataError(f"Expected memory={str(stated)[:80]!r} as a size such as 512M or 4G.")
     return size
+
+
+def check_set_size(per_class: int, schema: AnySchema, kernel: bool, available: int | None = None) -> None:
+    """Refuse more synthetic records than this machine's memory can hold.
+
+    A lower bound of what a run needs, in bytes, of m records of d numbers: 24 m d, and 12 m^2 with a kernel, whose
+    matrix is held three times while it is solved.
+
+    Args:
+        per_class: synthetic records a class.
+        schema: of the records.
+        kernel: whether the method has one.
+        available: bytes; None for this machine's.
+
+    Raises:
+        DataError: with the largest size that fits.
+    """
+    available = available or machine_memory()
+    if available is None:
+        return
+    a, b = 12.0 * kernel, 4.0 * _COPIES * schema.dimension
+    most = (math.sqrt(b * b + 4 * a * available) - b) / (2 * a) if kernel else available / b
+    largest = int(most) // len(schema.classes)
+    if per_class > largest:
+        raise DataError(
+            f"Expected per_class={per_class} <= {largest}: more records of {schema.dimension} numbers do not fit into "
+            f"the {available / 2**30:.3g} GiB of memory of this machine."
+        )
 
 
 def machine_memory() -> int | None:

@@ -92,6 +92,10 @@ def export(folder: str | os.PathLike, to: str, out: str | os.PathLike, publisher
         raise DataError(f"Expected {wanted} for the format {to}; got {show(path)}.")
     if path.exists():
         raise DataError(f"{show(path)} exists: choose another place.")
+    if Path(folder).resolve() in path.resolve().parents:
+        raise DataError(
+            f"Expected a place outside of {show(folder)}, whose files its certificate lists; got {show(path)}."
+        )
     read = read_folder(Path(folder))
     _require_unchanged(Path(folder), read)
     with writing(path):

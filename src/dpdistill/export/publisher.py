@@ -43,7 +43,7 @@ class Publisher:
 
     Raises:
         DataError: a curator_type or sector that the registry does not have, a license that is neither an identifier of
-            LICENSES nor a URL, or a date that is none.
+            LICENSES nor a URL, or a url or date that is none.
     """
 
     name: str = _stated("of the data product", CROISSANT, CARD, DEPLOYMENT)
@@ -76,6 +76,8 @@ class Publisher:
             raise DataError(
                 f"Expected license as a URL (https://...) or among {', '.join(LICENSES)}; got {self.license!r}."
             )
+        if self.url and not re.match(r"https?://\w", self.url):
+            raise DataError(f"Expected url as https://...; got {self.url!r}.")
         if self.date:
             try:
                 as_stated = Date.fromisoformat(self.date).isoformat() == self.date

@@ -76,7 +76,9 @@ def make_grid(clip_norm: float, noise_multiplier: float, dimension: int, records
     if dimension < 1:
         raise ValueError(f"Expected dimension={dimension} >= 1.")
     if 2.0**20 / noise_multiplier > MAX_K:
-        raise ValueError(f"Expected noise_multiplier={noise_multiplier} >= 2**-4: it needs more than 2**24 steps.")
+        raise ValueError(
+            f"Expected noise_multiplier={noise_multiplier} >= 2**-4 (2**24 steps): take a smaller epsilon."
+        )
     K = 1 << (math.ceil(2.0**20 / noise_multiplier) - 1).bit_length()
     # d K^2 < 2^63: with K >= 500 sqrt(d) that holds for K = 2^20 at most, and K is at least the noise's.
     most = min(int((2**20 / 500) ** 2), ((1 << 63) - 1) // K**2)

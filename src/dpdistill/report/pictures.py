@@ -11,6 +11,7 @@ import numpy as np
 
 from dpdistill.report.folder import Folder
 from dpdistill.schema import Schema
+from dpdistill.schema.image import FEW_PIXELS
 
 MAX_IMAGES = 1000
 SIDE, LARGEST = 64, 96
@@ -65,5 +66,5 @@ def shown_images(folder: Folder, schema: Schema) -> dict[str, Any]:
         "height": height,
         "width": width,
         "size": min(width * max(1, round(SIDE / max(height, width))), LARGEST),
-        "large": width > LARGEST,
+        "smooth": width > LARGEST or max(height, width) < FEW_PIXELS,
     }

@@ -9,15 +9,13 @@ import jax
 
 from dpdistill.accounting.outlook import HOPELESS, least_epsilon, records_heard
 from dpdistill.accounting.schedule import Budget, Schedule, calibrate
-from dpdistill.data.memory import machine_memory
+from dpdistill.data.memory import check_set_size
 from dpdistill.method import Method
 from dpdistill.private.checks import check_query
-from dpdistill.schema import AnySchema, DataError
+from dpdistill.schema import AnySchema
 
 LARGE_CLASS = 10_000
 """Records of a class that few data sets exceed: what is hopeless for so many is hopeless, whatever is stated."""
-_COPIES = 6
-"""Of the synthetic records while they are optimised: they, their gradient, two moments, their average, one to write."""
 
 
 @dataclass(frozen=True)
@@ -100,9 +98,6 @@ def outlook(method: Method, budget: Budget, schema: AnySchema, class_size: int |
 def check_size(method: Method, schema: AnySchema, available: int | None = None) -> None:
     """Refuse more synthetic records than this machine's memory can hold.
 
-    A lower bound of what a run needs, in bytes, of m records of d numbers: 24 m d, and 12 m^2 with a kernel, whose
-    matrix is held three times while it is solved.
-
     Args:
         method: a distiller; only one with per_class records is looked at.
         schema: of the records.
@@ -111,14 +106,6 @@ def check_size(method: Method, schema: AnySchema, available: int | None = None) 
     Raises:
         DataError: with the largest size that fits.
     """
-    per_class, available = getattr(method, "per_class", None), available or machine_memory()
-    if per_class is None or available is None:
-        return
-    a, b = 12.0 if hasattr(method, "kernel") else 0.0, 4.0 * _COPIES * schema.dimension
-    most = available / b if a == 0.0 else (math.sqrt(b * b + 4 * a * available) - b) / (2 * a)
-    largest = int(most) // len(schema.classes)
-    if per_class > largest:
-        raise DataError(
-            f"Expected per_class={per_class} <= {largest}: more records of {schema.dimension} numbers do not fit into "
-            f"the {available / 2**30:.3g} GiB of memory of this machine."
-        )
+    per_class = getattr(method, "per_class", None)
+    if per_class is not None:
+        check_set_size(per_class, schema, hasattr(method, "kernel"), available)

@@ -9,6 +9,9 @@ import numpy as np
 from dpdistill.schema.errors import DataError
 from dpdistill.schema.facts import STRICT, StrictFloat, StrictInt, read_facts
 
+FEW_PIXELS = 12
+"""A side below which the eye sees squares where a digit is: such pictures are enlarged smoothly."""
+
 
 @dataclass(frozen=True)
 class Schema:

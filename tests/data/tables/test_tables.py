@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import datetime
 import decimal
 import gzip
@@ -20,7 +21,7 @@ from pyarrow import parquet
 from dpdistill.cli.benchmarks import suite
 from dpdistill.data.tables.load import load_table
 from dpdistill.data.tables.schema_file import TableFile, read_schema
-from dpdistill.data.tables.source import CsvFormat
+from dpdistill.data.tables.source import CsvFormat, open_table
 from dpdistill.schema import Column, DataError, TableSchema
 
 NAN = np.nan
@@ -327,6 +328,64 @@ def test_what_is_wrong_with_a_file_is_said_with_its_line_and_what_to_type(tmp_pa
         load_table(path, FILE)
     assert str(caught.value).startswith(f"{path} {expected}")
     assert "secret" not in str(caught.value)
+
+
+FIELDS = ("1", "2.5", "", "a\nb", 'say ""no""\r\n', "x,y", '"', "\n", "\ufeffb")
+
+
+def test_a_row_may_lie_anywhere_among_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr("dpdistill.data.tables.source._BLOCK", 50)
+    rng = np.random.default_rng(0)
+    rows = [[FIELDS[k] for k in rng.integers(len(FIELDS), size=3)] for _ in range(400)]
+    for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL):
+        with (tmp_path / "t.csv").open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, quoting=quoting).writerows([["a", "b", "c"], *rows])
+        table = open_table(tmp_path / "t.csv", CsvFormat())
+        batches = list(table.batches(["c", "a"]))
+        assert len(batches) > 100
+        assert [pair for batch in batches for pair in zip(*(c.to_pylist() for c in batch), strict=True)] == [
+            (c, a) for a, _, c in rows
+        ]
+
+
+def test_a_quote_inside_of_a_field_opens_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("dpdistill.data.tables.source._BLOCK", 50)
+    rows = [['5" pipe', str(k)] for k in range(100)]
+    (tmp_path / "t.csv").write_text("a,b\n" + "".join(f"{a},{b}\n" for a, b in rows))
+    batches = open_table(tmp_path / "t.csv", CsvFormat()).batches(["a", "b"])
+    assert [[*row] for a, b in batches for row in zip(a.to_pylist(), b.to_pylist(), strict=True)] == rows
+
+
+def test_a_long_row_is_counted_among_all(tmp_path):
+    (tmp_path / "t.csv").write_text("age,ill\n" + "1,no\n" * 500_000 + "1,no,3\n" + "1,no\n" * 9)
+    schema = TableSchema((Column("age", "integer", (0, 9)),), "ill", ("no", "yes"))
+    expected = r"t\.csv has 3 fields in row 500001; expected 2\. That is line 500002: "
+    with pytest.raises(DataError, match=expected):
+        load_table(tmp_path / "t.csv", TableFile(schema, True))
+
+
+REFUSED = """
+import os, sys
+from dpdistill.data.tables.source import CsvFormat, open_table
+from dpdistill.schema import DataError
+
+if hasattr(os, "sched_setaffinity"):
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+for _ in range(20):
+    try:
+        list(open_table(sys.argv[1], CsvFormat()).batches(["a"]))
+    except DataError as error:
+        print(error)
+"""
+
+
+def test_a_process_ends_after_a_refusal(tmp_path):
+    """Threads of Arrow's that outlived one kept it from ending."""
+    (tmp_path / "t.csv").write_text("a,b\n1,2,3\n" + "1,2\n" * 600_000)
+    command = [sys.executable, "-c", REFUSED, tmp_path / "t.csv"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr == ""
+    assert done.stdout.count("has 3 fields in row 1; expected 2. That is line 2:") == 20
 
 
 def test_parquet_with_another_name_is_said_to_be_parquet(tmp_path):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from dpdistill.schema.image import FEW_PIXELS
+
 MAX_ROWS = 100
 MAX_COLUMNS = 50
 _TILE = 96
 _WIDTH = 3_000
 _GAP = 2
-_FEW_PIXELS = 12
-"""A side below which the eye sees squares where a digit is: such pictures are enlarged smoothly."""
 _WHITE = (255, 255, 255)
 
 
@@ -42,7 +42,7 @@ def draw_grid(X: np.ndarray, y: np.ndarray, classes: tuple[str, ...]) -> Image.I
     step = max(size[1], 14) + _GAP
     grid = Image.new("RGB", (margin + columns * (size[0] + _GAP), len(rows) * step + _GAP), _WHITE)
     draw = ImageDraw.Draw(grid)
-    how = Image.Resampling.BICUBIC if max(height, width) < _FEW_PIXELS else Image.Resampling.NEAREST
+    how = Image.Resampling.BICUBIC if max(height, width) < FEW_PIXELS else Image.Resampling.NEAREST
     for k, row in enumerate(rows):
         top = _GAP + k * step
         draw.text((_GAP, top + max(0, (size[1] - 12) // 2)), names[k], fill=(0, 0, 0), font=font)

@@ -28,6 +28,7 @@ _ROWS = 1 << 16
 _PARQUET = b"PAR1"
 _INDEX = re.compile(r"__index_level_\d+__")  # where pandas keeps the index of rows
 _SEPARATORS = (",", ";", "\t", "|")
+_QUOTED = rb'(?:\A|[%s\r\n])"(?:[^"]|"")*+"?'
 _RAGGED = re.compile(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
 
 
@@ -160,19 +161,40 @@ class _Csv:
         with self._open() as file:
             if self.form.header:
                 self._read_header(file)
-            read = arrow.ReadOptions(column_names=self.names, block_size=_BLOCK, use_threads=False)
+            read = arrow.ReadOptions(column_names=self.names, block_size=4 * _BLOCK, use_threads=False)
             parse = arrow.ParseOptions(delimiter=self.form.separator, newlines_in_values=True)
             convert = arrow.ConvertOptions(
                 column_types={name: pa.string() for name in self.names},
                 strings_can_be_null=False,
                 include_columns=list(columns),
             )
-            try:
-                for batch in arrow.open_csv(file, read, parse, convert):
+            before = 0
+            # Not by open_csv: after an error its thread may hang or abort the end of the process.
+            for rows in self._whole_rows(file):
+                try:
+                    table = arrow.read_csv(pa.BufferReader(rows), read, parse, convert)
+                except pa.ArrowInvalid as error:
+                    if "Empty CSV" in str(error):
+                        continue
+                    raise DataError(
+                        f"{self.title} {_sentence(str(error), before)}.{self._ragged(str(error))}"
+                    ) from None
+                before += len(table)
+                for batch in table.to_batches():
                     yield batch.columns
-            except pa.ArrowInvalid as error:
-                if "Empty CSV" not in str(error):
-                    raise DataError(f"{self.title} {_sentence(str(error))}.{self._ragged(str(error))}") from None
+
+    def _whole_rows(self, file: io.BufferedIOBase) -> Iterator[bytes]:
+        """About a block of rows at a time; the rest of the file."""
+        # A line end before them, which is no row: Arrow takes a byte order mark only from what comes first.
+        rest = b"\n" if self.form.header else b""
+        while block := file.read(_BLOCK):
+            rest += block
+            end = _end_of_rows(rest, self.form.separator)
+            if len(rest) - end > _BLOCK:
+                raise DataError(f"{self.title} has a row of more than {_BLOCK} bytes, or a quote that is never closed.")
+            yield rest[:end]
+            rest = b"\n" + rest[end:]
+        yield rest
 
     def _ragged(self, problem: str) -> str:
         """Which line of the file it is that has another number of fields, and what to do."""
@@ -211,16 +233,29 @@ class _Csv:
         return kind.rstrip()
 
 
-def _sentence(problem: str) -> str:
-    """What is wrong with a CSV file, from what Arrow says about it."""
+def _sentence(problem: str, before: int) -> str:
+    """What is wrong with a CSV file, from what Arrow says about rows that have so many before them."""
     if ragged := _RAGGED.search(problem):
         row, expected, found = ragged.groups()
-        return f"has {found} fields in {f'row {row}' if row else 'a row'}; expected {expected}"
+        return f"has {found} fields in {f'row {before + int(row)}' if row else 'a row'}; expected {expected}"
     if "UTF8" in problem:
         return "is not UTF-8 text: convert it first"
-    if "straddling" in problem:
-        return f"has a row of more than {_BLOCK} bytes, or a quote that is never closed"
     return "cannot be read as CSV: check its separator and quotes"
+
+
+def _end_of_rows(text: bytes, separator: str) -> int:
+    """Where the last line ends that is outside of quotes, which open at the beginning of a field only; 0 if nowhere."""
+    quoted = re.finditer(_QUOTED % re.escape(separator.encode()), text) if b'"' in text else ()
+    stop = len(text)
+    for field in [*quoted][::-1]:
+        if end := _last_line_end(text, field.end(), stop):
+            return end
+        stop = field.start() + 1  # the line end or separator before it
+    return _last_line_end(text, 0, stop)
+
+
+def _last_line_end(text: bytes, start: int, stop: int) -> int:
+    return max(text.rfind(b"\n", start, stop), text.rfind(b"\r", start, stop)) + 1
 
 
 def _physical_lines(file: io.BufferedIOBase) -> Iterator[bytes]:
