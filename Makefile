@@ -3,7 +3,8 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/pip --disable-pip-version-check
 CORES ?= auto
-PYTEST = $(BIN)/pytest -n $(CORES) --maxprocesses 8 --dist worksteal
+# Workers side by side: threads of BLAS would keep busy while they wait for each other.
+PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) --maxprocesses 8 --dist worksteal
 QUICK = tests/test_rooms.py tests/schema tests/data tests/accounting tests/certificate tests/report \
 	$(addprefix tests/private/test_,grid.py linear.py noise.py sampling.py)
 
