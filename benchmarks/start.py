@@ -25,6 +25,8 @@ COMMANDS = (
     "distill digits:train --out x --ledger nosuch.ledger",
     "distill --from missing --out x",
     "audit missing",
+    "distill digits:train --out x --method dm",
+    "audit run digits:train --out x --leak nosuch",
     "audit method digits:train --out x --method dp-merf --set steps=a",
     "export missing --to csv --out x.csv",
     "evaluate missing --test digits:test",

@@ -9,7 +9,7 @@ from typing import Any
 
 from dpdistill.cli.options import WITHOUT_PRIVACY, check_method
 from dpdistill.cli.reading import public_images, read_records
-from dpdistill.cli.settings import check_recipe, check_settings, check_size
+from dpdistill.cli.settings import check_kind, check_recipe, check_settings, check_size
 from dpdistill.data.memory import parse_memory
 from dpdistill.schema import DataError
 
@@ -86,6 +86,7 @@ def asked_of(given: dict[str, Any]) -> Asked:
         published = None  # what a paper's recipe is called states its budget
     named = row.method if row else given["method"] or ("dos-kip" if given["schema"] is None else "dp-merf")
     if given["from_"] is None:
+        check_kind(named, given["schema"] is not None, not given["non_private"])
         check_settings(named, given["set_"] or (), given["per_class"], given["public"])
     return Asked(stated, None if given["non_private"] else budget, row, published, named, protects.get("unit"))
 
@@ -212,9 +213,12 @@ def _published(recipe: str | None) -> tuple[Any, str | None]:
     """The row of a published recipe, and its name where it is one of the package's; (None, None) without any."""
     if recipe is None:
         return None, None
-    from dpdistill.cli.recipes import recipe_at
+    from dpdistill.published import published, read_recipe
 
-    return recipe_at(recipe)
+    if Path(recipe).suffix.lower() in (".yaml", ".yml"):
+        return read_recipe(recipe), None
+    row = published(recipe)
+    return row, row.name
 
 
 def _budget(row: Any, stated: dict[str, Any], protects: dict[str, Any]) -> Any:
