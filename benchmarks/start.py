@@ -26,6 +26,7 @@ COMMANDS = (
     "distill --from missing --out x",
     "audit missing",
     "distill digits:train --out x --method dm",
+    "benchmark nosuch --out x",
     "audit run digits:train --out x --leak nosuch",
     "audit method digits:train --out x --method dp-merf --set steps=a",
     "export missing --to csv --out x.csv",
