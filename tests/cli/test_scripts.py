@@ -20,12 +20,14 @@ from dpdistill.cli import app, settings, terminal
 from dpdistill.cli.common import with_common_options
 from dpdistill.cli.options import METHODS as NAMES
 from dpdistill.cli.options import WITHOUT_PRIVACY
+from dpdistill.cli.reading import check_source
 from dpdistill.cli.recipes import build
 from dpdistill.data import read_distilled, write_distilled
 from dpdistill.data.tables.schema_file import read_schema
 from dpdistill.method import Distilled
 from dpdistill.methods import METHODS
 from dpdistill.run.recipe import check_kind, check_private
+from dpdistill.schema import DataError
 
 SMALL = ("--method", "ldpdc", "--set", "sampling_prob=1", "--per-class", 1)
 SCHEMA = """
@@ -544,6 +546,13 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
     assert "Error: Expected --out outside of DATA, which is left as it is." in done.stderr
     assert "Error: Expected 2 <= classes=-2 <= 65536." in lines
     assert lines[-1].startswith("Error: bad.csv: column 'age', row 2: 'old' is not a number: ")
+
+
+def test_a_place_may_name_its_part(tmp_path):
+    np.savez(tmp_path / "grey.npz", X=np.zeros((2, 8, 8), np.uint8), y=[0, 1])
+    check_source(f"{tmp_path / 'grey.npz'}:test", table=False)
+    with pytest.raises(DataError, match="other does not exist"):
+        check_source(f"{tmp_path / 'other'}:test", table=False)
 
 
 def test_a_shell_completes_commands_and_options(tmp_path):

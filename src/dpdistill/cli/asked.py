@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dpdistill.cli.options import WITHOUT_PRIVACY, check_method
-from dpdistill.cli.reading import public_images, read_records
+from dpdistill.cli.reading import check_source, public_images, read_records
 from dpdistill.cli.settings import check_kind, check_recipe, check_settings, check_size
 from dpdistill.data.memory import parse_memory
 from dpdistill.schema import DataError
@@ -70,12 +70,10 @@ def asked_of(given: dict[str, Any]) -> Asked:
     """
     stated = {name: given[name] for name in ("epsilon", "delta", "adjacency") if given[name] is not None}
     _refuse_contradictions(given, stated)
-    from dpdistill.data.load import recognise
-
     check_method(given["method"])
     check_recipe(given["recipe"])
     if given["public"] is not None:
-        recognise(given["public"])
+        check_source(given["public"], table=False)
     if given["memory"] is not None:
         parse_memory(given["memory"])
     anew = given["from_"] is None and not given["non_private"]

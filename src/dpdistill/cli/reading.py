@@ -17,10 +17,10 @@ def check_source(data: str, table: bool, sql: str | None = None) -> None:
         DataError: nothing there, or nothing that can be read.
     """
     from dpdistill.data.files import is_address, require_file
-    from dpdistill.data.load import recognise
+    from dpdistill.data.load import part_named, recognise
 
     if not table:
-        recognise(data)
+        recognise(part_named(data, "train")[0])
     elif sql is None and not is_address(data):
         require_file(Path(data))
 
