@@ -20,8 +20,13 @@ from dpdistill.cli import app, settings, terminal
 from dpdistill.cli.common import with_common_options
 from dpdistill.cli.options import METHODS as NAMES
 from dpdistill.cli.options import WITHOUT_PRIVACY
+from dpdistill.cli.reading import check_source
 from dpdistill.cli.recipes import build
+from dpdistill.data import read_distilled, write_distilled
+from dpdistill.data.tables.schema_file import read_schema
+from dpdistill.method import Distilled
 from dpdistill.methods import METHODS
+from dpdistill.run.recipe import check_kind, check_private
 from dpdistill.schema import DataError
 
 SMALL = ("--method", "ldpdc", "--set", "sampling_prob=1", "--per-class", 1)
@@ -81,10 +86,22 @@ def test_records_a_class_are_refused_by_methods_that_store_a_number_of_records(m
     assert "samples" in {field.name for field in dataclasses.fields(METHODS[method])}
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_records_of_the_wrong_kind_are_refused_as_the_driver_refuses_them(method, shared, tmp_path, monkeypatch):
+    (tmp_path / "schema.yaml").write_text(SCHEMA)
+    table, images = read_schema(tmp_path / "schema.yaml").schema, read_distilled(shared).schema
+    late = [sentence(check_kind, METHODS[method](), schema) for schema in (images, table)]
+    no_form = sentence(check_private, METHODS[method]())
+    assert sentence(settings.check_kind, method, True, True) is None  # methods are there, and speak themselves
+    monkeypatch.delitem(sys.modules, "dpdistill.methods")
+    assert [sentence(settings.check_kind, method, table, False) for table in (False, True)] == late
+    assert sentence(settings.check_kind, method, False, True) == no_form
+
+
 def sentence(function, *args) -> str | None:
     try:
         function(*args)
-    except DataError as error:
+    except ValueError as error:
         return str(error)
     return None
 
@@ -396,6 +413,17 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
     (tmp_path / "schema.yaml").write_text(SCHEMA)
     (tmp_path / "torn.yaml").write_text("{")
     np.savez(tmp_path / "grey.npz", X=np.zeros((2, 8, 8), np.uint8), y=[0, 1])
+    (tmp_path / "other.yaml").write_text(SCHEMA.replace("100", "120"))
+    for name, stated in (
+        ("unread", "method: [dos"),
+        ("unknown", "method: nosuch"),
+        ("field", "method: dos\nfields: {nosuch: 1}"),
+        ("kernel", "method: dos-kip\nfields: {kernel: nosuch}"),
+        ("value", "method: dos-kip\nfields: {steps: -3}"),
+    ):
+        (tmp_path / f"{name}.recipe.yaml").write_text(stated)
+    facts = read_schema(tmp_path / "schema.yaml").schema
+    write_distilled(tmp_path / "table", Distilled(np.zeros((2, facts.dimension), np.float32), np.array([0, 1]), facts))
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("mine")
     out = ["distill", "bad.csv", "--out", "x"]
@@ -451,8 +479,52 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
         ["export", "missing", "--to", "csv", "--out", "y.csv"],
         ["export", "full", "--to", "nosuch", "--out", "y.csv"],
         ["results", "missing.jsonl", "--out", "page.html"],
-        [*out, "--schema", "schema.yaml"],  # the last: it looks at values, for which Arrow imports pandas
     ]
+    scored = ["evaluate", str(shared), "--test", "digits:test"]
+    recipe = ["distill", "digits:train", "--out", "x", "--recipe"]
+    told = [  # with how their sentences begin
+        ([*scored, "--architecture", "nosuch"], "Unknown architecture 'nosuch': choose among convnet, mlp, lenet,"),
+        ([*scored, "--training", "nosuch"], "Unknown training 'nosuch': choose among quick, paper, large."),
+        ([*scored, "--kernel", "nosuch"], "Unknown kernel 'nosuch': choose among fc-ntk,"),
+        ([*scored, "--distance", "nosuch"], "Unknown distance 'nosuch': choose among fc-ntk,"),
+        ([*scored, "--distance", "nosuch=x.npz"], "Unknown network of --distance 'nosuch': choose among convnet,"),
+        ([*scored, "--classifier", "nosuch"], "Unknown classifier 'nosuch': choose among logistic regression,"),
+        ([*scored, "--generated", "3"], f"{shared} has no generator: its records are all there are."),
+        ([*scored, "--reference", "missing"], "missing does not exist."),
+        ([*scored, "--pictures", "3"], "Expected --teacher drawn, mixed or generated with --pictures 3: it says how"),
+        (
+            ["evaluate", "table", "--test", "bad.csv", "--classifiers", "LDA, x"],
+            "Unknown classifier 'x': choose among ",
+        ),
+        (
+            ["evaluate", "table", "--test", "bad.csv", "--schema", "other.yaml"],
+            "other.yaml does not state the columns and classes of table.",
+        ),
+        (["benchmark", "nosuch", "--out", "x"], "Expected a suite nosuch among smoke, papers, frontier, subspaces, or"),
+        (["benchmark", "schema.yaml", "--out", "x"], "schema.yaml: Expected a suite, which begins with `dpdistill: "),
+        (["benchmark", "papers", "--out", "x"], "Expected --data with the folder of adult, "),
+        (["benchmark", "smoke", "--out", str(shared)], "Expected --out as a folder for the owner of the data; "),
+        (["audit", str(shared), "--members", "digits:train", "--non-members", "missing"], "missing does not exist."),
+        (["audit", str(shared), "--members", "missing", "--non-members", "digits:test"], "missing does not exist."),
+        (["audit", "table", "--members", "missing", "--schema", "other.yaml"], "missing does not exist."),
+        (["audit", "run", "missing", "--out", "x"], "missing does not exist."),
+        (["audit", "run", "digits:train", "--out", "x", "--leak", "y"], "Unknown leak 'y': choose among noised-again,"),
+        (["audit", "training", "missing", "--out", "x"], "missing does not exist."),
+        (["audit", "training", "digits:train", "--out", "x", "--loss", "y"], "Unknown loss 'y': choose among squares,"),
+        (
+            ["audit", "model", "--before", "a", "--after", "b", "--members", "digits:train", "--architecture", "y"],
+            "Unknown architecture 'y': choose among convnet, mlp, lenet,",
+        ),
+        ([*recipe, "unread.recipe.yaml"], "Expected YAML in unread.recipe.yaml: method, and epsilon, delta and fields"),
+        ([*recipe, "unknown.recipe.yaml"], "Unknown method 'nosuch': choose among dos, "),
+        ([*recipe, "field.recipe.yaml"], "Method dos has no field 'nosuch': it has networks, "),
+        ([*recipe, "kernel.recipe.yaml"], "Unknown kernel 'nosuch': choose among fc-ntk, "),
+        ([*recipe, "value.recipe.yaml"], "Expected steps=-3 >= 1."),
+        ([*out, "--schema", "schema.yaml", "--method", "dos"], "DOS distils images, not tables: take one of dp-kip, "),
+        ([*recipe[:-1], "--method", "dm"], "DM has no private form: run it without a guarantee (--non-private)."),
+    ]
+    last = [*out, "--schema", "schema.yaml"]  # it looks at values, for which Arrow imports pandas
+    commands += [*(argv for argv, _ in told), last]
     script = (
         "import json, sys, time\n"
         "from dpdistill.cli import main\n"
@@ -469,9 +541,18 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
     lines = done.stderr.splitlines()
     assert len(lines) == len(commands)
     assert all(line.startswith("Error: ") for line in lines)
+    for (argv, begins), line in zip(told, lines[-len(told) - 1 : -1], strict=True):
+        assert line.startswith(f"Error: {begins}"), argv
     assert "Error: Expected --out outside of DATA, which is left as it is." in done.stderr
     assert "Error: Expected 2 <= classes=-2 <= 65536." in lines
     assert lines[-1].startswith("Error: bad.csv: column 'age', row 2: 'old' is not a number: ")
+
+
+def test_a_place_may_name_its_part(tmp_path):
+    np.savez(tmp_path / "grey.npz", X=np.zeros((2, 8, 8), np.uint8), y=[0, 1])
+    check_source(f"{tmp_path / 'grey.npz'}:test", table=False)
+    with pytest.raises(DataError, match="other does not exist"):
+        check_source(f"{tmp_path / 'other'}:test", table=False)
 
 
 def test_a_shell_completes_commands_and_options(tmp_path):

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dpdistill.cli.options import WITHOUT_PRIVACY, check_method
-from dpdistill.cli.reading import public_images, read_records
-from dpdistill.cli.settings import check_recipe, check_settings, check_size
+from dpdistill.cli.reading import check_source, public_images, read_records
+from dpdistill.cli.settings import check_kind, check_recipe, check_settings, check_size
 from dpdistill.data.memory import parse_memory
 from dpdistill.schema import DataError
 
@@ -70,12 +70,10 @@ def asked_of(given: dict[str, Any]) -> Asked:
     """
     stated = {name: given[name] for name in ("epsilon", "delta", "adjacency") if given[name] is not None}
     _refuse_contradictions(given, stated)
-    from dpdistill.data.load import recognise
-
     check_method(given["method"])
     check_recipe(given["recipe"])
     if given["public"] is not None:
-        recognise(given["public"])
+        check_source(given["public"], table=False)
     if given["memory"] is not None:
         parse_memory(given["memory"])
     anew = given["from_"] is None and not given["non_private"]
@@ -86,6 +84,7 @@ def asked_of(given: dict[str, Any]) -> Asked:
         published = None  # what a paper's recipe is called states its budget
     named = row.method if row else given["method"] or ("dos-kip" if given["schema"] is None else "dp-merf")
     if given["from_"] is None:
+        check_kind(named, given["schema"] is not None, not given["non_private"])
         check_settings(named, given["set_"] or (), given["per_class"], given["public"])
     return Asked(stated, None if given["non_private"] else budget, row, published, named, protects.get("unit"))
 
@@ -212,9 +211,12 @@ def _published(recipe: str | None) -> tuple[Any, str | None]:
     """The row of a published recipe, and its name where it is one of the package's; (None, None) without any."""
     if recipe is None:
         return None, None
-    from dpdistill.cli.recipes import recipe_at
+    from dpdistill.published import published, read_recipe
 
-    return recipe_at(recipe)
+    if Path(recipe).suffix.lower() in (".yaml", ".yml"):
+        return read_recipe(recipe), None
+    row = published(recipe)
+    return row, row.name
 
 
 def _budget(row: Any, stated: dict[str, Any], protects: dict[str, Any]) -> Any:

@@ -9,8 +9,8 @@ import typer
 from typer.core import TyperGroup
 
 from dpdistill.cli.options import MAX_SEED, SOURCES, SQL, Bounds, Classes, Folder, check_method, table_source
-from dpdistill.cli.reading import read_records
-from dpdistill.cli.settings import check_settings
+from dpdistill.cli.reading import check_source, read_records
+from dpdistill.cli.settings import check_kind, check_names, check_settings, known
 from dpdistill.cli.terminal import Bar, give, say, working
 from dpdistill.schema import DataError, TableSchema
 
@@ -67,6 +67,10 @@ def audit_set(
         raise DataError("Expected --members DATA, and of images --non-members DATA as well: records to compare with.")
     if others is None and others_sql is not None:
         raise DataError("Expected --non-members with --non-members-sql.")
+    table = isinstance(facts, TableSchema)
+    check_source(members, table, sql)
+    if others is not None:
+        check_source(others, table, others_sql)
     with working("reading the records"):
         inside = _read(members, facts, schema, sql)
         outside = None if others is None else _read(others, facts, schema, others_sql, "test")
@@ -115,7 +119,9 @@ def audit_run(
     It is a run, and pays like one: name the data set's ledger. What it distils is not handed out: canaries are in it.
     """
     name = method or ("dos-kip" if schema is None else "dp-merf")
-    _check_recipe(name, set_, epsilon, delta)
+    check_names("leak", [] if leak is None else [leak], known()["leaks"])
+    _check_recipe(name, set_, epsilon, delta, schema is not None)
+    check_source(data, schema is not None, sql)
     from dpdistill import run
     from dpdistill.accounting.schedule import Budget
     from dpdistill.audit.canaries import audit_one_run
@@ -123,8 +129,6 @@ def audit_run(
     from dpdistill.audit.leaks import LEAKS
     from dpdistill.cli.recipes import build
 
-    if leak is not None and leak not in LEAKS:
-        raise DataError(f"Unknown leak {leak!r}: choose among {', '.join(LEAKS)}.")
     recipe = build(name, set_ or ())
     budget = Budget(epsilon, delta)
     run.check_private(recipe)
@@ -171,7 +175,7 @@ def audit_method(
 
     For a method of your own: `dpdistill.audit.recorded_neighbours` in Python.
     """
-    _check_recipe(method, set_, epsilon, delta)
+    _check_recipe(method, set_, epsilon, delta, schema is not None)
     records = records_of(data, schema, sql, classes, bounds)
     import numpy as np
 
@@ -214,7 +218,7 @@ def audit_shadows(
     seed: Seed = 0,
 ) -> None:
     """Distil halves of the records many times, and tell from a set who was in its half. Nothing is handed out."""
-    _check_recipe(method, set_, epsilon, delta)
+    _check_recipe(method, set_, epsilon, delta, schema is not None, private=False)
     records = records_of(data, schema, sql, classes, bounds)
     from dpdistill.accounting.schedule import Budget, calibrate
     from dpdistill.audit.chapters import membership_chapter
@@ -232,11 +236,14 @@ def audit_shadows(
     write_page(to, "shadows", f"Who was in, by {runs} shadows", f"{recipe.name}, {paid}.", [made], results)
 
 
-def _check_recipe(method: str, settings: list[str] | None, epsilon: float, delta: float) -> None:
+def _check_recipe(
+    method: str, settings: list[str] | None, epsilon: float, delta: float, table: bool, private: bool = True
+) -> None:
     """Refuse, before JAX is imported, what cannot be run."""
     from dpdistill.accounting.schedule import Budget
 
     check_method(method)
+    check_kind(method, table, private)
     check_settings(method, settings or ())
     Budget(epsilon, delta)
 

@@ -8,7 +8,8 @@ import typer
 
 from dpdistill.cli.audit import Out, Seed, app, records_of, write_page
 from dpdistill.cli.options import SOURCES, Bounds, Classes
-from dpdistill.cli.reading import read_records
+from dpdistill.cli.reading import check_source, read_records
+from dpdistill.cli.settings import check_names, known
 from dpdistill.cli.terminal import Bar, say, working
 from dpdistill.schema import DataError
 
@@ -37,6 +38,9 @@ def audit_model(
     seed: Seed = 0,
 ) -> None:
     """Which of its training images can be rebuilt from a network, without any of them being looked at."""
+    low, high = _two(bounds)
+    check_names("architecture", [architecture], known()["architectures"])
+    check_source(members, table=False)
     import jax.numpy as jnp
 
     from dpdistill.audit.attacked import attacked, kernel_distance, outputs_of, tangent_kernel
@@ -45,10 +49,8 @@ def audit_model(
     from dpdistill.encode.networks import MLP
     from dpdistill.encode.parameters import read_parameters, widths_of
 
-    low, high = _two(bounds)
-    known = _network(architecture)
     X, _ = _pictures(records_of(members, None, None, classes), None, seed)
-    network, shape = MLP(widths=widths_of(before)) if architecture == "mlp" else known, X.shape[1:]
+    network, shape = MLP(widths=widths_of(before)) if architecture == "mlp" else _network(architecture), X.shape[1:]
     start, end = (read_parameters(path, network, shape) for path in (before, after))
     attack = Reconstruction(images or 2 * len(X), steps, at=at, batch=batch, bounds=(low, high))
     if attack.images < len(X):
@@ -109,7 +111,11 @@ def audit_training(
 
     What a network of yours would give away, before you train it. Nothing but the owner's page is written.
     """
-    from dpdistill.audit.attacked import LOSSES, Descent, attacked, outputs_of, stable_rate, targets_of
+    check_names("loss", [loss], known()["losses"])
+    check_names("architecture", [architecture], known()["architectures"])
+    units = _whole("widths", widths)
+    check_source(data, table=False)
+    from dpdistill.audit.attacked import Descent, attacked, outputs_of, stable_rate, targets_of
     from dpdistill.audit.attacked import start as start_of
     from dpdistill.audit.chapters import onion_chapter, outlier_chapter, reconstruction_chapter
     from dpdistill.audit.onion import check_layers
@@ -118,9 +124,7 @@ def audit_training(
     from dpdistill.encode.networks import MLP
     from dpdistill.encode.parameters import read_parameters
 
-    if loss not in LOSSES:
-        raise DataError(f"Unknown loss {loss!r}: choose among {', '.join(LOSSES)}.")
-    network, units = _network(architecture), _whole("widths", widths)
+    network = _network(architecture)
     read = read_records(data, None, classes, bounds, resize, None, True)
     names = read.schema.classes
     sides = None if positive is None else _sides(positive, names)
@@ -167,8 +171,6 @@ def _check_kernel(records: int, outputs: int) -> None:
 def _network(architecture: str) -> Any:
     from dpdistill.evaluate import ARCHITECTURES
 
-    if architecture not in ARCHITECTURES:
-        raise DataError(f"Unknown architecture {architecture!r}: choose among {', '.join(ARCHITECTURES)}.")
     return ARCHITECTURES[architecture]
 
 

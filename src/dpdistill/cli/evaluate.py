@@ -11,7 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from dpdistill.cli.options import MAX_SEED, SOURCES, SQL, Folder, table_source
+from dpdistill.cli.pictures import PICTURES, check_generator, generate, make_pictures
+from dpdistill.cli.reading import check_source
 from dpdistill.cli.reference import image_reference, real_images, table_reference, table_scores
+from dpdistill.cli.settings import check_named, check_names, known
 from dpdistill.cli.terminal import Bar, give, say, warn
 from dpdistill.schema import DataError, TableSchema
 
@@ -58,7 +61,12 @@ def evaluate(
             "(drawn ones and the images of DIR), generated ones, or DATA."
         ),
     ] = None,
-    number: Annotated[int, typer.Option("--pictures", min=1, metavar="<int>", help="How many of those.")] = 20_000,
+    number: Annotated[
+        int | None,
+        typer.Option(
+            "--pictures", min=1, metavar="<int>", help="How many drawn, mixed or generated ones; 20,000 if left out."
+        ),
+    ] = None,
     generated: Annotated[
         int, typer.Option(min=0, metavar="<int>", help="Also train nets on so many images of DIR's generator.")
     ] = 0,
@@ -91,26 +99,27 @@ def evaluate(
     """
     # What can be refused without JAX is refused before it is imported.
     distilled = _opened(folder, test, sql)
-    _check_reference(reference, reference_sql, include_scores)
-    if isinstance(distilled.schema, TableSchema):
+    table = isinstance(distilled.schema, TableSchema)
+    _check_reference(reference, reference_sql, include_scores, table)
+    if table:
         _refuse_of_images(folder, (training, architecture, classifier, generated, teacher, distance))
+        table_file = _test_schema(folder, schema, distilled.schema)
     else:
         _refuse_of_tables(folder, (schema, classifiers, sql, reference_sql), mode, keep)
-        if teacher is not None and distilled.classifier is None:
-            raise DataError(f"{folder} has no released classifier: leave --teacher out.")
-    from dpdistill.cli.pictures import generate
+    _check_pictures(folder, distilled, teacher, number, generated)
+    _check_choices(training, architecture, classifier, classifiers, kernel, distance)
     from dpdistill.cli.recipes import kernel_in, regressions, softness_in, teacher_in
     from dpdistill.data import load
-    from dpdistill.evaluate import MANY, check_krr
+    from dpdistill.evaluate import MANY, available, check_krr
     from dpdistill.report.folder import read_folder
 
-    _check_choices(training, architecture or [], classifier or [])
+    check_names("classifier", classifier or [], available() if classifier else ())
     if include_scores:
         read_folder(folder)  # what cannot be used is refused here, before minutes of training
-    if isinstance(distilled.schema, TableSchema):
+    if table:
         how = {"mode": mode, "keep": keep, "seed": seed, "names": _listed(classifiers)}
         real = None if reference is None else table_source(reference, reference_sql)
-        scores = _evaluate_table(folder, distilled, table_source(test, sql), real, schema, **how)
+        scores = _evaluate_table(distilled, table_source(test, sql), real, table_file, **how)
         give(scores=scores)
         if include_scores:
             _include(folder, scores)
@@ -124,11 +133,10 @@ def evaluate(
     released = teacher_in(folder, distilled)
     records = load(test, "test", like=facts)
     real = None if reference is None else real_images(reference, facts)
-    pictures = None if teacher is None else _pictures(teacher, number, folder, distilled, seed)
+    pictures = None if teacher is None else _pictures(teacher, number or 20_000, folder, distilled, seed)
     more = generate(folder, generated, distilled, seed) if generated else None
     how = {"nets": nets, "flip": flip, "seed": seed}
-    if training is None:
-        training = "large" if len((distilled.training or (distilled.X, 0))[0]) > MANY else "quick"
+    training = training or ("large" if len((distilled.training or (distilled.X, 0))[0]) > MANY else "quick")
     scores = _scores(distilled, records, fits, released, pictures, networks, training, **how)
     if more is not None:
         softness = 0.0 if distilled.soft_labels is None else softness_in(folder)
@@ -145,22 +153,31 @@ def evaluate(
 def _opened(folder: str, test: str, sql: str | None) -> Any:
     """The synthetic set of a folder; the test set is there, unless a database has it."""
     from dpdistill.data import read_distilled
-    from dpdistill.data.files import is_address, require_file
-    from dpdistill.data.load import recognise
 
     distilled = read_distilled(folder)
-    if not isinstance(distilled.schema, TableSchema):
-        recognise(test)
-    elif sql is None and not is_address(test):
-        require_file(Path(test))
+    check_source(test, isinstance(distilled.schema, TableSchema), sql)
     return distilled
 
 
-def _check_reference(reference: str | None, sql: str | None, included: bool) -> None:
+def _check_reference(reference: str | None, sql: str | None, included: bool, table: bool) -> None:
     if reference is None and sql is not None:
         raise DataError("Expected --reference with --reference-sql.")
     if reference is not None and included:
         raise DataError("Expected --reference without --include-scores: its scores are for the owner of the records.")
+    if reference is not None:
+        check_source(reference, table, sql)
+
+
+def _check_pictures(folder: str, distilled: Any, teacher: str | None, number: int | None, generated: int) -> None:
+    """Refuse a teacher or images that the folder does not have, and a number of none."""
+    if teacher is not None and distilled.classifier is None:
+        raise DataError(f"{folder} has no released classifier: leave --teacher out.")
+    if generated or teacher == "generated":
+        check_generator(folder, distilled.schema)
+    if teacher is not None and teacher not in PICTURES:
+        check_source(teacher, table=False)
+    if number is not None and teacher not in PICTURES:
+        raise DataError(f"Expected --teacher drawn, mixed or generated with --pictures {number}: it says how many.")
 
 
 def _refuse_of_images(folder: str, stated: Iterable[Any]) -> None:
@@ -180,25 +197,47 @@ def _refuse_of_tables(folder: str, stated: Iterable[Any], mode: str, keep: float
         )
 
 
-def _check_choices(training: str | None, architectures: list[str], classifiers: list[str]) -> None:
-    from dpdistill.evaluate import ARCHITECTURES, TRAININGS, available
+def _check_choices(
+    training: str | None,
+    architectures: list[str] | None,
+    classifiers: list[str] | None,
+    of_table: str | None,
+    kernels: list[str] | None,
+    distances: list[str] | None,
+) -> None:
+    """Refuse unknown names."""
+    names = known()
+    check_names("training", [] if training is None else [training], names["trainings"])
+    check_names("architecture", architectures or [], names["architectures"])
+    check_names("classifier", classifiers or [], names["classifiers"])
+    check_names("classifier", [] if of_table is None else _split(of_table), [*names["classifiers"], "fast"])
+    for each in kernels or []:
+        check_named("kernel", each, "kernel")
+    for each in distances or []:
+        network, given, _ = each.partition("=")
+        if given:
+            check_names("network of --distance", [network], names["architectures"])
+        else:
+            check_named("distance", each, "kernel")
 
-    _check_names("training", [] if training is None else [training], TRAININGS)
-    _check_names("architecture", architectures, ARCHITECTURES)
-    _check_names("classifier", classifiers, available() if classifiers else ())
+
+def _split(classifiers: str) -> list[str]:
+    return [name.strip() for name in classifiers.split(",")]
 
 
 def _listed(classifiers: str | None) -> tuple[str, ...] | None:
-    """The classifiers that --classifiers names."""
+    """The classifiers that --classifiers names, all of which are installed."""
     from dpdistill.evaluate.classifiers import chosen
 
-    return None if classifiers is None else chosen(name.strip() for name in classifiers.split(","))
+    return None if classifiers is None else chosen(_split(classifiers))
 
 
-def _evaluate_table(folder: str, distilled: Any, test: Any, reference: Any, schema: str | None, **how: Any) -> dict:
+def _evaluate_table(distilled: Any, test: Any, reference: Any, table_file: Any, **how: Any) -> dict:
     """Scores of a synthetic table, and what real rows reach beside it."""
-    records = _test_table(folder, test, schema, distilled.schema)
-    real = None if reference is None else _test_table(folder, reference, schema, distilled.schema)
+    from dpdistill.data.tables.load import load_table
+
+    records = load_table(test, table_file)
+    real = None if reference is None else load_table(reference, table_file)
     scores = table_scores(distilled, records, **how)
     if real is not None:
         table_reference(distilled, real, records, **how)
@@ -213,11 +252,6 @@ def _networks(names: list[str], schema: Any) -> list[Any]:
     for network in networks:
         check_network(network, schema)
     return networks
-
-
-def _check_names(what: str, names: list[str], known: Iterable[str]) -> None:
-    if unknown := sorted(set(names) - set(known)):
-        raise DataError(f"Unknown {what} {', '.join(map(repr, unknown))}: choose among {', '.join(known)}.")
 
 
 def _include(folder: str, scores: dict) -> None:
@@ -237,20 +271,18 @@ def _include(folder: str, scores: dict) -> None:
     write_report(folder)
 
 
-def _test_table(folder: str, test: Any, schema: str | None, facts: TableSchema) -> Any:
-    """Held-out rows, of a query, or in a file that is written as DIR's schema.yaml or another one says."""
-    from dpdistill.data.tables.load import load_table
+def _test_schema(folder: str, schema: str | None, facts: TableSchema) -> Any:
+    """How held-out rows are written: as DIR's schema.yaml says, or another one."""
     from dpdistill.data.tables.schema_file import read_schema, without_units
 
     table_file = without_units(read_schema(schema or Path(folder) / "schema.yaml"))
     if table_file.schema != facts:
         raise DataError(f"{schema or 'schema.yaml'} does not state the columns and classes of {folder}.")
-    return load_table(test, table_file)
+    return table_file
 
 
 def _pictures(source: str, number: int, folder: str, distilled: Any, seed: int) -> tuple[str, Any]:
     """Pictures for a released classifier to score, in [-1, 1], and what they are."""
-    from dpdistill.cli.pictures import PICTURES, make_pictures
     from dpdistill.data import load
     from dpdistill.evaluate.score import scaled
 
@@ -312,7 +344,6 @@ def _feature_kernels(names: Iterable[str], schema: Any) -> dict[str, Any]:
         if not given:
             kernels[name] = kernel_named(name, "distance")
             continue
-        _check_names("network of --distance", [network], ARCHITECTURES)
         check_network(ARCHITECTURES[network], schema)
         params = read_parameters(path, ARCHITECTURES[network], schema.shape)
         # Not its path: it says where the evaluator keeps files, and scores may be added to the shared folder.

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpdistill.cli.terminal import working
 from dpdistill.method import Distilled
-from dpdistill.schema import DataError, TableSchema
+from dpdistill.schema import AnySchema, DataError, TableSchema
 
 MORE_IMAGES = (
     "A run of dos or dos-kip gets a generator at no further cost: `dpdistill distill --from DIR.run "
@@ -25,6 +25,20 @@ PICTURES = {
 """What kinds of pictures there are, and what a person is told of each."""
 
 
+def check_generator(folder: str, schema: AnySchema) -> None:
+    """Refuse a folder without a generator.
+
+    Raises:
+        DataError: with what gives one.
+    """
+    from dpdistill.data.files import show
+    from dpdistill.data.folder import GENERATOR
+
+    if not (Path(folder) / GENERATOR).is_file():
+        more = MORE_ROWS if isinstance(schema, TableSchema) else MORE_IMAGES
+        raise DataError(f"{show(folder)} has no generator: its records are all there are. {more}")
+
+
 def generate(folder: str, n: int, distilled: Distilled, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """n records of a folder's generator in [-1, 1], and their classes.
 
@@ -32,12 +46,9 @@ def generate(folder: str, n: int, distilled: Distilled, seed: int) -> tuple[np.n
         DataError: the folder has no generator, or a damaged one.
     """
     from dpdistill.data.files import show
-    from dpdistill.data.folder import GENERATOR
     from dpdistill.data.save import read_generator
 
-    if not (Path(folder) / GENERATOR).is_file():
-        more = MORE_ROWS if isinstance(distilled.schema, TableSchema) else MORE_IMAGES
-        raise DataError(f"{show(folder)} has no generator: its records are all there are. {more}")
+    check_generator(folder, distilled.schema)
     from dpdistill.methods.generator import Generator
 
     arrays = read_generator(folder)

@@ -10,6 +10,21 @@ from dpdistill.cli.terminal import note, working
 from dpdistill.schema import DataError
 
 
+def check_source(data: str, table: bool, sql: str | None = None) -> None:
+    """Refuse a place where no records are; those that a database has are not looked for.
+
+    Raises:
+        DataError: nothing there, or nothing that can be read.
+    """
+    from dpdistill.data.files import is_address, require_file
+    from dpdistill.data.load import part_named, recognise
+
+    if not table:
+        recognise(part_named(data, "train")[0])
+    elif sql is None and not is_address(data):
+        require_file(Path(data))
+
+
 def read_records(
     data: Any,
     schema: str | None,

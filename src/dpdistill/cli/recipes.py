@@ -13,7 +13,6 @@ from dpdistill.data.folder import CLASSIFIER, RECIPE, read_object
 from dpdistill.evaluate.teacher import Teacher
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled
-from dpdistill.published import Published, published, read_recipe
 from dpdistill.recipes import KERNELS, fields_of, from_fields, kernel_named, kernel_of, shown
 from dpdistill.schema import DataError, Schema
 
@@ -34,18 +33,6 @@ def build(name: str, settings: Iterable[str], base: Mapping[str, Any] | None = N
         DataError: an unknown method or field, or a value that the method refuses.
     """
     return from_fields(name, {**(base or {}), **_stated(name, settings, named)})
-
-
-def recipe_at(name: str) -> tuple[Published, str | None]:
-    """A published recipe and its name, or one in a .yaml file and None.
-
-    Raises:
-        DataError: neither a name nor such a file.
-    """
-    if Path(name).suffix.lower() in (".yaml", ".yml"):
-        return read_recipe(name), None
-    row = published(name)
-    return row, row.name
 
 
 def build_again(run_dir: str, name: str | None, settings: Iterable[str], **named: Any) -> Any:

@@ -1,7 +1,7 @@
 """Recipe fields as a person writes them, field=value, and what they may hold: checked without waiting for JAX.
 
-known.json holds what methods, kernels and published recipes say of themselves, which takes JAX to import; `make known`
-writes it anew.
+known.json holds what methods, kernels, published recipes, networks and classifiers say of themselves, which takes JAX
+to import; `make known` writes it anew.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from dpdistill.cli.options import WITHOUT_PRIVACY, check_method
 from dpdistill.data.memory import check_set_size
 from dpdistill.method import Allowed
-from dpdistill.schema import AnySchema, DataError
+from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
 
 KNOWN = Path(__file__).with_name("known.json")
 KINDS = {kind.__name__: kind for kind in (int, float, bool, str, tuple)}
@@ -37,13 +38,22 @@ def check_settings(method: str, settings: Iterable[str], per_class: int | None =
     """
     if "dpdistill.methods" in sys.modules:  # a caller may have added a method
         return
-    fields = {key.partition(".")[2]: value for key, value in known().items() if key.startswith(f"{method}.")}
+    fields = _fields_of(method)
     named = {"per_class": per_class, "auxiliary": public}
     taken = {name: value for name, value in named.items() if value is not None}
     values: dict[str, Any] = {} if per_class is None else {"per_class": per_class}
     for name, text in split(method, settings, fields, taken).items():
         check_named(name, text, fields[name]["kind"])
         values[name] = parse(text, fields[name]["kind"])
+    _check_values(values, fields)
+
+
+def _fields_of(method: str) -> dict[str, dict[str, Any]]:
+    """What known.json says of the fields of a method, by their names."""
+    return {key.partition(".")[2]: value for key, value in known().items() if key.startswith(f"{method}.")}
+
+
+def _check_values(values: dict[str, Any], fields: dict[str, dict[str, Any]]) -> None:
     for name, value in values.items():
         if (kind := KINDS.get(fields[name]["kind"])) is not None:
             try:
@@ -62,21 +72,66 @@ def check_size(method: str, per_class: int | None, schema: AnySchema) -> None:
         check_set_size(per_class, schema, f"{method}.kernel" in known())
 
 
-def check_recipe(recipe: str | None) -> None:
-    """Refuse a name that is no published recipe's; one in a .yaml file is read later.
+def check_kind(method: str, table: bool, private: bool) -> None:
+    """Refuse a method that has no private form under a budget, and one that distils the other kind of records.
+
+    Args:
+        method: its name.
+        table: whether the records are a table's.
+        private: whether there is a budget.
 
     Raises:
-        DataError: neither such a name nor a file.
+        DataError: in the words of run.recipe.
+    """
+    if "dpdistill.methods" in sys.modules:
+        return
+    methods, kinds = known()["methods"], ["images", "tables"]
+    title = methods[method]["class"]
+    if private and method in WITHOUT_PRIVACY:
+        raise DataError(f"{title} has no private form: run it without a guarantee (--non-private).")
+    if kinds[table] not in methods[method]["kinds"]:
+        able = [name for name in methods if kinds[table] in methods[name]["kinds"] and name not in WITHOUT_PRIVACY]
+        raise DataError(f"{title} distils {kinds[not table]}, not {kinds[table]}: take one of {', '.join(able)}.")
+
+
+def check_names(what: str, names: Iterable[str], among: Iterable[str]) -> None:
+    """Refuse names that are not among the known ones.
+
+    Raises:
+        DataError: with all that are.
+    """
+    if unknown := sorted({*names} - {*among}):
+        raise DataError(f"Unknown {what} {', '.join(map(repr, unknown))}: choose among {', '.join(among)}.")
+
+
+def check_recipe(recipe: str | None) -> None:
+    """Refuse a name that is no published recipe's, and a .yaml file that holds no recipe.
+
+    Raises:
+        DataError: neither such a name nor such a file, or a field that cannot be.
     """
     if recipe is None or "dpdistill.methods" in sys.modules:
         return
     if Path(recipe).suffix.lower() in (".yaml", ".yml"):
-        if not Path(recipe).is_file():
-            raise DataError(f"Expected a recipe in {Path(recipe).name}: there is no such file that can be read.")
+        _check_recipe_file(recipe)
     elif not {recipe, f"{recipe}-ipc10"} & {*known()["recipes"]}:
         raise DataError(
             f"Expected a recipe's name, as `dpdistill methods --recipes` lists them, or a .yaml file; got {recipe!r}."
         )
+
+
+def _check_recipe_file(path: str) -> None:
+    from dpdistill.published import stated_in
+
+    stated = stated_in(path)
+    check_method(method := stated["method"])
+    fields, values = _fields_of(method), stated["fields"]
+    if unknown := [name for name in values if name not in fields]:
+        raise DataError(f"Method {method} has no field {unknown[0]!r}: it has {', '.join(fields)}.")
+    for name, value in values.items():
+        if fields[name]["kind"] == "kernel":
+            check_named(name, value, "kernel")
+    _check_values({name: tuple(each) if isinstance(each, list) else each for name, each in values.items()}, fields)
 
 
 def split(method: str, settings: Iterable[str], fields: Container[str], taken: Container[str]) -> dict[str, str]:
@@ -148,7 +203,11 @@ def known() -> dict[str, Any]:
 
 
 def found() -> dict[str, Any]:
-    """What it should hold, by the methods, kernels and recipes themselves."""
+    """What it should hold, by the methods, kernels and all the others themselves."""
+    from dpdistill.audit.attacked import LOSSES
+    from dpdistill.audit.leaks import LEAKS
+    from dpdistill.evaluate import ARCHITECTURES, TRAININGS
+    from dpdistill.evaluate.classifiers import SETTINGS
     from dpdistill.methods import METHODS
     from dpdistill.published import all_published
     from dpdistill.recipes import KERNELS, fields_of
@@ -160,7 +219,16 @@ def found() -> dict[str, Any]:
         return {"kind": kind_of(field), **{name: value for name, value in stated.items() if value is not None}}
 
     fields = {f"{name}.{key}": described(each) for name in METHODS for key, each in fields_of(name).items()}
-    return {"kernels": [*KERNELS], "recipes": [*all_published()], **fields}
+    methods = {
+        name: {
+            "class": method.__name__,
+            "kinds": [word for kind, word in ((Schema, "images"), (TableSchema, "tables")) if kind in method.schemas],
+        }
+        for name, method in METHODS.items()
+    }
+    names = {"kernels": KERNELS, "recipes": all_published(), "architectures": ARCHITECTURES, "trainings": TRAININGS}
+    names |= {"classifiers": SETTINGS, "leaks": LEAKS, "losses": LOSSES}
+    return {**{what: [*each] for what, each in names.items()}, "methods": methods, **fields}
 
 
 def write() -> None:

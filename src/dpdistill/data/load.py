@@ -87,7 +87,7 @@ def load(
     Raises:
         DataError: anything that cannot be read, in one sentence.
     """
-    source, part = _part_named(source, part)
+    source, part = part_named(source, part)
     if part not in PARTS.values():
         raise DataError(f"Expected part={part!r} to be 'train', 'val' or 'test'.")
     stated = Stated(
@@ -122,7 +122,7 @@ _WITH_UNITS = ("folders", "list", "npz")
 _SEVERAL = ("cifar", "parquet", "object")
 
 
-def _part_named(source: Any, part: str) -> tuple[Any, str]:
+def part_named(source: Any, part: str) -> tuple[Any, str]:
     """A source as text, if it is a path, and its part, which may be named behind it."""
     if not isinstance(source, str | os.PathLike):
         return source, part

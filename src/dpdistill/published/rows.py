@@ -13,7 +13,6 @@ from typing import Any
 import yaml
 
 from dpdistill.method import Method
-from dpdistill.recipes import fields_of, from_fields, kernel_named
 from dpdistill.schema import DataError
 
 FOLDER = Path(__file__).parent
@@ -55,6 +54,8 @@ class Published:
 
     def build(self) -> Method:
         """The method with these fields."""
+        from dpdistill.recipes import from_fields  # JAX comes with it: what cannot be read is refused before
+
         return from_fields(self.method, self.fields)
 
 
@@ -95,6 +96,19 @@ def read_recipe(path: str | os.PathLike) -> Published:
     Raises:
         DataError: no such file, or one that is no such recipe.
     """
+    stated = stated_in(path)
+    stated["fields"] = _typed(stated["method"], stated["fields"])
+    row = Published(**{"name": Path(path).name, "paper": "", "where": "", "epsilon": None, **stated})
+    row.build()
+    return row
+
+
+def stated_in(path: str | os.PathLike) -> dict[str, Any]:
+    """What a recipe's file states, as it is written: method, fields, and epsilon and delta where they are stated.
+
+    Raises:
+        DataError: no such file, or one that states something else.
+    """
     name = Path(path).name
     try:
         text = Path(path).read_bytes()
@@ -117,13 +131,13 @@ def read_recipe(path: str | os.PathLike) -> Published:
         if value is not None and type(value) not in (int, float):
             raise DataError(f"Expected {key} as a number in {name}; got {value!r}.")
     budget = {key: value for key, value in numbers.items() if value is not None}
-    row = Published(name, "", "", stated["method"], _typed(stated["method"], fields), **{"epsilon": None, **budget})
-    row.build()
-    return row
+    return {"method": stated["method"], "fields": fields, **budget}
 
 
 def _rows(table: dict[str, Any]) -> Iterator[Published]:
     """Every row of a paper's file."""
+    from dpdistill.recipes import fields_of
+
     for family in table["families"]:
         columns, epsilon = family["columns"], family.get("epsilon")
         for data, rows in family["rows"].items():
@@ -157,6 +171,8 @@ def _of_batches(stated: dict[str, Any], records: int | None) -> dict[str, Any]:
 
 def _typed(method: str, fields: dict[str, Any]) -> dict[str, Any]:
     """Fields as a method takes them: kernels from their short names, tuples from lists."""
+    from dpdistill.recipes import fields_of, kernel_named
+
     known = fields_of(method)
     if unknown := [name for name in fields if name not in known]:
         raise DataError(f"Method {method} has no field {unknown[0]!r}: it has {', '.join(known)}.")

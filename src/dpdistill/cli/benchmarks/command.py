@@ -24,17 +24,22 @@ def benchmark(
 
     The same command goes on after a stop: what is finished is not run again, what failed is.
     """
-    with working("reading the suite"):
-        from dpdistill.cli.benchmarks.pool import read_lines, run_all
-        from dpdistill.cli.benchmarks.suite import read_suite
-        from dpdistill.cli.benchmarks.worker import SETS, compute
+    from dpdistill.cli.benchmarks.suite import check_runs, read_suite
+    from dpdistill.data.folder import CERTIFICATE
 
+    folder = Path(to)
+    if (folder / CERTIFICATE).exists():
+        raise DataError(f"Expected --out as a folder for the owner of the data; {to} is one that may be shared.")
+    with working("reading the suite"):
         path, stated = read_suite(suite)
-        runs, folder = list(stated.all_runs()), Path(to)
-        read = [source for run in runs for source in (run.source, run.public) if source is not None]
+        read = [each for run in stated.all_runs() for each in (run.source, run.public) if each is not None]
         outside = sorted({source.name for source in read if not source.train.startswith("digits:")})
         if outside and (data is None or not Path(data).is_dir()):
             raise DataError(f"Expected --data with the folder of {', '.join(outside)}; got {data}.")
+        from dpdistill.cli.benchmarks.pool import read_lines, run_all
+        from dpdistill.cli.benchmarks.worker import SETS, compute
+
+        runs = check_runs(path, stated)
         tasks = [(run.name, run.release, (run, path, Path(data or "."), folder)) for run in runs]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     run_all(tasks, compute, folder / RESULTS, jobs, _tell)

@@ -8,19 +8,19 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dpdistill.accounting.schedule import Budget
-from dpdistill.cli.recipes import build, kernel_named
+from dpdistill.cli.options import WITHOUT_PRIVACY, check_method
+from dpdistill.cli.settings import check_named, check_names, known
 from dpdistill.data.files import reading, show
 from dpdistill.data.yaml_text import load_yaml
-from dpdistill.encode.auxiliary import PublicImages
-from dpdistill.evaluate import ARCHITECTURES, TRAININGS
-from dpdistill.evaluate.classifiers import SETTINGS
 from dpdistill.method import Method, to_json
-from dpdistill.methods import METHODS
 from dpdistill.schema import DataError
 from dpdistill.schema.facts import STRICT, read_facts
+
+if TYPE_CHECKING:
+    from dpdistill.encode.auxiliary import PublicImages
 
 FOLDER = Path(__file__).with_name("suites")
 SHIPPED = ("smoke", "papers", "frontier", "subspaces")
@@ -88,16 +88,12 @@ class Scoring:
     mode: Literal["honest", "paper"] = "honest"
 
     def __post_init__(self) -> None:
-        for what, names, known in (
-            ("training", (self.training,), TRAININGS),
-            ("architecture", self.architectures, ARCHITECTURES),
-            ("classifier", self.classifiers, SETTINGS),
-        ):
-            if odd := next((name for name in names if name not in known), None):
-                raise DataError(f"Unknown {what} {odd!r}: choose among {', '.join(known)}.")
+        check_names("training", [self.training], known()["trainings"])
+        check_names("architecture", self.architectures, known()["architectures"])
+        check_names("classifier", self.classifiers, known()["classifiers"])
         for name in self.kernels:
             if name != RECIPE:
-                kernel_named(name)
+                check_named("kernel", name, "kernel")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +157,8 @@ class Run:
         Raises:
             DataError: an unknown method or field, or a value that the method refuses.
         """
+        from dpdistill.cli.recipes import build  # JAX comes with it: a file that is no suite is refused before
+
         return build(self.method, self.settings, per_class=self.per_class, auxiliary=public)
 
     @property
@@ -231,13 +229,13 @@ class Suite:
 
 
 def read_suite(name: str) -> tuple[Path, Suite]:
-    """A suite that comes with the package, by name, or one in a file; every run of it can be built.
+    """A suite that comes with the package, by name, or one in a file.
 
     Returns:
         (the suite's file, what it states).
 
     Raises:
-        DataError: no such suite, a file that is none, or runs that cannot be.
+        DataError: no such suite, a file that is none, or unknown methods and data sets.
     """
     path = FOLDER / f"{name}.yaml" if name in SHIPPED else Path(name)
     if not path.is_file():
@@ -249,19 +247,37 @@ def read_suite(name: str) -> tuple[Path, Suite]:
         if not isinstance(content, dict) or content.get("dpdistill") != _TITLE:
             raise DataError(f"Expected a suite, which begins with `dpdistill: {_TITLE}`.")
         suite = read_facts(Suite, content, "the suite")
-        _check(list(suite.all_runs()))
+        for run in suite.all_runs():
+            check_method(None if run.method == REAL else run.method)
     except (ValueError, TypeError) as error:
         raise DataError(f"{show(path)}: {error}") from None
     return path, suite
 
 
+def check_runs(path: Path, suite: Suite) -> list[Run]:
+    """The runs of a suite, in order: each can be built.
+
+    Args:
+        path: the suite's file.
+        suite: what it states.
+
+    Raises:
+        DataError: runs that cannot be, before the first of them begins.
+    """
+    runs = list(suite.all_runs())
+    try:
+        _check(runs)
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{show(path)}: {error}") from None
+    return runs
+
+
 def _check(runs: list[Run]) -> None:
-    """Refuse runs that cannot be, before the first of them begins."""
     names: dict[str, Run] = {}
     for run in runs:
         if run.method != REAL:
             run.build()
-        private = run.method != REAL and METHODS[run.method].private
+        private = run.method not in (REAL, *WITHOUT_PRIVACY)
         if private != (run.epsilon is not None):
             raise DataError(f"Expected {run.label!r} {'with' if private else 'without'} epsilon, as its method is.")
         if run.method == REAL and not run.source.schema:
