@@ -26,7 +26,7 @@ QUICKLY = {
     "xla_backend_optimization_level": 1,
     "xla_cpu_parallel_codegen_split_count": 1,
 }
-"""A quarter of the time. Another arithmetic: sums may be added up in another order."""
+"""About half of the time. Another arithmetic: sums may be added up in another order."""
 TOUCH_RECORDS = {f"jit_{name}" for name, program in vars(compiled).items() if hasattr(program, "lower")}
 """Programs whose bits decide a guarantee: always compiled as users have them."""
 NOW = {"quickly": True}

@@ -10,11 +10,20 @@ from typing import Annotated, Any
 
 import typer
 
+from dpdistill.cli.evaluate_checks import (
+    check_choices,
+    check_pictures,
+    check_reference,
+    opened,
+    refuse_of_images,
+    refuse_of_tables,
+    schema_of_rows,
+    split_names,
+)
 from dpdistill.cli.options import MAX_SEED, SOURCES, SQL, Folder, table_source
-from dpdistill.cli.pictures import PICTURES, check_generator, generate, make_pictures
-from dpdistill.cli.reading import check_source
+from dpdistill.cli.pictures import PICTURES, generate, make_pictures
 from dpdistill.cli.reference import image_reference, real_images, table_reference, table_scores
-from dpdistill.cli.settings import check_named, check_names, known
+from dpdistill.cli.settings import check_names
 from dpdistill.cli.terminal import Bar, give, say, warn
 from dpdistill.schema import DataError, TableSchema
 
@@ -98,16 +107,16 @@ def evaluate(
     Images: networks and kernel ridge regression. Tables: twelve classifiers.
     """
     # What can be refused without JAX is refused before it is imported.
-    distilled = _opened(folder, test, sql)
+    distilled = opened(folder, test, sql)
     table = isinstance(distilled.schema, TableSchema)
-    _check_reference(reference, reference_sql, include_scores, table)
+    check_reference(reference, reference_sql, include_scores, table)
     if table:
-        _refuse_of_images(folder, (training, architecture, classifier, generated, teacher, distance))
-        table_file = _test_schema(folder, schema, distilled.schema)
+        refuse_of_images(folder, (training, architecture, classifier, generated, teacher, distance))
+        table_file = schema_of_rows(folder, schema, distilled.schema)
     else:
-        _refuse_of_tables(folder, (schema, classifiers, sql, reference_sql), mode, keep)
-    _check_pictures(folder, distilled, teacher, number, generated)
-    _check_choices(training, architecture, classifier, classifiers, kernel, distance)
+        refuse_of_tables(folder, (schema, classifiers, sql, reference_sql), mode, keep)
+    check_pictures(folder, distilled, teacher, number, generated)
+    check_choices(training, architecture, classifier, classifiers, kernel, distance)
     from dpdistill.cli.recipes import kernel_in, regressions, softness_in, teacher_in
     from dpdistill.data import load
     from dpdistill.evaluate import MANY, available, check_krr
@@ -150,86 +159,11 @@ def evaluate(
         _include(folder, scores)
 
 
-def _opened(folder: str, test: str, sql: str | None) -> Any:
-    """The synthetic set of a folder; the test set is there, unless a database has it."""
-    from dpdistill.data import read_distilled
-
-    distilled = read_distilled(folder)
-    check_source(test, isinstance(distilled.schema, TableSchema), sql)
-    return distilled
-
-
-def _check_reference(reference: str | None, sql: str | None, included: bool, table: bool) -> None:
-    if reference is None and sql is not None:
-        raise DataError("Expected --reference with --reference-sql.")
-    if reference is not None and included:
-        raise DataError("Expected --reference without --include-scores: its scores are for the owner of the records.")
-    if reference is not None:
-        check_source(reference, table, sql)
-
-
-def _check_pictures(folder: str, distilled: Any, teacher: str | None, number: int | None, generated: int) -> None:
-    """Refuse a teacher or images that the folder does not have, and a number of none."""
-    if teacher is not None and distilled.classifier is None:
-        raise DataError(f"{folder} has no released classifier: leave --teacher out.")
-    if generated or teacher == "generated":
-        check_generator(folder, distilled.schema)
-    if teacher is not None and teacher not in PICTURES:
-        check_source(teacher, table=False)
-    if number is not None and teacher not in PICTURES:
-        raise DataError(f"Expected --teacher drawn, mixed or generated with --pictures {number}: it says how many.")
-
-
-def _refuse_of_images(folder: str, stated: Iterable[Any]) -> None:
-    """Refuse, for a table, options that are for images."""
-    if any(stated):
-        raise DataError(
-            f"{folder} holds a table: --training, --architecture, --classifier, --generated, --teacher and "
-            "--distance are for images."
-        )
-
-
-def _refuse_of_tables(folder: str, stated: Iterable[Any], mode: str, keep: float) -> None:
-    """Refuse, for a set of images, options that are for tables: those that may be stated, and how they are scored."""
-    if any(each is not None for each in stated) or (mode, keep) != ("honest", 1.0):
-        raise DataError(
-            f"{folder} holds images: --schema, --sql, --reference-sql, --mode, --keep and --classifiers are for tables."
-        )
-
-
-def _check_choices(
-    training: str | None,
-    architectures: list[str] | None,
-    classifiers: list[str] | None,
-    of_table: str | None,
-    kernels: list[str] | None,
-    distances: list[str] | None,
-) -> None:
-    """Refuse unknown names."""
-    names = known()
-    check_names("training", [] if training is None else [training], names["trainings"])
-    check_names("architecture", architectures or [], names["architectures"])
-    check_names("classifier", classifiers or [], names["classifiers"])
-    check_names("classifier", [] if of_table is None else _split(of_table), [*names["classifiers"], "fast"])
-    for each in kernels or []:
-        check_named("kernel", each, "kernel")
-    for each in distances or []:
-        network, given, _ = each.partition("=")
-        if given:
-            check_names("network of --distance", [network], names["architectures"])
-        else:
-            check_named("distance", each, "kernel")
-
-
-def _split(classifiers: str) -> list[str]:
-    return [name.strip() for name in classifiers.split(",")]
-
-
 def _listed(classifiers: str | None) -> tuple[str, ...] | None:
     """The classifiers that --classifiers names, all of which are installed."""
     from dpdistill.evaluate.classifiers import chosen
 
-    return None if classifiers is None else chosen(_split(classifiers))
+    return None if classifiers is None else chosen(split_names(classifiers))
 
 
 def _evaluate_table(distilled: Any, test: Any, reference: Any, table_file: Any, **how: Any) -> dict:
@@ -269,16 +203,6 @@ def _include(folder: str, scores: dict) -> None:
             " `dpdistill export` writes documents that do."
         )
     write_report(folder)
-
-
-def _test_schema(folder: str, schema: str | None, facts: TableSchema) -> Any:
-    """How held-out rows are written: as DIR's schema.yaml says, or another one."""
-    from dpdistill.data.tables.schema_file import read_schema, without_units
-
-    table_file = without_units(read_schema(schema or Path(folder) / "schema.yaml"))
-    if table_file.schema != facts:
-        raise DataError(f"{schema or 'schema.yaml'} does not state the columns and classes of {folder}.")
-    return table_file
 
 
 def _pictures(source: str, number: int, folder: str, distilled: Any, seed: int) -> tuple[str, Any]:

@@ -1,0 +1,97 @@
+"""What is refused of `evaluate` before JAX is imported: names, places, and options of the other kind of records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from dpdistill.cli.pictures import PICTURES, check_generator
+from dpdistill.cli.reading import check_source
+from dpdistill.cli.settings import check_named, check_names, known
+from dpdistill.schema import DataError, TableSchema
+
+
+def opened(folder: str, test: str, sql: str | None) -> Any:
+    """The synthetic set of a folder; the test set is there, unless a database has it."""
+    from dpdistill.data import read_distilled
+
+    distilled = read_distilled(folder)
+    check_source(test, isinstance(distilled.schema, TableSchema), sql)
+    return distilled
+
+
+def check_reference(reference: str | None, sql: str | None, included: bool, table: bool) -> None:
+    if reference is None and sql is not None:
+        raise DataError("Expected --reference with --reference-sql.")
+    if reference is not None and included:
+        raise DataError("Expected --reference without --include-scores: its scores are for the owner of the records.")
+    if reference is not None:
+        check_source(reference, table, sql)
+
+
+def check_pictures(folder: str, distilled: Any, teacher: str | None, number: int | None, generated: int) -> None:
+    """Refuse a teacher or images that the folder does not have, and a number of none."""
+    if teacher is not None and distilled.classifier is None:
+        raise DataError(f"{folder} has no released classifier: leave --teacher out.")
+    if generated or teacher == "generated":
+        check_generator(folder, distilled.schema)
+    if teacher is not None and teacher not in PICTURES:
+        check_source(teacher, table=False)
+    if number is not None and teacher not in PICTURES:
+        raise DataError(f"Expected --teacher drawn, mixed or generated with --pictures {number}: it says how many.")
+
+
+def refuse_of_images(folder: str, stated: Iterable[Any]) -> None:
+    """Refuse, for a table, options that are for images."""
+    if any(stated):
+        raise DataError(
+            f"{folder} holds a table: --training, --architecture, --classifier, --generated, --teacher and "
+            "--distance are for images."
+        )
+
+
+def refuse_of_tables(folder: str, stated: Iterable[Any], mode: str, keep: float) -> None:
+    """Refuse, for a set of images, options that are for tables: those that may be stated, and how they are scored."""
+    if any(each is not None for each in stated) or (mode, keep) != ("honest", 1.0):
+        raise DataError(
+            f"{folder} holds images: --schema, --sql, --reference-sql, --mode, --keep and --classifiers are for tables."
+        )
+
+
+def check_choices(
+    training: str | None,
+    architectures: list[str] | None,
+    classifiers: list[str] | None,
+    of_table: str | None,
+    kernels: list[str] | None,
+    distances: list[str] | None,
+) -> None:
+    """Refuse unknown names."""
+    names = known()
+    check_names("training", [] if training is None else [training], names["trainings"])
+    check_names("architecture", architectures or [], names["architectures"])
+    check_names("classifier", classifiers or [], names["classifiers"])
+    check_names("classifier", [] if of_table is None else split_names(of_table), [*names["classifiers"], "fast"])
+    for each in kernels or []:
+        check_named("kernel", each, "kernel")
+    for each in distances or []:
+        network, given, _ = each.partition("=")
+        if given:
+            check_names("network of --distance", [network], names["architectures"])
+        else:
+            check_named("distance", each, "kernel")
+
+
+def split_names(classifiers: str) -> list[str]:
+    return [name.strip() for name in classifiers.split(",")]
+
+
+def schema_of_rows(folder: str, schema: str | None, facts: TableSchema) -> Any:
+    """How held-out rows are written: as DIR's schema.yaml says, or another one."""
+    from dpdistill.data.tables.schema_file import read_schema, without_units
+
+    table_file = without_units(read_schema(schema or Path(folder) / "schema.yaml"))
+    if table_file.schema != facts:
+        raise DataError(f"{schema or 'schema.yaml'} does not state the columns and classes of {folder}.")
+    return table_file
