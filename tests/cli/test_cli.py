@@ -385,10 +385,18 @@ def test_account(argv, expected):
     assert expected in succeeds("account", *argv)
 
 
+def torn(path):
+    """Records that are there and cannot be opened."""
+    np.savez(path, X=np.zeros((3, 4, 4), np.uint8), y=[0, 1, 2])
+    content = path.read_bytes()
+    path.write_bytes(content[:100] + bytes(200) + content[300:])
+    return path
+
+
 def test_a_large_delta_is_said_before_it_is_spent(tmp_path):
     sentence = "the guarantee of a record may fail altogether; of 1,000 records that may be about one."
     assert sentence in dpdistill("account", "--epsilon", "1", "--delta", "0.001")[2]
-    assert sentence in dpdistill("distill", "missing", "--out", tmp_path / "x", "--delta", "0.001")[2]
+    assert sentence in dpdistill("distill", torn(tmp_path / "t.npz"), "--out", tmp_path / "x", "--delta", "0.001")[2]
     assert "records" not in dpdistill("account", "--epsilon", "1", "--delta", "0.0001")[2]
 
 
@@ -416,14 +424,14 @@ def test_budget_adds_runs_up_and_the_cap_refuses_before_records_are_opened(tmp_p
     assert "two [red]" in out
     assert f"Spent together: epsilon = {together:.3f}" in out
     assert "Cap: epsilon = 0.8; one more full-batch run of epsilon = 0.28" in out
+    nowhere = ("distill", torn(tmp_path / "torn.npz"), *command[2:])
     before = sorted(tmp_path.iterdir()), ledger.read_bytes()
-    nowhere = ("distill", tmp_path / "no-such-data", *command[2:])
     assert "over the cap of 0.8" in refused(*nowhere, "--out", tmp_path / "three", "--ledger", ledger)
     assert "over the cap of 0.8" in refused(*nowhere, "--out", tmp_path / "one", "--overwrite", *capped)
     assert "got cap=0.9" in refused(*nowhere, "--out", tmp_path / "three", "--ledger", ledger, "--cap", 0.9)
-    unprotected = ("distill", tmp_path / "no-such-data", "--method", "dm", "--non-private")
+    unprotected = ("distill", nowhere[1], "--method", "dm", "--non-private")
     assert "without a privacy guarantee" in refused(*unprotected, "--out", tmp_path / "three", "--ledger", ledger)
-    assert "does not exist" in refused(*nowhere[:2], "--epsilon", 0.1, "--out", tmp_path / "three", "--ledger", ledger)
+    assert "torn.npz" in refused(*nowhere[:2], "--epsilon", 0.1, "--out", tmp_path / "three", "--ledger", ledger)
     assert (sorted(tmp_path.iterdir()), ledger.read_bytes()) == before
 
 
@@ -442,7 +450,7 @@ def test_a_copy_of_the_owners_folder_is_refused_before_records_are_opened(tmp_pa
         assert dpdistill("distill", digits, *command, "--out", tmp_path / "x")[0] == 130
     shutil.copytree(tmp_path / "x.run", tmp_path / "y.run")
     succeeds("distill", digits, *command, "--out", tmp_path / "x")
-    refusal = refused("distill", tmp_path / "no-such-data", *command, "--out", tmp_path / "y")
+    refusal = refused("distill", torn(tmp_path / "torn.npz"), *command, "--out", tmp_path / "y")
     assert "this run has gone on elsewhere" in refusal
     assert "move this DIR.run away" in refusal
     assert len(RunLedger.read(tmp_path / "y.run").events) == 2
@@ -764,7 +772,7 @@ class TestKernels:
         assert "Unknown architecture 'mpl': choose among convnet, mlp, lenet, vgg11, resnet18, vit." in refused(
             *command, "drawn", "--architecture", "mpl"
         )
-        assert "LeNet: Expected shape=(h, w, c) with sides >= 16; got (8, 8, 1)." in refused(
+        assert "Architecture lenet takes images with sides >= 16; got (8, 8, 1)." in refused(
             *command, "drawn", "--architecture", "lenet"
         )
         kept = (led / "scores.json").read_text()
@@ -890,6 +898,13 @@ WRONG = {
     "seed -1": (["distill", "digits:train", *OUT, "--seed", "-1"], "--seed"),
     "seed 2^32": (["distill", "digits:train", *OUT, "--seed", str(2**32)], "--seed"),
     "missing data": (["distill", "missing", *OUT], "missing does not exist"),
+    "missing data with a ledger": (
+        ["distill", "missing", *OUT, "--ledger", "OUT.ledger", "--cap", "1"],
+        "missing does not exist",
+    ),
+    "torn data": (["distill", "TORN", *OUT], "TORN.npz"),
+    "epsilon 10,001": (["distill", "digits:train", *OUT, "--epsilon", "10001"], "Expected epsilon=10001 <= 10,000: "),
+    "account epsilon 1e9": (["account", "--epsilon", "1e9"], "Expected epsilon=1e+09 <= 10,000: "),
     "empty data": (["distill", "", *OUT], "path"),
     "unknown digits": (["distill", "digits:all", *OUT], "digits:all"),
     "out not empty": (["distill", "digits:train", "--out", "FULL"], "--overwrite"),
@@ -902,7 +917,7 @@ WRONG = {
     "cap without ledger": (["distill", "digits:train", *OUT, "--cap", "1"], "--ledger"),
     "cap 0": (["distill", "digits:train", *OUT, "--ledger", "OUT.ledger", "--cap", "0"], "cap=0"),
     "cap nan": (["distill", "digits:train", *OUT, "--ledger", "OUT.ledger", "--cap", "nan"], "cap=nan"),
-    "epsilon over a new cap": (["distill", "missing", *OUT, "--ledger", "OUT.ledger", "--cap", "0.5"], "cap of 0.5"),
+    "epsilon over a new cap": (["distill", "TORN", *OUT, "--ledger", "OUT.ledger", "--cap", "0.5"], "cap of 0.5"),
     "no ledger, no cap": (["distill", "missing", *OUT, "--ledger", "OUT.ledger"], "There is no ledger at OUT.ledger"),
     "ledger in no folder": (["distill", "digits:train", *OUT, "--ledger", "no/such/x", "--cap", "2"], "folder"),
     "ledger is a folder": (["distill", "digits:train", *OUT, "--ledger", "FULL"], "FULL"),
@@ -916,7 +931,7 @@ WRONG = {
     "noise that cannot be found": (
         [
             "distill",
-            "missing",
+            "TORN",
             *OUT,
             "--ledger",
             "OUT.ledger",
@@ -940,6 +955,10 @@ WRONG = {
     ),
     "evaluate with a ridge below 0": (["evaluate", "SHARED", "--test", "digits:test", "--ridge", "-1"], "ridge=-1"),
     "evaluate with a ridge nan": (["evaluate", "SHARED", "--test", "digits:test", "--ridge", "nan"], "ridge=nan"),
+    "evaluate with LeNet on 8 x 8": (
+        ["evaluate", "SHARED", "--test", "digits:test", "--architecture", "lenet"],
+        "Architecture lenet takes images with sides >= 16; got (8, 8, 1)",
+    ),
     "evaluate without nets": (["evaluate", "SHARED", "--test", "digits:test", "--nets", "0"], "--nets"),
     "evaluate on a missing test set": (["evaluate", "SHARED", "--test", "missing"], "missing does not exist"),
     "evaluate on another shape": (["evaluate", "SHARED", "--test", "OTHER"], "(8, 8, 1); got (4, 4, 1)"),
@@ -974,8 +993,9 @@ def test_wrong_input_is_one_sentence_and_nothing_is_written(argv, expected, tmp_
     (tmp_path / "FULL").mkdir()
     (tmp_path / "FULL" / "file").write_text("mine")
     np.savez(tmp_path / "OTHER.npz", X=np.zeros((3, 4, 4), np.uint8), y=[0, 1, 2], bounds=[0.0, 16.0])
+    torn(tmp_path / "TORN.npz")
     before = files_of(tmp_path), sorted(tmp_path.iterdir())
-    stands_for = {"SHARED": str(shared), "OTHER": str(tmp_path / "OTHER.npz")}
+    stands_for = {"SHARED": str(shared), **{name: str(tmp_path / f"{name}.npz") for name in ("OTHER", "TORN")}}
     assert expected in refused(*[stands_for.get(word, word) for word in argv])
     assert (files_of(tmp_path), sorted(tmp_path.iterdir())) == before
     assert (tmp_path / "FULL" / "file").read_text() == "mine"

@@ -23,6 +23,7 @@ from dpdistill.accounting.pld import check_pld_delta, compose
 from dpdistill.query import Event, Stage
 
 REPORTED_DELTAS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
+MAX_EPSILON = 1e4
 MAX_DELTA = 1e-2
 CAUTIOUS_DELTA = 1e-4
 MAX_ROWS_PER_UNIT = 1_000
@@ -35,7 +36,7 @@ class Budget:
     """What may be spent: (epsilon, delta) under an adjacency.
 
     Args:
-        epsilon: > 0 and finite.
+        epsilon: in (0, 10,000].
         delta: in (0, 0.01]; state it, never derive it from the number of records.
         adjacency: "add-remove" (neighbours differ by one record more or less) or "replace-one".
         unit: what is protected, in the owner's word ("patient_id"): neighbours differ by all records of one unit. None
@@ -57,6 +58,11 @@ class Budget:
             raise ValueError(f"Expected epsilon={self.epsilon} > 0.")
         if self.epsilon == math.inf:
             raise ValueError("Expected a finite epsilon; got inf.")
+        if self.epsilon > MAX_EPSILON:
+            raise ValueError(
+                f"Expected epsilon={self.epsilon:g} <= {MAX_EPSILON:,.0f}: so little noise protects nobody; a run "
+                "without a guarantee (--non-private) says so."
+            )
         check_delta(self.delta)
         if self.delta > MAX_DELTA:
             raise ValueError(f"Expected delta={self.delta:g} <= {MAX_DELTA:g}: {_FAILS}.")

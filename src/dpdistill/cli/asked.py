@@ -9,7 +9,7 @@ from typing import Any
 
 from dpdistill.cli.options import WITHOUT_PRIVACY, check_method
 from dpdistill.cli.reading import check_source, public_images, read_records
-from dpdistill.cli.settings import check_kind, check_recipe, check_settings, check_size
+from dpdistill.cli.settings import check_kind, check_settings, check_size, stated_by
 from dpdistill.data.memory import parse_memory
 from dpdistill.schema import DataError
 
@@ -21,15 +21,15 @@ class Asked:
     Args:
         stated: what the caller states of the budget.
         budget: None without a guarantee.
-        row: the published recipe, or None.
-        published: its name, where it is one of the package's and its budget is kept.
+        recipe: the published recipe, by its name or its file, or None.
+        published: its whole name, where it is one of the package's and its budget is kept.
         method: name of the method.
         unit: column of the units, or None.
     """
 
     stated: dict[str, Any]
     budget: Any
-    row: Any
+    recipe: str | None
     published: str | None
     method: str
     unit: str | None
@@ -71,22 +71,25 @@ def asked_of(given: dict[str, Any]) -> Asked:
     stated = {name: given[name] for name in ("epsilon", "delta", "adjacency") if given[name] is not None}
     _refuse_contradictions(given, stated)
     check_method(given["method"])
-    check_recipe(given["recipe"])
+    row = {} if given["recipe"] is None else stated_by(given["recipe"])
     if given["public"] is not None:
         check_source(given["public"], table=False)
     if given["memory"] is not None:
         parse_memory(given["memory"])
     anew = given["from_"] is None and not given["non_private"]
     protects = _protected(given["unit_column"], given["rows_per_unit"], given["schema"], anew)
-    row, published = _published(given["recipe"])
     budget = _budget(row, stated, protects)
-    if row and (row.epsilon, row.delta) != (budget.epsilon, budget.delta) and row.epsilon is not None:
+    published = row.get("name")
+    if row.get("epsilon") is not None and (row["epsilon"], row["delta"]) != (budget.epsilon, budget.delta):
         published = None  # what a paper's recipe is called states its budget
-    named = row.method if row else given["method"] or ("dos-kip" if given["schema"] is None else "dp-merf")
+    table = given["schema"] is not None
+    named = row.get("method") or given["method"] or ("dp-merf" if table else "dos-kip")
     if given["from_"] is None:
-        check_kind(named, given["schema"] is not None, not given["non_private"])
+        check_kind(named, table, not given["non_private"])
         check_settings(named, given["set_"] or (), given["per_class"], given["public"])
-    return Asked(stated, None if given["non_private"] else budget, row, published, named, protects.get("unit"))
+        check_source(given["data"], table, given["sql"])
+    asked = None if given["non_private"] else budget
+    return Asked(stated, asked, given["recipe"], published, named, protects.get("unit"))
 
 
 def prepared(given: dict[str, Any], asked: Asked, paid: dict[str, Any]) -> tuple[Any, Any]:
@@ -108,7 +111,7 @@ def prepared(given: dict[str, Any], asked: Asked, paid: dict[str, Any]) -> tuple
         check_size(asked.method, given["per_class"], records.schema)
     images = public_images(given["public"], given["resize"], given["channels"])
     fields = {"per_class": given["per_class"], "auxiliary": images}
-    distiller = _checked_recipe(asked.method, given["set_"] or (), asked.row, fields, asked.budget, paid)
+    distiller = _checked_recipe(asked, given["set_"] or (), fields, paid)
     return distiller, read() if records is None else records
 
 
@@ -207,35 +210,22 @@ def _protected(column: str | None, rows: int | None, schema: str | None, anew: b
     return {} if column is None else {"unit": column, "rows_per_unit": rows}
 
 
-def _published(recipe: str | None) -> tuple[Any, str | None]:
-    """The row of a published recipe, and its name where it is one of the package's; (None, None) without any."""
-    if recipe is None:
-        return None, None
-    from dpdistill.published import published, read_recipe
-
-    if Path(recipe).suffix.lower() in (".yaml", ".yml"):
-        return read_recipe(recipe), None
-    row = published(recipe)
-    return row, row.name
-
-
-def _budget(row: Any, stated: dict[str, Any], protects: dict[str, Any]) -> Any:
+def _budget(row: dict[str, Any], stated: dict[str, Any], protects: dict[str, Any]) -> Any:
     """The budget: what is stated goes before the published recipe's."""
     from dpdistill.accounting.schedule import Budget
 
-    of_row = {} if row is None or row.epsilon is None else {"epsilon": row.epsilon, "delta": row.delta}
+    of_row = {name: row[name] for name in ("epsilon", "delta") if row.get(name) is not None}
     return Budget(**{"epsilon": 1.0, **of_row, **stated, **protects})
 
 
-def _checked_recipe(
-    name: str, settings: list[str] | tuple, row: Any, fields: dict[str, Any], budget: Any, paid: dict[str, Any]
-) -> Any:
+def _checked_recipe(asked: Asked, settings: list[str] | tuple, fields: dict[str, Any], paid: dict[str, Any]) -> Any:
     """The method, that it can be run under the budget, and that a ledger takes it."""
     from dpdistill import run
-    from dpdistill.cli.recipes import build
+    from dpdistill.cli.recipes import build, published_fields
 
-    recipe = build(name, settings, row.fields if row else {}, **fields)
-    if budget is not None:
+    base = {} if asked.recipe is None else published_fields(asked.recipe)
+    recipe = build(asked.method, settings, base, **fields)
+    if asked.budget is not None:
         run.check_private(recipe)
-        run.check_ledger(recipe, budget, **paid)
+        run.check_ledger(recipe, asked.budget, **paid)
     return recipe

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +12,7 @@ from dpdistill.cli.options import SOURCES, Bounds, Classes
 from dpdistill.cli.reading import check_source, read_records
 from dpdistill.cli.settings import check_names, known
 from dpdistill.cli.terminal import Bar, say, working
+from dpdistill.data.files import require_file
 from dpdistill.schema import DataError
 
 Architecture = Annotated[str, typer.Option(help="convnet, mlp (of any widths), lenet, vgg11, resnet18 or vit.")]
@@ -41,6 +43,8 @@ def audit_model(
     low, high = _two(bounds)
     check_names("architecture", [architecture], known()["architectures"])
     check_source(members, table=False)
+    for path in (before, after):
+        require_file(Path(path))
     import jax.numpy as jnp
 
     from dpdistill.audit.attacked import attacked, kernel_distance, outputs_of, tangent_kernel
@@ -115,6 +119,8 @@ def audit_training(
     check_names("architecture", [architecture], known()["architectures"])
     units = _whole("widths", widths)
     check_source(data, table=False)
+    if weights is not None:
+        require_file(Path(weights))
     from dpdistill.audit.attacked import Descent, attacked, outputs_of, stable_rate, targets_of
     from dpdistill.audit.attacked import start as start_of
     from dpdistill.audit.chapters import onion_chapter, outlier_chapter, reconstruction_chapter

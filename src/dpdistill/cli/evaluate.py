@@ -14,6 +14,7 @@ from dpdistill.cli.evaluate_checks import (
     check_choices,
     check_pictures,
     check_reference,
+    check_sides,
     opened,
     refuse_of_images,
     refuse_of_tables,
@@ -117,6 +118,7 @@ def evaluate(
         refuse_of_tables(folder, (schema, classifiers, sql, reference_sql), mode, keep)
     check_pictures(folder, distilled, teacher, number, generated)
     check_choices(training, architecture, classifier, classifiers, kernel, distance)
+    check_sides(architecture or [], distilled.schema)
     from dpdistill.cli.recipes import kernel_in, regressions, softness_in, teacher_in
     from dpdistill.data import load
     from dpdistill.evaluate import MANY, available, check_krr

@@ -9,7 +9,8 @@ from typing import Any
 from dpdistill.cli.pictures import PICTURES, check_generator
 from dpdistill.cli.reading import check_source
 from dpdistill.cli.settings import check_named, check_names, known
-from dpdistill.schema import DataError, TableSchema
+from dpdistill.data.files import require_file
+from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
 
 
 def opened(folder: str, test: str, sql: str | None) -> Any:
@@ -76,11 +77,20 @@ def check_choices(
     for each in kernels or []:
         check_named("kernel", each, "kernel")
     for each in distances or []:
-        network, given, _ = each.partition("=")
+        network, given, file = each.partition("=")
         if given:
             check_names("network of --distance", [network], names["architectures"])
+            require_file(Path(file))
         else:
             check_named("distance", each, "kernel")
+
+
+def check_sides(architectures: list[str], schema: AnySchema) -> None:
+    """Refuse networks that images are too small for."""
+    for name in architectures:
+        assert isinstance(schema, Schema)
+        if min(schema.shape[:2]) < (least := known()["architectures"][name]):
+            raise DataError(f"Architecture {name} takes images with sides >= {least}; got {schema.shape}.")
 
 
 def split_names(classifiers: str) -> list[str]:

@@ -13,6 +13,7 @@ from dpdistill.data.folder import CLASSIFIER, RECIPE, read_object
 from dpdistill.evaluate.teacher import Teacher
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled
+from dpdistill.published import is_file, published, read_recipe
 from dpdistill.recipes import KERNELS, fields_of, from_fields, kernel_named, kernel_of, shown
 from dpdistill.schema import DataError, Schema
 
@@ -52,6 +53,11 @@ def build_again(run_dir: str, name: str | None, settings: Iterable[str], **named
     name = name or recipe["method"]
     kept = recipe["fields"] if name == recipe["method"] else {}
     return from_fields(name, {**kept, **_stated(name, settings, named)})
+
+
+def published_fields(recipe: str) -> dict[str, Any]:
+    """The fields of a published recipe, by its name, or of one in a .yaml file."""
+    return (read_recipe(recipe) if is_file(recipe) else published(recipe)).fields
 
 
 def _stated(name: str, settings: Iterable[str], named: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from dpdistill.method import Allowed
 from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
 
 KNOWN = Path(__file__).with_name("known.json")
+_KINDS = ("images", "tables")
 KINDS = {kind.__name__: kind for kind in (int, float, bool, str, tuple)}
 """Of values that a person writes as such; the others are kernels and public images, by their names."""
 
@@ -44,6 +45,7 @@ def check_settings(method: str, settings: Iterable[str], per_class: int | None =
     values: dict[str, Any] = {} if per_class is None else {"per_class": per_class}
     for name, text in split(method, settings, fields, taken).items():
         check_named(name, text, fields[name]["kind"])
+        _check_kernel(name, text, fields[name])
         values[name] = parse(text, fields[name]["kind"])
     _check_values(values, fields)
 
@@ -51,6 +53,12 @@ def check_settings(method: str, settings: Iterable[str], per_class: int | None =
 def _fields_of(method: str) -> dict[str, dict[str, Any]]:
     """What known.json says of the fields of a method, by their names."""
     return {key.partition(".")[2]: value for key, value in known().items() if key.startswith(f"{method}.")}
+
+
+def _check_kernel(name: str, text: str, field: dict[str, Any]) -> None:
+    """Refuse a kernel that the method cannot use."""
+    if text not in field.get("kernels", [text]):
+        raise DataError(f"The method cannot use {name}={text}: choose among {', '.join(field['kernels'])}.")
 
 
 def _check_values(values: dict[str, Any], fields: dict[str, dict[str, Any]]) -> None:
@@ -83,9 +91,9 @@ def check_kind(method: str, table: bool, private: bool) -> None:
     Raises:
         DataError: in the words of run.recipe.
     """
-    if "dpdistill.methods" in sys.modules:
+    methods, kinds = known()["methods"], _KINDS
+    if method not in methods:  # a caller has added it
         return
-    methods, kinds = known()["methods"], ["images", "tables"]
     title = methods[method]["class"]
     if private and method in WITHOUT_PRIVACY:
         raise DataError(f"{title} has no private form: run it without a guarantee (--non-private).")
@@ -104,34 +112,47 @@ def check_names(what: str, names: Iterable[str], among: Iterable[str]) -> None:
         raise DataError(f"Unknown {what} {', '.join(map(repr, unknown))}: choose among {', '.join(among)}.")
 
 
-def check_recipe(recipe: str | None) -> None:
-    """Refuse a name that is no published recipe's, and a .yaml file that holds no recipe.
+def stated_by(recipe: str) -> dict[str, Any]:
+    """What a published recipe, or one in a .yaml file, states: method, and epsilon and delta of a budget.
+
+    Args:
+        recipe: its name or file.
+
+    Returns:
+        these, and the whole name of a published one.
 
     Raises:
         DataError: neither such a name nor such a file, or a field that cannot be.
     """
-    if recipe is None or "dpdistill.methods" in sys.modules:
-        return
-    if Path(recipe).suffix.lower() in (".yaml", ".yml"):
-        _check_recipe_file(recipe)
-    elif not {recipe, f"{recipe}-ipc10"} & {*known()["recipes"]}:
+    from dpdistill.published import is_file
+
+    if is_file(recipe):
+        return _stated_in_file(recipe)
+    rows = known()["recipes"]
+    name = next((name for name in (recipe, f"{recipe}-ipc10") if name in rows), None)
+    if name is None:
         raise DataError(
             f"Expected a recipe's name, as `dpdistill methods --recipes` lists them, or a .yaml file; got {recipe!r}."
         )
+    return {"name": name, **rows[name]}
 
 
-def _check_recipe_file(path: str) -> None:
+def _stated_in_file(path: str) -> dict[str, Any]:
     from dpdistill.published import stated_in
 
     stated = stated_in(path)
     check_method(method := stated["method"])
     fields, values = _fields_of(method), stated["fields"]
+    if "dpdistill.methods" in sys.modules:  # a caller may have added a method
+        return stated
     if unknown := [name for name in values if name not in fields]:
         raise DataError(f"Method {method} has no field {unknown[0]!r}: it has {', '.join(fields)}.")
     for name, value in values.items():
         if fields[name]["kind"] == "kernel":
             check_named(name, value, "kernel")
+            _check_kernel(name, value, fields[name])
     _check_values({name: tuple(each) if isinstance(each, list) else each for name, each in values.items()}, fields)
+    return stated
 
 
 def split(method: str, settings: Iterable[str], fields: Container[str], taken: Container[str]) -> dict[str, str]:
@@ -214,6 +235,8 @@ def found() -> dict[str, Any]:
 
     def described(field: dataclasses.Field) -> dict[str, Any]:
         allowed = field.metadata["allowed"]
+        if kind_of(field) == "kernel":
+            return {"kind": "kernel", "kernels": [name for name, k in KERNELS.items() if isinstance(k, allowed.kind)]}
         stated = {name: getattr(allowed, name) for name in ("at_least", "above", "at_most", "below")}
         stated |= {"choices": list(allowed.choices) or None}
         return {"kind": kind_of(field), **{name: value for name, value in stated.items() if value is not None}}
@@ -226,9 +249,25 @@ def found() -> dict[str, Any]:
         }
         for name, method in METHODS.items()
     }
-    names = {"kernels": KERNELS, "recipes": all_published(), "architectures": ARCHITECTURES, "trainings": TRAININGS}
-    names |= {"classifiers": SETTINGS, "leaks": LEAKS, "losses": LOSSES}
-    return {**{what: [*each] for what, each in names.items()}, "methods": methods, **fields}
+    names = {"kernels": KERNELS, "trainings": TRAININGS, "classifiers": SETTINGS, "leaks": LEAKS, "losses": LOSSES}
+    stated = ("method", "epsilon", "delta")
+    recipes = {name: {key: getattr(row, key) for key in stated} for name, row in all_published().items()}
+    networks = {name: _least_side(network) for name, network in ARCHITECTURES.items()}
+    tables = {"recipes": recipes, "architectures": networks, "methods": methods}
+    return {**{what: [*each] for what, each in names.items()}, **tables, **fields}
+
+
+def _least_side(network: Any) -> int:
+    """The least side of images that a network takes."""
+    from dpdistill.evaluate import check_network
+
+    for side in range(1, 65):
+        try:
+            check_network(network, Schema(classes=("a", "b"), shape=(side, side, 1), bounds=(0.0, 255.0)))
+        except DataError:
+            continue
+        return side
+    raise ValueError(f"Expected {network.title} to take images of 64 x 64.")
 
 
 def write() -> None:

@@ -142,7 +142,7 @@ class ConvNet(Network):
         check_positive(self, "width")
 
     def init(self, shape: tuple[int, ...], classes: int) -> Params:
-        check_sizes(shape, classes, 1)
+        check_sizes(shape, classes, 2)
         blocks = init_convnet(jax.random.key(self.seed), shape, self.width)
         (head,) = init_layers(self.seed, [(embedding_dimension(shape, self.width), classes)])
         return {"blocks": blocks, "head": head}

@@ -1,5 +1,5 @@
 """Recipes of papers: every row of their hyperparameter tables by its name, as data; and recipes in a person's file."""
 
-from dpdistill.published.rows import Published, all_published, notes, published, read_recipe, stated_in
+from dpdistill.published.rows import Published, all_published, is_file, notes, published, read_recipe, stated_in
 
-__all__ = ["Published", "all_published", "notes", "published", "read_recipe", "stated_in"]
+__all__ = ["Published", "all_published", "is_file", "notes", "published", "read_recipe", "stated_in"]

@@ -74,6 +74,11 @@ def published(name: str) -> Published:
     return row
 
 
+def is_file(recipe: str) -> bool:
+    """Whether a recipe is one in a person's file, or else the name of a published one."""
+    return Path(recipe).suffix.lower() in (".yaml", ".yml")
+
+
 @lru_cache(maxsize=1)
 def all_published() -> dict[str, Published]:
     """Every recipe of the papers by its name, in the papers' order."""
