@@ -874,7 +874,7 @@ WRONG = {
         ["distill", "digits:train", *OUT, "--method", "nosuch"],
         "dos, decoupled-kip, dos-kip, dp-kip, dp-merf, dp-hp, dp-ntk, ndpdc, ldpdc, psg, dp-sgd, dm, kip",
     ),
-    "method without privacy": (["distill", "missing", *OUT, "--method", "dm"], "--non-private"),
+    "method without privacy": (["distill", "TORN", *OUT, "--method", "dm"], "--non-private"),
     "unknown field": (["distill", "digits:train", *OUT, "--set", "nosuch=1"], "'nosuch'"),
     "set without equals": (["distill", "digits:train", *OUT, "--set", "steps"], "field=value"),
     "set twice": (["distill", "digits:train", *OUT, "--set", "steps=1", "--set", "steps=2"], "twice"),

@@ -441,7 +441,7 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
         [*out, "--delta", "0.5"],
         [*out, "--seed", "-1"],
         [*out, "--cap", "1"],
-        [*out, "--classes", "-2"],
+        ["distill", "grey.npz", "--out", "x", "--classes", "-2"],
         [*out, "--schema", "missing.yaml"],
         [*out, "--schema", "torn.yaml"],
         [*out, "--config", "missing.toml"],

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpdistill.encode.parameters import Hidden, named, read_parameters, write_parameters
+from dpdistill.encode.networks import times
+from dpdistill.encode.parameters import Hidden, named, read_parameters, sized, write_parameters
 from dpdistill.evaluate import ARCHITECTURES
 from dpdistill.schema import DataError
 
@@ -21,6 +22,29 @@ def test_parameters_come_back_bit_for_bit(name, tmp_path):
     back = read_parameters(tmp_path / "net.npz", network, SHAPE)
     assert jax.tree.structure(back) == jax.tree.structure(params)
     assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(params), jax.tree.leaves(back), strict=True))
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_a_file_says_how_many_units_its_layers_have(name, tmp_path):
+    network = ARCHITECTURES[name]
+    twice = times(network, 2)
+    for used in (network, twice):
+        write_parameters(tmp_path / "net.npz", params := used.init(SHAPE, 7))
+        assert sized(network, tmp_path / "net.npz") == used
+        back = read_parameters(tmp_path / "net.npz", used, SHAPE)
+        assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(params), jax.tree.leaves(back), strict=True))
+    if name in ("mlp", "lenet"):
+        assert twice.widths == tuple(2 * width for width in network.widths)
+    else:
+        assert twice.width == 2 * network.width
+
+
+def test_parameters_of_something_else_leave_the_architecture_as_it_is(tmp_path):
+    write_parameters(tmp_path / "net.npz", {"kernel": np.zeros(3)})
+    assert sized(ARCHITECTURES["resnet18"], tmp_path / "net.npz") == ARCHITECTURES["resnet18"]
+    write_parameters(tmp_path / "none.npz", {})
+    with pytest.raises(DataError, match="holds no arrays"):
+        sized(MLP, tmp_path / "none.npz")
 
 
 def test_names_say_where_a_parameter_stands():

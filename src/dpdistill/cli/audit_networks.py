@@ -50,11 +50,10 @@ def audit_model(
     from dpdistill.audit.attacked import attacked, kernel_distance, outputs_of, tangent_kernel
     from dpdistill.audit.chapters import outlier_chapter, reconstruction_chapter
     from dpdistill.audit.reconstruction import Reconstruction, curve, outliers
-    from dpdistill.encode.networks import MLP
-    from dpdistill.encode.parameters import read_parameters, widths_of
+    from dpdistill.encode.parameters import read_parameters, sized
 
     X, _ = _pictures(records_of(members, None, None, classes), None, seed)
-    network, shape = MLP(widths=widths_of(before)) if architecture == "mlp" else _network(architecture), X.shape[1:]
+    network, shape = sized(_network(architecture), before), X.shape[1:]
     start, end = (read_parameters(path, network, shape) for path in (before, after))
     attack = Reconstruction(images or 2 * len(X), steps, at=at, batch=batch, bounds=(low, high))
     if attack.images < len(X):
@@ -89,6 +88,9 @@ def audit_training(
     records: Annotated[int, typer.Option(min=2, help="To train on, drawn at random.")] = 20,
     architecture: Architecture = "mlp",
     widths: Annotated[str, typer.Option(help="Units of the hidden layers of an mlp.")] = "512,512",
+    multiplier: Annotated[
+        int, typer.Option(min=1, metavar="<int>", help="Times the units of every layer of another architecture.")
+    ] = 1,
     weights: Annotated[str | None, typer.Option(help="Start from these parameters: an .npz file.")] = None,
     positive: Annotated[
         str | None,
@@ -118,6 +120,8 @@ def audit_training(
     check_names("loss", [loss], known()["losses"])
     check_names("architecture", [architecture], known()["architectures"])
     units = _whole("widths", widths)
+    if multiplier > 1 and (architecture == "mlp" or weights is not None):
+        raise DataError("Expected --multiplier with another architecture than mlp, and without --weights.")
     check_source(data, table=False)
     if weights is not None:
         require_file(Path(weights))
@@ -127,8 +131,8 @@ def audit_training(
     from dpdistill.audit.onion import check_layers
     from dpdistill.audit.onion import peel as peel_off
     from dpdistill.audit.reconstruction import Reconstruction
-    from dpdistill.encode.networks import MLP
-    from dpdistill.encode.parameters import read_parameters
+    from dpdistill.encode.networks import MLP, times
+    from dpdistill.encode.parameters import read_parameters, sized
 
     network = _network(architecture)
     read = read_records(data, None, classes, bounds, resize, None, True)
@@ -137,11 +141,14 @@ def audit_training(
     X, y = _pictures(read, records, seed)
     y, k = (y, len(names)) if sides is None else (sides[y], 2)
     targets, shape = targets_of(y, k, loss), X.shape[1:]
-    if architecture == "mlp":
+    if weights is not None:
+        network = sized(network, weights)
+        params = read_parameters(weights, network, shape)
+    elif architecture == "mlp":
         network, params = MLP(widths=units), start_of(seed, (X[0].size, *units, targets.shape[1]))
     else:
+        network = times(network, multiplier)
         params = network.init(shape, targets.shape[1])
-    params = params if weights is None else read_parameters(weights, network, shape)
     net, removed = attacked(network), peel or max(1, len(X) // 4)
     outputs = outputs_of(net, params, X[:1]).shape[1]
     if outputs != targets.shape[1]:

@@ -260,7 +260,7 @@ def _pixel_scores(distilled: Any, test: Any, names: list[str], seed: int) -> dic
 def _feature_kernels(names: Iterable[str], schema: Any) -> dict[str, Any]:
     """Kernels by name, or of a network's last hidden layer (network=FILE.npz), in the order they were asked for."""
     from dpdistill.cli.recipes import kernel_named
-    from dpdistill.encode.parameters import Hidden, read_parameters
+    from dpdistill.encode.parameters import Hidden, read_parameters, sized
     from dpdistill.evaluate import ARCHITECTURES, check_krr, check_network
     from dpdistill.kernels.feature import FeatureKernel
 
@@ -270,11 +270,12 @@ def _feature_kernels(names: Iterable[str], schema: Any) -> dict[str, Any]:
         if not given:
             kernels[name] = kernel_named(name, "distance")
             continue
-        check_network(ARCHITECTURES[network], schema)
-        params = read_parameters(path, ARCHITECTURES[network], schema.shape)
+        used = sized(ARCHITECTURES[network], path)
+        check_network(used, schema)
+        params = read_parameters(path, used, schema.shape)
         # Not its path: it says where the evaluator keeps files, and scores may be added to the shared folder.
         kernels[f"{network} with given weights{f' ({len(kernels) + 1})' if kernels else ''}"] = FeatureKernel(
-            Hidden(ARCHITECTURES[network], params)
+            Hidden(used, params)
         )
     if without := [name for name, kernel in kernels.items() if kernel.features is None]:
         raise DataError(f"Expected --distance as a kernel with features, such as scatternet: {without[0]} has none.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Protocol
 
@@ -43,6 +43,13 @@ class Network(Protocol):
     def activations(self, params: Params, X: Array) -> list[Array]:
         """Outputs of all layers after their non-linearity, first to last; the last are the logits."""
         ...
+
+
+def times(network: Any, factor: int) -> Any:
+    """The architecture with `factor` times the units in every layer."""
+    if hasattr(network, "widths"):
+        return replace(network, widths=tuple(factor * width for width in network.widths))
+    return replace(network, width=factor * network.width)
 
 
 def init_layers(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,17 +55,27 @@ def read_parameters(path: str | Path, network: Network, shape: tuple[int, ...]) 
     return jax.tree_util.tree_unflatten(structure, [jnp.asarray(arrays[name], jnp.float32) for name in named(expected)])
 
 
-def widths_of(path: str | Path) -> tuple[int, ...]:
-    """Units of the hidden layers of an MLP whose parameters are in a file.
+def sized(network: Network, path: str | Path) -> Network:
+    """The architecture with as many units a layer as the parameters in a file; as it is where they are no such thing.
+
+    Args:
+        network: an architecture of `width`, or of `widths`.
+        path: an .npz file as `write_parameters` makes it.
 
     Raises:
-        DataError: no such file, or arrays that are no MLP's.
+        DataError: no such file, or no arrays in it.
     """
-    arrays = _arrays(path, "MLP")
-    kernels = [arrays.get(f"{i}/kernel") for i in range(len(arrays) // 2)]
-    if not kernels or any(kernel is None or kernel.ndim != 2 for kernel in kernels):
-        raise DataError(f"{path} does not hold the parameters of an MLP: expected 0/kernel, 0/bias, 1/kernel, ...")
-    return tuple(kernel.shape[1] for kernel in kernels[:-1] if kernel is not None)
+    arrays = _arrays(path, network.title)
+    if hasattr(network, "widths"):
+        kernels = [arrays.get(f"{i}/kernel") for i in range(len(arrays) // 2)]
+        units = {"widths": tuple(kernel.shape[-1] for kernel in kernels[:-1] if kernel is not None and kernel.ndim)}
+    else:
+        first = next((array for name, array in sorted(arrays.items()) if name.endswith("kernel") and array.ndim), None)
+        units = {} if first is None else {"width": first.shape[-1]}
+    try:
+        return replace(network, **units)  # type: ignore[type-var]
+    except ValueError:
+        return network
 
 
 def _arrays(path: str | Path, title: str) -> dict[str, np.ndarray]:
