@@ -917,7 +917,10 @@ WRONG = {
     "cap without ledger": (["distill", "digits:train", *OUT, "--cap", "1"], "--ledger"),
     "cap 0": (["distill", "digits:train", *OUT, "--ledger", "OUT.ledger", "--cap", "0"], "cap=0"),
     "cap nan": (["distill", "digits:train", *OUT, "--ledger", "OUT.ledger", "--cap", "nan"], "cap=nan"),
-    "epsilon over a new cap": (["distill", "TORN", *OUT, "--ledger", "OUT.ledger", "--cap", "0.5"], "cap of 0.5"),
+    "epsilon over a new cap": (
+        ["distill", "TORN", *OUT, "--ledger", "OUT.ledger", "--cap", "0.5"],
+        "cap of 0.5 in OUT.ledger",
+    ),
     "no ledger, no cap": (["distill", "missing", *OUT, "--ledger", "OUT.ledger"], "There is no ledger at OUT.ledger"),
     "ledger in no folder": (["distill", "digits:train", *OUT, "--ledger", "no/such/x", "--cap", "2"], "folder"),
     "ledger is a folder": (["distill", "digits:train", *OUT, "--ledger", "FULL"], "FULL"),

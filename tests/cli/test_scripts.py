@@ -413,6 +413,7 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
     (tmp_path / "schema.yaml").write_text(SCHEMA)
     (tmp_path / "torn.yaml").write_text("{")
     np.savez(tmp_path / "grey.npz", X=np.zeros((2, 8, 8), np.uint8), y=[0, 1])
+    np.savez(tmp_path / "small.npz", X=np.zeros((2, 4, 4), np.uint8), y=[0, 1])
     (tmp_path / "other.yaml").write_text(SCHEMA.replace("100", "120"))
     for name, stated in (
         ("unread", "method: [dos"),
@@ -483,6 +484,7 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
     ]
     scored = ["evaluate", str(shared), "--test", "digits:test"]
     recipe = ["distill", "digits:train", "--out", "x", "--recipe"]
+    ledger = ["distill", "digits:train", "--out", "x", "--ledger", "new.ledger"]
     told = [  # with how their sentences begin
         ([*scored, "--architecture", "nosuch"], "Unknown architecture 'nosuch': choose among convnet, mlp, lenet,"),
         ([*scored, "--training", "nosuch"], "Unknown training 'nosuch': choose among quick, paper, large."),
@@ -528,6 +530,12 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
         ([*recipe, "psg-mnist-eps1-ipc10", "--epsilon", "0"], "Expected epsilon=0.0 > 0."),
         ([*recipe[:-1], "--set", "kernel=fc-ntk"], "The method cannot use kernel=fc-ntk: choose among perceptual, "),
         (["distill", "missing", "--out", "x", "--ledger", "new", "--cap", "1"], "missing does not exist."),
+        ([*ledger, "--cap", "0"], "Expected 0 < cap=0.0 < inf."),
+        ([*ledger, "--cap", "0.5"], "Expected a run within the cap of 0.5 in new.ledger; got epsilon=1."),
+        ([*ledger[:-1], "full/file"], "full/file is not a ledger: file is not a database."),
+        ([*ledger[:-1], "no/such", "--cap", "1"], "Expected --ledger in a folder that can be written to; "),
+        ([*scored, "--ridge", "-1"], "Expected ridge=-1.0 >= 0."),
+        ([*scored[:-1], "small.npz"], "Expected test records of shape (8, 8, 1); got (4, 4, 1)."),
         ([*recipe, "unread.recipe.yaml"], "Expected YAML in unread.recipe.yaml: method, and epsilon, delta and fields"),
         ([*recipe, "unknown.recipe.yaml"], "Unknown method 'nosuch': choose among dos, "),
         ([*recipe, "field.recipe.yaml"], "Method dos has no field 'nosuch': it has networks, "),

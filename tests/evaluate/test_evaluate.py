@@ -8,10 +8,11 @@ from contract import SCHEMA, make_records, toy_records
 from sklearn.linear_model import LogisticRegression
 
 from dpdistill.data.records import Records
+from dpdistill.data.test_set import check_test_set
 from dpdistill.encode.convnet import embed_convnet
 from dpdistill.encode.networks import ConvNet
 from dpdistill.evaluate import LARGE, PAPER, QUICK, TRAININGS, Score, Training, score_network, score_pixels
-from dpdistill.evaluate.score import check_test_set, scaled
+from dpdistill.evaluate.score import scaled
 from dpdistill.evaluate.train import Classifier, accuracy, train_classifier
 from dpdistill.schema import DataError, Schema
 

@@ -87,6 +87,7 @@ def asked_of(given: dict[str, Any]) -> Asked:
     if given["from_"] is None:
         check_kind(named, table, not given["non_private"])
         check_settings(named, given["set_"] or (), given["per_class"], given["public"])
+        _check_ledger(given["ledger"], given["cap"], budget.epsilon)
         check_source(given["data"], table, given["sql"])
     asked = None if given["non_private"] else budget
     return Asked(stated, asked, given["recipe"], published, named, protects.get("unit"))
@@ -165,6 +166,17 @@ def _refuse_contradictions(given: dict[str, Any], stated: dict[str, Any]) -> Non
     ):
         if wrong:
             raise DataError(sentence)
+
+
+def _check_ledger(ledger: str | None, cap: float | None, epsilon: float) -> None:
+    """Refuse what is no ledger, and a run that is over its cap alone: what others have spent is composed later."""
+    if ledger is None:
+        return
+    from dpdistill.ledger.dataset import DatasetLedger, LedgerError
+
+    cap = DatasetLedger(ledger, cap).find_cap()
+    if epsilon > cap:
+        raise LedgerError(f"Expected a run within the cap of {cap} in {ledger}; got epsilon={epsilon:g}.")
 
 
 def workers_of(given: dict[str, Any]) -> Any:

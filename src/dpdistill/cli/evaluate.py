@@ -14,8 +14,10 @@ from dpdistill.cli.evaluate_checks import (
     check_choices,
     check_pictures,
     check_reference,
+    check_ridge,
     check_sides,
     opened,
+    read_test_images,
     refuse_of_images,
     refuse_of_tables,
     schema_of_rows,
@@ -119,8 +121,9 @@ def evaluate(
     check_pictures(folder, distilled, teacher, number, generated)
     check_choices(training, architecture, classifier, classifiers, kernel, distance)
     check_sides(architecture or [], distilled.schema)
+    check_ridge(ridge)
+    records = None if table else read_test_images(test, distilled.schema)
     from dpdistill.cli.recipes import kernel_in, regressions, softness_in, teacher_in
-    from dpdistill.data import load
     from dpdistill.evaluate import MANY, available, check_krr
     from dpdistill.report.folder import read_folder
 
@@ -142,7 +145,6 @@ def evaluate(
     for each in fits.values():
         check_krr(*each, facts)
     released = teacher_in(folder, distilled)
-    records = load(test, "test", like=facts)
     real = None if reference is None else real_images(reference, facts)
     pictures = None if teacher is None else _pictures(teacher, number or 20_000, folder, distilled, seed)
     more = generate(folder, generated, distilled, seed) if generated else None

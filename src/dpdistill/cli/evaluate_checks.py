@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,21 @@ def check_choices(
             require_file(Path(file))
         else:
             check_named("distance", each, "kernel")
+
+
+def check_ridge(ridge: float | None) -> None:
+    if ridge is not None and not 0.0 <= ridge < math.inf:
+        raise DataError(f"Expected ridge={ridge} >= 0.")
+
+
+def read_test_images(test: str, schema: Schema) -> Any:
+    """The test set of a synthetic set of images: of its shape and classes."""
+    from dpdistill.data import load
+    from dpdistill.data.test_set import check_test_set
+
+    records = load(test, "test", like=schema)
+    check_test_set(schema, records)
+    return records
 
 
 def check_sides(architectures: list[str], schema: AnySchema) -> None:

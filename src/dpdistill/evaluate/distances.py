@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from dpdistill.data.records import Records
+from dpdistill.data.test_set import check_test_set
 from dpdistill.evaluate.chunks import CHUNK, Chunks, counted, encode
 from dpdistill.evaluate.krr import check_krr
-from dpdistill.evaluate.score import check_test_set, scaled
+from dpdistill.evaluate.score import scaled
 from dpdistill.method import Progress, no_progress
 from dpdistill.schema import DataError, Schema
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from dpdistill.data.records import Records
+from dpdistill.data.test_set import check_test_set
 from dpdistill.evaluate.classifiers import answers, make_classifier, without_warnings
-from dpdistill.evaluate.score import Score, check_test_set, scaled
+from dpdistill.evaluate.score import Score, scaled
 from dpdistill.schema import DataError, Schema
 
 

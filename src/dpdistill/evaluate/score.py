@@ -8,9 +8,10 @@ import jax
 import numpy as np
 
 from dpdistill.data.records import Records
+from dpdistill.data.test_set import check_test_set
 from dpdistill.evaluate.train import LARGE, PAPER, QUICK, Training, accuracy, train_classifier
 from dpdistill.method import Progress, no_progress
-from dpdistill.schema import DataError, Schema
+from dpdistill.schema import Schema
 
 TRAININGS = {"quick": QUICK, "paper": PAPER, "large": LARGE}
 MANY = 2000
@@ -78,20 +79,6 @@ def score_network(
         accuracies.append(100.0 * accuracy(net, X_test, y_test))
     progress("training nets", nets, nets)
     return Score(tuple(accuracies))
-
-
-def check_test_set(schema: Schema, test: Records) -> None:
-    """Raise if the test records are not of the synthetic set's shape and classes."""
-    if test.schema.shape != schema.shape:
-        raise DataError(f"Expected test records of shape {schema.shape}; got {test.schema.shape}.")
-    if test.schema.classes != schema.classes:
-        raise DataError(f"Expected the test classes {_some(schema.classes)}; got {_some(test.schema.classes)}.")
-    if not (test.y >= 0).any():
-        raise DataError("Expected at least one test record with a known label; got none.")
-
-
-def _some(classes: tuple[str, ...]) -> str:
-    return ", ".join(classes[:10]) + (", ..." if len(classes) > 10 else "")
 
 
 def scaled(test: Records) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,8 @@ import jax
 import numpy as np
 
 from dpdistill.data.records import Records
-from dpdistill.evaluate.score import Score, check_test_set, scaled
+from dpdistill.data.test_set import check_test_set
+from dpdistill.evaluate.score import Score, scaled
 from dpdistill.evaluate.teacher import Teacher
 from dpdistill.evaluate.train import STUDENT, Training, accuracy, train_classifier
 from dpdistill.kernels.ridge import centred

@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpdistill.data.records import Records
+from dpdistill.data.test_set import check_test_set
 from dpdistill.evaluate.chunks import CHUNK, Chunks, counted, encode
 from dpdistill.evaluate.krr import check_krr
-from dpdistill.evaluate.score import Score, check_test_set, scaled
+from dpdistill.evaluate.score import Score, scaled
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.method import Progress, no_progress
 from dpdistill.schema import DataError, Schema

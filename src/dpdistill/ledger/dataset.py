@@ -177,6 +177,21 @@ class DatasetLedger:
             self._check_latest(found[0] if found else "", nonces)
             db.execute("UPDATE runs SET nonce = ? WHERE run_id = ?", (nonces[1], run_id))
 
+    def find_cap(self) -> float:
+        """The cap in the file, or the one stated for a new file; nothing is composed.
+
+        Raises:
+            LedgerError: no ledger and no cap, another cap, a file that is no ledger, or a folder that cannot be written
+                to.
+        """
+        folder = self._file.resolve().parent
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise LedgerError(f"Expected --ledger in a folder that can be written to; {folder} cannot.")
+        if not self._file.exists():
+            return self._new_cap()
+        with self._open() as db, transaction(db, "BEGIN"):
+            return self._new_cap() if is_new(db) else self._read_cap(db)
+
     def check(self, schedule: Schedule, run_id: str = "", nonces: Nonces = ("", "")) -> float:
         """What `reserve` would say, without writing anything: for a refusal before any record is opened.
 

@@ -46,10 +46,9 @@ def check_ledger(
         if cap is not None:
             raise LedgerError(f"Expected a ledger with cap={cap}: the file that adds up the runs on a data set.")
         return
-    folder = Path(ledger).resolve().parent
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise LedgerError(f"Expected --ledger in a folder that can be written to; {folder} cannot.")
-    dataset, schedule = DatasetLedger(ledger, cap), calibrate(method.plan(), budget)
+    dataset = DatasetLedger(ledger, cap)
+    dataset.find_cap()
+    schedule = calibrate(method.plan(), budget)
     resumed = None if run_dir is None else _resumed(Path(run_dir), recipe_of(method, seed, named), schedule, overwrite)
     run_id, nonces = ("", ("", "")) if resumed is None else (resumed.run_id, resumed.nonces)
     dataset.check(schedule, run_id, nonces)
