@@ -306,3 +306,12 @@ def test_a_large_delta_is_explained():
         " records that may be about one."
     )
     assert "of 5,000 records" in str(Budget(1.0, 2e-4).caution)
+
+
+def test_no_noise_is_calibrated_beyond_ten_thousand_and_what_was_is_still_read():
+    with pytest.raises(ValueError, match=r"Expected epsilon=10001 <= 10,000: so little noise protects nobody"):
+        calibrate((Stage(1),), Budget(10_001.0))
+    most = calibrate((Stage(1),), Budget(10_000.0))
+    assert most.epsilon() <= 10_000.0
+    earlier = Schedule((Stage(1),), (0.004,), Budget(40_000.0))
+    assert Schedule.from_json(earlier.to_json()) == earlier

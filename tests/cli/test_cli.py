@@ -376,6 +376,7 @@ def test_methods_lists_every_field():
         (["--epsilon", "1"], "noise_multiplier = 3.7306"),
         (["--epsilon", "10"], "noise_multiplier = 0.499889"),
         (["--noise-multiplier", "3.7306"], "epsilon = 1.0000 at delta = 1e-05"),
+        (["--noise-multiplier", "0.005"], "epsilon = 20851.9887 at delta = 1e-05"),
         (["--noise-multiplier", "3.7306", "--adjacency", "replace-one"], "epsilon = 2.1547 at delta = 1e-05"),
         (["--epsilon", "1", "--rounds", "100"], "noise_multiplier = 37.306"),
         (["--noise-multiplier", "37.3063", "--rounds", "100"], "epsilon = 1.0000 at delta = 1e-05"),
@@ -433,6 +434,22 @@ def test_budget_adds_runs_up_and_the_cap_refuses_before_records_are_opened(tmp_p
     assert "without a privacy guarantee" in refused(*unprotected, "--out", tmp_path / "three", "--ledger", ledger)
     assert "torn.npz" in refused(*nowhere[:2], "--epsilon", 0.1, "--out", tmp_path / "three", "--ledger", ledger)
     assert (sorted(tmp_path.iterdir()), ledger.read_bytes()) == before
+
+
+def test_a_ledger_whose_cap_is_larger_than_what_is_calibrated_says_what_is_left(tmp_path, digits):
+    ledger = tmp_path / "all.ledger"
+    how = ("--method", "ldpdc", "--set", "sampling_prob=1", "--ledger", ledger, "--cap", 30000)
+    succeeds("distill", digits, *how, "--out", tmp_path / "one")
+    assert "Cap: epsilon = 30000; one more full-batch run of epsilon = 9997.5586 still fits" in succeeds("budget", ledger)
+
+
+def test_a_run_at_a_smaller_delta_may_state_more_than_the_cap(tmp_path, digits):
+    """The ledger composes at the delta of its first run, where the second costs less than it states."""
+    ledger = tmp_path / "all.ledger"
+    how = ("distill", digits, "--method", "ldpdc", "--set", "sampling_prob=1", "--ledger", ledger)
+    succeeds(*how, "--epsilon", 0.1, "--delta", 1e-4, "--cap", 1.5, "--out", tmp_path / "one")
+    succeeds(*how, "--epsilon", 1.8, "--delta", 1e-8, "--out", tmp_path / "two")
+    assert DatasetLedger(ledger).summary().spent < 1.5
 
 
 def test_a_copy_of_the_owners_folder_is_refused_before_records_are_opened(tmp_path, digits, monkeypatch):
@@ -652,6 +669,8 @@ class TestGeneratedImages:
         last = succeeds(*command, "--distance", f"mlp={file}").splitlines()[-1]
         assert "real ones over mlp with given weights: " in last
         assert str(file) not in last
+        write_parameters(file, evaluate.ARCHITECTURES["mlp"].init((8, 8, 1), 10)[-1:])
+        assert "with a hidden layer; " in refused(*command, "--distance", f"mlp={file}")
         assert "Unknown network of --distance 'net'" in refused(*command, "--distance", f"net={file}")
         assert "does not hold the parameters of a ViT" in refused(*command, "--distance", f"vit={file}")
         assert "LeNet: Expected shape=(h, w, c) with sides >= 16" in refused(*command, "--distance", f"lenet={file}")
@@ -920,6 +939,10 @@ WRONG = {
     "epsilon over a new cap": (
         ["distill", "TORN", *OUT, "--ledger", "OUT.ledger", "--cap", "0.5"],
         "cap of 0.5 in OUT.ledger",
+    ),
+    "sql without a schema": (
+        ["distill", "digits:train", *OUT, "--sql", "SELECT 1"],
+        "Expected --schema SCHEMA with --sql",
     ),
     "no ledger, no cap": (["distill", "missing", *OUT, "--ledger", "OUT.ledger"], "There is no ledger at OUT.ledger"),
     "ledger in no folder": (["distill", "digits:train", *OUT, "--ledger", "no/such/x", "--cap", "2"], "folder"),

@@ -105,6 +105,16 @@ def test_what_is_stated_goes_before_the_recipe(tmp_path):
     assert (fields["per_class"], fields["sampling_prob"], fields["count_floor"]) == (2, 1.0, 2.0)
 
 
+@pytest.mark.parametrize(
+    ("stated", "claim"), [("epsilon: 3", (3.0, 1e-5)), ("delta: 1.0e-6", (1.0, 1e-6)), ("", (1.0, 1e-5))]
+)
+def test_a_recipe_may_state_a_part_of_the_budget(stated, claim, tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"method: ldpdc\nfields: {{sampling_prob: 1.0}}\n{stated}\n")
+    succeeds("distill", "digits:train", "--out", tmp_path / "mine", "--recipe", path)
+    assert tuple(certificate(tmp_path / "mine")["claim"].values()) == claim
+
+
 def test_recipes_are_listed_in_eighty_columns(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     lines = succeeds("methods", "--recipes").splitlines()

@@ -36,7 +36,7 @@ class Budget:
     """What may be spent: (epsilon, delta) under an adjacency.
 
     Args:
-        epsilon: in (0, 10,000].
+        epsilon: > 0 and finite; above 10,000 no noise is calibrated for it.
         delta: in (0, 0.01]; state it, never derive it from the number of records.
         adjacency: "add-remove" (neighbours differ by one record more or less) or "replace-one".
         unit: what is protected, in the owner's word ("patient_id"): neighbours differ by all records of one unit. None
@@ -58,11 +58,6 @@ class Budget:
             raise ValueError(f"Expected epsilon={self.epsilon} > 0.")
         if self.epsilon == math.inf:
             raise ValueError("Expected a finite epsilon; got inf.")
-        if self.epsilon > MAX_EPSILON:
-            raise ValueError(
-                f"Expected epsilon={self.epsilon:g} <= {MAX_EPSILON:,.0f}: so little noise protects nobody; a run "
-                "without a guarantee (--non-private) says so."
-            )
         check_delta(self.delta)
         if self.delta > MAX_DELTA:
             raise ValueError(f"Expected delta={self.delta:g} <= {MAX_DELTA:g}: {_FAILS}.")
@@ -176,6 +171,19 @@ class Schedule:
         return cls(stages, tuple(data["noise_multipliers"]), Budget(**data["budget"]))
 
 
+def check_affordable(epsilon: float) -> None:
+    """Refuse an epsilon that no noise is calibrated for.
+
+    Raises:
+        ValueError: above MAX_EPSILON.
+    """
+    if epsilon > MAX_EPSILON:
+        raise ValueError(
+            f"Expected epsilon={epsilon:g} <= {MAX_EPSILON:,.0f}: so little noise protects nobody; a run without a "
+            "guarantee (--non-private) says so."
+        )
+
+
 def calibrate(plan: Sequence[Stage], budget: Budget) -> Schedule:
     """The least noise at which a plan costs no more than the budget.
 
@@ -191,7 +199,7 @@ def calibrate(plan: Sequence[Stage], budget: Budget) -> Schedule:
         The schedule, with schedule.epsilon() <= budget.epsilon.
 
     Raises:
-        ValueError: an empty plan, or a budget whose noise the accountant cannot handle.
+        ValueError: an empty plan, an epsilon above 10,000, or a budget whose noise the accountant cannot handle.
 
     Guarantee:
         The plan is (epsilon, delta)-private under the budget's adjacency if every round adds a Gaussian of its noise
@@ -201,7 +209,7 @@ def calibrate(plan: Sequence[Stage], budget: Budget) -> Schedule:
     plan = tuple(plan)
     if not plan:
         raise ValueError("Expected a plan of at least one stage.")
-
+    check_affordable(budget.epsilon)
     common = _common_multiplier(plan, budget)
     return Schedule(plan, tuple(common / stage.weight for stage in plan), budget)
 

@@ -80,7 +80,7 @@ def asked_of(given: dict[str, Any]) -> Asked:
     protects = _protected(given["unit_column"], given["rows_per_unit"], given["schema"], anew)
     budget = _budget(row, stated, protects)
     published = row.get("name")
-    if row.get("epsilon") is not None and (row["epsilon"], row["delta"]) != (budget.epsilon, budget.delta):
+    if published and row["epsilon"] is not None and (row["epsilon"], row["delta"]) != (budget.epsilon, budget.delta):
         published = None  # what a paper's recipe is called states its budget
     table = given["schema"] is not None
     named = row.get("method") or given["method"] or ("dp-merf" if table else "dos-kip")
@@ -88,7 +88,6 @@ def asked_of(given: dict[str, Any]) -> Asked:
         check_kind(named, table, not given["non_private"])
         check_settings(named, given["set_"] or (), given["per_class"], given["public"])
         _check_ledger(given["ledger"], given["cap"], budget.epsilon)
-        check_source(given["data"], table, given["sql"])
     asked = None if given["non_private"] else budget
     return Asked(stated, asked, given["recipe"], published, named, protects.get("unit"))
 
@@ -108,7 +107,9 @@ def prepared(given: dict[str, Any], asked: Asked, paid: dict[str, Any]) -> tuple
     reads_first = not any(given[name] for name in ("ledger", "cap", "public", "recipe"))
     reads_first &= asked.budget is None or asked.method not in WITHOUT_PRIVACY
     records = read() if reads_first else None
-    if records is not None:
+    if records is None:
+        check_source(given["data"], given["schema"] is not None, given["sql"])
+    else:
         check_size(asked.method, given["per_class"], records.schema)
     images = public_images(given["public"], given["resize"], given["channels"])
     fields = {"per_class": given["per_class"], "auxiliary": images}
@@ -154,6 +155,10 @@ def _refuse_contradictions(given: dict[str, Any], stated: dict[str, Any]) -> Non
             given["recipe"] and (given["method"] or again),
             "A recipe states its method, and a run its recipe: leave --method and --from out with --recipe.",
         ),
+        (
+            given["sql"] and given["schema"] is None and not again,
+            "Expected --schema SCHEMA with --sql: the rows of a query are a table.",
+        ),
         (again and drawn, "With --from nothing is drawn or paid: leave --seed, --ledger and --non-private out."),
         (
             again and (pictured or any(given[name] for name in ("schema", "sql", "lenient", "memory"))),
@@ -169,13 +174,14 @@ def _refuse_contradictions(given: dict[str, Any], stated: dict[str, Any]) -> Non
 
 
 def _check_ledger(ledger: str | None, cap: float | None, epsilon: float) -> None:
-    """Refuse what is no ledger, and a run that is over its cap alone: what others have spent is composed later."""
+    """Refuse what is no ledger, and the first run of a new one that is over its cap; others are composed later."""
     if ledger is None:
         return
     from dpdistill.ledger.dataset import DatasetLedger, LedgerError
 
+    new = not Path(ledger).exists()
     cap = DatasetLedger(ledger, cap).find_cap()
-    if epsilon > cap:
+    if new and epsilon > cap:
         raise LedgerError(f"Expected a run within the cap of {cap} in {ledger}; got epsilon={epsilon:g}.")
 
 
@@ -224,10 +230,12 @@ def _protected(column: str | None, rows: int | None, schema: str | None, anew: b
 
 def _budget(row: dict[str, Any], stated: dict[str, Any], protects: dict[str, Any]) -> Any:
     """The budget: what is stated goes before the published recipe's."""
-    from dpdistill.accounting.schedule import Budget
+    from dpdistill.accounting.schedule import Budget, check_affordable
 
     of_row = {name: row[name] for name in ("epsilon", "delta") if row.get(name) is not None}
-    return Budget(**{"epsilon": 1.0, **of_row, **stated, **protects})
+    budget = Budget(**{"epsilon": 1.0, **of_row, **stated, **protects})
+    check_affordable(budget.epsilon)
+    return budget
 
 
 def _checked_recipe(asked: Asked, settings: list[str] | tuple, fields: dict[str, Any], paid: dict[str, Any]) -> Any:

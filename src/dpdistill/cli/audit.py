@@ -240,12 +240,12 @@ def _check_recipe(
     method: str, settings: list[str] | None, epsilon: float, delta: float, table: bool, private: bool = True
 ) -> None:
     """Refuse, before JAX is imported, what cannot be run."""
-    from dpdistill.accounting.schedule import Budget
+    from dpdistill.accounting.schedule import Budget, check_affordable
 
     check_method(method)
     check_kind(method, table, private)
     check_settings(method, settings or ())
-    Budget(epsilon, delta)
+    check_affordable(Budget(epsilon, delta).epsilon)
 
 
 def _say_rates(found: Any) -> None:

@@ -87,7 +87,9 @@ def audit_training(
     to: Out,
     records: Annotated[int, typer.Option(min=2, help="To train on, drawn at random.")] = 20,
     architecture: Architecture = "mlp",
-    widths: Annotated[str, typer.Option(help="Units of the hidden layers of an mlp.")] = "512,512",
+    widths: Annotated[
+        str | None, typer.Option(help="Units of the hidden layers of an mlp; 512,512 if left out.")
+    ] = None,
     multiplier: Annotated[
         int, typer.Option(min=1, metavar="<int>", help="Times the units of every layer of another architecture.")
     ] = 1,
@@ -119,7 +121,9 @@ def audit_training(
     """
     check_names("loss", [loss], known()["losses"])
     check_names("architecture", [architecture], known()["architectures"])
-    units = _whole("widths", widths)
+    units = _whole("widths", widths or "512,512")
+    if widths is not None and weights is not None:
+        raise DataError("Expected --widths without --weights: the file says how many units there are.")
     if multiplier > 1 and (architecture == "mlp" or weights is not None):
         raise DataError("Expected --multiplier with another architecture than mlp, and without --weights.")
     check_source(data, table=False)

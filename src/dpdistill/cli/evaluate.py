@@ -273,6 +273,8 @@ def _feature_kernels(names: Iterable[str], schema: Any) -> dict[str, Any]:
             kernels[name] = kernel_named(name, "distance")
             continue
         used = sized(ARCHITECTURES[network], path)
+        if not getattr(used, "widths", used):
+            raise DataError(f"Expected --distance {network}=FILE with a hidden layer; {path} has none.")
         check_network(used, schema)
         params = read_parameters(path, used, schema.shape)
         # Not its path: it says where the evaluator keeps files, and scores may be added to the shared folder.

@@ -15,7 +15,7 @@ from typing import Any
 
 from dpdistill.accounting.bounds import Group
 from dpdistill.accounting.pld import compose
-from dpdistill.accounting.schedule import Budget, Schedule, calibrate
+from dpdistill.accounting.schedule import MAX_EPSILON, Budget, Schedule, calibrate
 from dpdistill.ledger.database import LedgerError, check_format, connect, create_tables, is_new, transaction
 from dpdistill.ledger.folder import KEY_BYTES
 from dpdistill.query import Stage
@@ -304,8 +304,8 @@ def _groups(runs: tuple[LedgerRun, ...]) -> list[Group]:
 def _left(runs: tuple[LedgerRun, ...], delta: float | None, adjacency: Any, cap: float) -> float:
     """Bisection to cap / 10,000 over the epsilon of one more full-batch run; the lower end fits."""
     if delta is None:
-        return cap
-    groups, low, high = _groups(runs), 0.0, cap
+        return min(cap, MAX_EPSILON)
+    groups, low, high = _groups(runs), 0.0, min(cap, MAX_EPSILON)
     while high - low > 1e-4 * cap:
         middle = (low + high) / 2
         one_more = calibrate((Stage(1),), Budget(middle, delta, adjacency)).groups
