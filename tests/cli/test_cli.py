@@ -440,7 +440,9 @@ def test_a_ledger_whose_cap_is_larger_than_what_is_calibrated_says_what_is_left(
     ledger = tmp_path / "all.ledger"
     how = ("--method", "ldpdc", "--set", "sampling_prob=1", "--ledger", ledger, "--cap", 30000)
     succeeds("distill", digits, *how, "--out", tmp_path / "one")
-    assert "Cap: epsilon = 30000; one more full-batch run of epsilon = 9997.5586 still fits" in succeeds("budget", ledger)
+    assert "Cap: epsilon = 30000; one more full-batch run of epsilon = 9997.5586 still fits" in succeeds(
+        "budget", ledger
+    )
 
 
 def test_a_run_at_a_smaller_delta_may_state_more_than_the_cap(tmp_path, digits):
