@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dpdistill.cli.options import WITHOUT_PRIVACY, check_method
-from dpdistill.cli.reading import check_source, public_images, read_records
+from dpdistill.cli.reading import NEEDS_SCHEMA, check_source, public_images, read_records
 from dpdistill.cli.settings import check_kind, check_settings, check_size, stated_by
 from dpdistill.data.memory import parse_memory
 from dpdistill.schema import DataError
@@ -155,10 +155,7 @@ def _refuse_contradictions(given: dict[str, Any], stated: dict[str, Any]) -> Non
             given["recipe"] and (given["method"] or again),
             "A recipe states its method, and a run its recipe: leave --method and --from out with --recipe.",
         ),
-        (
-            given["sql"] and given["schema"] is None and not again,
-            "Expected --schema SCHEMA with --sql: the rows of a query are a table.",
-        ),
+        (given["sql"] and not (given["schema"] or again), NEEDS_SCHEMA),
         (again and drawn, "With --from nothing is drawn or paid: leave --seed, --ledger and --non-private out."),
         (
             again and (pictured or any(given[name] for name in ("schema", "sql", "lenient", "memory"))),

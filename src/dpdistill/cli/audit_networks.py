@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -121,38 +122,21 @@ def audit_training(
     """
     check_names("loss", [loss], known()["losses"])
     check_names("architecture", [architecture], known()["architectures"])
-    units = _whole("widths", widths or "512,512")
-    if widths is not None and weights is not None:
-        raise DataError("Expected --widths without --weights: the file says how many units there are.")
-    if multiplier > 1 and (architecture == "mlp" or weights is not None):
-        raise DataError("Expected --multiplier with another architecture than mlp, and without --weights.")
+    units = _units(architecture, widths, multiplier, weights)
     check_source(data, table=False)
-    if weights is not None:
-        require_file(Path(weights))
     from dpdistill.audit.attacked import Descent, attacked, outputs_of, stable_rate, targets_of
-    from dpdistill.audit.attacked import start as start_of
     from dpdistill.audit.chapters import onion_chapter, outlier_chapter, reconstruction_chapter
     from dpdistill.audit.onion import check_layers
     from dpdistill.audit.onion import peel as peel_off
     from dpdistill.audit.reconstruction import Reconstruction
-    from dpdistill.encode.networks import MLP, times
-    from dpdistill.encode.parameters import read_parameters, sized
 
-    network = _network(architecture)
     read = read_records(data, None, classes, bounds, resize, None, True)
     names = read.schema.classes
     sides = None if positive is None else _sides(positive, names)
     X, y = _pictures(read, records, seed)
     y, k = (y, len(names)) if sides is None else (sides[y], 2)
     targets, shape = targets_of(y, k, loss), X.shape[1:]
-    if weights is not None:
-        network = sized(network, weights)
-        params = read_parameters(weights, network, shape)
-    elif architecture == "mlp":
-        network, params = MLP(widths=units), start_of(seed, (X[0].size, *units, targets.shape[1]))
-    else:
-        network = times(network, multiplier)
-        params = network.init(shape, targets.shape[1])
+    network, params = _begin(architecture, units, multiplier, weights, shape, targets.shape[1], seed)
     net, removed = attacked(network), peel or max(1, len(X) // 4)
     outputs = outputs_of(net, params, X[:1]).shape[1]
     if outputs != targets.shape[1]:
@@ -178,6 +162,42 @@ def audit_training(
     _said(results["rebuilt"], len(X), first.pairs.error, nothing)
     summary = f"{network.title} trained on {len(X)} records {'to first order' if linearised else 'in full'}, by {loss}."
     write_page(to, "training", "What training gives away", summary, [chapter for chapter, _ in made], results)
+
+
+def _units(architecture: str, widths: str | None, multiplier: int, weights: str | None) -> tuple[int, ...]:
+    """Units of the hidden layers of an mlp, where no file says them."""
+    units = _whole("widths", widths or "512,512")
+    if widths is not None and weights is not None:
+        raise DataError("Expected --widths without --weights: the file says how many units there are.")
+    if multiplier > 1 and (architecture == "mlp" or weights is not None):
+        raise DataError("Expected --multiplier with another architecture than mlp, and without --weights.")
+    if weights is not None:
+        require_file(Path(weights))
+    return units
+
+
+def _begin(
+    architecture: str,
+    units: tuple[int, ...],
+    multiplier: int,
+    weights: str | None,
+    shape: tuple[int, ...],
+    outputs: int,
+    seed: int,
+) -> tuple[Any, Any]:
+    """The network and the parameters that training starts from."""
+    from dpdistill.audit.attacked import start
+    from dpdistill.encode.networks import MLP, times
+    from dpdistill.encode.parameters import read_parameters, sized
+
+    network = _network(architecture)
+    if weights is not None:
+        network = sized(network, weights)
+        return network, read_parameters(weights, network, shape)
+    if architecture == "mlp":
+        return MLP(widths=units), start(seed, (math.prod(shape), *units, outputs))
+    network = times(network, multiplier)
+    return network, network.init(shape, outputs)
 
 
 def _check_kernel(records: int, outputs: int) -> None:

@@ -12,10 +12,9 @@ import typer
 
 from dpdistill.cli.evaluate_checks import (
     check_choices,
+    check_fit,
     check_pictures,
     check_reference,
-    check_ridge,
-    check_sides,
     opened,
     read_test_images,
     refuse_of_images,
@@ -120,8 +119,7 @@ def evaluate(
         refuse_of_tables(folder, (schema, classifiers, sql, reference_sql), mode, keep)
     check_pictures(folder, distilled, teacher, number, generated)
     check_choices(training, architecture, classifier, classifiers, kernel, distance)
-    check_sides(architecture or [], distilled.schema)
-    check_ridge(ridge)
+    check_fit(architecture or [], ridge, distilled.schema)
     records = None if table else read_test_images(test, distilled.schema)
     from dpdistill.cli.recipes import kernel_in, regressions, softness_in, teacher_in
     from dpdistill.evaluate import MANY, available, check_krr

@@ -86,11 +86,6 @@ def check_choices(
             check_named("distance", each, "kernel")
 
 
-def check_ridge(ridge: float | None) -> None:
-    if ridge is not None and not 0.0 <= ridge < math.inf:
-        raise DataError(f"Expected ridge={ridge} >= 0.")
-
-
 def read_test_images(test: str, schema: Schema) -> Any:
     """The test set of a synthetic set of images: of its shape and classes."""
     from dpdistill.data import load
@@ -101,8 +96,10 @@ def read_test_images(test: str, schema: Schema) -> Any:
     return records
 
 
-def check_sides(architectures: list[str], schema: AnySchema) -> None:
-    """Refuse networks that images are too small for."""
+def check_fit(architectures: list[str], ridge: float | None, schema: AnySchema) -> None:
+    """Refuse networks that images are too small for, and a ridge that is none."""
+    if ridge is not None and not 0.0 <= ridge < math.inf:
+        raise DataError(f"Expected ridge={ridge} >= 0.")
     for name in architectures:
         assert isinstance(schema, Schema)
         if min(schema.shape[:2]) < (least := known()["architectures"][name]):

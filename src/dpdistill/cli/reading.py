@@ -9,6 +9,8 @@ from dpdistill.cli.options import table_source
 from dpdistill.cli.terminal import note, working
 from dpdistill.schema import DataError
 
+NEEDS_SCHEMA = "Expected --schema SCHEMA with --sql: the rows of a query are a table."
+
 
 def check_source(data: str, table: bool, sql: str | None = None) -> None:
     """Refuse a place where no records are; those that a database has are not looked for.
@@ -37,7 +39,7 @@ def read_records(
 ) -> Any:
     """The records, a table's where there is a schema, with a note on whatever the owner should know of them."""
     if sql is not None and schema is None:
-        raise DataError("Expected --schema SCHEMA with --sql: the rows of a query are a table.")
+        raise DataError(NEEDS_SCHEMA)
     room: dict[str, Any] = {"memory": memory, "scratch": scratch}
     with working("reading the records"):
         if schema is None:
