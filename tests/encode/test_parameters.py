@@ -5,10 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from dpdistill.cli.settings import known
 from dpdistill.encode.networks import times
 from dpdistill.encode.parameters import Hidden, named, read_parameters, sized, write_parameters
-from dpdistill.evaluate import ARCHITECTURES
-from dpdistill.schema import DataError
+from dpdistill.evaluate import ARCHITECTURES, check_network
+from dpdistill.schema import DataError, Schema
 
 SHAPE = (16, 16, 1)
 MLP = ARCHITECTURES["mlp"]
@@ -45,6 +46,17 @@ def test_parameters_of_something_else_leave_the_architecture_as_it_is(tmp_path):
     write_parameters(tmp_path / "none.npz", {})
     with pytest.raises(DataError, match="holds no arrays"):
         sized(MLP, tmp_path / "none.npz")
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_a_network_takes_images_of_a_side_or_says_that_it_does_not(name):
+    for side in range(1, 20):
+        schema = Schema(classes=("a", "b"), shape=(side, 24, 3), bounds=(0.0, 1.0))
+        if side >= known()["architectures"][name]:
+            check_network(ARCHITECTURES[name], schema)
+        else:
+            with pytest.raises(DataError, match=r"Expected shape=\(h, w, c\) with sides >= "):
+                check_network(ARCHITECTURES[name], schema)
 
 
 def test_names_say_where_a_parameter_stands():

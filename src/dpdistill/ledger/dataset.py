@@ -302,11 +302,12 @@ def _groups(runs: tuple[LedgerRun, ...]) -> list[Group]:
 
 
 def _left(runs: tuple[LedgerRun, ...], delta: float | None, adjacency: Any, cap: float) -> float:
-    """Bisection to cap / 10,000 over the epsilon of one more full-batch run; the lower end fits."""
+    """Bisection to a ten-thousandth of the most there may be, of one more full-batch run; the lower end fits."""
+    most = min(cap, MAX_EPSILON)
     if delta is None:
-        return min(cap, MAX_EPSILON)
-    groups, low, high = _groups(runs), 0.0, min(cap, MAX_EPSILON)
-    while high - low > 1e-4 * cap:
+        return most
+    groups, low, high = _groups(runs), 0.0, most
+    while high - low > 1e-4 * most:
         middle = (low + high) / 2
         one_more = calibrate((Stage(1),), Budget(middle, delta, adjacency)).groups
         fits = compose([*groups, *one_more], delta, adjacency) <= cap
