@@ -56,6 +56,16 @@ class Distilled:
     soft_labels: np.ndarray | None = None
     generator: Any = None
 
+    @property
+    def train_set(self) -> tuple[np.ndarray, np.ndarray]:
+        """(X, y) that networks are trained on: the expanded records where there are any."""
+        return self.training or (self.X, self.y)
+
+    @property
+    def support_set(self) -> tuple[np.ndarray, np.ndarray]:
+        """(X, y) that kernels learn from: those of networks, or the records that targets belong to."""
+        return self.train_set if self.targets is None else (self.X, self.y)
+
 
 ORIGINS = ("package default", "selected on ")
 """How a method's own origin begins: a certificate takes no other."""

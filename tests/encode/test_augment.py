@@ -13,6 +13,7 @@ from dpdistill.encode.augment import (
     apply_augmentation,
     augment_each,
     draw_augmentation,
+    mosaic,
     partition_expand,
 )
 
@@ -196,3 +197,25 @@ class TestPartitionExpand:
     def test_more_tiles_than_pixels_are_refused(self):
         with pytest.raises(ValueError, match="Expected images of at least 9x9 pixels for as many tiles; got 8x9"):
             partition_expand(image(8, 9)[None], 9)
+
+
+class TestMosaic:
+    def test_every_tile_is_the_image_made_smaller(self):
+        X = image(8, 9)[None]
+        found = np.asarray(mosaic(X, 2))
+        assert found.shape == X.shape
+        for rows, h in ((slice(0, 4), 4), (slice(4, 8), 4)):
+            for columns, w in ((slice(0, 4), 4), (slice(4, 9), 5)):
+                small = jax.image.resize(X, (1, h, w, X.shape[3]), "bilinear")
+                np.testing.assert_allclose(found[:, rows, columns], small, atol=1e-6)
+
+    def test_one_tile_is_the_image(self):
+        X = image(4, 4)[None]
+        assert mosaic(X, 1) is X
+
+    def test_of_a_smooth_image_the_tiles_show_it_again(self):
+        rows, columns = np.meshgrid(np.linspace(-1, 1, 28), np.linspace(-1, 1, 28), indexing="ij")
+        X = np.stack([rows, columns * rows, columns], 2)[None].astype(np.float32)
+        tiles = np.asarray(partition_expand(mosaic(X, 2), 2))
+        assert np.abs(tiles - X).max() < 0.12
+        assert np.abs(tiles - X).mean() < 0.01

@@ -15,6 +15,7 @@ from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.certificate.build import read_certificate
 from dpdistill.data import read_distilled
+from dpdistill.encode.augment import partition_expand
 from dpdistill.evaluate.krr import score_krr
 from dpdistill.evaluate.teacher import Teacher, score_classifier
 from dpdistill.kernels.fc_ntk import FCNTK
@@ -282,9 +283,10 @@ class TestDecoupledKIP:
     @staticmethod
     def taught(made, method):
         """V = Phi_s^T (K_ss + ridge tr(K_ss) / m I)^-1 y_s of a set."""
-        Phi = encode(method.kernel.encoder, made.X).astype(np.float64)
+        X, y = made.support_set
+        Phi = encode(method.kernel.encoder, X).astype(np.float64)
         A = Phi @ Phi.T + method.ridge * np.square(Phi).sum() / len(Phi) * np.eye(len(Phi))
-        return Phi.T @ np.linalg.solve(A, one_hot(made.y, 3, np.float64))
+        return Phi.T @ np.linalg.solve(A, one_hot(y, 3, np.float64))
 
     def check_it_teaches_its_classifier(self, made, method):
         V, W = self.taught(made, method), made.classifier
@@ -292,7 +294,7 @@ class TestDecoupledKIP:
         assert np.sum(V * W) > 0.95 * np.linalg.norm(V) * np.linalg.norm(W)
         np.testing.assert_allclose(W.sum(1), 0.0, atol=1e-4)
         assert score_classifier(Teacher(W, method.kernel, SCHEMA), HELD_OUT).accuracies[0] > 95.0
-        assert accuracy(made.X, made.y, method.kernel, method.ridge) > 95.0
+        assert accuracy(*made.support_set, method.kernel, method.ridge) > 95.0
         phi = encode(method.kernel.encoder, SCHEMA.to_unit(HELD_OUT.X))
         assert np.mean((phi @ V).argmax(1) == (phi @ W).argmax(1)) > 0.95
 
@@ -315,6 +317,17 @@ class TestDecoupledKIP:
         V, W = self.taught(made, start), paid[1].distilled.classifier
         np.testing.assert_array_equal(made.classifier, W)
         assert np.sum(V * W) < 0.8 * np.linalg.norm(V) * np.linalg.norm(W)
+
+    def test_tiles_teach_the_classifier(self, paid, method):
+        folder, result = paid
+        made = run.finish_again(folder, dataclasses.replace(method, per_class=1, expand=2)).distilled
+        assert made.X.shape == (3, 8, 8, 1)
+        np.testing.assert_array_equal(made.training[0], partition_expand(made.X, 2))
+        np.testing.assert_array_equal(made.training[1], np.repeat(made.y, 4))
+        np.testing.assert_array_equal(made.classifier, result.distilled.classifier)
+        assert accuracy(*made.support_set, method.kernel, method.ridge) > 95.0
+        V, W = self.taught(made, method), made.classifier
+        assert np.sum(V * W) > 0.9 * np.linalg.norm(V) * np.linalg.norm(W)
 
     def test_the_classifier_is_a_function_of_releases(self):
         method = tiny("decoupled-kip", rounds=3, steps=1, momentum=0.5, step=2.0)

@@ -17,6 +17,7 @@ from dpdistill import run
 from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.certificate import build
 from dpdistill.data import read_distilled
+from dpdistill.encode.augment import mosaic
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.run import RunLedger
@@ -60,6 +61,15 @@ class TestFinishAgain:
         assert (X.shape, training[0].shape) == ((6, 8, 8, 1), (24, 8, 8, 1))
         np.testing.assert_array_equal(training[1], np.repeat(y, 4))
         np.testing.assert_allclose(training[0], expanded[0], atol=1e-6)
+        assert back.train_set is back.support_set is training
+
+    def test_images_start_from_tiles_of_the_pilots_means(self, paid):
+        folder, _ = paid
+        still = tiny("dos", expand=2, steps=1, learning_rate=1e-9, start_noise=1e-9)
+        made = run.finish_again(folder, still).distilled
+        plain = run.finish_again(folder, tiny("dos", steps=1, learning_rate=1e-9, start_noise=1e-9)).distilled
+        np.testing.assert_allclose(made.X, mosaic(jnp.asarray(plain.X), 2), atol=1e-5)
+        assert np.abs(made.X - plain.X).max() > 0.1
 
     @pytest.mark.parametrize(
         ("changes", "named"),

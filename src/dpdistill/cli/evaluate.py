@@ -147,7 +147,7 @@ def evaluate(
     pictures = None if teacher is None else _pictures(teacher, number or 20_000, folder, distilled, seed)
     more = generate(folder, generated, distilled, seed) if generated else None
     how = {"nets": nets, "flip": flip, "seed": seed}
-    training = training or ("large" if len((distilled.training or (distilled.X, 0))[0]) > MANY else "quick")
+    training = training or ("large" if len(distilled.train_set[0]) > MANY else "quick")
     scores = _scores(distilled, records, fits, released, pictures, networks, training, **how)
     if more is not None:
         softness = 0.0 if distilled.soft_labels is None else softness_in(folder)
@@ -308,7 +308,7 @@ def _scores(
     from dpdistill.evaluate import STUDENT, TRAININGS, score_classifier, score_krr, score_network, score_student
 
     schema, targets, nets = distilled.schema, distilled.targets, how["nets"]
-    X, y = distilled.training or (distilled.X, distilled.y)
+    X, y = distilled.train_set
     spread = f"mean ± std over {nets} nets" if nets > 1 else "1 net"
     soft = "" if distilled.soft_labels is None else ", soft labels"
     scores: dict[str, Any] = {}
@@ -321,8 +321,7 @@ def _scores(
         scores[f"{network.title} accuracy, %"] = {"mean": round(score.mean, 2), "std": round(score.std, 2)}
     regression = {}
     scores |= {"nets": nets, "training": training, "KRR accuracy, %": regression}
-    if targets is not None:  # they belong to the stored records
-        X, y = distilled.X, distilled.y
+    X, y = distilled.support_set
     for name, (kernel, ridge) in fits.items():
         with Bar() as bar:
             score = score_krr(X, y, schema, test, kernel=kernel, ridge=ridge, targets=targets, progress=bar)

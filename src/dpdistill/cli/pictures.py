@@ -68,5 +68,5 @@ def make_pictures(kind: str, n: int, folder: str, distilled: Distilled, seed: in
         if kind == "generated":
             return generate(folder, n, distilled, seed)[0]
         X = draw_pictures(n, distilled.schema.shape, seed)
-        images, _ = distilled.training or (distilled.X, distilled.y)
+        images, _ = distilled.train_set
         return mix_pictures(X, images, seed) if kind == "mixed" else X

@@ -114,8 +114,30 @@ def partition_expand(X: Array, parts: int = 2) -> Array:
     if parts == 1:
         return X
     n, h, w, c = X.shape
+    rows, columns = _cuts(h, w, parts)
+    tiles = [jax.image.resize(X[:, r, s], X.shape, "bilinear") for r in rows for s in columns]
+    return jnp.stack(tiles, 1).reshape(n * parts * parts, h, w, c)
+
+
+def mosaic(X: Array, parts: int = 2) -> Array:
+    """Images each of whose parts x parts tiles is the whole image, made smaller: (n, h, w, c) of the same shape.
+
+    Raises:
+        ValueError: images of fewer pixels than tiles.
+    """
+    if parts == 1:
+        return X
+    n, h, w, c = X.shape
+    rows, columns = _cuts(h, w, parts)
+
+    def small(r: slice, s: slice) -> Array:
+        return jax.image.resize(X, (n, r.stop - r.start, s.stop - s.start, c), "bilinear")
+
+    return jnp.concatenate([jnp.concatenate([small(r, s) for s in columns], 2) for r in rows], 1)
+
+
+def _cuts(h: int, w: int, parts: int) -> list[list[slice]]:
+    """Where rows and columns are cut: parts differ by a pixel where their number does not divide a side."""
     if min(h, w) < parts:
         raise ValueError(f"Expected images of at least {parts}x{parts} pixels for as many tiles; got {h}x{w}.")
-    cuts = [[slice(i * side // parts, (i + 1) * side // parts) for i in range(parts)] for side in (h, w)]
-    tiles = [jax.image.resize(X[:, rows, columns], X.shape, "bilinear") for rows in cuts[0] for columns in cuts[1]]
-    return jnp.stack(tiles, 1).reshape(n * parts * parts, h, w, c)
+    return [[slice(i * side // parts, (i + 1) * side // parts) for i in range(parts)] for side in (h, w)]

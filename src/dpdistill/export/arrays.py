@@ -15,7 +15,6 @@ from dpdistill.data.images import npz
 from dpdistill.export import card
 from dpdistill.export.documents import write_text
 from dpdistill.export.publisher import Publisher
-from dpdistill.method import Distilled
 from dpdistill.report.folder import Folder
 from dpdistill.schema import TableSchema
 
@@ -34,11 +33,6 @@ class Synthetic(torch.utils.data.TensorDataset):
 '''
 
 
-def trained_on(distilled: Distilled) -> tuple[np.ndarray, np.ndarray]:
-    """(X in [-1, 1], y) that networks are trained on: the expanded records where there are any."""
-    return (distilled.X, distilled.y) if distilled.training is None else distilled.training
-
-
 def write_torch(source: Path, to: Path, folder: Folder, publisher: Publisher) -> None:
     """A folder with train.npz, dataset.py and README.md.
 
@@ -46,7 +40,7 @@ def write_torch(source: Path, to: Path, folder: Folder, publisher: Publisher) ->
     of tables as they are encoded, (m, d) in [-1, 1]; y, int64; classes; soft_labels (m, classes), where there are any.
     """
     distilled = read_distilled(source)
-    X, y = trained_on(distilled)
+    X, y = distilled.train_set
     if not isinstance(distilled.schema, TableSchema):
         X = (np.moveaxis(X, 3, 1) + np.float32(1.0)) / np.float32(2.0)
     arrays = {"X": np.ascontiguousarray(X, "<f4"), "y": y.astype("<i8"), "classes": np.array(distilled.schema.classes)}

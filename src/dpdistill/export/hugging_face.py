@@ -14,7 +14,6 @@ from dpdistill.data.atomic import write_atomically
 from dpdistill.data.folder import CARD
 from dpdistill.data.images.pictures import to_picture
 from dpdistill.export import card
-from dpdistill.export.arrays import trained_on
 from dpdistill.export.documents import write_text
 from dpdistill.export.publisher import Publisher
 from dpdistill.report.folder import Folder
@@ -56,7 +55,7 @@ def _images(source: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     import pyarrow as pa
 
     distilled = read_distilled(source)
-    X, y = trained_on(distilled)
+    X, y = distilled.train_set
     images = [{"bytes": _png(x), "path": f"{i:06d}.png"} for i, x in enumerate(X)]
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     columns = {"image": pa.array(images, kind), "label": pa.array(y.astype(np.int64))}

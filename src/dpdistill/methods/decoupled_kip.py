@@ -22,6 +22,7 @@ from dpdistill.methods.descent import Descent, Pull
 from dpdistill.methods.matching import labels
 from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.methods.support import SMALL, encode, pull_back, start_support
+from dpdistill.methods.tiles import check_tiles, through_tiles, tiles
 from dpdistill.query import Release, Stage
 from dpdistill.schema import Schema
 
@@ -50,6 +51,7 @@ class DecoupledKIP(Method):
     step: float = release_field(14.0, "norm of a step of the classifier's logits, decayed by a cosine", above=0)
     momentum: float = release_field(0.9, "of the classifier's steps", at_least=0, below=1)
     per_class: int = finish_field(10, "synthetic records a class", at_least=1)
+    expand: int = finish_field(1, "PEA: every image stands for expand x expand tiles; 1 is off", at_least=1)
     ridge: float = finish_field(1e-3, "regularisation, relative to the mean of the kernel's diagonal", above=0)
     steps: int = finish_field(500, "steps of Adam on the support set", at_least=1)
     learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine", above=0)
@@ -72,6 +74,7 @@ class DecoupledKIP(Method):
         return (Stage(self.rounds),)
 
     def init(self, key: Array, schema: Schema) -> Any:
+        check_tiles(schema.shape, self.expand)
         record = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
         d = jax.eval_shape(self.kernel.encoder, record).shape[1]
         W = np.zeros((d, len(schema.classes)))
@@ -97,16 +100,17 @@ class DecoupledKIP(Method):
     def distilled(self, X: np.ndarray, state: Any, schema: Schema) -> Distilled:
         """The images with the released classifier beside them."""
         y = labels(len(schema.classes), self.per_class)
-        return Distilled(X, y, schema, classifier=self.classifier(state), encoder=self.kernel.encoder)
+        beside = {"classifier": self.classifier(state), "encoder": self.kernel.encoder}
+        return Distilled(X, y, schema, tiles(X, y, self.expand), **beside)
 
     def classifier(self, state: Any) -> np.ndarray:
         """W, (d, classes), centred over the classes."""
         return (state["W"] - state["W"].mean(1, keepdims=True)).astype(np.float32)
 
     def pull(self, state: Any, schema: Schema) -> Pull:
-        """Towards a support set whose kernel ridge regression is the released classifier."""
+        """Towards a support set, the tiles of the images, whose kernel ridge regression is the released classifier."""
         encoder, W = self.kernel.encoder, self.classifier(state)
-        Y_s = one_hot(labels(len(schema.classes), self.per_class), len(schema.classes))
+        Y_s = one_hot(labels(len(schema.classes), self.per_class * self.expand**2), len(schema.classes))
         F = encode(encoder, _pictures(schema.shape, self.image_seed))
 
         def pull(X: Array, step: int) -> np.ndarray:
@@ -114,7 +118,7 @@ class DecoupledKIP(Method):
             check_definite(by_feature, self.ridge)
             return pull_back(encoder, X, by_feature)
 
-        return pull
+        return through_tiles(pull, self.expand)
 
 
 @lru_cache(maxsize=4)

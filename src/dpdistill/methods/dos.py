@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.encode.augment import STRATEGIES, partition_expand
+from dpdistill.encode.augment import STRATEGIES, mosaic
 from dpdistill.encode.auxiliary import Auxiliary, Drawn, PublicImages
 from dpdistill.encode.convnet import embed_convnet
 from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
@@ -33,6 +33,7 @@ from dpdistill.methods.matching import (
     signal_of,
     start_images,
 )
+from dpdistill.methods.tiles import check_tiles, through_tiles, tiles
 from dpdistill.methods.training import ClassLoss, Loss, Recipe, Training, distance
 from dpdistill.query import Query, Release, Stage
 from dpdistill.schema import Schema
@@ -113,7 +114,7 @@ class DOS(Method):
         classes = len(schema.classes)
         params = jax.eval_shape(lambda: network(key, 0, schema.shape, self.width))
         image = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
-        jax.eval_shape(lambda X: partition_expand(X, self.expand), image)  # refuses images of fewer pixels than tiles
+        check_tiles(schema.shape, self.expand)
         d = jax.eval_shape(embed_convnet, params["blocks"], image).shape[1]
         if self.subspace > d:
             raise ValueError(f"Expected subspace={self.subspace} <= {d}, the features that the networks have.")
@@ -182,13 +183,7 @@ class DOS(Method):
         descent = Descent(self.learning_rate, self.steps, self.average)
         moved = descent.along(self.start(state, schema), self.pull(state, progress), progress)
         X = np.clip(np.asarray(moved.average), -1.0, 1.0)
-        return Distilled(X, y, schema, self.tiles(X, y), generator=self.generator(state, schema, progress))
-
-    def tiles(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """What networks are trained on in the place of the images and their classes; None for the images themselves."""
-        if self.expand == 1:
-            return None
-        return np.asarray(partition_expand(jnp.asarray(X), self.expand)), np.repeat(y, self.expand**2)
+        return Distilled(X, y, schema, tiles(X, y, self.expand), generator=self.generator(state, schema, progress))
 
     def generator(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Generator | None:
         """A generator whose mean clipped features are the signals, one of them a step; None without steps."""
@@ -223,7 +218,7 @@ class DOS(Method):
         return np.concatenate([order.permutation(self.networks) for _ in range(passes)])[:steps]
 
     def pull(self, state: Any, progress: Progress = no_progress) -> Pull:
-        """Towards one released signal a step."""
+        """Towards one released signal a step, by the tiles of the images."""
         (_, targets), turns = self._targets(state), self._turns(self.steps)
         known = self._known(state, progress)
 
@@ -231,15 +226,19 @@ class DOS(Method):
             t = turns[step]
             return _gradient_of(self, X, self.params(known, t), targets[t])
 
-        return pull
+        return through_tiles(pull, self.expand)
 
     def start(self, state: Any, schema: Schema) -> Array:
-        """N(0, I), or the pilot's class means under noise: no record has touched either but through a release."""
+        """N(0, I), or images whose tiles are the pilot's class means, under noise.
+
+        No record has touched either but through a release.
+        """
         key = jax.random.fold_in(state["key"], self.networks + self.image_seed)
         noise = start_images(key, len(schema.classes) * self.per_class, schema)
         if not self._pilots:
             return noise
-        return jnp.clip(jnp.repeat(state["pilot"][0], self.per_class, axis=0) + self.start_noise * noise, -1.0, 1.0)
+        means = jnp.repeat(mosaic(state["pilot"][0], self.expand), self.per_class, axis=0)
+        return jnp.clip(means + self.start_noise * noise, -1.0, 1.0)
 
 
 @lru_cache(maxsize=256)
@@ -280,10 +279,10 @@ class SignalMatch(ClassLoss):
 def _gradient_of(method: DOS, images: Array, params: Any, target: np.ndarray) -> Array:
     """Gradient of one signal's loss. It is a sum over classes, so a CPU takes them in groups that fit its cache."""
     classes = len(target)
-    each = method.per_class * method.expand**2
+    each = len(images) // classes
     at_once = max(1, CACHED_IMAGES // each) if jax.default_backend() == "cpu" else classes
     groups = [slice(c, min(c + at_once, classes)) for c in range(0, classes, at_once)]
-    rows = [slice(g.start * method.per_class, g.stop * method.per_class) for g in groups]
+    rows = [slice(g.start * each, g.stop * each) for g in groups]
     return jnp.concatenate([_gradient(method, images[r], params, target[g]) for g, r in zip(groups, rows, strict=True)])
 
 
@@ -292,7 +291,7 @@ def _gradient(method: DOS, images: Array, params: Any, target: Array) -> Array:
     query = method.query()
 
     def loss(images: Array) -> Array:
-        found = signal_of(query, params, partition_expand(images, method.expand), method.per_class * method.expand**2)
+        found = signal_of(query, params, images, len(images) // len(target))
         return jnp.sum(jnp.square(found - target)) / query.scale
 
     return jax.grad(loss)(images)

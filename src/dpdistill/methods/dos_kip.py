@@ -14,7 +14,7 @@ from jax import Array
 
 from dpdistill.encode.whitening import WhiteScatterNet
 from dpdistill.kernels.feature import FeatureKernel
-from dpdistill.kernels.ridge import one_hot, soft_labels
+from dpdistill.kernels.ridge import soft_labels
 from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
 from dpdistill.methods.decoupled_kip import DecoupledKIP
 from dpdistill.methods.descent import Descent, held
@@ -22,6 +22,7 @@ from dpdistill.methods.dos import DOS, SignalMatch
 from dpdistill.methods.generator_networks import ARCHITECTURES
 from dpdistill.methods.matching import cost_of
 from dpdistill.methods.support import encode
+from dpdistill.methods.tiles import check_tiles
 from dpdistill.methods.training import Loss
 from dpdistill.query import Query, Release, Stage
 from dpdistill.schema import Schema
@@ -39,8 +40,8 @@ class DOSKIP(Method):
 
     The images come with soft labels softmax(s / T), s the classifier's scores of them, T the softness times how far, on
     average, the score of an image's class is above the others. Where it is below, the image keeps a hard label.
-    With expand > 1 the signals are followed by the tiles of the images, which have soft labels of their own, and the
-    classifier by the images as they are: networks learn from the former, kernels from the latter.
+    With expand > 1 both are followed by the tiles of the images, which have soft labels of their own: networks and
+    kernels learn from them.
     Settings that are not fields here are the defaults of the two methods.
 
     Guarantee: stages 1 and 2 are calibrated together; stage 3 is post-processing.
@@ -55,7 +56,7 @@ class DOSKIP(Method):
     sampling_prob: float = release_field(0.1, "Poisson sampling probability of a signal", above=0, at_most=1)
     width: int = release_field(64, "filters of the random networks", at_least=1)
     per_class: int = finish_field(10, "synthetic records a class", at_least=1)
-    expand: int = finish_field(1, "PEA: networks learn from expand x expand tiles of every image; 1 is off", at_least=1)
+    expand: int = finish_field(1, "PEA: every image stands for expand x expand tiles; 1 is off", at_least=1)
     weight: float = finish_field(0.25, "of the classifier beside the signals", at_least=0, at_most=1)
     hold: int = finish_field(1, "steps of Adam with one gradient of the classifier's part", at_least=1)
     steps: int = finish_field(1500, "steps of Adam", at_least=1)
@@ -88,8 +89,8 @@ class DOSKIP(Method):
         return (*(replace(stage, weight=weight) for stage in self.classifier.plan()), *later)
 
     def init(self, key: Array, schema: Schema) -> Any:
-        signals = replace(self.signals, expand=self.expand)  # which refuses images of fewer pixels than tiles
-        return {"classifier": self.classifier.init(key, schema), "signals": signals.init(key, schema)}
+        check_tiles(schema.shape, self.expand)
+        return {"classifier": self.classifier.init(key, schema), "signals": self.signals.init(key, schema)}
 
     def _part(self, state: Any) -> str:
         return "classifier" if int(state["classifier"]["round"]) < self.rounds else "signals"
@@ -105,9 +106,9 @@ class DOSKIP(Method):
         return {**state, part: getattr(self, part).tell(state[part], release)}
 
     def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
-        shared = {"per_class": self.per_class, "steps": self.steps, "image_seed": self.image_seed}
+        shared = {name: getattr(self, name) for name in ("per_class", "expand", "steps", "image_seed")}
         generated = {name: getattr(self, name) for name in ("generator_steps", "generator_kind")}
-        signals = replace(self.signals, expand=self.expand, **generated, **shared)
+        signals = replace(self.signals, **generated, **shared)
         classifier = replace(self.classifier, **shared)
         pulls = [
             (1 - self.weight, signals.pull(state["signals"], progress)),
@@ -124,11 +125,9 @@ class DOSKIP(Method):
         known = {"classifier": classifier.classifier(state["classifier"])}
         generator = signals.generator_on(loss, known, state["signals"], schema, progress)
         made = replace(classifier.distilled(X, state["classifier"], schema), generator=generator)
-        if tiles := signals.tiles(X, made.y):  # targets belong to the images: kernels learn from these
-            made = replace(made, training=tiles, targets=one_hot(made.y, len(schema.classes)))
         if not self.softness:
             return made
-        X, y = made.training or (made.X, made.y)
+        X, y = made.train_set
         return replace(made, soft_labels=soft_labels(encode(made.encoder, X) @ made.classifier, y, self.softness))
 
 

@@ -92,13 +92,13 @@ def _image_scores(run: Run, folder: Path, test: Records) -> Iterator[Score]:
     for name in how.architectures:
         network = ARCHITECTURES[name]
         score = score_network(
-            *(distilled.training or (X, y)), schema, test, nets=how.nets, flip=run.source.mirror, seed=seed,
+            *distilled.train_set, schema, test, nets=how.nets, flip=run.source.mirror, seed=seed,
             training=replace(TRAININGS[how.training], network=network), soft_labels=distilled.soft_labels,
         )  # fmt: skip
         yield _score(network.title, score.mean, f"{how.training} training, {how.nets} net{'s' * (how.nets > 1)}")
     fits = [regressions(() if name == RECIPE else (name,), None, kernel_in(str(folder))) for name in how.kernels]
     for name, (kernel, ridge) in (fit for each in fits for fit in each.items()):
-        score = score_krr(X, y, schema, test, kernel=kernel, ridge=ridge, targets=distilled.targets)
+        score = score_krr(*distilled.support_set, schema, test, kernel=kernel, ridge=ridge, targets=distilled.targets)
         yield _score("KRR", score.mean, f"{name}, ridge {ridge:g}")
     if (released := teacher_in(str(folder), distilled)) is not None:
         yield _score("released classifier", score_classifier(released, test).mean, "")
