@@ -22,7 +22,7 @@ from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import ORIGINS, Allowed, Method
-from dpdistill.methods import LDPDC, METHODS, dos
+from dpdistill.methods import LDPDC, METHODS
 from dpdistill.methods.descent import Descent
 from dpdistill.methods.dos import SignalMatch
 from dpdistill.private.noise import SeededEntropy
@@ -62,21 +62,6 @@ class TestFinishAgain:
         np.testing.assert_array_equal(training[1], np.repeat(y, 4))
         np.testing.assert_allclose(training[0], expanded[0], atol=1e-6)
         assert back.train_set is back.support_set is training
-
-    @pytest.mark.parametrize("subspace", [0, 3])
-    @pytest.mark.parametrize("per_class", [2, 7, 25])
-    def test_the_gradient_of_many_images_is_that_of_all_at_once(self, per_class, subspace):
-        method = tiny("dos", per_class=per_class, subspace=subspace)
-        state = method.init(jax.random.key(1), SCHEMA)
-        rng = np.random.default_rng(per_class)
-        images = rng.uniform(-1, 1, (3 * per_class, *SCHEMA.shape)).astype(np.float32)
-        known = {**state, "spaces": [method._space(state, 0)]}
-        params, d = method.params(known, 0), state["signals"].shape[2] - 1
-        target = rng.normal(0, 0.1, (3, d)).astype(np.float32)
-        found = dos._gradient_of(method, images, params, target)
-        expected = np.asarray(dos._gradient(method, images, params, target))
-        np.testing.assert_allclose(found, expected, atol=2e-4 * np.abs(expected).max())
-        assert np.linalg.norm(expected) > 0.0
 
     def test_images_start_from_tiles_of_the_pilots_means(self, paid):
         folder, _ = paid

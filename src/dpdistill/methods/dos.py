@@ -33,7 +33,6 @@ from dpdistill.methods.matching import (
     signal_of,
     start_images,
 )
-from dpdistill.methods.support import in_slices
 from dpdistill.methods.tiles import check_tiles, through_tiles, tiles
 from dpdistill.methods.training import ClassLoss, Loss, Recipe, Training, distance
 from dpdistill.query import Query, Release, Stage
@@ -223,7 +222,7 @@ class DOS(Method):
         (_, targets), turns = self._targets(state), self._turns(self.steps)
         known = self._known(state, progress)
 
-        def pull(X: Array, step: int) -> Array | np.ndarray:
+        def pull(X: Array, step: int) -> Array:
             t = turns[step]
             return _gradient_of(self, X, self.params(known, t), targets[t])
 
@@ -277,17 +276,11 @@ class SignalMatch(ClassLoss):
         return jax.grad(lambda X: jnp.sum(self._distance(network, targets, X)))(X)
 
 
-def _gradient_of(method: DOS, images: Array, params: Any, target: np.ndarray) -> Array | np.ndarray:
-    """Gradient of one signal's loss, a sum over classes. A CPU takes no more images at a time than fit its cache."""
+def _gradient_of(method: DOS, images: Array, params: Any, target: np.ndarray) -> Array:
+    """Gradient of one signal's loss. It is a sum over classes, so a CPU takes them in groups that fit its cache."""
     classes = len(target)
     each = len(images) // classes
-    if jax.default_backend() != "cpu":
-        return _gradient(method, images, params, target)
-    if each > CACHED_IMAGES:
-        found = in_slices(partial(_features, method, params), images).reshape(classes, each, -1).mean(1)
-        by_feature = (2.0 / (each * method.query().scale) * (found - target)).astype(np.float32)
-        return in_slices(partial(_pull_back, method, params), images, np.repeat(by_feature, each, axis=0))
-    at_once = CACHED_IMAGES // each
+    at_once = max(1, CACHED_IMAGES // each) if jax.default_backend() == "cpu" else classes
     groups = [slice(c, min(c + at_once, classes)) for c in range(0, classes, at_once)]
     rows = [slice(g.start * each, g.stop * each) for g in groups]
     return jnp.concatenate([_gradient(method, images[r], params, target[g]) for g, r in zip(groups, rows, strict=True)])
@@ -302,15 +295,3 @@ def _gradient(method: DOS, images: Array, params: Any, target: Array) -> Array:
         return jnp.sum(jnp.square(found - target)) / query.scale
 
     return jax.grad(loss)(images)
-
-
-@partial(jax.jit, static_argnums=0)
-def _features(method: DOS, params: Any, X: Array) -> Array:
-    """Clipped features, (n, d)."""
-    return clip(features(params, X), method.query().bound)
-
-
-@partial(jax.jit, static_argnums=0)
-def _pull_back(method: DOS, params: Any, X: Array, by_feature: Array) -> Array:
-    """The chain rule from clipped features to pixels, image by image."""
-    return jax.vjp(partial(_features, method, params), X)[1](by_feature)[0]
