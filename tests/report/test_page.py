@@ -298,10 +298,13 @@ def test_soft_labels_are_mentioned_where_there_are_some(tmp_path):
     listed = json.loads((tmp_path / "certificate.json").read_text())
     listed["files"]["training.npz"] = "ab" * 32
     (tmp_path / "certificate.json").write_text(json.dumps(listed))
-    said = (
-        "Networks are trained on tiles of them, in training.npz. The tiles’ soft_labels, a probability of every class,"
-    )
-    assert said in Page(write_report(tmp_path).read_text(encoding="utf-8")).text
+    said = "Models are trained on tiles of them, in training.npz."
+    soft = f"{said} The tiles’ soft_labels, a probability of every class,"
+    assert soft in Page(write_report(tmp_path).read_text(encoding="utf-8")).text
+    np.savez(tmp_path / "training.npz", **arrays)
+    text = Page(write_report(tmp_path).read_text(encoding="utf-8")).text
+    assert said in text
+    assert "soft_labels" not in text
 
 
 def test_kernels_are_shown_in_words(tmp_path):
