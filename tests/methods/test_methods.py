@@ -54,7 +54,13 @@ class TestFinishAgain:
 
     def test_tiles_are_saved_beside_the_set(self, paid, tmp_path):
         made = run.finish_again(paid[0], tiny("dos", expand=2))
-        back = read_distilled(made.save(tmp_path / "shared"))
+        folder = made.save(tmp_path / "shared")
+        back = read_distilled(folder)
+        words = "Models are trained on tiles of the images, enlarged, which `training.npz` holds with their classes."
+        assert words in (folder / "README.md").read_text(encoding="utf-8")
+        assert "Models are trained on tiles of them, in" in (folder / "report.html").read_text(encoding="utf-8")
+        plain = run.finish_again(paid[0], tiny("dos")).save(tmp_path / "plain")
+        assert "tiles" not in (plain / "README.md").read_text(encoding="utf-8")
         X, y, training, expanded = back.X, back.y, back.training, made.distilled.training
         assert training is not None
         assert expanded is not None

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import yaml
 from markupsafe import Markup
 
-from dpdistill.data.folder import CSV, IMAGES
+from dpdistill.data.folder import CSV, IMAGES, TRAINING
 from dpdistill.export import sentences
 from dpdistill.export.publisher import LICENSES, TO_FILL_IN, Publisher
 from dpdistill.pages import environment
@@ -143,6 +143,8 @@ def _in_folder(folder: Folder) -> Elsewhere:
     path = CSV if CSV in files else f"{IMAGES}/*/*.png" if pictures else None
     table = isinstance(folder.schema, TableSchema)
     values = "" if table else "`synthetic.npz` holds the values as they are, the pictures in 8 bits."
+    if TRAINING in files:
+        values += f" Models are trained on tiles of the images, enlarged, which `{TRAINING}` holds with their classes."
     return Elsewhere({} if path is None else configs(path), values)
 
 
