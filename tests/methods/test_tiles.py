@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpdistill.encode.augment import partition_expand
-from dpdistill.methods.tiles import check_tiles, through_tiles, tiles
+from dpdistill.methods.tiles import check_tiles, parts_of, through_tiles, tiles
 
 X = np.random.default_rng(4).uniform(-1, 1, (2, 7, 8, 3)).astype(np.float32)
 
@@ -37,3 +37,19 @@ def test_more_tiles_than_pixels_are_refused():
     check_tiles((7, 8, 3), 7)
     with pytest.raises(ValueError, match="at least 8x8 pixels for as many tiles; got 7x8"):
         check_tiles((7, 8, 3), 8)
+
+
+@pytest.mark.parametrize(
+    ("expand", "shape", "parts"),
+    [
+        (0, (28, 28, 3), 2),
+        (0, (27, 64, 1), 1),
+        (0, (29, 31, 1), 2),
+        (0, (8, 8, 1), 1),
+        (0, (224, 224, 3), 2),
+        (1, (28, 28, 1), 1),
+        (2, (8, 8, 1), 2),
+    ],
+)
+def test_images_are_cut_by_default_where_tiles_keep_fourteen_pixels(expand, shape, parts):
+    assert parts_of(expand, shape) == parts

@@ -22,7 +22,7 @@ from dpdistill.methods.dos import DOS, SignalMatch
 from dpdistill.methods.generator_networks import ARCHITECTURES
 from dpdistill.methods.matching import cost_of
 from dpdistill.methods.support import encode
-from dpdistill.methods.tiles import check_tiles
+from dpdistill.methods.tiles import check_tiles, parts_of
 from dpdistill.methods.training import Loss
 from dpdistill.query import Query, Release, Stage
 from dpdistill.schema import Schema
@@ -40,8 +40,8 @@ class DOSKIP(Method):
 
     The images come with soft labels softmax(s / T), s the classifier's scores of them, T the softness times how far, on
     average, the score of an image's class is above the others. Where it is below, the image keeps a hard label.
-    With expand > 1 both are followed by the tiles of the images, which have soft labels of their own: networks and
-    kernels learn from them.
+    Each image is cut into expand x expand tiles, which follow both and have soft labels of their own: networks and
+    kernels learn from them. By default into four where these have at least 14 pixels a side, else into none.
     Settings that are not fields here are the defaults of the two methods.
 
     Guarantee: stages 1 and 2 are calibrated together; stage 3 is post-processing.
@@ -52,14 +52,18 @@ class DOSKIP(Method):
     kernel: FeatureKernel = release_field(FeatureKernel(WhiteScatterNet()), "a kernel of fixed features, by name")
     rounds: int = release_field(60, "full-batch gradients of the classifier", at_least=1)
     step: float = release_field(14.0, "norm of a step of the classifier's logits, decayed by a cosine", above=0)
-    networks: int = release_field(150, "random networks; one signal each, released once", at_least=1)
+    networks: int = release_field(75, "random networks; one signal each, released once", at_least=1)
     sampling_prob: float = release_field(0.1, "Poisson sampling probability of a signal", above=0, at_most=1)
     width: int = release_field(64, "filters of the random networks", at_least=1)
     per_class: int = finish_field(10, "synthetic records a class", at_least=1)
-    expand: int = finish_field(1, "PEA: every image stands for expand x expand tiles; 1 is off", at_least=1)
+    expand: int = finish_field(
+        0,
+        "PEA: every image stands for expand x expand tiles; 1 is off, 0 is 2 where tiles keep 14 pixels a side, else 1",
+        at_least=0,
+    )
     weight: float = finish_field(0.25, "of the classifier beside the signals", at_least=0, at_most=1)
-    hold: int = finish_field(1, "steps of Adam with one gradient of the classifier's part", at_least=1)
-    steps: int = finish_field(1500, "steps of Adam", at_least=1)
+    hold: int = finish_field(4, "steps of Adam with one gradient of the classifier's part", at_least=1)
+    steps: int = finish_field(600, "steps of Adam", at_least=1)
     learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine", above=0)
     average: float = finish_field(0.99, "exponential average of the images, which is handed out", at_least=0, below=1)
     softness: float = finish_field(0.33, "of the labels that networks learn from; 0: hard labels", at_least=0)
@@ -70,7 +74,7 @@ class DOSKIP(Method):
     name = "dos-kip"
     title = "DOS-KIP: one set for networks and for kernels"
     references = (*DOS.references, *DecoupledKIP.references)
-    origin = "package default, selected on records of MNIST's training set"
+    origin = "package default, selected on records of the training sets of MNIST, Fashion-MNIST and CIFAR-10"
     linear = True
 
     @property
@@ -89,7 +93,7 @@ class DOSKIP(Method):
         return (*(replace(stage, weight=weight) for stage in self.classifier.plan()), *later)
 
     def init(self, key: Array, schema: Schema) -> Any:
-        check_tiles(schema.shape, self.expand)
+        check_tiles(schema.shape, parts_of(self.expand, schema.shape))
         return {"classifier": self.classifier.init(key, schema), "signals": self.signals.init(key, schema)}
 
     def _part(self, state: Any) -> str:
@@ -106,7 +110,8 @@ class DOSKIP(Method):
         return {**state, part: getattr(self, part).tell(state[part], release)}
 
     def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
-        shared = {name: getattr(self, name) for name in ("per_class", "expand", "steps", "image_seed")}
+        shared = {name: getattr(self, name) for name in ("per_class", "steps", "image_seed")}
+        shared |= {"expand": parts_of(self.expand, schema.shape)}
         generated = {name: getattr(self, name) for name in ("generator_steps", "generator_kind")}
         signals = replace(self.signals, **generated, **shared)
         classifier = replace(self.classifier, **shared)

@@ -12,6 +12,23 @@ import numpy as np
 from dpdistill.encode.augment import partition_expand
 from dpdistill.methods.descent import Pull
 
+TILE = 14
+"""Least side in pixels of the tiles that images are cut into where a recipe leaves it to their shape."""
+
+
+def parts_of(expand: int, shape: tuple[int, ...]) -> int:
+    """Tiles along each side of images (h, w, c).
+
+    Args:
+        expand: as a recipe states it; 0: two where tiles then have at least TILE pixels a side, else one.
+        shape: of an image.
+
+    Example:
+        >>> parts_of(0, (28, 28, 1)), parts_of(0, (8, 8, 1)), parts_of(3, (28, 28, 1))
+        (2, 1, 3)
+    """
+    return expand or (2 if min(shape[:2]) >= 2 * TILE else 1)
+
 
 def check_tiles(shape: tuple[int, ...], parts: int) -> None:
     """Raise on images (h, w, c) of fewer pixels than tiles.
