@@ -64,7 +64,7 @@ class DOSKIP(Method):
     weight: float = finish_field(0.25, "of the classifier beside the signals", at_least=0, at_most=1)
     hold: int = finish_field(4, "steps of Adam with one gradient of the classifier's part", at_least=1)
     steps: int = finish_field(600, "steps of Adam", at_least=1)
-    learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine", above=0)
+    learning_rate: float = finish_field(0.1, "of Adam, decayed by a cosine", above=0)
     average: float = finish_field(0.99, "exponential average of the images, which is handed out", at_least=0, below=1)
     softness: float = finish_field(0.33, "of the labels that networks learn from; 0: hard labels", at_least=0)
     generator_steps: int = finish_field(0, "steps of a generator of more images, beside the set; 0: none", at_least=0)
