@@ -277,6 +277,15 @@ def test_networks_get_what_they_are_to_be_trained_on(tmp_path):
     assert "dataset.py" in {path.name for path in (tmp_path / "torch").iterdir()}
 
 
+def test_a_card_counts_what_is_to_be_trained_on(tmp_path):
+    tiles = np.repeat(images().X[:1], 1200, axis=0)
+    folder = save(tmp_path / "set", images(training=(tiles, np.zeros(1200, np.int32))))
+    facts = DatasetCard.load(folder / CARD).data.to_dict()
+    assert facts["size_categories"] == ["1K<n<10K"]
+    (data,) = facts["configs"][0]["data_files"]
+    assert len(list(folder.glob(data["path"]))) == 1200
+
+
 def test_a_torch_dataset_reads_it(pictures, tmp_path):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: it is no dependency of this package")
     names: dict = {"__file__": str(export(pictures, "torch", tmp_path / "torch") / "dataset.py")}

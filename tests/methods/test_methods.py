@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from contract import SCHEMA, Stop, make_records, stop_after, subset, tiny, toy_records
+from PIL import Image
 
 import dpdistill
 from dpdistill import run
@@ -56,7 +57,7 @@ class TestFinishAgain:
         made = run.finish_again(paid[0], tiny("dos", expand=2))
         folder = made.save(tmp_path / "shared")
         back = read_distilled(folder)
-        words = "Models are trained on tiles of the images, enlarged, which `training.npz` holds with their classes."
+        words = "Models are trained on tiles of the images, enlarged: the pictures, and as they are `training.npz`."
         assert words in (folder / "README.md").read_text(encoding="utf-8")
         assert "Models are trained on tiles of them, in" in (folder / "report.html").read_text(encoding="utf-8")
         plain = run.finish_again(paid[0], tiny("dos")).save(tmp_path / "plain")
@@ -68,6 +69,10 @@ class TestFinishAgain:
         np.testing.assert_array_equal(training[1], np.repeat(y, 4))
         np.testing.assert_allclose(training[0], expanded[0], atol=1e-6)
         assert back.train_set is back.support_set is training
+        pictures = sorted((folder / "images").rglob("*.png"))
+        shown = np.stack([np.asarray(Image.open(path)) for path in pictures])
+        np.testing.assert_allclose(shown / 127.5 - 1, np.clip(training[0][..., 0], -1, 1), atol=1 / 255 + 1e-6)
+        assert len(list((plain / "images").rglob("*.png"))) == 6
 
     def test_images_start_from_tiles_of_the_pilots_means(self, paid):
         folder, _ = paid

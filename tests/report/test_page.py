@@ -298,7 +298,7 @@ def test_soft_labels_are_mentioned_where_there_are_some(tmp_path):
     listed = json.loads((tmp_path / "certificate.json").read_text())
     listed["files"]["training.npz"] = "ab" * 32
     (tmp_path / "certificate.json").write_text(json.dumps(listed))
-    said = "Models are trained on tiles of them, in training.npz."
+    said = "Models are trained on tiles of them, in training.npz and as pictures in images."
     soft = f"{said} The tiles’ soft_labels, a probability of every class,"
     assert soft in Page(write_report(tmp_path).read_text(encoding="utf-8")).text
     np.savez(tmp_path / "training.npz", **arrays)

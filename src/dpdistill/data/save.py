@@ -79,7 +79,8 @@ def _resolve(text: str) -> Path:
 
 
 def write_distilled(folder: str | os.PathLike, distilled: Distilled) -> None:
-    """Writes a synthetic set: arrays; a grid of pictures and one picture a record, or the table and its schema.
+    """Writes a synthetic set: arrays; a grid of pictures and one picture a record that models are trained on, or the
+    table and its schema.
 
     Files of earlier results (images/<class>/000.png, training.npz, synthetic.csv and so on) are removed where the new
     one has none; nothing else is. Files have the same bytes for the same input, and appear whole or not at all. Call
@@ -118,7 +119,8 @@ def write_distilled(folder: str | os.PathLike, distilled: Distilled) -> None:
         if isinstance(schema, TableSchema):
             _write_table(path, X, y, schema)
         else:
-            _write_pictures(path, X, y, schema.classes)
+            _write_grid(path, X, y, schema.classes)
+            _write_pictures(path, *_checked(*distilled.train_set, schema), schema.classes)
 
 
 def _write_table(path: Path, X: np.ndarray, y: np.ndarray, schema: TableSchema) -> None:
@@ -129,9 +131,12 @@ def _write_table(path: Path, X: np.ndarray, y: np.ndarray, schema: TableSchema) 
     write_schema(path / SCHEMA, TableFile(schema, reviewed=True))
 
 
-def _write_pictures(path: Path, X: np.ndarray, y: np.ndarray, classes: tuple[str, ...]) -> None:
+def _write_grid(path: Path, X: np.ndarray, y: np.ndarray, classes: tuple[str, ...]) -> None:
     grid = draw_grid(X, y, classes)
     write_atomically(path / GRID, lambda file: grid.save(file, "PNG"))
+
+
+def _write_pictures(path: Path, X: np.ndarray, y: np.ndarray, classes: tuple[str, ...]) -> None:
     for k, name in enumerate(folder_names(classes)):
         for i, row in enumerate(np.flatnonzero(y == k)):
             (path / IMAGES / name).mkdir(parents=True, exist_ok=True)

@@ -118,7 +118,9 @@ def _rows(text: str) -> list[tuple[str, ...]]:
 def _front(folder: Folder, publisher: Publisher) -> dict[str, Any]:
     table = isinstance(folder.schema, TableSchema)
     private = read_guarantee(folder.certificate).holds
-    size = next((name for most, name in _SIZES if len(folder.y) < most), "n>1M")
+    # Where models are trained on tiles, these are the pictures.
+    pictures = sum(name.startswith(f"{IMAGES}/") for name in mapping(folder.certificate.get("files")))
+    size = next((name for most, name in _SIZES if max(len(folder.y), pictures) < most), "n>1M")
     return {
         "pretty_name": publisher.name or sentences.name_of(folder),
         **_license(publisher),
@@ -142,9 +144,9 @@ def _in_folder(folder: Folder) -> Elsewhere:
     pictures = any(name.startswith(f"{IMAGES}/") for name in files)
     path = CSV if CSV in files else f"{IMAGES}/*/*.png" if pictures else None
     table = isinstance(folder.schema, TableSchema)
-    values = "" if table else "`synthetic.npz` holds the values as they are, the pictures in 8 bits."
+    values = "" if table else f"`synthetic.npz` holds the values as they are, `{IMAGES}` pictures in 8 bits."
     if TRAINING in files:
-        values += f" Models are trained on tiles of the images, enlarged, which `{TRAINING}` holds with their classes."
+        values += f" Models are trained on tiles of the images, enlarged: the pictures, and as they are `{TRAINING}`."
     return Elsewhere({} if path is None else configs(path), values)
 
 

@@ -129,7 +129,7 @@ def _files(folder: Folder) -> list[dict[str, Any]]:
     ]
     if len(single) < len(listed):
         pictures = {"@type": "cr:FileSet", "@id": "pictures", "name": "pictures", "encodingFormat": "image/png"}
-        files.append({**pictures, "includes": f"{IMAGES}/*/*.png", "description": "One picture a record."})
+        files.append({**pictures, "includes": f"{IMAGES}/*/*.png", "description": "One picture a record to train on."})
     return files
 
 
