@@ -69,6 +69,9 @@ class TestFinishAgain:
         np.testing.assert_array_equal(training[1], np.repeat(y, 4))
         np.testing.assert_allclose(training[0], expanded[0], atol=1e-6)
         assert back.train_set is back.support_set is training
+        raw, classes = made.train_set
+        np.testing.assert_allclose(raw, made.distilled.schema.from_unit(training[0]), atol=1e-4)
+        np.testing.assert_array_equal(classes, training[1])
         pictures = sorted((folder / "images").rglob("*.png"))
         shown = np.stack([np.asarray(Image.open(path)) for path in pictures])
         np.testing.assert_allclose(shown / 127.5 - 1, np.clip(training[0][..., 0], -1, 1), atol=1 / 255 + 1e-6)

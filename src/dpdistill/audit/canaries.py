@@ -209,7 +209,8 @@ def estimate(scores: np.ndarray, products: np.ndarray, ridge: float) -> np.ndarr
 def nearness(distilled: Distilled, canaries: Records) -> np.ndarray:
     """Minus the squared distance of each canary to the nearest synthetic record, (m,), encoded."""
     X, _ = canaries.take(np.arange(len(canaries)))
-    X, made = X.reshape(len(X), -1), distilled.X.reshape(len(distilled.X), -1)
+    made, _ = distilled.train_set
+    X, made = X.reshape(len(X), -1), made.reshape(len(made), -1)
     if isinstance(canaries.schema, TableSchema):
         X, made = np.nan_to_num(X), np.nan_to_num(made)
     return np.array([-np.square(made - x).sum(1).min() for x in X], np.float64)

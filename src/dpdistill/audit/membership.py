@@ -112,8 +112,9 @@ def membership_scores(distilled: Distilled, records: Records) -> dict[str, np.nd
     """
     if (records.schema.shape, records.schema.classes) != (distilled.schema.shape, distilled.schema.classes):
         raise DataError(f"Expected records as {distilled.schema}; got {records.schema}.")
-    made, kernel = np.nan_to_num(distilled.X.reshape(len(distilled.X), -1)), FCNTK()
-    Y = one_hot(distilled.y, len(distilled.schema.classes)) if distilled.targets is None else distilled.targets
+    X, y = distilled.support_set
+    made, kernel = np.nan_to_num(X.reshape(len(X), -1)), FCNTK()
+    Y = one_hot(y, len(distilled.schema.classes)) if distilled.targets is None else distilled.targets
     rows = np.random.default_rng(0).permutation(len(made))[:MOST]
     S = jnp.asarray(made[rows])
     alpha = _taught(kernel, S, jnp.asarray(np.asarray(Y)[rows]))

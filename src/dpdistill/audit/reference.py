@@ -84,7 +84,7 @@ def nearest_real(distilled: Distilled, real: Records, held_out: Records, progres
     for records in (real, held_out):
         if (records.schema.shape, records.schema.classes) != (schema.shape, schema.classes) or not len(records):
             raise DataError(f"Expected records as {schema}, at least one; got {records.schema}.")
-    asked = [_flat(distilled.X), _flat(held_out.take(np.arange(len(held_out)))[0])]
+    asked = [_flat(distilled.train_set[0]), _flat(held_out.take(np.arange(len(held_out)))[0])]
     found = [np.full(len(A), np.inf) for A in asked]
     for i in range(0, len(real), ROWS):
         B = _flat(real.take(np.arange(i, min(i + ROWS, len(real))))[0])

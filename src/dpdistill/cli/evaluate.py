@@ -246,12 +246,12 @@ def _generated_scores(more: Any, schema: Any, test: Any, networks: list, labels:
 
 
 def _pixel_scores(distilled: Any, test: Any, names: list[str], seed: int) -> dict:
-    """Scores of classifiers of tables, on the pixels of the stored images."""
+    """Scores of classifiers of tables, on the pixels of the images that models are trained on."""
     from dpdistill.evaluate import score_pixels
 
     scores = {}
     for name in names:
-        score = score_pixels(distilled.X, distilled.y, distilled.schema, test, name=name, seed=seed)
+        score = score_pixels(*distilled.train_set, distilled.schema, test, name=name, seed=seed)
         say(f"{name} accuracy: {score.mean:.2f} % (on pixels)")
         scores[f"{name} accuracy, on pixels, %"] = round(score.mean, 2)
     return scores
@@ -287,10 +287,11 @@ def _feature_kernels(names: Iterable[str], schema: Any) -> dict[str, Any]:
 
 
 def _distances(distilled: Any, more: Any, test: Any, kernels: dict[str, Any], seed: int) -> dict:
-    """Distances of the generated images, or of the stored ones where there are none, to the test set."""
+    """Distances of the generated images, or of those of the set where there are none, to the test set."""
     from dpdistill.evaluate import score_distances
 
-    X, what = (distilled.X, "images of the set") if more is None else (more[0], "generated images")
+    own = "images of the set" if distilled.training is None else "tiles of the set's images"
+    X, what = (distilled.train_set[0], own) if more is None else (more[0], "generated images")
     scores = {}
     for name, kernel in kernels.items():
         with Bar() as bar:

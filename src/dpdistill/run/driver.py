@@ -94,6 +94,12 @@ class Result:
         return self.distilled.y
 
     @property
+    def train_set(self) -> tuple[np.ndarray, np.ndarray]:
+        """(X, y) that models are trained on, in raw units: the tiles where images are cut into such, else X and y."""
+        X, y = self.distilled.train_set
+        return self.distilled.schema.from_unit(X), y
+
+    @property
     def epsilon(self) -> float:
         """What was spent at the budget's delta; infinite without a guarantee."""
         return float("inf") if self.schedule is None else self.schedule.epsilon()

@@ -87,12 +87,12 @@ def _distil(run: Run, records: Records, public: PublicImages | None, out: Path) 
 
 def _image_scores(run: Run, folder: Path, test: Records) -> Iterator[Score]:
     distilled, how, seed = read_distilled(folder), run.score, run.repeat
-    schema, X, y = distilled.schema, distilled.X, distilled.y
+    schema, (X, y) = distilled.schema, distilled.train_set
     assert isinstance(schema, Schema)
     for name in how.architectures:
         network = ARCHITECTURES[name]
         score = score_network(
-            *distilled.train_set, schema, test, nets=how.nets, flip=run.source.mirror, seed=seed,
+            X, y, schema, test, nets=how.nets, flip=run.source.mirror, seed=seed,
             training=replace(TRAININGS[how.training], network=network), soft_labels=distilled.soft_labels,
         )  # fmt: skip
         yield _score(network.title, score.mean, f"{how.training} training, {how.nets} net{'s' * (how.nets > 1)}")
