@@ -249,9 +249,9 @@ def _pixel_scores(distilled: Any, test: Any, names: list[str], seed: int) -> dic
     """Scores of classifiers of tables, on the pixels of the images that models are trained on."""
     from dpdistill.evaluate import score_pixels
 
-    scores = {}
+    (X, y), scores = distilled.train_set, {}
     for name in names:
-        score = score_pixels(*distilled.train_set, distilled.schema, test, name=name, seed=seed)
+        score = score_pixels(X, y, distilled.schema, test, name=name, seed=seed)
         say(f"{name} accuracy: {score.mean:.2f} % (on pixels)")
         scores[f"{name} accuracy, on pixels, %"] = round(score.mean, 2)
     return scores
