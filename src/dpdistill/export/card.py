@@ -146,7 +146,7 @@ def _in_folder(folder: Folder) -> Elsewhere:
     table = isinstance(folder.schema, TableSchema)
     values = "" if table else f"`synthetic.npz` holds the values as they are, `{IMAGES}` pictures in 8 bits."
     if TRAINING in files:
-        values += f" Models are trained on tiles of the images, enlarged: the pictures, and as they are `{TRAINING}`."
+        values += f" Models are trained on enlarged tiles of the images, which `{TRAINING}` and the pictures hold."
     return Elsewhere({} if path is None else configs(path), values)
 
 
