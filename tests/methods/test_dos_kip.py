@@ -11,7 +11,6 @@ from contract import SCATTER, SCHEMA, toy_records
 
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
-from dpdistill.data.records import Records
 from dpdistill.encode.augment import partition_expand
 from dpdistill.encode.networks import ConvNet
 from dpdistill.evaluate.krr import score_krr
@@ -126,15 +125,13 @@ class TestOneSet:
         hard = run.finish_again(folder, dataclasses.replace(method, softness=0.0, steps=1)).distilled
         assert hard.soft_labels is None
 
-    @pytest.mark.parametrize(("side", "tiles"), [(28, 4), (27, 1)])
-    def test_large_images_have_tiles_by_default(self, side, tiles):
-        X = np.random.default_rng(3).uniform(0, 1, (30, side, side))
-        records = Records.from_arrays(X, np.arange(30) % 2, classes=2, bounds=(0, 1))
-        method = DOSKIP(kernel=SCATTER, rounds=1, networks=1, steps=1, per_class=1, width=4)
-        made = run.distill(records, method, Budget(1.0), entropy=SeededEntropy(1)).distilled
-        X, y = made.train_set
-        assert made.X.shape[0] * tiles == len(X) == len(y) == len(made.soft_labels)
-        assert (made.training is None) == (tiles == 1)
+    def test_images_are_cut_by_default_where_tiles_are_large_enough(self, paid, monkeypatch):
+        folder, method, result = paid
+        assert method.expand == 0
+        assert result.distilled.training is None
+        monkeypatch.setattr("dpdistill.methods.tiles.TILE", 4)
+        made = run.finish_again(folder, dataclasses.replace(method, steps=2)).distilled
+        assert len(made.train_set[0]) == len(made.soft_labels) == 4 * len(made.X)
 
     def test_with_tiles_networks_and_kernels_learn_from_them(self, paid):
         folder, method, _ = paid
