@@ -99,9 +99,10 @@ def write_distilled(folder: str | os.PathLike, distilled: Distilled) -> None:
     contents = {SYNTHETIC: _arrays(X, y, schema)}
     if distilled.targets is not None:
         contents[SYNTHETIC]["targets"] = _checked_columns("targets", distilled.targets, len(X), classes)
-    trained_on = SYNTHETIC
+    trained_on, train_set = SYNTHETIC, (X, y)
     if distilled.training is not None:
-        trained_on, contents[TRAINING] = TRAINING, _arrays(*_checked(*distilled.training, schema), schema)
+        trained_on, train_set = TRAINING, _checked(*distilled.training, schema)
+        contents[TRAINING] = _arrays(*train_set, schema)
     if distilled.soft_labels is not None:
         rows = len(contents[trained_on]["y"])
         contents[trained_on]["soft_labels"] = _checked_probabilities(distilled.soft_labels, rows, classes)
@@ -120,7 +121,7 @@ def write_distilled(folder: str | os.PathLike, distilled: Distilled) -> None:
             _write_table(path, X, y, schema)
         else:
             _write_grid(path, X, y, schema.classes)
-            _write_pictures(path, *_checked(*distilled.train_set, schema), schema.classes)
+            _write_pictures(path, *train_set, schema.classes)
 
 
 def _write_table(path: Path, X: np.ndarray, y: np.ndarray, schema: TableSchema) -> None:
