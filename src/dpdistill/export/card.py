@@ -118,9 +118,8 @@ def _rows(text: str) -> list[tuple[str, ...]]:
 def _front(folder: Folder, publisher: Publisher) -> dict[str, Any]:
     table = isinstance(folder.schema, TableSchema)
     private = read_guarantee(folder.certificate).holds
-    # Where models are trained on tiles, these are the pictures.
-    pictures = sum(name.startswith(f"{IMAGES}/") for name in mapping(folder.certificate.get("files")))
-    size = next((name for most, name in _SIZES if max(len(folder.y), pictures) < most), "n>1M")
+    records = len(folder.pictures) or len(folder.y)
+    size = next((name for most, name in _SIZES if records < most), "n>1M")
     return {
         "pretty_name": publisher.name or sentences.name_of(folder),
         **_license(publisher),
@@ -141,8 +140,7 @@ def _license(publisher: Publisher) -> dict[str, str]:
 
 def _in_folder(folder: Folder) -> Elsewhere:
     files = mapping(folder.certificate.get("files"))
-    pictures = any(name.startswith(f"{IMAGES}/") for name in files)
-    path = CSV if CSV in files else f"{IMAGES}/*/*.png" if pictures else None
+    path = CSV if CSV in files else f"{IMAGES}/*/*.png" if folder.pictures else None
     table = isinstance(folder.schema, TableSchema)
     values = "" if table else f"`synthetic.npz` holds the values as they are, `{IMAGES}` pictures in 8 bits."
     if TRAINING in files:

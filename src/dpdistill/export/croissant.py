@@ -152,11 +152,10 @@ def _records(folder: Folder) -> list[dict[str, Any]]:
     if isinstance(schema, TableSchema):
         fields = [_column(column.name, _type(column), f"{sentences.holds(column)}.") for column in schema.columns]
         return [_record_set("records", [*fields, _column(schema.label, _LABEL, "The class.") | _CLASSES])]
-    pictures = [name for name in mapping(folder.certificate.get("files")) if name.startswith(f"{IMAGES}/")]
-    if not pictures:
+    if not folder.pictures:
         return []
     # A folder cannot be called whatever a class can: then its name is that of no class.
-    as_called = {name.split("/")[1] for name in pictures} <= set(schema.classes)
+    as_called = {name.split("/")[1] for name in folder.pictures} <= set(schema.classes)
     picture = {"fileSet": {"@id": "pictures"}, "extract": {"fileProperty": "content"}}
     path = {"fileSet": {"@id": "pictures"}, "extract": {"fileProperty": "fullpath"}}
     label = {**path, "transform": {"regex": rf".*{IMAGES}[/\\]([^/\\]+)[/\\][^/\\]+\.png$"}}

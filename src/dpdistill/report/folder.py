@@ -10,6 +10,7 @@ import numpy as np
 
 from dpdistill.data.folder import (
     CERTIFICATE,
+    IMAGES,
     RECIPE,
     SCORES,
     SYNTHETIC,
@@ -52,6 +53,12 @@ class Folder:
         """Whether the certificate lists a file of that name."""
         files = self.certificate.get("files")
         return isinstance(files, dict) and name in files
+
+    @property
+    def pictures(self) -> list[str]:
+        """The pictures that the certificate lists: one a record that models are trained on; none of a table."""
+        files = self.certificate.get("files")
+        return [name for name in files if name.startswith(f"{IMAGES}/")] if isinstance(files, dict) else []
 
 
 def read_folder(folder: Path | str) -> Folder:
