@@ -35,7 +35,7 @@ from dpdistill.encode.networks import MLP, ConvNet
 from dpdistill.encode.parameters import write_parameters
 from dpdistill.encode.pictures import draw_pictures
 from dpdistill.encode.scattering import ScatterNet
-from dpdistill.evaluate.train import Training
+from dpdistill.encode.train import Training
 from dpdistill.export import Publisher
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel

@@ -9,8 +9,8 @@ import numpy as np
 from contract.data import NAMES, SCHEMA, make_records
 from dpdistill.data.records import Records
 from dpdistill.encode.networks import ConvNet
+from dpdistill.encode.train import Training
 from dpdistill.evaluate import score
-from dpdistill.evaluate.train import Training
 
 
 def check_score_is_the_final_iterate() -> None:

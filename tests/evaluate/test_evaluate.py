@@ -11,9 +11,9 @@ from dpdistill.data.records import Records
 from dpdistill.data.test_set import check_test_set
 from dpdistill.encode.convnet import embed_convnet
 from dpdistill.encode.networks import ConvNet
+from dpdistill.encode.train import Classifier, train_classifier
 from dpdistill.evaluate import LARGE, PAPER, QUICK, TRAININGS, Score, Training, score_network, score_pixels
-from dpdistill.evaluate.score import scaled
-from dpdistill.evaluate.train import Classifier, accuracy, train_classifier
+from dpdistill.evaluate.score import accuracy, scaled
 from dpdistill.schema import DataError, Schema
 
 TINY = Training(epochs=30, learning_rate=0.05, schedule="cosine", network=ConvNet(width=4), strategies=("crop",))

@@ -8,9 +8,9 @@ import pytest
 from contract import SCHEMA, toy_records
 
 from dpdistill.encode.networks import ConvNet
+from dpdistill.encode.train import STUDENT
 from dpdistill.evaluate.student import centred, score_student
 from dpdistill.evaluate.teacher import Teacher
-from dpdistill.evaluate.train import STUDENT
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.schema import DataError
 

@@ -13,9 +13,9 @@ from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.encode.augment import partition_expand
 from dpdistill.encode.networks import ConvNet
+from dpdistill.encode.train import Training
 from dpdistill.evaluate.krr import score_krr
 from dpdistill.evaluate.score import score_network
-from dpdistill.evaluate.train import Training
 from dpdistill.kernels.ridge import soft_labels
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods.decoupled_kip import DecoupledKIP
@@ -30,7 +30,7 @@ from dpdistill.run.store import Store
 
 TOY, HELD_OUT = toy_records(240), toy_records(120, seed=8)
 KEY = jax.random.key(0)
-SMALL = contract.tiny("dos-kip", rounds=3, networks=4, per_class=2)
+SMALL = contract.tiny("dos-kip", rounds=3, networks=4, taught=0, per_class=2)
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
@@ -63,7 +63,9 @@ class TestOneSet:
     @pytest.fixture(scope="class")
     @staticmethod
     def paid(tmp_path_factory):
-        method = DOSKIP(kernel=SCATTER, rounds=20, networks=10, sampling_prob=1.0, width=8, steps=120)
+        method = DOSKIP(
+            kernel=SCATTER, rounds=20, networks=10, taught=5, pictures=200, sampling_prob=1.0, width=8, steps=120
+        )
         folder = tmp_path_factory.mktemp("paid") / "run"
         return folder, method, run.distill(TOY, method, Budget(150.0), run_dir=folder, entropy=SeededEntropy(1))
 
@@ -77,7 +79,7 @@ class TestOneSet:
         counts = counts_of(state["signals"][:, :, 0], dos.query(), 1.0, 1.0)
         sets = [X[y == c] for c in range(3)] if y is not None else np.split(X, 3)
         for t, signal in enumerate(state["signals"]):
-            target, params = signal[:, 1:] / counts[:, None], dos._params(state["key"], t, state["pilot"])
+            target, params = signal[:, 1:] / counts[:, None], dos.params({**state, "spaces": {t: None}}, t)
             found = np.concatenate([signal_of(dos.query(), params, one, len(one)) for one in sets])
             lost.append(np.square(found - target).sum() / np.square(target).sum())
         return np.mean(lost)

@@ -14,7 +14,8 @@ from contract import SCHEMA, tiny, toy_records
 from dpdistill import run
 from dpdistill.encode.convnet import embed_convnet
 from dpdistill.encode.networks import ConvNet
-from dpdistill.evaluate.train import Training, accuracy, train_classifier
+from dpdistill.encode.train import Training, train_classifier
+from dpdistill.evaluate.score import accuracy
 from dpdistill.methods.psg import PSG, cross_entropy, distance, kernels, pull
 from dpdistill.query import Event, Release
 

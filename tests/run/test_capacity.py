@@ -48,6 +48,24 @@ class Slow(LDPDC):
         return super().finish(state, schema)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Learning(LDPDC):
+    """After the first of two sums 0.2 ms for every picture that every network learns from."""
+
+    taught: int = release_field(50, "networks", at_least=0)
+    pictures: int = release_field(200, "pictures", at_least=1)
+
+    name = "learning"
+
+    def plan(self):
+        return (Stage(2),)
+
+    def tell(self, state, release):
+        if release.round == 0:
+            time.sleep(0.2e-3 * self.taught * self.pictures)
+        return state
+
+
 def scheduled(method, **budget):
     return calibrate(method.plan(), Budget(5.0, **budget))
 
@@ -75,6 +93,16 @@ def test_rounds_and_steps_take_what_they_take():
     shorter = capacity(Slow(per_class=1, rounds=10, steps=50), schema, 20, scheduled(Slow(rounds=10)))
     assert 10 * SLOW < shorter.releasing < 30 * SLOW
     assert 0.5 + 50 * SLOW / 10 < shorter.finishing < 3 * (0.5 + 50 * SLOW / 10)
+
+
+def test_what_is_learned_between_rounds_takes_what_it_takes():
+    method, schema = Learning(per_class=1), make_records(1).schema
+    began = time.perf_counter()
+    found = capacity(method, schema, 20, scheduled(method))
+    assert time.perf_counter() - began < 3.0  # of five networks, not of all
+    lesson = 0.2e-3 * 50 * 200
+    assert 0.9 * lesson < found.releasing < 2 * lesson
+    assert capacity(Learning(per_class=1, taught=0), schema, 20, scheduled(method)).releasing < 0.5
 
 
 def test_more_records_take_longer_and_ask_for_more_features(monkeypatch):

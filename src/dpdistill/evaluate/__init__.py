@@ -1,5 +1,6 @@
 """Train on synthetic records, score on held-out ones."""
 
+from dpdistill.encode.train import LARGE, PAPER, QUICK, STUDENT, Training
 from dpdistill.evaluate.architectures import ARCHITECTURES, check_network
 from dpdistill.evaluate.classifiers import available
 from dpdistill.evaluate.distances import Distances, score_distances
@@ -8,7 +9,6 @@ from dpdistill.evaluate.pixels import score_pixels
 from dpdistill.evaluate.score import MANY, TRAININGS, Score, score_network
 from dpdistill.evaluate.student import score_student
 from dpdistill.evaluate.teacher import Teacher, score_classifier
-from dpdistill.evaluate.train import LARGE, PAPER, QUICK, STUDENT, Training
 
 __all__ = [
     "ARCHITECTURES",

@@ -9,7 +9,8 @@ import numpy as np
 
 from dpdistill.data.records import Records
 from dpdistill.data.test_set import check_test_set
-from dpdistill.evaluate.train import LARGE, PAPER, QUICK, Training, accuracy, train_classifier
+from dpdistill.encode.train import LARGE, PAPER, QUICK, Classifier, Training, train_classifier
+from dpdistill.evaluate.chunks import Chunks
 from dpdistill.method import Progress, no_progress
 from dpdistill.schema import Schema
 
@@ -84,3 +85,9 @@ def score_network(
 def scaled(test: Records) -> tuple[np.ndarray, np.ndarray]:
     """All test records with a known label, in [-1, 1]."""
     return test.take(np.flatnonzero(test.y >= 0))
+
+
+def accuracy(classifier: Classifier, X: np.ndarray, y: np.ndarray, chunk: int = 64) -> float:
+    """Share of records whose largest logit is their class; X (n, h, w, c) in [-1, 1], y (n,)."""
+    scores = [np.asarray(classifier(part))[:rows] for part, rows in Chunks(X, chunk)]
+    return float((np.concatenate(scores).argmax(1) == y).mean())

@@ -9,9 +9,9 @@ import numpy as np
 
 from dpdistill.data.records import Records
 from dpdistill.data.test_set import check_test_set
-from dpdistill.evaluate.score import Score, scaled
+from dpdistill.encode.train import STUDENT, Training, train_classifier
+from dpdistill.evaluate.score import Score, accuracy, scaled
 from dpdistill.evaluate.teacher import Teacher
-from dpdistill.evaluate.train import STUDENT, Training, accuracy, train_classifier
 from dpdistill.kernels.ridge import centred
 from dpdistill.method import Progress, no_progress
 

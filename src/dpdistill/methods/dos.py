@@ -128,9 +128,10 @@ class DOS(Method):
         }
 
     @partial(jax.jit, static_argnums=0)
-    def _params(self, key: Array, t: Array | int, pilot: Array) -> Any:
-        """Params of network t with all of its features: without a pilot the centre is the origin."""
+    def _params(self, key: Array, t: Array | int, pilot: Array, blocks: Any = None) -> Any:
+        """Params of network t, random unless blocks are given, with all features: without a pilot the centre is 0."""
         params = network(key, t, pilot.shape[2:], self.width, self.strategies)
+        params = params if blocks is None else {**params, "blocks": blocks}
         if not self._pilots:
             return params
         return {**params, "centre": embed_convnet(params["blocks"], pilot[0]).mean(0)}
@@ -149,7 +150,7 @@ class DOS(Method):
 
     def params(self, known: Any, t: int) -> Any:
         """Params of network t, where `known` holds what those of all networks are made of (`_known`)."""
-        params, space = self._params(known["key"], t, known["pilot"]), known["spaces"][t]
+        params, space = self._params(known["key"], t, known["pilot"], _taught(known, t)), known["spaces"][t]
         if space is None:
             return params
         return {**params, "directions": space[1]} | ({} if self._pilots else {"centre": space[0]})
@@ -160,14 +161,13 @@ class DOS(Method):
             spaces.append(self._space(state, t))
             if self.subspace:
                 progress("directions of public images", t + 1, self.networks)
-        return {"key": state["key"], "pilot": state["pilot"], "spaces": spaces}
+        return {**_made_of(state), "spaces": spaces}
 
     def ask(self, state: Any) -> tuple[Query, Any]:
         t = int(state["round"]) - self._pilots
         if t < 0:
             return PixelQuery(math.prod(state["pilot"].shape[2:]), self.count_coordinate), {}
-        known = {"key": state["key"], "pilot": state["pilot"], "spaces": {t: self._space(state, t)}}
-        return self.query(), self.params(known, t)
+        return self.query(), self.params({**_made_of(state), "spaces": {t: self._space(state, t)}}, t)
 
     def tell(self, state: Any, release: Release) -> Any:
         state = {**state, "round": state["round"] + 1}
@@ -239,6 +239,19 @@ class DOS(Method):
             return noise
         means = jnp.repeat(mosaic(state["pilot"][0], self.expand), self.per_class, axis=0)
         return jnp.clip(means + self.start_noise * noise, -1.0, 1.0)
+
+
+def _made_of(state: Any) -> dict[str, Any]:
+    """What networks are made of, but for directions: the key, the pilot, and those that a caller has taught if any."""
+    return {name: state[name] for name in ("key", "pilot", "taught") if name in state}
+
+
+def _taught(known: Any, t: int) -> Any:
+    """Blocks of network t if it is one of those that a caller has taught, the first ones; None if it is random."""
+    blocks = known.get("taught")
+    if blocks is None or t >= len(jax.tree.leaves(blocks)[0]):
+        return None
+    return jax.tree.map(lambda stack: stack[t], blocks)
 
 
 @lru_cache(maxsize=256)

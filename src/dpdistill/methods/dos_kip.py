@@ -20,8 +20,9 @@ from dpdistill.methods.decoupled_kip import DecoupledKIP
 from dpdistill.methods.descent import Descent, held
 from dpdistill.methods.dos import DOS, SignalMatch
 from dpdistill.methods.generator_networks import ARCHITECTURES
-from dpdistill.methods.matching import cost_of
+from dpdistill.methods.matching import cost_of, network
 from dpdistill.methods.support import encode
+from dpdistill.methods.taught import Lesson, teach
 from dpdistill.methods.tiles import check_tiles, parts_of
 from dpdistill.methods.training import Loss
 from dpdistill.query import Query, Release, Stage
@@ -33,8 +34,12 @@ class DOSKIP(Method):
     """Both releases, and images that follow both: a network and kernel ridge regression can learn from the same set.
 
         stage 1   decoupled KIP: the gradients of a classifier on fixed features, for a share of the budget
-        stage 2   DOS: a pilot and the class signals of random networks, for the rest
+        stage 2   DOS: a pilot and the class signals of networks, for the rest
         stage 3   images <- images - Adam((1 - weight) unit(g_signals) + weight unit(g_classifier))
+
+    Of the networks of stage 2 the first `taught` ones have learned what the classifier of stage 1 says of pictures that
+    are nobody's, drawn ones mixed with the pilot's class means: their features tell the classes apart. The others are
+    random.
 
     g_classifier, which takes longest with a slow encoder, is computed every `hold` steps and kept in between.
 
@@ -52,9 +57,11 @@ class DOSKIP(Method):
     kernel: FeatureKernel = release_field(FeatureKernel(WhiteScatterNet()), "a kernel of fixed features, by name")
     rounds: int = release_field(60, "full-batch gradients of the classifier", at_least=1)
     step: float = release_field(14.0, "norm of a step of the classifier's logits, decayed by a cosine", above=0)
-    networks: int = release_field(75, "random networks; one signal each, released once", at_least=1)
+    networks: int = release_field(75, "networks; one signal each, released once", at_least=1)
+    taught: int = release_field(50, "of the networks, at most so many have learned from the classifier", at_least=0)
+    pictures: int = release_field(2000, "pictures that these have learned from", at_least=1)
     sampling_prob: float = release_field(0.1, "Poisson sampling probability of a signal", above=0, at_most=1)
-    width: int = release_field(64, "filters of the random networks", at_least=1)
+    width: int = release_field(64, "filters of the networks", at_least=1)
     per_class: int = finish_field(10, "synthetic records a class", at_least=1)
     expand: int = finish_field(
         0,
@@ -94,7 +101,11 @@ class DOSKIP(Method):
 
     def init(self, key: Array, schema: Schema) -> Any:
         check_tiles(schema.shape, parts_of(self.expand, schema.shape))
-        return {"classifier": self.classifier.init(key, schema), "signals": self.signals.init(key, schema)}
+        signals = self.signals.init(key, schema)
+        if self.taught:
+            blocks = jax.eval_shape(lambda: network(key, 0, schema.shape, self.width))["blocks"]
+            signals["taught"] = jax.tree.map(lambda leaf: np.zeros((self._taught, *leaf.shape), np.float32), blocks)
+        return {"classifier": self.classifier.init(key, schema), "signals": signals}
 
     def _part(self, state: Any) -> str:
         return "classifier" if int(state["classifier"]["round"]) < self.rounds else "signals"
@@ -107,7 +118,20 @@ class DOSKIP(Method):
         part = self._part(state)
         if part == "signals":
             release = replace(release, round=release.round - self.rounds)
-        return {**state, part: getattr(self, part).tell(state[part], release)}
+        state = {**state, part: getattr(self, part).tell(state[part], release)}
+        pilot_is_new = part == "signals" and release.round == 0
+        return {**state, "signals": self._teach(state)} if pilot_is_new and self.taught else state
+
+    def _teach(self, state: Any) -> Any:
+        """The state of the signals with networks that the classifier has taught, on pictures mixed with the pilot."""
+        encoder, W, signals = self.kernel.encoder, self.classifier.classifier(state["classifier"]), state["signals"]
+        key = jax.random.split(signals["key"])[1]
+        lesson = Lesson(self._taught, self.pictures, self.width)
+        return {**signals, "taught": teach(key, lambda X: encode(encoder, X) @ W, signals["pilot"][0], lesson)}
+
+    @property
+    def _taught(self) -> int:
+        return min(self.taught, self.networks)
 
     def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
         shared = {name: getattr(self, name) for name in ("per_class", "steps", "image_seed")}

@@ -41,6 +41,8 @@ STEPS = {"steps": 60, "generator_steps": 70}
 
 Generators report every 50th step, and what is slow before the first report is not repeated.
 """
+LESSON = {"taught": 5, "pictures": 64}
+"""Networks that learn between two rounds, and their pictures, that are tried; then three times as many pictures."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,8 @@ def capacity(
         seconds = compiling + n encoding + sum over the stages of rounds (a + b chunks(n))
 
     a and b are those of two numbers of random records; chunks(n) is what the places of n records need. Steps of
-    `finish` are timed on random releases, from which the time of more steps follows.
+    `finish` are timed on random releases, from which the time of more steps follows. Networks that learn between two
+    rounds are timed on few pictures and take longer by as many as there are.
 
     Args:
         method: a distiller.
@@ -96,10 +99,12 @@ def capacity(
     if records < 1:
         raise ValueError(f"Expected records={records} >= 1.")
     began = time.perf_counter()
-    plan, t, state, ledger = method.plan(), 0, method.init(jax.random.key(seed), schema), 0.0
+    key, whole, method = jax.random.key(seed), method, _fewer(method, LESSON)
+    plan, t, state, ledger = method.plan(), 0, method.init(key, schema), 0.0
+    more = _bytes(jax.tree.leaves(whole.init(key, schema))) - _bytes(jax.tree.leaves(state))
     parts, encoders = np.array([_since(began), 0.0, 0.0]), {}
     for k, stage in enumerate(plan):
-        trial = _Trial(method, schema, stage, schedule and schedule.noise_multipliers[k], schedule, records)
+        trial = _Trial(method, schema, stage, schedule and schedule.noise_multipliers[k], schedule, records, whole)
         found = trial.run(state, t, encoders, last=k + 1 == len(plan))
         parts, state, t = parts + found.seconds, found.state, t + stage.rounds
         # A checkpoint frees the values of the rounds that it includes.
@@ -116,7 +121,7 @@ def capacity(
         finishing=finishing,
         memory=_peak(),
         features=sum(_feature_bytes(key.value, schema, size, records / rows, rows) for key, size in kept),
-        disk=int(ledger) + 2 * _bytes(jax.tree.leaves(state)) + _set_bytes(made),
+        disk=int(ledger) + 2 * (_bytes(jax.tree.leaves(state)) + more) + _set_bytes(made),
     )
 
 
@@ -138,6 +143,8 @@ class _Trial:
     noise_multiplier: float | None
     schedule: Schedule | None
     records: int
+    whole: Method
+    """The method with all that it learns from between two rounds."""
 
     def run(self, state: Any, t: int, encoders: dict[tuple[ByValue, int], float], last: bool) -> _Found:
         """What the stage takes.
@@ -161,10 +168,24 @@ class _Trial:
             encoding = encoders[key] * self._chunks(self.records, size)
         a_chunk = encoders.get(key, 0.0)
         compiling = first + max(0.0, sum(cold) - sum(warm) - a_chunk * self._chunks(few, size))
-        each = self._seconds_of_round(state, t, size, warm, a_chunk)
+        rounds = self._seconds_of_round(state, t, size, warm, a_chunk) * self.stage.rounds
+        rounds += self._lesson(state, replace(release, round=t))
         for later in () if last else range(t + len(cold), t + self.stage.rounds):
             after = self.method.tell(after, replace(release, round=later))
-        return _Found(np.array([compiling, encoding, each * self.stage.rounds]), after, release)
+        return _Found(np.array([compiling, encoding, rounds]), after, release)
+
+    def _lesson(self, state: Any, release: Release) -> float:
+        """Seconds of what is learned after the first round of the stage beyond what the trial has learned."""
+        settings = [vars(method) for method in (self.method, self.whole)]
+        few, many = (found.get("taught", 0) * found.get("pictures", 0) for found in settings)
+        if many <= few:
+            return 0.0
+        longer, seconds = replace(self.method, **{"pictures": 3 * settings[0]["pictures"]}), []
+        for method in (longer, longer, self.method):
+            began = time.perf_counter()
+            method.tell(state, release)
+            seconds.append(_since(began))
+        return max(0.0, seconds[1] - seconds[2]) / (2 * few) * (many - few)
 
     def _seconds_of_round(self, state: Any, t: int, size: int, warm: list[float], encoding: float) -> float:
         """Of a round over all records: on the line through those of a few random records and of many."""
@@ -240,9 +261,8 @@ def chunks(n: float, size: int) -> float:
 
 def _finish(method: Method, state: Any, schema: AnySchema) -> tuple[float, Distilled]:
     """Seconds of `finish`, and what it makes; steps beyond those of a trial take what the last of these took."""
-    named = {field.name for field in fields(method)} & {*STEPS}
-    wanted = {STEPS[name]: getattr(method, name) for name in named if getattr(method, name) > STEPS[name]}
-    short = replace(method, **{name: STEPS[name] for name in named if STEPS[name] in wanted})
+    short = _fewer(method, STEPS)
+    wanted = {tried: full for name, tried in STEPS.items() if (full := getattr(method, name, 0)) > tried}
     reports: dict[int, list[tuple[int, float]]] = {}
     began = time.perf_counter()
 
@@ -257,6 +277,12 @@ def _finish(method: Method, state: Any, schema: AnySchema) -> tuple[float, Disti
             (first, start), (end, stop) = heard[0], heard[-1]
         seconds += (full - steps) * (stop - start) / (end - first)
     return seconds, made
+
+
+def _fewer(method: Method, most: dict[str, int]) -> Method:
+    """The method with no more in these fields, where it has them, than a trial takes."""
+    named = {field.name for field in fields(method)} & {*most}
+    return replace(method, **{name: most[name] for name in named if getattr(method, name) > most[name]})
 
 
 def _since(began: float) -> float:

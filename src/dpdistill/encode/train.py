@@ -1,7 +1,8 @@
-"""Train a network on labelled records, or on a teacher's scores of pictures, and score it on a test set."""
+"""Train a network on labelled records, or on a teacher's scores of pictures."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,7 +15,6 @@ from jax import Array
 
 from dpdistill.encode.augment import augment_each
 from dpdistill.encode.networks import ConvNet, Network
-from dpdistill.evaluate.chunks import Chunks
 
 CONVNET = ConvNet()
 CACHED_IMAGES = 10
@@ -121,11 +121,18 @@ def _update(params: Any, opt_state: Any, gradients: list, size: int, training: T
 
 def train_classifier(key: Array, X: np.ndarray, Y: np.ndarray, training: Training) -> Classifier:
     """A network trained on records X (n, h, w, c) in [-1, 1] with rows Y (n, classes) of labels or scores."""
+    *_, last = epochs_of(key, X, Y, training)
+    return last
+
+
+def epochs_of(key: Array, X: np.ndarray, Y: np.ndarray, training: Training) -> Iterator[Classifier]:
+    """The network of `train_classifier` after each epoch; before it is used again, a caller copies what it keeps."""
     init_key, train_key = jax.random.split(key)
     network: Any = training.network
     params = replace(network, seed=int(jax.random.bits(init_key))).init(X.shape[1:], Y.shape[1])
     size = min(training.batch, X.shape[0])
-    steps = training.epochs * -(-X.shape[0] // size)
+    per_epoch = -(-X.shape[0] // size)
+    steps = training.epochs * per_epoch
     opt_state = optimiser(training, steps).init(params)
     records, labels = jnp.asarray(X), jnp.asarray(Y)
     part = CACHED_IMAGES if jax.default_backend() == "cpu" else size
@@ -135,10 +142,5 @@ def train_classifier(key: Array, X: np.ndarray, Y: np.ndarray, training: Trainin
         parts = [slice(i, i + part) for i in range(0, size, part)]
         gradients = [_gradient(network, params, batch[p], targets[p], training.scores) for p in parts]
         params, opt_state = _update(params, opt_state, gradients, size, training, steps)
-    return Classifier(network, params)
-
-
-def accuracy(classifier: Classifier, X: np.ndarray, y: np.ndarray, chunk: int = 64) -> float:
-    """Share of records whose largest logit is their class; X (n, h, w, c) in [-1, 1], y (n,)."""
-    scores = [np.asarray(classifier(part))[:rows] for part, rows in Chunks(X, chunk)]
-    return float((np.concatenate(scores).argmax(1) == y).mean())
+        if (t + 1) % per_epoch == 0:
+            yield Classifier(network, params)

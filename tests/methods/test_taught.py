@@ -1,0 +1,132 @@
+"""Taught networks: the first signals of DOS-KIP come from networks that learned the released classifier's scores."""
+
+import dataclasses
+
+import contract
+import jax
+import numpy as np
+import pytest
+from contract import SCATTER, SCHEMA, toy_records
+
+from dpdistill import run
+from dpdistill.accounting.schedule import Budget
+from dpdistill.data.records import Records
+from dpdistill.encode.convnet import embed_convnet
+from dpdistill.encode.mixing import mix_pictures
+from dpdistill.encode.pictures import draw_pictures
+from dpdistill.encode.train import Training, epochs_of, train_classifier
+from dpdistill.kernels.ridge import centred
+from dpdistill.ledger.run import RunLedger
+from dpdistill.methods.dos_kip import DOSKIP
+from dpdistill.methods.support import encode
+from dpdistill.methods.taught import KEPT, Lesson, teach
+from dpdistill.private.noise import SeededEntropy
+from dpdistill.run.store import Store
+
+KEY = jax.random.key(0)
+TAUGHT = DOSKIP(
+    kernel=SCATTER, rounds=20, networks=8, taught=5, pictures=200, sampling_prob=1.0, width=8, steps=20, per_class=2
+)
+
+
+def noisy(n, seed):
+    records = toy_records(n, seed)
+    X = np.clip(records.X + np.random.default_rng(seed).normal(0, 0.8, records.X.shape), -1, 1).astype(np.float32)
+    return Records(X, records.y, records.schema)
+
+
+@pytest.fixture(scope="module")
+def paid(tmp_path_factory):
+    """A finished run of the method and its state."""
+    folder = tmp_path_factory.mktemp("paid") / "run"
+    result = run.distill(noisy(240, 3), TAUGHT, Budget(150.0), run_dir=folder, entropy=SeededEntropy(1))
+    like = TAUGHT.init(KEY, SCHEMA)
+    return folder, result, Store(folder, RunLedger.read(folder).run_id).load(like)[1]
+
+
+def params_of(state, t):
+    return TAUGHT.signals.params({**state["signals"], "spaces": [None] * 8}, t)
+
+
+def between_classes(blocks, records):
+    """Share of the features' variance that is between the classes."""
+    phi = np.asarray(embed_convnet(blocks, records.X))
+    means = np.stack([phi[records.y == c].mean(0) for c in range(3)])
+    return np.square(means - phi.mean(0)).sum() / 3 / np.square(phi - phi.mean(0)).sum(1).mean()
+
+
+def same(one, other):
+    return all(map(np.array_equal, jax.tree.leaves(one), jax.tree.leaves(other)))
+
+
+def test_the_first_networks_are_the_taught_ones_and_the_others_those_of_a_run_without(paid):
+    state = paid[2]
+    for t in range(8):
+        found, plain = (
+            params_of(state, t),
+            TAUGHT.signals._params(state["signals"]["key"], t, state["signals"]["pilot"]),
+        )
+        assert same(found, plain) == (t >= 5)
+        if t < 5:
+            assert same(found["blocks"], jax.tree.map(lambda stack, t=t: stack[t], state["signals"]["taught"]))
+        centre = np.asarray(embed_convnet(found["blocks"], state["signals"]["pilot"][0]).mean(0))
+        np.testing.assert_allclose(found["centre"], centre, rtol=1e-5, atol=1e-5)
+
+
+def test_taught_networks_tell_the_classes_apart_better_than_random_ones(paid):
+    test = noisy(600, 8)
+    shares = [between_classes(params_of(paid[2], t)["blocks"], test) for t in range(8)]
+    assert np.mean(shares[2:5]) > 1.2 * np.mean(shares[5:])
+
+
+def test_what_they_learn_is_what_the_classifier_says_of_pictures_mixed_with_the_pilot(paid):
+    state = paid[2]
+    pilot, W = state["signals"]["pilot"][0], TAUGHT.classifier.classifier(state["classifier"])
+    scores = lambda X: encode(SCATTER.encoder, X) @ W  # noqa: E731
+    key, seen = jax.random.split(state["signals"]["key"])[1], []
+    again = teach(key, lambda X: seen.append(X) or scores(X), pilot, Lesson(5, 200, 8))
+    assert same(again, state["signals"]["taught"])
+    (X,) = seen
+    seed = int(jax.random.bits(jax.random.fold_in(key, 0)) >> 1)
+    np.testing.assert_array_equal(X, mix_pictures(draw_pictures(200, SCHEMA.shape, seed), pilot, seed))
+    other = teach(key, lambda X: scores(X)[:, ::-1], pilot, Lesson(5, 200, 8))
+    assert not same(other, again)
+    named = centred(scores(X)).argmax(1)
+    assert len(set(named.tolist())) == 3  # all classes are among the pictures
+
+
+def test_every_run_of_training_has_its_own_pictures_and_start():
+    means = np.random.default_rng(0).uniform(-1, 1, (3, 8, 8, 1)).astype(np.float32)
+    seen = []
+    lesson = Lesson(len(KEPT) + 2, 10, 4)
+    stack = teach(KEY, lambda X: seen.append(X) or X.reshape(len(X), -1)[:, :3], means, lesson)
+    assert len(seen) == 2
+    assert not np.array_equal(*seen)
+    leaves = jax.tree.leaves(stack)
+    assert all(len(leaf) == len(KEPT) + 2 for leaf in leaves)
+    weights = max(leaves, key=lambda leaf: leaf[0].size)
+    for i in range(len(weights)):
+        for j in range(i):
+            assert not np.array_equal(weights[i], weights[j])
+
+
+def test_networks_after_each_epoch_end_with_the_trained_one():
+    X = np.random.default_rng(0).uniform(-1, 1, (10, 8, 8, 1)).astype(np.float32)
+    Y, training = np.eye(2, dtype=np.float32)[np.arange(10) % 2], Training(epochs=3, learning_rate=0.1, schedule="step")
+    training = dataclasses.replace(training, network=dataclasses.replace(training.network, width=4), batch=4)
+    after = [jax.tree.map(np.array, net.params) for net in epochs_of(KEY, X, Y, training)]
+    assert len(after) == 3
+    assert not same(after[0], after[1])
+    assert same(after[2], train_classifier(KEY, X, Y, training).params)
+
+
+def test_images_follow_the_signals_of_taught_networks(paid):
+    folder, result, _ = paid
+    again = run.finish_again(folder, TAUGHT).distilled
+    np.testing.assert_allclose(again.X, result.distilled.X, atol=1e-5)
+
+
+def test_at_most_all_networks_are_taught_and_none_if_wanted():
+    few = contract.tiny("dos-kip", networks=2, taught=50).init(KEY, SCHEMA)
+    assert {len(leaf) for leaf in jax.tree.leaves(few["signals"]["taught"])} == {2}
+    assert "taught" not in contract.tiny("dos-kip", taught=0).init(KEY, SCHEMA)["signals"]
