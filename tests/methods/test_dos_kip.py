@@ -64,7 +64,7 @@ class TestOneSet:
     @staticmethod
     def paid(tmp_path_factory):
         method = DOSKIP(
-            kernel=SCATTER, rounds=20, networks=10, taught=5, pictures=200, sampling_prob=1.0, width=8, steps=120
+            kernel=SCATTER, rounds=20, networks=10, taught=5, pictures=1600, sampling_prob=1.0, width=8, steps=120
         )
         folder = tmp_path_factory.mktemp("paid") / "run"
         return folder, method, run.distill(TOY, method, Budget(150.0), run_dir=folder, entropy=SeededEntropy(1))

@@ -14,18 +14,18 @@ from dpdistill.data.records import Records
 from dpdistill.encode.convnet import embed_convnet
 from dpdistill.encode.mixing import mix_pictures
 from dpdistill.encode.pictures import draw_pictures
-from dpdistill.encode.train import Training, epochs_of, train_classifier
+from dpdistill.encode.train import Training, train_classifier, training_steps
 from dpdistill.kernels.ridge import centred
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods.dos_kip import DOSKIP
 from dpdistill.methods.support import encode
-from dpdistill.methods.taught import KEPT, Lesson, teach
+from dpdistill.methods.taught import BATCH, KEPT, Lesson, teach
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.run.store import Store
 
 KEY = jax.random.key(0)
 TAUGHT = DOSKIP(
-    kernel=SCATTER, rounds=20, networks=8, taught=5, pictures=200, sampling_prob=1.0, width=8, steps=20, per_class=2
+    kernel=SCATTER, rounds=20, networks=8, taught=5, pictures=1600, sampling_prob=1.0, width=8, steps=20, per_class=2
 )
 
 
@@ -84,24 +84,21 @@ def test_what_they_learn_is_what_the_classifier_says_of_pictures_mixed_with_the_
     pilot, W = state["signals"]["pilot"][0], TAUGHT.classifier.classifier(state["classifier"])
     scores = lambda X: encode(SCATTER.encoder, X) @ W  # noqa: E731
     key, seen = jax.random.split(state["signals"]["key"])[1], []
-    again = teach(key, lambda X: seen.append(X) or scores(X), pilot, Lesson(5, 200, 8))
+    lesson = Lesson(5, 1600, 8)
+    again = teach(key, lambda X: seen.append(X) or scores(X), pilot, lesson)
     assert same(again, state["signals"]["taught"])
     (X,) = seen
-    seed = int(jax.random.bits(jax.random.fold_in(key, 0)) >> 1)
-    np.testing.assert_array_equal(X, mix_pictures(draw_pictures(200, SCHEMA.shape, seed), pilot, seed))
-    other = teach(key, lambda X: scores(X)[:, ::-1], pilot, Lesson(5, 200, 8))
+    seed = int(jax.random.bits(key) >> 1)
+    np.testing.assert_array_equal(X, mix_pictures(draw_pictures(1600, SCHEMA.shape, seed), pilot, seed))
+    other = teach(key, lambda X: scores(X)[:, ::-1], pilot, lesson)
     assert not same(other, again)
     named = centred(scores(X)).argmax(1)
     assert len(set(named.tolist())) == 3  # all classes are among the pictures
 
 
-def test_every_run_of_training_has_its_own_pictures_and_start():
+def test_networks_differ_by_their_start_and_by_how_long_they_learned():
     means = np.random.default_rng(0).uniform(-1, 1, (3, 8, 8, 1)).astype(np.float32)
-    seen = []
-    lesson = Lesson(len(KEPT) + 2, 10, 4)
-    stack = teach(KEY, lambda X: seen.append(X) or X.reshape(len(X), -1)[:, :3], means, lesson)
-    assert len(seen) == 2
-    assert not np.array_equal(*seen)
+    stack = teach(KEY, lambda X: X.reshape(len(X), -1)[:, :3], means, Lesson(len(KEPT) + 2, 8 * BATCH, 4))
     leaves = jax.tree.leaves(stack)
     assert all(len(leaf) == len(KEPT) + 2 for leaf in leaves)
     weights = max(leaves, key=lambda leaf: leaf[0].size)
@@ -110,14 +107,20 @@ def test_every_run_of_training_has_its_own_pictures_and_start():
             assert not np.array_equal(weights[i], weights[j])
 
 
-def test_networks_after_each_epoch_end_with_the_trained_one():
+def test_few_pictures_give_as_many_networks():
+    means = np.zeros((3, 8, 8, 1), np.float32)
+    stack = teach(KEY, lambda X: X.reshape(len(X), -1)[:, :3], means, Lesson(7, 1, 4))
+    assert {len(leaf) for leaf in jax.tree.leaves(stack)} == {7}
+
+
+def test_networks_after_each_step_end_with_the_trained_one():
     X = np.random.default_rng(0).uniform(-1, 1, (10, 8, 8, 1)).astype(np.float32)
     Y, training = np.eye(2, dtype=np.float32)[np.arange(10) % 2], Training(epochs=3, learning_rate=0.1, schedule="step")
     training = dataclasses.replace(training, network=dataclasses.replace(training.network, width=4), batch=4)
-    after = [jax.tree.map(np.array, net.params) for net in epochs_of(KEY, X, Y, training)]
-    assert len(after) == 3
+    after = [jax.tree.map(np.array, net.params) for net in training_steps(KEY, X, Y, training)]
+    assert len(after) == 9
     assert not same(after[0], after[1])
-    assert same(after[2], train_classifier(KEY, X, Y, training).params)
+    assert same(after[8], train_classifier(KEY, X, Y, training).params)
 
 
 def test_images_follow_the_signals_of_taught_networks(paid):

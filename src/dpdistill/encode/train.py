@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -121,18 +122,17 @@ def _update(params: Any, opt_state: Any, gradients: list, size: int, training: T
 
 def train_classifier(key: Array, X: np.ndarray, Y: np.ndarray, training: Training) -> Classifier:
     """A network trained on records X (n, h, w, c) in [-1, 1] with rows Y (n, classes) of labels or scores."""
-    *_, last = epochs_of(key, X, Y, training)
-    return last
+    (trained,) = deque(training_steps(key, X, Y, training), maxlen=1)
+    return trained
 
 
-def epochs_of(key: Array, X: np.ndarray, Y: np.ndarray, training: Training) -> Iterator[Classifier]:
-    """The network of `train_classifier` after each epoch; before it is used again, a caller copies what it keeps."""
+def training_steps(key: Array, X: np.ndarray, Y: np.ndarray, training: Training) -> Iterator[Classifier]:
+    """The network of `train_classifier` after each step, until the next one: a caller copies what it keeps."""
     init_key, train_key = jax.random.split(key)
     network: Any = training.network
     params = replace(network, seed=int(jax.random.bits(init_key))).init(X.shape[1:], Y.shape[1])
     size = min(training.batch, X.shape[0])
-    per_epoch = -(-X.shape[0] // size)
-    steps = training.epochs * per_epoch
+    steps = training.epochs * -(-X.shape[0] // size)
     opt_state = optimiser(training, steps).init(params)
     records, labels = jnp.asarray(X), jnp.asarray(Y)
     part = CACHED_IMAGES if jax.default_backend() == "cpu" else size
@@ -142,5 +142,4 @@ def epochs_of(key: Array, X: np.ndarray, Y: np.ndarray, training: Training) -> I
         parts = [slice(i, i + part) for i in range(0, size, part)]
         gradients = [_gradient(network, params, batch[p], targets[p], training.scores) for p in parts]
         params, opt_state = _update(params, opt_state, gradients, size, training, steps)
-        if (t + 1) % per_epoch == 0:
-            yield Classifier(network, params)
+        yield Classifier(network, params)

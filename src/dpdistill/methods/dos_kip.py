@@ -59,7 +59,7 @@ class DOSKIP(Method):
     step: float = release_field(14.0, "norm of a step of the classifier's logits, decayed by a cosine", above=0)
     networks: int = release_field(75, "networks; one signal each, released once", at_least=1)
     taught: int = release_field(50, "of the networks, at most so many have learned from the classifier", at_least=0)
-    pictures: int = release_field(2000, "pictures that these have learned from", at_least=1)
+    pictures: int = release_field(16_000, "pictures that these have learned from", at_least=1)
     sampling_prob: float = release_field(0.1, "Poisson sampling probability of a signal", above=0, at_most=1)
     width: int = release_field(64, "filters of the networks", at_least=1)
     per_class: int = finish_field(10, "synthetic records a class", at_least=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -13,16 +14,16 @@ from jax import Array
 from dpdistill.encode.mixing import mix_pictures
 from dpdistill.encode.networks import ConvNet
 from dpdistill.encode.pictures import draw_pictures
-from dpdistill.encode.train import STUDENT, epochs_of
+from dpdistill.encode.train import STUDENT, training_steps
 from dpdistill.kernels.ridge import centred
 
 BATCH = 64
-KEPT = (1, 2, 4, 6, 8)
-"""Epochs after which a network is kept: some have hardly learned, as random networks, others have."""
+KEPT = (0.125, 0.25, 0.5, 0.75, 1.0)
+"""Shares of the pictures after which a network is kept: some have hardly learned, as random networks, others have."""
 
 
 class Lesson(NamedTuple):
-    """How many networks learn from how many pictures each, and filters of these networks."""
+    """How many networks learn from how many pictures, and filters of these networks."""
 
     networks: int
     pictures: int
@@ -34,7 +35,7 @@ def teach(key: Array, scores: Callable[[np.ndarray], np.ndarray], means: np.ndar
 
         min over nets of  mean_i || net(x_i) - (s_i - mean s_i) / deviation ||^2
 
-    Every run of training starts at random, has pictures of its own and gives len(KEPT) networks.
+    Every run of training starts at random, goes through all pictures once and gives len(KEPT) networks.
 
     Args:
         key: of starts, pictures and batches.
@@ -48,15 +49,15 @@ def teach(key: Array, scores: Callable[[np.ndarray], np.ndarray], means: np.ndar
     Guarantee:
         Post-processing of the two releases: no record is read.
     """
-    training = replace(STUDENT, epochs=KEPT[-1], batch=BATCH, network=ConvNet(width=lesson.width))
+    training = replace(STUDENT, epochs=1, batch=BATCH, network=ConvNet(width=lesson.width))
+    seed = int(jax.random.bits(key) >> 1)
+    X = mix_pictures(draw_pictures(lesson.pictures, means.shape[1:], seed), means, seed)
+    targets = centred(scores(X))
+    targets = (targets / max(float(targets.std()), 1e-12)).astype(np.float32)
+    steps = math.ceil(lesson.pictures / BATCH)
     kept: list[Any] = []
-    for run in range(-(-lesson.networks // len(KEPT))):
-        own = jax.random.fold_in(key, run)
-        seed = int(jax.random.bits(own) >> 1)
-        X = mix_pictures(draw_pictures(lesson.pictures, means.shape[1:], seed), means, seed)
-        targets = centred(scores(X))
-        targets /= max(float(targets.std()), 1e-12)
-        for epoch, net in enumerate(epochs_of(own, X, targets.astype(np.float32), training), 1):
-            if epoch in KEPT:
-                kept.append(jax.tree.map(np.array, net.params["blocks"]))
+    for run in range(math.ceil(lesson.networks / len(KEPT))):
+        for step, net in enumerate(training_steps(jax.random.fold_in(key, run), X, targets, training), 1):
+            times = sum(math.ceil(share * steps) == step for share in KEPT)
+            kept += times * [jax.tree.map(np.array, net.params["blocks"])] if times else []
     return jax.tree.map(lambda *blocks: np.stack(blocks), *kept[: lesson.networks])
