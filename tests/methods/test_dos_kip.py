@@ -30,7 +30,7 @@ from dpdistill.run.store import Store
 
 TOY, HELD_OUT = toy_records(240), toy_records(120, seed=8)
 KEY = jax.random.key(0)
-SMALL = contract.tiny("dos-kip", rounds=3, networks=4, taught=0, per_class=2)
+SMALL = contract.tiny("dos-kip", rounds=3, networks=4, per_class=2)
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9])

@@ -37,9 +37,9 @@ class DOSKIP(Method):
         stage 2   DOS: a pilot and the class signals of networks, for the rest
         stage 3   images <- images - Adam((1 - weight) unit(g_signals) + weight unit(g_classifier))
 
-    Of the networks of stage 2 the first `taught` ones have learned what the classifier of stage 1 says of pictures that
-    are nobody's, drawn ones mixed with the pilot's class means: their features tell the classes apart. The others are
-    random.
+    With taught > 0 so many networks of stage 2, or all if these are fewer, learn after the pilot what the classifier
+    of stage 1 says of pictures that are nobody's, drawn ones mixed with the pilot's class means: their features tell
+    the classes apart. The others are random.
 
     g_classifier, which takes longest with a slow encoder, is computed every `hold` steps and kept in between.
 
@@ -58,8 +58,8 @@ class DOSKIP(Method):
     rounds: int = release_field(60, "full-batch gradients of the classifier", at_least=1)
     step: float = release_field(14.0, "norm of a step of the classifier's logits, decayed by a cosine", above=0)
     networks: int = release_field(75, "networks; one signal each, released once", at_least=1)
-    taught: int = release_field(50, "of the networks, at most so many have learned from the classifier", at_least=0)
-    pictures: int = release_field(16_000, "pictures that these have learned from", at_least=1)
+    taught: int = release_field(0, "of the networks, so many first learn from the classifier; 0: none", at_least=0)
+    pictures: int = release_field(16_000, "pictures that these learn from, nobody's", at_least=1)
     sampling_prob: float = release_field(0.1, "Poisson sampling probability of a signal", above=0, at_most=1)
     width: int = release_field(64, "filters of the networks", at_least=1)
     per_class: int = finish_field(10, "synthetic records a class", at_least=1)
