@@ -101,11 +101,11 @@ class DOSKIP(Method):
 
     def init(self, key: Array, schema: Schema) -> Any:
         check_tiles(schema.shape, parts_of(self.expand, schema.shape))
-        signals = self.signals.init(key, schema)
+        classifier, signals = self.classifier.init(key, schema), self.signals.init(key, schema)
         if self.taught:
             blocks = jax.eval_shape(lambda: network(key, 0, schema.shape, self.width))["blocks"]
             signals["taught"] = jax.tree.map(lambda leaf: np.zeros((self._taught, *leaf.shape), np.float32), blocks)
-        return {"classifier": self.classifier.init(key, schema), "signals": signals}
+        return {"classifier": classifier, "signals": signals}
 
     def _part(self, state: Any) -> str:
         return "classifier" if int(state["classifier"]["round"]) < self.rounds else "signals"
