@@ -9,9 +9,10 @@ from contract import SCHEMA, toy_records
 
 from dpdistill.encode.networks import ConvNet
 from dpdistill.encode.train import STUDENT
-from dpdistill.evaluate.student import centred, score_student
+from dpdistill.evaluate.student import score_student
 from dpdistill.evaluate.teacher import Teacher
 from dpdistill.kernels.feature import FeatureKernel
+from dpdistill.kernels.ridge import centred
 from dpdistill.schema import DataError
 
 

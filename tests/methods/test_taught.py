@@ -107,6 +107,15 @@ def test_networks_differ_by_their_start_and_by_how_long_they_learned():
             assert not np.array_equal(weights[i], weights[j])
 
 
+@pytest.mark.parametrize("shape", [(28, 28, 3), (9, 13, 1), (8, 8, 2), (2, 2, 1)])
+def test_images_of_any_shape(shape):
+    means = np.random.default_rng(0).uniform(-1, 1, (3, *shape)).astype(np.float32)
+    seen = []
+    stack = teach(KEY, lambda X: seen.append(X) or X.reshape(len(X), -1)[:, :3], means, Lesson(2, 20, 4))
+    assert [X.shape for X in seen] == [(20, *shape)]
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(stack))
+
+
 def test_few_pictures_give_as_many_networks():
     means = np.zeros((3, 8, 8, 1), np.float32)
     stack = teach(KEY, lambda X: X.reshape(len(X), -1)[:, :3], means, Lesson(7, 1, 4))

@@ -117,7 +117,7 @@ def _scored(folder: str, kind: str, n: int, seed: int, distilled: Distilled) -> 
             raise DataError(f"{folder} has no released classifier, but a generator: say --kind generated.")
         raise DataError(f"{folder} has no released classifier: its images are all there are. {MORE_IMAGES}")
     from dpdistill.cli.recipes import teacher_in
-    from dpdistill.evaluate.student import centred
+    from dpdistill.kernels.ridge import centred
 
     teacher: Any = teacher_in(folder, distilled)
     X = make_pictures(kind, n, folder, distilled, seed)

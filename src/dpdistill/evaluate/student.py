@@ -12,7 +12,7 @@ from dpdistill.data.test_set import check_test_set
 from dpdistill.encode.train import STUDENT, Training, train_classifier
 from dpdistill.evaluate.score import Score, accuracy, scaled
 from dpdistill.evaluate.teacher import Teacher
-from dpdistill.kernels.ridge import centred
+from dpdistill.kernels.ridge import standardised
 from dpdistill.method import Progress, no_progress
 
 
@@ -48,8 +48,7 @@ def score_student(
     if nets < 1:
         raise ValueError(f"Expected nets={nets} >= 1.")
     check_test_set(teacher.schema, test)
-    targets = centred(teacher(X, progress=progress))
-    targets /= max(float(targets.std()), 1e-12)
+    targets = standardised(teacher(X, progress=progress))
     training = training.with_flip() if flip else training
     X_test, y_test = scaled(test)
     accuracies = []

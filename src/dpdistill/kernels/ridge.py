@@ -50,6 +50,12 @@ def centred(scores: Any) -> Any:
     return scores - scores.mean(1, keepdims=True)
 
 
+def standardised(scores: Any) -> np.ndarray:
+    """Scores (n, classes) for a network to learn: without what all classes share, of deviation 1; float32."""
+    found = centred(np.asarray(scores))
+    return (found / max(float(found.std()), 1e-12)).astype(np.float32)
+
+
 def cosine(A: Array, B: Array) -> Array:
     """Of the angle between two arrays of one shape; zero where one of them is."""
     return jnp.sum(A * B) / jnp.sqrt(jnp.sum(jnp.square(A)) * jnp.sum(jnp.square(B)) + 1e-30)

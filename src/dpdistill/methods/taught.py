@@ -15,7 +15,7 @@ from dpdistill.encode.mixing import mix_pictures
 from dpdistill.encode.networks import ConvNet
 from dpdistill.encode.pictures import draw_pictures
 from dpdistill.encode.train import STUDENT, training_steps
-from dpdistill.kernels.ridge import centred
+from dpdistill.kernels.ridge import standardised
 
 BATCH = 64
 KEPT = (0.125, 0.25, 0.5, 0.75, 1.0)
@@ -52,8 +52,7 @@ def teach(key: Array, scores: Callable[[np.ndarray], np.ndarray], means: np.ndar
     training = replace(STUDENT, epochs=1, batch=BATCH, network=ConvNet(width=lesson.width))
     seed = int(jax.random.bits(key) >> 1)
     X = mix_pictures(draw_pictures(lesson.pictures, means.shape[1:], seed), means, seed)
-    targets = centred(scores(X))
-    targets = (targets / max(float(targets.std()), 1e-12)).astype(np.float32)
+    targets = standardised(scores(X))
     steps = math.ceil(lesson.pictures / BATCH)
     kept: list[Any] = []
     for run in range(math.ceil(lesson.networks / len(KEPT))):

@@ -42,7 +42,7 @@ STEPS = {"steps": 60, "generator_steps": 70}
 Generators report every 50th step, and what is slow before the first report is not repeated.
 """
 LESSON = {"taught": 5, "pictures": 64}
-"""Networks that learn between two rounds, and their pictures, that are tried; then three times as many pictures."""
+"""Networks that learn between two rounds, and their pictures, that are tried; then two and three times as many."""
 
 
 @dataclass(frozen=True)
@@ -175,17 +175,26 @@ class _Trial:
         return _Found(np.array([compiling, encoding, rounds]), after, release)
 
     def _lesson(self, state: Any, release: Release) -> float:
-        """Seconds of what is learned after the first round of the stage beyond what the trial has learned."""
-        settings = [vars(method) for method in (self.method, self.whole)]
-        few, many = (found.get("taught", 0) * found.get("pictures", 0) for found in settings)
-        if many <= few:
+        """Seconds of what is learned after the first round of the stage beyond what the trial has learned.
+
+        Of a networks and p pictures: (by_picture + a by_both) p and what does not depend on them.
+        """
+        (a, p), (networks, pictures) = (
+            [vars(method).get(name, 0) for name in LESSON] for method in (self.method, self.whole)
+        )
+        if networks * pictures <= a * p:
             return 0.0
-        longer, seconds = replace(self.method, **{"pictures": 3 * settings[0]["pictures"]}), []
-        for method in (longer, longer, self.method):
-            began = time.perf_counter()
+
+        def seconds(**more: int) -> float:
+            method, began = replace(self.method, **more), time.perf_counter()
             method.tell(state, release)
-            seconds.append(_since(began))
-        return max(0.0, seconds[1] - seconds[2]) / (2 * few) * (many - few)
+            return _since(began)
+
+        seconds(taught=2 * a, pictures=3 * p)  # which compiles
+        few, longer, both = seconds(), seconds(pictures=3 * p), seconds(taught=2 * a, pictures=3 * p)
+        by_both = max(0.0, both - longer) / (3 * a * p)
+        by_picture = max(0.0, (longer - few) / (2 * p) - a * by_both)
+        return by_picture * (pictures - p) + by_both * (networks * pictures - a * p)
 
     def _seconds_of_round(self, state: Any, t: int, size: int, warm: list[float], encoding: float) -> float:
         """Of a round over all records: on the line through those of a few random records and of many."""
