@@ -1,0 +1,141 @@
+"""What AIM and MST make of the same tables, scored as ours are: a JSON line a run.
+
+python benchmarks/peers.py DATA --python VENV/bin/python [--sets adult cervical] [--peers mst aim] [--repeats 5]
+                                [--bins 32] [--model-size 1] [--iterations 100] [--limit SECONDS] [--out FILE]
+
+DATA holds the tables as their sources publish them. The peers are those of dpmm (0.1.9), which asks for other versions
+than this package: `pip install dpmm` in a virtual environment of its own, named by --python. They see what the suites
+of `dpdistill benchmark` distil, in the same splits: every number in so many bins between its public bounds, on its
+public scale, so that nothing of their budget goes into choosing bins. What they make is put back at random within a bin.
+
+A run that takes longer than the limit ends there, and its line says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dpdistill
+from dpdistill.cli.benchmarks.sources import open_source
+from dpdistill.cli.benchmarks.suite import Source, read_suite
+from dpdistill.data import Records
+from dpdistill.evaluate.tables import score_tables
+from dpdistill.schema import TableSchema
+from dpdistill.schema.table import from_share, to_share
+
+SUITE = Path(dpdistill.__file__).parent / "cli" / "benchmarks" / "suites" / "papers.yaml"
+PROGRAM = """
+import json, sys
+import numpy as np, pandas as pd
+from dpmm.pipelines import AIMPipeline, MSTPipeline
+stated = json.loads(sys.argv[1])
+table, sizes = (np.load(stated["in"])[name] for name in ("table", "sizes"))
+names = [f"c{i:03d}" for i in range(len(sizes))]
+frame = pd.DataFrame(table, columns=names)
+kind = {"mst": MSTPipeline, "aim": AIMPipeline}[stated["peer"]]
+more = {} if stated["peer"] == "mst" else {"max_model_size": stated["size"], "gen_kwargs": {"n_iters": stated["iterations"]}}
+made = kind(epsilon=stated["epsilon"], delta=stated["delta"], disable_processing=True, n_jobs=1, **more)
+made.fit(frame, domain={name: int(size) for name, size in zip(names, sizes)})
+np.savez(stated["out"], table=made.generate(n_records=len(frame))[names].to_numpy(np.int64))
+"""
+
+
+def encoded(records: Records, bins: int) -> tuple[np.ndarray, np.ndarray]:
+    """Codes (n, columns + 1), the class last, and how many each column has; rows without a class are left out."""
+    assert isinstance(records.schema, TableSchema)
+    X, y = records.X[records.y >= 0], records.y[records.y >= 0]
+    codes, sizes = [], []
+    for values, column in zip(np.asarray(X, np.float64).T, records.schema.columns, strict=True):
+        size = bins if column.is_number else len(column.categories)
+        if column.is_number:
+            low, high = column.bounds or (0.0, 1.0)
+            share = to_share(values, low, high, column.scale == "log")
+            values = np.where(np.isnan(share), np.nan, np.minimum(np.nan_to_num(share) * bins, bins - 1))
+        codes.append(np.where(np.isnan(values), size, np.nan_to_num(values)).astype(np.int64))
+        sizes.append(size + column.missing)
+    return np.stack([*codes, y.astype(np.int64)], 1), np.array([*sizes, len(records.schema.classes)])
+
+
+def decoded(table: np.ndarray, schema: TableSchema, bins: int, seed: int) -> Records:
+    """Rows of codes, numbers at random within their bins."""
+    rng, columns = np.random.default_rng(seed), []
+    for codes, column in zip(table.T, schema.columns, strict=False):
+        values = codes.astype(np.float64)
+        if column.is_number:
+            low, high = column.bounds or (0.0, 1.0)
+            share = np.minimum((codes + rng.random(len(codes))) / bins, 1.0)
+            values = from_share(share, low, high, column.scale == "log")
+            values = values if column.kind == "numeric" else np.clip(np.rint(values), np.ceil(low), np.floor(high))
+        missing = codes == (bins if column.is_number else len(column.categories))
+        columns.append(np.where(missing, np.nan, values))
+    return Records(np.stack(columns, 1).astype(np.float32), table[:, -1].astype(np.int64), schema)
+
+
+def total_variation(found: np.ndarray, real: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Of the one-way marginals of codes, a column."""
+    shares = [
+        [np.bincount(table[:, i], minlength=size) / len(table) for table in (found, real)]
+        for i, size in enumerate(sizes)
+    ]
+    return np.array([np.abs(a - b).sum() / 2 for a, b in shares])
+
+
+def run(source: Source, peer: str, repeat: int, stated: argparse.Namespace) -> dict[str, Any]:
+    """One run of a peer on a split, and its scores."""
+    train, test = open_source(source, stated.data, SUITE, False, repeat)
+    assert isinstance(train.schema, TableSchema)
+    table, sizes = encoded(train, stated.bins)
+    line: dict[str, Any] = {"set": source.name, "peer": peer, "repeat": repeat, "rows": len(table)}
+    with tempfile.TemporaryDirectory() as folder:
+        paths = {"in": f"{folder}/in.npz", "out": f"{folder}/out.npz"}
+        np.savez(paths["in"], table=table, sizes=sizes)
+        how = {"epsilon": 1.0, "delta": source.delta, "size": stated.model_size, "iterations": stated.iterations}
+        command = [stated.python, "-c", PROGRAM, json.dumps({**paths, **how, "peer": peer})]
+        began = time.perf_counter()
+        try:
+            subprocess.run(command, check=True, timeout=stated.limit, stdout=subprocess.DEVNULL)
+        except subprocess.TimeoutExpired:
+            return {**line, "ended": f"not within {stated.limit} seconds"}
+        line["seconds"] = round(time.perf_counter() - began, 1)
+        made = np.load(paths["out"])["table"]
+    scores = score_tables(decoded(made, train.schema, stated.bins, repeat), test, seed=repeat)
+    far, number = total_variation(made, table, sizes), [column.is_number for column in train.schema.columns]
+    line |= {name: round(value, 4) for name, value in zip(scores.metrics, scores.mean.values, strict=True)}
+    line["total variation of numbers"] = round(float(far[:-1][number].mean()), 4)
+    return {**line, "total variation": round(float(far[:-1].mean()), 4)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--python", required=True, help="of the virtual environment that holds dpmm")
+    parser.add_argument("--sets", nargs="+", default=["adult", "cervical", "cervical-tests", "epileptic", "kdd99"])
+    parser.add_argument("--peers", nargs="+", default=["mst", "aim"], choices=["mst", "aim"])
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--bins", type=int, default=32)
+    parser.add_argument("--model-size", type=float, default=1.0, help="of AIM, in MB")
+    parser.add_argument("--iterations", type=int, default=100, help="of AIM's inference")
+    parser.add_argument("--limit", type=float, default=3600.0, help="seconds of a run")
+    parser.add_argument("--out", type=Path)
+    stated = parser.parse_args()
+    sources = {source.name: source for source in read_suite(str(SUITE))[1].data}
+    for name in stated.sets:
+        for peer in stated.peers:
+            for repeat in range(stated.repeats):
+                line = json.dumps(run(sources[name], peer, repeat, stated))
+                print(line, flush=True)
+                if stated.out is not None:
+                    with stated.out.open("a") as file:
+                        file.write(line + "\n")
+
+
+if __name__ == "__main__":
+    main()
