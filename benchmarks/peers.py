@@ -4,9 +4,9 @@ python benchmarks/peers.py DATA --python VENV/bin/python [--sets adult cervical]
                                 [--bins 32] [--model-size 1] [--iterations 100] [--limit SECONDS] [--out FILE]
 
 DATA holds the tables as their sources publish them. The peers are those of dpmm (0.1.9), which asks for other versions
-than this package: `pip install dpmm` in a virtual environment of its own, named by --python. They see what the suites
-of `dpdistill benchmark` distil, in the same splits: every number in so many bins between its public bounds, on its
-public scale, so that nothing of their budget goes into choosing bins. What they make is put back at random within a bin.
+than this package: `pip install dpmm` in a virtual environment of its own, named by --python. They see what suites of
+`dpdistill benchmark` distil, in the same splits: every number in so many bins between its public bounds, on its public
+scale, so that nothing of their budget goes into choosing bins. What they make is put back at random within a bin.
 
 A run that takes longer than the limit ends there, and its line says so.
 """
@@ -41,7 +41,8 @@ table, sizes = (np.load(stated["in"])[name] for name in ("table", "sizes"))
 names = [f"c{i:03d}" for i in range(len(sizes))]
 frame = pd.DataFrame(table, columns=names)
 kind = {"mst": MSTPipeline, "aim": AIMPipeline}[stated["peer"]]
-more = {} if stated["peer"] == "mst" else {"max_model_size": stated["size"], "gen_kwargs": {"n_iters": stated["iterations"]}}
+more = {"max_model_size": stated["size"], "gen_kwargs": {"n_iters": stated["iterations"]}}
+more = {} if stated["peer"] == "mst" else more
 made = kind(epsilon=stated["epsilon"], delta=stated["delta"], disable_processing=True, n_jobs=1, **more)
 made.fit(frame, domain={name: int(size) for name, size in zip(names, sizes)})
 np.savez(stated["out"], table=made.generate(n_records=len(frame))[names].to_numpy(np.int64))

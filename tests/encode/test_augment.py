@@ -202,7 +202,7 @@ class TestPartitionExpand:
 class TestMosaic:
     def test_every_tile_is_the_image_made_smaller(self):
         X = image(8, 9)[None]
-        found = np.asarray(mosaic(X, 2))
+        found = np.asarray(mosaic(X[:, None], 2))
         assert found.shape == X.shape
         for rows, h in ((slice(0, 4), 4), (slice(4, 8), 4)):
             for columns, w in ((slice(0, 4), 4), (slice(4, 9), 5)):
@@ -211,11 +211,17 @@ class TestMosaic:
 
     def test_one_tile_is_the_image(self):
         X = image(4, 4)[None]
-        assert mosaic(X, 1) is X
+        np.testing.assert_array_equal(mosaic(X[:, None], 1), X)
+
+    def test_tiles_may_differ_and_follow_one_another_as_they_are_cut(self):
+        X = np.stack([np.full((8, 9, 3), value, np.float32) for value in range(8)])
+        found = mosaic(jnp.asarray(X).reshape(2, 4, 8, 9, 3), 2)
+        assert found.shape == (2, 8, 9, 3)
+        np.testing.assert_allclose(partition_expand(found, 2), X, atol=1e-5)
 
     def test_of_a_smooth_image_the_tiles_show_it_again(self):
         rows, columns = np.meshgrid(np.linspace(-1, 1, 28), np.linspace(-1, 1, 28), indexing="ij")
         X = np.stack([rows, columns * rows, columns], 2)[None].astype(np.float32)
-        tiles = np.asarray(partition_expand(mosaic(X, 2), 2))
+        tiles = np.asarray(partition_expand(mosaic(X[:, None], 2), 2))
         assert np.abs(tiles - X).max() < 0.12
         assert np.abs(tiles - X).mean() < 0.01

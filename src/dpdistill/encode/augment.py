@@ -120,20 +120,28 @@ def partition_expand(X: Array, parts: int = 2) -> Array:
 
 
 def mosaic(X: Array, parts: int = 2) -> Array:
-    """Images each of whose parts x parts tiles is the whole image, made smaller: (n, h, w, c) of the same shape.
+    """Images of parts x parts tiles each: what `partition_expand` enlarges, made smaller.
+
+    Args:
+        X: what becomes tiles, (n, parts^2, h, w, c), or (n, 1, h, w, c) for one that all tiles of an image show.
+        parts: tiles a side.
+
+    Returns:
+        (n, h, w, c).
 
     Raises:
         ValueError: images of fewer pixels than tiles.
     """
     if parts == 1:
-        return X
-    n, h, w, c = X.shape
+        return X[:, 0]
+    h, w, c = X.shape[2:]
     rows, columns = _cuts(h, w, parts)
 
-    def small(r: slice, s: slice) -> Array:
-        return jax.image.resize(X, (n, r.stop - r.start, s.stop - s.start, c), "bilinear")
+    def small(i: int, j: int) -> Array:
+        r, s, tile = rows[i], columns[j], X[:, (i * parts + j) % X.shape[1]]
+        return jax.image.resize(tile, (len(X), r.stop - r.start, s.stop - s.start, c), "bilinear")
 
-    return jnp.concatenate([jnp.concatenate([small(r, s) for s in columns], 2) for r in rows], 1)
+    return jnp.concatenate([jnp.concatenate([small(i, j) for j in range(parts)], 2) for i in range(parts)], 1)
 
 
 def _cuts(h: int, w: int, parts: int) -> list[list[slice]]:

@@ -16,6 +16,7 @@ from dpdistill.encode.augment import STRATEGIES, mosaic
 from dpdistill.encode.auxiliary import Auxiliary, Drawn, PublicImages
 from dpdistill.encode.convnet import embed_convnet
 from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
+from dpdistill.methods.cells import CellMeans, CellSignals, averaging, first_offsets, shares, view
 from dpdistill.methods.descent import Descent, Pull
 from dpdistill.methods.generator import Generator
 from dpdistill.methods.generator_networks import ARCHITECTURES
@@ -30,7 +31,6 @@ from dpdistill.methods.matching import (
     network,
     principal_directions,
     put,
-    signal_of,
     start_images,
 )
 from dpdistill.methods.tiles import check_tiles, through_tiles, tiles
@@ -58,8 +58,13 @@ class DOS(Method):
     network, so that less noise is added; without a pilot their mean is the centre. The images are drawn unless the
     caller names some, and are no part of what is protected.
 
+    With cells > 1 each class has so many parts, by what coarse views of its records differ in from the pilot's mean
+    (`cell_of`). Another round over all records brings the means of these parts, and every S_tc is one sum a part: a
+    record is in one of them, so they cost what one sum costs. Of a class's images, or tiles, as many start from and
+    follow a part as its released share of the records says.
+
     Guarantee: stages 0 and 1 are calibrated together; stage 2 is post-processing.
-    Source: Zheng et al., 2025 (DOSSER); the pilot and drawn pictures in the place of public images are ours.
+    Source: Zheng et al., 2025 (DOSSER); the pilot, cells, and drawn pictures in the place of public images are ours.
     """
 
     networks: int = release_field(150, "random networks; one signal each, released once", at_least=1)
@@ -71,6 +76,8 @@ class DOS(Method):
     subspace: int = release_field(0, "SER: directions of public images that signals keep; 0: all", at_least=0)
     auxiliary: Auxiliary = release_field(Drawn(), "public images of those directions", kind=Auxiliary)
     pilot_share: float = release_field(0.05, "share of the budget for the pilot; 0: no centre", at_least=0, below=1)
+    cells: int = release_field(0, "parts of a class that have signals of their own; 0: none", at_least=0)
+    cell_share: float = release_field(0.05, "share of the budget for their means", above=0, below=1)
     per_class: int = finish_field(10, "synthetic records a class", at_least=1)
     expand: int = finish_field(1, "PEA: every image stands for expand x expand tiles; 1 is off", at_least=1)
     steps: int = finish_field(2500, "steps of Adam, one signal each", at_least=1)
@@ -96,19 +103,32 @@ class DOS(Method):
         super().__post_init__()
         if isinstance(self.auxiliary, PublicImages) and not self.subspace:
             raise ValueError("Expected subspace > 0 with public images: nothing else reads them.")
+        if self.cells > 1 and not 0.0 < self.pilot_share < 1.0 - self.cell_share:
+            raise ValueError(
+                f"Expected pilot_share={self.pilot_share} > 0 with cells, and pilot_share + cell_share < 1: cells are "
+                "told by how records differ from the pilot's means."
+            )
 
     def plan(self) -> tuple[Stage, ...]:
-        signals = Stage(self.networks, self.sampling_prob)
-        if not self.pilot_share:
-            return (signals,)
-        return (first_stage(self.pilot_share, self.networks, self.sampling_prob), signals)
+        shares = (*([self.pilot_share] if self.pilot_share else []), *([self.cell_share] if self.cells > 1 else []))
+        first = [first_stage(share, self.networks, self.sampling_prob, sum(shares)) for share in shares]
+        return (*first, Stage(self.networks, self.sampling_prob))
 
     @property
     def _pilots(self) -> int:
         return 1 if self.pilot_share else 0
 
+    @property
+    def before(self) -> int:
+        """Rounds before the signals."""
+        return self._pilots + (self.cells > 1)
+
+    @property
+    def _parts(self) -> int:
+        return max(1, self.cells)
+
     def query(self) -> EmbeddingQuery:
-        return EmbeddingQuery(self.clip_norm, self.count_coordinate)
+        return (CellSignals if self.cells > 1 else EmbeddingQuery)(self.clip_norm, self.count_coordinate)
 
     def init(self, key: Array, schema: Schema) -> Any:
         classes = len(schema.classes)
@@ -120,11 +140,13 @@ class DOS(Method):
             raise ValueError(f"Expected subspace={self.subspace} <= {d}, the features that the networks have.")
         if self.subspace:
             self._public(schema.shape)  # refuses images of another shape, or too few
+        of_cells = {"cells": np.zeros((classes, self.cells, *schema.shape), np.float32)} if self.cells > 1 else {}
         return {
+            **of_cells,
             "key": np.asarray(jax.random.key_data(key)),
             "round": np.zeros((), np.int64),
             "pilot": np.zeros((self._pilots, classes, *schema.shape), np.float32),
-            "signals": np.zeros((self.networks, classes, 1 + (self.subspace or d)), np.float32),
+            "signals": np.zeros((self.networks, classes, self._parts * (1 + (self.subspace or d))), np.float32),
         }
 
     @partial(jax.jit, static_argnums=0)
@@ -151,6 +173,8 @@ class DOS(Method):
     def params(self, known: Any, t: int) -> Any:
         """Params of network t, where `known` holds what those of all networks are made of (`_known`)."""
         params, space = self._params(known["key"], t, known["pilot"], _taught(known, t)), known["spaces"][t]
+        if self.cells > 1:
+            params = {**params, "cells": self._cells(known)}
         if space is None:
             return params
         return {**params, "directions": space[1]} | ({} if self._pilots else {"centre": space[0]})
@@ -164,19 +188,36 @@ class DOS(Method):
         return {**_made_of(state), "spaces": spaces}
 
     def ask(self, state: Any) -> tuple[Query, Any]:
-        t = int(state["round"]) - self._pilots
-        if t < 0:
-            return PixelQuery(math.prod(state["pilot"].shape[2:]), self.count_coordinate), {}
-        return self.query(), self.params({**_made_of(state), "spaces": {t: self._space(state, t)}}, t)
+        t = int(state["round"]) - self.before
+        if t >= 0:
+            return self.query(), self.params({**_made_of(state), "spaces": {t: self._space(state, t)}}, t)
+        query, first = self._query_of_means(state), state["round"] < self._pilots
+        return query, {} if first else {"cells": self._cells(state)}
+
+    def _query_of_means(self, state: Any) -> PixelQuery:
+        kind = PixelQuery if state["round"] < self._pilots else CellMeans
+        return kind(math.prod(state["pilot"].shape[2:]), self.count_coordinate)
+
+    def _cells(self, known: Any) -> dict[str, Any]:
+        """What `cell_of` asks for; before the means of cells are known, offsets are nobody's."""
+        pilot, means = known["pilot"][0], known["cells"]
+        if not means.any():
+            first = first_offsets(pilot.shape[1:], self.cells)
+            return {"means": pilot, "offsets": np.broadcast_to(first, (len(pilot), *first.shape))}
+        moved = (means - pilot[:, None]).reshape(-1, *pilot.shape[1:])
+        return {"means": pilot, "offsets": np.asarray(view(moved)).reshape(*means.shape[:2], -1)}
 
     def tell(self, state: Any, release: Release) -> Any:
-        state = {**state, "round": state["round"] + 1}
-        if release.round >= self._pilots:
-            return {**state, "signals": put(state["signals"], release.round - self._pilots, release)}
-        query = PixelQuery(math.prod(state["pilot"].shape[2:]), self.count_coordinate)
-        counts = counts_of(release.value[None, :, 0], query, 1.0, self.count_floor)
-        means = np.clip(release.value[:, 1:] / counts[:, None], -1.0, 1.0)
-        return {**state, "pilot": means.reshape(state["pilot"].shape).astype(np.float32)}
+        after = {**state, "round": state["round"] + 1}
+        if release.round >= self.before:
+            return {**after, "signals": put(state["signals"], release.round - self.before, release)}
+        query, of_cells = self._query_of_means(state), release.round >= self._pilots
+        sums = release.value.reshape(len(release.value), self._parts if of_cells else 1, -1)
+        counts = counts_of(sums[None, ..., 0], query, 1.0, self.count_floor)
+        means = (sums[..., 1:] / counts[..., None]).reshape(*counts.shape, *state["pilot"].shape[2:])
+        if of_cells:
+            return {**after, "cells": np.clip(state["pilot"][0][:, None] + means, -1.0, 1.0).astype(np.float32)}
+        return {**after, "pilot": np.clip(means, -1.0, 1.0).reshape(state["pilot"].shape).astype(np.float32)}
 
     def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
         y = labels(len(schema.classes), self.per_class)
@@ -196,7 +237,8 @@ class DOS(Method):
         how = {"steps": self.generator_steps, "code_size": CODE, "architecture": self.generator_kind}
         if not self.generator_steps:
             return None
-        counts, targets = self._targets(state)
+        counts, targets = self._targets(state, 1)
+        counts, targets = counts[:, 0], targets[:, :, 0]
         params = {
             **self._known(state, progress),
             "targets": targets.astype(np.float32),
@@ -207,10 +249,19 @@ class DOS(Method):
         key = jax.random.fold_in(state["key"], self.networks + self.image_seed)
         return Training(recipe, schema, loss).train(params, counts, jax.random.fold_in(key, 1), progress)
 
-    def _targets(self, state: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Released records a class, (classes,), and mean clipped features, (networks, classes, d)."""
-        counts = counts_of(state["signals"][:, :, 0], self.query(), self.sampling_prob, self.count_floor)
-        return counts, state["signals"][:, :, 1:] / (self.sampling_prob * counts[:, None])
+    def _targets(self, state: Any, parts: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """Released records of cells, (classes, cells), and mean clipped features, (networks, classes, cells, d).
+
+        A class that has no cells, or whose cells are taken together (parts = 1), has one.
+        """
+        sums = state["signals"].reshape(*state["signals"].shape[:2], self._parts, -1)
+        sums = sums.sum(2, keepdims=True) if parts == 1 else sums
+        counts = counts_of(sums[..., 0], self.query(), self.sampling_prob, self.count_floor)
+        return counts, sums[..., 1:] / (self.sampling_prob * counts[..., None])
+
+    def _tiles_of(self, counts: np.ndarray) -> np.ndarray:
+        """How many of the tiles of a class follow each of its cells, (classes, cells)."""
+        return shares(counts, self.per_class * self.expand**2)
 
     def _turns(self, steps: int) -> np.ndarray:
         """Whose turn it is, (steps,): each signal as often as the others, in an order of its own."""
@@ -219,17 +270,18 @@ class DOS(Method):
 
     def pull(self, state: Any, progress: Progress = no_progress) -> Pull:
         """Towards one released signal a step, by the tiles of the images."""
-        (_, targets), turns = self._targets(state), self._turns(self.steps)
-        known = self._known(state, progress)
+        (counts, targets), turns = self._targets(state), self._turns(self.steps)
+        known, matrices = self._known(state, progress), averaging(self._tiles_of(counts))
+        weights = (self._parts * counts / counts.sum(1, keepdims=True)).astype(np.float32)
 
         def pull(X: Array, step: int) -> Array:
             t = turns[step]
-            return _gradient_of(self, X, self.params(known, t), targets[t])
+            return _gradient_of(self, X, self.params(known, t), targets[t], matrices, weights)
 
         return through_tiles(pull, self.expand)
 
     def start(self, state: Any, schema: Schema) -> Array:
-        """N(0, I), or images whose tiles are the pilot's class means, under noise.
+        """N(0, I), or images whose tiles are the released means of classes or their cells, under noise.
 
         No record has touched either but through a release.
         """
@@ -237,13 +289,18 @@ class DOS(Method):
         noise = start_images(key, len(schema.classes) * self.per_class, schema)
         if not self._pilots:
             return noise
-        means = jnp.repeat(mosaic(state["pilot"][0], self.expand), self.per_class, axis=0)
+        if self.cells > 1:
+            found = self._tiles_of(self._targets(state)[0])
+            own = np.concatenate([np.repeat(means, row, 0) for means, row in zip(state["cells"], found, strict=True)])
+            means = mosaic(jnp.asarray(own).reshape(len(noise), -1, *schema.shape), self.expand)
+        else:
+            means = jnp.repeat(mosaic(state["pilot"][0][:, None], self.expand), self.per_class, axis=0)
         return jnp.clip(means + self.start_noise * noise, -1.0, 1.0)
 
 
 def _made_of(state: Any) -> dict[str, Any]:
     """What networks are made of, but for directions: the key, the pilot, and those that a caller has taught if any."""
-    return {name: state[name] for name in ("key", "pilot", "taught") if name in state}
+    return {name: state[name] for name in ("key", "pilot", "cells", "taught") if name in state}
 
 
 def _taught(known: Any, t: int) -> Any:
@@ -289,22 +346,29 @@ class SignalMatch(ClassLoss):
         return jax.grad(lambda X: jnp.sum(self._distance(network, targets, X)))(X)
 
 
-def _gradient_of(method: DOS, images: Array, params: Any, target: np.ndarray) -> Array:
+def _gradient_of(
+    method: DOS, images: Array, params: Any, target: np.ndarray, matrices: np.ndarray, weights: np.ndarray
+) -> Array:
     """Gradient of one signal's loss. It is a sum over classes, so a CPU takes them in groups that fit its cache."""
-    classes = len(target)
-    each = len(images) // classes
+    classes, _, each = matrices.shape
+    params = {name: value for name, value in params.items() if name != "cells"}
     at_once = max(1, CACHED_IMAGES // each) if jax.default_backend() == "cpu" else classes
     groups = [slice(c, min(c + at_once, classes)) for c in range(0, classes, at_once)]
     rows = [slice(g.start * each, g.stop * each) for g in groups]
-    return jnp.concatenate([_gradient(method, images[r], params, target[g]) for g, r in zip(groups, rows, strict=True)])
+    parts = [
+        _gradient(method, images[r], params, target[g], matrices[g], weights[g])
+        for g, r in zip(groups, rows, strict=True)
+    ]
+    return jnp.concatenate(parts)
 
 
 @partial(jax.jit, static_argnums=0)
-def _gradient(method: DOS, images: Array, params: Any, target: Array) -> Array:
+def _gradient(method: DOS, images: Array, params: Any, target: Array, matrices: Array, weights: Array) -> Array:
     query = method.query()
 
     def loss(images: Array) -> Array:
-        found = signal_of(query, params, images, len(images) // len(target))
-        return jnp.sum(jnp.square(found - target)) / query.scale
+        v = clip(features(params, images), query.bound)
+        found = matrices @ v.reshape(len(matrices), -1, v.shape[-1])
+        return jnp.sum(weights[..., None] * jnp.square(found - target)) / query.scale
 
     return jax.grad(loss)(images)

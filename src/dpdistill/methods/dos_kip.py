@@ -38,8 +38,8 @@ class DOSKIP(Method):
         stage 3   images <- images - Adam((1 - weight) unit(g_signals) + weight unit(g_classifier))
 
     With taught > 0 so many networks of stage 2, or all if these are fewer, learn after the pilot what the classifier
-    of stage 1 says of pictures that are nobody's, drawn ones mixed with the pilot's class means: their features tell
-    the classes apart. The others are random.
+    of stage 1 says of pictures that are nobody's, drawn ones mixed with the pilot's means of classes, or of their
+    cells: their features tell the classes apart. The others are random.
 
     g_classifier, which takes longest with a slow encoder, is computed every `hold` steps and kept in between.
 
@@ -62,6 +62,7 @@ class DOSKIP(Method):
     pictures: int = release_field(16_000, "pictures that these learn from, nobody's", at_least=1)
     sampling_prob: float = release_field(0.1, "Poisson sampling probability of a signal", above=0, at_most=1)
     width: int = release_field(64, "filters of the networks", at_least=1)
+    cells: int = release_field(0, "parts of a class that have signals of their own; 0: none", at_least=0)
     per_class: int = finish_field(10, "synthetic records a class", at_least=1)
     expand: int = finish_field(
         0,
@@ -87,7 +88,7 @@ class DOSKIP(Method):
     @property
     def signals(self) -> DOS:
         """The part that networks learn from."""
-        return DOS(networks=self.networks, sampling_prob=self.sampling_prob, width=self.width)
+        return DOS(networks=self.networks, sampling_prob=self.sampling_prob, width=self.width, cells=self.cells)
 
     @property
     def classifier(self) -> DecoupledKIP:
@@ -119,15 +120,16 @@ class DOSKIP(Method):
         if part == "signals":
             release = replace(release, round=release.round - self.rounds)
         state = {**state, part: getattr(self, part).tell(state[part], release)}
-        pilot_is_new = part == "signals" and release.round == 0
-        return {**state, "signals": self._teach(state)} if pilot_is_new and self.taught else state
+        signals_are_next = part == "signals" and release.round + 1 == self.signals.before
+        return {**state, "signals": self._teach(state)} if signals_are_next and self.taught else state
 
     def _teach(self, state: Any) -> Any:
-        """The state of the signals with networks that the classifier has taught, on pictures mixed with the pilot."""
+        """The state of the signals with networks that the classifier has taught, on pictures mixed with its means."""
         encoder, W, signals = self.kernel.encoder, self.classifier.classifier(state["classifier"]), state["signals"]
         key = jax.random.split(signals["key"])[1]
         lesson = Lesson(self._taught, self.pictures, self.width)
-        return {**signals, "taught": teach(key, lambda X: encode(encoder, X) @ W, signals["pilot"][0], lesson)}
+        means = (signals["cells"] if self.cells > 1 else signals["pilot"]).reshape(-1, *signals["pilot"].shape[2:])
+        return {**signals, "taught": teach(key, lambda X: encode(encoder, X) @ W, means, lesson)}
 
     @property
     def _taught(self) -> int:

@@ -190,12 +190,14 @@ def cost_of(stages: Iterable[Stage]) -> float:
     return sum(stage.rounds * (stage.sampling_prob * stage.weight) ** 2 for stage in stages)
 
 
-def first_stage(share: float, rounds: int, sampling_prob: float) -> Stage:
+def first_stage(share: float, rounds: int, sampling_prob: float, shares: float | None = None) -> Stage:
     """One full-batch round that takes a share of the budget, before so many sampled ones.
 
-    A sampled round costs about (q / sigma)^2 of mu^2: weight^2 / (weight^2 + rounds q^2) = share.
+    A sampled round costs about (q / sigma)^2 of mu^2: weight^2 / (weight^2 + rounds q^2) = share. Where there are other
+    such rounds, `shares` is what all of them take.
     """
-    return Stage(1, 1.0, sampling_prob * math.sqrt(rounds * share / (1.0 - share)))
+    left = 1.0 - (share if shares is None else shares)
+    return Stage(1, 1.0, sampling_prob * math.sqrt(rounds * share / left))
 
 
 def labels(classes: int, per_class: int) -> np.ndarray:
