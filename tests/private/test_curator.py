@@ -4,7 +4,6 @@ import copy
 import math
 import pickle
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import contract
@@ -48,9 +47,9 @@ class TestQueriesOfMethods:
         records = make_records(10)
         for label, query, params in by_class(name):
             z = integer_sum(records, query, params)
-            contribution = jax.jit(partial(query.contribution, params))
+            contribution = jax.jit(query.contribution)
             units = records.schema.to_unit(records.X)
-            rows = np.stack([contribution(x, y) for x, y in zip(units, records.y, strict=True)])
+            rows = np.stack([contribution(params, x, y) for x, y in zip(units, records.y, strict=True)])
             norms = np.linalg.norm(rows, axis=1, keepdims=True)
             rows = rows * np.minimum(1.0, query.clip_norm * (1 - 2**-12) / norms)
             plain = np.stack([rows[records.y == c].sum(0) for c in range(3)])
