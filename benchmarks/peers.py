@@ -6,7 +6,8 @@ python benchmarks/peers.py DATA --python VENV/bin/python [--sets adult cervical]
 DATA holds the tables as their sources publish them. The peers are those of dpmm (0.1.9), which asks for other versions
 than this package: `pip install dpmm` in a virtual environment of its own, named by --python. They see what suites of
 `dpdistill benchmark` distil, in the same splits: every number in so many bins between its public bounds, on its public
-scale, so that nothing of their budget goes into choosing bins. What they make is put back at random within a bin.
+scale, so that nothing of their budget goes into choosing bins. What they make, as many rows
+as there are records, is put back at random within a bin.
 
 A run that takes longer than the limit ends there, and its line says so.
 """

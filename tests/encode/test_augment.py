@@ -202,7 +202,7 @@ class TestPartitionExpand:
 class TestMosaic:
     def test_every_tile_is_the_image_made_smaller(self):
         X = image(8, 9)[None]
-        found = np.asarray(mosaic(X[:, None], 2))
+        found = np.asarray(mosaic(np.repeat(X[:, None], 4, 1), 2))
         assert found.shape == X.shape
         for rows, h in ((slice(0, 4), 4), (slice(4, 8), 4)):
             for columns, w in ((slice(0, 4), 4), (slice(4, 9), 5)):
@@ -222,6 +222,6 @@ class TestMosaic:
     def test_of_a_smooth_image_the_tiles_show_it_again(self):
         rows, columns = np.meshgrid(np.linspace(-1, 1, 28), np.linspace(-1, 1, 28), indexing="ij")
         X = np.stack([rows, columns * rows, columns], 2)[None].astype(np.float32)
-        tiles = np.asarray(partition_expand(mosaic(X[:, None], 2), 2))
+        tiles = np.asarray(partition_expand(mosaic(np.repeat(X[:, None], 4, 1), 2), 2))
         assert np.abs(tiles - X).max() < 0.12
         assert np.abs(tiles - X).mean() < 0.01

@@ -109,7 +109,7 @@ def test_cells_are_the_kinds_of_records_and_images_follow_them_in_their_shares()
     records, bright = two_kinds(600)
     state = released(SPLIT, records)
     X = SPLIT.finish(state, SCHEMA).X
-    counts, _ = SPLIT._targets(state)
+    counts, _ = SPLIT._targets(state, 2)
     for c in range(3):
         own = [records.X[(records.y == c) & (bright == kind)] for kind in (False, True)]
         order = np.argsort(state["cells"][c].mean((1, 2, 3)))
@@ -126,6 +126,23 @@ def test_without_cells_images_of_a_class_are_all_between_its_kinds():
     plain = dataclasses.replace(SPLIT, cells=0)
     X = plain.finish(released(plain, records), SCHEMA).X.reshape(3, 4, -1).mean(2)
     assert (X.max(1) - X.min(1)).max() < 0.3
+
+
+def test_fewer_images_than_cells_follow_the_whole_class():
+    records, _ = two_kinds(600)
+    state = released(SPLIT, records)
+    one = dataclasses.replace(SPLIT, per_class=1)
+    np.testing.assert_allclose(one._targets(state, 1)[0], np.bincount(records.y)[:, None], atol=6)
+    X, plain = one.finish(state, SCHEMA).X, dataclasses.replace(one, cells=0)
+    expected = plain.finish(released(plain, records), SCHEMA).X
+    np.testing.assert_allclose(X.mean((1, 2, 3)), expected.mean((1, 2, 3)), atol=0.1)
+
+
+def test_what_finish_asks_of_networks_has_no_cells(monkeypatch):
+    state = SPLIT.init(KEY, SCHEMA)
+    state = {**state, "round": np.asarray(8), "signals": state["signals"] + 1}
+    monkeypatch.setattr(DOS, "_cells", lambda *_: pytest.fail("Cells are for records: images are told by their order."))
+    SPLIT.finish(state, SCHEMA)
 
 
 def test_the_round_of_means_is_paid_for():

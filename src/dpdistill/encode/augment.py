@@ -123,7 +123,7 @@ def mosaic(X: Array, parts: int = 2) -> Array:
     """Images of parts x parts tiles each: what `partition_expand` enlarges, made smaller.
 
     Args:
-        X: what becomes tiles, (n, parts^2, h, w, c), or (n, 1, h, w, c) for one that all tiles of an image show.
+        X: what becomes tiles, (n, parts^2, h, w, c).
         parts: tiles a side.
 
     Returns:
@@ -138,7 +138,7 @@ def mosaic(X: Array, parts: int = 2) -> Array:
     rows, columns = _cuts(h, w, parts)
 
     def small(i: int, j: int) -> Array:
-        r, s, tile = rows[i], columns[j], X[:, (i * parts + j) % X.shape[1]]
+        r, s, tile = rows[i], columns[j], X[:, i * parts + j]
         return jax.image.resize(tile, (len(X), r.stop - r.start, s.stop - s.start, c), "bilinear")
 
     return jnp.concatenate([jnp.concatenate([small(i, j) for j in range(parts)], 2) for i in range(parts)], 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -38,7 +37,7 @@ class CellMeans(PixelQuery):
 
     @property
     def clip_norm(self) -> float:
-        return REACH * math.sqrt(self.dimension / (1.0 - self.count_coordinate**2))
+        return REACH * super().clip_norm
 
     def contribution(self, params: Any, x: Array, y: Array) -> Array:
         moved = clip((x - params["cells"]["means"][y]).ravel(), self.bound)

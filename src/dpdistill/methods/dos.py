@@ -61,7 +61,7 @@ class DOS(Method):
     With cells > 1 each class has so many parts, by what coarse views of its records differ in from the pilot's mean
     (`cell_of`). Another round over all records brings the means of these parts, and every S_tc is one sum a part: a
     record is in one of them, so they cost what one sum costs. Of a class's images, or tiles, as many start from and
-    follow a part as its released share of the records says.
+    follow a part as its released share of the records says; fewer tiles than parts follow all parts together.
 
     Guarantee: stages 0 and 1 are calibrated together; stage 2 is post-processing.
     Source: Zheng et al., 2025 (DOSSER); the pilot, cells, and drawn pictures in the place of public images are ours.
@@ -173,8 +173,6 @@ class DOS(Method):
     def params(self, known: Any, t: int) -> Any:
         """Params of network t, where `known` holds what those of all networks are made of (`_known`)."""
         params, space = self._params(known["key"], t, known["pilot"], _taught(known, t)), known["spaces"][t]
-        if self.cells > 1:
-            params = {**params, "cells": self._cells(known)}
         if space is None:
             return params
         return {**params, "directions": space[1]} | ({} if self._pilots else {"centre": space[0]})
@@ -189,29 +187,31 @@ class DOS(Method):
 
     def ask(self, state: Any) -> tuple[Query, Any]:
         t = int(state["round"]) - self.before
-        if t >= 0:
-            return self.query(), self.params({**_made_of(state), "spaces": {t: self._space(state, t)}}, t)
-        query, first = self._query_of_means(state), state["round"] < self._pilots
-        return query, {} if first else {"cells": self._cells(state)}
+        of_cells = {"cells": self._cells(state)} if self.cells > 1 and state["round"] >= self._pilots else {}
+        if t < 0:
+            return self._query_of_means(state), of_cells
+        return self.query(), {**self.params({**_made_of(state), "spaces": {t: self._space(state, t)}}, t), **of_cells}
 
     def _query_of_means(self, state: Any) -> PixelQuery:
         kind = PixelQuery if state["round"] < self._pilots else CellMeans
         return kind(math.prod(state["pilot"].shape[2:]), self.count_coordinate)
 
-    def _cells(self, known: Any) -> dict[str, Any]:
-        """What `cell_of` asks for; before the means of cells are known, offsets are nobody's."""
-        pilot, means = known["pilot"][0], known["cells"]
-        if not means.any():
-            first = first_offsets(pilot.shape[1:], self.cells)
-            return {"means": pilot, "offsets": np.broadcast_to(first, (len(pilot), *first.shape))}
-        moved = (means - pilot[:, None]).reshape(-1, *pilot.shape[1:])
-        return {"means": pilot, "offsets": np.asarray(view(moved)).reshape(*means.shape[:2], -1)}
+    def _cells(self, state: Any) -> dict[str, Any]:
+        """What `cell_of` asks for; before the means of cells are released, offsets are nobody's."""
+        pilot, means = state["pilot"][0], state["cells"]
+        if state["round"] < self.before:
+            offsets = np.stack([first_offsets(pilot.shape[1:], self.cells)] * len(pilot))
+        else:
+            moved = (means - pilot[:, None]).reshape(-1, *pilot.shape[1:])
+            offsets = np.asarray(view(moved)).reshape(*means.shape[:2], -1)
+        return {"means": pilot, "offsets": offsets}
 
     def tell(self, state: Any, release: Release) -> Any:
         after = {**state, "round": state["round"] + 1}
         if release.round >= self.before:
             return {**after, "signals": put(state["signals"], release.round - self.before, release)}
-        query, of_cells = self._query_of_means(state), release.round >= self._pilots
+        query = self._query_of_means(state)
+        of_cells = isinstance(query, CellMeans)
         sums = release.value.reshape(len(release.value), self._parts if of_cells else 1, -1)
         counts = counts_of(sums[None, ..., 0], query, 1.0, self.count_floor)
         means = (sums[..., 1:] / counts[..., None]).reshape(*counts.shape, *state["pilot"].shape[2:])
@@ -237,7 +237,7 @@ class DOS(Method):
         how = {"steps": self.generator_steps, "code_size": CODE, "architecture": self.generator_kind}
         if not self.generator_steps:
             return None
-        counts, targets = self._targets(state, 1)
+        counts, targets = self._targets(state, 1)  # an image that a generator makes is of no one cell
         counts, targets = counts[:, 0], targets[:, :, 0]
         params = {
             **self._known(state, progress),
@@ -249,18 +249,23 @@ class DOS(Method):
         key = jax.random.fold_in(state["key"], self.networks + self.image_seed)
         return Training(recipe, schema, loss).train(params, counts, jax.random.fold_in(key, 1), progress)
 
-    def _targets(self, state: Any, parts: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """Released records of cells, (classes, cells), and mean clipped features, (networks, classes, cells, d).
+    @property
+    def _followed(self) -> int:
+        """Cells of a class that its tiles follow: all together, which is one, where tiles are fewer than cells."""
+        return self._parts if self.per_class * self.expand**2 >= self._parts else 1
 
-        A class that has no cells, or whose cells are taken together (parts = 1), has one.
+    def _targets(self, state: Any, parts: int) -> tuple[np.ndarray, np.ndarray]:
+        """Released records, (classes, parts), and mean clipped features, (networks, classes, parts, d).
+
+        Of the cells, or of all of them together, which is one part.
         """
         sums = state["signals"].reshape(*state["signals"].shape[:2], self._parts, -1)
-        sums = sums.sum(2, keepdims=True) if parts == 1 else sums
+        sums = sums if parts > 1 else sums.sum(2, keepdims=True)
         counts = counts_of(sums[..., 0], self.query(), self.sampling_prob, self.count_floor)
         return counts, sums[..., 1:] / (self.sampling_prob * counts[..., None])
 
     def _tiles_of(self, counts: np.ndarray) -> np.ndarray:
-        """How many of the tiles of a class follow each of its cells, (classes, cells)."""
+        """How many of the tiles of a class follow each of its cells, (classes, followed)."""
         return shares(counts, self.per_class * self.expand**2)
 
     def _turns(self, steps: int) -> np.ndarray:
@@ -270,9 +275,9 @@ class DOS(Method):
 
     def pull(self, state: Any, progress: Progress = no_progress) -> Pull:
         """Towards one released signal a step, by the tiles of the images."""
-        (counts, targets), turns = self._targets(state), self._turns(self.steps)
+        (counts, targets), turns = self._targets(state, self._followed), self._turns(self.steps)
         known, matrices = self._known(state, progress), averaging(self._tiles_of(counts))
-        weights = (self._parts * counts / counts.sum(1, keepdims=True)).astype(np.float32)
+        weights = (self._followed * counts / counts.sum(1, keepdims=True)).astype(np.float32)
 
         def pull(X: Array, step: int) -> Array:
             t = turns[step]
@@ -289,18 +294,16 @@ class DOS(Method):
         noise = start_images(key, len(schema.classes) * self.per_class, schema)
         if not self._pilots:
             return noise
-        if self.cells > 1:
-            found = self._tiles_of(self._targets(state)[0])
-            own = np.concatenate([np.repeat(means, row, 0) for means, row in zip(state["cells"], found, strict=True)])
-            means = mosaic(jnp.asarray(own).reshape(len(noise), -1, *schema.shape), self.expand)
-        else:
-            means = jnp.repeat(mosaic(state["pilot"][0][:, None], self.expand), self.per_class, axis=0)
-        return jnp.clip(means + self.start_noise * noise, -1.0, 1.0)
+        means = state["cells"] if self._followed > 1 else state["pilot"][0][:, None]
+        found = self._tiles_of(self._targets(state, self._followed)[0])
+        own = np.concatenate([np.repeat(each, row, 0) for each, row in zip(means, found, strict=True)])
+        images = mosaic(jnp.asarray(own).reshape(len(noise), -1, *schema.shape), self.expand)
+        return jnp.clip(images + self.start_noise * noise, -1.0, 1.0)
 
 
 def _made_of(state: Any) -> dict[str, Any]:
     """What networks are made of, but for directions: the key, the pilot, and those that a caller has taught if any."""
-    return {name: state[name] for name in ("key", "pilot", "cells", "taught") if name in state}
+    return {name: state[name] for name in ("key", "pilot", "taught") if name in state}
 
 
 def _taught(known: Any, t: int) -> Any:
@@ -351,7 +354,6 @@ def _gradient_of(
 ) -> Array:
     """Gradient of one signal's loss. It is a sum over classes, so a CPU takes them in groups that fit its cache."""
     classes, _, each = matrices.shape
-    params = {name: value for name, value in params.items() if name != "cells"}
     at_once = max(1, CACHED_IMAGES // each) if jax.default_backend() == "cpu" else classes
     groups = [slice(c, min(c + at_once, classes)) for c in range(0, classes, at_once)]
     rows = [slice(g.start * each, g.stop * each) for g in groups]

@@ -41,6 +41,8 @@ class DOSKIP(Method):
     of stage 1 says of pictures that are nobody's, drawn ones mixed with the pilot's means of classes, or of their
     cells: their features tell the classes apart. The others are random.
 
+    With cells > 1 each class has so many parts with signals of their own, as in DOS.
+
     g_classifier, which takes longest with a slow encoder, is computed every `hold` steps and kept in between.
 
     The images come with soft labels softmax(s / T), s the classifier's scores of them, T the softness times how far, on
