@@ -162,6 +162,12 @@ def test_cells_without_a_pilot_or_with_nothing_left_are_refused(changes):
         DOS(cells=2, **changes)
 
 
+def test_more_cells_than_records_could_fill_are_refused():
+    for kind in (DOS, DOSKIP):
+        with pytest.raises(ValueError, match="Expected 0 <= cells=101 <= 100"):
+            kind(cells=101)
+
+
 def test_one_cell_is_none():
     one = tiny("dos", cells=1)
     assert one.plan() == tiny("dos", cells=0).plan()

@@ -76,7 +76,7 @@ class DOS(Method):
     subspace: int = release_field(0, "SER: directions of public images that signals keep; 0: all", at_least=0)
     auxiliary: Auxiliary = release_field(Drawn(), "public images of those directions", kind=Auxiliary)
     pilot_share: float = release_field(0.05, "share of the budget for the pilot; 0: no centre", at_least=0, below=1)
-    cells: int = release_field(0, "parts of a class that have signals of their own; 0: none", at_least=0)
+    cells: int = release_field(0, "parts of a class that have signals of their own; 0: none", at_least=0, at_most=100)
     cell_share: float = release_field(0.05, "share of the budget for their means", above=0, below=1)
     per_class: int = finish_field(10, "synthetic records a class", at_least=1)
     expand: int = finish_field(1, "PEA: every image stands for expand x expand tiles; 1 is off", at_least=1)

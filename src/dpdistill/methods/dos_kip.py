@@ -64,7 +64,7 @@ class DOSKIP(Method):
     pictures: int = release_field(16_000, "pictures that these learn from, nobody's", at_least=1)
     sampling_prob: float = release_field(0.1, "Poisson sampling probability of a signal", above=0, at_most=1)
     width: int = release_field(64, "filters of the networks", at_least=1)
-    cells: int = release_field(0, "parts of a class that have signals of their own; 0: none", at_least=0)
+    cells: int = release_field(0, "parts of a class that have signals of their own; 0: none", at_least=0, at_most=100)
     per_class: int = finish_field(10, "synthetic records a class", at_least=1)
     expand: int = finish_field(
         0,
