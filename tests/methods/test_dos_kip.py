@@ -76,10 +76,11 @@ class TestOneSet:
         like = method.init(KEY, SCHEMA)
         state = Store(folder, RunLedger.read(folder).run_id).load(like)[1]["signals"]
         dos, lost = method.signals, []
+        known = dos._known(state)
         counts = counts_of(state["signals"][:, :, 0], dos.query(), 1.0, 1.0)
         sets = [X[y == c] for c in range(3)] if y is not None else np.split(X, 3)
         for t, signal in enumerate(state["signals"]):
-            target, params = signal[:, 1:] / counts[:, None], dos.params({**state, "spaces": {t: None}}, t)
+            target, params = signal[:, 1:] / counts[:, None], dos.params(known, t)
             found = np.concatenate([signal_of(dos.query(), params, one, len(one)) for one in sets])
             lost.append(np.square(found - target).sum() / np.square(target).sum())
         return np.mean(lost)
@@ -194,7 +195,7 @@ class TestOneSet:
             "pilot": jnp.asarray(rng.uniform(-1, 1, (1, 3, *SCHEMA.shape)), jnp.float32),
             "targets": jnp.asarray(rng.normal(size=(2, 3, d)), jnp.float32),
             "turns": jnp.array([1, 0]),
-            "spaces": [None, None],
+            "spaces": [{}, {}],
             "classifier": jnp.asarray(W, jnp.float32),
         }
         X, y = jnp.asarray(rng.uniform(-1, 1, (3, 4, SCHEMA.dimension)), jnp.float32), np.repeat(np.arange(3), 4)

@@ -190,7 +190,7 @@ class TestValues:
             "pilot": jnp.asarray(rng.uniform(-1, 1, (1, 3, *SCHEMA.shape)), jnp.float32),
             "targets": jnp.asarray(rng.normal(size=(2, 3, d)), jnp.float32),
             "turns": jnp.array([1, 0]),
-            "spaces": [None, None],
+            "spaces": [{}, {}],
         }
         X, loss = (
             jnp.asarray(rng.uniform(-1, 1, (3, 4, SCHEMA.dimension)), jnp.float32),

@@ -17,6 +17,7 @@ from dpdistill.cli.recipes import build, build_again
 from dpdistill.encode.auxiliary import MOST, Drawn, PublicImages
 from dpdistill.ledger.database import LedgerError
 from dpdistill.methods import dos
+from dpdistill.methods.centre import pictures_around
 from dpdistill.methods.matching import features, network, principal_directions
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.recipes import from_fields
@@ -51,7 +52,7 @@ def test_a_signal_is_what_is_left_of_a_record_in_the_directions(pilot_share):
     assert state["signals"].shape[2] == 6
     plain = {**params, "centre": None, "directions": None}
     phi = np.asarray(features(plain, jnp.asarray(PICTURES)), np.float64)
-    centre = np.asarray(features(plain, jnp.asarray(pilot[0]))).mean(0) if pilot_share else phi.mean(0)
+    centre = np.asarray(features(plain, pictures_around(pilot[0]))).mean(0) if pilot_share else phi.mean(0)
     x = PICTURES[3]
     v = (np.asarray(features(plain, x[None])[0], np.float64) - centre) @ np.asarray(params["directions"], np.float64)
     v *= min(1.0, query.bound / np.linalg.norm(v))

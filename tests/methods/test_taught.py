@@ -17,6 +17,7 @@ from dpdistill.encode.pictures import draw_pictures
 from dpdistill.encode.train import Training, train_classifier, training_steps
 from dpdistill.kernels.ridge import centred
 from dpdistill.ledger.run import RunLedger
+from dpdistill.methods.centre import pictures_around
 from dpdistill.methods.dos_kip import DOSKIP
 from dpdistill.methods.support import encode
 from dpdistill.methods.taught import BATCH, KEPT, Lesson, teach
@@ -45,7 +46,7 @@ def paid(tmp_path_factory):
 
 
 def params_of(state, t):
-    return TAUGHT.signals.params({**state["signals"], "spaces": [None] * 8}, t)
+    return TAUGHT.signals.params(TAUGHT.signals._known(state["signals"]), t)
 
 
 def between_classes(blocks, records):
@@ -62,14 +63,11 @@ def same(one, other):
 def test_the_first_networks_are_the_taught_ones_and_the_others_those_of_a_run_without(paid):
     state = paid[2]
     for t in range(8):
-        found, plain = (
-            params_of(state, t),
-            TAUGHT.signals._params(state["signals"]["key"], t, state["signals"]["pilot"]),
-        )
-        assert same(found, plain) == (t >= 5)
+        found, plain = params_of(state, t), TAUGHT.signals._network(state["signals"]["key"], t, SCHEMA.shape)
+        assert same(found["blocks"], plain["blocks"]) == (t >= 5)
         if t < 5:
             assert same(found["blocks"], jax.tree.map(lambda stack, t=t: stack[t], state["signals"]["taught"]))
-        centre = np.asarray(embed_convnet(found["blocks"], state["signals"]["pilot"][0]).mean(0))
+        centre = np.asarray(embed_convnet(found["blocks"], pictures_around(state["signals"]["pilot"][0])).mean(0))
         np.testing.assert_allclose(found["centre"], centre, rtol=1e-5, atol=1e-5)
 
 

@@ -17,6 +17,7 @@ from dpdistill.encode.auxiliary import Auxiliary, Drawn, PublicImages
 from dpdistill.encode.convnet import embed_convnet
 from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
 from dpdistill.methods.cells import CellMeans, CellSignals, averaging, first_offsets, shares, view
+from dpdistill.methods.centre import denoised, pictures_around
 from dpdistill.methods.descent import Descent, Pull
 from dpdistill.methods.generator import Generator
 from dpdistill.methods.generator_networks import ARCHITECTURES
@@ -28,6 +29,7 @@ from dpdistill.methods.matching import (
     features,
     first_stage,
     labels,
+    mean_features,
     network,
     principal_directions,
     put,
@@ -51,8 +53,9 @@ class DOS(Method):
         stage 1   S_tc = sum_i clip(phi_t(x_i) - centre_t) + noise,   t = 1 .. networks, each released once
         stage 2   min over images of  sum_tc || S_tc / (q count_c) - mean_j clip(phi_t(s_cj) - centre_t) ||^2 / C^2
 
-    centre_t is the mean feature, in network t, of the pilot's class means: it takes out what all classes share before
-    the clip, so that the same noise hides a signal about twice as large.
+    centre_t is the mean feature, in network t, of drawn pictures around the pilot's class means (`pictures_around`),
+    which are without most of their noise (`denoised`): it takes out what all classes share before the clip, so that the
+    same noise hides a signal about twice as large.
 
     With subspace = p > 0 (SER) a signal keeps the p principal directions that features of public images have in its
     network, so that less noise is added; without a pilot their mean is the centre. The images are drawn unless the
@@ -149,20 +152,21 @@ class DOS(Method):
             "signals": np.zeros((self.networks, classes, self._parts * (1 + (self.subspace or d))), np.float32),
         }
 
-    @partial(jax.jit, static_argnums=0)
-    def _params(self, key: Array, t: Array | int, pilot: Array, blocks: Any = None) -> Any:
-        """Params of network t, random unless blocks are given, with all features: without a pilot the centre is 0."""
-        params = network(key, t, pilot.shape[2:], self.width, self.strategies)
-        params = params if blocks is None else {**params, "blocks": blocks}
-        if not self._pilots:
-            return params
-        return {**params, "centre": embed_convnet(params["blocks"], pilot[0]).mean(0)}
+    @partial(jax.jit, static_argnums=(0, 3))
+    def _network(self, key: Array, t: Array | int, shape: tuple[int, ...], blocks: Any = None) -> Any:
+        """Params of network t, random unless blocks are given, with all features and no centre."""
+        params = network(key, t, shape, self.width, self.strategies)
+        return params if blocks is None else {**params, "blocks": blocks}
 
-    def _space(self, state: Any, t: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """Mean and directions of public images in network t; None without a subspace."""
-        if not self.subspace:
-            return None
-        return _space_of(self, state["key"].tobytes(), t, state["pilot"].shape)
+    def _space(self, state: Any, t: int) -> dict[str, np.ndarray]:
+        """Centre and directions of network t, where it has them."""
+        shape, space = state["pilot"].shape[2:], {}
+        if self.subspace:
+            space["centre"], space["directions"] = _space_of(self, state["key"].tobytes(), t, shape)
+        if self._pilots:
+            params = self._network(state["key"], t, shape, _taught(state, t))
+            space["centre"] = mean_features(params, pictures_around(state["pilot"][0]))
+        return space
 
     def _public(self, shape: tuple[int, ...]) -> np.ndarray:
         images = self.auxiliary.images(shape)
@@ -172,17 +176,13 @@ class DOS(Method):
 
     def params(self, known: Any, t: int) -> Any:
         """Params of network t, where `known` holds what those of all networks are made of (`_known`)."""
-        params, space = self._params(known["key"], t, known["pilot"], _taught(known, t)), known["spaces"][t]
-        if space is None:
-            return params
-        return {**params, "directions": space[1]} | ({} if self._pilots else {"centre": space[0]})
+        return {**self._network(known["key"], t, known["pilot"].shape[2:], _taught(known, t)), **known["spaces"][t]}
 
     def _known(self, state: Any, progress: Progress = no_progress) -> dict[str, Any]:
         spaces = []
         for t in range(self.networks):
             spaces.append(self._space(state, t))
-            if self.subspace:
-                progress("directions of public images", t + 1, self.networks)
+            progress("centres of networks", t + 1, self.networks)
         return {**_made_of(state), "spaces": spaces}
 
     def ask(self, state: Any) -> tuple[Query, Any]:
@@ -214,10 +214,11 @@ class DOS(Method):
         of_cells = isinstance(query, CellMeans)
         sums = release.value.reshape(len(release.value), self._parts if of_cells else 1, -1)
         counts = counts_of(sums[None, ..., 0], query, 1.0, self.count_floor)
-        means = (sums[..., 1:] / counts[..., None]).reshape(*counts.shape, *state["pilot"].shape[2:])
+        means = (sums[..., 1:] / counts[..., None]).reshape(-1, *state["pilot"].shape[2:])
+        means = denoised(means, release.stddev / counts.ravel()).reshape(*counts.shape, *means.shape[1:])
         if of_cells:
-            return {**after, "cells": np.clip(state["pilot"][0][:, None] + means, -1.0, 1.0).astype(np.float32)}
-        return {**after, "pilot": np.clip(means, -1.0, 1.0).reshape(state["pilot"].shape).astype(np.float32)}
+            return {**after, "cells": np.clip(state["pilot"][0][:, None] + means, -1.0, 1.0)}
+        return {**after, "pilot": np.clip(means, -1.0, 1.0).reshape(state["pilot"].shape)}
 
     def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
         y = labels(len(schema.classes), self.per_class)
@@ -316,9 +317,9 @@ def _taught(known: Any, t: int) -> Any:
 
 @lru_cache(maxsize=256)
 def _space_of(method: DOS, key: bytes, t: int, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and directions in network t, which a signal and then every step ask for; shape is that of the pilot."""
-    params = method._params(np.frombuffer(key, np.uint32), t, np.zeros(shape, np.float32))
-    return principal_directions({**params, "centre": None}, method._public(shape[2:]), method.subspace)
+    """Mean and directions of public images in network t, which a signal and then every step ask for."""
+    params = method._network(np.frombuffer(key, np.uint32), t, shape)
+    return principal_directions(params, method._public(shape), method.subspace)
 
 
 @dataclass(frozen=True)

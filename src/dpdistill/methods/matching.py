@@ -122,6 +122,11 @@ def features(params: Any, X: Array) -> Array:
     return phi if params["directions"] is None else phi @ params["directions"]
 
 
+def mean_features(params: Any, images: np.ndarray) -> np.ndarray:
+    """Mean (d,) of the features of images (n, h, w, c), float32."""
+    return _features_of(params, images).mean(0).astype(np.float32)
+
+
 def principal_directions(params: Any, images: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
     """Mean (d,) and the first `rank` principal directions (d, rank) of the features of public images, float32.
 
@@ -132,14 +137,19 @@ def principal_directions(params: Any, images: np.ndarray, rank: int) -> tuple[np
 
     Source: Zheng et al. 2025 (DOSSER), subspace discovery.
     """
-    chunks = np.array_split(images, -(-len(images) // PUBLIC_CHUNK))
-    phi = np.concatenate([np.asarray(_features(params, chunk), np.float64) for chunk in chunks])
+    phi = _features_of(params, images)
     mean = phi.mean(0)
     vectors = np.linalg.eigh((phi - mean).T @ (phi - mean))[1]
     return mean.astype(np.float32), vectors[:, ::-1][:, :rank].astype(np.float32)
 
 
 _features = jax.jit(features)
+
+
+def _features_of(params: Any, images: np.ndarray) -> np.ndarray:
+    """Features (n, d) of images, a chunk at a time, float64."""
+    chunks = np.array_split(images, -(-len(images) // PUBLIC_CHUNK))
+    return np.concatenate([np.asarray(_features(params, chunk), np.float64) for chunk in chunks])
 
 
 def signal_of(query: Any, params: Any, X: Array, per_class: int) -> Array:

@@ -1,0 +1,61 @@
+"""What all classes share: the pilot without the noise that no picture has, and pictures of nobody around it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from scipy.fft import dctn, idctn
+
+from dpdistill.encode.pictures import draw_pictures
+
+PICTURES = 200
+"""Drawn pictures: on these the mean features of a network differ from that of many by a tenth of a record's."""
+
+
+def denoised(means: np.ndarray, stddev: np.ndarray) -> np.ndarray:
+    """Released means of pixels without most of their noise: the Wiener filter, in rings of like frequencies.
+
+        m_f  <-  p / (p + s^2) m_f,       p = mean over means and the ring of f of (m_f^2 - s^2), at least 0
+
+    m_f are coefficients of a cosine transform; s is the noise, the same in all of them. Rings of high frequencies hold
+    little of what means are, and much of the noise.
+
+    Args:
+        means: (n, h, w, c), released.
+        stddev: of their noise in each pixel, (n,), in the same units: all above zero, or all zero, which changes
+            nothing. Means count for p by 1 / s^2.
+
+    Returns:
+        (n, h, w, c), float32: post-processing.
+    """
+    if not stddev.any():
+        return means.astype(np.float32)
+    _, h, w, _ = means.shape
+    noise = np.square(stddev.astype(np.float64))[:, None, None, None]
+    found, ring = _frequencies(means), np.rint(np.hypot(*np.indices((h, w)))).astype(int)
+    above = np.average(np.square(found) - noise, axis=0, weights=1 / noise[:, 0, 0, 0]).mean(-1)
+    power = np.bincount(ring.ravel(), above.ravel()) / np.bincount(ring.ravel())
+    signal = np.maximum(power, 0.0)[ring][..., None]
+    kept = found * (signal / (signal + noise))
+    return np.asarray(idctn(kept, axes=(1, 2), norm="ortho"), np.float32)
+
+
+def pictures_around(means: np.ndarray) -> np.ndarray:
+    """PICTURES drawn pictures, each moved to one of the means (classes, h, w, c) in turn, in [-1, 1].
+
+    Features of a mean alone, which is smooth, are far from those of records.
+    """
+    pictures = _drawn(means.shape[1:])
+    own = means[np.arange(len(pictures)) % len(means)]
+    return np.clip(own + pictures - pictures.mean(0), -1.0, 1.0).astype(np.float32)
+
+
+@lru_cache(maxsize=4)
+def _drawn(shape: tuple[int, ...]) -> np.ndarray:
+    return draw_pictures(PICTURES, shape, 0)
+
+
+def _frequencies(images: np.ndarray) -> np.ndarray:
+    """Cosine transforms (n, h, w, c) of images, which keep their norms."""
+    return np.asarray(dctn(images.astype(np.float64), axes=(1, 2), norm="ortho"))
