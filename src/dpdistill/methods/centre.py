@@ -27,18 +27,18 @@ def denoised(means: np.ndarray, stddev: np.ndarray) -> np.ndarray:
             nothing. Means count for p by 1 / s^2.
 
     Returns:
-        (n, h, w, c), float32: post-processing.
+        (n, h, w, c): post-processing.
     """
     if not stddev.any():
-        return means.astype(np.float32)
+        return means
     _, h, w, _ = means.shape
-    noise = np.square(stddev.astype(np.float64))[:, None, None, None]
-    found, ring = _frequencies(means), np.rint(np.hypot(*np.indices((h, w)))).astype(int)
-    above = np.average(np.square(found) - noise, axis=0, weights=1 / noise[:, 0, 0, 0]).mean(-1)
+    unit, ring = stddev.min(), np.rint(np.hypot(*np.indices((h, w)))).astype(int)
+    noise, found = np.square(stddev / unit)[:, None, None, None], _frequencies(means / unit)
+    above = np.average(np.square(found) - noise, axis=0, weights=1 / noise.ravel()).mean(-1)
     power = np.bincount(ring.ravel(), above.ravel()) / np.bincount(ring.ravel())
-    signal = np.maximum(power, 0.0)[ring][..., None]
-    kept = found * (signal / (signal + noise))
-    return np.asarray(idctn(kept, axes=(1, 2), norm="ortho"), np.float32)
+    with np.errstate(divide="ignore"):
+        kept = found / (1.0 + noise / np.maximum(power, 0.0)[ring][..., None])
+    return unit * np.asarray(idctn(kept, axes=(1, 2), norm="ortho"))
 
 
 def pictures_around(means: np.ndarray) -> np.ndarray:

@@ -217,8 +217,8 @@ class DOS(Method):
         means = (sums[..., 1:] / counts[..., None]).reshape(-1, *state["pilot"].shape[2:])
         means = denoised(means, release.stddev / counts.ravel()).reshape(*counts.shape, *means.shape[1:])
         if of_cells:
-            return {**after, "cells": np.clip(state["pilot"][0][:, None] + means, -1.0, 1.0)}
-        return {**after, "pilot": np.clip(means, -1.0, 1.0).reshape(state["pilot"].shape)}
+            return {**after, "cells": np.clip(state["pilot"][0][:, None] + means, -1.0, 1.0).astype(np.float32)}
+        return {**after, "pilot": np.clip(means, -1.0, 1.0).reshape(state["pilot"].shape).astype(np.float32)}
 
     def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
         y = labels(len(schema.classes), self.per_class)
