@@ -18,8 +18,8 @@ from dpdistill.methods.draws import rng_of
 from dpdistill.query import Release, Stage
 from dpdistill.schema import AnySchema
 
-PUBLIC_CHUNK = 100
-"""Public images that are embedded at once."""
+PUBLIC_PIXELS = 100 * 32 * 32
+"""Pixels of public images that are embedded at once."""
 
 
 def clip(v: Array, bound: float) -> Array:
@@ -148,7 +148,8 @@ _features = jax.jit(features)
 
 def _features_of(params: Any, images: np.ndarray) -> np.ndarray:
     """Features (n, d) of images, a chunk at a time, float64."""
-    chunks = np.array_split(images, -(-len(images) // PUBLIC_CHUNK))
+    pixels = math.prod(images.shape[:3])
+    chunks = np.array_split(images, min(len(images), -(-pixels // PUBLIC_PIXELS)))
     return np.concatenate([np.asarray(_features(params, chunk), np.float64) for chunk in chunks])
 
 
