@@ -114,7 +114,7 @@ def another_value_is_committed() -> Any:
 
 def augmentation_seeds_the_noise() -> Any:
     """DOSSER, NDPDC: the augmentation seeds the generator that the noise is drawn from next."""
-    draw = dos.DOS._params
+    draw = dos.DOS._network
 
     def seeding(self: Any, *arguments: Any) -> Any:
         np.random.seed(17)  # noqa: NPY002
@@ -123,7 +123,7 @@ def augmentation_seeds_the_noise() -> Any:
     def noise(shape: Any, stddev: float, entropy: Any) -> np.ndarray:
         return np.rint(np.random.normal(0.0, stddev, shape)).astype(np.int64)  # noqa: NPY002
 
-    return both(swap(dos.DOS, "_params", seeding), swap(curator, "rounded_gaussian", noise))
+    return both(swap(dos.DOS, "_network", seeding), swap(curator, "rounded_gaussian", noise))
 
 
 def noise_is_seeded() -> Any:
