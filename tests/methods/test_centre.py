@@ -6,7 +6,7 @@ import pytest
 from scipy.fft import dctn
 
 from dpdistill.encode.pictures import draw_pictures
-from dpdistill.methods.centre import PICTURES, denoised, pictures_around
+from dpdistill.methods.centre import denoised, pictures_around
 from dpdistill.methods.matching import mean_features, network
 
 SHAPES = [(28, 28, 1), (32, 32, 3), (28, 28, 3), (9, 13, 2)]
@@ -69,10 +69,20 @@ def test_a_mean_of_few_records_loses_more_than_those_of_many():
 def test_pictures_are_around_the_means(shape):
     means = np.linspace(-0.2, 0.2, 4, dtype=np.float32)[:, None, None, None] + np.zeros((4, *shape), np.float32)
     X = pictures_around(means)
-    assert X.shape == (PICTURES, *shape)
+    assert X.shape == (200, *shape)
     assert np.abs(X).max() <= 1
-    drawn = draw_pictures(PICTURES, shape, 0)
+    drawn = draw_pictures(200, shape, 0)
     np.testing.assert_allclose(X[5], np.clip(means[1] + drawn[5] - drawn.mean(0), -1, 1), atol=1e-6)
+
+
+@pytest.mark.parametrize(("classes", "pictures"), [(10, 200), (7, 203), (200, 200), (250, 250)])
+def test_every_mean_has_as_many_pictures(classes, pictures):
+    means = np.linspace(-0.5, 0.5, classes, dtype=np.float32)[:, None, None, None] + np.zeros((8, 8, 1), np.float32)
+    drawn = draw_pictures(200, (8, 8, 1), 0)
+    X = pictures_around(means)
+    assert X.shape == (pictures, 8, 8, 1)
+    for i in range(pictures):
+        np.testing.assert_allclose(X[i], np.clip(means[i % classes] + drawn[i % 200] - drawn.mean(0), -1, 1), atol=1e-6)
 
 
 def test_the_centre_is_nearer_to_records_than_that_of_noised_means():

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 from scipy.fft import dctn, idctn
 
-from dpdistill.encode.pictures import draw_pictures
+from dpdistill.encode.auxiliary import Drawn
 
-PICTURES = 200
-"""Drawn pictures: on these the mean features of a network differ from that of many by a tenth of a record's."""
+PICTURES = Drawn(pictures=200, seed=0)
+"""On as many these the mean features of a network differ from that of many by a tenth of a record's."""
 
 
 def denoised(means: np.ndarray, stddev: np.ndarray) -> np.ndarray:
@@ -42,18 +40,15 @@ def denoised(means: np.ndarray, stddev: np.ndarray) -> np.ndarray:
 
 
 def pictures_around(means: np.ndarray) -> np.ndarray:
-    """PICTURES drawn pictures, each moved to one of the means (classes, h, w, c) in turn, in [-1, 1].
+    """Drawn pictures, each moved to one of the means (classes, h, w, c) in turn, in [-1, 1].
 
-    Features of a mean alone, which is smooth, are far from those of records.
+    Features of a mean alone, which is smooth, are far from those of records. Every mean has as many pictures, so that
+    there are more than PICTURES where their number is no multiple of that of the means.
     """
-    pictures = _drawn(means.shape[1:])
-    own = means[np.arange(len(pictures)) % len(means)]
-    return np.clip(own + pictures - pictures.mean(0), -1.0, 1.0).astype(np.float32)
-
-
-@lru_cache(maxsize=4)
-def _drawn(shape: tuple[int, ...]) -> np.ndarray:
-    return draw_pictures(PICTURES, shape, 0)
+    pictures = PICTURES.images(means.shape[1:])
+    i = np.arange(-(-len(pictures) // len(means)) * len(means))
+    moved = means[i % len(means)] + (pictures - pictures.mean(0))[i % len(pictures)]
+    return np.clip(moved, -1.0, 1.0).astype(np.float32)
 
 
 def _frequencies(images: np.ndarray) -> np.ndarray:

@@ -182,7 +182,8 @@ class DOS(Method):
         spaces = []
         for t in range(self.networks):
             spaces.append(self._space(state, t))
-            progress("centres of networks", t + 1, self.networks)
+            if spaces[-1]:
+                progress("centres of networks", t + 1, self.networks)
         return {**_made_of(state), "spaces": spaces}
 
     def ask(self, state: Any) -> tuple[Query, Any]:
