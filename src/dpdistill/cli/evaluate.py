@@ -37,7 +37,10 @@ def evaluate(
     nets: Annotated[int, typer.Option(min=1, metavar="<int>", help="Independent nets.")] = 3,
     training: Annotated[
         str | None,
-        typer.Option(help="quick, paper (a thousand epochs), or large: the default for more than 2,000 records."),
+        typer.Option(
+            help="quick, mixup (the same on mixtures of two records: better for photographs and clothes, not for "
+            "digits), paper (a thousand epochs), or large: the default for more than 2,000 records."
+        ),
     ] = None,
     architecture: Annotated[
         list[str] | None,

@@ -1,0 +1,71 @@
+"""Mixup: records and their labels in one share, that of a Beta distribution, beside others of the batch."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from contract import toy_records
+
+from dpdistill.encode.networks import ConvNet
+from dpdistill.encode.train import MIXUP, QUICK, Training, _batch, train_classifier
+from dpdistill.evaluate import TRAININGS
+from dpdistill.evaluate.score import accuracy
+
+KEY = jax.random.key(3)
+MIXED = Training(epochs=4, learning_rate=0.05, schedule="cosine", batch=6, strategies=(), mixup=0.3)
+
+
+def batches(training, X, Y, steps=40):
+    return [[np.asarray(part) for part in _batch(KEY, jnp.asarray(t), X, Y, training, steps)] for t in range(steps)]
+
+
+@pytest.mark.parametrize("shape", [(8, 8, 1), (5, 7, 3)])
+def test_what_is_linear_in_the_labels_stays_so(shape):
+    Y = jax.nn.softmax(jax.random.normal(KEY, (24, 4)))
+    B = np.random.default_rng(0).normal(size=(4, *shape)).astype(np.float32)
+    records = jnp.tensordot(Y, B, 1)
+    for X, labels in batches(MIXED, records, Y):
+        assert X.shape == (6, *shape)
+        np.testing.assert_allclose(X, np.tensordot(labels, B, 1), atol=1e-5)
+        np.testing.assert_allclose(labels.sum(1), 1, atol=1e-5)
+
+
+def test_each_record_keeps_the_same_share_and_the_rest_is_another_of_the_batch():
+    records, Y = jnp.zeros((24, 8, 8, 1)), jnp.eye(24)
+    plain = batches(replace(MIXED, mixup=0.0), records, Y)
+    shares = []
+    for (_, mixed), (_, own) in zip(batches(MIXED, records, Y), plain, strict=True):
+        mates = mixed @ own.T  # (6, 6): what each is made of
+        np.testing.assert_allclose(mates.sum(0), 1, atol=1e-6)  # each is another's mate once
+        np.testing.assert_allclose(mates.sum(1), 1, atol=1e-6)
+        alone = np.isclose(np.diag(mates), 1)
+        kept = np.diag(mates)[~alone]
+        np.testing.assert_allclose(kept, kept[:1].repeat(len(kept)), atol=1e-6)
+        shares.extend(kept[:1])
+    # Of Beta(0.3, 0.3) a share is below 0.1 or above 0.9 with probability 0.566.
+    outside = np.mean([min(s, 1 - s) < 0.1 for s in shares])
+    assert 0.566 - 4 * 0.08 < outside < 0.566 + 4 * 0.08
+    assert len({round(float(s), 4) for s in shares}) > 30
+
+
+def test_without_it_batches_are_the_sets_own_records():
+    records, Y = jax.random.uniform(KEY, (24, 8, 8, 1)), jnp.eye(24)
+    seen = np.zeros(24)
+    for X, labels in batches(replace(MIXED, mixup=0.0), records, Y, 4):
+        np.testing.assert_array_equal(X, records[labels.argmax(1)])
+        seen += labels.sum(0)
+    np.testing.assert_array_equal(seen, 1)
+
+
+def test_a_separable_set_is_learned_from_mixtures():
+    toy, test = toy_records(12, seed=1), toy_records(60, seed=2)
+    training = Training(epochs=60, learning_rate=0.05, schedule="cosine", network=ConvNet(width=4), mixup=0.3)
+    net = train_classifier(KEY, toy.X, np.eye(3, dtype=np.float32)[toy.y], replace(training, strategies=()))
+    assert accuracy(net, test.X, test.y) == 1.0
+
+
+def test_the_named_training():
+    assert TRAININGS["mixup"] == MIXUP
+    assert replace(MIXUP, mixup=0.0) == QUICK
