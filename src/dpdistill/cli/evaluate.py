@@ -38,8 +38,8 @@ def evaluate(
     training: Annotated[
         str | None,
         typer.Option(
-            help="quick, mixup (the same on mixtures of two records: better for photographs and clothes, not for "
-            "digits), paper (a thousand epochs), or large: the default for more than 2,000 records."
+            help="quick, mixup (the same on mixtures of two records: better for photographs), "
+            "paper (a thousand epochs), or large: the default for more than 2,000 records."
         ),
     ] = None,
     architecture: Annotated[
