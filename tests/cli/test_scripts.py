@@ -487,7 +487,7 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
     ledger = ["distill", "digits:train", "--out", "x", "--ledger", "new.ledger"]
     told = [  # with how their sentences begin
         ([*scored, "--architecture", "nosuch"], "Unknown architecture 'nosuch': choose among convnet, mlp, lenet,"),
-        ([*scored, "--training", "nosuch"], "Unknown training 'nosuch': choose among quick, paper, large."),
+        ([*scored, "--training", "nosuch"], "Unknown training 'nosuch': choose among quick, mixup, paper, large."),
         ([*scored, "--kernel", "nosuch"], "Unknown kernel 'nosuch': choose among fc-ntk,"),
         ([*scored, "--distance", "nosuch"], "Unknown distance 'nosuch': choose among fc-ntk,"),
         ([*scored, "--distance", "nosuch=x.npz"], "Unknown network of --distance 'nosuch': choose among convnet,"),
