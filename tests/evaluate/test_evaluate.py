@@ -12,7 +12,7 @@ from dpdistill.data.test_set import check_test_set
 from dpdistill.encode.convnet import embed_convnet
 from dpdistill.encode.networks import ConvNet
 from dpdistill.encode.train import Classifier, train_classifier
-from dpdistill.evaluate import LARGE, PAPER, QUICK, TRAININGS, Score, Training, score_network, score_pixels
+from dpdistill.evaluate import LARGE, MIXUP, PAPER, QUICK, TRAININGS, Score, Training, score_network, score_pixels
 from dpdistill.evaluate.score import accuracy, scaled
 from dpdistill.schema import DataError, Schema
 
@@ -106,7 +106,7 @@ class TestScore:
     def test_a_mirror_image_is_added_on_request_only(self):
         assert "flip" not in QUICK.strategies
         assert QUICK.with_flip().strategies == (*QUICK.strategies, "flip")
-        assert {"quick": QUICK, "paper": PAPER, "large": LARGE}.items() <= TRAININGS.items()
+        assert TRAININGS == {"quick": QUICK, "mixup": MIXUP, "paper": PAPER, "large": LARGE}
         assert (PAPER.epochs, PAPER.learning_rate, PAPER.momentum, PAPER.weight_decay) == (1000, 0.01, 0.9, 5e-4)
         assert 5 * QUICK.epochs <= PAPER.epochs
         assert (PAPER.batch, PAPER.network, PAPER.schedule) == (256, ConvNet(width=128), "step")

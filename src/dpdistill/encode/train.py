@@ -35,8 +35,8 @@ class Training:
         batch: records a step at most.
         strategies: DSA strategies.
         network: what is trained; its seed is that of the training.
-        mixup: a > 0 of Beta(a, a), which the share is drawn from, once a step, that each record keeps of itself and of
-            its label beside another of its batch (Zhang et al., 2018); 0 for none.
+        mixup: a > 0: records and labels are mixed with others of their batch; the share that they keep is drawn from
+            Beta(a, a), one for all of a step (Zhang et al., 2018, mixup). 0 for none.
     """
 
     epochs: int
@@ -108,11 +108,9 @@ def _batch(key: Array, t: Array, X: Array, Y: Array, training: Training, steps: 
     order = jax.random.permutation(epoch_key, X.shape[0])
     rows = jnp.take(order, (jnp.arange(size) + (t % per_epoch) * size) % X.shape[0])
     images, labels = augment_each(batch_key, X[rows], training.strategies), Y[rows]
-    return (
-        _mixed(jax.random.fold_in(batch_key, size), images, labels, training.mixup)
-        if training.mixup
-        else (images, labels)
-    )
+    if not training.mixup:
+        return images, labels
+    return _mixed(jax.random.fold_in(batch_key, size), images, labels, training.mixup)
 
 
 def _mixed(key: Array, X: Array, Y: Array, a: float) -> tuple[Array, Array]:

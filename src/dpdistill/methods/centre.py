@@ -8,7 +8,7 @@ from scipy.fft import dctn, idctn
 from dpdistill.encode.auxiliary import Drawn
 
 PICTURES = Drawn(pictures=200, seed=0)
-"""On as many these the mean features of a network differ from that of many by a tenth of a record's."""
+"""On so many pictures the mean features of a network differ from that of many by a tenth of a record's."""
 
 
 def denoised(means: np.ndarray, stddev: np.ndarray) -> np.ndarray:
