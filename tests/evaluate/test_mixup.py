@@ -66,4 +66,4 @@ def test_a_separable_set_is_learned_from_mixtures():
 
 
 def test_the_named_training():
-    assert MIXUP == replace(QUICK, mixup=0.3)
+    assert replace(QUICK, mixup=0.3) == MIXUP
