@@ -97,7 +97,7 @@ def test_signals_of_cells_add_up_to_the_signal_of_the_class():
     records, _ = two_kinds(90)
     state = released(SPLIT, records)
     plain = dataclasses.replace(SPLIT, cells=0)
-    params = SPLIT.params(SPLIT._known(state), 0)
+    params = SPLIT.params(SPLIT.known(state), 0)
     per_record = jax.vmap(plain.query().contribution, (None, 0, 0))(params, records.X, records.y)
     cells = state["signals"][0].reshape(3, 2, -1)
     for c in range(3):

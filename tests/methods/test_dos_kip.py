@@ -76,7 +76,7 @@ class TestOneSet:
         like = method.init(KEY, SCHEMA)
         state = Store(folder, RunLedger.read(folder).run_id).load(like)[1]["signals"]
         dos, lost = method.signals, []
-        known = dos._known(state)
+        known = dos.known(state)
         counts = counts_of(state["signals"][:, :, 0], dos.query(), 1.0, 1.0)
         sets = [X[y == c] for c in range(3)] if y is not None else np.split(X, 3)
         for t, signal in enumerate(state["signals"]):

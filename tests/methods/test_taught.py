@@ -46,7 +46,7 @@ def paid(tmp_path_factory):
 
 
 def params_of(state, t):
-    return TAUGHT.signals.params(TAUGHT.signals._known(state["signals"]), t)
+    return TAUGHT.signals.params(TAUGHT.signals.known(state["signals"]), t)
 
 
 def between_classes(blocks, records):

@@ -175,10 +175,11 @@ class DOS(Method):
         return images
 
     def params(self, known: Any, t: int) -> Any:
-        """Params of network t, where `known` holds what those of all networks are made of (`_known`)."""
+        """Params of network t, where `known` holds what those of all networks are made of."""
         return {**self._network(known["key"], t, known["pilot"].shape[2:], _taught(known, t)), **known["spaces"][t]}
 
-    def _known(self, state: Any, progress: Progress = no_progress) -> dict[str, Any]:
+    def known(self, state: Any, progress: Progress = no_progress) -> dict[str, Any]:
+        """What `params` reads of all networks, with their centres and directions, which take a while."""
         spaces = []
         for t in range(self.networks):
             spaces.append(self._space(state, t))
@@ -224,28 +225,33 @@ class DOS(Method):
     def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
         y = labels(len(schema.classes), self.per_class)
         descent = Descent(self.learning_rate, self.steps, self.average)
-        moved = descent.along(self.start(state, schema), self.pull(state, progress), progress)
+        known = self.known(state, progress)
+        moved = descent.along(self.start(state, schema), self.pull(state, known), progress)
         X = np.clip(np.asarray(moved.average), -1.0, 1.0)
-        return Distilled(X, y, schema, tiles(X, y, self.expand), generator=self.generator(state, schema, progress))
+        made = self.generator(SignalMatch(self, schema.shape), state, known, schema, progress)
+        return Distilled(X, y, schema, tiles(X, y, self.expand), generator=made)
 
-    def generator(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Generator | None:
-        """A generator whose mean clipped features are the signals, one of them a step; None without steps."""
-        return self.generator_on(SignalMatch(self, schema.shape), {}, state, schema, progress)
-
-    def generator_on(
-        self, loss: Loss, params: dict[str, Any], state: Any, schema: Schema, progress: Progress
+    def generator(
+        self, loss: Loss, state: Any, known: dict[str, Any], schema: Schema, progress: Progress = no_progress
     ) -> Generator | None:
-        """The same on a loss that may ask for more than the signals, with params of its own beside theirs."""
+        """A generator that follows the signals, one of them a step; None without steps.
+
+        Args:
+            loss: of the images that it makes: a SignalMatch, or one that asks for more.
+            state: with all signals.
+            known: what `params` reads, and what else the loss reads.
+            schema: of the images.
+            progress: told the steps.
+        """
         how = {"steps": self.generator_steps, "code_size": CODE, "architecture": self.generator_kind}
         if not self.generator_steps:
             return None
         counts, targets = self._targets(state, 1)  # an image that a generator makes is of no one cell
         counts, targets = counts[:, 0], targets[:, :, 0]
         params = {
-            **self._known(state, progress),
+            **known,
             "targets": targets.astype(np.float32),
             "turns": self._turns(self.generator_steps),
-            **params,
         }
         recipe = Recipe(batch=EACH_GENERATED * len(counts), **how)
         key = jax.random.fold_in(state["key"], self.networks + self.image_seed)
@@ -275,10 +281,10 @@ class DOS(Method):
         order, passes = np.random.default_rng(self.image_seed), -(-steps // self.networks)
         return np.concatenate([order.permutation(self.networks) for _ in range(passes)])[:steps]
 
-    def pull(self, state: Any, progress: Progress = no_progress) -> Pull:
-        """Towards one released signal a step, by the tiles of the images."""
+    def pull(self, state: Any, known: dict[str, Any]) -> Pull:
+        """Towards one released signal a step, by the tiles of the images; `known` is what `params` reads."""
         (counts, targets), turns = self._targets(state, self._followed), self._turns(self.steps)
-        known, matrices = self._known(state, progress), averaging(self._tiles_of(counts))
+        matrices = averaging(self._tiles_of(counts))
         weights = (self._followed * counts / counts.sum(1, keepdims=True)).astype(np.float32)
 
         def pull(X: Array, step: int) -> Array:

@@ -143,8 +143,9 @@ class DOSKIP(Method):
         generated = {name: getattr(self, name) for name in ("generator_steps", "generator_kind")}
         signals = replace(self.signals, **generated, **shared)
         classifier = replace(self.classifier, **shared)
+        known = signals.known(state["signals"], progress)
         pulls = [
-            (1 - self.weight, signals.pull(state["signals"], progress)),
+            (1 - self.weight, signals.pull(state["signals"], known)),
             (self.weight, held(classifier.pull(state["classifier"], schema), self.hold)),
         ]
 
@@ -155,8 +156,8 @@ class DOSKIP(Method):
         moved = descent.along(signals.start(state["signals"], schema), pull, progress)
         X = np.clip(np.asarray(moved.average), -1.0, 1.0)
         loss = SetMatch(SignalMatch(signals, schema.shape), self.kernel, self.weight, self.hold)
-        known = {"classifier": classifier.classifier(state["classifier"])}
-        generator = signals.generator_on(loss, known, state["signals"], schema, progress)
+        known |= {"classifier": classifier.classifier(state["classifier"])}
+        generator = signals.generator(loss, state["signals"], known, schema, progress)
         made = replace(classifier.distilled(X, state["classifier"], schema), generator=generator)
         if not self.softness:
             return made
