@@ -19,7 +19,7 @@ import dpdistill as package
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.accounting.schedule import Budget, calibrate
 from dpdistill.cli.benchmarks import page, pool, suite, worker
-from dpdistill.cli.benchmarks.charts import HEIGHT, plots
+from dpdistill.cli.benchmarks.charts import HEIGHT, colours, plots
 from dpdistill.cli.benchmarks.figures import PUBLISHED, Setting, boards
 from dpdistill.cli.benchmarks.page import render_markdown, render_page
 from dpdistill.cli.benchmarks.sources import open_source
@@ -406,14 +406,26 @@ def test_a_line_a_set_of_what_other_networks_learn_from_it():
 def test_plots_show_what_moves():
     lines = [line(value=90.0 + k, epsilon=e, score="x") for k, e in enumerate((1.0, 10.0, 100.0))]
     (board,) = boards(lines)
-    (by_epsilon,) = [p for p in plots(board.tables[0]) if p.title == "x, %, against ε, 10 a class"]
+    (by_epsilon,) = [
+        p for p in plots(board.tables[0], colours(board.tables)) if p.title == "x, %, against ε, 10 a class"
+    ]
     (series,) = by_epsilon.series
     assert series[0] == "ours"
     (x0, y0, _), (x1, y1, _), (x2, y2, _) = series[3]
     assert x1 - x0 == pytest.approx(x2 - x1)  # powers of ten are evenly apart
     assert (y0, y1, y2) == (HEIGHT, HEIGHT / 2, 0.0)
     assert [text for _, text in by_epsilon.across] == ["1", "10", "100"]
-    assert plots(boards([line(score="x")])[0].tables[0]) == []
+    assert plots(boards([line(score="x")])[0].tables[0], {"ours": 0}) == []
+
+
+def test_a_method_has_one_colour_in_all_tables_of_a_data_set():
+    stated = [("a", "KRR"), ("b", "ConvNet"), ("a", "ConvNet")]
+    (board,) = boards([line(label, epsilon=e, score=score) for label, score in stated for e in (1.0, 10.0)])
+    found = colours(board.tables)
+    assert (found["a"], found["b"]) == (0, 1)  # before all that is published
+    for table in board.tables:
+        series = plots(table, found)[0].series
+        assert {name: colour for name, colour, ours, _ in series if ours}.items() <= found.items()
 
 
 def test_a_page_escapes_and_loads_nothing():

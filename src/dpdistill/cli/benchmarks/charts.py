@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from dpdistill.cli.benchmarks.figures import Setting, Table
@@ -32,14 +33,21 @@ class Plot(NamedTuple):
     joined: bool
 
 
-def plots(table: Table) -> list[Plot]:
+def colours(tables: Iterable[Table]) -> dict[str, int]:
+    """The colour of every method, the same in all tables of a data set; ours come first, so that theirs differ."""
+    rows = sorted((row for table in tables for row in table.rows), key=lambda row: not row.ours)
+    return {name: k for k, name in enumerate(dict.fromkeys(row.name for row in rows))}
+
+
+def plots(table: Table, colour_of: dict[str, int]) -> list[Plot]:
     """The plots of a table that have something to show: at least two points beside each other.
 
     Against epsilon at the size, and against the size at the epsilon, that most figures have.
     """
+    shared = Counter(row.name for row in table.rows)
     points = [
-        (k, row, setting, figure)
-        for k, row in enumerate(table.rows)
+        (colour_of[row.name], row, setting, figure)
+        for row in table.rows
         for setting, figure in row.figures.items()
         if isinstance(setting, Setting) and not math.isinf(setting.epsilon)
     ]
@@ -56,7 +64,7 @@ def plots(table: Table) -> list[Plot]:
         series: dict[tuple[int, str, bool], list[tuple[float, float]]] = {}
         for k, row, setting, figure in points:
             if keep(setting) and x_of(setting, figure):
-                name = row.label if row.ours else f"{row.label} [{row.origin}]"
+                name = row.name if shared[row.name] == 1 else f"{row.name}, {row.by}"
                 series.setdefault((k, name, row.ours), []).append((x_of(setting, figure), figure.mean))
         if len({x for each in series.values() for x, _ in each}) > 1:
             found.append(_plot(f"{table.title}, %, against {what}", series, what != SECONDS))

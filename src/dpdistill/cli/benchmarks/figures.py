@@ -76,6 +76,11 @@ class Row(NamedTuple):
     ours: bool
     figures: dict[Any, Figure]
 
+    @property
+    def name(self) -> str:
+        """What a plot calls it: the label, with the source of a published one."""
+        return self.label if self.ours else f"{self.label} [{self.origin}]"
+
 
 class Table(NamedTuple):
     """Figures of one score on one data set."""

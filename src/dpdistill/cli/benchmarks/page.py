@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpdistill.cli.benchmarks.charts import HEIGHT, WIDTH, plots
+from dpdistill.cli.benchmarks.charts import HEIGHT, WIDTH, colours, plots
 from dpdistill.cli.benchmarks.figures import SELECTED, Line, Table, boards, label_of, setting_of
 from dpdistill.data import read_distilled
 from dpdistill.pages import environment
@@ -24,7 +24,7 @@ NOTES = (
     "Development data: k runs on one data set cost what k runs cost.",
 )
 _PAGES = environment("dpdistill.cli.benchmarks", "dpdistill.report")
-_PAGES.globals |= {"plots": plots, "width": WIDTH, "height": HEIGHT}
+_PAGES.globals |= {"plots": plots, "colours": colours, "width": WIDTH, "height": HEIGHT}
 
 
 def render_page(lines: Iterable[Line], title: str, sets: Iterable[Path] = ()) -> str:
