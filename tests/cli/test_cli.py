@@ -790,6 +790,11 @@ class TestKernels:
         assert line is not None
         scores = json.loads((led / "scores.json").read_text())
         assert scores["ConvNet accuracy, taught by the released classifier on 40 drawn pictures, %"] == float(line[1])
+        krr = succeeds(*command, "drawn", "--pictures", 40, "--taught-by", "krr", "--kernel", "scatternet")
+        assert "ConvNet accuracy, taught by KRR on the set (scatternet, ridge 0.001) on 40 drawn pictures: " in krr
+        assert "Expected --kernel as a kernel with features, such as scatternet: fc-ntk cannot teach." in refused(
+            *command, "drawn", "--taught-by", "krr", "--kernel", "fc-ntk"
+        )
         assert "classifier on pictures of the evaluator: " in succeeds(*command, pictures)
         assert "Unknown architecture 'mpl': choose among convnet, mlp, lenet, vgg11, resnet18, vit." in refused(
             *command, "drawn", "--architecture", "mpl"

@@ -464,7 +464,7 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
         [*out, "--per-class", "0"],
         ["distill", "grey.npz", "--classes", "2", "--out", "x", "--per-class", "1000000000"],
         [*out[:1], "digits:train", *out[2:], "--method", "dos", "--public", "missing"],
-        ["evaluate", str(shared), "--test", "digits:test", "--teacher", "drawn"],
+        ["evaluate", str(shared), "--test", "digits:test", "--teacher", "drawn", "--taught-by", "classifier"],
         ["evaluate", str(shared), "--test", "digits:test", "--classifiers", "fast"],
         ["evaluate", str(shared), "--test", "digits:test", "--reference", "digits:train", "--include-scores"],
         ["sample", str(shared), "--n", "3", "--out", "y.npz"],
@@ -494,6 +494,12 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
         ([*scored, "--classifier", "nosuch"], "Unknown classifier 'nosuch': choose among logistic regression,"),
         ([*scored, "--generated", "3"], f"{shared} has no generator: its records are all there are."),
         ([*scored, "--reference", "missing"], "missing does not exist."),
+        (
+            [*scored, "--teacher", "drawn", "--taught-by", "classifier"],
+            f"{shared} has no released classifier: say --taught-by krr.",
+        ),
+        ([*scored, "--teacher", "drawn", "--taught-by", "x"], "Unknown teacher 'x': choose among classifier, krr."),
+        ([*scored, "--taught-by", "krr"], "Expected --teacher with --taught-by krr: the pictures to learn from."),
         ([*scored, "--pictures", "3"], "Expected --teacher drawn, mixed or generated with --pictures 3: it says how"),
         (
             ["evaluate", "table", "--test", "bad.csv", "--classifiers", "LDA, x"],

@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge
 
 from dpdistill.data.records import Records
 from dpdistill.encode.scattering import ScatterNet
-from dpdistill.evaluate import Teacher, check_krr, krr, score_classifier, score_krr
+from dpdistill.evaluate import Teacher, check_krr, krr, score_classifier, score_krr, teacher_of
 from dpdistill.evaluate.score import scaled
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
@@ -176,10 +176,23 @@ class TestClassifier:
         found = score_classifier(Teacher(model.coef_.T.astype(np.float32), kernel, SCHEMA), TEST)
         assert found.accuracies == (pytest.approx(score(kernel, 0.1)),)
 
+    @pytest.mark.parametrize("pixels", [40, 8])  # more features than records, and fewer
+    def test_a_regression_as_a_teacher_says_what_the_regression_says(self, pixels):
+        kernel, X_t = FeatureKernel(Half(pixels)), scaled(TEST)[0]
+        targets = RNG.normal(size=(15, 3))
+        found = teacher_of(X_S, Y_S, SCHEMA, kernel=kernel, ridge=0.1, targets=targets, chunk=4)
+        Phi = np.asarray(Half(pixels)(X_S), np.float64)
+        model = Ridge(alpha=0.1 * np.square(Phi).sum() / 15, fit_intercept=False).fit(Phi, targets)
+        np.testing.assert_allclose(found(X_t), np.asarray(Half(pixels)(X_t)) @ model.coef_.T, atol=1e-4)
+        by_class = teacher_of(X_S, Y_S, SCHEMA, kernel=kernel, ridge=0.1)
+        assert score_classifier(by_class, TEST).accuracies == (pytest.approx(score(kernel, 0.1)),)
+        with pytest.raises(DataError, match=r"Expected a feature kernel of what teaches; got FCNTK"):
+            teacher_of(X_S, Y_S, SCHEMA, kernel=FCNTK(), ridge=0.1)
+
     def test_refusals(self):
         with pytest.raises(DataError, match=r"Expected a classifier of shape \(40, 3\); got \(39, 3\)"):
             Teacher(self.W[:39], FeatureKernel(Half()), SCHEMA)
-        with pytest.raises(DataError, match=r"Expected a feature kernel with a released classifier; got FCNTK"):
+        with pytest.raises(DataError, match=r"Expected a feature kernel with a linear classifier; got FCNTK"):
             Teacher(self.W, FCNTK(), SCHEMA)
         other = Records(np.zeros((2, 9, 8, 1)), np.zeros(2, int), Schema((9, 8, 1), (-1.0, 1.0), SCHEMA.classes))
         with pytest.raises(DataError, match=r"Expected test records of shape \(8, 8, 1\); got \(9, 8, 1\)"):

@@ -71,8 +71,15 @@ def evaluate(
     teacher: Annotated[
         str | None,
         typer.Option(
-            help='Also train nets on the released classifier\'s scores of these pictures: "drawn", "mixed" '
+            help='Also train nets on a teacher\'s scores of these pictures: "drawn", "mixed" '
             "(drawn ones and the images of DIR), generated ones, or DATA."
+        ),
+    ] = None,
+    taught_by: Annotated[
+        str | None,
+        typer.Option(
+            help="Of --teacher: classifier, the released one, or krr, kernel ridge regression on the set; "
+            "the first where DIR has one."
         ),
     ] = None,
     number: Annotated[
@@ -120,7 +127,7 @@ def evaluate(
         table_file = schema_of_rows(folder, schema, distilled.schema)
     else:
         refuse_of_tables(folder, (schema, classifiers, sql, reference_sql), mode, keep)
-    check_pictures(folder, distilled, teacher, number, generated)
+    check_pictures(folder, distilled, teacher, taught_by, number, generated)
     check_choices(training, architecture, classifier, classifiers, kernel, distance)
     check_fit(architecture or [], ridge, distilled.schema)
     records = None if table else read_test_images(test, distilled.schema)
@@ -147,11 +154,14 @@ def evaluate(
         check_krr(*each, facts)
     released = teacher_in(folder, distilled)
     real = None if reference is None else real_images(reference, facts)
+    teaches = None if teacher is None else _teacher(distilled, None if taught_by == "krr" else released, fits)
     pictures = None if teacher is None else _pictures(teacher, number or 20_000, folder, distilled, seed)
     more = generate(folder, generated, distilled, seed) if generated else None
     how = {"nets": nets, "flip": flip, "seed": seed}
     training = training or ("large" if len(distilled.train_set[0]) > MANY else "quick")
-    scores = _scores(distilled, records, fits, released, pictures, networks, training, **how)
+    scores = _scores(distilled, records, fits, released, networks, training, **how)
+    if teaches is not None and pictures is not None:
+        scores |= _student_scores(teaches, pictures, records, networks, **how)
     if more is not None:
         softness = 0.0 if distilled.soft_labels is None else softness_in(folder)
         scores |= _generated_scores(more, facts, records, networks, _soft_labels(more, released, softness), **how)
@@ -305,11 +315,9 @@ def _distances(distilled: Any, more: Any, test: Any, kernels: dict[str, Any], se
     return scores
 
 
-def _scores(
-    distilled: Any, test: Any, fits: dict, released: Any, pictures: Any, networks: list, training: str, **how: Any
-) -> dict:
+def _scores(distilled: Any, test: Any, fits: dict, released: Any, networks: list, training: str, **how: Any) -> dict:
     """Score a synthetic set in every way, say each result, and return all as scores.json has them, in percent."""
-    from dpdistill.evaluate import STUDENT, TRAININGS, score_classifier, score_krr, score_network, score_student
+    from dpdistill.evaluate import TRAININGS, score_classifier, score_krr, score_network
 
     schema, targets, nets = distilled.schema, distilled.targets, how["nets"]
     X, y = distilled.train_set
@@ -336,13 +344,33 @@ def _scores(
             score = score_classifier(released, test, progress=bar)
         say(f"Released classifier accuracy: {score.mean:.2f} %")
         scores["released classifier accuracy, %"] = round(score.mean, 2)
-    if released is not None and pictures is not None:
-        source, unlabelled = pictures
-        for network in networks:
-            with Bar() as bar:
-                recipe = replace(STUDENT, network=network)
-                score = score_student(released, unlabelled, test, training=recipe, progress=bar, **how)
-            what = f"{network.title} accuracy, taught by the released classifier on {source}"
-            say(f"{what}: {score.mean:.2f} %")
-            scores[f"{what}, %"] = round(score.mean, 2)
+    return scores
+
+
+def _teacher(distilled: Any, released: Any, fits: dict) -> tuple[str, Any]:
+    """What networks learn from, by name: the released classifier, or the first regression where there is none."""
+    from dpdistill.evaluate import teacher_of
+
+    if released is not None:
+        return "the released classifier", released
+    (name, (kernel, ridge)), *_ = fits.items()
+    if kernel.features is None:
+        raise DataError(f"Expected --kernel as a kernel with features, such as scatternet: {name} cannot teach.")
+    (X, y), how = distilled.support_set, {"kernel": kernel, "ridge": ridge, "targets": distilled.targets}
+    with Bar() as bar:
+        return f"KRR on the set ({name}, ridge {ridge:g})", teacher_of(X, y, distilled.schema, progress=bar, **how)
+
+
+def _student_scores(teacher: tuple[str, Any], pictures: tuple[str, Any], test: Any, networks: list, **how: Any) -> dict:
+    """Scores of networks that learn what a teacher says of pictures."""
+    from dpdistill.evaluate import STUDENT, score_student
+
+    (by, teaches), (source, unlabelled), scores = teacher, pictures, {}
+    for network in networks:
+        with Bar() as bar:
+            recipe = replace(STUDENT, network=network)
+            score = score_student(teaches, unlabelled, test, training=recipe, progress=bar, **how)
+        what = f"{network.title} accuracy, taught by {by} on {source}"
+        say(f"{what}: {score.mean:.2f} %")
+        scores[f"{what}, %"] = round(score.mean, 2)
     return scores

@@ -13,6 +13,8 @@ from dpdistill.cli.settings import check_named, check_names, known
 from dpdistill.data.files import require_file
 from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
 
+TEACHERS = ("classifier", "krr")
+
 
 def opened(folder: str, test: str, sql: str | None) -> Any:
     """The synthetic set of a folder; the test set is there, unless a database has it."""
@@ -32,10 +34,15 @@ def check_reference(reference: str | None, sql: str | None, included: bool, tabl
         check_source(reference, table, sql)
 
 
-def check_pictures(folder: str, distilled: Any, teacher: str | None, number: int | None, generated: int) -> None:
+def check_pictures(
+    folder: str, distilled: Any, teacher: str | None, taught_by: str | None, number: int | None, generated: int
+) -> None:
     """Refuse a teacher or images that the folder does not have, and a number of none."""
-    if teacher is not None and distilled.classifier is None:
-        raise DataError(f"{folder} has no released classifier: leave --teacher out.")
+    check_names("teacher", [] if taught_by is None else [taught_by], TEACHERS)
+    if taught_by is not None and teacher is None:
+        raise DataError(f"Expected --teacher with --taught-by {taught_by}: the pictures to learn from.")
+    if taught_by == "classifier" and distilled.classifier is None:
+        raise DataError(f"{folder} has no released classifier: say --taught-by krr.")
     if generated or teacher == "generated":
         check_generator(folder, distilled.schema)
     if teacher is not None and teacher not in PICTURES:

@@ -8,7 +8,7 @@ from dpdistill.evaluate.krr import check_krr, score_krr
 from dpdistill.evaluate.pixels import score_pixels
 from dpdistill.evaluate.score import MANY, TRAININGS, Score, score_network
 from dpdistill.evaluate.student import score_student
-from dpdistill.evaluate.teacher import Teacher, score_classifier
+from dpdistill.evaluate.teacher import Teacher, score_classifier, teacher_of
 
 __all__ = [
     "ARCHITECTURES",
@@ -32,4 +32,5 @@ __all__ = [
     "score_network",
     "score_pixels",
     "score_student",
+    "teacher_of",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -60,15 +61,21 @@ def score_krr(
     support, queried = Chunks(X, chunk), Chunks(X_t, chunk)
     tell = counted(progress, "kernel ridge regression", len(support) + len(queried))
     if isinstance(kernel, FeatureKernel):
-        Phi_s = np.concatenate([tell(encode(kernel.encoder, part)[:rows]) for part, rows in support])
-        Phi_s = Phi_s.astype(np.float64)
-        classifier = _linear(Phi_s, Y, ridge)
+        classifier = linear_classifier(support, Y, kernel, ridge, tell)
         scores = [tell(encode(kernel.encoder, part)[:rows]) @ classifier for part, rows in queried]
     else:
         K_ss = np.concatenate([tell(_rows(kernel, part, X)[:rows]) for part, rows in support]).astype(np.float64)
         alpha = _solve((K_ss + K_ss.T) / 2, Y, ridge)
         scores = [tell(_rows(kernel, part, X)[:rows]) @ alpha for part, rows in queried]
     return _score(scores, y_t)
+
+
+def linear_classifier(
+    support: Chunks, Y: np.ndarray, kernel: FeatureKernel, ridge: float, tell: Callable[[Any], Any]
+) -> np.ndarray:
+    """Phi_s^T alpha, (d, classes), float64: kernel ridge regression on features as a linear classifier of them."""
+    Phi_s = np.concatenate([tell(encode(kernel.encoder, part)[:rows]) for part, rows in support])
+    return _linear(Phi_s.astype(np.float64), Y, ridge)
 
 
 def _linear(Phi_s: np.ndarray, Y: np.ndarray, ridge: float) -> np.ndarray:

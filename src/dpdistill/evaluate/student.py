@@ -1,4 +1,4 @@
-"""Score a network that has learned a released classifier's scores of pictures, and has seen no label."""
+"""Score a network that has learned a teacher's scores of pictures, and has seen no label."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def score_student(
         min over nets of  mean_i || net(x_i) - (s_i - mean s_i) / deviation ||^2,   s_i = phi(x_i) classifier
 
     Args:
-        teacher: the released classifier.
+        teacher: a released classifier, or kernel ridge regression on a set.
         X: pictures in [-1, 1], (n, h, w, c); nobody's records, their labels are not asked for.
         test: records of the same shape and classes; at least one.
         nets: independent nets, >= 1.

@@ -1,4 +1,4 @@
-"""A released linear classifier: its own accuracy, and its scores of any pictures, from which other models learn."""
+"""A linear classifier, released or fitted to a set: its accuracy, and its scores of pictures that others learn from."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ import numpy as np
 from dpdistill.data.records import Records
 from dpdistill.data.test_set import check_test_set
 from dpdistill.evaluate.chunks import CHUNK, Chunks, counted, encode
-from dpdistill.evaluate.krr import check_krr
+from dpdistill.evaluate.krr import check_krr, linear_classifier
 from dpdistill.evaluate.score import Score, scaled
 from dpdistill.kernels.feature import FeatureKernel
+from dpdistill.kernels.ridge import one_hot
 from dpdistill.method import Progress, no_progress
 from dpdistill.schema import DataError, Schema
 
 
 @dataclass(frozen=True, eq=False)
 class Teacher:
-    """A released linear classifier on fixed features: teacher(X) are its scores, phi(X) classifier.
+    """A linear classifier on fixed features: teacher(X) are its scores, phi(X) classifier.
 
     Args:
-        classifier: (d, classes).
+        classifier: (d, classes), released, or of `teacher_of`.
         kernel: a feature kernel; its encoder phi has d features.
         schema: of the records that the classifier was released from.
 
@@ -41,7 +42,7 @@ class Teacher:
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, FeatureKernel):
-            raise DataError(f"Expected a feature kernel with a released classifier; got {self.kernel!r}.")
+            raise DataError(f"Expected a feature kernel with a linear classifier; got {self.kernel!r}.")
         check_krr(self.kernel, 0.0, self.schema)
         record = jax.ShapeDtypeStruct((1, *self.schema.shape), jnp.float32)
         expected = jax.eval_shape(self.kernel.encoder, record).shape[1], len(self.schema.classes)
@@ -62,9 +63,45 @@ class Teacher:
         if X.shape[1:] != self.schema.shape or not len(X):
             raise DataError(f"Expected pictures of shape {('n', *self.schema.shape)}, n >= 1; got {X.shape}.")
         parts = Chunks(X, chunk)
-        tell = counted(progress, "released classifier", len(parts))
+        tell = counted(progress, "scores of the classifier", len(parts))
         encoder = self.kernel.encoder
         return np.concatenate([tell(encode(encoder, part)[:rows]) @ self.classifier for part, rows in parts])
+
+
+def teacher_of(
+    X: np.ndarray,
+    y: np.ndarray,
+    schema: Schema,
+    *,
+    kernel: Any,
+    ridge: float,
+    targets: np.ndarray | None = None,
+    chunk: int = CHUNK,
+    progress: Progress = no_progress,
+) -> Teacher:
+    """Kernel ridge regression on a synthetic set as a teacher: what `score_krr` scores, from the set alone.
+
+    Args:
+        X: synthetic records in [-1, 1], (m, h, w, c).
+        y: class indices, (m,).
+        schema: of the synthetic set.
+        kernel: a feature kernel.
+        ridge: relative to tr(K_ss) / m, >= 0.
+        targets: regression targets, (m, classes); one-hot minus 1 / classes of y by default.
+        chunk: records a compiled call works on; it changes no score.
+        progress: told the number of chunks done.
+
+    Raises:
+        DataError: a kernel without features, or one that does not take such records.
+        ValueError: a ridge below 0, or a matrix that is not positive definite.
+    """
+    if not isinstance(kernel, FeatureKernel):
+        raise DataError(f"Expected a feature kernel of what teaches; got {kernel!r}.")
+    check_krr(kernel, ridge, schema)
+    Y = one_hot(y, len(schema.classes), np.float64) if targets is None else np.asarray(targets, np.float64)
+    support = Chunks(X, chunk)
+    tell = counted(progress, "kernel ridge regression", len(support))
+    return Teacher(linear_classifier(support, Y, kernel, ridge, tell).astype(np.float32), kernel, schema)
 
 
 def score_classifier(teacher: Teacher, test: Records, *, chunk: int = CHUNK, progress: Progress = no_progress) -> Score:
