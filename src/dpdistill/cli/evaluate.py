@@ -131,8 +131,8 @@ def evaluate(
     check_choices(training, architecture, classifier, classifiers, kernel, distance)
     check_fit(architecture or [], ridge, distilled.schema)
     records = None if table else read_test_images(test, distilled.schema)
-    from dpdistill.cli.recipes import kernel_in, regressions, softness_in, teacher_in
-    from dpdistill.evaluate import MANY, available, check_krr
+    from dpdistill.cli.recipes import kernel_in, softness_in, teacher_in
+    from dpdistill.evaluate import MANY, available
     from dpdistill.report.folder import read_folder
 
     check_names("classifier", classifier or [], available() if classifier else ())
@@ -148,20 +148,17 @@ def evaluate(
         return
     recipe, facts = kernel_in(folder), distilled.schema
     networks = _networks(architecture or ["convnet"], facts)
-    fits = regressions(kernel or (), ridge, recipe)
+    fits = _regressions(kernel or (), ridge, recipe, facts)
     measured = _feature_kernels(distance or (), facts)
-    for each in fits.values():
-        check_krr(*each, facts)
     released = teacher_in(folder, distilled)
     real = None if reference is None else real_images(reference, facts)
-    teaches = None if teacher is None else _teacher(distilled, None if taught_by == "krr" else released, fits)
+    teaches = None if teacher is None else _teacher(distilled, released, fits, taught_by)
     pictures = None if teacher is None else _pictures(teacher, number or 20_000, folder, distilled, seed)
     more = generate(folder, generated, distilled, seed) if generated else None
     how = {"nets": nets, "flip": flip, "seed": seed}
     training = training or ("large" if len(distilled.train_set[0]) > MANY else "quick")
     scores = _scores(distilled, records, fits, released, networks, training, **how)
-    if teaches is not None and pictures is not None:
-        scores |= _student_scores(teaches, pictures, records, networks, **how)
+    scores |= _student_scores(teaches, pictures, records, networks, **how)
     if more is not None:
         softness = 0.0 if distilled.soft_labels is None else softness_in(folder)
         scores |= _generated_scores(more, facts, records, networks, _soft_labels(more, released, softness), **how)
@@ -201,6 +198,17 @@ def _networks(names: list[str], schema: Any) -> list[Any]:
     for network in networks:
         check_network(network, schema)
     return networks
+
+
+def _regressions(names: Iterable[str], ridge: float | None, recipe: Any, schema: Any) -> dict[str, Any]:
+    """Kernels and ridges by name, each of which takes records of the schema."""
+    from dpdistill.cli.recipes import regressions
+    from dpdistill.evaluate import check_krr
+
+    fits = regressions(names, ridge, recipe)
+    for each in fits.values():
+        check_krr(*each, schema)
+    return fits
 
 
 def _include(folder: str, scores: dict) -> None:
@@ -347,11 +355,11 @@ def _scores(distilled: Any, test: Any, fits: dict, released: Any, networks: list
     return scores
 
 
-def _teacher(distilled: Any, released: Any, fits: dict) -> tuple[str, Any]:
-    """What networks learn from, by name: the released classifier, or the first regression where there is none."""
+def _teacher(distilled: Any, released: Any, fits: dict, taught_by: str | None) -> tuple[str, Any]:
+    """What networks learn from, by name: the released classifier, or the first regression on the set."""
     from dpdistill.evaluate import teacher_of
 
-    if released is not None:
+    if released is not None and taught_by != "krr":
         return "the released classifier", released
     (name, (kernel, ridge)), *_ = fits.items()
     if kernel.features is None:
@@ -361,10 +369,14 @@ def _teacher(distilled: Any, released: Any, fits: dict) -> tuple[str, Any]:
         return f"KRR on the set ({name}, ridge {ridge:g})", teacher_of(X, y, distilled.schema, progress=bar, **how)
 
 
-def _student_scores(teacher: tuple[str, Any], pictures: tuple[str, Any], test: Any, networks: list, **how: Any) -> dict:
-    """Scores of networks that learn what a teacher says of pictures."""
+def _student_scores(
+    teacher: tuple[str, Any] | None, pictures: tuple[str, Any] | None, test: Any, networks: list, **how: Any
+) -> dict:
+    """Scores of networks that learn what a teacher says of pictures; none without either."""
     from dpdistill.evaluate import STUDENT, score_student
 
+    if teacher is None or pictures is None:
+        return {}
     (by, teaches), (source, unlabelled), scores = teacher, pictures, {}
     for network in networks:
         with Bar() as bar:

@@ -69,7 +69,7 @@ LARGE = Training(epochs=20, learning_rate=1e-3, schedule="cosine", weight_decay=
 """For thousands of labelled records: Adam, few epochs, no augmentation."""
 
 STUDENT = Training(
-    epochs=6, learning_rate=2e-3, schedule="cosine", weight_decay=1e-4, batch=32, strategies=(), adam=True, scores=True
+    epochs=4, learning_rate=2e-3, schedule="cosine", weight_decay=1e-4, batch=32, strategies=(), adam=True, scores=True
 )
 """For ten thousands of pictures and a teacher's scores of them: Adam on the squared distance, in small batches."""
 
