@@ -1,7 +1,8 @@
-"""What AIM and MST make of the same tables, scored as ours are: a JSON line a run.
+"""What AIM, MST and our own methods make of the same tables, scored alike: a JSON line a run.
 
-python benchmarks/peers.py DATA --python VENV/bin/python [--sets adult cervical] [--peers mst aim] [--repeats 5]
-                                [--bins 32] [--model-size 1] [--iterations 100] [--limit SECONDS] [--out FILE]
+python benchmarks/peers.py DATA --python VENV/bin/python [--sets adult cervical] [--peers mst aim dp-merf]
+                                [--repeats 5] [--bins 32] [--model-size 1] [--iterations 100] [--limit SECONDS]
+                                [--out FILE]
 
 DATA holds the tables as their sources publish them. The peers are those of dpmm (0.1.9), which asks for other versions
 than this package: `pip install dpmm` in a virtual environment of its own, named by --python. They see what suites of
@@ -9,7 +10,8 @@ than this package: `pip install dpmm` in a virtual environment of its own, named
 scale, so that nothing of their budget goes into choosing bins. What they make, as many rows
 as there are records, is put back at random within a bin.
 
-A run that takes longer than the limit ends there, and its line says so.
+A run that takes longer than the limit ends there, and its line says so. Our methods run with the settings that the
+suite has for the table. Total variation is that of the same bins for all.
 """
 
 from __future__ import annotations
@@ -25,14 +27,18 @@ from typing import Any
 import numpy as np
 
 import dpdistill
+from dpdistill import run as runs
+from dpdistill.accounting.schedule import Budget
 from dpdistill.cli.benchmarks.sources import open_source
 from dpdistill.cli.benchmarks.suite import Source, read_suite
+from dpdistill.cli.recipes import build
 from dpdistill.data import Records
 from dpdistill.evaluate.tables import score_tables
 from dpdistill.schema import TableSchema
 from dpdistill.schema.table import from_share, to_share
 
 SUITE = Path(dpdistill.__file__).parent / "cli" / "benchmarks" / "suites" / "papers.yaml"
+PEERS, OURS = ("mst", "aim"), ("dp-merf", "dp-hp", "dp-ntk", "dp-kip")
 PROGRAM = """
 import json, sys
 import numpy as np, pandas as pd
@@ -90,26 +96,51 @@ def total_variation(found: np.ndarray, real: np.ndarray, sizes: np.ndarray) -> n
     return np.array([np.abs(a - b).sum() / 2 for a, b in shares])
 
 
+def peers_codes(
+    table: np.ndarray, sizes: np.ndarray, delta: float, peer: str, stated: argparse.Namespace
+) -> np.ndarray:
+    """Codes of as many rows, made by a peer in its own virtual environment.
+
+    Raises:
+        TimeoutExpired: it did not end within the limit.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        paths = {"in": f"{folder}/in.npz", "out": f"{folder}/out.npz"}
+        np.savez(paths["in"], table=table, sizes=sizes)
+        how = {"epsilon": 1.0, "delta": delta, "size": stated.model_size, "iterations": stated.iterations}
+        command = [stated.python, "-c", PROGRAM, json.dumps({**paths, **how, "peer": peer})]
+        subprocess.run(command, check=True, timeout=stated.limit, stdout=subprocess.DEVNULL)
+        return np.load(paths["out"])["table"]
+
+
+def our_rows(source: Source, train: Records, method: str, seed: int) -> Records:
+    """Rows that a method of ours makes, with the suite's settings for the table."""
+    found = [run for run in read_suite(str(SUITE))[1].all_runs() if run.method == method and run.epsilon == 1.0]
+    (settings, *_) = [run.settings for run in found if run.source.name == source.name]
+    result = runs.distill(train, build(method, settings), Budget(1.0, source.delta), seed=seed)
+    assert isinstance(train.schema, TableSchema)
+    return Records(result.X, result.y.astype(np.int64), train.schema)
+
+
 def run(source: Source, peer: str, repeat: int, stated: argparse.Namespace) -> dict[str, Any]:
-    """One run of a peer on a split, and its scores."""
+    """One run on a split, and its scores."""
     train, test = open_source(source, stated.data, SUITE, False, repeat)
     assert isinstance(train.schema, TableSchema)
     table, sizes = encoded(train, stated.bins)
     line: dict[str, Any] = {"set": source.name, "peer": peer, "repeat": repeat, "rows": len(table)}
-    with tempfile.TemporaryDirectory() as folder:
-        paths = {"in": f"{folder}/in.npz", "out": f"{folder}/out.npz"}
-        np.savez(paths["in"], table=table, sizes=sizes)
-        how = {"epsilon": 1.0, "delta": source.delta, "size": stated.model_size, "iterations": stated.iterations}
-        command = [stated.python, "-c", PROGRAM, json.dumps({**paths, **how, "peer": peer})]
-        began = time.perf_counter()
+    began = time.perf_counter()
+    if peer in PEERS:
         try:
-            subprocess.run(command, check=True, timeout=stated.limit, stdout=subprocess.DEVNULL)
+            codes = peers_codes(table, sizes, source.delta, peer, stated)
         except subprocess.TimeoutExpired:
             return {**line, "ended": f"not within {stated.limit} seconds"}
-        line["seconds"] = round(time.perf_counter() - began, 1)
-        made = np.load(paths["out"])["table"]
-    scores = score_tables(decoded(made, train.schema, stated.bins, repeat), test, seed=repeat)
-    far, number = total_variation(made, table, sizes), [column.is_number for column in train.schema.columns]
+        made = decoded(codes, train.schema, stated.bins, repeat)
+    else:
+        made = our_rows(source, train, peer, repeat)
+        codes, _ = encoded(made, stated.bins)
+    line["seconds"] = round(time.perf_counter() - began, 1)
+    scores = score_tables(made, test, seed=repeat)
+    far, number = total_variation(codes, table, sizes), [column.is_number for column in train.schema.columns]
     line |= {name: round(value, 4) for name, value in zip(scores.metrics, scores.mean.values, strict=True)}
     line["total variation of numbers"] = round(float(far[:-1][number].mean()), 4)
     return {**line, "total variation": round(float(far[:-1].mean()), 4)}
@@ -120,7 +151,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--python", required=True, help="of the virtual environment that holds dpmm")
     parser.add_argument("--sets", nargs="+", default=["adult", "cervical", "cervical-tests", "epileptic", "kdd99"])
-    parser.add_argument("--peers", nargs="+", default=["mst", "aim"], choices=["mst", "aim"])
+    parser.add_argument("--peers", nargs="+", default=list(PEERS), choices=[*PEERS, *OURS])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--bins", type=int, default=32)
     parser.add_argument("--model-size", type=float, default=1.0, help="of AIM, in MB")
