@@ -114,10 +114,16 @@ def peers_codes(
 
 
 def our_rows(source: Source, train: Records, method: str, seed: int) -> Records:
-    """Rows that a method of ours makes, with the suite's settings for the table."""
-    found = [run for run in read_suite(str(SUITE))[1].all_runs() if run.method == method and run.epsilon == 1.0]
-    (settings, *_) = [run.settings for run in found if run.source.name == source.name]
-    result = runs.distill(train, build(method, settings), Budget(1.0, source.delta), seed=seed)
+    """Rows that a method of ours makes, with the suite's settings for the table.
+
+    Raises:
+        SystemExit: the suite does not run the method on the table.
+    """
+    wanted = (method, source.name, 1.0)
+    found = [r for r in read_suite(str(SUITE))[1].all_runs() if (r.method, r.source.name, r.epsilon) == wanted]
+    if not found:
+        raise SystemExit(f"The suite {SUITE.name} has no settings of {method} for {source.name}: choose another.")
+    result = runs.distill(train, build(method, found[0].settings), Budget(1.0, source.delta), seed=seed)
     assert isinstance(train.schema, TableSchema)
     return Records(result.X, result.y.astype(np.int64), train.schema)
 
