@@ -1,14 +1,14 @@
-"""What AIM, MST and our own methods make of the same tables, scored alike: a JSON line a run.
+"""What AIM, MST, Tab-PE and our own methods make of the same tables, scored alike: a JSON line a run.
 
-python benchmarks/peers.py DATA --python VENV/bin/python [--sets adult cervical] [--peers mst aim dp-merf]
+python benchmarks/peers.py DATA [--python VENV/bin/python] [--sets adult cervical] [--peers mst aim tab-pe dp-merf]
                                 [--repeats 5] [--bins 32] [--model-size 1] [--iterations 100] [--limit SECONDS]
                                 [--out FILE]
 
-DATA holds the tables as their sources publish them. The peers are those of dpmm (0.1.9), which asks for other versions
-than this package: `pip install dpmm` in a virtual environment of its own, named by --python. They see what suites of
-`dpdistill benchmark` distil, in the same splits: every number in so many bins between its public bounds, on its public
-scale, so that nothing of their budget goes into choosing bins. What they make, as many rows
-as there are records, is put back at random within a bin.
+DATA holds the tables as their sources publish them. AIM and MST are those of dpmm (0.1.9), which asks for other
+versions than this package: `pip install dpmm` in a virtual environment of its own, named by --python. They see what
+suites of `dpdistill benchmark` distil, in the same splits: every number in so many bins between its public bounds, on
+its public scale, so that nothing of their budget goes into choosing bins. What they make, as many rows as there are
+records, is put back at random within a bin. Tab-PE (tab_pe.py) sees the numbers themselves, scaled.
 
 A run that takes longer than the limit ends there, and its line says so. Our methods run with the settings that the
 suite has for the table. Total variation is that of the same bins for all.
@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tab_pe import ROWS, evolve
 
 import dpdistill
 from dpdistill import run as runs
@@ -38,7 +39,7 @@ from dpdistill.schema import TableSchema
 from dpdistill.schema.table import from_share, to_share
 
 SUITE = Path(dpdistill.__file__).parent / "cli" / "benchmarks" / "suites" / "papers.yaml"
-PEERS, OURS = ("mst", "aim"), ("dp-merf", "dp-hp", "dp-ntk", "dp-kip")
+THEIRS, EVOLVED, OURS = ("mst", "aim"), "tab-pe", ("dp-merf", "dp-hp", "dp-ntk", "dp-kip")
 PROGRAM = """
 import json, sys
 import numpy as np, pandas as pd
@@ -113,6 +114,31 @@ def peers_codes(
         return np.load(paths["out"])["table"]
 
 
+def evolved_rows(records: Records, delta: float, seed: int) -> Records:
+    """Rows of Tab-PE; a missing number is 0 and a category of its own."""
+    assert isinstance(records.schema, TableSchema)
+    parts, columns, counts = [], records.schema.columns, np.bincount(records.y[records.y >= 0])
+    number = np.array([column.is_number for column in columns])
+    bounds = [column.bounds or (0.0, 1.0) for column in columns]
+    sizes = np.array([(1 if column.is_number else len(column.categories)) + column.missing for column in columns])
+    may_miss = np.array([column.missing for column in columns])
+    for label, count in enumerate(counts):
+        values = np.asarray(records.X[records.y == label], np.float64)
+        missing = np.isnan(values)
+        shares = [to_share(values[:, i], *bounds[i], columns[i].scale == "log") for i in np.flatnonzero(number)]
+        codes = np.where(missing, sizes - 1, np.where(number, 0, np.nan_to_num(values)))
+        n = max(round(ROWS * count / counts.sum()), 1)
+        real = np.nan_to_num(np.stack(shares, 1)), codes.astype(np.int64)
+        made, codes = evolve(real, sizes, n, 1.0, delta, seed * len(counts) + label)
+        rows = codes.astype(np.float64)
+        missing = may_miss & (codes == sizes - 1)
+        for share, i in zip(made.T, np.flatnonzero(number), strict=True):
+            rows[:, i] = from_share(share, *bounds[i], columns[i].scale == "log")
+        parts.append((np.where(missing, np.nan, rows), np.full(n, label)))
+    X, y = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return Records(X.astype(np.float32), y, records.schema)
+
+
 def our_rows(source: Source, train: Records, method: str, seed: int) -> Records:
     """Rows that a method of ours makes, with the suite's settings for the table.
 
@@ -135,14 +161,15 @@ def run(source: Source, peer: str, repeat: int, stated: argparse.Namespace) -> d
     table, sizes = encoded(train, stated.bins)
     line: dict[str, Any] = {"set": source.name, "peer": peer, "repeat": repeat, "rows": len(table)}
     began = time.perf_counter()
-    if peer in PEERS:
+    if peer in THEIRS:
         try:
             codes = peers_codes(table, sizes, source.delta, peer, stated)
         except subprocess.TimeoutExpired:
             return {**line, "ended": f"not within {stated.limit} seconds"}
         made = decoded(codes, train.schema, stated.bins, repeat)
     else:
-        made = our_rows(source, train, peer, repeat)
+        evolved = peer == EVOLVED
+        made = evolved_rows(train, source.delta, repeat) if evolved else our_rows(source, train, peer, repeat)
         codes, _ = encoded(made, stated.bins)
     line["seconds"] = round(time.perf_counter() - began, 1)
     scores = score_tables(made, test, seed=repeat)
@@ -155,9 +182,9 @@ def run(source: Source, peer: str, repeat: int, stated: argparse.Namespace) -> d
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("data", type=Path)
-    parser.add_argument("--python", required=True, help="of the virtual environment that holds dpmm")
+    parser.add_argument("--python", help="of the virtual environment that holds dpmm, for AIM and MST")
     parser.add_argument("--sets", nargs="+", default=["adult", "cervical", "cervical-tests", "epileptic", "kdd99"])
-    parser.add_argument("--peers", nargs="+", default=list(PEERS), choices=[*PEERS, *OURS])
+    parser.add_argument("--peers", nargs="+", default=[*THEIRS, EVOLVED], choices=[*THEIRS, EVOLVED, *OURS])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--bins", type=int, default=32)
     parser.add_argument("--model-size", type=float, default=1.0, help="of AIM, in MB")
@@ -165,6 +192,8 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=3600.0, help="seconds of a run")
     parser.add_argument("--out", type=Path)
     stated = parser.parse_args()
+    if stated.python is None and set(stated.peers) & set(THEIRS):
+        parser.error("--python names the virtual environment of AIM and MST")
     sources = {source.name: source for source in read_suite(str(SUITE))[1].data}
     for name in stated.sets:
         for peer in stated.peers:
