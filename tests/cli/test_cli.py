@@ -125,17 +125,49 @@ def dos(places) -> Path:
     return folder
 
 
-def test_images_are_distilled_for_networks_and_kernels_if_no_method_is_named(tmp_path, monkeypatch):
-    small_nets(monkeypatch)
+@pytest.fixture(scope="module")
+def whole(places) -> Path:
+    """A set with a classifier, soft labels and a generator."""
     fields = ("rounds=2", "networks=2", "width=4", "steps=2", "generator_steps=2", "softness=0.5")
     small = [word for field in fields for word in ("--set", field)]
-    succeeds("distill", "digits:train", "--out", tmp_path / "shared", *small)
-    assert json.loads((tmp_path / "shared" / "recipe.json").read_text())["method"] == "dos-kip"
-    out = succeeds("evaluate", tmp_path / "shared", "--test", "digits:test", "--nets", 1)
+    succeeds("distill", "digits:train", "--out", places / "whole", *small)
+    return places / "whole"
+
+
+def test_varied_pictures_are_half_mixed_and_half_generated(whole, tmp_path, monkeypatch):
+    small_nets(monkeypatch)
+    monkeypatch.setattr(evaluate, "STUDENT", replace(evaluate.STUDENT, epochs=1))
+    out = succeeds("sample", whole, "--n", 31, "--out", tmp_path / "v.npz", "--seed", 5, "--kind", "varied")
+    assert "31 varied pictures with the released classifier's scores" in out
+    back = read_distilled(whole)
+    mixed = mix_pictures(draw_pictures(16, (8, 8, 1), 5), back.train_set[0], 5)
+    made, _ = Generator.from_arrays(read_generator(whole), back.schema).sample(15, 5)
+    with np.load(tmp_path / "v.npz", allow_pickle=False) as file:
+        found, about = file["X"] / 8 - 1, json.loads(str(file["about"]))
+    expected = np.concatenate([mixed, made])
+    order = [np.abs(expected - picture).sum((1, 2, 3)).argmin() for picture in found]
+    assert sorted(order) == list(range(31))
+    assert order != list(range(31))
+    np.testing.assert_allclose(found, expected[order], atol=1e-5)
+    files = json.loads((whole / "certificate.json").read_text())["files"]
+    assert about["images_sha256"] == files["synthetic.npz"]
+    assert about["generator_sha256"] == files["generator.npz"]
+    command = ("evaluate", whole, "--test", "digits:test", "--nets", 1, "--teacher", "varied", "--pictures", 20)
+    assert "taught by the released classifier on 20 varied pictures: " in succeeds(*command)
+    bare = shutil.copytree(whole, tmp_path / "bare")
+    (bare / "generator.npz").unlink()
+    assert "bare has no generator" in refused("sample", bare, "--n", 3, "--out", tmp_path / "w.npz", "--kind", "varied")
+    assert "bare has no generator" in refused("evaluate", bare, *command[2:])
+
+
+def test_images_are_distilled_for_networks_and_kernels_if_no_method_is_named(whole, tmp_path, monkeypatch):
+    small_nets(monkeypatch)
+    assert json.loads((whole / "recipe.json").read_text())["method"] == "dos-kip"
+    out = succeeds("evaluate", whole, "--test", "digits:test", "--nets", 1)
     assert re.search(r"^ConvNet accuracy: \d+\.\d\d ± 0.00 % \(1 net, quick training, soft labels\)$", out, re.M)
     assert re.search(r"^KRR accuracy: ", out, re.M)
     assert re.search(r"^Released classifier accuracy: ", out, re.M)
-    assert softness_in(tmp_path / "shared") == 0.5
+    assert softness_in(whole) == 0.5
     for softness in (-1, "a", True, None):
         other = tmp_path / f"recipe of {softness}"
         other.mkdir()
@@ -145,7 +177,7 @@ def test_images_are_distilled_for_networks_and_kernels_if_no_method_is_named(tmp
     (other / "recipe.json").write_text(json.dumps({"fields": {"removed": 1}}))
     assert softness_in(other) == softness_in(tmp_path) == 0
     monkeypatch.setitem(evaluate.TRAININGS, "large", TINY)
-    out = succeeds("evaluate", tmp_path / "shared", "--test", "digits:test", "--nets", 1, "--generated", 20)
+    out = succeeds("evaluate", whole, "--test", "digits:test", "--nets", 1, "--generated", 20)
     assert re.search(r"^ConvNet accuracy, trained on 20 generated pictures with soft labels: \d+\.\d\d %$", out, re.M)
 
 
@@ -771,7 +803,7 @@ class TestKernels:
             assert "mixed with the folder's synthetic images" in str(file["about"])
             files = json.loads((led / "certificate.json").read_text())["files"]
             assert json.loads(str(file["about"]))["images_sha256"] == files["synthetic.npz"]
-        assert "Unknown kind 'x' of pictures: choose among drawn, generated, mixed." in refused(
+        assert "Unknown kind 'x' of pictures: choose among drawn, generated, mixed, varied." in refused(
             "sample", led, "--n", 3, "--out", tmp_path / "b.npz", "--kind", "x"
         )
         command = ("evaluate", led, "--test", "digits:test", "--nets", 1, "--include-scores", "--teacher")

@@ -71,8 +71,8 @@ def evaluate(
     teacher: Annotated[
         str | None,
         typer.Option(
-            help='Also train nets on a teacher\'s scores of these pictures: "drawn", "mixed" '
-            "(drawn ones and the images of DIR), generated ones, or DATA."
+            help="Also train nets on a teacher's scores of these pictures: drawn, mixed (drawn ones and the images of "
+            "DIR), generated, varied (half mixed, half generated), or DATA."
         ),
     ] = None,
     taught_by: Annotated[
@@ -84,9 +84,7 @@ def evaluate(
     ] = None,
     number: Annotated[
         int | None,
-        typer.Option(
-            "--pictures", min=1, metavar="<int>", help="How many drawn, mixed or generated ones; 20,000 if left out."
-        ),
+        typer.Option("--pictures", min=1, metavar="<int>", help="How many of them, unless DATA; 20,000 if left out."),
     ] = None,
     generated: Annotated[
         int, typer.Option(min=0, metavar="<int>", help="Also train nets on so many images of DIR's generator.")

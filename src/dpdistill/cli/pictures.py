@@ -21,8 +21,12 @@ PICTURES = {
     "drawn": "drawn by a program: no picture shows anything of a record",
     "generated": "made by the folder's generator: post-processing of the release",
     "mixed": "drawn by a program and mixed with the folder's synthetic images: post-processing of the release",
+    "varied": "half of them mixed of drawn pictures and the folder's synthetic images, half made by its generator: "
+    "post-processing of the release",
 }
 """What kinds of pictures there are, and what a person is told of each."""
+OF_GENERATOR, OF_IMAGES = ("generated", "varied"), ("mixed", "varied")
+"""The kinds that need the folder's generator, and those that show its images."""
 
 
 def check_generator(folder: str, schema: AnySchema) -> None:
@@ -61,6 +65,10 @@ def generate(folder: str, n: int, distilled: Distilled, seed: int) -> tuple[np.n
 
 def make_pictures(kind: str, n: int, folder: str, distilled: Distilled, seed: int) -> np.ndarray:
     """n pictures of a kind in [-1, 1], of the shape of a synthetic set's images."""
+    if kind == "varied":
+        parts = ("mixed", n - n // 2), ("generated", n // 2)
+        X = np.concatenate([make_pictures(part, size, folder, distilled, seed) for part, size in parts])
+        return X[np.random.default_rng(seed).permutation(n)]
     from dpdistill.encode.mixing import mix_pictures
     from dpdistill.encode.pictures import draw_pictures
 

@@ -26,8 +26,8 @@ def sample(
     kind: Annotated[
         str | None,
         typer.Option(
-            help="Of pictures: generated (the default where DIR has a generator), drawn (otherwise), or mixed with the "
-            "images of DIR."
+            help="Of pictures: generated (the default where DIR has a generator), drawn (otherwise), mixed with the "
+            "images of DIR, or varied, which is half mixed and half generated."
         ),
     ] = None,
     form: Annotated[
@@ -109,7 +109,7 @@ def _generated(folder: str, kind: str, n: int, seed: int, distilled: Distilled) 
 
 def _scored(folder: str, kind: str, n: int, seed: int, distilled: Distilled) -> tuple[Any, Any, Any, dict]:
     """Pictures, the class of the largest score, the released classifier's scores, and what they are."""
-    from dpdistill.cli.pictures import MORE_IMAGES, make_pictures
+    from dpdistill.cli.pictures import MORE_IMAGES, OF_GENERATOR, OF_IMAGES, check_generator, make_pictures
     from dpdistill.data.folder import CLASSIFIER, GENERATOR, SYNTHETIC, TRAINING, sha256
 
     if distilled.classifier is None:
@@ -119,6 +119,8 @@ def _scored(folder: str, kind: str, n: int, seed: int, distilled: Distilled) -> 
     from dpdistill.cli.recipes import teacher_in
     from dpdistill.kernels.ridge import centred
 
+    if kind in OF_GENERATOR:
+        check_generator(folder, distilled.schema)
     teacher: Any = teacher_in(folder, distilled)
     X = make_pictures(kind, n, folder, distilled, seed)
     with Bar() as bar:
@@ -128,6 +130,8 @@ def _scored(folder: str, kind: str, n: int, seed: int, distilled: Distilled) -> 
         "classifier_sha256": sha256(Path(folder) / CLASSIFIER),
         "guarantee": "post-processing of the release: that of the certificate in the folder of the classifier",
     }
-    if kind == "mixed":
+    if kind in OF_IMAGES:
         about["images_sha256"] = sha256(Path(folder) / (SYNTHETIC if distilled.training is None else TRAINING))
+    if kind in OF_GENERATOR:
+        about["generator_sha256"] = sha256(Path(folder) / GENERATOR)
     return X, scores.argmax(1), scores, about
