@@ -500,7 +500,10 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
         ),
         ([*scored, "--teacher", "drawn", "--taught-by", "x"], "Unknown teacher 'x': choose among classifier, krr."),
         ([*scored, "--taught-by", "krr"], "Expected --teacher with --taught-by krr: the pictures to learn from."),
-        ([*scored, "--pictures", "3"], "Expected --teacher drawn, mixed or generated with --pictures 3: it says how"),
+        (
+            [*scored, "--pictures", "3"],
+            "Expected --teacher drawn, generated, mixed, varied with --pictures 3: it says how",
+        ),
         (
             ["evaluate", "table", "--test", "bad.csv", "--classifiers", "LDA, x"],
             "Unknown classifier 'x': choose among ",
