@@ -16,7 +16,7 @@ import pytest
 import typer
 from test_cli import dpdistill, refused, succeeds
 
-from dpdistill.cli import app, settings, terminal
+from dpdistill.cli import app, asked, settings, terminal
 from dpdistill.cli.common import with_common_options
 from dpdistill.cli.options import METHODS as NAMES
 from dpdistill.cli.options import WITHOUT_PRIVACY
@@ -26,6 +26,8 @@ from dpdistill.data import read_distilled, write_distilled
 from dpdistill.data.tables.schema_file import read_schema
 from dpdistill.method import Distilled
 from dpdistill.methods import METHODS
+from dpdistill.published import published
+from dpdistill.recipes import KERNELS
 from dpdistill.run.recipe import check_kind, check_private
 from dpdistill.schema import DataError
 
@@ -315,6 +317,30 @@ def test_a_file_of_options_that_cannot_be_used(tmp_path, monkeypatch, text, expe
 
 
 # Before anything is paid
+
+
+def test_who_states_no_method_for_colour_images_is_told_of_the_recipe_for_photographs(tmp_path, monkeypatch):
+    X = np.random.default_rng(0).integers(0, 255, (40, 8, 8, 3)).astype(np.uint8)
+    for name, images in (("colour", X), ("grey", X[..., 0])):
+        np.savez(tmp_path / f"{name}.npz", X=images, y=np.arange(40) % 2)
+    assert published(re.search(r"--recipe (\S+) ", asked.FOR_PHOTOGRAPHS)[1]).fields["kernel"] == KERNELS["drawn"]
+
+    def stop(*_):
+        raise DataError("Expected no more.")
+
+    said: list[str] = []
+    monkeypatch.setattr(asked, "note", said.append)
+    monkeypatch.setattr(asked.Asked, "say_outlook", stop)
+    for options, told in (
+        (["colour"], 1),
+        (["colour", "--method", "dos-kip"], 0),
+        (["colour", "--set", "taught=2"], 0),
+        (["grey"], 0),
+    ):
+        command = ("plan", tmp_path / f"{options[0]}.npz", "--classes", 2, "--out", tmp_path / "x", *options[1:])
+        assert "Expected no more." in refused(*command)
+        assert len(said) == told
+        said.clear()
 
 
 def test_a_plan_pays_nothing_and_tells_what_would_be_heard(tmp_path):

@@ -40,7 +40,7 @@ def verify(
 
 
 def methods(
-    recipes: Annotated[bool, typer.Option("--recipes", help="List the recipes of papers in their place.")] = False,
+    recipes: Annotated[bool, typer.Option("--recipes", help="List recipes by name: own ones and papers'.")] = False,
 ) -> None:
     """List the methods and their recipe fields."""
     if recipes:
@@ -87,7 +87,7 @@ def _fields_listed() -> dict[str, Any]:
 
 
 def _list_recipes() -> None:
-    """Every published recipe by its name, and what the package does otherwise than its paper."""
+    """Every recipe by its name, and what the package does otherwise than its paper."""
     from dpdistill.published import all_published, notes
 
     papers: dict[str, Any] = {}

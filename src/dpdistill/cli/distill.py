@@ -25,7 +25,7 @@ def distill(
         str | None, typer.Option(help="See `dpdistill methods`; dos-kip if left out, dp-merf for tables.")
     ] = None,
     recipe: Annotated[
-        str | None, typer.Option(help="A paper's recipe, see `dpdistill methods --recipes`, or a .yaml file.")
+        str | None, typer.Option(help="One by name, see `dpdistill methods --recipes`, or a .yaml file.")
     ] = None,
     per_class: Annotated[int | None, typer.Option(help="Synthetic records a class; 10 if left out.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget; 1 if left out.")] = None,
