@@ -283,7 +283,7 @@ def test_options_in_a_file_are_those_of_the_command_line(tmp_path, monkeypatch):
     code, out, err = dpdistill("account")
     assert code == 0
     assert "epsilon = 2.0000 at delta = 1e-05" in out
-    assert err == "dpdistill.toml states options of `account`; those of the command line go first.\n"
+    assert err == "dpdistill.toml states options of `account`; those of the command line override them.\n"
 
 
 def test_the_options_in_the_page_for_scripts_are_taken(tmp_path, monkeypatch):

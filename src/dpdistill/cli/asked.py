@@ -238,7 +238,7 @@ def _protected(column: str | None, rows: int | None, schema: str | None, anew: b
 
 
 def _budget(row: dict[str, Any], stated: dict[str, Any], protects: dict[str, Any]) -> Any:
-    """The budget: what is stated goes before the published recipe's."""
+    """The budget: what is stated overrides the published recipe's."""
     from dpdistill.accounting.schedule import Budget, check_affordable
 
     of_row = {name: row[name] for name in ("epsilon", "delta") if row.get(name) is not None}

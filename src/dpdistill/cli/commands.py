@@ -107,7 +107,7 @@ def _list_recipes() -> None:
             row.name: {"method": row.method, "source": f"{row.paper}, {row.where}"} for row in all_published().values()
         }
     )
-    say("dpdistill distill DATA --recipe NAME --out DIR; -ipc10 may be left out. What is stated beside it goes before.")
+    say("dpdistill distill DATA --recipe NAME --out DIR; -ipc10 may be left out. Options beside it override it.")
 
 
 def account(

@@ -64,7 +64,7 @@ def _read(context: Any, param: Any, value: str | None) -> None:
     stated = read_options(Path(CONFIG if value is None else value), ".".join(names), context.command.params)
     context.default_map = {**(context.default_map or {}), **stated}
     if value is None and stated:
-        note(f"{CONFIG} states options of `{' '.join(names)}`; those of the command line go first.")
+        note(f"{CONFIG} states options of `{' '.join(names)}`; those of the command line override them.")
 
 
 def _common(

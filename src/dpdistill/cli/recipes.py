@@ -27,7 +27,7 @@ def build(name: str, settings: Iterable[str], base: Mapping[str, Any] | None = N
     Args:
         name: of the method.
         settings: texts "field=value"; tuples as comma-separated words, empty for none.
-        base: fields of a recipe, which the settings go before.
+        base: fields of a recipe, which the settings override.
         named: further fields that have a type already; None leaves the default.
 
     Raises:

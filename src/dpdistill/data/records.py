@@ -183,7 +183,7 @@ class Records(Unshown):
 
         Args:
             raw: records, and what the format says of them.
-            stated: by the caller; it goes before what the format says.
+            stated: by the caller; it overrides what the format says.
             title: what to call the source in a sentence, or nothing.
 
         Raises:

@@ -101,7 +101,7 @@ class Publisher:
 
     @classmethod
     def parse(cls, settings: Iterable[str], file: Path | None = None) -> Publisher:
-        """A publisher from texts "field=value", which go before the fields of a YAML file.
+        """A publisher from texts "field=value", which override the fields of a YAML file.
 
         Raises:
             DataError: another form, an unknown field, or a file that cannot be read.
