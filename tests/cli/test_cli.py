@@ -134,14 +134,14 @@ def whole(places) -> Path:
     return places / "whole"
 
 
-def test_varied_pictures_are_half_mixed_and_half_generated(whole, tmp_path, monkeypatch):
+def test_pictures_of_two_kinds_are_equal_parts_of_both(whole, tmp_path, monkeypatch):
     small_nets(monkeypatch)
     monkeypatch.setattr(evaluate, "STUDENT", replace(evaluate.STUDENT, epochs=1))
-    out = succeeds("sample", whole, "--n", 31, "--out", tmp_path / "v.npz", "--seed", 5, "--kind", "varied")
-    assert "31 varied pictures with the released classifier's scores" in out
+    out = succeeds("sample", whole, "--n", 31, "--out", tmp_path / "v.npz", "--seed", 5, "--kind", "mixed+generated")
+    assert "31 mixed+generated pictures with the released classifier's scores" in out
     back = read_distilled(whole)
-    mixed = mix_pictures(draw_pictures(16, (8, 8, 1), 5), back.train_set[0], 5)
-    made, _ = Generator.from_arrays(read_generator(whole), back.schema).sample(15, 5)
+    mixed = mix_pictures(draw_pictures(15, (8, 8, 1), 5), back.train_set[0], 5)
+    made, _ = Generator.from_arrays(read_generator(whole), back.schema).sample(16, 5)
     with np.load(tmp_path / "v.npz", allow_pickle=False) as file:
         found, about = file["X"] / 8 - 1, json.loads(str(file["about"]))
     expected = np.concatenate([mixed, made])
@@ -152,11 +152,24 @@ def test_varied_pictures_are_half_mixed_and_half_generated(whole, tmp_path, monk
     files = json.loads((whole / "certificate.json").read_text())["files"]
     assert about["images_sha256"] == files["synthetic.npz"]
     assert about["generator_sha256"] == files["generator.npz"]
-    command = ("evaluate", whole, "--test", "digits:test", "--nets", 1, "--teacher", "varied", "--pictures", 20)
-    assert "taught by the released classifier on 20 varied pictures: " in succeeds(*command)
+    command = (
+        "evaluate",
+        whole,
+        "--test",
+        "digits:test",
+        "--nets",
+        1,
+        "--teacher",
+        "mixed+generated",
+        "--pictures",
+        20,
+    )
+    assert "taught by the released classifier on 20 mixed+generated pictures: " in succeeds(*command)
     bare = shutil.copytree(whole, tmp_path / "bare")
     (bare / "generator.npz").unlink()
-    assert "bare has no generator" in refused("sample", bare, "--n", 3, "--out", tmp_path / "w.npz", "--kind", "varied")
+    assert "bare has no generator" in refused(
+        "sample", bare, "--n", 3, "--out", tmp_path / "w.npz", "--kind", "mixed+generated"
+    )
     assert "bare has no generator" in refused("evaluate", bare, *command[2:])
 
 
@@ -803,9 +816,10 @@ class TestKernels:
             assert "mixed with the folder's synthetic images" in str(file["about"])
             files = json.loads((led / "certificate.json").read_text())["files"]
             assert json.loads(str(file["about"]))["images_sha256"] == files["synthetic.npz"]
-        assert "Unknown kind 'x' of pictures: choose among drawn, generated, mixed, varied." in refused(
-            "sample", led, "--n", 3, "--out", tmp_path / "b.npz", "--kind", "x"
-        )
+        for kind in ("x", "drawn+x", "drawn+drawn", "+"):
+            said = refused("sample", led, "--n", 3, "--out", tmp_path / "b.npz", "--kind", kind)
+            several = "choose among drawn, generated, mixed, or several: drawn+generated."
+            assert f"Unknown kind {kind!r} of pictures: {several}" in said
         command = ("evaluate", led, "--test", "digits:test", "--nets", 1, "--include-scores", "--teacher")
         both = succeeds(
             *command, "mixed", "--pictures", 40, "--architecture", "mlp", "--architecture", "convnet"

@@ -528,7 +528,7 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
         ([*scored, "--taught-by", "krr"], "Expected --teacher with --taught-by krr: the pictures to learn from."),
         (
             [*scored, "--pictures", "3"],
-            "Expected --teacher drawn, generated, mixed, varied with --pictures 3: it says",
+            "Expected --teacher drawn, generated, mixed with --pictures 3: it says how many.",
         ),
         (
             ["evaluate", "table", "--test", "bad.csv", "--classifiers", "LDA, x"],

@@ -23,7 +23,7 @@ from dpdistill.cli.evaluate_checks import (
     split_names,
 )
 from dpdistill.cli.options import MAX_SEED, SOURCES, SQL, Folder, table_source
-from dpdistill.cli.pictures import PICTURES, generate, make_pictures
+from dpdistill.cli.pictures import generate, kinds_of, make_pictures
 from dpdistill.cli.reference import image_reference, real_images, table_reference, table_scores
 from dpdistill.cli.settings import check_names
 from dpdistill.cli.terminal import Bar, give, say, warn
@@ -72,7 +72,7 @@ def evaluate(
         str | None,
         typer.Option(
             help="Also train nets on a teacher's scores of these pictures: drawn, mixed (drawn ones and the images of "
-            "DIR), generated, varied (half mixed, half generated), or DATA."
+            "DIR), generated, equal parts of several (drawn+generated), or DATA."
         ),
     ] = None,
     taught_by: Annotated[
@@ -231,7 +231,7 @@ def _pictures(source: str, number: int, folder: str, distilled: Any, seed: int) 
     from dpdistill.data import load
     from dpdistill.evaluate.score import scaled
 
-    if source in PICTURES:
+    if kinds_of(source):
         return f"{number:,} {source} pictures", make_pictures(source, number, folder, distilled, seed)
     # Neither their number nor their place: they may be private, and scores may be added to the shared folder.
     facts = distilled.schema

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from dpdistill.cli.pictures import OF_GENERATOR, PICTURES, check_generator
+from dpdistill.cli.pictures import PICTURES, check_generator, kinds_of
 from dpdistill.cli.reading import check_source
 from dpdistill.cli.settings import check_named, check_names, known
 from dpdistill.data.files import require_file
@@ -43,11 +43,12 @@ def check_pictures(
         raise DataError(f"Expected --teacher with --taught-by {taught_by}: the pictures to learn from.")
     if taught_by == "classifier" and distilled.classifier is None:
         raise DataError(f"{folder} has no released classifier: say --taught-by krr.")
-    if generated or teacher in OF_GENERATOR:
+    kinds = kinds_of(teacher or "")
+    if generated or "generated" in kinds:
         check_generator(folder, distilled.schema)
-    if teacher is not None and teacher not in PICTURES:
+    if teacher is not None and not kinds:
         check_source(teacher, table=False)
-    if number is not None and teacher not in PICTURES:
+    if number is not None and not kinds:
         raise DataError(f"Expected --teacher {', '.join(PICTURES)} with --pictures {number}: it says how many.")
 
 

@@ -21,12 +21,14 @@ PICTURES = {
     "drawn": "drawn by a program: no picture shows anything of a record",
     "generated": "made by the folder's generator: post-processing of the release",
     "mixed": "drawn by a program and mixed with the folder's synthetic images: post-processing of the release",
-    "varied": "half of them mixed of drawn pictures and the folder's synthetic images, half made by its generator: "
-    "post-processing of the release",
 }
-"""What kinds of pictures there are, and what a person is told of each."""
-OF_GENERATOR, OF_IMAGES = ("generated", "varied"), ("mixed", "varied")
-"""The kinds that need the folder's generator, and those that show its images."""
+"""What kinds of pictures there are, and what a person is told of each; KIND+KIND are equal parts of both."""
+
+
+def kinds_of(pictures: str) -> tuple[str, ...]:
+    """The kinds that "drawn+generated" names; none of them where it names something else."""
+    kinds = tuple(pictures.split("+"))
+    return kinds if set(kinds) <= set(PICTURES) and len(set(kinds)) == len(kinds) else ()
 
 
 def check_generator(folder: str, schema: AnySchema) -> None:
@@ -63,18 +65,19 @@ def generate(folder: str, n: int, distilled: Distilled, seed: int) -> tuple[np.n
     return generator.sample(n, seed)
 
 
-def make_pictures(kind: str, n: int, folder: str, distilled: Distilled, seed: int) -> np.ndarray:
-    """n pictures of a kind in [-1, 1], of the shape of a synthetic set's images."""
-    if kind == "varied":
-        parts = ("mixed", n - n // 2), ("generated", n // 2)
-        X = np.concatenate([make_pictures(part, size, folder, distilled, seed) for part, size in parts])
-        return X[np.random.default_rng(seed).permutation(n)]
+def make_pictures(pictures: str, n: int, folder: str, distilled: Distilled, seed: int) -> np.ndarray:
+    """n pictures in [-1, 1] of the shape of a synthetic set's images: of one kind, or of several in equal parts."""
     from dpdistill.encode.mixing import mix_pictures
     from dpdistill.encode.pictures import draw_pictures
 
-    with working(f"making {kind} pictures"):
+    kinds = kinds_of(pictures)
+
+    def of(kind: str, n: int) -> np.ndarray:
         if kind == "generated":
             return generate(folder, n, distilled, seed)[0]
         X = draw_pictures(n, distilled.schema.shape, seed)
-        images, _ = distilled.train_set
-        return mix_pictures(X, images, seed) if kind == "mixed" else X
+        return mix_pictures(X, distilled.train_set[0], seed) if kind == "mixed" else X
+
+    with working(f"making {pictures} pictures"):
+        parts = [of(kind, (n + i) // len(kinds)) for i, kind in enumerate(kinds)]
+    return parts[0] if len(parts) == 1 else np.random.default_rng(seed).permutation(np.concatenate(parts))

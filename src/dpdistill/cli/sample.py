@@ -27,7 +27,7 @@ def sample(
         str | None,
         typer.Option(
             help="Of pictures: generated (the default where DIR has a generator), drawn (otherwise), mixed with the "
-            "images of DIR, or varied, which is half mixed and half generated."
+            "images of DIR, or equal parts of several: drawn+generated."
         ),
     ] = None,
     form: Annotated[
@@ -72,19 +72,22 @@ def _rows(folder: str, path: Path, n: int, seed: int, distilled: Distilled) -> N
 
 
 def _pictures(folder: str, path: Path, kind: str, form: str | None, n: int, seed: int, distilled: Distilled) -> None:
-    from dpdistill.cli.pictures import PICTURES
+    from dpdistill.cli.pictures import PICTURES, kinds_of
     from dpdistill.data.images.labelled import check_target, write_dpimagebench, write_labelled
 
     schema: Any = distilled.schema
-    if kind not in PICTURES:
-        raise DataError(f"Unknown kind {kind!r} of pictures: choose among {', '.join(PICTURES)}.")
+    if not kinds_of(kind):
+        raise DataError(
+            f"Unknown kind {kind!r} of pictures: choose among {', '.join(PICTURES)}, or several: drawn+generated."
+        )
     if form not in (None, "dpimagebench"):
         raise DataError(f"Unknown format {form!r}: leave --format out, or say dpimagebench.")
     check_target(path, folder_only=form is not None)
     make, said = (_generated, "their classes") if kind == "generated" else (_scored, "the released classifier's scores")
     X, y, scores, about = make(folder, kind, n, seed, distilled)
     if form is None:
-        write_labelled(path, X, y, scores, schema, {"pictures": PICTURES[kind], "seed": seed, **about})
+        what = "; ".join(PICTURES[each] for each in kinds_of(kind))
+        write_labelled(path, X, y, scores, schema, {"pictures": what, "seed": seed, **about})
     else:
         write_dpimagebench(path, X, y)
         if n <= LEARNED_FROM:
@@ -109,7 +112,7 @@ def _generated(folder: str, kind: str, n: int, seed: int, distilled: Distilled) 
 
 def _scored(folder: str, kind: str, n: int, seed: int, distilled: Distilled) -> tuple[Any, Any, Any, dict]:
     """Pictures, the class of the largest score, the released classifier's scores, and what they are."""
-    from dpdistill.cli.pictures import MORE_IMAGES, OF_GENERATOR, OF_IMAGES, check_generator, make_pictures
+    from dpdistill.cli.pictures import MORE_IMAGES, check_generator, kinds_of, make_pictures
     from dpdistill.data.folder import CLASSIFIER, GENERATOR, SYNTHETIC, TRAINING, sha256
 
     if distilled.classifier is None:
@@ -119,7 +122,7 @@ def _scored(folder: str, kind: str, n: int, seed: int, distilled: Distilled) -> 
     from dpdistill.cli.recipes import teacher_in
     from dpdistill.kernels.ridge import centred
 
-    if kind in OF_GENERATOR:
+    if "generated" in kinds_of(kind):
         check_generator(folder, distilled.schema)
     teacher: Any = teacher_in(folder, distilled)
     X = make_pictures(kind, n, folder, distilled, seed)
@@ -130,8 +133,8 @@ def _scored(folder: str, kind: str, n: int, seed: int, distilled: Distilled) -> 
         "classifier_sha256": sha256(Path(folder) / CLASSIFIER),
         "guarantee": "post-processing of the release: that of the certificate in the folder of the classifier",
     }
-    if kind in OF_IMAGES:
+    if "mixed" in kinds_of(kind):
         about["images_sha256"] = sha256(Path(folder) / (SYNTHETIC if distilled.training is None else TRAINING))
-    if kind in OF_GENERATOR:
+    if "generated" in kinds_of(kind):
         about["generator_sha256"] = sha256(Path(folder) / GENERATOR)
     return X, scores.argmax(1), scores, about
