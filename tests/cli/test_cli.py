@@ -165,6 +165,10 @@ def test_pictures_of_two_kinds_are_equal_parts_of_both(whole, tmp_path, monkeypa
         20,
     )
     assert "taught by the released classifier on 20 mixed+generated pictures: " in succeeds(*command)
+    succeeds("sample", whole, "--n", 1, "--out", tmp_path / "one.npz", "--seed", 5, "--kind", "drawn+generated")
+    with np.load(tmp_path / "one.npz", allow_pickle=False) as file:
+        made, _ = Generator.from_arrays(read_generator(whole), back.schema).sample(1, 5)
+        np.testing.assert_allclose(file["X"] / 8 - 1, made, atol=1e-5)
     bare = shutil.copytree(whole, tmp_path / "bare")
     (bare / "generator.npz").unlink()
     assert "bare has no generator" in refused(

@@ -79,5 +79,6 @@ def make_pictures(pictures: str, n: int, folder: str, distilled: Distilled, seed
         return mix_pictures(X, distilled.train_set[0], seed) if kind == "mixed" else X
 
     with working(f"making {pictures} pictures"):
-        parts = [of(kind, (n + i) // len(kinds)) for i, kind in enumerate(kinds)]
+        sizes = [(n + i) // len(kinds) for i in range(len(kinds))]
+        parts = [of(kind, size) for kind, size in zip(kinds, sizes, strict=True) if size]
     return parts[0] if len(parts) == 1 else np.random.default_rng(seed).permutation(np.concatenate(parts))
