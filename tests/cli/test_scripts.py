@@ -526,6 +526,8 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
         ),
         ([*scored, "--teacher", "drawn", "--taught-by", "x"], "Unknown teacher 'x': choose among classifier, krr."),
         ([*scored, "--taught-by", "krr"], "Expected --teacher with --taught-by krr: the pictures to learn from."),
+        ([*scored, "--slopes"], "Expected --teacher with --slopes: the pictures to learn from."),
+        ([*scored, "--student-epochs", "2"], "Expected --teacher with --student-epochs 2: the pictures to learn from."),
         (
             [*scored, "--pictures", "3"],
             "Expected --teacher drawn, generated, mixed with --pictures 3: it says how many.",

@@ -3,16 +3,18 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from contract import SCHEMA, toy_records
 
 from dpdistill.encode.networks import ConvNet
-from dpdistill.encode.train import STUDENT
-from dpdistill.evaluate.student import score_student
+from dpdistill.encode.train import STUDENT, Slopes, _batch, train_classifier
+from dpdistill.evaluate.student import margin_slopes, score_student
 from dpdistill.evaluate.teacher import Teacher
 from dpdistill.kernels.feature import FeatureKernel
-from dpdistill.kernels.ridge import centred
+from dpdistill.kernels.ridge import centred, standardised
 from dpdistill.schema import DataError
 
 
@@ -59,6 +61,89 @@ def test_the_scale_of_the_scores_does_not_count():
     short = replace(TINY, epochs=2)
     found = [score_student(t, PICTURES, TEST, training=short).mean for t in (TEACHER, larger)]
     assert found[0] == pytest.approx(found[1], abs=1.5)
+
+
+@dataclass(frozen=True)
+class Squares:
+    """The squares of the pixels."""
+
+    def __call__(self, X: Any) -> Any:
+        return (X * X).reshape(X.shape[0], -1)
+
+
+def test_gradients_are_those_of_the_weighted_scores():
+    curved = Teacher(TEACHER.classifier, FeatureKernel(Squares()), SCHEMA)
+    weights = RNG.normal(size=(7, 3)).astype(np.float32)
+    expected = 2 * PICTURES[:7] * (weights @ curved.classifier.T).reshape(7, 8, 8, 1)
+    np.testing.assert_allclose(curved.gradients(PICTURES[:7], weights), expected, atol=1e-6)
+    np.testing.assert_allclose(curved.gradients(PICTURES[:7], weights, chunk=3), expected, atol=1e-6)
+    with pytest.raises(DataError, match="Expected pictures of shape"):
+        curved.gradients(np.zeros((2, 8, 9, 1)), weights[:2])
+
+
+def test_slopes_are_of_the_margin_between_the_likeliest_classes():
+    scores = TEACHER(PICTURES)
+    weights, gradients = margin_slopes(TEACHER, PICTURES, scores)
+    order = scores.argsort(1)
+    share = weights[0].max()
+    rows = np.arange(len(scores))
+    np.testing.assert_allclose(weights[rows, order[:, 2]], share)
+    np.testing.assert_allclose(weights[rows, order[:, 1]], -share)
+    np.testing.assert_array_equal(weights[rows, order[:, 0]], 0)
+    assert np.square(gradients).sum((1, 2, 3)).mean() == pytest.approx(1.0, rel=1e-4)
+    # Those of the targets: the scale of the scores does not count.
+    linear = (weights @ TEACHER.classifier.T).reshape(gradients.shape) / centred(scores).std()
+    np.testing.assert_allclose(gradients, linear, rtol=1e-4, atol=1e-7)
+    louder = margin_slopes(replace(TEACHER, classifier=100 * TEACHER.classifier), PICTURES, 100 * scores)
+    np.testing.assert_allclose(louder.gradients, gradients, rtol=1e-3, atol=1e-7)
+    np.testing.assert_allclose(louder.weights, weights, rtol=1e-3)
+
+
+def test_few_pictures_teach_more_with_their_slopes():
+    few, others = PICTURES[:40], PICTURES[100:]
+    targets, slopes = standardised(TEACHER(few)), margin_slopes(TEACHER, few, TEACHER(few))
+    expected = standardised(TEACHER(others))
+    errors = []
+    for jacobian in (0.0, 2.0):
+        how = replace(TINY, epochs=100, jacobian=jacobian)
+        net = train_classifier(jax.random.key(0), few, targets, how, slopes)
+        gradients = jax.grad(lambda X, n=net: jnp.vdot(slopes.weights, n(X)))(few)
+        errors.append((np.square(net(others) - expected).mean(), np.square(gradients - slopes.gradients).sum()))
+    (score_without, slope_without), (score_with, slope_with) = errors
+    assert slope_with < 0.5 * slope_without
+    assert score_with < 0.5 * score_without
+
+
+def test_slopes_that_are_not_asked_for_change_nothing():
+    few, scores = PICTURES[:40], TEACHER(PICTURES[:40])
+    short = replace(TINY, epochs=2)
+    plain, given = (
+        train_classifier(jax.random.key(0), few, standardised(scores), short, slopes)
+        for slopes in (None, margin_slopes(TEACHER, few, scores))
+    )
+    np.testing.assert_array_equal(plain(few), given(few))
+
+
+def test_the_slope_of_a_mirror_image_is_mirrored():
+    slopes = Slopes(np.ones((64, 3), np.float32), PICTURES[:64])
+    images, _, turned = _batch(
+        jax.random.key(3), jnp.asarray(0), PICTURES[:64], np.ones((64, 3)), slopes, TINY.with_flip(), 10
+    )
+    np.testing.assert_array_equal(images, turned.gradients)
+    kept, mirrored = (
+        np.abs(np.asarray(images)[:, None] - each).max((2, 3, 4)).min(1) < 1e-4
+        for each in (PICTURES[:64], PICTURES[:64, :, ::-1])
+    )
+    np.testing.assert_array_equal(kept, ~mirrored)
+    assert 16 < kept.sum() < 48
+
+
+@pytest.mark.parametrize("wrong", [{"mixup": 0.3}, {"strategies": ("crop",)}, {"scores": False}], ids=str)
+def test_slopes_are_refused_where_pictures_change(wrong):
+    slopes = Slopes(np.ones((4, 3), np.float32), PICTURES[:4])
+    how = replace(TINY, jacobian=2.0, **wrong)
+    with pytest.raises(ValueError, match="Expected slopes with scores and no other augmentation than mirror images"):
+        train_classifier(jax.random.key(0), PICTURES[:4], np.ones((4, 3), np.float32), how, slopes)
 
 
 def test_refusals():

@@ -15,6 +15,7 @@ from dpdistill.cli.evaluate_checks import (
     check_fit,
     check_pictures,
     check_reference,
+    check_student,
     opened,
     read_test_images,
     refuse_of_images,
@@ -23,9 +24,10 @@ from dpdistill.cli.evaluate_checks import (
     split_names,
 )
 from dpdistill.cli.options import MAX_SEED, SOURCES, SQL, Folder, table_source
-from dpdistill.cli.pictures import generate, kinds_of, make_pictures
+from dpdistill.cli.pictures import generate
 from dpdistill.cli.reference import image_reference, real_images, table_reference, table_scores
 from dpdistill.cli.settings import check_names
+from dpdistill.cli.students import pictures_of, student_scores, teacher_named, training_of
 from dpdistill.cli.terminal import Bar, give, say, warn
 from dpdistill.schema import DataError, TableSchema
 
@@ -82,6 +84,18 @@ def evaluate(
             "the first where DIR has one."
         ),
     ] = None,
+    slopes: Annotated[
+        bool,
+        typer.Option(
+            "--slopes",
+            help="Of --teacher: also learn how its scores change with each pixel. Two to three times the seconds, and "
+            "as many pictures teach more.",
+        ),
+    ] = False,
+    student_epochs: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="<int>", help="Of the nets that learn from --teacher; 4 if left out."),
+    ] = None,
     number: Annotated[
         int | None,
         typer.Option("--pictures", min=1, metavar="<int>", help="How many of them, unless DATA; 20,000 if left out."),
@@ -125,11 +139,12 @@ def evaluate(
         table_file = schema_of_rows(folder, schema, distilled.schema)
     else:
         refuse_of_tables(folder, (schema, classifiers, sql, reference_sql), mode, keep)
+    check_student(teacher, taught_by, slopes, student_epochs)
     check_pictures(folder, distilled, teacher, taught_by, number, generated)
     check_choices(training, architecture, classifier, classifiers, kernel, distance)
     check_fit(architecture or [], ridge, distilled.schema)
     records = None if table else read_test_images(test, distilled.schema)
-    from dpdistill.cli.recipes import kernel_in, softness_in, teacher_in
+    from dpdistill.cli.recipes import kernel_in, teacher_in
     from dpdistill.evaluate import MANY, available
     from dpdistill.report.folder import read_folder
 
@@ -141,32 +156,30 @@ def evaluate(
         real = None if reference is None else table_source(reference, reference_sql)
         scores = _evaluate_table(distilled, table_source(test, sql), real, table_file, **how)
         give(scores=scores)
-        if include_scores:
-            _include(folder, scores)
+        _include(folder, scores, wanted=include_scores)
         return
-    recipe, facts = kernel_in(folder), distilled.schema
+    facts = distilled.schema
     networks = _networks(architecture or ["convnet"], facts)
-    fits = _regressions(kernel or (), ridge, recipe, facts)
+    fits = _regressions(kernel or (), ridge, kernel_in(folder), facts)
     measured = _feature_kernels(distance or (), facts)
     released = teacher_in(folder, distilled)
     real = None if reference is None else real_images(reference, facts)
-    teaches = None if teacher is None else _teacher(distilled, released, fits, taught_by)
-    pictures = None if teacher is None else _pictures(teacher, number or 20_000, folder, distilled, seed)
+    teaches = None if teacher is None else teacher_named(distilled, released, fits, taught_by)
+    pictures = None if teacher is None else pictures_of(teacher, number or 20_000, folder, distilled, seed)
     more = generate(folder, generated, distilled, seed) if generated else None
-    how = {"nets": nets, "flip": flip, "seed": seed}
+    how, student = {"nets": nets, "flip": flip, "seed": seed}, training_of(slopes, student_epochs)
     training = training or ("large" if len(distilled.train_set[0]) > MANY else "quick")
     scores = _scores(distilled, records, fits, released, networks, training, **how)
-    scores |= _student_scores(teaches, pictures, records, networks, **how)
+    scores |= student_scores(teaches, pictures, records, networks, student, **how)
     if more is not None:
-        softness = 0.0 if distilled.soft_labels is None else softness_in(folder)
-        scores |= _generated_scores(more, facts, records, networks, _soft_labels(more, released, softness), **how)
+        learned = _soft_labels(more, released, distilled, folder)
+        scores |= _generated_scores(more, facts, records, networks, learned, **how)
     scores |= _pixel_scores(distilled, records, classifier or [], seed)
     scores |= _distances(distilled, more, records, measured, seed)
     give(scores=scores)
     if real is not None:
         image_reference(distilled, real, records, networks, fits, training, epochs, **how)
-    if include_scores:
-        _include(folder, scores)
+    _include(folder, scores, wanted=include_scores)
 
 
 def _listed(classifiers: str | None) -> tuple[str, ...] | None:
@@ -209,7 +222,10 @@ def _regressions(names: Iterable[str], ridge: float | None, recipe: Any, schema:
     return fits
 
 
-def _include(folder: str, scores: dict) -> None:
+def _include(folder: str, scores: dict, *, wanted: bool) -> None:
+    """Add the scores to the folder and its report, where they are wanted."""
+    if not wanted:
+        return
     from dpdistill.data.atomic import write_atomically
     from dpdistill.data.folder import SCORES
     from dpdistill.export import renew_documents
@@ -226,22 +242,12 @@ def _include(folder: str, scores: dict) -> None:
     write_report(folder)
 
 
-def _pictures(source: str, number: int, folder: str, distilled: Any, seed: int) -> tuple[str, Any]:
-    """Pictures for a released classifier to score, in [-1, 1], and what they are."""
-    from dpdistill.data import load
-    from dpdistill.evaluate.score import scaled
-
-    if kinds_of(source):
-        return f"{number:,} {source} pictures", make_pictures(source, number, folder, distilled, seed)
-    # Neither their number nor their place: they may be private, and scores may be added to the shared folder.
-    facts = distilled.schema
-    return "pictures of the evaluator", scaled(load(source, "train", like=facts))[0]
-
-
-def _soft_labels(more: Any, released: Any, softness: float) -> Any:
+def _soft_labels(more: Any, released: Any, distilled: Any, folder: str) -> Any:
     """Soft labels of generated images as the set has them; None without a released classifier or a softness."""
+    from dpdistill.cli.recipes import softness_in
     from dpdistill.kernels.ridge import soft_labels
 
+    softness = 0.0 if distilled.soft_labels is None else softness_in(folder)
     if released is None or not softness:
         return None
     with Bar() as bar:
@@ -350,37 +356,4 @@ def _scores(distilled: Any, test: Any, fits: dict, released: Any, networks: list
             score = score_classifier(released, test, progress=bar)
         say(f"Released classifier accuracy: {score.mean:.2f} %")
         scores["released classifier accuracy, %"] = round(score.mean, 2)
-    return scores
-
-
-def _teacher(distilled: Any, released: Any, fits: dict, taught_by: str | None) -> tuple[str, Any]:
-    """What networks learn from, by name: the released classifier, or the first regression on the set."""
-    from dpdistill.evaluate import teacher_of
-
-    if released is not None and taught_by != "krr":
-        return "the released classifier", released
-    (name, (kernel, ridge)), *_ = fits.items()
-    if kernel.features is None:
-        raise DataError(f"Expected --kernel as a kernel with features, such as scatternet: {name} cannot teach.")
-    (X, y), how = distilled.support_set, {"kernel": kernel, "ridge": ridge, "targets": distilled.targets}
-    with Bar() as bar:
-        return f"KRR on the set ({name}, ridge {ridge:g})", teacher_of(X, y, distilled.schema, progress=bar, **how)
-
-
-def _student_scores(
-    teacher: tuple[str, Any] | None, pictures: tuple[str, Any] | None, test: Any, networks: list, **how: Any
-) -> dict:
-    """Scores of networks that learn what a teacher says of pictures; none without either."""
-    from dpdistill.evaluate import STUDENT, score_student
-
-    if teacher is None or pictures is None:
-        return {}
-    (by, teaches), (source, unlabelled), scores = teacher, pictures, {}
-    for network in networks:
-        with Bar() as bar:
-            recipe = replace(STUDENT, network=network)
-            score = score_student(teaches, unlabelled, test, training=recipe, progress=bar, **how)
-        what = f"{network.title} accuracy, taught by {by} on {source}"
-        say(f"{what}: {score.mean:.2f} %")
-        scores[f"{what}, %"] = round(score.mean, 2)
     return scores

@@ -34,13 +34,18 @@ def check_reference(reference: str | None, sql: str | None, included: bool, tabl
         check_source(reference, table, sql)
 
 
+def check_student(teacher: str | None, taught_by: str | None, slopes: bool, epochs: int | None) -> None:
+    """Refuse an unknown teacher, and how networks learn from one where they learn from none."""
+    check_names("teacher", [] if taught_by is None else [taught_by], TEACHERS)
+    stated = {f"--taught-by {taught_by}": taught_by, "--slopes": slopes, f"--student-epochs {epochs}": epochs}
+    if teacher is None and (given := [option for option, value in stated.items() if value]):
+        raise DataError(f"Expected --teacher with {given[0]}: the pictures to learn from.")
+
+
 def check_pictures(
     folder: str, distilled: Any, teacher: str | None, taught_by: str | None, number: int | None, generated: int
 ) -> None:
     """Refuse a teacher or images that the folder does not have, and a number of none."""
-    check_names("teacher", [] if taught_by is None else [taught_by], TEACHERS)
-    if taught_by is not None and teacher is None:
-        raise DataError(f"Expected --teacher with --taught-by {taught_by}: the pictures to learn from.")
     if taught_by == "classifier" and distilled.classifier is None:
         raise DataError(f"{folder} has no released classifier: say --taught-by krr.")
     kinds = kinds_of(teacher or "")

@@ -47,3 +47,5 @@ def counted(progress: Progress, stage: str, total: int) -> Callable[[Any], np.nd
 
 
 encode = jax.jit(lambda encoder, X: encoder(X), static_argnums=0)
+pull_back = jax.jit(lambda encoder, X, gradient: jax.vjp(encoder, X)[1](gradient)[0], static_argnums=0)
+"""The chain rule from features (n, d) to pixels (n, h, w, c), record by record."""

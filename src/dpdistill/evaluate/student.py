@@ -9,10 +9,10 @@ import numpy as np
 
 from dpdistill.data.records import Records
 from dpdistill.data.test_set import check_test_set
-from dpdistill.encode.train import STUDENT, Training, train_classifier
+from dpdistill.encode.train import STUDENT, Slopes, Training, train_classifier
 from dpdistill.evaluate.score import Score, accuracy, scaled
 from dpdistill.evaluate.teacher import Teacher
-from dpdistill.kernels.ridge import standardised
+from dpdistill.kernels.ridge import centred, standardised
 from dpdistill.method import Progress, no_progress
 
 
@@ -29,7 +29,12 @@ def score_student(
 ) -> Score:
     """Accuracy on test records of networks that learn the teacher's scores of pictures.
 
-        min over nets of  mean_i || net(x_i) - (s_i - mean s_i) / deviation ||^2,   s_i = phi(x_i) classifier
+        min over nets of  mean_i || net(x_i) - t_i ||^2 + jacobian || grad_i (w_i . net) - grad_i (w_i . t) ||^2,
+        t_i = (s_i - mean s_i) / deviation,   s_i = phi(x_i) classifier,   grad_i: by the pixels of x_i,
+        w_i: 1 for the likeliest class, -1 for the second, times what makes mean_i || grad_i (w_i . t) ||^2 = 1
+
+    How the margin between two classes changes with every pixel says more than the scores of one picture, for which
+    teacher and net have to be differentiated once each: Srinivas & Fleuret, 2018 (Jacobian matching).
 
     Args:
         teacher: a released classifier, or kernel ridge regression on a set.
@@ -48,13 +53,32 @@ def score_student(
     if nets < 1:
         raise ValueError(f"Expected nets={nets} >= 1.")
     check_test_set(teacher.schema, test)
-    targets = standardised(teacher(X, progress=progress))
-    training = training.with_flip() if flip else training
+    scores = teacher(X, progress=progress)
+    targets, training = standardised(scores), training.with_flip() if flip else training
+    slopes = margin_slopes(teacher, X, scores, progress) if training.jacobian else None
     X_test, y_test = scaled(test)
     accuracies = []
     for k in range(nets):
         progress("training students", k, nets)
-        net = train_classifier(jax.random.fold_in(jax.random.key(seed), k), X, targets, replace(training, scores=True))
+        key = jax.random.fold_in(jax.random.key(seed), k)
+        net = train_classifier(key, X, targets, replace(training, scores=True), slopes)
         accuracies.append(100.0 * accuracy(net, X_test, y_test))
     progress("training students", nets, nets)
     return Score(tuple(accuracies))
+
+
+def margin_slopes(teacher: Teacher, X: np.ndarray, scores: np.ndarray, progress: Progress = no_progress) -> Slopes:
+    """How the margin between a teacher's two likeliest classes changes with the pixels, squares of mean norm 1.
+
+    Args:
+        teacher: whose scores they are.
+        X: pictures in [-1, 1], (n, h, w, c).
+        scores: the teacher's of them, (n, classes).
+        progress: told the number of chunks done.
+    """
+    rows, order = np.arange(len(X)), np.argsort(scores, 1)
+    weights = np.zeros_like(scores)
+    weights[rows, order[:, -1]], weights[rows, order[:, -2]] = 1.0, -1.0
+    gradients = teacher.gradients(X, weights / max(float(centred(scores).std()), 1e-12), progress=progress)
+    norm = max(float(np.sqrt(np.square(gradients).sum((1, 2, 3)).mean())), 1e-12)
+    return Slopes(weights / norm, gradients / norm)

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpdistill.data.records import Records
 from dpdistill.data.test_set import check_test_set
-from dpdistill.evaluate.chunks import CHUNK, Chunks, counted, encode
+from dpdistill.evaluate.chunks import CHUNK, Chunks, counted, encode, pull_back
 from dpdistill.evaluate.krr import check_krr, linear_classifier
 from dpdistill.evaluate.score import Score, scaled
 from dpdistill.kernels.feature import FeatureKernel
@@ -60,12 +60,37 @@ class Teacher:
         Raises:
             DataError: pictures of another shape, or none.
         """
-        if X.shape[1:] != self.schema.shape or not len(X):
-            raise DataError(f"Expected pictures of shape {('n', *self.schema.shape)}, n >= 1; got {X.shape}.")
+        self._check(X)
         parts = Chunks(X, chunk)
         tell = counted(progress, "scores of the classifier", len(parts))
         encoder = self.kernel.encoder
         return np.concatenate([tell(encode(encoder, part)[:rows]) @ self.classifier for part, rows in parts])
+
+    def gradients(
+        self, X: np.ndarray, weights: np.ndarray, chunk: int = CHUNK, progress: Progress = no_progress
+    ) -> np.ndarray:
+        """How the scores change with the pixels: the gradient of weights_i . scores(x_i) by x_i, (n, h, w, c).
+
+        Args:
+            X: pictures in [-1, 1], (n, h, w, c), of the schema's shape, at least one.
+            weights: of the classes' scores, (n, classes).
+            chunk: pictures a compiled call works on; it changes no gradient.
+            progress: told the number of chunks done.
+
+        Raises:
+            DataError: pictures of another shape, or none.
+        """
+        self._check(X)
+        found, parts = np.empty(X.shape, np.float32), Chunks(X, chunk)
+        tell = counted(progress, "slopes of the classifier", len(parts))
+        for i, ((part, rows), (weight, _)) in enumerate(zip(parts, Chunks(weights, chunk), strict=True)):
+            slopes = pull_back(self.kernel.encoder, part, weight @ self.classifier.T)
+            found[i * chunk : i * chunk + rows] = tell(slopes[:rows])
+        return found
+
+    def _check(self, X: np.ndarray) -> None:
+        if X.shape[1:] != self.schema.shape or not len(X):
+            raise DataError(f"Expected pictures of shape {('n', *self.schema.shape)}, n >= 1; got {X.shape}.")
 
 
 def teacher_of(

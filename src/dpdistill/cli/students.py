@@ -1,0 +1,63 @@
+"""Networks that learn what a teacher says of pictures: which teacher, which pictures, how, and their scores."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from dpdistill.cli.pictures import kinds_of, make_pictures
+from dpdistill.cli.terminal import Bar, say
+from dpdistill.schema import DataError
+
+
+def pictures_of(source: str, number: int, folder: str, distilled: Any, seed: int) -> tuple[str, Any]:
+    """Pictures for a released classifier to score, in [-1, 1], and what they are."""
+    from dpdistill.data import load
+    from dpdistill.evaluate.score import scaled
+
+    if kinds_of(source):
+        return f"{number:,} {source} pictures", make_pictures(source, number, folder, distilled, seed)
+    # Neither their number nor their place: they may be private, and scores may be added to the shared folder.
+    facts = distilled.schema
+    return "pictures of the evaluator", scaled(load(source, "train", like=facts))[0]
+
+
+def teacher_named(distilled: Any, released: Any, fits: dict, taught_by: str | None) -> tuple[str, Any]:
+    """What networks learn from, by name: the released classifier, or the first regression on the set."""
+    from dpdistill.evaluate import teacher_of
+
+    if released is not None and taught_by != "krr":
+        return "the released classifier", released
+    (name, (kernel, ridge)), *_ = fits.items()
+    if kernel.features is None:
+        raise DataError(f"Expected --kernel as a kernel with features, such as scatternet: {name} cannot teach.")
+    (X, y), how = distilled.support_set, {"kernel": kernel, "ridge": ridge, "targets": distilled.targets}
+    with Bar() as bar:
+        return f"KRR on the set ({name}, ridge {ridge:g})", teacher_of(X, y, distilled.schema, progress=bar, **how)
+
+
+def training_of(slopes: bool, epochs: int | None) -> Any:
+    """How networks learn from a teacher."""
+    from dpdistill.evaluate import SLOPES, STUDENT
+
+    recipe = SLOPES if slopes else STUDENT
+    return recipe if epochs is None else replace(recipe, epochs=epochs)
+
+
+def student_scores(
+    teacher: tuple[str, Any] | None, pictures: tuple[str, Any] | None, test: Any, networks: list, how: Any, **more: Any
+) -> dict:
+    """Scores of networks that learn what a teacher says of pictures; none without either."""
+    from dpdistill.evaluate import score_student
+
+    if teacher is None or pictures is None:
+        return {}
+    (by, teaches), (source, unlabelled), scores = teacher, pictures, {}
+    for network in networks:
+        with Bar() as bar:
+            recipe = replace(how, network=network)
+            score = score_student(teaches, unlabelled, test, training=recipe, progress=bar, **more)
+        what = f"{network.title} accuracy, taught by {by} on {source}" + (" and their slopes" if how.jacobian else "")
+        say(f"{what}: {score.mean:.2f} %")
+        scores[f"{what}, %"] = round(score.mean, 2)
+    return scores
