@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from PIL import Image
@@ -801,6 +802,17 @@ class TestKernels:
         assert (
             about["classifier_sha256"] == json.loads((led / "certificate.json").read_text())["files"]["classifier.npz"]
         )
+        with_slopes = tmp_path / "slopes.npz"
+        succeeds("sample", led, "--n", 30, "--out", with_slopes, "--seed", 5, "--slopes")
+        with np.load(with_slopes, allow_pickle=False) as file:
+            more = dict(file)
+        assert set(more) - set(stored) == {"margins", "slopes"}
+        np.testing.assert_array_equal(more["margins"], np.argsort(-stored["targets"], 1)[:, :2])
+        first, second = more["margins"].T
+        weights = CLASSIFIER.astype(np.float32)[:, first] - CLASSIFIER.astype(np.float32)[:, second]
+        slopes = jax.grad(lambda U: jnp.vdot(ENCODER(U), weights.T))(X) / 8
+        np.testing.assert_allclose(more["slopes"], slopes, atol=1e-3 * np.abs(slopes).max())
+        assert ".npz file with --slopes" in refused("sample", led, "--n", 3, "--out", tmp_path / "c", "--slopes")
         folder = tmp_path / "folder"
         succeeds("sample", led, "--n", 30, "--out", folder, "--seed", 5)
         rows = [line.split(",") for line in (folder / "labels.csv").read_text().splitlines()]

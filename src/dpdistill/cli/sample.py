@@ -10,7 +10,7 @@ import typer
 from dpdistill.cli.options import Folder
 from dpdistill.cli.terminal import Bar, give, note, say
 from dpdistill.method import Distilled
-from dpdistill.schema import DataError, TableSchema
+from dpdistill.schema import DataError, Schema, TableSchema
 
 LEARNED_FROM = 55_000
 """Pictures that DPImageBench trains on; it chooses by those behind them, and stops without any."""
@@ -34,6 +34,14 @@ def sample(
         str | None,
         typer.Option("--format", help="Of pictures: dpimagebench writes OUT/gen/gen.npz as that benchmark reads it."),
     ] = None,
+    slopes: Annotated[
+        bool,
+        typer.Option(
+            "--slopes",
+            help="Of scored pictures, in a .npz file: also how the margin between the two likeliest classes (margins) "
+            "changes with every pixel (slopes), for models that learn that, too.",
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, metavar="<int>", help="Of what is made; public.")] = 1,
 ) -> None:
     """More records, at no further cost.
@@ -50,10 +58,12 @@ def sample(
             raise DataError(f"{folder} holds a table: --kind is for pictures.")
         if form is not None:
             raise DataError(f"{folder} holds a table: --format is for pictures.")
+        if slopes:
+            raise DataError(f"{folder} holds a table: --slopes is for pictures.")
         _rows(folder, path, n, seed, distilled)
     else:
         kind = kind or ("generated" if (Path(folder) / GENERATOR).is_file() else "drawn")
-        _pictures(folder, path, kind, form, n, seed, distilled)
+        _pictures(folder, path, kind, form, n, seed, distilled, slopes)
 
 
 def _rows(folder: str, path: Path, n: int, seed: int, distilled: Distilled) -> None:
@@ -71,7 +81,9 @@ def _rows(folder: str, path: Path, n: int, seed: int, distilled: Distilled) -> N
     say(f"{path}: {n:,} synthetic rows; they cost no further epsilon.")
 
 
-def _pictures(folder: str, path: Path, kind: str, form: str | None, n: int, seed: int, distilled: Distilled) -> None:
+def _pictures(
+    folder: str, path: Path, kind: str, form: str | None, n: int, seed: int, distilled: Distilled, slopes: bool
+) -> None:
     from dpdistill.cli.pictures import PICTURES, kinds_of
     from dpdistill.data.images.labelled import check_target, write_dpimagebench, write_labelled
 
@@ -82,12 +94,21 @@ def _pictures(folder: str, path: Path, kind: str, form: str | None, n: int, seed
         )
     if form not in (None, "dpimagebench"):
         raise DataError(f"Unknown format {form!r}: leave --format out, or say dpimagebench.")
+    if slopes and kind == "generated":
+        raise DataError(
+            "Expected --slopes with scored pictures, such as --kind drawn or mixed; generated have classes."
+        )
+    if slopes and path.suffix != ".npz":
+        raise DataError(f"Expected --out as a .npz file with --slopes; got {path}.")
     check_target(path, folder_only=form is not None)
     make, said = (_generated, "their classes") if kind == "generated" else (_scored, "the released classifier's scores")
     X, y, scores, about = make(folder, kind, n, seed, distilled)
+    more = _slopes(folder, distilled, X, scores) if slopes else {}
+    if slopes:
+        about["slopes"] = "gradient of targets[margins[0]] - targets[margins[1]] by the numbers of X"
     if form is None:
         what = "; ".join(PICTURES[each] for each in kinds_of(kind))
-        write_labelled(path, X, y, scores, schema, {"pictures": what, "seed": seed, **about})
+        write_labelled(path, X, y, scores, schema, {"pictures": what, "seed": seed, **about}, more)
     else:
         write_dpimagebench(path, X, y)
         if n <= LEARNED_FROM:
@@ -138,3 +159,17 @@ def _scored(folder: str, kind: str, n: int, seed: int, distilled: Distilled) -> 
     if "generated" in kinds_of(kind):
         about["generator_sha256"] = sha256(Path(folder) / GENERATOR)
     return X, scores.argmax(1), scores, about
+
+
+def _slopes(folder: str, distilled: Distilled, X: Any, scores: Any) -> dict[str, Any]:
+    """The two likeliest classes of each picture, and how the margin between them changes with its raw numbers."""
+    from dpdistill.cli.recipes import teacher_in
+    from dpdistill.evaluate.student import likeliest, margin_weights
+
+    schema, teacher, pairs = distilled.schema, teacher_in(folder, distilled), likeliest(scores)
+    assert isinstance(schema, Schema)
+    assert teacher is not None
+    low, high = schema.bounds
+    with Bar() as bar:
+        gradients = teacher.gradients(X, margin_weights(pairs, len(schema.classes)), progress=bar)
+    return {"margins": pairs.astype("<i8"), "slopes": (gradients * (2.0 / (high - low))).astype("<f4")}

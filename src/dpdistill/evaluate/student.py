@@ -76,9 +76,18 @@ def margin_slopes(teacher: Teacher, X: np.ndarray, scores: np.ndarray, progress:
         scores: the teacher's of them, (n, classes).
         progress: told the number of chunks done.
     """
-    rows, order = np.arange(len(X)), np.argsort(scores, 1)
-    weights = np.zeros_like(scores)
-    weights[rows, order[:, -1]], weights[rows, order[:, -2]] = 1.0, -1.0
+    weights = margin_weights(likeliest(scores), scores.shape[1])
     gradients = teacher.gradients(X, weights / max(float(centred(scores).std()), 1e-12), progress=progress)
     norm = max(float(np.sqrt(np.square(gradients).sum((1, 2, 3)).mean())), 1e-12)
     return Slopes(weights / norm, gradients / norm)
+
+
+def likeliest(scores: np.ndarray) -> np.ndarray:
+    """The classes of the largest score and of the second, (n, 2)."""
+    return np.argsort(-scores, 1, kind="stable")[:, :2]
+
+
+def margin_weights(pairs: np.ndarray, classes: int) -> np.ndarray:
+    """Weights (n, classes) whose sum of scores is the margin of the first class of each pair over the second."""
+    identity = np.eye(classes, dtype=np.float32)
+    return identity[pairs[:, 0]] - identity[pairs[:, 1]]

@@ -51,7 +51,13 @@ def write_dpimagebench(folder: Path, X: np.ndarray, y: np.ndarray) -> None:
 
 
 def write_labelled(
-    path: Path, X: np.ndarray, y: np.ndarray, scores: np.ndarray | None, schema: Schema, about: dict
+    path: Path,
+    X: np.ndarray,
+    y: np.ndarray,
+    scores: np.ndarray | None,
+    schema: Schema,
+    about: dict,
+    more: dict[str, np.ndarray] | None = None,
 ) -> None:
     """Writes pictures and labels as arrays X, y, targets, classes, bounds of a .npz file, or as PNG files and a CSV.
 
@@ -62,6 +68,7 @@ def write_labelled(
         scores: of the classes, (n, classes), or None without any.
         schema: public facts.
         about: where the pictures and the scores come from.
+        more: further arrays of a .npz file by name, a row a picture.
 
     Raises:
         DataError: a place that cannot be written.
@@ -72,7 +79,7 @@ def write_labelled(
     with writing(path):
         if path.suffix == ".npz":
             facts = {"classes": np.array(schema.classes), "bounds": np.array(schema.bounds, "<f8")}
-            arrays = {"X": schema.from_unit(X), "y": y.astype("<i8"), **facts, "about": np.array(text)}
+            arrays = {"X": schema.from_unit(X), "y": y.astype("<i8"), **facts, "about": np.array(text), **(more or {})}
             npz.write_file(path, arrays if scores is None else {**arrays, "targets": scores.astype("<f4")})
             return
         (path / "images").mkdir(parents=True)
