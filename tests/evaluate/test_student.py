@@ -127,7 +127,7 @@ def test_slopes_that_are_not_asked_for_change_nothing():
 def test_the_slope_of_a_mirror_image_is_mirrored():
     slopes = Slopes(np.ones((64, 3), np.float32), PICTURES[:64])
     images, _, turned = _batch(
-        jax.random.key(3), jnp.asarray(0), PICTURES[:64], np.ones((64, 3)), slopes, TINY.with_flip(), 10
+        jax.random.key(3), jnp.asarray(0), PICTURES[:64], np.ones((64, 3)), TINY.with_flip(), 10, slopes
     )
     np.testing.assert_array_equal(images, turned.gradients)
     kept, mirrored = (

@@ -120,7 +120,7 @@ def optimiser(training: Training, steps: int) -> optax.GradientTransformation:
 
 @partial(jax.jit, static_argnames=("training", "steps"))
 def _batch(
-    key: Array, t: Array, X: Array, Y: Array, slopes: Slopes | None, training: Training, steps: int
+    key: Array, t: Array, X: Array, Y: Array, training: Training, steps: int, slopes: Slopes | None = None
 ) -> tuple[Array, Array, Slopes | None]:
     """The augmented batch of step t: every epoch goes once through a fresh permutation."""
     size = min(training.batch, X.shape[0])
@@ -208,7 +208,7 @@ def training_steps(
     parts = [slice(i, i + part) for i in range(0, size, part)]
     # A Python loop, not lax.scan: XLA runs convolutions inside a loop on one thread of the CPU.
     for t in range(steps):
-        batch = _batch(train_key, t, records, labels, known, training, steps)
+        batch = _batch(train_key, t, records, labels, training, steps, known)
         gradients = [
             _gradient(network, params, *jax.tree.map(itemgetter(p), batch), training.scores, training.jacobian)
             for p in parts
