@@ -858,7 +858,7 @@ class TestKernels:
             *command, "drawn", "--taught-by", "krr", "--kernel", "fc-ntk"
         )
         slopes = succeeds(*command, "drawn", "--pictures", 40, "--slopes", "--student-epochs", 1)
-        assert "taught by the released classifier on 40 drawn pictures and their slopes: " in slopes
+        assert "taught by the released classifier on 40 drawn pictures and their slopes (epochs: 1): " in slopes
         assert "classifier on pictures of the evaluator: " in succeeds(*command, pictures)
         assert "Unknown architecture 'mpl': choose among convnet, mlp, lenet, vgg11, resnet18, vit." in refused(
             *command, "drawn", "--architecture", "mpl"

@@ -48,7 +48,7 @@ def student_scores(
     teacher: tuple[str, Any] | None, pictures: tuple[str, Any] | None, test: Any, networks: list, how: Any, **more: Any
 ) -> dict:
     """Scores of networks that learn what a teacher says of pictures; none without either."""
-    from dpdistill.evaluate import score_student
+    from dpdistill.evaluate import STUDENT, score_student
 
     if teacher is None or pictures is None:
         return {}
@@ -58,6 +58,7 @@ def student_scores(
             recipe = replace(how, network=network)
             score = score_student(teaches, unlabelled, test, training=recipe, progress=bar, **more)
         what = f"{network.title} accuracy, taught by {by} on {source}" + (" and their slopes" if how.jacobian else "")
+        what += "" if how.epochs == STUDENT.epochs else f" (epochs: {how.epochs})"
         say(f"{what}: {score.mean:.2f} %")
         scores[f"{what}, %"] = round(score.mean, 2)
     return scores
