@@ -11,7 +11,7 @@ from contract import SCHEMA, toy_records
 
 from dpdistill.encode.networks import ConvNet
 from dpdistill.encode.train import STUDENT, Slopes, _batch, train_classifier
-from dpdistill.evaluate.student import margin_slopes, score_student
+from dpdistill.evaluate.student import lesson_of, margin_slopes, score_student
 from dpdistill.evaluate.teacher import Teacher
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import centred, standardised
@@ -49,9 +49,9 @@ def test_what_all_classes_share_says_nothing():
 
 
 def test_a_student_of_noise_finds_the_classes():
-    (accuracy,) = score_student(TEACHER, PICTURES, TEST, training=TINY).accuracies
+    (accuracy,) = score_student(lesson_of(TEACHER, PICTURES), TEST, training=TINY).accuracies
     turned = replace(TEACHER, classifier=TEACHER.classifier[:, [1, 2, 0]])
-    (other,) = score_student(turned, PICTURES, TEST, training=TINY).accuracies
+    (other,) = score_student(lesson_of(turned, PICTURES), TEST, training=TINY).accuracies
     assert accuracy > 90.0
     assert other < 30.0
 
@@ -59,7 +59,7 @@ def test_a_student_of_noise_finds_the_classes():
 def test_the_scale_of_the_scores_does_not_count():
     larger = replace(TEACHER, classifier=100 * TEACHER.classifier)
     short = replace(TINY, epochs=2)
-    found = [score_student(t, PICTURES, TEST, training=short).mean for t in (TEACHER, larger)]
+    found = [score_student(lesson_of(t, PICTURES), TEST, training=short).mean for t in (TEACHER, larger)]
     assert found[0] == pytest.approx(found[1], abs=1.5)
 
 
@@ -146,6 +146,23 @@ def test_slopes_are_refused_where_pictures_change(wrong):
         train_classifier(jax.random.key(0), PICTURES[:4], np.ones((4, 3), np.float32), how, slopes)
 
 
+def test_a_lesson_holds_slopes_where_they_are_asked_for():
+    few = PICTURES[:40]
+    plain, sloped = lesson_of(TEACHER, few), lesson_of(TEACHER, few, slopes=True)
+    assert plain.slopes is None
+    np.testing.assert_array_equal(sloped.targets, standardised(TEACHER(few)))
+    expected = margin_slopes(TEACHER, few, TEACHER(few))
+    np.testing.assert_array_equal(sloped.slopes.gradients, expected.gradients)
+    how = replace(TINY, epochs=2)
+    for lesson in (plain, sloped):
+        assert score_student(lesson, TEST, training=how) == score_student(plain, TEST, training=how)
+
+
 def test_refusals():
+    lesson = lesson_of(TEACHER, PICTURES[:4])
     with pytest.raises(ValueError, match="Expected nets=0 >= 1"):
-        score_student(TEACHER, PICTURES, TEST, nets=0)
+        score_student(lesson, TEST, nets=0)
+    with pytest.raises(ValueError, match=r"Expected a lesson with slopes: the training has jacobian=2\."):
+        score_student(lesson, TEST, training=replace(TINY, jacobian=2.0))
+    with pytest.raises(DataError, match="Expected pictures of shape"):
+        lesson_of(TEACHER, np.zeros((2, 8, 9, 1)))

@@ -10,7 +10,7 @@ import typer
 from dpdistill.cli.options import Folder
 from dpdistill.cli.terminal import Bar, give, note, say
 from dpdistill.method import Distilled
-from dpdistill.schema import DataError, Schema, TableSchema
+from dpdistill.schema import DataError, TableSchema
 
 LEARNED_FROM = 55_000
 """Pictures that DPImageBench trains on; it chooses by those behind them, and stops without any."""
@@ -101,11 +101,9 @@ def _pictures(
     if slopes and path.suffix != ".npz":
         raise DataError(f"Expected --out as a .npz file with --slopes; got {path}.")
     check_target(path, folder_only=form is not None)
-    make, said = (_generated, "their classes") if kind == "generated" else (_scored, "the released classifier's scores")
-    X, y, scores, about = make(folder, kind, n, seed, distilled)
-    more = _slopes(folder, distilled, X, scores) if slopes else {}
-    if slopes:
-        about["slopes"] = "gradient of targets[margins[0]] - targets[margins[1]] by the numbers of X"
+    generated = kind == "generated"
+    made = _generated(folder, n, seed, distilled) if generated else _scored(folder, kind, n, seed, distilled, slopes)
+    X, y, scores, about, more = made
     if form is None:
         what = "; ".join(PICTURES[each] for each in kinds_of(kind))
         write_labelled(path, X, y, scores, schema, {"pictures": what, "seed": seed, **about}, more)
@@ -114,11 +112,12 @@ def _pictures(
         if n <= LEARNED_FROM:
             note(f"DPImageBench trains on the first {LEARNED_FROM:,} pictures and chooses by the rest: take --n 60000.")
     give(out=str(path), records=n, kind=kind)
+    said = "their classes" if generated else "the released classifier's scores"
     say(f"{path}: {n:,} {kind} pictures with {said}; they cost no further epsilon.")
 
 
-def _generated(folder: str, kind: str, n: int, seed: int, distilled: Distilled) -> tuple[Any, Any, None, dict]:
-    """Pictures of the generator, their classes, no scores, and what they are."""
+def _generated(folder: str, n: int, seed: int, distilled: Distilled) -> tuple[Any, Any, None, dict, dict]:
+    """Pictures of the generator, their classes, no scores, what they are, and nothing beside them."""
     from dpdistill.cli.pictures import generate
     from dpdistill.data.folder import GENERATOR, sha256
 
@@ -128,11 +127,13 @@ def _generated(folder: str, kind: str, n: int, seed: int, distilled: Distilled) 
         "generator_sha256": sha256(Path(folder) / GENERATOR),
         "guarantee": "post-processing of the release: that of the certificate in the folder of the generator",
     }
-    return X, y, None, about
+    return X, y, None, about, {}
 
 
-def _scored(folder: str, kind: str, n: int, seed: int, distilled: Distilled) -> tuple[Any, Any, Any, dict]:
-    """Pictures, the class of the largest score, the released classifier's scores, and what they are."""
+def _scored(
+    folder: str, kind: str, n: int, seed: int, distilled: Distilled, slopes: bool
+) -> tuple[Any, Any, Any, dict, dict]:
+    """Pictures, the class of the largest score, the classifier's scores, what they are, and their slopes if wanted."""
     from dpdistill.cli.pictures import MORE_IMAGES, check_generator, kinds_of, make_pictures
     from dpdistill.data.folder import CLASSIFIER, GENERATOR, SYNTHETIC, TRAINING, sha256
 
@@ -158,18 +159,17 @@ def _scored(folder: str, kind: str, n: int, seed: int, distilled: Distilled) -> 
         about["images_sha256"] = sha256(Path(folder) / (SYNTHETIC if distilled.training is None else TRAINING))
     if "generated" in kinds_of(kind):
         about["generator_sha256"] = sha256(Path(folder) / GENERATOR)
-    return X, scores.argmax(1), scores, about
+    more = _slopes(teacher, X, scores) if slopes else {}
+    if slopes:
+        about["slopes"] = "gradient of targets[margins[0]] - targets[margins[1]] by the numbers of X"
+    return X, scores.argmax(1), scores, about, more
 
 
-def _slopes(folder: str, distilled: Distilled, X: Any, scores: Any) -> dict[str, Any]:
+def _slopes(teacher: Any, X: Any, scores: Any) -> dict[str, Any]:
     """The two likeliest classes of each picture, and how the margin between them changes with its raw numbers."""
-    from dpdistill.cli.recipes import teacher_in
     from dpdistill.evaluate.student import likeliest, margin_weights
 
-    schema, teacher, pairs = distilled.schema, teacher_in(folder, distilled), likeliest(scores)
-    assert isinstance(schema, Schema)
-    assert teacher is not None
-    low, high = schema.bounds
+    pairs, (low, high) = likeliest(scores), teacher.schema.bounds
     with Bar() as bar:
-        gradients = teacher.gradients(X, margin_weights(pairs, len(schema.classes)), progress=bar)
+        gradients = teacher.gradients(X, margin_weights(pairs, scores.shape[1]), progress=bar)
     return {"margins": pairs.astype("<i8"), "slopes": (gradients * (2.0 / (high - low))).astype("<f4")}

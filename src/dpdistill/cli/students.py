@@ -48,15 +48,16 @@ def student_scores(
     teacher: tuple[str, Any] | None, pictures: tuple[str, Any] | None, test: Any, networks: list, how: Any, **more: Any
 ) -> dict:
     """Scores of networks that learn what a teacher says of pictures; none without either."""
-    from dpdistill.evaluate import STUDENT, score_student
+    from dpdistill.evaluate import STUDENT, lesson_of, score_student
 
     if teacher is None or pictures is None:
         return {}
     (by, teaches), (source, unlabelled), scores = teacher, pictures, {}
+    with Bar() as bar:
+        lesson = lesson_of(teaches, unlabelled, slopes=how.jacobian > 0, progress=bar)
     for network in networks:
         with Bar() as bar:
-            recipe = replace(how, network=network)
-            score = score_student(teaches, unlabelled, test, training=recipe, progress=bar, **more)
+            score = score_student(lesson, test, training=replace(how, network=network), progress=bar, **more)
         what = f"{network.title} accuracy, taught by {by} on {source}" + (" and their slopes" if how.jacobian else "")
         what += "" if how.epochs == STUDENT.epochs else f" (epochs: {how.epochs})"
         say(f"{what}: {score.mean:.2f} %")

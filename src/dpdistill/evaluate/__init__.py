@@ -7,7 +7,7 @@ from dpdistill.evaluate.distances import Distances, score_distances
 from dpdistill.evaluate.krr import check_krr, score_krr
 from dpdistill.evaluate.pixels import score_pixels
 from dpdistill.evaluate.score import MANY, TRAININGS, Score, score_network
-from dpdistill.evaluate.student import score_student
+from dpdistill.evaluate.student import Lesson, lesson_of, score_student
 from dpdistill.evaluate.teacher import Teacher, score_classifier, teacher_of
 
 __all__ = [
@@ -21,12 +21,14 @@ __all__ = [
     "STUDENT",
     "TRAININGS",
     "Distances",
+    "Lesson",
     "Score",
     "Teacher",
     "Training",
     "available",
     "check_krr",
     "check_network",
+    "lesson_of",
     "score_classifier",
     "score_distances",
     "score_krr",

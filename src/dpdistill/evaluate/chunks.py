@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import jax
 import numpy as np
 
 from dpdistill.method import Progress
@@ -44,8 +43,3 @@ def counted(progress: Progress, stage: str, total: int) -> Callable[[Any], np.nd
 
     progress(stage, 0, total)
     return tell
-
-
-encode = jax.jit(lambda encoder, X: encoder(X), static_argnums=0)
-pull_back = jax.jit(lambda encoder, X, gradient: jax.vjp(encoder, X)[1](gradient)[0], static_argnums=0)
-"""The chain rule from features (n, d) to pixels (n, h, w, c), record by record."""

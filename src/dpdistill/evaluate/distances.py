@@ -9,7 +9,8 @@ import numpy as np
 
 from dpdistill.data.records import Records
 from dpdistill.data.test_set import check_test_set
-from dpdistill.evaluate.chunks import CHUNK, Chunks, counted, encode
+from dpdistill.encode.apply import encode
+from dpdistill.evaluate.chunks import CHUNK, Chunks, counted
 from dpdistill.evaluate.krr import check_krr
 from dpdistill.evaluate.score import scaled
 from dpdistill.method import Progress, no_progress

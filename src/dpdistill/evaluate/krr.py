@@ -12,7 +12,8 @@ import numpy as np
 
 from dpdistill.data.records import Records
 from dpdistill.data.test_set import check_test_set
-from dpdistill.evaluate.chunks import CHUNK, Chunks, counted, encode
+from dpdistill.encode.apply import encode
+from dpdistill.evaluate.chunks import CHUNK, Chunks, counted
 from dpdistill.evaluate.score import Score, scaled
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import check_definite, one_hot, solve

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -14,11 +15,44 @@ from dpdistill.evaluate.score import Score, accuracy, scaled
 from dpdistill.evaluate.teacher import Teacher
 from dpdistill.kernels.ridge import centred, standardised
 from dpdistill.method import Progress, no_progress
+from dpdistill.schema import Schema
+
+
+class Lesson(NamedTuple):
+    """What a teacher says of pictures, made once for any number of networks: `lesson_of`.
+
+    Args:
+        schema: of the teacher.
+        X: pictures in [-1, 1], (n, h, w, c).
+        targets: the teacher's scores of them, centred over the classes, of deviation 1, (n, classes).
+        slopes: how the margin between the two likeliest classes changes with the pixels; None: not asked for.
+    """
+
+    schema: Schema
+    X: np.ndarray
+    targets: np.ndarray
+    slopes: Slopes | None = None
+
+
+def lesson_of(teacher: Teacher, X: np.ndarray, *, slopes: bool = False, progress: Progress = no_progress) -> Lesson:
+    """A teacher's scores of pictures, and their slopes where they are asked for.
+
+    Args:
+        teacher: a released classifier, or kernel ridge regression on a set.
+        X: pictures in [-1, 1], (n, h, w, c); nobody's records, their labels are not asked for.
+        slopes: also how the margin between the two likeliest classes changes with the pixels.
+        progress: told the number of chunks done.
+
+    Raises:
+        DataError: pictures of another shape.
+    """
+    scores = teacher(X, progress=progress)
+    learned = margin_slopes(teacher, X, scores, progress) if slopes else None
+    return Lesson(teacher.schema, X, standardised(scores), learned)
 
 
 def score_student(
-    teacher: Teacher,
-    X: np.ndarray,
+    lesson: Lesson,
     test: Records,
     *,
     nets: int = 1,
@@ -27,7 +61,7 @@ def score_student(
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> Score:
-    """Accuracy on test records of networks that learn the teacher's scores of pictures.
+    """Accuracy on test records of networks that learn a teacher's scores of pictures.
 
         min over nets of  mean_i || net(x_i) - t_i ||^2 + jacobian || grad_i (w_i . net) - grad_i (w_i . t) ||^2,
         t_i = (s_i - mean s_i) / deviation,   s_i = phi(x_i) classifier,   grad_i: by the pixels of x_i,
@@ -37,8 +71,7 @@ def score_student(
     teacher and net have to be differentiated once each: Srinivas & Fleuret, 2018 (Jacobian matching).
 
     Args:
-        teacher: a released classifier, or kernel ridge regression on a set.
-        X: pictures in [-1, 1], (n, h, w, c); nobody's records, their labels are not asked for.
+        lesson: pictures and the teacher's scores of them, with slopes where `training.jacobian` > 0.
         test: records of the same shape and classes; at least one.
         nets: independent nets, >= 1.
         training: how they are trained, on scores.
@@ -47,21 +80,22 @@ def score_student(
         progress: told the number of nets done.
 
     Raises:
-        DataError: pictures or a test set of another shape.
-        ValueError: nets < 1.
+        DataError: a test set of another shape.
+        ValueError: nets < 1, or a training that learns slopes of a lesson without any.
     """
     if nets < 1:
         raise ValueError(f"Expected nets={nets} >= 1.")
-    check_test_set(teacher.schema, test)
-    scores = teacher(X, progress=progress)
-    targets, training = standardised(scores), training.with_flip() if flip else training
-    slopes = margin_slopes(teacher, X, scores, progress) if training.jacobian else None
+    if training.jacobian and lesson.slopes is None:
+        raise ValueError(f"Expected a lesson with slopes: the training has jacobian={training.jacobian:g}.")
+    check_test_set(lesson.schema, test)
+    training = replace(training.with_flip() if flip else training, scores=True)
+    slopes = lesson.slopes if training.jacobian else None
     X_test, y_test = scaled(test)
     accuracies = []
     for k in range(nets):
         progress("training students", k, nets)
         key = jax.random.fold_in(jax.random.key(seed), k)
-        net = train_classifier(key, X, targets, replace(training, scores=True), slopes)
+        net = train_classifier(key, lesson.X, lesson.targets, training, slopes)
         accuracies.append(100.0 * accuracy(net, X_test, y_test))
     progress("training students", nets, nets)
     return Score(tuple(accuracies))

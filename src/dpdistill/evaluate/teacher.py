@@ -11,7 +11,8 @@ import numpy as np
 
 from dpdistill.data.records import Records
 from dpdistill.data.test_set import check_test_set
-from dpdistill.evaluate.chunks import CHUNK, Chunks, counted, encode, pull_back
+from dpdistill.encode.apply import encode, pull_back
+from dpdistill.evaluate.chunks import CHUNK, Chunks, counted
 from dpdistill.evaluate.krr import check_krr, linear_classifier
 from dpdistill.evaluate.score import Score, scaled
 from dpdistill.kernels.feature import FeatureKernel

@@ -13,6 +13,7 @@ import scipy.linalg  # noqa: F401 - behind JAX's Cholesky factor: loaded before 
 from jax import Array
 from threadpoolctl import ThreadpoolController
 
+from dpdistill.encode import apply
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.kernel import Kernel
 from dpdistill.kernels.ridge import check_definite, one_hot, solve
@@ -49,16 +50,12 @@ def in_slices(function: Callable[..., Array], *arrays: Any) -> np.ndarray:
 
 def encode(encoder: Any, X: Array | np.ndarray) -> np.ndarray:
     """Features of a support set, (m, d) float32, in slices that fit the cache."""
-    return in_slices(partial(_encode, encoder), X)
+    return in_slices(partial(apply.encode, encoder), X)
 
 
 def pull_back(encoder: Any, X: Array | np.ndarray, gradient: np.ndarray) -> np.ndarray:
     """The chain rule from features to pixels, record by record: (m, d) -> (m, h, w, c)."""
-    return in_slices(partial(_pull_back, encoder), X, gradient.astype(np.float32))
-
-
-_encode = jax.jit(lambda encoder, X: encoder(X), static_argnums=0)
-_pull_back = jax.jit(lambda encoder, X, gradient: jax.vjp(encoder, X)[1](gradient)[0], static_argnums=0)
+    return in_slices(partial(apply.pull_back, encoder), X, gradient.astype(np.float32))
 
 
 def dual(K_ss: np.ndarray, y: np.ndarray, classes: int, ridge: float) -> tuple[np.ndarray, np.ndarray]:
