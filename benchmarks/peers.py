@@ -10,13 +10,14 @@ suites of `dpdistill benchmark` distil, in the same splits: every number in so m
 its public scale, so that nothing of their budget goes into choosing bins. What they make, as many rows as there are
 records, is put back at random within a bin. Tab-PE (tab_pe.py) sees the numbers themselves, scaled.
 
-A run that takes longer than the limit ends there, and its line says so. Our methods run with the settings that the
-suite has for the table. Total variation is that of the same bins for all.
+A run that takes longer than the limit ends there, and its line says so. Runs whose lines FILE has are not made again.
+Our methods run with the settings that the suite has for the table. Total variation is that of the same bins for all.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import subprocess
 import tempfile
@@ -179,6 +180,14 @@ def run(source: Source, peer: str, repeat: int, stated: argparse.Namespace) -> d
     return {**line, "total variation": round(float(far[:-1].mean()), 4)}
 
 
+def made_before(out: Path | None) -> set[tuple[str, str, int]]:
+    """Set, peer and repeat of the runs whose lines are there, those that reached the limit among them."""
+    if out is None or not out.exists():
+        return set()
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    return {(line["set"], line["peer"], line["repeat"]) for line in lines}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("data", type=Path)
@@ -195,14 +204,16 @@ def main() -> None:
     if stated.python is None and set(stated.peers) & set(THEIRS):
         parser.error("--python names the virtual environment of AIM and MST")
     sources = {source.name: source for source in read_suite(str(SUITE))[1].data}
-    for name in stated.sets:
-        for peer in stated.peers:
-            for repeat in range(stated.repeats):
-                line = json.dumps(run(sources[name], peer, repeat, stated))
-                print(line, flush=True)
-                if stated.out is not None:
-                    with stated.out.open("a") as file:
-                        file.write(line + "\n")
+    made = made_before(stated.out)
+    for wanted in itertools.product(stated.sets, stated.peers, range(stated.repeats)):
+        if wanted in made:
+            continue
+        name, peer, repeat = wanted
+        line = json.dumps(run(sources[name], peer, repeat, stated))
+        print(line, flush=True)
+        if stated.out is not None:
+            with stated.out.open("a") as file:
+                file.write(line + "\n")
 
 
 if __name__ == "__main__":
