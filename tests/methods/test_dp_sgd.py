@@ -9,6 +9,7 @@ from contract import SCATTER, SCHEMA, toy_records
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.methods.dp_sgd import DPSGD
+from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Release
 
 CLASSES = len(SCHEMA.classes)
@@ -64,11 +65,18 @@ def test_it_learns(sees):
 
 
 def test_noise_keeps_it_from_learning():
-    records = toy_records(60)
-    method = DPSGD(sees="pixels", **QUICK)
-    state, _ = replayed(method, records, lambda watch: run.distill(records, method, Budget(0.01), watch=watch))
+    records, method = toy_records(60), DPSGD(sees="pixels", **QUICK)
     X, y = records.take(np.arange(60))
-    assert np.mean(method.scores(state, X).argmax(1) == y) < 0.7
+
+    def accuracy(seed):
+        def curate(watch):
+            return run.distill(records, method, Budget(0.01), watch=watch, entropy=SeededEntropy(seed))
+
+        state, _ = replayed(method, records, curate)
+        return np.mean(method.scores(state, X).argmax(1) == y)
+
+    # One run alone may be lucky: from 0 to 1.
+    assert np.mean([accuracy(seed) for seed in range(8)]) < 0.7
 
 
 def test_a_step_does_not_depend_on_how_many_records_there_are():
