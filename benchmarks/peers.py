@@ -10,7 +10,8 @@ suites of `dpdistill benchmark` distil, in the same splits: every number in so m
 its public scale, so that nothing of their budget goes into choosing bins. What they make, as many rows as there are
 records, is put back at random within a bin. Tab-PE (tab_pe.py) sees the numbers themselves, scaled.
 
-A run that takes longer than the limit ends there, and its line says so. Runs whose lines FILE has are not made again.
+A run that takes longer than the limit ends there, and its line says so. Runs whose lines FILE has are not made again:
+take another FILE for other settings.
 Our methods run with the settings that the suite has for the table. Total variation is that of the same bins for all.
 """
 

@@ -159,8 +159,9 @@ def _scored(
         about["images_sha256"] = sha256(Path(folder) / (SYNTHETIC if distilled.training is None else TRAINING))
     if "generated" in kinds_of(kind):
         about["generator_sha256"] = sha256(Path(folder) / GENERATOR)
-    more = _slopes(teacher, X, scores) if slopes else {}
+    more: dict[str, Any] = {}
     if slopes:
+        more = _slopes(teacher, X, scores)
         about["slopes"] = "gradient of targets[margins[0]] - targets[margins[1]] by the numbers of X"
     return X, scores.argmax(1), scores, about, more
 
