@@ -23,6 +23,12 @@ FLOOR = 0.01
 POWER = 0.7
 LEAST = 8
 AT_ONCE = 2048  # pixels of the records that are worked on together: their responses stay in a processor's cache
+SEEN = np.array(
+    [[4, 0, -5, 0, 1, 0], [0, -4, -4, 1, 1, 0], [0, 4, -4, -1, 1, 0], [0, -2, -1, 2, 1, 0], [0, 2, -1, -2, 1, 0],
+     [0, 4, 0, -5, 0, 1]]
+)  # fmt: skip
+TAPS = np.array([[6, 0, 0], [-4, -4, -4], [-4, 4, -4], [1, 2, 4], [1, -2, 4], [0, 0, 24]], np.float32) / 24
+MADE = np.array([[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]])
 FILE = Path(__file__).with_name("drawn_filters.npz")
 DIGEST = "22356a484e26fff15639e7853595620134c3417e128c134ba801ceca2b1018b7"
 """SHA-256 of the file of filters: whoever is given a classifier on these features needs the same ones."""
@@ -35,7 +41,8 @@ class Filters(NamedTuple):
         first: (s s c, K1 + s s c) of whitened patches, then the whitening itself, whose outputs' norm is the patch's.
         floor: added to a patch's norm.
         between: (K1, rank), from responses of layer 1 to what layer 2 sees.
-        second: (3 3 rank, 2 K2), the mirror images of filters behind them, bfloat16.
+        sign: (rank,), 1 where a direction of layer 1 keeps its sign under the mirror, -1 where it changes it.
+        second: (3 3 rank, K2), bfloat16.
         metric: (K2, K2), inverse square root of the kernel between the filters of layer 2, made of them.
         mean: (positions, K2) of features of drawn pictures.
         channels: (K2, K2), inverse square root of their covariance.
@@ -45,6 +52,7 @@ class Filters(NamedTuple):
     first: np.ndarray
     floor: np.ndarray
     between: np.ndarray
+    sign: np.ndarray
     second: np.ndarray
     metric: np.ndarray
     mean: np.ndarray
@@ -64,8 +72,7 @@ class DrawnNet:
 
     The filters w are centroids of patches; A and B are inverse square roots of the kernel between them, B projected on
     the leading directions. They are closed under the mirror: a record and its mirror image have the same features.
-    Products over patches have factors in bfloat16 and sums in float32. Records of another number of colours than three
-    are averaged over theirs.
+    Records of another number of colours than three are averaged over theirs.
 
     Args:
         filters: SHA-256 of the file of filters, so that a recipe names them; that of the package.
@@ -103,7 +110,8 @@ def features(filters: Filters, X: Array) -> Array:
 def local(filters: Filters, X: Array) -> Array:
     """What is learned without a mean and a metric: (n, positions, K2), in total of norm 1."""
     grid = round(len(filters.positions) ** 0.5)
-    x = averaged(layer2(filters, layer1(filters, X)), grid) @ filters.metric
+    straight, mirrored = (averaged(a, grid) for a in layer2(filters, layer1(filters, X)))
+    x = (straight + mirrored[:, :, ::-1]).reshape(len(X), grid**2, -1) / 2 @ filters.metric
     squares = jnp.square(x).sum(2, keepdims=True)
     x = x / jnp.sqrt(squares + FLOOR * squares.mean(1, keepdims=True) + 1e-12)
     return unit_rows(x.reshape(len(x), -1)).reshape(x.shape)
@@ -115,18 +123,59 @@ def layer1(filters: Filters, X: Array) -> Array:
     if X.shape[3] != 3:
         X = jnp.repeat(X.mean(3, keepdims=True), 3, 3)
     X = jnp.pad(X, ((0, 0), (0, X.shape[1] % 2), (0, X.shape[2] % 2), (0, 0)), mode="edge")
-    high = filters.first.astype(jnp.bfloat16).astype(np.float32)
-    patches = windows((X * 127.5).astype(jnp.bfloat16), s)  # 2 v - 255 for a byte v: exact
-    r = (product(patches, high) + product(patches, filters.first - high)) / 127.5
+    r = product(windows(X, s), filters.first)
     a = responses(r[..., : outputs - d], jnp.square(r[..., outputs - d :]).sum(-1, keepdims=True), filters.floor)
     n, h, w, c = a.shape
     return blurred(a.reshape(n, h // 2, 2, w // 2, 2, c).mean((2, 4)) @ filters.between)
 
 
-def layer2(filters: Filters, h: Array) -> Array:
-    """Responses (n, h, w, 2 K2) of maps (n, h, w, rank)."""
+def layer2(filters: Filters, h: Array) -> tuple[Array, Array]:
+    """Responses (n, h, w, K2) of the filters, and of their mirror images, to maps (n, h, w, rank).
+
+    A filter is the sum of a part that is even under the mirror and of one that is odd, its mirror image is their
+    difference: half the products of both.
+    """
     squares = windows(jnp.square(h).sum(-1, keepdims=True), 3).sum(-1, keepdims=True)
-    return responses(product(windows(h.astype(jnp.bfloat16), 3), filters.second), squares, 1e-6)
+    even, odd = (product_of_rows(x, W) for x, W in zip(columns(h, filters.sign), halves(filters), strict=True))
+    return responses(even + odd, squares, 1e-6), responses(even - odd, squares, 1e-6)
+
+
+def columns(h: Array, sign: np.ndarray) -> tuple[Array, Array]:
+    """What even and odd parts of filters see of maps: (n, h + 2, w, 3 rank / 2 or so), reflected at the border.
+
+    Sums and differences of the columns beside each one, and the column itself where the channel has that sign.
+    """
+    h = jnp.pad(h, ((0, 0), (1, 1), (1, 1), (0, 0)), mode="reflect")
+    keeps, changes = h[..., sign > 0], h[..., sign < 0]
+    (a, b, c), (d, e, f) = ([x[:, :, j : j + h.shape[2] - 2] for j in range(3)] for x in (keeps, changes))
+    return jnp.concatenate([a + c, b, d - f], -1), jnp.concatenate([a - c, d + f, e], -1)
+
+
+def halves(filters: Filters) -> tuple[np.ndarray, np.ndarray]:
+    """Even and odd parts of the filters of layer 2, (3, channels, K2) in the order of `columns`."""
+    W = filters.second.astype(np.float32).reshape(3, 3, len(filters.sign), -1)
+    (a, b, c), (d, e, f) = (np.moveaxis(W[:, :, filters.sign == s], 1, 0) for s in (1, -1))
+    even = np.concatenate([(a + c) / 2, b, (d - f) / 2], 1)
+    return even, np.concatenate([(a - c) / 2, (d + f) / 2, e], 1)
+
+
+def product_of_rows(x: Array, W: np.ndarray) -> Array:
+    """Sums over three rows of maps times filters (3, c, K): (n, h, w, K) of x (n, h + 2, w, c).
+
+    Four rows of outputs of six products in the place of twelve (Winograd's F(4, 3); Lavin and Gray, 2016, Fast
+    algorithms for convolutional neural networks).
+    """
+    n, h, w, c = len(x), x.shape[1] - 2, x.shape[2], x.shape[3]
+    fours = -(-h // 4)
+    x = jnp.pad(x, ((0, 0), (0, 4 * fours + 2 - h), (0, 0), (0, 0))).reshape(n, fours + 1, 4, w, c)
+    rows = [x[:, :-1, i] for i in range(4)] + [x[:, 1:, i] for i in range(2)]
+    products = [product(a, b) for a, b in zip(combined(SEEN, rows), np.einsum("ti,ick->tck", TAPS, W), strict=True)]
+    return jnp.stack(combined(MADE, products), 2).reshape(n, 4 * fours, w, -1)[:, :h]
+
+
+def combined(M: np.ndarray, arrays: list[Array]) -> list[Array]:
+    """Sums of arrays with the weights of each row of M."""
+    return [sum(float(m) * a for m, a in zip(row, arrays, strict=True) if m) for row in M]
 
 
 def responses(r: Array, squares: Array, floor: float | np.ndarray) -> Array:
@@ -136,15 +185,12 @@ def responses(r: Array, squares: Array, floor: float | np.ndarray) -> Array:
 
 
 def averaged(a: Array, grid: int) -> Array:
-    """Averages (n, grid^2, K2) over cells, boxes where they fit; those of mirrored filters are flipped back."""
+    """Averages (n, grid, grid, c) over cells of maps (n, h, w, c), boxes where they fit."""
     n, h, w, c = a.shape
     if h % grid == w % grid == 0:
-        a = a.reshape(n, grid, h // grid, grid, w // grid, c).mean((2, 4))
-    else:
-        a = jnp.einsum("ph,nhk->npk", cells(h, grid), a.reshape(n, h, w * c)).reshape(n, grid, w, c)
-        a = jnp.einsum("qw,npwc->npqc", cells(w, grid), a)
-    k = c // 2
-    return ((a[..., :k] + a[:, :, ::-1, k:]) / 2).reshape(n, grid**2, k)
+        return a.reshape(n, grid, h // grid, grid, w // grid, c).mean((2, 4))
+    a = jnp.einsum("ph,nhk->npk", cells(h, grid), a.reshape(n, h, w * c)).reshape(n, grid, w, c)
+    return jnp.einsum("qw,npwc->npqc", cells(w, grid), a)
 
 
 def cells(h: int, grid: int) -> np.ndarray:
@@ -162,10 +208,9 @@ def windows(x: Array, s: int) -> Array:
     return jnp.concatenate([x[:, i : i + h] for i in range(s)], -1)
 
 
-def product(a: Array, b: np.ndarray | Array) -> Array:
-    """a b with factors in bfloat16 and sums in float32: matrix units are several times as fast with them."""
-    a, b = a.astype(jnp.bfloat16), jnp.asarray(b, jnp.bfloat16)
-    return jax.lax.dot_general(a, b, (((a.ndim - 1,), (0,)), ((), ())), preferred_element_type=jnp.float32)
+def product(a: Array, b: np.ndarray) -> Array:
+    """a b in float32, on graphics cards too."""
+    return jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)
 
 
 def blurred(x: Array) -> Array:
@@ -208,27 +253,21 @@ def load_filters() -> Filters:
         return unpacked(dict(stored))
 
 
-def packed(filters: Filters, sign: np.ndarray) -> dict[str, np.ndarray]:
-    """Arrays for a file: half of what is symmetric, bits of what is bfloat16, nothing that follows from the rest.
-
-    Args:
-        filters: as learned.
-        sign: (rank,) of layer 1's directions under the mirror.
-    """
+def packed(filters: Filters) -> dict[str, np.ndarray]:
+    """Arrays for a file: half of what is symmetric, bits of what is bfloat16, nothing that follows from the rest."""
     stored = filters._asdict()
     k = len(stored.pop("metric"))
     stored["channels"] = filters.channels[np.triu_indices(k)]
-    stored["second"] = filters.second[:, :k].view(np.uint16)
-    return stored | {"sign": sign}
+    stored["second"] = filters.second.view(np.uint16)
+    return stored
 
 
 def unpacked(stored: dict[str, np.ndarray]) -> Filters:
     """The filters of such arrays."""
-    stored, sign = dict(stored), stored["sign"]
-    second = stored["second"].view(jnp.bfloat16)
-    W, k = second.T.astype(np.float32), second.shape[1]
+    stored, second = dict(stored), stored["second"].view(jnp.bfloat16)
+    k = second.shape[1]
     upper = np.zeros((k, k), np.float32)
     upper[np.triu_indices(k)] = stored["channels"]
-    stored["channels"], stored["metric"] = upper + np.triu(upper, 1).T, filter_metric(W)
-    stored["second"] = np.concatenate([W, mirrored(W, 3, sign)]).T.astype(jnp.bfloat16)
+    stored["channels"], stored["metric"] = upper + np.triu(upper, 1).T, filter_metric(second.T.astype(np.float32))
+    stored["second"] = second
     return Filters(**{name: stored[name] for name in Filters._fields})

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpdistill.encode.drawn import Filters, filter_metric, layer1, local, mirrored, packed, power, product
+from dpdistill.encode.drawn import Filters, filter_metric, layer1, local, mirrored, packed, power
 from dpdistill.encode.pictures import photographs
 
 PARTS = 20
@@ -49,8 +49,8 @@ class Learning:
     seed: int = 0
 
 
-def learn(net: Learning) -> tuple[Filters, np.ndarray]:
-    """Filters, and the sign (rank,) of layer 1's directions under the mirror.
+def learn(net: Learning) -> Filters:
+    """Filters of pictures that a program draws.
 
     The same on every call on one machine; low bits are those of its processor, which k-means makes larger.
     """
@@ -59,18 +59,17 @@ def learn(net: Learning) -> tuple[Filters, np.ndarray]:
     with jax.ensure_compile_time_eval(), jax.enable_x64(False):
         first, floor, A = _layer1(net, X, rng)
         empty = np.zeros((0, 0), np.float32)
-        found = Filters(first, floor, A, empty, empty, empty, empty, empty)
+        found = Filters(first, floor, A, *[empty] * 6)
         R, sign = _directions(in_turn(partial(layer1, found), X[: len(X) // 10]).reshape(-1, net.first), net)
-        found = found._replace(between=A @ R)
+        found = found._replace(between=A @ R, sign=sign)
         maps = in_turn(partial(layer1, found), X[rng.permutation(len(X))[: len(X) // 2]])
         W, metric = _layer2(net, maps, rng)
-        both = np.concatenate([W, mirrored(W, 3, sign)])
-        found = found._replace(second=both.T.astype(jnp.bfloat16), metric=metric, positions=_positions(net))
+        found = found._replace(second=W.T.astype(jnp.bfloat16), metric=metric, positions=_positions(net))
         Q = in_turn(partial(local, found), Y)
     mean = Q.mean(0)
     Q = (Q - mean).reshape(-1, net.second)
     S = Q.T @ Q / len(Q)
-    return found._replace(mean=mean, channels=power(S, 0.2 * np.trace(S) / len(S), -0.5)), sign
+    return found._replace(mean=mean, channels=power(S, 0.2 * np.trace(S) / len(S), -0.5))
 
 
 def _layer1(net: Learning, X: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -163,6 +162,11 @@ def _step(parts: jax.Array, C: jax.Array, fresh: jax.Array) -> jax.Array:
     return jnp.where(norm > 1e-6, total / jnp.maximum(norm, 1e-6), fresh)
 
 
+def product(a: jax.Array, b: jax.Array) -> jax.Array:
+    """a b with factors in bfloat16 and sums in float32."""
+    return jnp.matmul(a.astype(jnp.bfloat16), b.astype(jnp.bfloat16), preferred_element_type=jnp.float32)
+
+
 def in_turn(f: Callable, X: np.ndarray) -> np.ndarray:
     """f (n, ...) of pictures, a few at once."""
     f = jax.jit(f)
@@ -172,7 +176,7 @@ def in_turn(f: Callable, X: np.ndarray) -> np.ndarray:
 def write(file: str) -> None:
     """The file that the package ships; logs its SHA-256, which is `drawn.DIGEST`."""
     with Path(file).open("wb") as target:
-        np.savez(target, allow_pickle=False, **packed(*learn(Learning())))
+        np.savez(target, allow_pickle=False, **packed(learn(Learning())))
     logging.getLogger("dpdistill").info("%s", hashlib.sha256(Path(file).read_bytes()).hexdigest())
 
 
