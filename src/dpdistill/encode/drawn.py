@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import io
+import operator
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from pathlib import Path
 from typing import NamedTuple
 
@@ -136,7 +137,8 @@ def layer2(filters: Filters, h: Array) -> tuple[Array, Array]:
     difference: half the products of both.
     """
     squares = windows(jnp.square(h).sum(-1, keepdims=True), 3).sum(-1, keepdims=True)
-    even, odd = (product_of_rows(x, W) for x, W in zip(columns(h, filters.sign), halves(filters), strict=True))
+    seen = zip(columns(h, filters.sign), halves(filters), strict=True)
+    even, odd = jax.lax.optimization_barrier(tuple(product_of_rows(x, W) for x, W in seen))  # sums are made once
     return responses(even + odd, squares, 1e-6), responses(even - odd, squares, 1e-6)
 
 
@@ -175,7 +177,7 @@ def product_of_rows(x: Array, W: np.ndarray) -> Array:
 
 def combined(M: np.ndarray, arrays: list[Array]) -> list[Array]:
     """Sums of arrays with the weights of each row of M."""
-    return [sum(float(m) * a for m, a in zip(row, arrays, strict=True) if m) for row in M]
+    return [reduce(operator.add, [float(m) * a for m, a in zip(row, arrays, strict=True) if m]) for row in M]
 
 
 def responses(r: Array, squares: Array, floor: float | np.ndarray) -> Array:
