@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 import scattering
 
+from dpdistill.encode.apply import encode_slices, pull_back_slices
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.kernels.conv_ntk import ConvNTK
 from dpdistill.kernels.fc_ntk import FCNTK
@@ -26,7 +27,7 @@ from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import one_hot
 from dpdistill.methods.kip_gradient import FCNTKGradient, FeatureGradient, PlainGradient
 from dpdistill.methods.matching import labels
-from dpdistill.methods.support import encode, fc_ntk_params, feature_params, pull_back
+from dpdistill.methods.support import fc_ntk_params, feature_params
 from dpdistill.programs import compiled
 from dpdistill.query import ByValue
 
@@ -114,12 +115,12 @@ def in_double(step: Any, X: np.ndarray, y: np.ndarray) -> Any:
 
 def scatternet(X: np.ndarray, y: np.ndarray, X_s: np.ndarray, y_s: np.ndarray, turns: int) -> None:
     encoder, m, few = ScatterNet(groups=27, normalise=True), len(X_s), max(1, 400 // len(X_s))
-    kernel, features = FeatureKernel(encoder), encode(encoder, X)
+    kernel, features = FeatureKernel(encoder), encode_slices(encoder, X)
     query, plain = FeatureGradient(CLIP, encoder, RIDGE, m), PlainGradient(CLIP, kernel, RIDGE)
 
     def ghost() -> np.ndarray:
-        params = feature_params(encode(encoder, X_s), y_s, CLASSES, RIDGE)
-        return pull_back(encoder, X_s, clipped_sum(query, params, features, y).reshape(m, -1))
+        params = feature_params(encode_slices(encoder, X_s), y_s, CLASSES, RIDGE)
+        return pull_back_slices(encoder, X_s, clipped_sum(query, params, features, y).reshape(m, -1))
 
     step = plain_sum(plain, X_s, one_hot(y_s, CLASSES))
     name = f"ScatterNet m={m} B={len(X)} (vmap on {few} records, times {len(X) / few:g})"

@@ -14,11 +14,11 @@ from contract import SCATTER, SCHEMA, tiny
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget, calibrate
 from dpdistill.data.records import Records
+from dpdistill.encode.apply import encode_slices
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods.cells import NEAR, REACH, CellMeans, averaging, cell_of, first_offsets, in_cell, shares, view
 from dpdistill.methods.dos import DOS
 from dpdistill.methods.dos_kip import DOSKIP
-from dpdistill.methods.support import encode
 from dpdistill.methods.taught import Lesson, teach
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.run.store import Store
@@ -192,6 +192,6 @@ def test_networks_are_taught_by_pictures_of_the_means_of_cells():
     state = released(method, two_kinds(60)[0])
     signals, W = state["signals"], method.classifier.classifier(state["classifier"])
     means, key = signals["cells"].reshape(-1, *SCHEMA.shape), jax.random.split(signals["key"])[1]
-    again = teach(key, lambda X: encode(SCATTER.encoder, X) @ W, means, Lesson(5, 64, 4))
+    again = teach(key, lambda X: encode_slices(SCATTER.encoder, X) @ W, means, Lesson(5, 64, 4))
     for one, other in zip(jax.tree.leaves(again), jax.tree.leaves(signals["taught"]), strict=True):
         np.testing.assert_array_equal(one, other)

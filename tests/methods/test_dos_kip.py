@@ -11,6 +11,7 @@ from contract import SCATTER, SCHEMA, toy_records
 
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
+from dpdistill.encode.apply import encode_slices
 from dpdistill.encode.augment import partition_expand
 from dpdistill.encode.networks import ConvNet
 from dpdistill.encode.train import Training
@@ -23,7 +24,6 @@ from dpdistill.methods.dos import SignalMatch
 from dpdistill.methods.dos_kip import DOSKIP, SetMatch
 from dpdistill.methods.matching import EmbeddingQuery, PixelQuery, counts_of, signal_of
 from dpdistill.methods.softmax import SoftmaxQuery
-from dpdistill.methods.support import encode
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Release
 from dpdistill.run.store import Store
@@ -105,7 +105,7 @@ class TestOneSet:
         W = result.distilled.classifier
 
         def cosine(made):
-            phi = encode(SCATTER.encoder, made.X).astype(np.float64)
+            phi = encode_slices(SCATTER.encoder, made.X).astype(np.float64)
             A = phi @ phi.T + 1e-3 * np.square(phi).sum() / len(phi) * np.eye(len(phi))
             V = phi.T @ np.linalg.solve(A, np.eye(3)[made.y] - 1 / 3)
             return np.sum(V * W) / np.linalg.norm(V) / np.linalg.norm(W)
@@ -115,7 +115,7 @@ class TestOneSet:
     def test_soft_labels_are_the_classifiers(self, paid):
         folder, method, result = paid
         made = result.distilled
-        scores = encode(SCATTER.encoder, made.X) @ made.classifier
+        scores = encode_slices(SCATTER.encoder, made.X) @ made.classifier
         own = np.eye(3)[made.y] > 0
         above = scores[own] - np.where(own, -np.inf, scores).max(1)
         odds = np.exp(scores / (0.33 * above.mean()))
@@ -144,7 +144,7 @@ class TestOneSet:
         np.testing.assert_array_equal(y, np.repeat(made.y, 4))
         assert made.targets is None
         assert made.support_set[0] is tiles
-        scores = encode(SCATTER.encoder, tiles) @ made.classifier
+        scores = encode_slices(SCATTER.encoder, tiles) @ made.classifier
         agreed = scores.argmax(1) == y
         np.testing.assert_array_equal(made.soft_labels[~agreed], np.eye(3)[y[~agreed]])
         np.testing.assert_array_equal(made.soft_labels[agreed].argmax(1), y[agreed])
@@ -176,7 +176,7 @@ class TestOneSet:
         def found(**settings):
             again = dataclasses.replace(method, steps=1, generator_steps=150, **settings)
             X, y = run.finish_again(folder, again).distilled.generator.sample(90, 3)
-            return np.mean((encode(SCATTER.encoder, X) @ W).argmax(1) == y), self.signals_lost(paid, X, y)
+            return np.mean((encode_slices(SCATTER.encoder, X) @ W).argmax(1) == y), self.signals_lost(paid, X, y)
 
         for weight in (0.0, 0.5):
             agreed, lost = found(weight=weight)
@@ -189,7 +189,7 @@ class TestOneSet:
     def test_generated_images_are_pulled_by_both_parts(self):
         rng, signals = np.random.default_rng(5), DOSKIP(networks=2, width=8).signals
         d = signals.init(KEY, SCHEMA)["signals"].shape[2] - 1
-        W = rng.normal(size=(encode(SCATTER.encoder, np.zeros((1, *SCHEMA.shape), np.float32)).shape[1], 3))
+        W = rng.normal(size=(encode_slices(SCATTER.encoder, np.zeros((1, *SCHEMA.shape), np.float32)).shape[1], 3))
         params = {
             "key": jax.random.key_data(KEY),
             "pilot": jnp.asarray(rng.uniform(-1, 1, (1, 3, *SCHEMA.shape)), jnp.float32),

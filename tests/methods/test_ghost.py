@@ -13,6 +13,7 @@ import pytest
 from contract import EXACT, LINEAR, PLAIN_KERNELS, SCHEMA, exact, make_records
 
 from dpdistill.encode import whitening
+from dpdistill.encode.apply import encode_slices, pull_back_slices
 from dpdistill.encode.mirror import Mirrored
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.encode.whitening import WhiteScatterNet
@@ -23,7 +24,7 @@ from dpdistill.methods import kip_gradient
 from dpdistill.methods.kip_gradient import CountQuery, FCNTKGradient, FeatureGradient, PlainGradient
 from dpdistill.methods.matching import labels
 from dpdistill.methods.softmax import SoftmaxQuery
-from dpdistill.methods.support import encode, fc_ntk_params, feature_params, pull_back
+from dpdistill.methods.support import fc_ntk_params, feature_params
 from dpdistill.private import checks
 from dpdistill.private.linear import release_linear, step_and_sensitivity, sum_limbs
 from dpdistill.programs import compiled
@@ -213,7 +214,7 @@ class TestPlainGradients:
         images, records = contract.support_images(), make_records(5)
         X, y = records.schema.to_unit(records.X), np.arange(5) % CLASSES
         by_feature = contract.contributions(query, params, contract.rows_of(query, records), y).sum(0)
-        found = pull_back(query.encoder, images, by_feature.reshape(SUPPORT, -1))
+        found = pull_back_slices(query.encoder, images, by_feature.reshape(SUPPORT, -1))
 
         def loss(images):
             alpha = np.asarray(params["alpha"], np.float32)
@@ -225,7 +226,7 @@ class TestPlainGradients:
         expected = np.asarray(jax.jit(jax.grad(loss))(images))
         assert np.linalg.norm(found - expected) < 1e-3 * np.linalg.norm(expected)
         assert np.linalg.norm(expected) > 1e-2
-        np.testing.assert_array_equal(params["Phi_s"], encode(query.encoder, images))
+        np.testing.assert_array_equal(params["Phi_s"], encode_slices(query.encoder, images))
 
     def test_too_many_support_records_are_refused(self):
         with pytest.raises(ValueError, match="Expected at most 1000 support records with this kernel; got 1001"):

@@ -15,6 +15,7 @@ from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.certificate.build import read_certificate
 from dpdistill.data import read_distilled
+from dpdistill.encode.apply import encode_slices
 from dpdistill.encode.augment import partition_expand
 from dpdistill.evaluate.krr import score_krr
 from dpdistill.evaluate.teacher import Teacher, score_classifier
@@ -27,7 +28,7 @@ from dpdistill.methods import support
 from dpdistill.methods.gradient_routes import route_of
 from dpdistill.methods.kip_gradient import FCNTKGradient, FeatureGradient, PlainGradient
 from dpdistill.methods.matching import labels
-from dpdistill.methods.support import dual, encode
+from dpdistill.methods.support import dual
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Release
 from dpdistill.run.blobs import pack, unpack
@@ -284,7 +285,7 @@ class TestDecoupledKIP:
     def taught(made, method):
         """V = Phi_s^T (K_ss + ridge tr(K_ss) / m I)^-1 y_s of a set."""
         X, y = made.support_set
-        Phi = encode(method.kernel.encoder, X).astype(np.float64)
+        Phi = encode_slices(method.kernel.encoder, X).astype(np.float64)
         A = Phi @ Phi.T + method.ridge * np.square(Phi).sum() / len(Phi) * np.eye(len(Phi))
         return Phi.T @ np.linalg.solve(A, one_hot(y, 3, np.float64))
 
@@ -295,12 +296,12 @@ class TestDecoupledKIP:
         np.testing.assert_allclose(W.sum(1), 0.0, atol=1e-4)
         assert score_classifier(Teacher(W, method.kernel, SCHEMA), HELD_OUT).accuracies[0] > 95.0
         assert accuracy(*made.support_set, method.kernel, method.ridge) > 95.0
-        phi = encode(method.kernel.encoder, SCHEMA.to_unit(HELD_OUT.X))
+        phi = encode_slices(method.kernel.encoder, SCHEMA.to_unit(HELD_OUT.X))
         assert np.mean((phi @ V).argmax(1) == (phi @ W).argmax(1)) > 0.95
 
     def test_the_result_scores_pictures(self, paid, method):
         result, X = paid[1], np.asarray(HELD_OUT.X[:23])
-        phi = encode(method.kernel.encoder, SCHEMA.to_unit(X))
+        phi = encode_slices(method.kernel.encoder, SCHEMA.to_unit(X))
         found = result.teacher(X)
         np.testing.assert_allclose(found, phi @ result.distilled.classifier, atol=1e-4)  # its classes are centred
         assert np.mean(found.argmax(1) == HELD_OUT.y[:23]) > 0.9

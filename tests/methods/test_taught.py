@@ -11,6 +11,7 @@ from contract import SCATTER, SCHEMA, toy_records
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.data.records import Records
+from dpdistill.encode.apply import encode_slices
 from dpdistill.encode.convnet import embed_convnet
 from dpdistill.encode.mixing import mix_pictures
 from dpdistill.encode.pictures import draw_pictures
@@ -19,7 +20,6 @@ from dpdistill.kernels.ridge import centred
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods.centre import pictures_around
 from dpdistill.methods.dos_kip import DOSKIP
-from dpdistill.methods.support import encode
 from dpdistill.methods.taught import BATCH, KEPT, Lesson, teach
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.run.store import Store
@@ -81,7 +81,7 @@ def test_taught_networks_tell_the_classes_apart_better_than_random_ones(paid):
 def test_what_they_learn_is_what_the_classifier_says_of_pictures_mixed_with_the_pilot(paid):
     state = paid[2]
     pilot, W = state["signals"]["pilot"][0], TAUGHT.classifier.classifier(state["classifier"])
-    scores = lambda X: encode(SCATTER.encoder, X) @ W  # noqa: E731
+    scores = lambda X: encode_slices(SCATTER.encoder, X) @ W  # noqa: E731
     key, seen = jax.random.split(state["signals"]["key"])[1], []
     lesson = Lesson(5, 1600, 8)
     again = teach(key, lambda X: seen.append(X) or scores(X), pilot, lesson)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from dpdistill.encode.apply import encode_slices, pull_back_slices
 from dpdistill.encode.half import HalfPrecision
 from dpdistill.encode.pictures import draw_pictures
 from dpdistill.encode.whitening import WhiteScatterNet
@@ -21,7 +22,7 @@ from dpdistill.method import Distilled, Method, Progress, finish_field, no_progr
 from dpdistill.methods.descent import Descent, Pull
 from dpdistill.methods.matching import labels
 from dpdistill.methods.softmax import SoftmaxQuery
-from dpdistill.methods.support import SMALL, encode, pull_back, start_support
+from dpdistill.methods.support import SMALL, start_support
 from dpdistill.methods.tiles import check_tiles, through_tiles, tiles
 from dpdistill.query import Release, Stage
 from dpdistill.schema import Schema
@@ -111,12 +112,12 @@ class DecoupledKIP(Method):
         """Towards a support set, the tiles of the images, whose kernel ridge regression is the released classifier."""
         encoder, W = self.kernel.encoder, self.classifier(state)
         Y_s = one_hot(labels(len(schema.classes), self.per_class * self.expand**2), len(schema.classes))
-        F = encode(encoder, _pictures(schema.shape, self.image_seed))
+        F = encode_slices(encoder, _pictures(schema.shape, self.image_seed))
 
         def pull(X: Array, step: int) -> np.ndarray:
-            by_feature = np.asarray(_by_feature(self, encode(encoder, X), Y_s, W, F))
+            by_feature = np.asarray(_by_feature(self, encode_slices(encoder, X), Y_s, W, F))
             check_definite(by_feature, self.ridge)
-            return pull_back(encoder, X, by_feature)
+            return pull_back_slices(encoder, X, by_feature)
 
         return through_tiles(pull, self.expand)
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from dpdistill.encode.apply import encode_slices
 from dpdistill.encode.whitening import WhiteScatterNet
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import soft_labels
@@ -21,7 +22,6 @@ from dpdistill.methods.descent import Descent, held
 from dpdistill.methods.dos import DOS, SignalMatch
 from dpdistill.methods.generator_networks import ARCHITECTURES
 from dpdistill.methods.matching import cost_of, network
-from dpdistill.methods.support import encode
 from dpdistill.methods.taught import Lesson, teach
 from dpdistill.methods.tiles import check_tiles, parts_of
 from dpdistill.methods.training import Loss
@@ -131,7 +131,7 @@ class DOSKIP(Method):
         key = jax.random.split(signals["key"])[1]
         lesson = Lesson(self._taught, self.pictures, self.width)
         means = (signals["cells"] if self.cells > 1 else signals["pilot"]).reshape(-1, *signals["pilot"].shape[2:])
-        return {**signals, "taught": teach(key, lambda X: encode(encoder, X) @ W, means, lesson)}
+        return {**signals, "taught": teach(key, lambda X: encode_slices(encoder, X) @ W, means, lesson)}
 
     @property
     def _taught(self) -> int:
@@ -162,7 +162,8 @@ class DOSKIP(Method):
         if not self.softness:
             return made
         X, y = made.train_set
-        return replace(made, soft_labels=soft_labels(encode(made.encoder, X) @ made.classifier, y, self.softness))
+        scores = encode_slices(made.encoder, X) @ made.classifier
+        return replace(made, soft_labels=soft_labels(scores, y, self.softness))
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dpdistill.encode.apply import encode_slices, pull_back_slices
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import one_hot
 from dpdistill.methods.kip_gradient import FCNTKGradient, FeatureGradient, PlainGradient
-from dpdistill.methods.support import encode, fc_ntk_params, feature_params, pull_back
+from dpdistill.methods.support import fc_ntk_params, feature_params
 from dpdistill.query import Query
 
 
@@ -65,10 +66,10 @@ class ByFeature(Route):
         return FeatureGradient(self.clip_norm, self.kernel.features, self.ridge, m)
 
     def params(self, X: np.ndarray, y: np.ndarray, classes: int, weights: np.ndarray) -> Any:
-        return feature_params(encode(self.kernel.features, X), y, classes, self.ridge, weights)
+        return feature_params(encode_slices(self.kernel.features, X), y, classes, self.ridge, weights)
 
     def by_record(self, X: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-        return pull_back(self.kernel.features, X, gradient)
+        return pull_back_slices(self.kernel.features, X, gradient)
 
 
 ROUTES: dict[type, type[Route]] = {FCNTK: ByPixel, FeatureKernel: ByFeature}

@@ -11,13 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from dpdistill.encode.apply import encode_slices, pull_back_slices
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.kernel import Kernel
 from dpdistill.kernels.ridge import check_definite, one_hot, solve
 from dpdistill.method import Distilled, Method, Progress, no_progress, release_field
 from dpdistill.methods.descent import Descent
 from dpdistill.methods.matching import labels
-from dpdistill.methods.support import SMALL, check_pictures, encode, pull_back, start_support
+from dpdistill.methods.support import SMALL, check_pictures, start_support
 from dpdistill.query import Release, Stage
 from dpdistill.schema import AnySchema, Schema, TableSchema
 
@@ -102,7 +103,7 @@ class KIP(Method):
 
     def ask(self, state: Any) -> tuple[BatchGradient, Any]:
         encoder, X = self.kernel.features, state["images"].X
-        X = X if encoder is None else encode(encoder, X)
+        X = X if encoder is None else encode_slices(encoder, X)
         return BatchGradient(self.kernel, self.ridge, encoder), (X, state["targets"].X)
 
     def tell(self, state: Any, release: Release) -> Any:
@@ -111,7 +112,7 @@ class KIP(Method):
         gradient, by_target = np.split(np.float32(release.value), [release.value.size - Y.size])
         gradient = gradient.reshape(len(X), -1)
         if self.kernel.features is not None:
-            gradient = pull_back(self.kernel.features, X, gradient)
+            gradient = pull_back_slices(self.kernel.features, X, gradient)
         images, targets = self._descent.step(state["images"], gradient.reshape(X.shape)), state["targets"]
         if self.learn_labels:
             targets = replace(self._descent, bound=math.inf).step(targets, by_target.reshape(Y.shape))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +11,6 @@ import scipy.linalg  # noqa: F401 - behind JAX's Cholesky factor: loaded before 
 from jax import Array
 from threadpoolctl import ThreadpoolController
 
-from dpdistill.encode import apply
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.kernel import Kernel
 from dpdistill.kernels.ridge import check_definite, one_hot, solve
@@ -21,7 +18,6 @@ from dpdistill.methods.kip_gradient import MOST_BYTES, MOST_TERMS, derivatives, 
 from dpdistill.methods.matching import start_images
 from dpdistill.schema import AnySchema, TableSchema
 
-CACHED_IMAGES = 20
 SMALL = 1e-12
 """Of Adam, in the place of an epsilon that gradients would meet."""
 
@@ -40,22 +36,6 @@ def start_support(key: Array, classes: int, per_class: int, schema: AnySchema, n
     """A start that no record has touched: N(0, noise^2), in the bounds of records."""
     X = noise * start_images(key, classes * per_class, schema)
     return np.clip(np.asarray(X, np.float32), -1.0, 1.0)
-
-
-def in_slices(function: Callable[..., Array], *arrays: Any) -> np.ndarray:
-    """function(...) of the rows of arrays, as many at a time as stay in a processor's cache."""
-    parts = [slice(i, i + CACHED_IMAGES) for i in range(0, len(arrays[0]), CACHED_IMAGES)]
-    return np.concatenate([np.asarray(function(*(a[p] for a in arrays))) for p in parts])
-
-
-def encode(encoder: Any, X: Array | np.ndarray) -> np.ndarray:
-    """Features of a support set, (m, d) float32, in slices that fit the cache."""
-    return in_slices(partial(apply.encode, encoder), X)
-
-
-def pull_back(encoder: Any, X: Array | np.ndarray, gradient: np.ndarray) -> np.ndarray:
-    """The chain rule from features to pixels, record by record: (m, d) -> (m, h, w, c)."""
-    return in_slices(partial(apply.pull_back, encoder), X, gradient.astype(np.float32))
 
 
 def dual(K_ss: np.ndarray, y: np.ndarray, classes: int, ridge: float) -> tuple[np.ndarray, np.ndarray]:
