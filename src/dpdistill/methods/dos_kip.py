@@ -22,6 +22,7 @@ from dpdistill.methods.descent import Descent, held
 from dpdistill.methods.dos import DOS, SignalMatch
 from dpdistill.methods.generator_networks import ARCHITECTURES
 from dpdistill.methods.matching import cost_of, network
+from dpdistill.methods.support import classifier_scores
 from dpdistill.methods.taught import Lesson, teach
 from dpdistill.methods.tiles import check_tiles, parts_of
 from dpdistill.methods.training import Loss
@@ -162,8 +163,7 @@ class DOSKIP(Method):
         if not self.softness:
             return made
         X, y = made.train_set
-        scores = encode_slices(made.encoder, X) @ made.classifier
-        return replace(made, soft_labels=soft_labels(scores, y, self.softness))
+        return replace(made, soft_labels=soft_labels(classifier_scores(made, X), y, self.softness))
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,11 @@ import scipy.linalg  # noqa: F401 - behind JAX's Cholesky factor: loaded before 
 from jax import Array
 from threadpoolctl import ThreadpoolController
 
+from dpdistill.encode.apply import encode_slices
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.kernel import Kernel
 from dpdistill.kernels.ridge import check_definite, one_hot, solve
+from dpdistill.method import Distilled
 from dpdistill.methods.kip_gradient import MOST_BYTES, MOST_TERMS, derivatives, form_bytes
 from dpdistill.methods.matching import start_images
 from dpdistill.schema import AnySchema, TableSchema
@@ -36,6 +38,11 @@ def start_support(key: Array, classes: int, per_class: int, schema: AnySchema, n
     """A start that no record has touched: N(0, noise^2), in the bounds of records."""
     X = noise * start_images(key, classes * per_class, schema)
     return np.clip(np.asarray(X, np.float32), -1.0, 1.0)
+
+
+def classifier_scores(made: Distilled, X: Array | np.ndarray) -> np.ndarray:
+    """Scores (n, classes) that a released classifier gives pictures in [-1, 1]."""
+    return encode_slices(made.encoder, X) @ made.classifier
 
 
 def dual(K_ss: np.ndarray, y: np.ndarray, classes: int, ridge: float) -> tuple[np.ndarray, np.ndarray]:

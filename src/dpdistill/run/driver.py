@@ -21,12 +21,12 @@ from dpdistill.data.atomic import write_atomically
 from dpdistill.data.folder import RECIPE, UNLISTED
 from dpdistill.data.memory import Memory
 from dpdistill.data.records import Records
-from dpdistill.encode.apply import encode_slices
 from dpdistill.export import write_documents
 from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled, Method, Progress, no_progress
+from dpdistill.methods.support import classifier_scores
 from dpdistill.private.checks import check_query
 from dpdistill.private.curator import Curator
 from dpdistill.private.holder import Holder
@@ -121,7 +121,7 @@ class Result:
             raise ValueError(f"The method {self.recipe['method']} releases no classifier.")
         if np.ndim(X) != 1 + len(made.schema.shape) or np.shape(X)[1:] != made.schema.shape or not len(X):
             raise ValueError(f"Expected pictures of shape {('n', *made.schema.shape)}, n >= 1; got {np.shape(X)}.")
-        scores = encode_slices(made.encoder, made.schema.to_unit(X)) @ made.classifier
+        scores = classifier_scores(made, made.schema.to_unit(X))
         return scores - scores.mean(1, keepdims=True)
 
     def save(self, folder: str | os.PathLike, overwrite: bool = False) -> Path:
