@@ -32,7 +32,7 @@ def images(*shape):
 
 
 @pytest.fixture(scope="module")
-def small():
+def filters():
     """A small network of the same kind."""
     return learn(SMALL)
 
@@ -79,8 +79,7 @@ def by_sums(f: Filters, x):
 
 
 class TestFeatures:
-    def test_are_sums_over_patches(self, small):
-        filters = small
+    def test_are_sums_over_patches(self, filters):
         X = images(2, 16, 16, 3)
         found = np.asarray(jax.jit(partial(drawn.features, filters))(X))
         expected = np.stack([by_sums(filters, x) for x in X])
@@ -107,25 +106,25 @@ class TestFeatures:
         mean = X.mean(3, keepdims=True)
         np.testing.assert_allclose(FEATURES(NET, X), FEATURES(NET, np.repeat(mean, 3, 3)), atol=1e-4)
 
-    def test_gradients_say_how_features_move(self, small):
+    def test_gradients_say_how_features_move(self, filters):
         X, v = images(2, 12, 12, 3), images(2, 16 * 12)
-        value = jax.jit(lambda X: jnp.sum(drawn.features(small, X) * v))
+        value = jax.jit(lambda X: jnp.sum(drawn.features(filters, X) * v))
         gradient = np.asarray(jax.jit(jax.grad(value))(X))
         move = 0.001 * gradient / np.linalg.norm(gradient)
         found = float(value(X + move) - value(X - move)) / 0.002
         np.testing.assert_allclose(found, np.linalg.norm(gradient), rtol=0.02)
 
     @pytest.mark.parametrize("shape", [(8, 8), (14, 10), (9, 7)], ids=str)
-    def test_products_of_parts_are_those_of_all_patches(self, small, shape):
-        h = images(2, *shape, len(small.sign))
+    def test_products_of_parts_are_those_of_all_patches(self, filters, shape):
+        h = images(2, *shape, len(filters.sign))
         p = np.asarray(drawn.windows(jnp.asarray(h), 3), np.float64)
-        W = small.second.T.astype(np.float32)
+        W = filters.second.T.astype(np.float32)
         even, odd = (
             np.asarray(drawn.product_of_rows(x, part))
-            for x, part in zip(drawn.columns(jnp.asarray(h), small.sign), drawn.halves(small), strict=True)
+            for x, part in zip(drawn.columns(jnp.asarray(h), filters.sign), drawn.halves(filters), strict=True)
         )
         np.testing.assert_allclose(even + odd, p @ W.T, atol=2e-5)
-        np.testing.assert_allclose(even - odd, p @ drawn.mirrored(W, 3, small.sign).T, atol=2e-5)
+        np.testing.assert_allclose(even - odd, p @ drawn.mirrored(W, 3, filters.sign).T, atol=2e-5)
 
     def test_nothing_has_features_and_finite_gradients(self):
         X = np.stack([np.zeros((8, 8, 3)), np.ones((8, 8, 3))]).astype(np.float32)
@@ -175,26 +174,22 @@ class TestRecords:
 
 
 class TestFilters:
-    def test_learned_twice_they_have_the_same_bits(self, small):
-        filters = small
+    def test_learned_twice_they_have_the_same_bits(self, filters):
         again = learn(SMALL)
         for a, b in zip(filters, again, strict=True):
             np.testing.assert_array_equal(a, b)
 
-    def test_they_come_back_from_a_file(self, small):
-        filters = small
+    def test_they_come_back_from_a_file(self, filters):
         back = drawn.unpacked(drawn.packed(filters))
         for a, b in zip(filters, back, strict=True):
             assert a.dtype == b.dtype
             np.testing.assert_array_equal(a, b)
 
-    def test_centroids_of_layer_one_are_closed_under_the_mirror(self, small):
-        filters = small
+    def test_centroids_of_layer_one_are_closed_under_the_mirror(self, filters):
         W = filters.first[:, :8].T
         np.testing.assert_allclose(drawn.mirrored(W, 5), np.roll(W, 4, 0), atol=1e-4)
 
-    def test_channels_are_whitened(self, small):
-        filters = small
+    def test_channels_are_whitened(self, filters):
         Q = np.asarray(jax.jit(partial(drawn.local, filters))(pictures.photographs(20, 1))) - filters.mean
         S = np.einsum("npc,npd->cd", Q, Q) / (20 * Q.shape[1])
         shifted = S + 0.2 * np.trace(S) / 12 * np.eye(12)
@@ -217,9 +212,9 @@ class TestFilters:
         with pytest.raises(ValueError, match=re.escape(f"{damaged} is damaged: install the package again.")):
             drawn.load_filters()
 
-    def test_the_script_writes_them_and_says_their_digest(self, small, tmp_path, monkeypatch, caplog):
+    def test_the_script_writes_them_and_says_their_digest(self, filters, tmp_path, monkeypatch, caplog):
         file = tmp_path / "filters.npz"
-        monkeypatch.setattr(learn_drawn, "learn", lambda net: small)
+        monkeypatch.setattr(learn_drawn, "learn", lambda net: filters)
         with caplog.at_level("INFO", logger="dpdistill"):
             learn_drawn.write(str(file))
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
@@ -227,7 +222,7 @@ class TestFilters:
         monkeypatch.setattr(drawn, "FILE", file)
         monkeypatch.setattr(drawn, "DIGEST", digest)
         drawn.load_filters.cache_clear()
-        for a, b in zip(drawn.load_filters(), small, strict=True):
+        for a, b in zip(drawn.load_filters(), filters, strict=True):
             np.testing.assert_array_equal(a, b)
         drawn.load_filters.cache_clear()
 

@@ -24,6 +24,7 @@ FLOOR = 0.01
 POWER = 0.7
 LEAST = 8
 AT_ONCE = 2048  # pixels of the records that are worked on together: their responses stay in a processor's cache
+# Winograd's F(4, 3): what is made of six inputs and of three filter taps, and four outputs of their six products.
 SEEN = np.array(
     [[4, 0, -5, 0, 1, 0], [0, -4, -4, 1, 1, 0], [0, 4, -4, -1, 1, 0], [0, -2, -1, 2, 1, 0], [0, 2, -1, -2, 1, 0],
      [0, 4, 0, -5, 0, 1]]
@@ -143,9 +144,10 @@ def layer2(filters: Filters, h: Array) -> tuple[Array, Array]:
 
 
 def columns(h: Array, sign: np.ndarray) -> tuple[Array, Array]:
-    """What even and odd parts of filters see of maps: (n, h + 2, w, 3 rank / 2 or so), reflected at the border.
+    """What even and odd parts of filters see of maps (n, h, w, rank), reflected at the border.
 
-    Sums and differences of the columns beside each one, and the column itself where the channel has that sign.
+    Sums and differences of the columns beside each one, and the column itself: for the even part of the p channels
+    that keep their sign, for the odd part of the m others. (n, h + 2, w, 2 p + m) and (n, h + 2, w, p + 2 m).
     """
     h = jnp.pad(h, ((0, 0), (1, 1), (1, 1), (0, 0)), mode="reflect")
     keeps, changes = h[..., sign > 0], h[..., sign < 0]
