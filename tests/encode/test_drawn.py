@@ -37,6 +37,10 @@ def filters():
     return learn(SMALL)
 
 
+def features(filters, X):
+    return drawn.features(filters, drawn.layers(filters, X))
+
+
 def patch(x, i, j, s):
     """The s x s patch around (i, j), reflected at the border, flat."""
     a = s // 2
@@ -81,7 +85,7 @@ def by_sums(f: Filters, x):
 class TestFeatures:
     def test_are_sums_over_patches(self, filters):
         X = images(2, 16, 16, 3)
-        found = np.asarray(jax.jit(partial(drawn.features, filters))(X))
+        found = np.asarray(jax.jit(partial(features, filters))(X))
         expected = np.stack([by_sums(filters, x) for x in X])
         np.testing.assert_allclose(found, expected, atol=2e-4)
         assert (found * expected).sum(1).min() > 0.99999
@@ -108,7 +112,7 @@ class TestFeatures:
 
     def test_gradients_say_how_features_move(self, filters):
         X, v = images(2, 12, 12, 3), images(2, 16 * 12)
-        value = jax.jit(lambda X: jnp.sum(drawn.features(filters, X) * v))
+        value = jax.jit(lambda X: jnp.sum(features(filters, X) * v))
         gradient = np.asarray(jax.jit(jax.grad(value))(X))
         move = 0.001 * gradient / np.linalg.norm(gradient)
         found = float(value(X + move) - value(X - move)) / 0.002
@@ -190,7 +194,8 @@ class TestFilters:
         np.testing.assert_allclose(drawn.mirrored(W, 5), np.roll(W, 4, 0), atol=1e-4)
 
     def test_channels_are_whitened(self, filters):
-        Q = np.asarray(jax.jit(partial(drawn.local, filters))(pictures.photographs(20, 1))) - filters.mean
+        local = jax.jit(lambda X: drawn.local(filters, drawn.layers(filters, X)))
+        Q = np.asarray(local(pictures.photographs(20, 1))) - filters.mean
         S = np.einsum("npc,npd->cd", Q, Q) / (20 * Q.shape[1])
         shifted = S + 0.2 * np.trace(S) / 12 * np.eye(12)
         np.testing.assert_allclose(filters.channels @ shifted @ filters.channels, np.eye(12), atol=0.02)

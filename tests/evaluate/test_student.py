@@ -73,17 +73,20 @@ class Squares:
 
 def test_gradients_are_those_of_the_weighted_scores():
     curved = Teacher(TEACHER.classifier, FeatureKernel(Squares()), SCHEMA)
-    weights = RNG.normal(size=(7, 3)).astype(np.float32)
-    expected = 2 * PICTURES[:7] * (weights @ curved.classifier.T).reshape(7, 8, 8, 1)
-    np.testing.assert_allclose(curved.gradients(PICTURES[:7], weights), expected, atol=1e-6)
-    np.testing.assert_allclose(curved.gradients(PICTURES[:7], weights, chunk=3), expected, atol=1e-6)
+    weigh = lambda scores: np.sin(3 * scores[:, ::-1])  # noqa: E731
+    scores = curved(PICTURES[:7])
+    expected = 2 * PICTURES[:7] * (weigh(scores) @ curved.classifier.T).reshape(7, 8, 8, 1)
+    for found, slopes in (curved.sloped(PICTURES[:7], weigh), curved.sloped(PICTURES[:7], weigh, chunk=3)):
+        np.testing.assert_allclose(found, scores, atol=1e-6)
+        np.testing.assert_allclose(slopes, expected, atol=1e-5)
     with pytest.raises(DataError, match="Expected pictures of shape"):
-        curved.gradients(np.zeros((2, 8, 9, 1)), weights[:2])
+        curved.sloped(np.zeros((2, 8, 9, 1)), weigh)
 
 
 def test_slopes_are_of_the_margin_between_the_likeliest_classes():
     scores = TEACHER(PICTURES)
-    weights, gradients = margin_slopes(TEACHER, PICTURES, scores)
+    found, (weights, gradients) = margin_slopes(TEACHER, PICTURES)
+    np.testing.assert_allclose(found, scores, rtol=1e-5, atol=1e-6)
     order = scores.argsort(1)
     share = weights[0].max()
     rows = np.arange(len(scores))
@@ -94,14 +97,14 @@ def test_slopes_are_of_the_margin_between_the_likeliest_classes():
     # Those of the targets: the scale of the scores does not count.
     linear = (weights @ TEACHER.classifier.T).reshape(gradients.shape) / centred(scores).std()
     np.testing.assert_allclose(gradients, linear, rtol=1e-4, atol=1e-7)
-    louder = margin_slopes(replace(TEACHER, classifier=100 * TEACHER.classifier), PICTURES, 100 * scores)
+    _, louder = margin_slopes(replace(TEACHER, classifier=100 * TEACHER.classifier), PICTURES)
     np.testing.assert_allclose(louder.gradients, gradients, rtol=1e-3, atol=1e-7)
     np.testing.assert_allclose(louder.weights, weights, rtol=1e-3)
 
 
 def test_few_pictures_teach_more_with_their_slopes():
     few, others = PICTURES[:40], PICTURES[100:]
-    targets, slopes = standardised(TEACHER(few)), margin_slopes(TEACHER, few, TEACHER(few))
+    targets, slopes = standardised(TEACHER(few)), margin_slopes(TEACHER, few)[1]
     expected = standardised(TEACHER(others))
     errors = []
     for jacobian in (0.0, 2.0):
@@ -119,7 +122,7 @@ def test_slopes_that_are_not_asked_for_change_nothing():
     short = replace(TINY, epochs=2)
     plain, given = (
         train_classifier(jax.random.key(0), few, standardised(scores), short, slopes)
-        for slopes in (None, margin_slopes(TEACHER, few, scores))
+        for slopes in (None, margin_slopes(TEACHER, few)[1])
     )
     np.testing.assert_array_equal(plain(few), given(few))
 
@@ -151,7 +154,7 @@ def test_a_lesson_holds_slopes_where_they_are_asked_for():
     plain, sloped = lesson_of(TEACHER, few), lesson_of(TEACHER, few, slopes=True)
     assert plain.slopes is None
     np.testing.assert_array_equal(sloped.targets, standardised(TEACHER(few)))
-    expected = margin_slopes(TEACHER, few, TEACHER(few))
+    expected = margin_slopes(TEACHER, few)[1]
     np.testing.assert_array_equal(sloped.slopes.gradients, expected.gradients)
     how = replace(TINY, epochs=2)
     for lesson in (plain, sloped):

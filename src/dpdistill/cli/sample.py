@@ -149,7 +149,8 @@ def _scored(
     teacher: Any = teacher_in(folder, distilled)
     X = make_pictures(kind, n, folder, distilled, seed)
     with Bar() as bar:
-        scores = centred(teacher(X, progress=bar))
+        scores, more = _sloped(teacher, X, bar) if slopes else (teacher(X, progress=bar), {})
+    scores = centred(scores)
     about = {
         "targets": "scores of the released classifier, centred over the classes; y is the largest",
         "classifier_sha256": sha256(Path(folder) / CLASSIFIER),
@@ -159,18 +160,16 @@ def _scored(
         about["images_sha256"] = sha256(Path(folder) / (SYNTHETIC if distilled.training is None else TRAINING))
     if "generated" in kinds_of(kind):
         about["generator_sha256"] = sha256(Path(folder) / GENERATOR)
-    more: dict[str, Any] = {}
     if slopes:
-        more = _slopes(teacher, X, scores)
         about["slopes"] = "gradient of targets[margins[0]] - targets[margins[1]] by the numbers of X"
     return X, scores.argmax(1), scores, about, more
 
 
-def _slopes(teacher: Any, X: Any, scores: Any) -> dict[str, Any]:
-    """The two likeliest classes of each picture, and how the margin between them changes with its raw numbers."""
+def _sloped(teacher: Any, X: Any, progress: Any) -> tuple[Any, dict[str, Any]]:
+    """Scores, the two likeliest classes of each picture, and how the margin between them changes with its numbers."""
     from dpdistill.evaluate.student import likeliest, margin_weights
 
-    pairs, (low, high) = likeliest(scores), teacher.schema.bounds
-    with Bar() as bar:
-        gradients = teacher.gradients(X, margin_weights(pairs, scores.shape[1]), progress=bar)
-    return {"margins": pairs.astype("<i8"), "slopes": (gradients * (2.0 / (high - low))).astype("<f4")}
+    scores, gradients = teacher.sloped(X, margin_weights, progress=progress)
+    low, high = teacher.schema.bounds
+    margins = likeliest(scores).astype("<i8")
+    return scores, {"margins": margins, "slopes": (gradients * (2.0 / (high - low))).astype("<f4")}

@@ -18,6 +18,15 @@ encode = jax.jit(lambda encoder, X: encoder(X), static_argnums=0)
 pull_back = jax.jit(lambda encoder, X, gradient: jax.vjp(encoder, X)[1](gradient)[0], static_argnums=0)
 """The chain rule from features (n, d) to pixels (n, h, w, c), record by record."""
 
+_with_rule = jax.jit(lambda encoder, X: jax.vjp(encoder, X), static_argnums=0)
+_along = jax.jit(lambda rule, gradient: rule(gradient)[0])
+
+
+def encode_with_chain_rule(encoder: Any, X: Array | np.ndarray) -> tuple[Array, Callable[[Array | np.ndarray], Array]]:
+    """Features (n, d) of records, and what brings a gradient by them back to pixels, less anew than `pull_back`."""
+    features, rule = _with_rule(encoder, X)
+    return features, partial(_along, rule)
+
 
 def encode_slices(encoder: Any, X: Array | np.ndarray) -> np.ndarray:
     """Features (m, d) float32 of a support set, as many records at a time as stay in a processor's cache."""
@@ -29,7 +38,24 @@ def pull_back_slices(encoder: Any, X: Array | np.ndarray, gradient: np.ndarray) 
     return _in_slices(partial(pull_back, encoder), X, gradient.astype(np.float32))
 
 
+def encode_slices_with_chain_rule(
+    encoder: Any, X: Array | np.ndarray
+) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
+    """Features (m, d) float32 of a support set, and what brings a gradient by them back to pixels (m, h, w, c)."""
+    parts = _slices(len(X))
+    found = [encode_with_chain_rule(encoder, X[part]) for part in parts]
+
+    def pull_back(gradient: np.ndarray) -> np.ndarray:
+        gradient = gradient.astype(np.float32)
+        return np.concatenate([back(gradient[part]) for (_, back), part in zip(found, parts, strict=True)])
+
+    return np.concatenate([features for features, _ in found]), pull_back
+
+
 def _in_slices(function: Callable[..., Array], *arrays: Any) -> np.ndarray:
     """function(...) of the rows of arrays, a slice at a time."""
-    parts = [slice(i, i + CACHED_IMAGES) for i in range(0, len(arrays[0]), CACHED_IMAGES)]
-    return np.concatenate([np.asarray(function(*(a[p] for a in arrays))) for p in parts])
+    return np.concatenate([np.asarray(function(*(a[p] for a in arrays))) for p in _slices(len(arrays[0]))])
+
+
+def _slices(m: int) -> list[slice]:
+    return [slice(i, i + CACHED_IMAGES) for i in range(0, m, CACHED_IMAGES)]

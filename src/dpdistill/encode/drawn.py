@@ -100,23 +100,29 @@ class DrawnNet:
         """
         if min(X.shape[1:3]) < LEAST:
             raise ValueError(f"Expected pictures of at least {LEAST} x {LEAST}; got {X.shape[1]} x {X.shape[2]}.")
-        return in_pieces(partial(features, load_filters()), AT_ONCE // (X.shape[1] * X.shape[2]))(X)
+        filters = load_filters()
+        return features(filters, in_pieces(partial(layers, filters), AT_ONCE // (X.shape[1] * X.shape[2]))(X))
 
 
-def features(filters: Filters, X: Array) -> Array:
-    """Features (n, positions * K2) of norm 1."""
-    x = jnp.einsum("pq,nqc->npc", filters.positions, (local(filters, X) - filters.mean) @ filters.channels)
+def features(filters: Filters, s: Array) -> Array:
+    """Features (n, positions * K2) of norm 1 of the averages of `layers`."""
+    x = jnp.einsum("pq,nqc->npc", filters.positions, product(local(filters, s) - filters.mean, filters.channels))
     return unit_rows(signed_power(x, POWER).reshape(len(x), -1))
 
 
-def local(filters: Filters, X: Array) -> Array:
-    """What is learned without a mean and a metric: (n, positions, K2), in total of norm 1."""
-    grid = round(len(filters.positions) ** 0.5)
-    straight, mirrored = (averaged(a, grid) for a in layer2(filters, layer1(filters, X)))
-    x = (straight + mirrored[:, :, ::-1]).reshape(len(X), grid**2, -1) / 2 @ filters.metric
+def local(filters: Filters, s: Array) -> Array:
+    """What is learned without a mean and a metric of averages s: (n, positions, K2), in total of norm 1."""
+    x = product(s, filters.metric)
     squares = jnp.square(x).sum(2, keepdims=True)
     x = x / jnp.sqrt(squares + FLOOR * squares.mean(1, keepdims=True) + 1e-12)
     return unit_rows(x.reshape(len(x), -1)).reshape(x.shape)
+
+
+def layers(filters: Filters, X: Array) -> Array:
+    """Responses of layer 2 to X (n, h, w, colours), averaged over cells and the mirror image: (n, positions, K2)."""
+    grid = round(len(filters.positions) ** 0.5)
+    straight, mirrored = (averaged(a, grid) for a in layer2(filters, layer1(filters, X)))
+    return (straight + mirrored[:, :, ::-1]).reshape(len(X), grid**2, -1) / 2
 
 
 def layer1(filters: Filters, X: Array) -> Array:

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpdistill.encode.drawn import Filters, filter_metric, layer1, local, mirrored, packed, power
+from dpdistill.encode.drawn import Filters, filter_metric, layer1, layers, local, mirrored, packed, power
 from dpdistill.encode.pictures import photographs
 
 PARTS = 20
@@ -65,7 +65,7 @@ def learn(net: Learning) -> Filters:
         maps = in_turn(partial(layer1, found), X[rng.permutation(len(X))[: len(X) // 2]])
         W, metric = _layer2(net, maps, rng)
         found = found._replace(second=W.T.astype(jnp.bfloat16), metric=metric, positions=_positions(net))
-        Q = in_turn(partial(local, found), Y)
+        Q = in_turn(lambda X: local(found, layers(found, X)), Y)
     mean = Q.mean(0)
     Q = (Q - mean).reshape(-1, net.second)
     S = Q.T @ Q / len(Q)

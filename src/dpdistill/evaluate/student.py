@@ -46,8 +46,9 @@ def lesson_of(teacher: Teacher, X: np.ndarray, *, slopes: bool = False, progress
     Raises:
         DataError: pictures of another shape.
     """
-    scores = teacher(X, progress=progress)
-    learned = margin_slopes(teacher, X, scores, progress) if slopes else None
+    if not slopes:
+        return Lesson(teacher.schema, X, standardised(teacher(X, progress=progress)))
+    scores, learned = margin_slopes(teacher, X, progress)
     return Lesson(teacher.schema, X, standardised(scores), learned)
 
 
@@ -101,19 +102,21 @@ def score_student(
     return Score(tuple(accuracies))
 
 
-def margin_slopes(teacher: Teacher, X: np.ndarray, scores: np.ndarray, progress: Progress = no_progress) -> Slopes:
-    """How the margin between a teacher's two likeliest classes changes with the pixels, squares of mean norm 1.
+def margin_slopes(teacher: Teacher, X: np.ndarray, progress: Progress = no_progress) -> tuple[np.ndarray, Slopes]:
+    """A teacher's scores, and how the margin between its two likeliest classes changes with the pixels.
 
     Args:
         teacher: whose scores they are.
         X: pictures in [-1, 1], (n, h, w, c).
-        scores: the teacher's of them, (n, classes).
         progress: told the number of chunks done.
+
+    Returns:
+        Scores (n, classes); slopes of them in units of their deviation, in total such that squares have mean norm 1.
     """
-    weights = margin_weights(likeliest(scores), scores.shape[1])
-    gradients = teacher.gradients(X, weights / max(float(centred(scores).std()), 1e-12), progress=progress)
+    scores, gradients = teacher.sloped(X, margin_weights, progress=progress)
     norm = max(float(np.sqrt(np.square(gradients).sum((1, 2, 3)).mean())), 1e-12)
-    return Slopes(weights / norm, gradients / norm)
+    deviation = max(float(centred(scores).std()), 1e-12)
+    return scores, Slopes(margin_weights(scores) * (deviation / norm), gradients / norm)
 
 
 def likeliest(scores: np.ndarray) -> np.ndarray:
@@ -121,7 +124,7 @@ def likeliest(scores: np.ndarray) -> np.ndarray:
     return np.argsort(-scores, 1, kind="stable")[:, :2]
 
 
-def margin_weights(pairs: np.ndarray, classes: int) -> np.ndarray:
-    """Weights (n, classes) whose sum of scores is the margin of the first class of each pair over the second."""
-    identity = np.eye(classes, dtype=np.float32)
+def margin_weights(scores: np.ndarray) -> np.ndarray:
+    """Weights (n, classes) of scores whose sum is the margin of the likeliest class over the second."""
+    identity, pairs = np.eye(scores.shape[1], dtype=np.float32), likeliest(scores)
     return identity[pairs[:, 0]] - identity[pairs[:, 1]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from dpdistill.data.records import Records
 from dpdistill.data.test_set import check_test_set
-from dpdistill.encode.apply import encode, pull_back
+from dpdistill.encode.apply import encode, encode_with_chain_rule
 from dpdistill.evaluate.chunks import CHUNK, Chunks, counted
 from dpdistill.evaluate.krr import check_krr, linear_classifier
 from dpdistill.evaluate.score import Score, scaled
@@ -67,14 +68,18 @@ class Teacher:
         encoder = self.kernel.encoder
         return np.concatenate([tell(encode(encoder, part)[:rows]) @ self.classifier for part, rows in parts])
 
-    def gradients(
-        self, X: np.ndarray, weights: np.ndarray, chunk: int = CHUNK, progress: Progress = no_progress
-    ) -> np.ndarray:
-        """How the scores change with the pixels: the gradient of weights_i . scores(x_i) by x_i, (n, h, w, c).
+    def sloped(
+        self,
+        X: np.ndarray,
+        weigh: Callable[[np.ndarray], np.ndarray],
+        chunk: int = CHUNK,
+        progress: Progress = no_progress,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Scores (n, classes), and how they change with the pixels: the gradient of w_i . scores(x_i) by x_i, like X.
 
         Args:
             X: pictures in [-1, 1], (n, h, w, c), of the schema's shape, at least one.
-            weights: of the classes' scores, (n, classes).
+            weigh: weights w (m, classes) of the classes of m pictures, from their scores; record by record.
             chunk: pictures a compiled call works on; it changes no gradient.
             progress: told the number of chunks done.
 
@@ -82,12 +87,13 @@ class Teacher:
             DataError: pictures of another shape, or none.
         """
         self._check(X)
-        found, parts = np.empty(X.shape, np.float32), Chunks(X, chunk)
+        scores, slopes, parts = [], np.empty(X.shape, np.float32), Chunks(X, chunk)
         tell = counted(progress, "slopes of the classifier", len(parts))
-        for i, ((part, rows), (weight, _)) in enumerate(zip(parts, Chunks(weights, chunk), strict=True)):
-            slopes = pull_back(self.kernel.encoder, part, weight @ self.classifier.T)
-            found[i * chunk : i * chunk + rows] = tell(slopes[:rows])
-        return found
+        for i, (part, rows) in enumerate(parts):
+            features, pull_back = encode_with_chain_rule(self.kernel.encoder, part)
+            scores.append(np.asarray(features @ self.classifier))
+            slopes[i * chunk : i * chunk + rows] = tell(pull_back(weigh(scores[-1]) @ self.classifier.T))[:rows]
+        return np.concatenate(scores)[: len(X)], slopes
 
     def _check(self, X: np.ndarray) -> None:
         if X.shape[1:] != self.schema.shape or not len(X):

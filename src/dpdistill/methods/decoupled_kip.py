@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.encode.apply import encode_slices, pull_back_slices
+from dpdistill.encode.apply import encode_slices, encode_slices_with_chain_rule
 from dpdistill.encode.half import HalfPrecision
 from dpdistill.encode.pictures import draw_pictures
 from dpdistill.encode.whitening import WhiteScatterNet
@@ -115,9 +115,10 @@ class DecoupledKIP(Method):
         F = encode_slices(encoder, _pictures(schema.shape, self.image_seed))
 
         def pull(X: Array, step: int) -> np.ndarray:
-            by_feature = np.asarray(_by_feature(self, encode_slices(encoder, X), Y_s, W, F))
+            Phi, pull_back = encode_slices_with_chain_rule(encoder, X)
+            by_feature = np.asarray(_by_feature(self, Phi, Y_s, W, F))
             check_definite(by_feature, self.ridge)
-            return pull_back_slices(encoder, X, by_feature)
+            return pull_back(by_feature)
 
         return through_tiles(pull, self.expand)
 
