@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Any
+
 import numpy as np
 
 from dpdistill.data.files import show
@@ -22,11 +25,17 @@ def load_digits(source: str) -> Raw:
     if part not in ("train", "test"):
         raise DataError(f"Expected digits:train or digits:test; got {show(source)}.")
     try:
-        from sklearn.datasets import load_digits as embedded
+        images, labels = _embedded()
     except ImportError:
         raise DataError("The digits need scikit-learn: pip install 'dpdistill[digits]'.") from None
-    images, labels = map(np.asarray, embedded(return_X_y=True))
     test = np.arange(len(labels)) % 5 == 4
     rows = test if part == "test" else ~test
     X = images.reshape(-1, 8, 8, 1)[rows].astype(np.float32)
     return Raw.of(X, labels[rows].astype(np.int64), classes=DIGITS, bounds=(0.0, 16.0), notes=(NOTE,))
+
+
+@lru_cache
+def _embedded() -> Any:
+    from sklearn.datasets import load_digits as embedded
+
+    return embedded(return_X_y=True)
