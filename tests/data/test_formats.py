@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from dpdistill.data import files, load
-from dpdistill.data.images import cifar, folders
+from dpdistill.data.images import cifar, digits, folders
 from dpdistill.data.load import recognise
 from dpdistill.data.options import Stated
 from dpdistill.schema import DataError, Schema
@@ -375,6 +375,7 @@ def test_digits_split_every_fifth():
 def test_digits_without_scikit_learn(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn", None)
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    digits._embedded.cache_clear()
     with pytest.raises(DataError) as refusal:
         load("digits:train")
     assert str(refusal.value) == "The digits need scikit-learn: pip install 'dpdistill[digits]'."

@@ -28,6 +28,7 @@ from dpdistill.methods.support import fc_ntk_params, feature_params
 from dpdistill.private import checks
 from dpdistill.private.linear import release_linear, step_and_sensitivity, sum_limbs
 from dpdistill.programs import compiled
+from dpdistill.programs.checks import check_programs
 from dpdistill.programs.self_test import check_rows
 from dpdistill.query import ByValue, LinearQuery
 from dpdistill.schema import Schema
@@ -208,6 +209,21 @@ class TestPlainGradients:
             expected = np.stack([np.ravel(jax.grad(loss)(jnp.asarray(W), x, k)) for x, k in zip(X, y, strict=True)])
         contract.check_linear_is_plain(SoftmaxQuery(1.0, CLASSES, None), W, X, y, expected, 1e-12, 2e-6)
 
+    @pytest.mark.parametrize("d", [1, 511, 512, 513, 1024, 1300])
+    def test_the_classifiers_sum_is_that_of_all_columns(self, d):
+        rng = np.random.default_rng(d)
+        X = rng.normal(size=(128, d)).astype(np.float16)
+        residuals, w = rng.normal(size=(128, CLASSES)).astype(np.float32), rng.uniform(size=128)
+        with jax.enable_x64(True):
+            found = np.asarray(SoftmaxQuery(1.0, CLASSES, None).weighted_sum(None, (X, residuals), w))
+        assert found.dtype == np.float64
+        np.testing.assert_allclose(found, X.astype(np.float64).T @ (w[:, None] * residuals), rtol=0, atol=1e-12)
+
+    @pytest.mark.parametrize("d", [512, 1100])
+    def test_the_classifiers_sum_is_a_linear_query(self, d):
+        params, schema = np.zeros((d, CLASSES)), Schema((d, 1, 1), (-1.0, 1.0), contract.NAMES)
+        assert check_programs(SoftmaxQuery(1.0, CLASSES, flat), params, schema, 128) == (d, CLASSES)
+
     def test_through_the_encoder_it_is_the_gradient_by_pixels(self):
         """After the chain rule; in the float32 of the encoder."""
         query, params = contract.linear_queries()["features"]
@@ -329,6 +345,12 @@ class TestExactArithmetic:
             found = jax.vmap(query.coefficients, (None, 0, 0))(ready, jnp.asarray(X), jnp.asarray(y))
             coefficients = jax.tree.map(np.asarray, found)
         assert contract.check_error_bound(query, params, coefficients, shares(query, params, coefficients)) < 1e-2
+
+    def test_of_more_columns_than_are_widened_at_once(self):
+        rng, query = np.random.default_rng(4), SoftmaxQuery(0.1, CLASSES, None)
+        X, residuals = rng.normal(size=(4, 1100)).astype(np.float16), rng.normal(size=(4, CLASSES)).astype(np.float32)
+        formed = shares(query, None, (X, residuals))
+        assert contract.check_error_bound(query, None, (X, residuals), formed) < 1e-2
 
     def test_of_features_that_cancel(self):
         """a phi^T is S Phi_s but for rounding: nothing of the terms is left, and weights are 2^10 C / terms."""

@@ -149,8 +149,7 @@ def _scored(
     teacher: Any = teacher_in(folder, distilled)
     X = make_pictures(kind, n, folder, distilled, seed)
     with Bar() as bar:
-        scores, more = _sloped(teacher, X, bar) if slopes else (teacher(X, progress=bar), {})
-    scores = centred(scores)
+        scores, more = _sloped(teacher, X, bar) if slopes else (centred(teacher(X, progress=bar)), {})
     about = {
         "targets": "scores of the released classifier, centred over the classes; y is the largest",
         "classifier_sha256": sha256(Path(folder) / CLASSIFIER),
@@ -166,10 +165,11 @@ def _scored(
 
 
 def _sloped(teacher: Any, X: Any, progress: Any) -> tuple[Any, dict[str, Any]]:
-    """Scores, the two likeliest classes of each picture, and how the margin between them changes with its numbers."""
+    """Centred scores, the two likeliest classes of a picture, and how their margin changes with its raw numbers."""
     from dpdistill.evaluate.student import likeliest, margin_weights
+    from dpdistill.kernels.ridge import centred
 
-    scores, gradients = teacher.sloped(X, margin_weights, progress=progress)
-    low, high = teacher.schema.bounds
+    scores, gradients = teacher.sloped(X, lambda scores: margin_weights(centred(scores)), progress=progress)
+    scores, (low, high) = centred(scores), teacher.schema.bounds
     margins = likeliest(scores).astype("<i8")
     return scores, {"margins": margins, "slopes": (gradients * (2.0 / (high - low))).astype("<f4")}

@@ -11,6 +11,7 @@ import numpy as np
 from jax import Array
 
 CACHED_IMAGES = 20
+MOST_HELD = 1 << 30
 
 encode = jax.jit(lambda encoder, X: encoder(X), static_argnums=0)
 """Features (n, d) of records (n, ...)."""
@@ -18,14 +19,14 @@ encode = jax.jit(lambda encoder, X: encoder(X), static_argnums=0)
 pull_back = jax.jit(lambda encoder, X, gradient: jax.vjp(encoder, X)[1](gradient)[0], static_argnums=0)
 """The chain rule from features (n, d) to pixels (n, h, w, c), record by record."""
 
-_with_rule = jax.jit(lambda encoder, X: jax.vjp(encoder, X), static_argnums=0)
-_along = jax.jit(lambda rule, gradient: rule(gradient)[0])
+with_chain_rule = jax.jit(lambda encoder, X: jax.vjp(encoder, X), static_argnums=0)
+"""Features (n, d) of records (n, ...), and their chain rule for `along`.
 
+Unlike `pull_back` that does not compute the features again, but holds what it needs of them until it is dropped.
+"""
 
-def encode_with_chain_rule(encoder: Any, X: Array | np.ndarray) -> tuple[Array, Callable[[Array | np.ndarray], Array]]:
-    """Features (n, d) of records, and what brings a gradient by them back to pixels, less anew than `pull_back`."""
-    features, rule = _with_rule(encoder, X)
-    return features, partial(_along, rule)
+along = jax.jit(lambda rule, gradient: rule(gradient)[0])
+"""A gradient by features (n, d), brought back to pixels (n, h, w, c) by their chain rule."""
 
 
 def encode_slices(encoder: Any, X: Array | np.ndarray) -> np.ndarray:
@@ -41,15 +42,21 @@ def pull_back_slices(encoder: Any, X: Array | np.ndarray, gradient: np.ndarray) 
 def encode_slices_with_chain_rule(
     encoder: Any, X: Array | np.ndarray
 ) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
-    """Features (m, d) float32 of a support set, and what brings a gradient by them back to pixels (m, h, w, c)."""
+    """Features (m, d) float32 of a support set, and what brings a gradient by them back to pixels (m, h, w, c).
+
+    Chain rules that would hold more than MOST_HELD together are left out: features are computed again then.
+    """
     parts = _slices(len(X))
-    found = [encode_with_chain_rule(encoder, X[part]) for part in parts]
+    found = [with_chain_rule(encoder, X[parts[0]])]
+    if len(parts) * sum(leaf.nbytes for leaf in jax.tree.leaves(found[0][1])) > MOST_HELD:
+        return encode_slices(encoder, X), partial(pull_back_slices, encoder, X)
+    found += [with_chain_rule(encoder, X[part]) for part in parts[1:]]
 
-    def pull_back(gradient: np.ndarray) -> np.ndarray:
+    def pulled_back(gradient: np.ndarray) -> np.ndarray:
         gradient = gradient.astype(np.float32)
-        return np.concatenate([back(gradient[part]) for (_, back), part in zip(found, parts, strict=True)])
+        return np.concatenate([along(rule, gradient[part]) for (_, rule), part in zip(found, parts, strict=True)])
 
-    return np.concatenate([features for features, _ in found]), pull_back
+    return np.concatenate([features for features, _ in found]), pulled_back
 
 
 def _in_slices(function: Callable[..., Array], *arrays: Any) -> np.ndarray:

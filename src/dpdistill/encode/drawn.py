@@ -106,12 +106,13 @@ class DrawnNet:
 
 def features(filters: Filters, s: Array) -> Array:
     """Features (n, positions * K2) of norm 1 of the averages of `layers`."""
-    x = jnp.einsum("pq,nqc->npc", filters.positions, product(local(filters, s) - filters.mean, filters.channels))
+    x = product(local(filters, s) - filters.mean, filters.channels)
+    x = jnp.einsum("pq,nqc->npc", filters.positions, x, precision=jax.lax.Precision.HIGHEST)
     return unit_rows(signed_power(x, POWER).reshape(len(x), -1))
 
 
 def local(filters: Filters, s: Array) -> Array:
-    """What is learned without a mean and a metric of averages s: (n, positions, K2), in total of norm 1."""
+    """s A, normalised at every position and in total, (n, positions, K2): what mean and metrics are learned from."""
     x = product(s, filters.metric)
     squares = jnp.square(x).sum(2, keepdims=True)
     x = x / jnp.sqrt(squares + FLOOR * squares.mean(1, keepdims=True) + 1e-12)

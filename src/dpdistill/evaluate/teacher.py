@@ -12,7 +12,7 @@ import numpy as np
 
 from dpdistill.data.records import Records
 from dpdistill.data.test_set import check_test_set
-from dpdistill.encode.apply import encode, encode_with_chain_rule
+from dpdistill.encode.apply import along, encode, with_chain_rule
 from dpdistill.evaluate.chunks import CHUNK, Chunks, counted
 from dpdistill.evaluate.krr import check_krr, linear_classifier
 from dpdistill.evaluate.score import Score, scaled
@@ -75,7 +75,7 @@ class Teacher:
         chunk: int = CHUNK,
         progress: Progress = no_progress,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Scores (n, classes), and how they change with the pixels: the gradient of w_i . scores(x_i) by x_i, like X.
+        """Scores (n, classes) and how they change with pixels: the gradient of w_i . scores(x_i) by x_i, in X's shape.
 
         Args:
             X: pictures in [-1, 1], (n, h, w, c), of the schema's shape, at least one.
@@ -90,9 +90,10 @@ class Teacher:
         scores, slopes, parts = [], np.empty(X.shape, np.float32), Chunks(X, chunk)
         tell = counted(progress, "slopes of the classifier", len(parts))
         for i, (part, rows) in enumerate(parts):
-            features, pull_back = encode_with_chain_rule(self.kernel.encoder, part)
-            scores.append(np.asarray(features @ self.classifier))
-            slopes[i * chunk : i * chunk + rows] = tell(pull_back(weigh(scores[-1]) @ self.classifier.T))[:rows]
+            features, rule = with_chain_rule(self.kernel.encoder, part)
+            scores.append(np.asarray(features) @ self.classifier)
+            slopes[i * chunk : i * chunk + rows] = tell(along(rule, weigh(scores[-1]) @ self.classifier.T))[:rows]
+            del features, rule  # before the next ones are made: they hold more than the records
         return np.concatenate(scores)[: len(X)], slopes
 
     def _check(self, X: np.ndarray) -> None:

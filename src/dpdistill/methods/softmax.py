@@ -68,18 +68,19 @@ class SoftmaxQuery:
 
 
 def _by_columns(R: Array, X: Array) -> Array:
-    """R X in float64 of R (classes, m) and X (m, d), on a CPU COLUMNS of X at a time: its half precision is widened
-    in a processor's cache, which takes a third of the time.
+    """R X in float64 of R (classes, m) and X (m, d).
+
+    On a CPU X is widened to float64 COLUMNS at a time, which stay in a processor's cache: a third of the seconds.
     """
     size = min(COLUMNS, X.shape[1]) if jax.default_backend() == "cpu" else X.shape[1]
-    blocks = X.shape[1] // size
+    strips = X.shape[1] // size
 
-    def product(part: Array) -> Array:
-        return R @ part.astype(jnp.float64)
+    def product(strip: Array) -> Array:
+        return R @ strip.astype(jnp.float64)
 
-    found = jax.lax.map(lambda i: product(jax.lax.dynamic_slice_in_dim(X, i * size, size, 1)), jnp.arange(blocks))
+    found = jax.lax.map(lambda i: product(jax.lax.dynamic_slice_in_dim(X, i * size, size, 1)), jnp.arange(strips))
     found = jnp.moveaxis(found, 0, 1).reshape(len(R), -1)
-    return jnp.concatenate([found, product(X[:, blocks * size :])], 1)
+    return jnp.concatenate([found, product(X[:, strips * size :])], 1)
 
 
 def _residuals(W: Array, phi: Array, y: Array, classes: int) -> Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -35,7 +34,10 @@ def load_digits(source: str) -> Raw:
 
 
 @lru_cache
-def _embedded() -> Any:
+def _embedded() -> tuple[np.ndarray, np.ndarray]:
     from sklearn.datasets import load_digits as embedded
 
-    return embedded(return_X_y=True)
+    images, labels = map(np.array, embedded(return_X_y=True))
+    images.setflags(write=False)
+    labels.setflags(write=False)
+    return images, labels
