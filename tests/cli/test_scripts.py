@@ -257,13 +257,18 @@ def test_time_left_is_told_from_a_minute_on():
 
 
 def test_progress_without_a_terminal_tells_the_time_left_after_the_first_step(capsys, monkeypatch):
-    now = iter([0.0, 100.0, 101.0, 200.0])
+    now = iter([0.0, 100.0, 101.0, 220.0, 300.0])
     monkeypatch.setattr(terminal.time, "monotonic", lambda: next(now))
     bar = terminal.Bar()
-    for done in (0, 1, 2, 10):
+    for done in (0, 1, 2, 5, 10):
         bar("releasing", done, 10)
     lines = capsys.readouterr().err.splitlines()
-    assert lines == ["releasing: 1 of 10, about 15 minutes left", "releasing: 10 of 10"]
+    # The first makes features and compiles: what is left is told by the others as soon as there are some.
+    assert lines == [
+        "releasing: 1 of 10, about 15 minutes left (the first is often the slowest)",
+        "releasing: 5 of 10, about 3 minutes left",
+        "releasing: 10 of 10",
+    ]
 
 
 # Options in a file

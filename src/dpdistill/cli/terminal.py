@@ -24,6 +24,7 @@ err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 WIDTH = 80
 SAY_EVERY = 60.0
+SLOWEST = " (the first is often the slowest)"
 DONE, FAILED, REFUSED, CRASHED, STOPPED = 0, 1, 2, 3, 130
 """Exit codes: docs/scripts.md tells what each means."""
 EXTRAS = {
@@ -71,19 +72,22 @@ class Bar:
         self._said = 0.0
         self._start = (0.0, 0)
         self._estimated = False
+        self._first = True
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         now = time.monotonic()
         if stage not in self._tasks:
             self._tasks[stage] = self._bar.add_task(stage, total=total, completed=done)
-            self._said, self._start, self._estimated = 0.0, (now, done), False
+            self._said, self._start, self._estimated, self._first = 0.0, (now, done), False, True
         self._bar.update(self._tasks[stage], completed=done, total=total)
         if err.is_terminal or mode.quiet:
             return
         left = time_left(now - self._start[0], done - self._start[1], total - done)
         if now - self._said > SAY_EVERY or done == total or (left and not self._estimated):
-            err.print(f"{stage}: {done} of {total}{left}")
+            err.print(f"{stage}: {done} of {total}{left}{SLOWEST if left and self._first else ''}")
             self._said, self._estimated = now, bool(left)
+        if self._first and done > self._start[1]:
+            self._start, self._first = (now, done), False
 
     def __enter__(self) -> Bar:
         self._bar.start()

@@ -112,7 +112,7 @@ class DecoupledKIP(Method):
         """Towards a support set, the tiles of the images, whose kernel ridge regression is the released classifier."""
         encoder, W = self.kernel.encoder, self.classifier(state)
         Y_s = one_hot(labels(len(schema.classes), self.per_class * self.expand**2), len(schema.classes))
-        F = encode_slices(encoder, _pictures(schema.shape, self.image_seed))
+        F = jnp.asarray(encode_slices(encoder, _pictures(schema.shape, self.image_seed)))  # not copied at every step
 
         def pull(X: Array, step: int) -> np.ndarray:
             Phi, pull_back = encode_slices_with_chain_rule(encoder, X)
