@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 CACHED_IMAGES = 20
-MOST_HELD = 1 << 30
+MOST_HELD = 1 << 30  # bytes
 
 encode = jax.jit(lambda encoder, X: encoder(X), static_argnums=0)
 """Features (n, d) of records (n, ...)."""
@@ -22,7 +22,8 @@ pull_back = jax.jit(lambda encoder, X, gradient: jax.vjp(encoder, X)[1](gradient
 with_chain_rule = jax.jit(lambda encoder, X: jax.vjp(encoder, X), static_argnums=0)
 """Features (n, d) of records (n, ...), and their chain rule for `along`.
 
-Unlike `pull_back` that does not compute the features again, but holds what it needs of them until it is dropped.
+It holds what it needs of the features until it is dropped, where `pull_back` computes them again; what an encoder does
+in pieces (`in_pieces`) is computed again by both.
 """
 
 along = jax.jit(lambda rule, gradient: rule(gradient)[0])
