@@ -238,15 +238,33 @@ class TestPictures:
         X = draw(60, 5)
         assert (X.shape, X.dtype) == ((60, *shape), np.float32)
         assert np.abs(X).max() <= 1.0
+        pictures._kept.cache_clear()
         np.testing.assert_array_equal(draw(60, 5), X)
         assert np.abs(draw(60, 6) - X).max() > 0.5
         assert (X.std((1, 2, 3)) > 0.05).mean() > 0.8
         near = np.corrcoef(X[:, 8, 8].ravel(), X[:, 8, 9].ravel())[0, 1]
         assert near > 0.7
 
+    def test_those_that_are_kept_are_not_changed_by_who_has_them(self):
+        X = pictures.scenes(3, 7)
+        seen, X[:] = X.copy(), 0
+        np.testing.assert_array_equal(pictures.scenes(3, 7), seen)
+
     def test_scenes_have_256_levels(self):
         X = (pictures.scenes(10, 0) + 1) * 127.5
         np.testing.assert_allclose(X, np.rint(X), atol=1e-3)
+
+    def test_those_of_a_seed_do_not_change_between_versions(self):
+        """Encoders' means and the scores that recipients redraw pictures for rest on them."""
+        levels = (pictures.scenes(4, 0) + 1) * 127.5
+        means = [[159.94, 130.48, 134.42], [82.25, 132.77, 110.92], [114.90, 110.87, 145.89], [112.98, 135.89, 129.14]]
+        np.testing.assert_allclose(levels.mean((1, 2)), means, atol=0.02)
+        at_10_50 = [[156, 161, 142], [66, 141, 117], [103, 83, 170], [129, 150, 145]]
+        at_40_20 = [[184, 76, 131], [47, 134, 104], [122, 98, 167], [108, 114, 152]]
+        np.testing.assert_allclose(levels[:, [10, 40], [50, 20]], np.stack([at_10_50, at_40_20], 1), atol=1.01)
+        greys = (pictures.greys(9, 0).mean((1, 2, 3)) + 1) * 127.5
+        expected = [34.329, 49.289, 127.784, 7.173, 123.480, 128.833, 145.767, 120.154, 12.646]
+        np.testing.assert_allclose(greys, expected, atol=0.02)
 
     def test_a_third_of_the_greys_are_strokes_on_black(self):
         X = pictures.greys(60, 0)[..., 0]

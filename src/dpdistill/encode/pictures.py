@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from PIL import Image
 
 SIDE = 64
 SMALL = 28
 TILE = 128
+MOST_KEPT = 2000
+"""Scenes, 12 kB each, that are kept for when they are asked for again: an encoder, cells and probes share theirs."""
 
 
 def draw_pictures(n: int, shape: tuple[int, ...], seed: int) -> np.ndarray:
@@ -73,15 +77,24 @@ def scenes(n: int, seed: int) -> np.ndarray:
 
     Source: after Lee, Mumford & Huang, 2001 (Occlusion models for natural images); outlines and textures are ours.
     """
+    return (_kept if n <= MOST_KEPT else _levels)(n, seed).astype(np.float32) / 127.5 - 1
+
+
+def _levels(n: int, seed: int) -> np.ndarray:
+    """Those of `scenes` as 256 levels."""
     rng = np.random.default_rng(seed)
     textures, (rows, columns) = _textures(400, rng), np.mgrid[:SIDE, :SIDE].astype(np.float32)
     X = np.empty((n, SIDE, SIDE, 3), np.float32)
-    for image in X:
-        image[:] = _fill(textures, rows, columns, rng)
+    for picture in X:
+        image = _fill(textures, rows, columns, rng).astype(np.float32)
         for _ in range(rng.integers(1, 14)):
-            cover = _leaf(rows, columns, rng)[..., None]
+            cover = _leaf(rows, columns, rng)
             image[:] = image * (1 - cover) + cover * _fill(textures, rows, columns, rng)
-    return np.clip((X * 0.7 + 1) * 127.5, 0, 255).astype(np.uint8).astype(np.float32) / 127.5 - 1
+        picture[:] = np.moveaxis(image, 0, 2)
+    return np.clip((X * 0.7 + 1) * 127.5, 0, 255).astype(np.uint8)
+
+
+_kept = lru_cache(maxsize=4)(_levels)
 
 
 def _turned(y: np.ndarray, x: np.ndarray, angle: float) -> tuple[np.ndarray, np.ndarray]:
@@ -116,14 +129,15 @@ def _textures(n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _fill(textures: np.ndarray, rows: np.ndarray, columns: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """A colour, a texture in shades of another, and a light that falls from one side."""
+    """(3, 64, 64): a colour, a texture in shades of another, and a light that falls from one side."""
     colour, texture = rng.uniform(-1, 1, 3) * rng.uniform(0.2, 1), textures[rng.integers(len(textures))]
     a, b = rng.integers(0, TILE - SIDE, 2)
     texture = texture[a : a + SIDE, b : b + SIDE]
     texture = texture.T if rng.uniform() < 0.5 else texture
     shade, strength = rng.normal(size=3) * 0.15 + rng.normal() * 0.25, rng.uniform() ** 2
     light = ((rows / SIDE - 0.5) * rng.normal() + (columns / SIDE - 0.5) * rng.normal()) * 0.5 * rng.uniform()
-    return colour + strength * texture[..., None] * shade + light[..., None]
+    # Colours come first: numpy's innermost loops are along rows of pixels, in place of three colours each.
+    return colour[:, None, None] + strength * texture * shade[:, None, None] + light
 
 
 def _leaf(rows: np.ndarray, columns: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -131,15 +145,17 @@ def _leaf(rows: np.ndarray, columns: np.ndarray, rng: np.random.Generator) -> np
     radius, aspect = SIDE * np.exp(rng.uniform(-2.8, -0.6)), rng.uniform(0.25, 1)
     along, across = _turned(rows - rng.uniform(0, SIDE), columns - rng.uniform(0, SIDE), rng.uniform(0, np.pi))
     u, v, kind = along / radius, across / (radius * aspect), rng.integers(4)
-    distance = np.hypot(u, v)
-    if kind == 1:
+    if kind == 0:
+        distance = np.hypot(u, v)
+    elif kind == 1:
         distance = np.maximum(np.abs(u), np.abs(v))
-    if kind == 2:
+    elif kind == 2:
         waves = rng.uniform(0.1, 0.5), int(rng.integers(2, 7)), rng.uniform(0, 6)
         ripples = rng.uniform(0, 0.2), int(rng.integers(5, 12)), rng.uniform(0, 6)
         angle = np.arctan2(v, u)
-        distance = distance / (1 + sum(size * np.cos(count * angle + phase) for size, count, phase in (waves, ripples)))
-    if kind == 3:
+        outline = 1 + sum(size * np.cos(count * angle + phase) for size, count, phase in (waves, ripples))
+        distance = np.hypot(u, v) / outline
+    else:
         distance = np.maximum(np.maximum(-v, 0.87 * u + 0.5 * v), -0.87 * u + 0.5 * v) * 1.6
     return _inside(distance, radius * aspect * rng.choice([0.4, 1.0, 3.0]))
 
