@@ -169,6 +169,7 @@ class TestOneSet:
         assert score_krr(made.X, made.y, SCHEMA, HELD_OUT, kernel=SCATTER, ridge=1e-3).mean > 95.0
         assert self.signals_lost(paid, made.X) < 0.1
 
+    @pytest.mark.usefixtures("as_users")  # runs for longer than it compiles
     def test_a_generator_follows_both(self, paid):
         folder, method, result = paid
         W = result.distilled.classifier
