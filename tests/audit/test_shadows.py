@@ -49,6 +49,7 @@ def test_chance_is_chance():
     assert roc.true_positives(0.01).value < 0.016
 
 
+@pytest.mark.usefixtures("as_users")  # runs for longer than it compiles
 def test_without_privacy_members_are_told_and_with_it_they_are_not():
     records = images(40, 0)
     told = attack_by_shadows(records, KIP(per_class=8, rounds=120), None, runs=6)

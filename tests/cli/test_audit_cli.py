@@ -143,6 +143,7 @@ def test_what_training_gives_away_is_told_before_it_is_done(here):
     assert not (here / "net").exists()
 
 
+@pytest.mark.usefixtures("as_users")  # runs for longer than it compiles
 def test_a_network_with_given_weights_is_trained_on_all_classes(here):
     network = LeNet()
     write_parameters(here / "start.npz", times(network, 2).init((32, 32, 1), 10))
