@@ -11,7 +11,7 @@ SIDE = 64
 SMALL = 28
 TILE = 128
 MOST_KEPT = 2000
-"""Scenes, 12 kB each, that are kept for when they are asked for again: an encoder, cells and probes share theirs."""
+"""Scenes, 12 kB each, of one number and seed that are kept for who asks for the same: an encoder's mean and cells do."""
 
 
 def draw_pictures(n: int, shape: tuple[int, ...], seed: int) -> np.ndarray:
@@ -84,14 +84,14 @@ def _levels(n: int, seed: int) -> np.ndarray:
     """Those of `scenes` as 256 levels."""
     rng = np.random.default_rng(seed)
     textures, (rows, columns) = _textures(400, rng), np.mgrid[:SIDE, :SIDE].astype(np.float32)
-    X = np.empty((n, SIDE, SIDE, 3), np.float32)
+    X = np.empty((n, SIDE, SIDE, 3), np.uint8)
     for picture in X:
         image = _fill(textures, rows, columns, rng).astype(np.float32)
         for _ in range(rng.integers(1, 14)):
             cover = _leaf(rows, columns, rng)
             image[:] = image * (1 - cover) + cover * _fill(textures, rows, columns, rng)
-        picture[:] = np.moveaxis(image, 0, 2)
-    return np.clip((X * 0.7 + 1) * 127.5, 0, 255).astype(np.uint8)
+        picture[:] = np.moveaxis(np.clip((image * 0.7 + 1) * 127.5, 0, 255).astype(np.uint8), 0, 2)
+    return X
 
 
 _kept = lru_cache(maxsize=4)(_levels)
