@@ -11,7 +11,7 @@ SIDE = 64
 SMALL = 28
 TILE = 128
 MOST_KEPT = 2000
-"""Scenes, 12 kB each, of one number and seed that are kept for who asks for the same: an encoder's mean and cells do."""
+"""Scenes, 12 kB each, of one number and seed that are kept for who asks for the same: an encoder and cells do."""
 
 
 def draw_pictures(n: int, shape: tuple[int, ...], seed: int) -> np.ndarray:
