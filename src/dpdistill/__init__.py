@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from dpdistill.accounting.schedule import Budget as Budget
     from dpdistill.data import Records as Records
     from dpdistill.data import load as load
+    from dpdistill.data import straighten_images as straighten_images
     from dpdistill.methods import *  # noqa: F403 - the methods of the one table
     from dpdistill.run.driver import Result as Result
     from dpdistill.run.driver import distill as distill
@@ -26,13 +27,13 @@ __version__ = "0.1.0"
 def _offered() -> dict[str, Any]:
     """What is offered, imported when the first of it is asked for: `dpdistill --help` need not wait for JAX."""
     from dpdistill.accounting.schedule import Budget
-    from dpdistill.data import Records, load
+    from dpdistill.data import Records, load, straighten_images
     from dpdistill.methods import METHODS
     from dpdistill.run.driver import Result, distill, distill_without_privacy, finish_again
     from dpdistill.schema import Column, DataError, Schema, TableSchema
     from dpdistill.verification import verify
 
-    functions = (distill, distill_without_privacy, finish_again, load, verify)
+    functions = (distill, distill_without_privacy, finish_again, load, straighten_images, verify)
     types = (Budget, Column, DataError, Records, Result, Schema, TableSchema, *METHODS.values())
     return {each.__name__: each for each in (*functions, *types)}
 

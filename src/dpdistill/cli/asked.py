@@ -108,7 +108,7 @@ def prepared(given: dict[str, Any], asked: Asked, paid: dict[str, Any]) -> tuple
     source = [given[name] for name in ("data", "schema", "classes", "bounds", "resize", "channels")]
 
     def read() -> Any:
-        which = {"sql": given["sql"], "labels": given["labels"], "unit": asked.unit}
+        which = {**{name: given[name] for name in ("sql", "labels", "straighten")}, "unit": asked.unit}
         room = {"memory": given["memory"], "scratch": paid["run_dir"]}
         return read_records(*source, not given["lenient"], **which, **room)
 
@@ -119,7 +119,7 @@ def prepared(given: dict[str, Any], asked: Asked, paid: dict[str, Any]) -> tuple
         check_source(given["data"], given["schema"] is not None, given["sql"])
     else:
         check_size(asked.method, given["per_class"], records.schema)
-    images = public_images(given["public"], given["resize"], given["channels"])
+    images = public_images(*(given[name] for name in ("public", "resize", "channels", "straighten")))
     fields = {"per_class": given["per_class"], "auxiliary": images}
     distiller = _checked_recipe(asked, given["set_"] or (), fields, paid)
     records = read() if records is None else records
@@ -131,7 +131,7 @@ def prepared(given: dict[str, Any], asked: Asked, paid: dict[str, Any]) -> tuple
 
 def _refuse_contradictions(given: dict[str, Any], stated: dict[str, Any]) -> None:
     """Refuse options of `distill` that exclude each other, given all of them and what is stated of the budget."""
-    pictured = any(given[name] for name in ("classes", "bounds", "resize", "channels", "labels"))
+    pictured = any(given[name] for name in ("classes", "bounds", "resize", "channels", "straighten", "labels"))
     again, ledger, non_private = given["from_"] is not None, given["ledger"], given["non_private"]
     drawn = given["seed"] is not None or ledger or non_private
     for wrong, sentence in (
@@ -175,7 +175,8 @@ def _refuse_contradictions(given: dict[str, Any], stated: dict[str, Any]) -> Non
         ),
         (
             given["schema"] and pictured,
-            "With --schema leave --classes, --bounds, --resize, --channels and --labels out: it states all.",
+            "With --schema leave --classes, --bounds, --resize, --channels, --straighten and --labels out: "
+            "it states all.",
         ),
     ):
         if wrong:

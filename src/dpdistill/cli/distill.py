@@ -48,6 +48,13 @@ def distill(
     channels: Annotated[
         int | None, typer.Option(help="1 (grey) or 3 (colour), for images in files of their own.")
     ] = None,
+    straighten: Annotated[
+        bool,
+        typer.Option(
+            "--straighten",
+            help="Bring each image upright, to the middle and near to a common size, by its own strokes: handwriting.",
+        ),
+    ] = False,
     labels: Annotated[str | None, typer.Option(help=LABELS)] = None,
     public: Annotated[
         str | None,
@@ -103,7 +110,7 @@ def distill(
     path, replaces = output_folder(to, overwrite)
     asked.caution()
     if from_ is not None:
-        fields = {"per_class": per_class, "auxiliary": public_images(public, resize, channels)}
+        fields = {"per_class": per_class, "auxiliary": public_images(public, resize, channels, straighten)}
         result = _finish_again(from_, method, set_ or (), fields, asked.stated)
     else:
         paid = asked.paid(context.params, owner_folder(path))

@@ -34,6 +34,7 @@ def read_records(
     sql: str | None = None,
     labels: str | None = None,
     unit: str | None = None,
+    straighten: bool = False,
     memory: str | None = None,
     scratch: Path | None = None,
 ) -> Any:
@@ -45,7 +46,7 @@ def read_records(
         if schema is None:
             from dpdistill.data import load
 
-            records = load(data, "train", *stated, labels=labels, unit=unit, **room)
+            records = load(data, "train", *stated, labels=labels, unit=unit, straighten=straighten, **room)
         else:
             from dpdistill.data.tables.load import load_table
             from dpdistill.data.tables.schema_file import read_reviewed, with_units, without_units
@@ -58,13 +59,13 @@ def read_records(
     return records
 
 
-def public_images(data: str | None, resize: str | None, channels: int | None) -> Any:
-    """Images that the caller says are public; None without any."""
+def public_images(data: str | None, resize: str | None, channels: int | None, straighten: bool = False) -> Any:
+    """Images that the caller says are public, straightened if the private ones are; None without any."""
     if data is None:
         return None
     from dpdistill.data import load
     from dpdistill.encode.auxiliary import PublicImages
 
     with working("reading the public images"):
-        records = load(data, resize=resize, channels=channels, strict=False)
+        records = load(data, resize=resize, channels=channels, strict=False, straighten=straighten)
         return PublicImages.of(X[:valid] for X, _, valid in records.chunks(None, 1000))

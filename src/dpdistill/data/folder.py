@@ -180,7 +180,11 @@ def _image_schema(arrays: dict[str, np.ndarray], path: Path) -> Schema:
         raise DataError(f"Expected bounds (low, high) in {show(path)}; got {bounds.dtype} {bounds.shape}.")
     if classes.ndim != 1:
         raise DataError(f"Expected a list of class names in {show(path)}; got shape {classes.shape}.")
-    return Schema(X.shape[1:], (float(bounds[0]), float(bounds[1])), tuple(str(name) for name in classes))
+    straightened = arrays.get("straightened", np.array(False))
+    if straightened.dtype != bool or straightened.shape:
+        raise DataError(f"Expected straightened as true or false in {show(path)}; got {straightened.dtype}.")
+    names = tuple(str(name) for name in classes)
+    return Schema(X.shape[1:], (float(bounds[0]), float(bounds[1])), names, bool(straightened))
 
 
 def _table_schema(X: np.ndarray, text: np.ndarray, path: Path) -> TableSchema:

@@ -55,6 +55,7 @@ def load(
     labels: str | None = None,
     like: Schema | None = None,
     unit: str | None = None,
+    straighten: bool = False,
     memory: int | str | None = None,
     scratch: str | os.PathLike | None = None,
 ) -> Records:
@@ -74,9 +75,12 @@ def load(
         channels: 1 or 3, for pictures in files of their own, in lists, in archives or in Parquet; 3 if None.
         strict: stop at a bad record; otherwise it is kept with the label -1, and contributes nothing.
         labels: which labels to take where a source has several: "fine" or "coarse" of CIFAR-100, a column's name.
-        like: a schema whose classes, bounds, size and channels are taken, in the place of the other options.
+        like: a schema whose classes, bounds, size and channels are taken, in the place of the other options, and
+            whether its images are straightened.
         unit: what several images may belong to: the name of a column of a CSV file or of an array of a .npz file that
             names the unit of each; in class folders the files' names begin with it (p017 in p017_scan2.png).
+        straighten: bring each image upright, to the middle and near to a common size, by its own strokes, for
+            handwriting: `straighten_images`.
         memory: bytes, or "512M", "4G", that the records may take; larger ones lie in files without a name, which end
             with them. None for half of what the machine has. What is mapped from its own file is not copied.
         scratch: folder on whose disk those files lie; None for the system's temporary folder.
@@ -98,6 +102,7 @@ def load(
         labels,
         strict,
         unit,
+        straighten,
         Memory.of(memory, scratch),
     )
     title = show(source) if isinstance(source, str) else objects.TITLE
@@ -137,7 +142,7 @@ def part_named(source: Any, part: str) -> tuple[Any, str]:
 def _stated_by(like: Schema, form: str, stated: Stated) -> Stated:
     """What a schema states; size and channels of pictures only, as other formats have their own."""
     h, w, c = like.shape
-    stated = replace(stated, classes=like.classes, bounds=like.bounds)
+    stated = replace(stated, classes=like.classes, bounds=like.bounds, straighten=like.straightened)
     if form not in _PICTURES:
         return stated
     return replace(stated, side=h if h == w else None, channels=c if c in (1, 3) else None)

@@ -29,6 +29,7 @@ class Stated:
         labels: which labels to take where a source has several, or None.
         strict: stop at a bad record; otherwise it is kept with a label that no class has.
         unit: what several images may belong to, or None.
+        straighten: bring images upright by their own moments.
         memory: what the records may take.
     """
 
@@ -39,6 +40,7 @@ class Stated:
     labels: str | None = None
     strict: bool = True
     unit: str | None = None
+    straighten: bool = False
     memory: Memory = field(default_factory=Memory.of)
 
 

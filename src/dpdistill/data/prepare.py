@@ -7,6 +7,7 @@ import re
 import numpy as np
 from PIL import Image
 
+from dpdistill.data.images.straighten import straighten_images
 from dpdistill.data.memory import Memory
 from dpdistill.data.options import Stated
 from dpdistill.data.raw import Raw, titled
@@ -25,7 +26,7 @@ def gather(
     Args:
         raw: what a format hands out.
         classes: names of the classes.
-        stated: by the caller: size, bounds, whether bad records are left out, memory.
+        stated: by the caller: size, whether to straighten, bounds, whether bad records are left out, memory.
         title: what to call the source in a sentence, or nothing.
 
     Raises:
@@ -33,7 +34,7 @@ def gather(
     """
     fits = raw.resized or (raw.whole is not None and raw.whole.shape[1:3] == (stated.side, stated.side))
     side = None if fits else stated.side
-    kept = raw.whole if side is None else None
+    kept = raw.whole if side is None and not stated.straighten else None
     spool, index = Spool(stated.memory), {}
     numbered = raw.codes and stated.classes is not None and all(re.fullmatch("0|[1-9][0-9]*", k) for k in classes)
     for part in raw.parts:
@@ -50,7 +51,8 @@ def gather(
             if part.units is not None:
                 columns.append(unit_indices(part.units, index, stated.strict, spool.rows))
             if kept is None:
-                columns.append(part.X if side is None else resize_images(part.X, side))
+                X = part.X if side is None else resize_images(part.X, side)
+                columns.append(straighten_images(X) if stated.straighten else X)
         spool.append(*columns, at=part.at)
         forget(part.X, part.y, part.units)
     y, *others = spool.arrays()

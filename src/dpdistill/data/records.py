@@ -145,6 +145,7 @@ class Records(Unshown):
         bounds: Bounds | None = None,
         *,
         resize: int | str | None = None,
+        straighten: bool = False,
         strict: bool = True,
         notes: tuple[str, ...] = (),
         units: Any = None,
@@ -157,6 +158,8 @@ class Records(Unshown):
             classes: number of classes (named "0", "1", ...), "cat,dog", or a sequence of names; stated, never counted.
             bounds: (low, high) of a raw value or "low,high"; 0,255 for uint8 when left out; values outside are clamped.
             resize: side of the square to which images are resized (bilinear), or None.
+            straighten: bring each image upright, to the middle and near to a common size, by its own strokes, for
+                handwriting: `straighten_images`; test images too, then.
             strict: stop at a record that is not finite or has an unknown label; otherwise it gets the label -1.
             notes: sentences shown to the owner while loading.
             units: names or numbers of the units (persons) that the records are of, (n,); None where every record stands
@@ -174,6 +177,7 @@ class Records(Unshown):
             None if bounds is None else parse_bounds(bounds),
             None if resize is None else parse_resize(resize),
             strict=strict,
+            straighten=straighten,
         )
         return cls.from_raw(Raw.of(X, y, units, notes=tuple(notes)), stated)
 
@@ -196,4 +200,5 @@ class Records(Unshown):
             bounds = parse_bounds(stated.bounds or raw.bounds or (0.0, 255.0))
         X, y, units = gather(raw, names, stated, title)
         h, w, c = (int(side) for side in X.shape[1:])
-        return cls(X, y, Schema((h, w, c), bounds, names), (*raw.notes, *raw.of_shape((h, w, c))), units)
+        facts = Schema((h, w, c), bounds, names, stated.straighten)
+        return cls(X, y, facts, (*raw.notes, *raw.of_shape((h, w, c))), units)

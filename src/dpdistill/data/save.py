@@ -239,6 +239,7 @@ def _arrays(X: np.ndarray, y: np.ndarray, schema: AnySchema) -> dict[str, np.nda
         "y": y.astype("<i8"),
         "classes": np.array(schema.classes),
         "bounds": np.array(schema.bounds, "<f8"),
+        **({"straightened": np.array(True)} if schema.straightened else {}),
     }
 
 

@@ -38,7 +38,14 @@ def contents(folder: Folder) -> str:
         return f"{count} synthetic rows of {len(schema.columns)} columns and the label {plain(schema.label)!r}."
     height, width, channels = schema.shape
     kind = {1: "in grey", 3: "in colour"}.get(channels, f"of {channels} channels")
-    return f"{count} synthetic images of {height} x {width} pixels {kind}, of {len(schema.classes)} classes."
+    said = f"{count} synthetic images of {height} x {width} pixels {kind}, of {len(schema.classes)} classes."
+    return f"{said} {STRAIGHTENED}" if schema.straightened else said
+
+
+STRAIGHTENED = (
+    "The records were brought upright, to the middle and near to a common size by their own strokes: what a model that "
+    "was trained on these images is asked about has to be, too (dpdistill.straighten_images)."
+)
 
 
 def holds(column: Column) -> str:

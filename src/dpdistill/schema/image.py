@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from dpdistill.schema.errors import DataError
-from dpdistill.schema.facts import STRICT, StrictFloat, StrictInt, read_facts
+from dpdistill.schema.facts import STRICT, StrictBool, StrictFloat, StrictInt, read_facts
 
 FEW_PIXELS = 12
 """A side below which the eye sees squares where a digit is: such pictures are enlarged smoothly."""
@@ -21,6 +21,8 @@ class Schema:
         shape: (height, width, channels) of one record.
         bounds: (low, high) of one raw value, for example (0, 255).
         classes: names of the classes, in the order of their indices.
+        straightened: each image was brought upright by its own moments when it was read; so must be what is to be
+            compared with them: `dpdistill.straighten_images`.
 
     Raises:
         DataError: a shape, bound or class list that cannot describe a data set.
@@ -30,6 +32,7 @@ class Schema:
     shape: tuple[StrictInt, ...]
     bounds: tuple[StrictFloat, StrictFloat]
     classes: tuple[str, ...]
+    straightened: StrictBool = False
 
     def __post_init__(self) -> None:
         if len(self.shape) != 3 or min(self.shape) < 1:
@@ -49,7 +52,8 @@ class Schema:
 
     def __str__(self) -> str:
         h, w, c = self.shape
-        return f"{h}x{w}x{c} values in [{self.bounds[0]:g}, {self.bounds[1]:g}], {len(self.classes)} classes"
+        said = f"{h}x{w}x{c} values in [{self.bounds[0]:g}, {self.bounds[1]:g}], {len(self.classes)} classes"
+        return f"{said}, straightened" if self.straightened else said
 
     @property
     def dimension(self) -> int:
@@ -72,7 +76,9 @@ class Schema:
         return (np.float32(low) + (U + np.float32(1.0)) * np.float32((high - low) / 2.0)).astype(np.float32)
 
     def to_json(self) -> dict:
-        return asdict(self)
+        """The facts as files have them; `straightened` only where it is so."""
+        facts = asdict(self)
+        return facts if facts.pop("straightened") is False else {**facts, "straightened": True}
 
     @classmethod
     def from_json(cls, data: dict) -> Schema:

@@ -79,6 +79,7 @@ def write_labelled(
     with writing(path):
         if path.suffix == ".npz":
             facts = {"classes": np.array(schema.classes), "bounds": np.array(schema.bounds, "<f8")}
+            facts |= {"straightened": np.array(True)} if schema.straightened else {}
             arrays = {"X": schema.from_unit(X), "y": y.astype("<i8"), **facts, "about": np.array(text), **(more or {})}
             npz.write_file(path, arrays if scores is None else {**arrays, "targets": scores.astype("<f4")})
             return
