@@ -8,6 +8,7 @@ from typing import Any
 from dpdistill.encode.auxiliary import Drawn, PublicImages
 from dpdistill.encode.deskew import Deskewed
 from dpdistill.encode.drawn import DrawnNet
+from dpdistill.encode.gamma import GammaCorrected
 from dpdistill.encode.mirror import Mirrored
 from dpdistill.encode.networks import LeNet
 from dpdistill.encode.normalised import Normalised
@@ -34,6 +35,7 @@ KERNELS: dict[str, Any] = {
     "scatternet-deskewed": FeatureKernel(Deskewed(WhiteScatterNet())),
     "scatternet-mirrored": FeatureKernel(Mirrored(ScatterNet(groups=27, normalise=True))),
     "scatternet-normalised": FeatureKernel(Normalised(Mirrored(WhiteScatterNet(strength=0.3)), channels=81)),
+    "scatternet-gamma": FeatureKernel(GammaCorrected(Normalised(Mirrored(WhiteScatterNet(strength=0.3)), channels=81))),
     "drawn": FeatureKernel(DrawnNet()),
 }
 

@@ -56,11 +56,11 @@ def _affine(strokes: np.ndarray) -> np.ndarray:
     """Rows and columns (2, 3) in [-1, 1] where an upright image's row, column and 1 come from; of strokes (h, w)."""
     weight = strokes / max(strokes.max(), 1e-30) + FAINT
     weight = weight / weight.sum()
-    rows, columns = (np.linspace(-1.0, 1.0, side) for side in weight.shape)
-    of_rows, of_columns = weight.sum(1), weight.sum(0)
-    middle = of_rows @ rows, of_columns @ columns
+    rows, columns = np.linspace(-1.0, 1.0, weight.shape[0])[:, None], np.linspace(-1.0, 1.0, weight.shape[1])
+    # Sums and no matrix products: those may round by where in memory a record lies.
+    middle = (weight * rows).sum(), (weight * columns).sum()
     rows, columns = rows - middle[0], columns - middle[1]
-    high, wide, across = of_rows @ rows**2, of_columns @ columns**2, rows @ weight @ columns
+    high, wide, across = ((weight * moment).sum() for moment in (rows**2, columns**2, rows * columns))
     slant = min(max(across / (high + 1e-3), -MOST_SLANT), MOST_SLANT)
     wide = wide - 2 * slant * across + slant**2 * high
     zoom = [_zoom(high, HEIGHT), _zoom(wide, WIDTH)]
