@@ -63,13 +63,29 @@ def paid(found: dict, release: str, epsilon: float) -> dict:
 
 
 @pytest.mark.parametrize(
-    ("name", "runs", "releases"), [("smoke", 6, 4), ("papers", 391, 341), ("frontier", 75, 36), ("subspaces", 39, 16)]
+    ("name", "runs", "releases"), [("smoke", 6, 4), ("papers", 391, 341), ("frontier", 81, 39), ("subspaces", 39, 16)]
 )
 def test_a_shipped_suite_can_be_run(name, runs, releases):
     _, stated = read_suite(name)
     found = list(stated.all_runs())
     assert (len(found), len({run.release for run in found})) == (runs, releases)
     assert all((suite.FOLDER / run.source.schema).exists() for run in found)
+
+
+@pytest.mark.parametrize("name", ["smoke", "subspaces"])
+def test_runs_are_called_what_their_lines_of_results_are(name):
+    lines = (ROOT / "benchmarks" / "results" / f"{name}.jsonl").read_text().splitlines()
+    named = {line["name"] for line in map(json.loads, lines)}
+    assert len(named & {run.name for run in read_suite(name)[1].all_runs()}) == {"smoke": 6, "subspaces": 26}[name]
+
+
+def test_straightened_runs_have_names_of_their_own():
+    plain, straightened = (
+        replace(next(read_suite("smoke")[1].all_runs()), source=Source(name="a", train="b", test="c", straighten=each))
+        for each in (False, True)
+    )
+    assert plain.name != straightened.name
+    assert plain.release != straightened.release
 
 
 def test_names_of_the_papers_suite_are_those_of_the_papers():
@@ -182,6 +198,8 @@ def test_what_is_held_out(tmp_path):
     assert [len(p) for p in open_source(digits, tmp_path, place, False, 0)] == [
         len(load(f"digits:{part}")) for part in ("train", "test")
     ]
+    for part in open_source(replace(digits, straighten=True), tmp_path, place, False, 0):
+        assert part.schema.straightened
 
 
 # The pool

@@ -68,7 +68,7 @@ def rows(records: Records, kept: np.ndarray) -> Records:
 def _read(source: Source, stated: str, part: str, data: Path, suite: Path) -> Records:
     path = data / stated
     if not source.schema:
-        return load(stated if stated.startswith("digits:") else path, part)
+        return load(stated if stated.startswith("digits:") else path, part, straighten=source.straighten)
     table_file = read_reviewed(suite.parent / source.schema)
     records = load_table(_frame(path, table_file) if path.suffix == ".npz" else path, table_file)
     if source.most_missing >= 0:

@@ -46,6 +46,7 @@ class Source:
         schema: of a table: its schema.yaml, a path from the suite's file.
         most_missing: rows of a table with more missing values are left out; -1 for none.
         mirror: networks are trained on mirror images too: for photographs.
+        straighten: images are brought upright by their own strokes: for handwriting.
         delta: of every budget on it.
         keep: share of the majority class that is kept in mode paper.
     """
@@ -58,6 +59,7 @@ class Source:
     schema: str = ""
     most_missing: int = -1
     mirror: bool = False
+    straighten: bool = False
     delta: float = 1e-5
     keep: float = 1.0
 
@@ -169,7 +171,7 @@ class Run:
     @property
     def name(self) -> str:
         """The same for whatever is computed in the same way."""
-        facts = {k: v for k, v in asdict(self).items() if k not in _WORDS}
+        facts = {k: v for k, v in _stated(self).items() if k not in _WORDS}
         if self.public is None:
             del facts["public"]
         return self._named(facts)
@@ -181,11 +183,16 @@ class Run:
             return self.name
         method = self.build()
         paid = {f.name: to_json(getattr(method, f.name)) for f in fields(method) if not f.metadata["finish"]}
-        facts = [asdict(self.source), self.score.mode, self.epsilon, self.repeat, paid]
-        return self._named(facts if self.public is None else [*facts, asdict(self.public)])
+        facts = [_stated(self.source), self.score.mode, self.epsilon, self.repeat, paid]
+        return self._named(facts if self.public is None else [*facts, _stated(self.public)])
 
     def _named(self, facts: Any) -> str:
         return f"{self.source.name}-{self.method}-{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:12]}"
+
+
+def _stated(part: Any) -> dict[str, Any]:
+    """What names are made of: `straighten` only where it is so, since names were given before there was one."""
+    return asdict(part, dict_factory=lambda items: {k: v for k, v in items if (k, v) != ("straighten", False)})
 
 
 @dataclass(frozen=True, kw_only=True)
