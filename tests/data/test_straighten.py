@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import jax
 import numpy as np
 import pytest
@@ -10,6 +12,8 @@ from dpdistill import Budget, DecoupledKIP, Records, distill, finish_again, load
 from dpdistill.data import read_distilled
 from dpdistill.data.folder import read_labelled
 from dpdistill.data.images import npz
+from dpdistill.data.images.labelled import write_labelled
+from dpdistill.data.test_set import check_test_set
 from dpdistill.encode.deskew import Deskewed
 from dpdistill.export.sentences import STRAIGHTENED
 from dpdistill.schema import DataError, Schema
@@ -157,3 +161,54 @@ def test_damaged_folder(tmp_path):
         npz.write_file(tmp_path / "synthetic.npz", {**arrays, "straightened": wrong})
         with pytest.raises(DataError, match="Expected straightened as true or false"):
             read_labelled(tmp_path / "synthetic.npz")
+
+
+def test_red_on_blue():
+    rgb = np.array([[150, 0, 0], [0, 0, 150]])
+    colours = np.round(STROKES / 255 * rgb[0] + (1 - STROKES / 255) * rgb[1]).astype(np.uint8)
+    seen = straighten_images(colours)[..., 0].astype(float)
+    for x in seen:
+        np.testing.assert_allclose(moments(x)[:3], 0.0, atol=0.03)
+
+
+@pytest.mark.parametrize("shape", [(4, 8, 8), (8, 8, 1), (2, 0, 8, 1)])
+def test_images_of_another_shape(shape):
+    with pytest.raises(DataError, match=r"Expected images of shape \(n, h, w, c\); got \("):
+        straighten_images(np.zeros(shape, np.uint8))
+
+
+def test_what_is_upright_already_is_left(tmp_path):
+    schema = Schema((41, 41, 1), (0.0, 255.0), ("0", "1"), straightened=True)
+    X, y = straighten_images(STROKES), np.array([0, 1, 0, 1])
+    write_labelled(tmp_path / "more.npz", schema.to_unit(X), y, None, schema, {})
+    for straighten in (False, True):
+        records = load(tmp_path / "more.npz", straighten=straighten)
+        assert records.schema == schema
+        np.testing.assert_allclose(records.X, X, atol=0.01)
+    np.testing.assert_allclose(load(tmp_path / "more.npz", like=schema).X, X, atol=0.01)
+    plain = Schema(schema.shape, schema.bounds, schema.classes)
+    with pytest.raises(DataError, match=r"more\.npz holds straightened images: they cannot be compared with others\."):
+        load(tmp_path / "more.npz", like=plain)
+    npz.write_file(tmp_path / "bad.npz", {"X": X, "y": y, "straightened": np.array(1)})
+    with pytest.raises(DataError, match="has an array 'straightened' that is not true or false"):
+        load(tmp_path / "bad.npz", classes=2)
+    write_labelled(tmp_path / "folder", schema.to_unit(X), y, None, schema, {"kind": "drawn"})
+    assert json.loads((tmp_path / "folder" / "about.json").read_text()) == {"kind": "drawn", "straightened": True}
+
+
+@pytest.mark.parametrize("straightened", [False, True])
+def test_a_test_set_that_was_read_in_another_way(straightened):
+    test = Records.from_arrays(STROKES, [0, 1, 0, 1], 2, straighten=not straightened)
+    schema = Schema((41, 41, 1), (0.0, 255.0), ("0", "1"), straightened)
+    which = "straightened" if straightened else "not straightened"
+    with pytest.raises(DataError, match=f"Expected test images that are {which}, as the set's"):
+        check_test_set(schema, test)
+    check_test_set(test.schema, test)
+
+
+def test_records_of_two_schemas_are_not_joined():
+    y = [0, 1, 0, 1]
+    plain, straightened = (Records.from_arrays(STROKES, y, 2, straighten=each) for each in (False, True))
+    assert len(straightened.joined(straightened)) == 8
+    with pytest.raises(DataError, match="Records of two schemas cannot be joined"):
+        plain.joined(straightened)

@@ -16,10 +16,11 @@ import pytest
 import report_fakes as fakes
 from PIL import Image
 
+from dpdistill import recipes
 from dpdistill.report.folder import read_folder
 from dpdistill.report.page import render_report, write_report
 from dpdistill.report.pictures import png_uri, to_pixels
-from dpdistill.report.words import bound, guess_bound, percent, plain, power_of_ten
+from dpdistill.report.words import KINDS, bound, guess_bound, percent, plain, power_of_ten
 from dpdistill.schema import DataError, Schema
 
 CLASSES = ["cat", "<script>alert('x')</script>", 'R&D "quoted" {$x}']
@@ -448,3 +449,8 @@ def test_words_for_numbers():
     assert math.isclose(guess_bound(math.log(3.0), 0.1), 3.1 / 4.0)
     assert guess_bound(1e6, 0.5) == 1.0
     assert [percent(p) for p in (0.5, 0.7310612, 0.9999546, 1.0)] == ["50.0 %", "73.2 %", "99.996 %", "100 %"]
+
+
+def test_every_part_of_a_kernel_has_a_word():
+    parts = {name for kernel in recipes.KERNELS.values() for name in recipes._parts(kernel)}
+    assert parts <= set(KINDS)

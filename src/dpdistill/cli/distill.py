@@ -110,7 +110,8 @@ def distill(
     path, replaces = output_folder(to, overwrite)
     asked.caution()
     if from_ is not None:
-        fields = {"per_class": per_class, "auxiliary": public_images(public, resize, channels, straighten)}
+        images = public_images(public, resize, channels, public is not None and _straightened(from_))
+        fields = {"per_class": per_class, "auxiliary": images}
         result = _finish_again(from_, method, set_ or (), fields, asked.stated)
     else:
         paid = asked.paid(context.params, owner_folder(path))
@@ -120,6 +121,13 @@ def distill(
     with working("writing the certificate and the report"):
         result.save(path, replaces)
     _say_result(path, result)
+
+
+def _straightened(run_dir: str) -> bool:
+    """Whether the records of a run were straightened."""
+    from dpdistill.ledger.run import RunLedger
+
+    return RunLedger.read(run_dir).recipe["schema"].get("straightened", False)
 
 
 def _finish_again(

@@ -117,6 +117,8 @@ def load(
         raise DataError(f"{title} does not say which images are of one {unit}: take a .npz file or a CSV list.")
     with reading(title):
         raw = _read(source, form, part, stated)
+        if like is not None and raw.straightened and not like.straightened:
+            raise DataError(f"{title} holds straightened images: they cannot be compared with others.")
         if stated.classes is not None:
             raw = replace(raw, notes=tuple(note for note in raw.notes if not note.startswith("Classes default")))
         return Records.from_raw(raw, stated, title)

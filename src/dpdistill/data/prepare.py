@@ -34,7 +34,8 @@ def gather(
     """
     fits = raw.resized or (raw.whole is not None and raw.whole.shape[1:3] == (stated.side, stated.side))
     side = None if fits else stated.side
-    kept = raw.whole if side is None and not stated.straighten else None
+    straighten = stated.straighten and not raw.straightened
+    kept = raw.whole if side is None and not straighten else None
     spool, index = Spool(stated.memory), {}
     numbered = raw.codes and stated.classes is not None and all(re.fullmatch("0|[1-9][0-9]*", k) for k in classes)
     for part in raw.parts:
@@ -52,7 +53,7 @@ def gather(
                 columns.append(unit_indices(part.units, index, stated.strict, spool.rows))
             if kept is None:
                 X = part.X if side is None else resize_images(part.X, side)
-                columns.append(straighten_images(X) if stated.straighten else X)
+                columns.append(straighten_images(X) if straighten else X)
         spool.append(*columns, at=part.at)
         forget(part.X, part.y, part.units)
     y, *others = spool.arrays()

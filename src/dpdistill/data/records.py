@@ -109,10 +109,12 @@ class Records(Unshown):
         """These records and others of the same schema behind them, in the type of these; none of them has units.
 
         Raises:
-            DataError: records of units.
+            DataError: records of units, or of another schema.
         """
         if self.units is not None or others.units is not None:
             raise DataError("Records of units cannot be joined with others.")
+        if self.schema != others.schema:
+            raise DataError("Records of two schemas cannot be joined.")
         X = np.concatenate([self.X, others.X.astype(self.X.dtype)])
         return Records(X, np.concatenate([self.y, others.y.astype(self.y.dtype)]), self.schema)
 
@@ -200,5 +202,5 @@ class Records(Unshown):
             bounds = parse_bounds(stated.bounds or raw.bounds or (0.0, 255.0))
         X, y, units = gather(raw, names, stated, title)
         h, w, c = (int(side) for side in X.shape[1:])
-        facts = Schema((h, w, c), bounds, names, stated.straighten)
+        facts = Schema((h, w, c), bounds, names, stated.straighten or raw.straightened)
         return cls(X, y, facts, (*raw.notes, *raw.of_shape((h, w, c))), units)

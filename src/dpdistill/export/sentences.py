@@ -44,7 +44,8 @@ def contents(folder: Folder) -> str:
 
 STRAIGHTENED = (
     "The records were brought upright, to the middle and near to a common size by their own strokes: what a model that "
-    "was trained on these images is asked about has to be, too (dpdistill.straighten_images)."
+    "was trained on these images is asked about has to be, too, at their height and width "
+    "(dpdistill.straighten_images)."
 )
 
 

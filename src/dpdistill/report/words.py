@@ -17,6 +17,8 @@ KINDS = {
     "WhiteScatterNet": "a ScatterNet whose channels are decorrelated on public drawings",
     "DrawnNet": "two layers of filters learned from pictures that a program draws, never from records",
     "Deskewed": "features of a record brought upright, to the middle and to a common size",
+    "Normalised": "features that are normalised at every position, less what drawn pictures have there",
+    "GammaCorrected": "features of a root of a record's light",
     "Mirrored": "features that do not tell a record from its mirror image",
     "Perceptual": "the activations of all layers of an untrained ResNet-18",
     "LeNet": "a small convolutional network",

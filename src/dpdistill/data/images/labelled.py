@@ -74,7 +74,7 @@ def write_labelled(
         DataError: a place that cannot be written.
     """
     check_target(path)
-    text = json.dumps(about, indent=2)
+    text = json.dumps(about | ({"straightened": True} if schema.straightened else {}), indent=2)
     scored = np.zeros((len(X), 0)) if scores is None else scores
     with writing(path):
         if path.suffix == ".npz":

@@ -24,7 +24,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def load_file(path: Path, part: str, stated: Stated = NOTHING) -> Raw:
-    """Images and labels of a .npz file, with the arrays `classes` and `bounds` if it has them, and those of units.
+    """Images and labels of a .npz file, with `classes`, `bounds` and `straightened` if it has them, and those of units.
 
     Args:
         path: the file.
@@ -47,6 +47,7 @@ def load_file(path: Path, part: str, stated: Stated = NOTHING) -> Raw:
         y = read_member(path, archive, members[label_key], stated.memory)
         classes = read_member(path, archive, members["classes"]) if "classes" in members else None
         bounds = read_member(path, archive, members["bounds"]) if "bounds" in members else None
+        straightened = "straightened" in members and _flag(path, read_member(path, archive, members["straightened"]))
         units = None
         if stated.unit is not None:
             key = f"{stated.unit}_{part}" if split else stated.unit
@@ -54,7 +55,12 @@ def load_file(path: Path, part: str, stated: Stated = NOTHING) -> Raw:
                 raise DataError(f"{show(path)} has no array {key!r:.80} of units.")
             units = read_member(path, archive, members[key], stated.memory)
     notes = () if split else single_part("file", part)
-    said = {"classes": _names(path, classes), "bounds": _limits(path, bounds), "notes": notes}
+    said = {
+        "classes": _names(path, classes),
+        "bounds": _limits(path, bounds),
+        "notes": notes,
+        "straightened": straightened,
+    }
     return Raw.of(X, y, units, show(path), **said)
 
 
@@ -90,6 +96,12 @@ def _limits(path: Path, bounds: np.ndarray | None) -> tuple[float, float] | None
     if bounds.shape != (2,) or bounds.dtype.kind not in "uif":
         raise DataError(f"{show(path)} has an array 'bounds' that is not two numbers.")
     return float(bounds[0]), float(bounds[1])
+
+
+def _flag(path: Path, value: np.ndarray) -> bool:
+    if value.dtype != bool or value.shape:
+        raise DataError(f"{show(path)} has an array 'straightened' that is not true or false.")
+    return bool(value)
 
 
 def open_archive(path: Path) -> zipfile.ZipFile:

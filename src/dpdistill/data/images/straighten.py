@@ -6,6 +6,7 @@ import numpy as np
 from PIL import Image
 
 from dpdistill.data.spool import slices
+from dpdistill.schema import DataError
 
 MOST_SLANT = 0.6
 LEAST_ZOOM, MOST_ZOOM = 0.6, 1.6
@@ -29,12 +30,18 @@ def straighten_images(X: np.ndarray) -> np.ndarray:
     Returns:
         (n, h, w, c), uint8 if X is, else float32.
 
+    Raises:
+        DataError: X of another shape.
+
     Source: LeCun et al., 1998 (Gradient-based learning applied to document recognition), deslanted digits; sizes: ours.
     """
+    if X.ndim != 4 or not min(X.shape[1:]):
+        raise DataError(f"Expected images of shape (n, h, w, c); got {X.shape}.")
     straightened = np.empty(X.shape, np.uint8 if X.dtype == np.uint8 else np.float32)
     for rows in slices(X):
         for i, image in enumerate(X[rows], rows.start):
-            straightened[i] = _straightened(image.astype(straightened.dtype, copy=False))
+            with np.errstate(over="ignore"):
+                straightened[i] = _straightened(image.astype(straightened.dtype, copy=False))
     return straightened
 
 
@@ -44,7 +51,7 @@ def _straightened(x: np.ndarray) -> np.ndarray:
         return x
     wide = x.astype(np.float64)
     ground = np.median(np.concatenate([wide[0], wide[-1], wide[:, 0], wide[:, -1]]), 0).astype(x.dtype)
-    affine = _affine(np.abs(wide.mean(2) - ground.mean(dtype=np.float64)))
+    affine = _affine(np.abs(wide - ground).mean(2))
     size = (x.shape[1], x.shape[0])
     how = Image.Transform.AFFINE, _pixels(affine, size), Image.Resampling.BILINEAR
     planes = [Image.fromarray(np.ascontiguousarray(plane)) for plane in np.moveaxis(x, 2, 0)]
