@@ -15,9 +15,8 @@ OFFSET = 0.01
 class GammaCorrected:
     """phi(2 v - 1), v = ((u + 0.01)^exponent - 0.01^exponent) / (1.01^exponent - 0.01^exponent), u = (x + 1) / 2.
 
-    What filters respond to a fold of black cloth is a tenth of what they do to one of white cloth, and noise hides it:
-    a root makes equal ratios of light about equal differences. The offset keeps the slope of black finite. For light
-    objects on black.
+    Filters respond far less to a fold of black cloth than to one of white cloth: a root makes equal ratios of light
+    about equal differences. The offset keeps the slope of black finite. For light objects on black.
 
     Args:
         encoder: frozen and hashable, X (n, h, w, c) -> (n, d).
