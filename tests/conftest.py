@@ -21,7 +21,7 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 MOST_MAPS = 25_000
 """Of memory that a process may have mapped, of the 65,530 that Linux allows: a compiled program takes six to ten."""
-QUICKLY = {
+OPTIONS = {
     "xla_cpu_use_fusion_emitters": False,
     "xla_backend_optimization_level": 0,
     "xla_cpu_parallel_codegen_split_count": 1,
@@ -30,6 +30,18 @@ QUICKLY = {
 TOUCH_RECORDS = {f"jit_{name}" for name, program in vars(compiled).items() if hasattr(program, "lower")}
 """Programs whose bits decide a guarantee: always compiled as users have them."""
 NOW = {"quickly": True}
+
+
+def takes(name, value):
+    """Whether the XLA that is installed has such an option: names come and go between versions."""
+    try:
+        jax.jit(lambda x: x + 1, compiler_options={name: value})(1)
+    except jax.errors.JaxRuntimeError:
+        return False
+    return True
+
+
+QUICKLY = {name: value for name, value in OPTIONS.items() if takes(name, value)}
 
 
 def pytest_addoption(parser):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Protocol, runtime_checkable
 
+import jax
 import numpy as np
 
 from dpdistill.schema import AnySchema, TableSchema
@@ -14,8 +15,14 @@ Params = Any
 State = Any
 Array = Any
 
+CHUNK_CPU, CHUNK = 16, 128
+"""Records in a chunk: so many stay in a processor's cache; an accelerator wants more work a call."""
 MOST_ROWS = 128
 """Most records of one call of a linear query: rounding grows with the length of a sum."""
+
+
+def _chunk_here() -> int:
+    return CHUNK_CPU if jax.default_backend() == "cpu" else CHUNK
 
 
 @dataclass(frozen=True)
@@ -24,6 +31,7 @@ class Compute:
 
     Args:
         chunk: records in a chunk, 1 to 65,536; placeholders fill it up, so large chunks of small samples are wasteful.
+            16 on a CPU, 128 elsewhere by default.
         block: the same for linear queries over all records, whose work is a few matrix products, 1 to 128.
         rows: the same for all rows of a table, each of which is little work, 1 to 65,536.
 
@@ -31,7 +39,7 @@ class Compute:
         ValueError: a number out of its range; the error bounds of linear queries rest on the block.
     """
 
-    chunk: int = 16
+    chunk: int = field(default_factory=_chunk_here)
     block: int = 64
     rows: int = 256
 
