@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from contract import SCHEMA, toy_records
 
+from dpdistill.encode import train
 from dpdistill.encode.networks import ConvNet
-from dpdistill.encode.train import STUDENT, Slopes, _batch, train_classifier
+from dpdistill.encode.train import QUICK, SLOPES, STUDENT, Slopes, _batch, train_classifier
 from dpdistill.evaluate.student import lesson_of, margin_slopes, score_student
 from dpdistill.evaluate.teacher import Teacher
 from dpdistill.kernels.feature import FeatureKernel
@@ -139,6 +140,22 @@ def test_the_slope_of_a_mirror_image_is_mirrored():
     )
     np.testing.assert_array_equal(kept, ~mirrored)
     assert 16 < kept.sum() < 48
+
+
+@pytest.mark.parametrize("how", [SLOPES, STUDENT, QUICK], ids=["slopes", "scores", "labels"])
+def test_one_loop_of_an_accelerator_learns_what_single_steps_learn(how, monkeypatch):
+    training = replace(how, epochs=3, batch=8, network=ConvNet(width=8), strategies=("flip",))
+    X = np.asarray(jax.random.uniform(jax.random.key(0), (20, 8, 8, 1), minval=-1.0))
+    Y = np.asarray(jax.nn.softmax(jax.random.normal(jax.random.key(1), (20, 3))))
+    slopes = Slopes(Y - Y.mean(1, keepdims=True), np.asarray(jax.random.normal(jax.random.key(2), X.shape)))
+    slopes = slopes if how is SLOPES else None
+    singly = train_classifier(jax.random.key(3), X, Y, training, slopes)
+    monkeypatch.setattr(train, "STEPS_A_CALL", 4)  # nine steps: two whole calls, and one of a single step
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    at_once = train_classifier(jax.random.key(3), X, Y, training, slopes)
+    np.testing.assert_allclose(at_once(X), singly(X), rtol=1e-3, atol=1e-4)
+    untrained = train_classifier(jax.random.key(3), X, Y, replace(training, epochs=1), slopes)
+    assert np.abs(untrained(X) - singly(X)).max() > 1e-2
 
 
 @pytest.mark.parametrize("wrong", [{"mixup": 0.3}, {"strategies": ("crop",)}, {"scores": False}], ids=str)

@@ -21,6 +21,8 @@ from dpdistill.encode.networks import ConvNet, Network
 CONVNET = ConvNet()
 CACHED_IMAGES = 10
 """Images a gradient takes at a time on a CPU: their activations stay in its cache, which halves the time."""
+STEPS_A_CALL = 500
+"""Steps of a compiled loop on an accelerator."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +188,10 @@ def train_classifier(
     Raises:
         ValueError: slopes with another augmentation than mirror images, with mixup, or without scores.
     """
-    (trained,) = deque(training_steps(key, X, Y, training, slopes), maxlen=1)
+    start = _start(key, X, Y, training, slopes)
+    if jax.default_backend() != "cpu":
+        return _in_one_loop(start, training)
+    (trained,) = deque(_steps(start, training), maxlen=1)
     return trained
 
 
@@ -194,6 +199,21 @@ def training_steps(
     key: Array, X: np.ndarray, Y: np.ndarray, training: Training, slopes: Slopes | None = None
 ) -> Iterator[Classifier]:
     """The network of `train_classifier` after each step, until the next one: a caller copies what it keeps."""
+    return _steps(_start(key, X, Y, training, slopes), training)
+
+
+class _Start(NamedTuple):
+    """A network before its first step, and what it learns from."""
+
+    params: Any
+    opt_state: Any
+    key: Array
+    lesson: tuple[Array, Array, Slopes | None]
+    size: int
+    steps: int
+
+
+def _start(key: Array, X: np.ndarray, Y: np.ndarray, training: Training, slopes: Slopes | None) -> _Start:
     if slopes is not None and (training.mixup or not training.scores or set(training.strategies) - {"flip"}):
         raise ValueError("Expected slopes with scores and no other augmentation than mirror images.")
     init_key, train_key = jax.random.split(key)
@@ -201,17 +221,52 @@ def training_steps(
     params = replace(network, seed=int(jax.random.bits(init_key))).init(X.shape[1:], Y.shape[1])
     size = min(training.batch, X.shape[0])
     steps = training.epochs * -(-X.shape[0] // size)
-    opt_state = optimiser(training, steps).init(params)
     known = None if slopes is None or not training.jacobian else slopes
-    records, labels, known = jax.tree.map(jnp.asarray, (X, Y, known))
-    part = CACHED_IMAGES if jax.default_backend() == "cpu" else size
-    parts = [slice(i, i + part) for i in range(0, size, part)]
+    lesson = jax.tree.map(jnp.asarray, (X, Y, known))
+    return _Start(params, optimiser(training, steps).init(params), train_key, lesson, size, steps)
+
+
+def _steps(start: _Start, training: Training) -> Iterator[Classifier]:
     # A Python loop, not lax.scan: XLA runs convolutions inside a loop on one thread of the CPU.
-    for t in range(steps):
-        batch = _batch(train_key, t, records, labels, training, steps, known)
+    network, (X, Y, known), (params, opt_state) = training.network, start.lesson, start[:2]
+    part = CACHED_IMAGES if jax.default_backend() == "cpu" else start.size
+    parts = [slice(i, i + part) for i in range(0, start.size, part)]
+    for t in range(start.steps):
+        batch = _batch(start.key, t, X, Y, training, start.steps, known)
         gradients = [
             _gradient(network, params, *jax.tree.map(itemgetter(p), batch), training.scores, training.jacobian)
             for p in parts
         ]
-        params, opt_state = _update(params, opt_state, gradients, size, training, steps)
+        params, opt_state = _update(params, opt_state, gradients, start.size, training, start.steps)
         yield Classifier(network, params)
+
+
+def _in_one_loop(start: _Start, training: Training) -> Classifier:
+    """For an accelerator, which a step's few small calls would leave waiting."""
+    params, opt_state = start[:2]
+    for t in range(0, start.steps, STEPS_A_CALL):
+        until = min(t + STEPS_A_CALL, start.steps)
+        params, opt_state = _many(
+            params, opt_state, t, until, start.key, start.lesson, training, start.size, start.steps
+        )
+    return Classifier(training.network, params)
+
+
+@partial(jax.jit, static_argnames=("training", "size", "steps"))
+def _many(
+    params: Any,
+    opt_state: Any,
+    t: int,
+    until: int,
+    key: Array,
+    lesson: tuple,
+    training: Training,
+    size: int,
+    steps: int,
+) -> tuple:
+    def step(t: Array, state: tuple) -> tuple:
+        batch = _batch(key, t, *lesson[:2], training, steps, lesson[2])
+        gradient = _gradient(training.network, state[0], *batch, training.scores, training.jacobian)
+        return _update(*state, [gradient], size, training, steps)
+
+    return jax.lax.fori_loop(t, until, step, (params, opt_state))
