@@ -30,6 +30,7 @@ from dpdistill.evaluate import ARCHITECTURES, TRAININGS
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods.dos import DOS
 from dpdistill.query import Stage
+from dpdistill.run.driver import backend
 
 ROOT = Path(__file__).parents[2]
 CHILD = Path(__file__).with_name("kill_benchmark.py")
@@ -63,7 +64,8 @@ def paid(found: dict, release: str, epsilon: float) -> dict:
 
 
 @pytest.mark.parametrize(
-    ("name", "runs", "releases"), [("smoke", 6, 4), ("papers", 391, 341), ("frontier", 81, 39), ("subspaces", 39, 16)]
+    ("name", "runs", "releases"),
+    [("smoke", 6, 4), ("papers", 391, 341), ("frontier", 81, 39), ("subspaces", 39, 16), ("dosser", 55, 11)],
 )
 def test_a_shipped_suite_can_be_run(name, runs, releases):
     _, stated = read_suite(name)
@@ -72,11 +74,11 @@ def test_a_shipped_suite_can_be_run(name, runs, releases):
     assert all((suite.FOLDER / run.source.schema).exists() for run in found)
 
 
-@pytest.mark.parametrize("name", ["smoke", "subspaces"])
-def test_runs_are_called_what_their_lines_of_results_are(name):
+@pytest.mark.parametrize(("name", "done"), [("smoke", 6), ("subspaces", 26), ("dosser", 45)])
+def test_runs_are_called_what_their_lines_of_results_are(name, done):
     lines = (ROOT / "benchmarks" / "results" / f"{name}.jsonl").read_text().splitlines()
     named = {line["name"] for line in map(json.loads, lines)}
-    assert len(named & {run.name for run in read_suite(name)[1].all_runs()}) == {"smoke": 6, "subspaces": 26}[name]
+    assert len(named & {run.name for run in read_suite(name)[1].all_runs()}) == done
 
 
 def test_straightened_runs_have_names_of_their_own():
@@ -170,7 +172,9 @@ def test_data_sets_that_cannot_be(tmp_path):
     assert refused("benchmark", path, "--out", "o") == "Expected --data with the folder of d; got None."
     path.write_text("dpdistill: table schema\n")
     assert "begins with `dpdistill: benchmark suite`" in refused("benchmark", path, "--out", "o")
-    assert "among smoke, papers, frontier, subspaces, or as a YAML file" in refused("benchmark", "all", "--out", "o")
+    assert "among smoke, papers, frontier, subspaces, dosser, or as a YAML file" in refused(
+        "benchmark", "all", "--out", "o"
+    )
 
 
 def test_what_is_held_out(tmp_path):
@@ -300,6 +304,7 @@ def test_a_suite_from_end_to_end(tmp_path, inline):
     assert out.endswith(f"{tmp_path / 'out' / 'leaderboard.html'}: 2 runs, and 1 failed.\n")
     assert "1 of 3, about 2 min left: digits-dos-" in err
     one, two, lost = pool.read_lines(tmp_path / "out" / "results.jsonl").values()
+    assert one["device"] == backend()
     assert "DataError" in lost["error"]
     assert one["release"] == two["release"]
     (folder,) = (tmp_path / "out" / "runs").iterdir()  # paid for once
@@ -341,7 +346,7 @@ def test_public_images_of_a_suite(tmp_path, inline):
     assert recipe["fields"]["auxiliary"]["sha256"] == expected.sha256
     assert recipe["fields"]["auxiliary"]["pictures"] == len(images)
     (row,) = boards([one])[0].tables[0].rows
-    assert row.origin.endswith("subspace=3; p as public images")
+    assert row.origin == "dos: networks=2 sampling_prob=1 steps=3 subspace=3 width=4; p as public images"
 
 
 def test_tables_and_real_rows(tmp_path, inline):
@@ -371,6 +376,43 @@ def test_figures_are_means_over_full_runs():
     row = board.tables[0].rows[0]
     assert str(row.figures[Setting(False, 1.0, 10)]) == "92.00 ± 2.65 (3 runs)"
     assert row.origin == "dos: package default"
+
+
+def test_no_mean_is_over_different_recipes():
+    short, long = {"settings": ["steps=200"]}, {"settings": ["steps=1250"]}
+    made = [line(value=80.0, **short), *(line(value=v, repeat=k, **long) for k, v in enumerate((84.0, 85.0)))]
+    elsewhere = line(value=99.0, epsilon=10.0, **short)
+    for each in (*made, elsewhere):
+        each["origin"] = "caller changed steps"
+    (board,) = boards([*made, elsewhere])
+    found = [(row.origin, {str(s): str(f) for s, f in row.figures.items()}) for row in board.tables[0].rows if row.ours]
+    assert found == [
+        ("dos: steps=200", {"ε = 1, 10 a class": "80.00 (1 run)", "ε = 10, 10 a class": "99.00 (1 run)"}),
+        ("dos: steps=1250", {"ε = 1, 10 a class": "84.50 ± 0.71 (2 runs)"}),
+    ]
+    (together,) = [row for row in boards([*made[1:], elsewhere])[0].tables[0].rows if row.ours]
+    assert together.origin == "dos: steps=1250; or dos: steps=200"  # no cell has both
+
+
+def test_processor_seconds_are_those_of_cpus():
+    on_gpu = paid(line(value=92.0, repeat=1), "two", 1.0)
+    on_gpu["device"], on_gpu["cpu_seconds"] = "gpu (NVIDIA)", {"distil": 1000.0, "score": 0.0}
+    lines = [line(value=90.0), on_gpu]
+    (row,) = [row for row in boards(lines)[0].tables[0].rows if row.ours]
+    (figure,) = row.figures.values()
+    assert (figure.runs, figure.seconds) == (2, lines[0]["cpu_seconds"]["distil"])
+    assert boards([on_gpu])[0].tables[0].rows[0].figures[Setting(False, 1.0, 10)].seconds is None
+    assert render_markdown(lines, "Title").endswith("Computed on: cpu; gpu (NVIDIA).\n")
+    assert "Computed on: gpu (NVIDIA)." in render_page([on_gpu], "Title")
+
+
+def test_the_same_run_of_other_releases_is_one_more(tmp_path):
+    first, again, other = (line(value=v) | {"release": r} for v, r in ((90.0, "a"), (91.0, "a"), (95.0, "b")))
+    for name, lines in (("one", [first]), ("two", [other]), ("three", [again])):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
+    files = [tmp_path / f"{name}.jsonl" for name in ("one", "two", "three")]
+    succeeds("results", *files, "--out", tmp_path / "page.md")
+    assert "93.00 ± 2.83 (2 runs)" in (tmp_path / "page.md").read_text()
 
 
 def test_a_recipe_chosen_on_the_data_set_has_a_column_of_its_own():
@@ -459,6 +501,6 @@ def test_a_page_escapes_and_loads_nothing():
 
 def test_the_page_of_results_is_what_its_lines_generate():
     files = sorted((ROOT / "benchmarks" / "results").glob("*.jsonl"))
-    lines = {name: found for file in files for name, found in pool.read_lines(file).items()}
+    lines = {(n, found["release"]): found for file in files for n, found in pool.read_lines(file).items()}
     assert len(lines) >= 6
     assert (ROOT / "docs" / "results.md").read_text() == render_markdown(lines.values(), "Results")

@@ -547,7 +547,10 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
         ),
         ([*scored, "--architecture", "lenet"], "Architecture lenet takes images with sides >= 16; got (8, 8, 1)."),
         ([*scored, "--distance", "convnet=missing.npz"], "missing.npz does not exist."),
-        (["benchmark", "nosuch", "--out", "x"], "Expected a suite nosuch among smoke, papers, frontier, subspaces, or"),
+        (
+            ["benchmark", "nosuch", "--out", "x"],
+            "Expected a suite nosuch among smoke, papers, frontier, subspaces, dosser, or",
+        ),
         (["benchmark", "schema.yaml", "--out", "x"], "schema.yaml: Expected a suite, which begins with `dpdistill: "),
         (["benchmark", "papers", "--out", "x"], "Expected --data with the folder of adult, "),
         (["benchmark", "smoke", "--out", str(shared)], "Expected --out as a folder for the owner of the data; "),

@@ -14,7 +14,9 @@ RESULTS, PAGE, MARKDOWN = "results.jsonl", "leaderboard.html", "results.md"
 
 
 def benchmark(
-    suite: Annotated[str, typer.Argument(metavar="SUITE", help="smoke, papers, frontier, subspaces, or a YAML file.")],
+    suite: Annotated[
+        str, typer.Argument(metavar="SUITE", help="smoke, papers, frontier, subspaces, dosser, or a YAML file.")
+    ],
     *,
     to: Annotated[str, typer.Option("--out", help="Folder for sets, releases and results; for the owner of the data.")],
     data: Annotated[str | None, typer.Option(help="Folder of the data sets: mnist/, adult/, ...")] = None,
@@ -61,12 +63,15 @@ def results(
     to: Annotated[str, typer.Option("--out", help="The page: .md or .html.")],
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "Results",
 ) -> None:
-    """Make a page of lines of results: tables with published numbers beside ours."""
+    """Make a page of lines of results: tables with published numbers beside ours.
+
+    The same run from other releases, on another machine, is one more run; from the same ones it replaces the earlier.
+    """
     from dpdistill.cli.benchmarks.pool import read_lines
 
-    lines: dict[str, Any] = {}
+    lines: dict[Any, Any] = {}
     for file in files:
-        lines |= read_lines(Path(file))
+        lines |= {(name, line.get("release")): line for name, line in read_lines(Path(file)).items()}
     if Path(to).suffix not in (".md", ".html"):
         raise DataError(f"Expected --out as a page that ends in .md or .html; got {to}.")
     _write(Path(to), list(lines.values()), title, [Path(file).parent / "sets" for file in files])

@@ -44,7 +44,7 @@ class Figure(NamedTuple):
         mean: over the runs.
         std: sample standard deviation over full runs, or what a paper states; None for neither.
         runs: full runs behind it; 0 for a published number.
-        seconds: of processor time for distilling, mean; None for a published number.
+        seconds: of processor time for distilling, mean over runs on CPUs; None without any.
     """
 
     mean: float
@@ -118,26 +118,57 @@ def label_of(line: Line) -> str:
     return ", ".join(filter(None, (line["run"]["label"], line["run"]["variant"])))
 
 
+class _Score(NamedTuple):
+    """One score of one run: percent, where it stands, of which recipe, and processor seconds if it ran on a CPU."""
+
+    value: float
+    setting: Setting
+    origin: str
+    seconds: float | None
+
+
 def _tables(data: str, lines: list[Line]) -> list[Table]:
-    groups: dict[str, dict[tuple[str, str], dict[Setting, list[tuple[float, float]]]]] = {}
-    origins: dict[tuple[str, str], set[str]] = {}
+    groups: dict[str, dict[tuple[str, str], list[_Score]]] = {}
     for line in lines:
+        seconds = line["cpu_seconds"]["distil"] if _device(line) == "cpu" else None
         for score in line["scores"]:
             if score["value"] is not None:
+                found = _Score(score["value"], setting_of(line), _origin(line), seconds)
                 rows = groups.setdefault(score["score"], {})
-                key = (label_of(line), score["by"])
-                origins.setdefault(key, set()).add(_origin(line))
-                pair = (score["value"], line["cpu_seconds"]["distil"])
-                rows.setdefault(key, {}).setdefault(setting_of(line), []).append(pair)
+                rows.setdefault((label_of(line), score["by"]), []).append(found)
     tables = []
     for score, rows in groups.items():
-        found = [
-            Row(*key, "; or ".join(sorted(origins[key])), True, {s: _figure(pairs) for s, pairs in row.items()})
-            for key, row in rows.items()
-        ]
+        found = [_row(*key, scores) for key, each in rows.items() for scores in _of_one_recipe(each)]
         columns = sorted({setting for row in found for setting in row.figures})
         tables.append(Table(score, columns, _ranked(found) + _ranked(_published(data, score, columns))))
     return tables + _transfer(tables)
+
+
+def devices(lines: Iterable[Line]) -> list[str]:
+    """What the runs were computed on."""
+    return sorted({_device(line) for line in lines if line["error"] is None})
+
+
+def _device(line: Line) -> str:
+    return line.get("device", "cpu")  # which lines of earlier versions do not say: they are of CPUs
+
+
+def _of_one_recipe(scores: list[_Score]) -> list[list[_Score]]:
+    """The scores of a row; of several, a recipe each, where a mean would be of more than one."""
+    recipes: dict[Setting, set[str]] = {}
+    for score in scores:
+        recipes.setdefault(score.setting, set()).add(score.origin)
+    if all(len(each) == 1 for each in recipes.values()):
+        return [scores]
+    return [[s for s in scores if s.origin == origin] for origin in sorted({s.origin for s in scores})]
+
+
+def _row(label: str, by: str, scores: list[_Score]) -> Row:
+    cells: dict[Setting, list[_Score]] = {}
+    for score in scores:
+        cells.setdefault(score.setting, []).append(score)
+    origin = "; or ".join(sorted({score.origin for score in scores}))
+    return Row(label, by, origin, True, {setting: _figure(each) for setting, each in cells.items()})
 
 
 def _origin(line: Line) -> str:
@@ -146,7 +177,7 @@ def _origin(line: Line) -> str:
     if not line["origin"].startswith("caller changed"):
         stated = f"{run['method']}: {line['origin']}"
     else:  # which a column for the size and the settings tell in full
-        stated = f"{run['method']}: {' '.join(run['settings']) or 'package default but for the size'}"
+        stated = f"{run['method']}: {' '.join(sorted(run['settings'])) or 'package default but for the size'}"
     if run.get("public"):
         stated += f"; {run['public']['name']} as public images"
     if not run["chosen_on"]:
@@ -155,10 +186,11 @@ def _origin(line: Line) -> str:
     return f"{stated}; chosen on {', '.join(run['chosen_on'])}{tried}"
 
 
-def _figure(pairs: list[tuple[float, float]]) -> Figure:
-    values, seconds = np.array(sorted(pairs)).T
+def _figure(scores: list[_Score]) -> Figure:
+    values = np.array(sorted(score.value for score in scores))
+    seconds = [score.seconds for score in scores if score.seconds is not None]
     spread = float(values.std(ddof=1)) if len(values) > 1 else None
-    return Figure(float(values.mean()), spread, len(values), float(seconds.mean()))
+    return Figure(float(values.mean()), spread, len(values), float(np.mean(seconds)) if seconds else None)
 
 
 def _ranked(rows: list[Row]) -> list[Row]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpdistill.cli.benchmarks.charts import HEIGHT, WIDTH, colours, plots
-from dpdistill.cli.benchmarks.figures import SELECTED, Line, Table, boards, label_of, setting_of
+from dpdistill.cli.benchmarks.figures import SELECTED, Line, Table, boards, devices, label_of, setting_of
 from dpdistill.data import read_distilled
 from dpdistill.pages import environment
 from dpdistill.report.pictures import png_uri, to_pixels
@@ -21,7 +21,7 @@ NOTES = (
     f"A figure under “{SELECTED}” has a recipe that was chosen on that very data set; the others are a recipe that was "
     "chosen elsewhere, or the package's default, run unchanged. Published numbers stand under the budget and size that "
     "they were published for; how their recipes were chosen is not in their ε either.",
-    "Development data: k runs on one data set cost what k runs cost.",
+    "Development data: k runs on one data set cost what k runs cost. CPU seconds are those of runs on CPUs.",
 )
 _PAGES = environment("dpdistill.cli.benchmarks", "dpdistill.report")
 _PAGES.globals |= {"plots": plots, "colours": colours, "width": WIDTH, "height": HEIGHT}
@@ -47,6 +47,7 @@ def render_page(lines: Iterable[Line], title: str, sets: Iterable[Path] = ()) ->
         releases=len({line["release"] for line in lines if line["error"] is None and line["release"]}),
         hours=sum(sum(line["seconds"].values()) for line in lines if line["error"] is None) / 3600,
         versions=_versions(lines),
+        devices=devices(lines),
     )
 
 
@@ -61,6 +62,7 @@ def render_markdown(lines: Iterable[Line], title: str) -> str:
     if failed := _failed(lines):
         parts += ["## Failed", "\n".join(f"- {name}: {error}" for name, error in failed)]
     parts.append("; ".join(f"{package} {version}" for package, version in _versions(lines)) + ".")
+    parts.append(f"Computed on: {'; '.join(devices(lines))}.")
     return "\n\n".join(parts) + "\n"
 
 

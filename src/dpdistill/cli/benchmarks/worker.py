@@ -22,6 +22,7 @@ from dpdistill.evaluate import ARCHITECTURES, TRAININGS, score_classifier, score
 from dpdistill.evaluate.tables import score_tables
 from dpdistill.ledger.database import LedgerError
 from dpdistill.method import Method
+from dpdistill.run.driver import backend
 from dpdistill.schema import Schema
 
 SETS, RUNS = "sets", "runs"
@@ -33,10 +34,11 @@ Score = dict[str, Any]
 
 
 def compute(run: Run, suite: Path, data: Path, out: Path) -> dict[str, Any]:
-    """The line of a run: what it is, its recipe and certificate, versions, seconds, memory and scores, or its error."""
+    """The line of a run: what it is, recipe, certificate, versions, device, seconds, memory and scores, or its error."""
     facts = {"name": run.name, "run": asdict(run)}
     try:
-        return {**facts, **_finished(run, suite, data, out), "peak_mb": peak_memory(), "error": None}
+        finished = _finished(run, suite, data, out)
+        return {**facts, **finished, "device": backend(), "peak_mb": peak_memory(), "error": None}
     except Exception as error:  # whatever stops a run, the others go on
         return {**facts, "error": " ".join(f"{type(error).__name__}: {error}".split())}
 
