@@ -90,7 +90,9 @@ def share(width: int, records: int, turns: int) -> None:
         alone = seconds(sweep)
         rounds.append(seconds(lambda t=t: curator.release(t, query, params).value))
         shares.append(alone / rounds[-1])
-    print(f"share of the forward pass in a round of stage 1, chunks of {chunk}: {100 * statistics.median(shares):.0f} %")
+    print(
+        f"share of the forward pass in a round of stage 1, chunks of {chunk}: {100 * statistics.median(shares):.0f} %"
+    )
     print(f"stage 1: {records / statistics.median(rounds):,.0f} images per second")
 
 

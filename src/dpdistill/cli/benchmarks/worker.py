@@ -34,7 +34,7 @@ Score = dict[str, Any]
 
 
 def compute(run: Run, suite: Path, data: Path, out: Path) -> dict[str, Any]:
-    """The line of a run: what it is, recipe, certificate, versions, device, seconds, memory and scores, or its error."""
+    """The line of a run: what it is, recipe, certificate, versions, device, seconds, memory, scores; or an error."""
     facts = {"name": run.name, "run": asdict(run)}
     try:
         finished = _finished(run, suite, data, out)
