@@ -2,13 +2,18 @@
 
 import json
 import re
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import typer
+from PIL import Image
 from test_cli import refused, succeeds
 
 from dpdistill.audit.attacked import Descent, Smooth, start
+from dpdistill.cli import app
+from dpdistill.cli.audit import records_of
 from dpdistill.data import load
 from dpdistill.encode.networks import LeNet, times
 from dpdistill.encode.parameters import write_parameters
@@ -100,7 +105,39 @@ def test_arrays_that_state_no_classes_are_audited_with_those_of_the_caller(here)
     assert "plain.npz does not state its classes: pass --classes" in refused(*again)
     said = succeeds(*again, "--classes", "cat,dog", "--bounds", "0,16")
     assert re.search(r"sums moved by 0\.99\d\d of what was paid for; else: nothing changed", said)
-    assert "leave --classes and --bounds out" in refused(*again, "--classes", "2", "--schema", "schema.yaml")
+    stated = (("--classes", "2"), ("--bounds", "0,1"), ("--resize", "8"), ("--channels", "1"), ("--straighten",))
+    for option in stated:
+        assert "With --schema leave --classes, --bounds, " in refused(*again, *option, "--schema", "schema.yaml")
+
+
+def test_photographs_are_audited_as_they_are_distilled(here):
+    rng = np.random.default_rng(0)
+    for name, side in (("cat", 9), ("dog", 12)):
+        (here / "photos" / name).mkdir(parents=True)
+        for k in range(20):
+            Image.fromarray(rng.integers(0, 256, (side, side, 3)).astype(np.uint8)).save(
+                here / f"photos/{name}/{k}.png"
+            )
+    again = ("audit", "method", "photos", "--out", "mine", "--removed", 1, *MERF)
+    assert "--resize" in refused(*again)
+    said = succeeds(*again, "--resize", 8, "--channels", 1, "--straighten")
+    assert re.search(r"sums moved by 0\.99\d\d of what was paid for; else: nothing changed", said)
+    read = records_of("photos", resize="8", channels=1, straighten=True)
+    expected = load("photos", resize="8", channels=1, straighten=True)
+    assert read.schema == expected.schema
+    assert read.schema.straightened
+    np.testing.assert_array_equal(read.X, expected.X)
+
+
+def test_every_audit_that_reads_images_reads_them_as_distill_does():
+    root: Any = typer.main.get_command(app)
+    how = {"classes", "bounds", "resize", "channels", "straighten"}
+    assert how <= {param.name for param in root.commands["distill"].params}
+    audits = {
+        name: {param.name for param in command.params} for name, command in root.commands["audit"].commands.items()
+    }
+    assert {name for name, params in audits.items() if "data" in params} == {"run", "method", "shadows", "training"}
+    assert all(how <= params for params in audits.values() if "data" in params)
 
 
 def test_a_network_is_searched_for_its_images(here):

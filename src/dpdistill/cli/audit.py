@@ -8,7 +8,19 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from dpdistill.cli.options import MAX_SEED, SOURCES, SQL, Bounds, Classes, Folder, check_method, table_source
+from dpdistill.cli.options import (
+    MAX_SEED,
+    SOURCES,
+    SQL,
+    Bounds,
+    Channels,
+    Classes,
+    Folder,
+    Resize,
+    Straighten,
+    check_method,
+    table_source,
+)
 from dpdistill.cli.reading import check_source, read_records
 from dpdistill.cli.settings import check_kind, check_names, check_settings, known
 from dpdistill.cli.terminal import Bar, give, say, working
@@ -110,6 +122,9 @@ def audit_run(
     sql: Sql = None,
     classes: Classes = None,
     bounds: Bounds = None,
+    resize: Resize = None,
+    channels: Channels = None,
+    straighten: Straighten = False,
     seed: Seed = 0,
     ledger: Annotated[str | None, typer.Option(help="File that adds up all runs on this data set.")] = None,
     cap: Annotated[float | None, typer.Option(help="Epsilon that all runs in --ledger may spend together.")] = None,
@@ -133,7 +148,7 @@ def audit_run(
     budget = Budget(epsilon, delta)
     run.check_private(recipe)
     run.check_ledger(recipe, budget, ledger, cap, seed=seed)
-    records = records_of(data, schema, sql, classes, bounds)
+    records = records_of(data, schema, sql, classes, bounds, resize, channels, straighten)
     with Bar() as bar:
         found = audit_one_run(
             records,
@@ -169,6 +184,9 @@ def audit_method(
     sql: Sql = None,
     classes: Classes = None,
     bounds: Bounds = None,
+    resize: Resize = None,
+    channels: Channels = None,
+    straighten: Straighten = False,
     seed: Seed = 0,
 ) -> None:
     """Replay a run without one record while all releases stay: for whoever wrote a method. Nothing is handed out.
@@ -176,7 +194,7 @@ def audit_method(
     For a method of your own: `dpdistill.audit.recorded_neighbours` in Python.
     """
     _check_recipe(method, set_, epsilon, delta, schema is not None)
-    records = records_of(data, schema, sql, classes, bounds)
+    records = records_of(data, schema, sql, classes, bounds, resize, channels, straighten)
     import numpy as np
 
     from dpdistill.accounting.schedule import Budget
@@ -215,11 +233,14 @@ def audit_shadows(
     sql: Sql = None,
     classes: Classes = None,
     bounds: Bounds = None,
+    resize: Resize = None,
+    channels: Channels = None,
+    straighten: Straighten = False,
     seed: Seed = 0,
 ) -> None:
     """Distil halves of the records many times, and tell from a set who was in its half. Nothing is handed out."""
     _check_recipe(method, set_, epsilon, delta, schema is not None, private=False)
-    records = records_of(data, schema, sql, classes, bounds)
+    records = records_of(data, schema, sql, classes, bounds, resize, channels, straighten)
     from dpdistill.accounting.schedule import Budget, calibrate
     from dpdistill.audit.chapters import membership_chapter
     from dpdistill.audit.shadows import attack_by_shadows
@@ -275,19 +296,28 @@ def _read(data: str, facts: Any, schema: str | None, sql: str | None, part: str 
 
 
 def records_of(
-    data: str, schema: str | None, sql: str | None = None, classes: str | None = None, bounds: str | None = None
+    data: str,
+    schema: str | None = None,
+    sql: str | None = None,
+    classes: str | None = None,
+    bounds: str | None = None,
+    resize: str | None = None,
+    channels: int | None = None,
+    straighten: bool = False,
 ) -> Any:
     """Records as `dpdistill distill` reads them, each for itself."""
     if schema is not None:
-        if classes or bounds:
-            raise DataError("With --schema leave --classes and --bounds out: it states all.")
+        if classes or bounds or resize or channels or straighten:
+            raise DataError(
+                "With --schema leave --classes, --bounds, --resize, --channels and --straighten out: it states all."
+            )
         from dpdistill.data.tables.schema_file import read_reviewed
 
         if (column := read_reviewed(schema).unit_column) is not None:
             raise DataError(
                 f"{schema} states unit_column {column!r:.80}, and an audit takes single rows: list it under ignored."
             )
-    return read_records(data, schema, classes, bounds, None, None, True, sql=sql)
+    return read_records(data, schema, classes, bounds, resize, channels, True, sql=sql, straighten=straighten)
 
 
 def _schedule(folder: str) -> Any:

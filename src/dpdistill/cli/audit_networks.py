@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from dpdistill.cli.audit import Out, Seed, app, records_of, write_page
-from dpdistill.cli.options import SOURCES, Bounds, Classes
-from dpdistill.cli.reading import check_source, read_records
+from dpdistill.cli.options import SOURCES, Bounds, Channels, Classes, Resize, Straighten
+from dpdistill.cli.reading import check_source
 from dpdistill.cli.settings import check_names, known
 from dpdistill.cli.terminal import Bar, say, working
 from dpdistill.data.files import require_file
@@ -53,7 +53,7 @@ def audit_model(
     from dpdistill.audit.reconstruction import Reconstruction, curve, outliers
     from dpdistill.encode.parameters import read_parameters, sized
 
-    X, _ = _pictures(records_of(members, None, None, classes), None, seed)
+    X, _ = _pictures(records_of(members, classes=classes), None, seed)
     network, shape = sized(_network(architecture), before), X.shape[1:]
     start, end = (read_parameters(path, network, shape) for path in (before, after))
     attack = Reconstruction(images or 2 * len(X), steps, at=at, batch=batch, bounds=(low, high))
@@ -113,7 +113,9 @@ def audit_training(
     batch: Batch = None,
     classes: Classes = None,
     bounds: Bounds = None,
-    resize: Annotated[int | None, typer.Option(min=1, help="Side to which images are resized.")] = None,
+    resize: Resize = None,
+    channels: Channels = None,
+    straighten: Straighten = False,
     seed: Seed = 0,
 ) -> None:
     """Train a network on some records without privacy, rebuild them from it, and again without those that came back.
@@ -130,7 +132,7 @@ def audit_training(
     from dpdistill.audit.onion import peel as peel_off
     from dpdistill.audit.reconstruction import Reconstruction
 
-    read = read_records(data, None, classes, bounds, resize, None, True)
+    read = records_of(data, None, None, classes, bounds, resize, channels, straighten)
     names = read.schema.classes
     sides = None if positive is None else _sides(positive, names)
     X, y = _pictures(read, records, seed)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from dpdistill.cli.asked import asked_of, prepared, workers_of
-from dpdistill.cli.options import LABELS, MAX_SEED, SOURCES, SQL, Bounds, Classes
+from dpdistill.cli.options import LABELS, MAX_SEED, SOURCES, SQL, Bounds, Channels, Classes, Resize, Straighten
 from dpdistill.cli.reading import public_images
 from dpdistill.cli.settings import check_settings
 from dpdistill.cli.terminal import Bar, give, note, say, working
@@ -44,17 +44,9 @@ def distill(
     sql: Annotated[str | None, typer.Option(help=SQL)] = None,
     classes: Classes = None,
     bounds: Bounds = None,
-    resize: Annotated[str | None, typer.Option(help="Side of the square that images are resized to.")] = None,
-    channels: Annotated[
-        int | None, typer.Option(help="1 (grey) or 3 (colour), for images in files of their own.")
-    ] = None,
-    straighten: Annotated[
-        bool,
-        typer.Option(
-            "--straighten",
-            help="Bring each image upright, to the middle and near to a common size, by its own strokes: handwriting.",
-        ),
-    ] = False,
+    resize: Resize = None,
+    channels: Channels = None,
+    straighten: Straighten = False,
     labels: Annotated[str | None, typer.Option(help=LABELS)] = None,
     public: Annotated[
         str | None,

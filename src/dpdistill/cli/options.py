@@ -32,6 +32,15 @@ Folder = Annotated[str, typer.Argument(metavar="DIR", help="A folder that distil
 
 Classes = Annotated[str | None, typer.Option(help="Number of classes, or names: 10 or cat,dog.")]
 Bounds = Annotated[str | None, typer.Option(help="Lowest and highest raw value: 0,255.")]
+Resize = Annotated[str | None, typer.Option(help="Side of the square that images are resized to.")]
+Channels = Annotated[int | None, typer.Option(help="1 (grey) or 3 (colour), for images in files of their own.")]
+Straighten = Annotated[
+    bool,
+    typer.Option(
+        "--straighten",
+        help="Bring each image upright, to the middle and near to a common size, by its own strokes: handwriting.",
+    ),
+]
 
 METHODS = (
     *("dos", "decoupled-kip", "dos-kip", "dp-kip", "dp-merf", "dp-hp", "dp-ntk", "ndpdc", "ldpdc", "psg", "dp-sgd"),
