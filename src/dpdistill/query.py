@@ -6,7 +6,6 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Protocol, runtime_checkable
 
-import jax
 import numpy as np
 
 from dpdistill.schema import AnySchema, TableSchema
@@ -22,6 +21,8 @@ MOST_ROWS = 128
 
 
 def _chunk_here() -> int:
+    import jax  # accounting and the command line read this module before anything is computed
+
     return CHUNK_CPU if jax.default_backend() == "cpu" else CHUNK
 
 
