@@ -408,11 +408,15 @@ def test_processor_seconds_are_those_of_cpus():
 
 def test_the_same_run_of_other_releases_is_one_more(tmp_path):
     first, again, other = (line(value=v) | {"release": r} for v, r in ((90.0, "a"), (91.0, "a"), (95.0, "b")))
-    for name, lines in (("one", [first]), ("two", [other]), ("three", [again])):
+    lost = {"name": first["name"], "error": "it was lost"}
+    for name, lines in (("one", [first]), ("two", [other]), ("three", [again]), ("four", [lost])):
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
-    files = [tmp_path / f"{name}.jsonl" for name in ("one", "two", "three")]
+    files = [tmp_path / f"{name}.jsonl" for name in ("one", "two", "three", "four")]
     succeeds("results", *files, "--out", tmp_path / "page.md")
     assert "93.00 ± 2.83 (2 runs)" in (tmp_path / "page.md").read_text()
+    assert "lost" not in (tmp_path / "page.md").read_text()
+    succeeds("results", files[-1], "--out", tmp_path / "page.md")
+    assert "it was lost" in (tmp_path / "page.md").read_text()
 
 
 def test_a_recipe_chosen_on_the_data_set_has_a_column_of_its_own():

@@ -69,13 +69,15 @@ def results(
     """
     from dpdistill.cli.benchmarks.pool import read_lines
 
-    lines: dict[Any, Any] = {}
+    read: dict[Any, Any] = {}
     for file in files:
-        lines |= {(name, line.get("release")): line for name, line in read_lines(Path(file)).items()}
+        read |= {(name, line.get("release")): line for name, line in read_lines(Path(file)).items()}
+    done = {name for (name, _), line in read.items() if line["error"] is None}
+    lines = [line for (name, _), line in read.items() if line["error"] is None or name not in done]
     if Path(to).suffix not in (".md", ".html"):
         raise DataError(f"Expected --out as a page that ends in .md or .html; got {to}.")
-    _write(Path(to), list(lines.values()), title, [Path(file).parent / "sets" for file in files])
-    give(page=to, runs=list(lines.values()))
+    _write(Path(to), lines, title, [Path(file).parent / "sets" for file in files])
+    give(page=to, runs=lines)
     say(f"{to}: {len(lines)} runs.")
 
 
