@@ -307,7 +307,7 @@ def records_of(
 ) -> Any:
     """Records as `dpdistill distill` reads them, each for itself."""
     if schema is not None:
-        if classes or bounds or resize or channels or straighten:
+        if classes or bounds or resize or channels is not None or straighten:
             raise DataError(
                 "With --schema leave --classes, --bounds, --resize, --channels and --straighten out: it states all."
             )

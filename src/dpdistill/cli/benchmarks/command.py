@@ -65,13 +65,15 @@ def results(
 ) -> None:
     """Make a page of lines of results: tables with published numbers beside ours.
 
-    The same run from other releases, on another machine, is one more run; from the same ones it replaces the earlier.
+    The same run from other releases (new noise, the same public seed) is one more; from the same ones it replaces the
+    earlier.
     """
     from dpdistill.cli.benchmarks.pool import read_lines
 
     read: dict[Any, Any] = {}
     for file in files:
-        read |= {(name, line.get("release")): line for name, line in read_lines(Path(file)).items()}
+        for name, line in read_lines(Path(file)).items():
+            read[name, line["release"] if line["error"] is None else "failed"] = line
     done = {name for (name, _), line in read.items() if line["error"] is None}
     lines = [line for (name, _), line in read.items() if line["error"] is None or name not in done]
     if Path(to).suffix not in (".md", ".html"):

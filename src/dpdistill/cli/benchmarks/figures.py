@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -218,11 +219,17 @@ def _transfer(tables: list[Table]) -> list[Table]:
     if len(networks) < 2:
         return []
     rows: dict[tuple[str, str, str], dict[str, Figure]] = {}
+    origins: dict[tuple[str, str, str], str] = {}
     for title, each in networks.items():
-        for row in (row for row in each.rows if row.ours):
-            for setting, figure in row.figures.items():
-                rows.setdefault((f"{row.label}, {setting}", row.by, row.origin), {})[title] = figure
-    found = [Row(*key, True, figures) for key, figures in rows.items() if len(figures) > 1]
+        ours = [(row, setting) for row in each.rows if row.ours for setting in row.figures]
+        named = Counter((row.label, row.by, setting) for row, setting in ours)
+        for row, setting in ours:
+            # A recipe tells rows apart where two have one name, and only there: other tables have other rows.
+            recipe = row.origin if named[row.label, row.by, setting] > 1 else ""
+            key = (f"{row.label}, {setting}", row.by, recipe)
+            rows.setdefault(key, {})[title] = row.figures[setting]
+            origins[key] = min(row.origin, origins.get(key, row.origin), key=len)
+    found = [Row(*key[:2], origins[key], True, figures) for key, figures in rows.items() if len(figures) > 1]
     return [Table("transfer to other networks", list(networks), _ranked(found))]
 
 
