@@ -52,7 +52,7 @@ def forward(width: int, records: int, turns: int) -> None:
     product, embed = jax.jit(lambda a: a @ a), jax.jit(embed_convnet)
     blocks = init_convnet(key, SHAPE, width)
     print(f"forward pass, width {width}: {flops(SHAPE, width) / 1e6:.1f} MFLOP a record; median of {turns} turns")
-    for chunk in CHUNKS:
+    for chunk in (each for each in CHUNKS if each <= records):
         X = jax.random.normal(key, (chunk, *SHAPE))
 
         def sweep(blocks=blocks, X=X, chunk=chunk):

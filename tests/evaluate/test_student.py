@@ -11,7 +11,7 @@ from contract import SCHEMA, toy_records
 
 from dpdistill.encode import train
 from dpdistill.encode.networks import ConvNet
-from dpdistill.encode.train import QUICK, SLOPES, STUDENT, Slopes, _batch, train_classifier
+from dpdistill.encode.train import MIXUP, QUICK, SLOPES, STUDENT, Slopes, _batch, train_classifier
 from dpdistill.evaluate.student import lesson_of, margin_slopes, score_student
 from dpdistill.evaluate.teacher import Teacher
 from dpdistill.kernels.feature import FeatureKernel
@@ -142,7 +142,7 @@ def test_the_slope_of_a_mirror_image_is_mirrored():
     assert 16 < kept.sum() < 48
 
 
-@pytest.mark.parametrize("how", [SLOPES, STUDENT, QUICK], ids=["slopes", "scores", "labels"])
+@pytest.mark.parametrize("how", [SLOPES, STUDENT, QUICK, MIXUP], ids=["slopes", "scores", "labels", "mixtures"])
 def test_one_loop_of_an_accelerator_learns_what_single_steps_learn(how, monkeypatch):
     training = replace(how, epochs=3, batch=8, network=ConvNet(width=8), strategies=("flip",))
     X = np.asarray(jax.random.uniform(jax.random.key(0), (20, 8, 8, 1), minval=-1.0))
@@ -152,6 +152,7 @@ def test_one_loop_of_an_accelerator_learns_what_single_steps_learn(how, monkeypa
     singly = train_classifier(jax.random.key(3), X, Y, training, slopes)
     monkeypatch.setattr(train, "STEPS_A_CALL", 4)  # nine steps: two whole calls, and one of a single step
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(train, "_steps", None)  # single steps are not asked for
     at_once = train_classifier(jax.random.key(3), X, Y, training, slopes)
     np.testing.assert_allclose(at_once(X), singly(X), rtol=1e-3, atol=1e-4)
     untrained = train_classifier(jax.random.key(3), X, Y, replace(training, epochs=1), slopes)

@@ -17,7 +17,8 @@ from dpdistill.schema import Schema
 
 NOTES = (
     "Scores are percent on held-out records, means ± standard deviation over full runs (new noise, new start, new "
-    "networks), never the best of them. Scores, seconds and memory are not covered by any ε.",
+    "networks; new noise alone where one run was made twice), never the best of them. Scores, seconds and memory are "
+    "not covered by any ε.",
     f"A figure under “{SELECTED}” has a recipe that was chosen on that very data set; the others are a recipe that was "
     "chosen elsewhere, or the package's default, run unchanged. Published numbers stand under the budget and size that "
     "they were published for; how their recipes were chosen is not in their ε either.",

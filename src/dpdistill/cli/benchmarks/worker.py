@@ -37,8 +37,8 @@ def compute(run: Run, suite: Path, data: Path, out: Path) -> dict[str, Any]:
     """The line of a run: what it is, recipe, certificate, versions, device, seconds, memory, scores; or an error."""
     facts = {"name": run.name, "run": asdict(run)}
     try:
-        finished = _finished(run, suite, data, out)
-        return {**facts, **finished, "device": backend(), "peak_mb": peak_memory(), "error": None}
+        finished, device = _finished(run, suite, data, out), "cpu" if run.method == REAL else backend()
+        return {**facts, **finished, "device": device, "peak_mb": peak_memory(), "error": None}
     except Exception as error:  # whatever stops a run, the others go on
         return {**facts, "error": " ".join(f"{type(error).__name__}: {error}".split())}
 
