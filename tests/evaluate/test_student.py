@@ -6,12 +6,24 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from contract import SCHEMA, toy_records
 
 from dpdistill.encode import train
 from dpdistill.encode.networks import ConvNet
-from dpdistill.encode.train import MIXUP, QUICK, SLOPES, STUDENT, Slopes, _batch, train_classifier
+from dpdistill.encode.train import (
+    MIXUP,
+    MUON_RATE,
+    QUICK,
+    SLOPES,
+    STUDENT,
+    Slopes,
+    Training,
+    _batch,
+    optimiser,
+    train_classifier,
+)
 from dpdistill.evaluate.student import lesson_of, margin_slopes, score_student
 from dpdistill.evaluate.teacher import Teacher
 from dpdistill.kernels.feature import FeatureKernel
@@ -157,6 +169,37 @@ def test_one_loop_of_an_accelerator_learns_what_single_steps_learn(how, monkeypa
     np.testing.assert_allclose(at_once(X), singly(X), rtol=1e-3, atol=1e-4)
     untrained = train_classifier(jax.random.key(3), X, Y, replace(training, epochs=1), slopes)
     assert np.abs(untrained(X) - singly(X)).max() > 1e-2
+
+
+def test_muon_turns_kernels_at_one_speed_in_all_directions_and_leaves_the_rest_to_adam():
+    params = {"kernel": jnp.zeros((3, 3, 4, 8)), "bias": jnp.zeros(8), "linear": jnp.zeros((8, 3))}
+    uneven = np.linspace(0.1, 3.0, 8)  # singular values of the gradient
+    kernel = np.linalg.qr(RNG.normal(size=(36, 8)))[0] * uneven
+    gradients = {name: jnp.asarray(RNG.normal(size=leaf.shape), jnp.float32) for name, leaf in params.items()}
+    gradients["kernel"] = jnp.asarray(kernel.reshape(3, 3, 4, 8), jnp.float32)
+    how = Training(epochs=1, learning_rate=2e-3, schedule="step", optimiser="muon", weight_decay=0.0)
+    taken, adam = optimiser(how, 10), optax.nadamw(2e-3, weight_decay=0.0)
+    updates, of_adam = (each.update(gradients, each.init(params), params)[0] for each in (taken, adam))
+    for name in ("bias", "linear"):
+        np.testing.assert_allclose(updates[name], of_adam[name], rtol=1e-5)
+    speeds = np.linalg.svd(np.asarray(updates["kernel"]).reshape(36, 8), compute_uv=False) / MUON_RATE
+    assert speeds.min() > 0.6
+    assert speeds.max() < 1.3
+    assert np.vdot(updates["kernel"], gradients["kernel"]) < 0
+
+
+def test_muon_learns_in_fewer_steps_than_adam():
+    few = replace(TINY, epochs=4, learning_rate=2e-3)
+    lesson = lesson_of(TEACHER, PICTURES)
+    muon, adam = (
+        score_student(lesson, TEST, nets=3, training=replace(few, optimiser=o)).mean for o in ("muon", "adam")
+    )
+    assert muon > adam + 5.0
+
+
+def test_an_optimiser_that_nobody_knows_is_refused():
+    with pytest.raises(ValueError, match="Expected optimiser='adamw' among sgd, adam, muon"):
+        replace(TINY, optimiser="adamw")
 
 
 @pytest.mark.parametrize("wrong", [{"mixup": 0.3}, {"strategies": ("crop",)}, {"scores": False}], ids=str)
