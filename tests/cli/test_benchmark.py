@@ -482,6 +482,18 @@ def test_plots_show_what_moves():
     assert plots(boards([line(score="x")])[0].tables[0], {"ours": 0}) == []
 
 
+def test_recipes_of_one_method_have_a_line_each_in_a_plot():
+    lines = [line(value=90.0 + k, epsilon=e, score="x") for k, e in enumerate((1.0, 10.0, 1.0, 10.0))]
+    for other in lines[2:]:
+        other["origin"] = "caller"
+    (board,) = boards(lines)
+    (by_epsilon,) = (p for p in plots(board.tables[0], colours(board.tables)) if "against ε" in p.title)
+    assert [(name, len(points)) for name, _, _, points in by_epsilon.series] == [
+        ("ours, how, dos: caller", 2),
+        ("ours, how, dos: package default", 2),
+    ]
+
+
 def test_a_method_has_one_colour_in_all_tables_of_a_data_set():
     stated = [("a", "KRR"), ("b", "ConvNet"), ("a", "ConvNet")]
     (board,) = boards([line(label, epsilon=e, score=score) for label, score in stated for e in (1.0, 10.0)])

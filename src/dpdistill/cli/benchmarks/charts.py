@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from dpdistill.cli.benchmarks.figures import Setting, Table
+from dpdistill.cli.benchmarks.figures import Row, Setting, Table
 
 WIDTH, HEIGHT, COLOURS = 420, 220, 8
 """Of the plane of a plot, its origin at the top left; how many colours the page has."""
@@ -44,17 +44,17 @@ def plots(table: Table, colour_of: dict[str, int]) -> list[Plot]:
 
     Against epsilon at the size, and against the size at the epsilon, that most figures have.
     """
-    shared = Counter(row.name for row in table.rows)
+    names = _names(table.rows)
     points = [
-        (colour_of[row.name], row, setting, figure)
-        for row in table.rows
+        (colour_of[row.name], name, row, setting, figure)
+        for name, row in zip(names, table.rows, strict=True)
         for setting, figure in row.figures.items()
         if isinstance(setting, Setting) and not math.isinf(setting.epsilon)
     ]
     if not points:
         return []
-    size = Counter(setting.per_class for _, _, setting, _ in points).most_common(1)[0][0]
-    epsilon = Counter(setting.epsilon for _, _, setting, _ in points).most_common(1)[0][0]
+    size = Counter(setting.per_class for *_, setting, _ in points).most_common(1)[0][0]
+    epsilon = Counter(setting.epsilon for *_, setting, _ in points).most_common(1)[0][0]
     found, at = [], f", {size} a class" if size else ""
     for what, x_of, keep in (
         (f"ε{at}", lambda s, _: s.epsilon, lambda s: s.per_class == size),
@@ -62,13 +62,21 @@ def plots(table: Table, colour_of: dict[str, int]) -> list[Plot]:
         (SECONDS, lambda _, f: f.seconds, lambda _: True),
     ):
         series: dict[tuple[int, str, bool], list[tuple[float, float]]] = {}
-        for k, row, setting, figure in points:
+        for k, name, row, setting, figure in points:
             if keep(setting) and x_of(setting, figure):
-                name = row.name if shared[row.name] == 1 else f"{row.name}, {row.by}"
                 series.setdefault((k, name, row.ours), []).append((x_of(setting, figure), figure.mean))
         if len({x for each in series.values() for x, _ in each}) > 1:
             found.append(_plot(f"{table.title}, %, against {what}", series, what != SECONDS))
     return found
+
+
+def _names(rows: list[Row]) -> list[str]:
+    """What tells each row of a table from the others: its name, with how it was scored and its recipe where need be."""
+    names, scored = Counter(row.name for row in rows), Counter((row.name, row.by) for row in rows)
+    return [
+        ", ".join((row.name, *[row.by] * (names[row.name] > 1), *[row.origin] * (scored[row.name, row.by] > 1)))
+        for row in rows
+    ]
 
 
 def _plot(title: str, series: dict[tuple[int, str, bool], list[tuple[float, float]]], joined: bool) -> Plot:
