@@ -24,6 +24,7 @@ from dpdistill.encode.train import (
     optimiser,
     train_classifier,
 )
+from dpdistill.evaluate.architectures import ARCHITECTURES
 from dpdistill.evaluate.student import lesson_of, margin_slopes, score_student
 from dpdistill.evaluate.teacher import Teacher
 from dpdistill.kernels.feature import FeatureKernel
@@ -186,6 +187,18 @@ def test_muon_turns_kernels_at_one_speed_in_all_directions_and_leaves_the_rest_t
     assert speeds.min() > 0.6
     assert speeds.max() < 1.3
     assert np.vdot(updates["kernel"], gradients["kernel"]) < 0
+
+
+@pytest.mark.parametrize("network", ARCHITECTURES.values(), ids=ARCHITECTURES)
+def test_muon_takes_the_kernels_of_every_architecture(network):
+    network = replace(network, width=4) if hasattr(network, "width") and network.title != "ViT" else network
+    params = network.init((32, 32, 3), 4)
+    how = replace(TINY, optimiser="muon")
+    gradients = jax.tree.map(lambda leaf: RNG.normal(size=leaf.shape).astype(np.float32), params)
+    updates, _ = optimiser(how, 10).update(gradients, optimiser(how, 10).init(params), params)
+    updates = optax.tree.scale(-1.0, updates)
+    along = jax.tree.map(lambda u, g: float(np.vdot(u, g)) >= 0, updates, gradients)
+    assert all(jax.tree.leaves(along))
 
 
 def test_muon_learns_in_fewer_steps_than_adam():
