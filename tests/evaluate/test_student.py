@@ -191,7 +191,7 @@ def test_muon_turns_kernels_at_one_speed_in_all_directions_and_leaves_the_rest_t
 
 @pytest.mark.parametrize("network", ARCHITECTURES.values(), ids=ARCHITECTURES)
 def test_muon_takes_the_kernels_of_every_architecture(network):
-    network = replace(network, width=4) if hasattr(network, "width") and network.title != "ViT" else network
+    network = replace(network, width=32) if hasattr(network, "width") and network.title != "ViT" else network
     params = network.init((32, 32, 3), 4)
     how = replace(TINY, optimiser="muon")
     gradients = jax.tree.map(lambda leaf: RNG.normal(size=leaf.shape).astype(np.float32), params)
