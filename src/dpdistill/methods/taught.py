@@ -50,8 +50,8 @@ def teach(key: Array, scores: Callable[[np.ndarray], np.ndarray], means: np.ndar
     Guarantee:
         Post-processing of the two releases: no record is read.
     """
-    how = {"epochs": 1, "batch": BATCH, "learning_rate": RATE, "optimiser": "adam"}
-    training = replace(STUDENT, network=ConvNet(width=lesson.width), **how)
+    net = ConvNet(width=lesson.width)
+    training = replace(STUDENT, epochs=1, batch=BATCH, learning_rate=RATE, optimiser="adam", network=net)
     seed = int(jax.random.bits(key) >> 1)
     X = mix_pictures(draw_pictures(lesson.pictures, means.shape[1:], seed), means, seed)
     targets = standardised(scores(X))
