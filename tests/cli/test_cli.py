@@ -28,22 +28,26 @@ from sklearn.linear_model import LogisticRegression
 from dpdistill import cli, evaluate, run
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.cli.recipes import softness_in
+from dpdistill.cli.sample import _sloped
 from dpdistill.data import load, read_distilled
 from dpdistill.data.save import read_generator
 from dpdistill.encode.auxiliary import PublicImages
+from dpdistill.encode.gamma import GammaCorrected
 from dpdistill.encode.mixing import mix_pictures
 from dpdistill.encode.networks import MLP, ConvNet
 from dpdistill.encode.parameters import write_parameters
 from dpdistill.encode.pictures import draw_pictures
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.encode.train import Training
+from dpdistill.evaluate.student import margin_weights
 from dpdistill.export import Publisher
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.kernel import Kernel
+from dpdistill.kernels.ridge import centred
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
-from dpdistill.method import finish_field, release_field
+from dpdistill.method import finish_field, no_progress, release_field
 from dpdistill.methods import LDPDC, METHODS
 from dpdistill.methods.generator import Generator
 from dpdistill.recipes import KERNELS, fields_of, from_fields
@@ -812,6 +816,12 @@ class TestKernels:
         weights = CLASSIFIER.astype(np.float32)[:, first] - CLASSIFIER.astype(np.float32)[:, second]
         slopes = jax.grad(lambda U: jnp.vdot(ENCODER(U), weights.T))(X) / 8
         np.testing.assert_allclose(more["slopes"], slopes, atol=1e-3 * np.abs(slopes).max())
+        back = read_distilled(led)
+        rooted = evaluate.Teacher(CLASSIFIER.astype(np.float32), FeatureKernel(GammaCorrected(ENCODER)), back.schema)
+        _, made = _sloped(rooted, X, no_progress)
+        np.testing.assert_allclose(made["units"], GammaCorrected(ENCODER).units(X), rtol=1e-6)
+        by_pixel = rooted.sloped(X, lambda scores: margin_weights(centred(scores)))[1]
+        np.testing.assert_allclose(made["slopes"], by_pixel / 8, rtol=1e-5)
         assert ".npz file with --slopes" in refused("sample", led, "--n", 3, "--out", tmp_path / "c", "--slopes")
         folder = tmp_path / "folder"
         succeeds("sample", led, "--n", 30, "--out", folder, "--seed", 5)

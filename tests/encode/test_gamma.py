@@ -35,6 +35,15 @@ def test_the_slope_of_black_is_finite():
     np.testing.assert_allclose(slopes[0, 0, 0, 0], 0.01 ** (-2 / 3) / 3 / 0.78788, rtol=1e-3)
 
 
+@pytest.mark.parametrize("exponent", [1.0, 0.5, 1 / 3])
+def test_units_are_the_inverse_of_the_slope(exponent):
+    encoder, X = GammaCorrected(pixels, exponent), jnp.linspace(-1, 1, 9).reshape(1, 9, 1, 1)
+    np.testing.assert_allclose(encoder.units(X) * jax.grad(lambda X: encoder(X).sum())(X), 1.0, rtol=1e-5)
+    units = encoder.units(jnp.array([-1.5, -1.0, 1.0]))
+    np.testing.assert_allclose(units[0], units[1])
+    np.testing.assert_allclose(units[2] / units[1], 101 ** (1 - exponent), rtol=1e-4)
+
+
 def test_beyond_the_bounds_and_not_finite():
     v = GammaCorrected(pixels)(jnp.array([[-1.5, np.nan]])[..., None, None])
     np.testing.assert_array_equal(v, [[-1.0, np.nan]])

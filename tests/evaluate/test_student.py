@@ -11,6 +11,7 @@ import pytest
 from contract import SCHEMA, toy_records
 
 from dpdistill.encode import train
+from dpdistill.encode.gamma import GammaCorrected
 from dpdistill.encode.networks import ConvNet
 from dpdistill.encode.train import (
     MIXUP,
@@ -99,7 +100,7 @@ def test_gradients_are_those_of_the_weighted_scores():
 
 def test_slopes_are_of_the_margin_between_the_likeliest_classes():
     scores = TEACHER(PICTURES)
-    found, (weights, gradients) = margin_slopes(TEACHER, PICTURES)
+    found, (weights, gradients, _) = margin_slopes(TEACHER, PICTURES)
     np.testing.assert_allclose(found, scores, rtol=1e-5, atol=1e-6)
     order = scores.argsort(1)
     share = weights[0].max()
@@ -131,6 +132,35 @@ def test_few_pictures_teach_more_with_their_slopes():
     assert score_with < 0.5 * score_without
 
 
+ROOTED = Teacher(TEACHER.classifier, FeatureKernel(GammaCorrected(Pixels())), SCHEMA)
+
+
+def test_slopes_of_a_teacher_that_sees_a_root_of_the_light_are_by_what_it_sees():
+    scores = ROOTED(PICTURES)
+    _, (weights, gradients, units) = margin_slopes(ROOTED, PICTURES)
+    # Of what it sees the scores are linear: the gradient is that of the classifier, whatever the light.
+    linear = (weights @ ROOTED.classifier.T).reshape(gradients.shape) / centred(scores).std()
+    np.testing.assert_allclose(gradients, linear, rtol=2e-3, atol=1e-6)
+    assert np.square(gradients).sum((1, 2, 3)).mean() == pytest.approx(1.0, rel=1e-4)
+    by_pixel = ROOTED.sloped(PICTURES, lambda _: weights / centred(scores).std(), chunk=600)[1]
+    np.testing.assert_allclose(by_pixel * units, gradients, rtol=2e-3, atol=1e-6)
+    assert TEACHER.units(PICTURES) is None
+    assert margin_slopes(TEACHER, PICTURES)[1].units is None
+
+
+def test_a_student_compares_slopes_in_the_teachers_units():
+    few, scores = PICTURES[:40], ROOTED(PICTURES[:40])
+    slopes = margin_slopes(ROOTED, few)[1]
+    errors = []
+    for given in (slopes, slopes._replace(units=None)):
+        net = train_classifier(
+            jax.random.key(0), few, standardised(scores), replace(TINY, epochs=60, jacobian=2.0), given
+        )
+        by_pixel = jax.grad(lambda X, n=net: jnp.vdot(slopes.weights, n(X)))(few)
+        errors.append(np.square(by_pixel * slopes.units - slopes.gradients).sum())
+    assert errors[0] < 0.7 * errors[1]
+
+
 def test_slopes_that_are_not_asked_for_change_nothing():
     few, scores = PICTURES[:40], TEACHER(PICTURES[:40])
     short = replace(TINY, epochs=2)
@@ -142,11 +172,12 @@ def test_slopes_that_are_not_asked_for_change_nothing():
 
 
 def test_the_slope_of_a_mirror_image_is_mirrored():
-    slopes = Slopes(np.ones((64, 3), np.float32), PICTURES[:64])
+    slopes = Slopes(np.ones((64, 3), np.float32), PICTURES[:64], PICTURES[:64])
     images, _, turned = _batch(
         jax.random.key(3), jnp.asarray(0), PICTURES[:64], np.ones((64, 3)), TINY.with_flip(), 10, slopes
     )
     np.testing.assert_array_equal(images, turned.gradients)
+    np.testing.assert_array_equal(images, turned.units)
     kept, mirrored = (
         np.abs(np.asarray(images)[:, None] - each).max((2, 3, 4)).min(1) < 1e-4
         for each in (PICTURES[:64], PICTURES[:64, :, ::-1])
@@ -160,7 +191,8 @@ def test_one_loop_of_an_accelerator_learns_what_single_steps_learn(how, monkeypa
     training = replace(how, epochs=3, batch=8, network=ConvNet(width=8), strategies=("flip",))
     X = np.asarray(jax.random.uniform(jax.random.key(0), (20, 8, 8, 1), minval=-1.0))
     Y = np.asarray(jax.nn.softmax(jax.random.normal(jax.random.key(1), (20, 3))))
-    slopes = Slopes(Y - Y.mean(1, keepdims=True), np.asarray(jax.random.normal(jax.random.key(2), X.shape)))
+    by_pixel = np.asarray(jax.random.normal(jax.random.key(2), (2, *X.shape)))
+    slopes = Slopes(Y - Y.mean(1, keepdims=True), *by_pixel)
     slopes = slopes if how is SLOPES else None
     singly = train_classifier(jax.random.key(3), X, Y, training, slopes)
     monkeypatch.setattr(train, "STEPS_A_CALL", 4)  # nine steps: two whole calls, and one of a single step

@@ -161,6 +161,8 @@ def _scored(
         about["generator_sha256"] = sha256(Path(folder) / GENERATOR)
     if slopes:
         about["slopes"] = "gradient of targets[margins[0]] - targets[margins[1]] by the numbers of X"
+        if "units" in more:
+            about["units"] = "multiply a network's gradients and slopes by these before they are compared"
     return X, scores.argmax(1), scores, about, more
 
 
@@ -172,4 +174,5 @@ def _sloped(teacher: Any, X: Any, progress: Any) -> tuple[Any, dict[str, Any]]:
     scores, gradients = teacher.sloped(X, lambda scores: margin_weights(centred(scores)), progress=progress)
     scores, (low, high) = centred(scores), teacher.schema.bounds
     margins = likeliest(scores).astype("<i8")
-    return scores, {"margins": margins, "slopes": (gradients * (2.0 / (high - low))).astype("<f4")}
+    made = {"margins": margins, "slopes": (gradients * (2.0 / (high - low))).astype("<f4")}
+    return scores, made if (units := teacher.units(X)) is None else {**made, "units": units.astype("<f4")}

@@ -41,5 +41,14 @@ class GammaCorrected:
 
     def corrected(self, u: Array) -> Array:
         """v of light u in [0, 1]; below 0 it is black."""
-        black, white = OFFSET**self.exponent, (1.0 + OFFSET) ** self.exponent
-        return ((jnp.where(u < 0.0, 0.0, u) + OFFSET) ** self.exponent - black) / (white - black)
+        return ((jnp.where(u < 0.0, 0.0, u) + OFFSET) ** self.exponent - OFFSET**self.exponent) / self._scale
+
+    def units(self, X: Array) -> Array:
+        """How far x goes for a step of 2 v - 1: white 22 times as far as black, where exponent is 1 / 3."""
+        return (
+            self._scale / self.exponent * (jnp.where(X < -1.0, 0.0, (X + 1.0) / 2.0) + OFFSET) ** (1.0 - self.exponent)
+        )
+
+    @property
+    def _scale(self) -> float:
+        return (1.0 + OFFSET) ** self.exponent - OFFSET**self.exponent

@@ -107,11 +107,17 @@ class Slopes(NamedTuple):
 
     Args:
         weights: of the classes' scores, (n, classes).
-        gradients: of weights_i . scores(x_i) by x_i, (n, h, w, c).
+        gradients: of weights_i . scores(x_i) by x_i, times the units, (n, h, w, c).
+        units: how far a pixel goes for a step of what the teacher sees in its place, (n, h, w, c); None: as far.
     """
 
     weights: Any
     gradients: Any
+    units: Any = None
+
+    def of(self, gradients: Array) -> Array:
+        """Gradients by x_i in the units of `gradients`."""
+        return gradients if self.units is None else gradients * self.units
 
 
 class Classifier(NamedTuple):
@@ -168,8 +174,8 @@ def _batch(
     images, labels = augment_each(batch_key, X[rows], training.strategies), Y[rows]
     if slopes is not None:
         # One key, one draw: the gradient of a mirror image is the mirror image of the gradient.
-        gradients = augment_each(batch_key, slopes.gradients[rows], training.strategies)
-        slopes = Slopes(slopes.weights[rows], gradients)
+        by_pixel = jax.tree.map(lambda a: augment_each(batch_key, a[rows], training.strategies), slopes[1:])
+        slopes = Slopes(slopes.weights[rows], *by_pixel)
     if training.mixup:
         images, labels = _mixed(jax.random.fold_in(batch_key, size), images, labels, training.mixup)
     return images, labels, slopes
@@ -196,7 +202,9 @@ def _gradient(
             return jnp.vdot(weights, found), found
 
         gradients, found = jax.grad(weighted, has_aux=True)(X)
-        return jnp.square(found - Y).mean(1).sum() + jacobian * jnp.square(gradients - slopes.gradients).sum()
+        return (
+            jnp.square(found - Y).mean(1).sum() + jacobian * jnp.square(slopes.of(gradients) - slopes.gradients).sum()
+        )
 
     return jax.grad(loss)(params)
 

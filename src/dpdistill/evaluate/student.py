@@ -65,7 +65,7 @@ def score_student(
     """Accuracy on test records of networks that learn a teacher's scores of pictures.
 
         min over nets of  mean_i || net(x_i) - t_i ||^2 + jacobian || grad_i (w_i . net) - grad_i (w_i . t) ||^2,
-        t_i = (s_i - mean s_i) / deviation,   s_i = phi(x_i) classifier,   grad_i: by the pixels of x_i,
+        t_i = (s_i - mean s_i) / deviation,   s_i = phi(x_i) classifier,   grad_i: by what phi sees of x_i's pixels,
         w_i: 1 for the likeliest class, -1 for the second, times what makes mean_i || grad_i (w_i . t) ||^2 = 1
 
     How the margin between two classes changes with every pixel says more than the scores of one picture, for which
@@ -111,12 +111,15 @@ def margin_slopes(teacher: Teacher, X: np.ndarray, progress: Progress = no_progr
         progress: told the number of chunks done.
 
     Returns:
-        Scores (n, classes); slopes of them in units of their deviation, in total such that squares have mean norm 1.
+        Scores (n, classes); slopes of them in units of their deviation and of the teacher's pixels (`Teacher.units`),
+        in total such that squares have mean norm 1.
     """
     scores, gradients = teacher.sloped(X, margin_weights, progress=progress)
+    units = teacher.units(X)
+    gradients = gradients if units is None else gradients * units
     norm = max(float(np.sqrt(np.square(gradients).sum((1, 2, 3)).mean())), 1e-12)
     deviation = max(float(centred(scores).std()), 1e-12)
-    return scores, Slopes(margin_weights(scores) * (deviation / norm), gradients / norm)
+    return scores, Slopes(margin_weights(scores) * (deviation / norm), gradients / norm, units)
 
 
 def likeliest(scores: np.ndarray) -> np.ndarray:

@@ -96,6 +96,15 @@ class Teacher:
             del features, rule  # before the next ones are made: they hold more than the records
         return np.concatenate(scores)[: len(X)], slopes
 
+    def units(self, X: np.ndarray) -> np.ndarray | None:
+        """How far a pixel of X goes for a step of what the features see in its place; None: as far.
+
+        A root of the light makes gradients by black pixels many times those by white ones, which says nothing of a
+        picture: times these units they are what the features see.
+        """
+        own = getattr(self.kernel.encoder, "units", None)
+        return None if own is None else np.asarray(own(X), np.float32)
+
     def _check(self, X: np.ndarray) -> None:
         if X.shape[1:] != self.schema.shape or not len(X):
             raise DataError(f"Expected pictures of shape {('n', *self.schema.shape)}, n >= 1; got {X.shape}.")
