@@ -1,11 +1,14 @@
 """`dpdistill audit` as a stranger meets it: sets, runs, methods and networks, and what is refused."""
 
+import io
 import json
 import re
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import typer
 from PIL import Image
@@ -106,7 +109,7 @@ def test_arrays_that_state_no_classes_are_audited_with_those_of_the_caller(here)
     said = succeeds(*again, "--classes", "cat,dog", "--bounds", "0,16")
     assert re.search(r"sums moved by 0\.99\d\d of what was paid for; else: nothing changed", said)
     stated = (("--classes", "2"), ("--bounds", "0,1"), ("--resize", "8"), ("--channels", "1"), ("--straighten",))
-    for option in stated:
+    for option in (*stated, ("--labels", "fine")):
         assert "With --schema leave --classes, --bounds, " in refused(*again, *option, "--schema", "schema.yaml")
 
 
@@ -129,9 +132,23 @@ def test_photographs_are_audited_as_they_are_distilled(here):
     np.testing.assert_array_equal(read.X, expected.X)
 
 
+def test_labels_are_those_that_the_caller_names(here):
+    rng = np.random.default_rng(0)
+    pictures = []
+    for _ in range(6):
+        file = io.BytesIO()
+        Image.fromarray(rng.integers(0, 256, (8, 8)).astype(np.uint8)).save(file, "PNG")
+        pictures.append({"bytes": file.getvalue()})
+    table = {"image": pictures, "kind": [0, 1, 0, 1, 0, 1], "place": [1, 1, 0, 0, 1, 0]}
+    pq.write_table(pa.table(table), here / "photos.parquet")
+    for name in ("kind", "place"):
+        read = records_of("photos.parquet", classes="2", channels=1, labels=name)
+        np.testing.assert_array_equal(read.y, table[name])
+
+
 def test_every_audit_that_reads_images_reads_them_as_distill_does():
     root: Any = typer.main.get_command(app)
-    how = {"classes", "bounds", "resize", "channels", "straighten"}
+    how = {"classes", "bounds", "resize", "channels", "straighten", "labels"}
     assert how <= {param.name for param in root.commands["distill"].params}
     audits = {
         name: {param.name for param in command.params} for name, command in root.commands["audit"].commands.items()

@@ -16,6 +16,7 @@ from dpdistill.cli.options import (
     Channels,
     Classes,
     Folder,
+    Labels,
     Resize,
     Straighten,
     check_method,
@@ -125,6 +126,7 @@ def audit_run(
     resize: Resize = None,
     channels: Channels = None,
     straighten: Straighten = False,
+    labels: Labels = None,
     seed: Seed = 0,
     ledger: Annotated[str | None, typer.Option(help="File that adds up all runs on this data set.")] = None,
     cap: Annotated[float | None, typer.Option(help="Epsilon that all runs in --ledger may spend together.")] = None,
@@ -148,7 +150,7 @@ def audit_run(
     budget = Budget(epsilon, delta)
     run.check_private(recipe)
     run.check_ledger(recipe, budget, ledger, cap, seed=seed)
-    records = records_of(data, schema, sql, classes, bounds, resize, channels, straighten)
+    records = records_of(data, schema, sql, classes, bounds, resize, channels, straighten, labels)
     with Bar() as bar:
         found = audit_one_run(
             records,
@@ -187,6 +189,7 @@ def audit_method(
     resize: Resize = None,
     channels: Channels = None,
     straighten: Straighten = False,
+    labels: Labels = None,
     seed: Seed = 0,
 ) -> None:
     """Replay a run without one record while all releases stay: for whoever wrote a method. Nothing is handed out.
@@ -194,7 +197,7 @@ def audit_method(
     For a method of your own: `dpdistill.audit.recorded_neighbours` in Python.
     """
     _check_recipe(method, set_, epsilon, delta, schema is not None)
-    records = records_of(data, schema, sql, classes, bounds, resize, channels, straighten)
+    records = records_of(data, schema, sql, classes, bounds, resize, channels, straighten, labels)
     import numpy as np
 
     from dpdistill.accounting.schedule import Budget
@@ -236,11 +239,12 @@ def audit_shadows(
     resize: Resize = None,
     channels: Channels = None,
     straighten: Straighten = False,
+    labels: Labels = None,
     seed: Seed = 0,
 ) -> None:
     """Distil halves of the records many times, and tell from a set who was in its half. Nothing is handed out."""
     _check_recipe(method, set_, epsilon, delta, schema is not None, private=False)
-    records = records_of(data, schema, sql, classes, bounds, resize, channels, straighten)
+    records = records_of(data, schema, sql, classes, bounds, resize, channels, straighten, labels)
     from dpdistill.accounting.schedule import Budget, calibrate
     from dpdistill.audit.chapters import membership_chapter
     from dpdistill.audit.shadows import attack_by_shadows
@@ -304,12 +308,14 @@ def records_of(
     resize: str | None = None,
     channels: int | None = None,
     straighten: bool = False,
+    labels: str | None = None,
 ) -> Any:
     """Records as `dpdistill distill` reads them, each for itself."""
     if schema is not None:
-        if classes or bounds or resize or channels is not None or straighten:
+        if classes or bounds or resize or channels is not None or straighten or labels:
             raise DataError(
-                "With --schema leave --classes, --bounds, --resize, --channels and --straighten out: it states all."
+                "With --schema leave --classes, --bounds, --resize, --channels, --straighten and --labels out: it "
+                "states all."
             )
         from dpdistill.data.tables.schema_file import read_reviewed
 
@@ -317,7 +323,8 @@ def records_of(
             raise DataError(
                 f"{schema} states unit_column {column!r:.80}, and an audit takes single rows: list it under ignored."
             )
-    return read_records(data, schema, classes, bounds, resize, channels, True, sql=sql, straighten=straighten)
+    stated = (classes, bounds, resize, channels, True)
+    return read_records(data, schema, *stated, sql=sql, labels=labels, straighten=straighten)
 
 
 def _schedule(folder: str) -> Any:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from dpdistill.cli.audit import Out, Seed, app, records_of, write_page
-from dpdistill.cli.options import SOURCES, Bounds, Channels, Classes, Resize, Straighten
+from dpdistill.cli.options import SOURCES, Bounds, Channels, Classes, Labels, Resize, Straighten
 from dpdistill.cli.reading import check_source
 from dpdistill.cli.settings import check_names, known
 from dpdistill.cli.terminal import Bar, say, working
@@ -116,6 +116,7 @@ def audit_training(
     resize: Resize = None,
     channels: Channels = None,
     straighten: Straighten = False,
+    labels: Labels = None,
     seed: Seed = 0,
 ) -> None:
     """Train a network on some records without privacy, rebuild them from it, and again without those that came back.
@@ -132,7 +133,7 @@ def audit_training(
     from dpdistill.audit.onion import peel as peel_off
     from dpdistill.audit.reconstruction import Reconstruction
 
-    read = records_of(data, None, None, classes, bounds, resize, channels, straighten)
+    read = records_of(data, None, None, classes, bounds, resize, channels, straighten, labels)
     names = read.schema.classes
     sides = None if positive is None else _sides(positive, names)
     X, y = _pictures(read, records, seed)

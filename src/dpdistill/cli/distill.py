@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from dpdistill.cli.asked import asked_of, prepared, workers_of
-from dpdistill.cli.options import LABELS, MAX_SEED, SOURCES, SQL, Bounds, Channels, Classes, Resize, Straighten
+from dpdistill.cli.options import MAX_SEED, SOURCES, SQL, Bounds, Channels, Classes, Labels, Resize, Straighten
 from dpdistill.cli.reading import public_images
 from dpdistill.cli.settings import check_settings
 from dpdistill.cli.terminal import Bar, give, note, say, working
@@ -47,7 +47,7 @@ def distill(
     resize: Resize = None,
     channels: Channels = None,
     straighten: Straighten = False,
-    labels: Annotated[str | None, typer.Option(help=LABELS)] = None,
+    labels: Labels = None,
     public: Annotated[
         str | None,
         typer.Option(help="Images that you say are public, for a method's subspace (dos): as DATA; drawn if left out."),

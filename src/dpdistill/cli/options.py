@@ -15,7 +15,6 @@ SOURCES = (
 )
 TABLE = "CSV (also gzip) or Parquet file, or a database: postgresql://user@host/name, a SQLite or DuckDB file."
 SQL = "One SELECT, whose rows are read from the database that DATA names."
-LABELS = "Which labels, where there are several: fine or coarse of CIFAR-100, or a column of Parquet."
 MAX_SEED = 2**32 - 1
 
 
@@ -40,6 +39,10 @@ Straighten = Annotated[
         "--straighten",
         help="Bring each image upright, to the middle and near to a common size, by its own strokes: handwriting.",
     ),
+]
+Labels = Annotated[
+    str | None,
+    typer.Option(help="Which labels, where there are several: fine or coarse of CIFAR-100, or a column of Parquet."),
 ]
 
 METHODS = (
