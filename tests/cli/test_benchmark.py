@@ -172,7 +172,7 @@ def test_data_sets_that_cannot_be(tmp_path):
     assert refused("benchmark", path, "--out", "o") == "Expected --data with the folder of d; got None."
     path.write_text("dpdistill: table schema\n")
     assert "begins with `dpdistill: benchmark suite`" in refused("benchmark", path, "--out", "o")
-    assert "among smoke, papers, frontier, subspaces, dosser, or as a YAML file" in refused(
+    assert "among smoke, papers, frontier, subspaces, dosser, transferred, or as a YAML file" in refused(
         "benchmark", "all", "--out", "o"
     )
 

@@ -15,7 +15,10 @@ RESULTS, PAGE, MARKDOWN = "results.jsonl", "leaderboard.html", "results.md"
 
 def benchmark(
     suite: Annotated[
-        str, typer.Argument(metavar="SUITE", help="smoke, papers, frontier, subspaces, dosser, or a YAML file.")
+        str,
+        typer.Argument(
+            metavar="SUITE", help="smoke, papers, frontier, subspaces, dosser, transferred, or a YAML file."
+        ),
     ],
     *,
     to: Annotated[str, typer.Option("--out", help="Folder for sets, releases and results; for the owner of the data.")],

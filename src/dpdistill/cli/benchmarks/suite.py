@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dpdistill.encode.auxiliary import PublicImages
 
 FOLDER = Path(__file__).with_name("suites")
-SHIPPED = ("smoke", "papers", "frontier", "subspaces", "dosser")
+SHIPPED = ("smoke", "papers", "frontier", "subspaces", "dosser", "transferred")
 REAL = "real"
 """In the place of a method: the classifiers of tables learn from the records themselves, without privacy."""
 RECIPE = "recipe"
