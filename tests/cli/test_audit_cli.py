@@ -146,6 +146,14 @@ def test_labels_are_those_that_the_caller_names(here):
         np.testing.assert_array_equal(read.y, table[name])
 
 
+@pytest.mark.parametrize("audit", [("run",), ("method", *MERF), ("shadows", *MERF), ("training",)], ids=lambda a: a[0])
+def test_an_audit_is_told_which_labels(here, audit):
+    name, *how = audit
+    np.savez(here / "plain.npz", X=np.zeros((40, 8, 8), np.uint8), y=np.arange(40) % 2)
+    how = ("audit", name, "plain.npz", "--out", "mine", *how, "--classes", 2, "--labels", "fine")
+    assert "a single label an image: --labels is for CIFAR-100, Parquet and data sets" in refused(*how)
+
+
 def test_every_audit_that_reads_images_reads_them_as_distill_does():
     root: Any = typer.main.get_command(app)
     how = {"classes", "bounds", "resize", "channels", "straighten", "labels"}

@@ -28,7 +28,6 @@ from sklearn.linear_model import LogisticRegression
 from dpdistill import cli, evaluate, run
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.cli.recipes import softness_in
-from dpdistill.cli.sample import _sloped
 from dpdistill.data import load, read_distilled
 from dpdistill.data.save import read_generator
 from dpdistill.encode.auxiliary import PublicImages
@@ -44,10 +43,9 @@ from dpdistill.export import Publisher
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.kernel import Kernel
-from dpdistill.kernels.ridge import centred
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
-from dpdistill.method import finish_field, no_progress, release_field
+from dpdistill.method import finish_field, release_field
 from dpdistill.methods import LDPDC, METHODS
 from dpdistill.methods.generator import Generator
 from dpdistill.recipes import KERNELS, fields_of, from_fields
@@ -787,6 +785,22 @@ class TestKernels:
         assert "(scatternet, ridge 0.001)" in succeeds(*command, "--kernel", "scatternet")
         assert ", ridge 2)" in succeeds(*command, "--ridge", 2)
 
+    def test_slopes_of_a_teacher_that_sees_a_root_of_the_light_have_units(self, led, tmp_path):
+        folder, made = shutil.copytree(led, tmp_path / "rooted"), tmp_path / "slopes.npz"
+        recipe = json.loads((folder / "recipe.json").read_text())
+        encoder = recipe["fields"]["kernel"]["encoder"]
+        recipe["fields"]["kernel"]["encoder"] = {"kind": "GammaCorrected", "encoder": encoder, "exponent": 0.5}
+        (folder / "recipe.json").write_text(json.dumps(recipe))
+        succeeds("sample", folder, "--n", 30, "--out", made, "--seed", 5, "--slopes")
+        with np.load(made, allow_pickle=False) as file:
+            stored = dict(file)
+        rooted, X = GammaCorrected(ENCODER, 0.5), draw_pictures(30, (8, 8, 1), 5)
+        teacher = evaluate.Teacher(CLASSIFIER.astype(np.float32), FeatureKernel(rooted), read_distilled(led).schema)
+        np.testing.assert_allclose(stored["units"], rooted.units(X), rtol=1e-6)
+        _, by_pixel = teacher.sloped(X, margin_weights)
+        np.testing.assert_allclose(stored["slopes"], by_pixel / 8, rtol=1e-4, atol=1e-5)
+        assert "multiply a network's gradients and slopes by these" in json.loads(str(stored["about"]))["units"]
+
     def test_a_released_classifier_teaches(self, led, tmp_path, monkeypatch):
         small_nets(monkeypatch)
         monkeypatch.setattr(evaluate, "STUDENT", replace(evaluate.STUDENT, epochs=2))
@@ -816,12 +830,6 @@ class TestKernels:
         weights = CLASSIFIER.astype(np.float32)[:, first] - CLASSIFIER.astype(np.float32)[:, second]
         slopes = jax.grad(lambda U: jnp.vdot(ENCODER(U), weights.T))(X) / 8
         np.testing.assert_allclose(more["slopes"], slopes, atol=1e-3 * np.abs(slopes).max())
-        back = read_distilled(led)
-        rooted = evaluate.Teacher(CLASSIFIER.astype(np.float32), FeatureKernel(GammaCorrected(ENCODER)), back.schema)
-        _, made = _sloped(rooted, X, no_progress)
-        np.testing.assert_allclose(made["units"], GammaCorrected(ENCODER).units(X), rtol=1e-6)
-        by_pixel = rooted.sloped(X, lambda scores: margin_weights(centred(scores)))[1]
-        np.testing.assert_allclose(made["slopes"], by_pixel / 8, rtol=1e-5)
         assert ".npz file with --slopes" in refused("sample", led, "--n", 3, "--out", tmp_path / "c", "--slopes")
         folder = tmp_path / "folder"
         succeeds("sample", led, "--n", 30, "--out", folder, "--seed", 5)

@@ -39,7 +39,7 @@ def sample(
         typer.Option(
             "--slopes",
             help="Of scored pictures, in a .npz file: also how the margin between the two likeliest classes (margins) "
-            "changes with every pixel (slopes), for models that learn that, too.",
+            "changes with every pixel (slopes; times units, where there are any), for models that learn that, too.",
         ),
     ] = False,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, metavar="<int>", help="Of what is made; public.")] = 1,

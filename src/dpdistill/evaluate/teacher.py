@@ -13,6 +13,7 @@ import numpy as np
 from dpdistill.data.records import Records
 from dpdistill.data.test_set import check_test_set
 from dpdistill.encode.apply import along, encode, with_chain_rule
+from dpdistill.encode.gamma import GammaCorrected
 from dpdistill.evaluate.chunks import CHUNK, Chunks, counted
 from dpdistill.evaluate.krr import check_krr, linear_classifier
 from dpdistill.evaluate.score import Score, scaled
@@ -102,8 +103,8 @@ class Teacher:
         A root of the light makes gradients by black pixels many times those by white ones, which says nothing of a
         picture: times these units they are what the features see.
         """
-        own = getattr(self.kernel.encoder, "units", None)
-        return None if own is None else np.asarray(own(X), np.float32)
+        encoder = self.kernel.encoder
+        return np.asarray(encoder.units(X), np.float32) if isinstance(encoder, GammaCorrected) else None
 
     def _check(self, X: np.ndarray) -> None:
         if X.shape[1:] != self.schema.shape or not len(X):
