@@ -133,6 +133,26 @@ def test_photographs_are_audited_as_they_are_distilled(here):
 
 
 def test_labels_are_those_that_the_caller_names(here):
+    table = of_two_labels(here / "photos.parquet")
+    for name in ("kind", "place"):
+        read = records_of("photos.parquet", classes="2", channels=1, labels=name)
+        np.testing.assert_array_equal(read.y, table[name])
+
+
+def test_a_set_is_scored_and_audited_by_the_labels_it_was_distilled_with(here):
+    of_two_labels(here / "photos.parquet")
+    asked = ("--labels", "place")
+    succeeds("distill", "photos.parquet", "--out", "shared", "--classes", 2, "--channels", 1, *asked, *MERF)
+    scored = ("evaluate", "shared", "--test", "photos.parquet", "--nets", 1)
+    audited = ("audit", "shared", "--members", "photos.parquet", "--non-members", "photos.parquet")
+    for command in (scored, audited):
+        assert "has several columns of labels, or none: name one of kind, place (--labels NAME)" in refused(*command)
+    assert "ConvNet accuracy" in succeeds(*scored, *asked)
+    assert "of the members recognised" in succeeds(*audited, *asked)
+
+
+def of_two_labels(path):
+    """Images with two columns of labels in a Parquet file."""
     rng = np.random.default_rng(0)
     pictures = []
     for _ in range(6):
@@ -140,10 +160,8 @@ def test_labels_are_those_that_the_caller_names(here):
         Image.fromarray(rng.integers(0, 256, (8, 8)).astype(np.uint8)).save(file, "PNG")
         pictures.append({"bytes": file.getvalue()})
     table = {"image": pictures, "kind": [0, 1, 0, 1, 0, 1], "place": [1, 1, 0, 0, 1, 0]}
-    pq.write_table(pa.table(table), here / "photos.parquet")
-    for name in ("kind", "place"):
-        read = records_of("photos.parquet", classes="2", channels=1, labels=name)
-        np.testing.assert_array_equal(read.y, table[name])
+    pq.write_table(pa.table(table), path)
+    return table
 
 
 @pytest.mark.parametrize("audit", [("run",), ("method", *MERF), ("shadows", *MERF), ("training",)], ids=lambda a: a[0])

@@ -70,6 +70,7 @@ def audit_set(
     others_sql: Annotated[
         str | None, typer.Option("--non-members-sql", help=SQL.replace("DATA", "--non-members"))
     ] = None,
+    labels: Labels = None,
 ) -> None:
     """Compare a set with the records it stands for, and ask who was among them. Writes DIR.audit."""
     from dpdistill.data import read_distilled
@@ -85,8 +86,8 @@ def audit_set(
     if others is not None:
         check_source(others, table, others_sql)
     with working("reading the records"):
-        inside = _read(members, facts, schema, sql)
-        outside = None if others is None else _read(others, facts, schema, others_sql, "test")
+        inside = _read(members, facts, schema, sql, labels=labels)
+        outside = None if others is None else _read(others, facts, schema, others_sql, "test", labels)
     # What cannot be read is refused before JAX is imported.
     from dpdistill.audit.chapters import membership_chapter
     from dpdistill.audit.marginals import compare_marginals
@@ -280,14 +281,18 @@ def _say_rates(found: Any) -> None:
         say(f"by {name}: {100 * low.value:.2f} % of the members recognised at 0.1 % wrong, area {roc.area:.3f}")
 
 
-def _read(data: str, facts: Any, schema: str | None, sql: str | None, part: str = "train") -> Any:
+def _read(
+    data: str, facts: Any, schema: str | None, sql: str | None, part: str = "train", labels: str | None = None
+) -> Any:
     """Records as a set's facts have them."""
     if not isinstance(facts, TableSchema):
         if sql is not None:
             raise DataError("The set holds images: --sql and --non-members-sql are for tables.")
         from dpdistill.data import load
 
-        return load(data, part, like=facts)
+        return load(data, part, like=facts, labels=labels)
+    if labels is not None:
+        raise DataError("The set is a table: --labels is for images.")
     if schema is None:
         raise DataError("Expected --schema SCHEMA: the set is a table.")
     from dpdistill.data.tables.load import load_table

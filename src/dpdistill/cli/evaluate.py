@@ -23,7 +23,7 @@ from dpdistill.cli.evaluate_checks import (
     schema_of_rows,
     split_names,
 )
-from dpdistill.cli.options import MAX_SEED, SOURCES, SQL, Folder, table_source
+from dpdistill.cli.options import MAX_SEED, SOURCES, SQL, Folder, Labels, table_source
 from dpdistill.cli.pictures import generate
 from dpdistill.cli.reference import image_reference, real_images, table_reference, table_scores
 from dpdistill.cli.settings import check_names
@@ -36,6 +36,7 @@ def evaluate(
     folder: Folder,
     test: Annotated[str, typer.Option(help=f"Held-out records: {SOURCES} CSV or Parquet, or a database, with --sql.")],
     sql: Annotated[str | None, typer.Option(help=SQL.replace("DATA", "--test"))] = None,
+    labels: Labels = None,
     nets: Annotated[int, typer.Option(min=1, metavar="<int>", help="Independent nets.")] = 3,
     training: Annotated[
         str | None,
@@ -135,7 +136,7 @@ def evaluate(
     table = isinstance(distilled.schema, TableSchema)
     check_reference(reference, reference_sql, include_scores, table)
     if table:
-        refuse_of_images(folder, (training, architecture, classifier, generated, teacher, distance))
+        refuse_of_images(folder, (training, architecture, classifier, generated, teacher, distance, labels))
         table_file = schema_of_rows(folder, schema, distilled.schema)
     else:
         refuse_of_tables(folder, (schema, classifiers, sql, reference_sql), mode, keep)
@@ -143,7 +144,7 @@ def evaluate(
     check_pictures(folder, distilled, teacher, taught_by, number, generated)
     check_choices(training, architecture, classifier, classifiers, kernel, distance)
     check_fit(architecture or [], ridge, distilled.schema)
-    records = None if table else read_test_images(test, distilled.schema)
+    records = None if table else read_test_images(test, distilled.schema, labels)
     from dpdistill.cli.recipes import kernel_in, teacher_in
     from dpdistill.evaluate import MANY, available
     from dpdistill.report.folder import read_folder
@@ -163,7 +164,7 @@ def evaluate(
     fits = _regressions(kernel or (), ridge, kernel_in(folder), facts)
     measured = _feature_kernels(distance or (), facts)
     released = teacher_in(folder, distilled)
-    real = None if reference is None else real_images(reference, facts)
+    real = None if reference is None else real_images(reference, facts, labels)
     teaches = None if teacher is None else teacher_named(distilled, released, fits, taught_by)
     pictures = None if teacher is None else pictures_of(teacher, number or 20_000, folder, distilled, seed)
     more = generate(folder, generated, distilled, seed) if generated else None

@@ -61,8 +61,8 @@ def refuse_of_images(folder: str, stated: Iterable[Any]) -> None:
     """Refuse, for a table, options that are for images."""
     if any(stated):
         raise DataError(
-            f"{folder} holds a table: --training, --architecture, --classifier, --generated, --teacher and "
-            "--distance are for images."
+            f"{folder} holds a table: --training, --architecture, --classifier, --generated, --teacher, "
+            "--distance and --labels are for images."
         )
 
 
@@ -99,12 +99,12 @@ def check_choices(
             check_named("distance", each, "kernel")
 
 
-def read_test_images(test: str, schema: Schema) -> Any:
+def read_test_images(test: str, schema: Schema, labels: str | None = None) -> Any:
     """The test set of a synthetic set of images: of its shape and classes."""
     from dpdistill.data import load
     from dpdistill.data.test_set import check_test_set
 
-    records = load(test, "test", like=schema)
+    records = load(test, "test", like=schema, labels=labels)
     check_test_set(schema, records)
     return records
 

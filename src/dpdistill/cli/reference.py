@@ -39,12 +39,12 @@ def table_reference(distilled: Any, real: Any, test: Any, **how: Any) -> None:
     _nearness(distilled, real, test)
 
 
-def real_images(reference: str, facts: Any) -> Any:
+def real_images(reference: str, facts: Any, labels: str | None = None) -> Any:
     """The real images of --reference, of the set's shape and classes."""
     from dpdistill.data import load
     from dpdistill.schema import DataError
 
-    real = load(reference, "train", like=facts)
+    real = load(reference, "train", like=facts, labels=labels)
     if real.schema.shape != facts.shape or not (real.y >= 0).any():
         raise DataError(f"Expected --reference with labelled images of shape {facts.shape}; got {real.schema.shape}.")
     return real
