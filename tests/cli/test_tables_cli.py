@@ -114,9 +114,10 @@ class TestCommands:
         pd.testing.assert_frame_equal(more[:300], table)
         assert "more.csv exists" in refused("sample", "shared", "--n", "3", "--out", "more.csv")
         flags = {"--architecture": "mlp", "--generated": "5", "--teacher": "drawn", "--training": "paper"}
-        for flag in {**flags, "--distance": "scatternet"}.items():
+        for flag in {**flags, "--distance": "scatternet", "--labels": "fine"}.items():
             said = refused("evaluate", "shared", "--test", "patients.csv", *flag)
-            assert "shared holds a table: --training, --architecture, --classifier, --generated, --teacher and" in said
+            assert "shared holds a table: --training, --architecture, --classifier, --generated, --teacher" in said
+            assert "--distance and --labels are for images." in said
         wrong = refused("sample", "shared", "--n", "3", "--out", "other.csv", "--format", "dpimagebench")
         assert "shared holds a table: --format is for pictures" in wrong
         wrong = refused("sample", "shared", "--n", "3", "--out", "other.csv", "--kind", "mixed")
