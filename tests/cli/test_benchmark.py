@@ -19,7 +19,7 @@ import dpdistill as package
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.accounting.schedule import Budget, calibrate
 from dpdistill.cli.benchmarks import page, pool, suite, worker
-from dpdistill.cli.benchmarks.charts import HEIGHT, colours, plots
+from dpdistill.cli.benchmarks.charts import HEIGHT, _short, colours, plots
 from dpdistill.cli.benchmarks.figures import PUBLISHED, Setting, boards
 from dpdistill.cli.benchmarks.page import render_markdown, render_page
 from dpdistill.cli.benchmarks.sources import open_source
@@ -82,7 +82,7 @@ def test_a_shipped_suite_can_be_run(name):
     assert all((suite.FOLDER / run.source.schema).exists() for run in found)
 
 
-@pytest.mark.parametrize(("name", "done"), [("smoke", 6), ("subspaces", 26), ("dosser", 45)])
+@pytest.mark.parametrize(("name", "done"), [("smoke", 6), ("subspaces", 26), ("dosser", 45), ("transferred", 2)])
 def test_runs_are_called_what_their_lines_of_results_are(name, done):
     lines = (ROOT / "benchmarks" / "results" / f"{name}.jsonl").read_text().splitlines()
     named = {line["name"] for line in map(json.loads, lines)}
@@ -487,6 +487,7 @@ def test_plots_show_what_moves():
     assert x1 - x0 == pytest.approx(x2 - x1)  # powers of ten are evenly apart
     assert (y0, y1, y2) == (HEIGHT, HEIGHT / 2, 0.0)
     assert [text for _, text in by_epsilon.across] == ["1", "10", "100"]
+    assert [_short(value) for value in (0.5, 54.92, 104.6, 1543.4)] == ["0.5", "54.9", "105", "1,543"]
     assert plots(boards([line(score="x")])[0].tables[0], {"ours": 0}) == []
 
 
@@ -496,10 +497,11 @@ def test_recipes_of_one_method_have_a_line_each_in_a_plot():
         other["origin"] = "caller"
     (board,) = boards(lines)
     (by_epsilon,) = (p for p in plots(board.tables[0], colours(board.tables)) if "against ε" in p.title)
-    assert [(name, len(points)) for name, _, _, points in by_epsilon.series] == [
+    assert [(name, len(points)) for name, _, _, points, _ in by_epsilon.series] == [
         ("ours, how, dos: caller", 2),
         ("ours, how, dos: package default", 2),
     ]
+    assert [(series.colour, series.mark) for series in by_epsilon.series] == [(0, 0), (0, 1)]
 
 
 def test_a_method_has_one_colour_in_all_tables_of_a_data_set():
@@ -509,7 +511,7 @@ def test_a_method_has_one_colour_in_all_tables_of_a_data_set():
     assert (found["a"], found["b"]) == (0, 1)  # before all that is published
     for table in board.tables:
         series = plots(table, found)[0].series
-        assert {name: colour for name, colour, ours, _ in series if ours}.items() <= found.items()
+        assert {name: colour for name, colour, ours, *_ in series if ours}.items() <= found.items()
 
 
 def test_a_page_escapes_and_loads_nothing():

@@ -9,10 +9,28 @@ from typing import NamedTuple
 
 from dpdistill.cli.benchmarks.figures import Row, Setting, Table
 
-WIDTH, HEIGHT, COLOURS = 420, 220, 8
-"""Of the plane of a plot, its origin at the top left; how many colours the page has."""
+WIDTH, HEIGHT, COLOURS, MARKS = 420, 220, 8, 3
+"""Of the plane of a plot, its origin at the top left; how many colours and marks the page has."""
 
 SECONDS = "CPU seconds of distilling"
+
+
+class Series(NamedTuple):
+    """A line of a plot.
+
+    Args:
+        name: in the legend.
+        colour: its number.
+        ours: and not published.
+        points: (x, y, text).
+        mark: number of its mark, which tells series of one colour apart.
+    """
+
+    name: str
+    colour: int
+    ours: bool
+    points: list[tuple[float, float, str]]
+    mark: int
 
 
 class Plot(NamedTuple):
@@ -22,14 +40,14 @@ class Plot(NamedTuple):
         title: of both axes, in words.
         across: (x, text) of the marks of the horizontal axis.
         up: (y, text) of the marks of the vertical one.
-        series: (name, colour, ours, [(x, y, text)]) of each line.
+        series: its lines.
         joined: the points of a series are joined by a line.
     """
 
     title: str
     across: list[tuple[float, str]]
     up: list[tuple[float, str]]
-    series: list[tuple[str, int, bool, list[tuple[float, float, str]]]]
+    series: list[Series]
     joined: bool
 
 
@@ -94,13 +112,19 @@ def _plot(title: str, series: dict[tuple[int, str, bool], list[tuple[float, floa
     def y(value: float) -> float:
         return round(HEIGHT * (high - value) / (high - low), 1)
 
-    drawn = [
-        (name, k % COLOURS, ours, [(x(a), y(b), f"{name}: {b:.2f} at {a:g}") for a, b in sorted(points)])
-        for (k, name, ours), points in series.items()
-    ]
+    drawn, alike = [], Counter()
+    for (k, name, ours), points in series.items():
+        at = [(x(a), y(b), f"{name}: {b:.2f} at {_short(a)}") for a, b in sorted(points)]
+        drawn.append(Series(name, k % COLOURS, ours, at, alike[k % COLOURS, ours] % MARKS))
+        alike[k % COLOURS, ours] += 1
     marks: list[float] = []
     for value in sorted({a for points in series.values() for a, _ in points}):
         if not marks or x(value) - x(marks[-1]) >= 48:
             marks.append(value)
     rules = [low + step * k for k in range(round((high - low) / step) + 1)]
-    return Plot(title, [(x(a), f"{a:.3g}") for a in marks], [(y(b), f"{b:g}") for b in rules], drawn, joined)
+    return Plot(title, [(x(a), _short(a)) for a in marks], [(y(b), f"{b:g}") for b in rules], drawn, joined)
+
+
+def _short(value: float) -> str:
+    """Three digits, and all of a whole number that has more: 0.5, 54.9, 1,543."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
