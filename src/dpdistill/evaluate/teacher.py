@@ -104,7 +104,7 @@ class Teacher:
         picture: times these units they are what the features see.
         """
         encoder = self.kernel.encoder
-        return np.asarray(encoder.units(X), np.float32) if isinstance(encoder, GammaCorrected) else None
+        return np.asarray(encoder.units(jnp.asarray(X)), np.float32) if isinstance(encoder, GammaCorrected) else None
 
     def _check(self, X: np.ndarray) -> None:
         if X.shape[1:] != self.schema.shape or not len(X):
