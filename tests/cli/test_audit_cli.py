@@ -181,6 +181,7 @@ def test_every_audit_that_reads_images_reads_them_as_distill_does():
     }
     assert {name for name, params in audits.items() if "data" in params} == {"run", "method", "shadows", "training"}
     assert all(how <= params for params in audits.values() if "data" in params)
+    assert how <= audits["model"]  # whose bounds are those that the network saw
 
 
 def test_a_network_is_searched_for_its_images(here):
@@ -201,6 +202,11 @@ def test_a_network_is_searched_for_its_images(here):
     assert text.count("<circle") == 2
     assert len(json.loads((here / "net.audit/model.json").read_text())["distances"]) == 2
     assert "Expected at least as many --images as members, 2; got 1" in refused("audit", "model", *how, "--images", 1)
+    of_two_labels(here / "photos.parquet")
+    photos = ("audit", "model", *how, "--members", "photos.parquet", "--classes", 2, "--images", 1)
+    assert "several columns of labels" in refused(*photos)
+    read = refused(*photos, "--labels", "kind", "--resize", 8, "--channels", 1)
+    assert "Expected at least as many --images as members, 6; got 1" in read
     assert "Unknown architecture 'x'" in refused("audit", "model", *how, "--architecture", "x")
     assert "does not hold the parameters of a ConvNet" in refused("audit", "model", *how, "--architecture", "convnet")
     assert "Expected --bounds as two numbers" in refused("audit", "model", *how, "--bounds", "1")

@@ -38,6 +38,10 @@ def audit_model(
     batch: Batch = None,
     bounds: Annotated[str, typer.Option(help="What the network saw as the darkest and the brightest value.")] = "0,1",
     classes: Classes = None,
+    resize: Resize = None,
+    channels: Channels = None,
+    straighten: Straighten = False,
+    labels: Labels = None,
     seed: Seed = 0,
 ) -> None:
     """Which of its training images can be rebuilt from a network, without any of them being looked at."""
@@ -53,7 +57,8 @@ def audit_model(
     from dpdistill.audit.reconstruction import Reconstruction, curve, outliers
     from dpdistill.encode.parameters import read_parameters, sized
 
-    X, _ = _pictures(records_of(members, classes=classes), None, seed)
+    how = {"resize": resize, "channels": channels, "straighten": straighten, "labels": labels}
+    X, _ = _pictures(records_of(members, classes=classes, **how), None, seed)
     network, shape = sized(_network(architecture), before), X.shape[1:]
     start, end = (read_parameters(path, network, shape) for path in (before, after))
     attack = Reconstruction(images or 2 * len(X), steps, at=at, batch=batch, bounds=(low, high))
