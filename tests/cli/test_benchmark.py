@@ -24,6 +24,7 @@ from dpdistill.cli.benchmarks.figures import PUBLISHED, Setting, boards
 from dpdistill.cli.benchmarks.page import render_markdown, render_page
 from dpdistill.cli.benchmarks.sources import open_source
 from dpdistill.cli.benchmarks.suite import Source, read_suite
+from dpdistill.cli.options import SUITES
 from dpdistill.data import load
 from dpdistill.encode.auxiliary import PublicImages
 from dpdistill.evaluate import ARCHITECTURES, TRAININGS
@@ -74,7 +75,11 @@ SIZES = {
 """Runs of a shipped suite, and their releases."""
 
 
-@pytest.mark.parametrize("name", suite.SHIPPED)
+def test_every_suite_in_the_folder_can_be_named():
+    assert {path.stem for path in suite.FOLDER.glob("*.yaml")} == {*SUITES} == {*SIZES}
+
+
+@pytest.mark.parametrize("name", SUITES)
 def test_a_shipped_suite_can_be_run(name):
     _, stated = read_suite(name)
     found = list(stated.all_runs())

@@ -52,6 +52,8 @@ METHODS = (
 """Names of the methods as dpdistill.methods lists them, which takes JAX to import."""
 WITHOUT_PRIVACY = ("dm", "kip")
 """Those that have no private form."""
+SUITES = ("smoke", "papers", "frontier", "subspaces", "dosser", "transferred")
+"""Suites of benchmarks that come with the package, cli/benchmarks/suites."""
 
 
 def check_method(name: str | None) -> None:

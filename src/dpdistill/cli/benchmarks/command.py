@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dpdistill.cli.options import SUITES
 from dpdistill.cli.terminal import FAILED, add_row, give, note, say, show_table, table, working
 from dpdistill.schema import DataError
 
@@ -14,12 +15,7 @@ RESULTS, PAGE, MARKDOWN = "results.jsonl", "leaderboard.html", "results.md"
 
 
 def benchmark(
-    suite: Annotated[
-        str,
-        typer.Argument(
-            metavar="SUITE", help="smoke, papers, frontier, subspaces, dosser, transferred, or a YAML file."
-        ),
-    ],
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help=f"{', '.join(SUITES)}, or a YAML file.")],
     *,
     to: Annotated[str, typer.Option("--out", help="Folder for sets, releases and results; for the owner of the data.")],
     data: Annotated[str | None, typer.Option(help="Folder of the data sets: mnist/, adult/, ...")] = None,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpdistill.accounting.schedule import Budget
-from dpdistill.cli.options import WITHOUT_PRIVACY, check_method
+from dpdistill.cli.options import SUITES, WITHOUT_PRIVACY, check_method
 from dpdistill.cli.settings import check_named, check_names, known
 from dpdistill.data.files import reading, show
 from dpdistill.data.yaml_text import load_yaml
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from dpdistill.encode.auxiliary import PublicImages
 
 FOLDER = Path(__file__).with_name("suites")
-SHIPPED = ("smoke", "papers", "frontier", "subspaces", "dosser", "transferred")
 REAL = "real"
 """In the place of a method: the classifiers of tables learn from the records themselves, without privacy."""
 RECIPE = "recipe"
@@ -244,9 +243,9 @@ def read_suite(name: str) -> tuple[Path, Suite]:
     Raises:
         DataError: no such suite, a file that is none, or unknown methods and data sets.
     """
-    path = FOLDER / f"{name}.yaml" if name in SHIPPED else Path(name)
+    path = FOLDER / f"{name}.yaml" if name in SUITES else Path(name)
     if not path.is_file():
-        raise DataError(f"Expected a suite {show(name)} among {', '.join(SHIPPED)}, or as a YAML file; there is none.")
+        raise DataError(f"Expected a suite {show(name)} among {', '.join(SUITES)}, or as a YAML file; there is none.")
     with reading(path):
         content = path.read_bytes()
     try:
