@@ -169,6 +169,13 @@ def test_the_name_of_a_run_follows_from_what_is_computed(tmp_path):
         ("  - {label: A, method: dm, data: [digits], score: {architectures: [x]}}", "Unknown architecture 'x'"),
         ("  - {label: A, method: dm, data: [digits], score: {classifiers: [x]}}", "Unknown classifier 'x'"),
         ("  - {label: A, method: dm, data: [digits], score: {kernels: [x]}}", "Unknown kernel 'x'"),
+        ("  - {label: A, method: dm, data: [digits], score: {nets: 0}}", "Expected nets=0 >= 1."),
+        (
+            "  - {label: A, method: dm, data: [digits], repeats: 0}",
+            "Expected 'A' with repeats >= 1 and at least one data",
+        ),
+        ("  - {label: A, method: dm, data: []}", "Expected 'A' with repeats >= 1 and at least one data set."),
+        ("  []", "Expected a suite with runs."),
         (2 * "  - {label: A, method: dm, data: [digits]}\n", "'A' on 'digits' is the same run as 'A': name it once."),
     ],
 )
@@ -183,6 +190,13 @@ def test_data_sets_that_cannot_be(tmp_path):
     assert "Expected data set 'd' with a test, or with 0 < test_share < 1." in refused("benchmark", path, "--out", "o")
     path = suite_file(tmp_path, "  - {label: A, method: dm, data: [d]}\n", "  - {name: d, train: d, test: d}\n")
     assert refused("benchmark", path, "--out", "o") == "Expected --data with the folder of d; got None."
+    path = suite_file(tmp_path, "  - {label: A, method: dm, data: [d]}\n", 2 * "  - {name: d, train: d, test: d}\n")
+    assert "Expected data sets of different names; got d, d." in refused("benchmark", path, "--out", "o")
+    for name in ("../d", "", ".", "a/b"):
+        path = suite_file(
+            tmp_path, "  - {label: A, method: dm, data: [d]}\n", f"  - {{name: '{name}', train: d, test: d}}\n"
+        )
+        assert f"Expected data set {name!r} as a name of letters, digits" in refused("benchmark", path, "--out", "o")
     path.write_text("dpdistill: table schema\n")
     assert "begins with `dpdistill: benchmark suite`" in refused("benchmark", path, "--out", "o")
     assert "among smoke, papers, frontier, subspaces, dosser, transferred, or as a YAML file" in refused(
@@ -273,10 +287,16 @@ def test_a_benchmark_that_is_killed_ends_with_the_same_table(tmp_path):
 
 def test_lines_of_results_are_json(tmp_path):
     path = tmp_path / "results.jsonl"
-    path.write_text('{"name": "a", "error": null}\n{"name": "a", "error": "x"}\n{"name": "b"')
+    result = '{"name": "a", "error": null, "run": {}, "release": "r", "scores": [], "seconds": {}}\n'
+    path.write_text(result)
+    assert [*pool.read_lines(path)] == ["a"]
+    path.write_text(f'{result}{{"name": "a", "error": "x"}}\n{{"name": "b"')
     assert pool.read_lines(path) == {"a": {"name": "a", "error": "x"}}
-    path.write_text('{"name": "a", "error": null}\n[]\n')
+    path.write_text(f"{result}[]\n")
     assert refused("results", path, "--out", "x.md") == f"Expected a result in JSON in line 2 of {path}; there is none."
+    for no_result in ('{"name": "x"}', '{"name": "x", "error": null, "release": "r"}'):
+        path.write_text(f"{no_result}\n")
+        assert "Expected a result in JSON in line 1" in refused("results", path, "--out", "x.md")
     path.write_text("")
     assert (
         refused("results", path, "--out", "x.pdf") == "Expected --out as a page that ends in .md or .html; got x.pdf."

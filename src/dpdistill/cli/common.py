@@ -61,7 +61,7 @@ def _read(context: Any, param: Any, value: str | None) -> None:
     names, at = [], context
     while at.parent is not None:
         names, at = [at.info_name, *names], at.parent
-    stated = read_options(Path(CONFIG if value is None else value), ".".join(names), context.command.params)
+    stated = read_options(Path(CONFIG if value is None else value), ".".join(names), context.command.params, at.command)
     context.default_map = {**(context.default_map or {}), **stated}
     if value is None and stated:
         note(f"{CONFIG} states options of `{' '.join(names)}`; those of the command line override them.")
@@ -94,19 +94,21 @@ def _common(
     """Only for its parameters."""
 
 
-def read_options(path: Path, section: str, params: list[Any]) -> dict[str, Any]:
+def read_options(path: Path, section: str, params: list[Any], root: Any) -> dict[str, Any]:
     """The options that a file states for a command, as if they had been typed.
 
     Args:
         path: of a TOML file: `[distill]`, then `epsilon = 0.5`, `out = "shared"`, `set = ["steps=20"]`.
         section: of the command: "distill", "schema.draft".
         params: of the command.
+        root: the group of all commands, which sections are named after.
 
     Returns:
         Values by the parameters' names.
 
     Raises:
-        DataError: a file that cannot be read, an option that the command does not have, or a value that cannot be.
+        DataError: a file that cannot be read, a section that is no command, an option that the command does not have,
+            or a value that cannot be.
     """
     try:
         found: Any = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -116,6 +118,7 @@ def read_options(path: Path, section: str, params: list[Any]) -> dict[str, Any]:
         raise DataError(f"{path} cannot be read as UTF-8 text.") from None
     except tomllib.TOMLDecodeError as error:
         raise DataError(f"{path} is not TOML: {error}.") from None
+    _check_sections(found, root, path, "")
     for name in section.split("."):
         found = found.get(name, {}) if isinstance(found, dict) else {}
     if not isinstance(found, dict):
@@ -127,6 +130,18 @@ def read_options(path: Path, section: str, params: list[Any]) -> dict[str, Any]:
             raise DataError(f"Unknown option {key!r} in [{section}] of {path}: it may hold {', '.join(known)}.")
         values[param.name] = _as_typed(value, getattr(param, "multiple", False), f"{key} in [{section}] of {path}")
     return values
+
+
+def _check_sections(found: dict[str, Any], group: Any, path: Path, within: str) -> None:
+    """Raises for what stands outside of any command's section: it would be ignored, and the defaults would be paid."""
+    for name, stated in found.items():
+        if (command := group.commands.get(name)) is None:
+            where = f"[{within[:-1]}] of {path}" if within else f"{path}"
+            raise DataError(
+                f"Unknown section {name!r} in {where}: options stand below a command: [distill], [schema.draft]."
+            )
+        if hasattr(command, "commands") and isinstance(stated, dict):
+            _check_sections(stated, command, path, f"{within}{name}.")
 
 
 def _as_typed(value: Any, several: bool, what: str) -> Any:

@@ -18,6 +18,7 @@ from dpdistill.schema import DataError
 Work = Callable[..., dict[str, Any]]
 Tell = Callable[[dict[str, Any], int, int, float], None]
 """tell(line, done, total, seconds left)."""
+_OF_A_RESULT = {"run", "release", "scores", "seconds"}
 
 
 def read_lines(path: Path) -> dict[str, dict[str, Any]]:
@@ -34,6 +35,8 @@ def read_lines(path: Path) -> dict[str, dict[str, Any]]:
             continue
         try:
             line = json.loads(text)
+            if line["error"] is None and not line.keys() >= _OF_A_RESULT:
+                raise KeyError
             found[line["name"]] = line
         except (ValueError, TypeError, KeyError):
             raise DataError(f"Expected a result in JSON in line {number} of {show(path)}; there is none.") from None

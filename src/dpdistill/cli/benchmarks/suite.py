@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from itertools import product
@@ -63,6 +64,10 @@ class Source:
     keep: float = 1.0
 
     def __post_init__(self) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", self.name):
+            raise DataError(
+                f"Expected data set {self.name!r} as a name of letters, digits, _ . and -: folders have it."
+            )
         if not self.test and not 0.0 < self.test_share < 1.0:
             raise DataError(f"Expected data set {self.name!r} with a test, or with 0 < test_share < 1.")
 
@@ -89,6 +94,8 @@ class Scoring:
     mode: Literal["honest", "paper"] = "honest"
 
     def __post_init__(self) -> None:
+        if self.nets < 1:
+            raise DataError(f"Expected nets={self.nets} >= 1.")
         check_names("training", [self.training], known()["trainings"])
         check_names("architecture", self.architectures, known()["architectures"])
         check_names("classifier", self.classifiers, known()["classifiers"])
@@ -130,6 +137,10 @@ class Entry:
     chosen_on: tuple[str, ...] = ()
     tried: int = 0
     score: Scoring = Scoring()
+
+    def __post_init__(self) -> None:
+        if self.repeats < 1 or not self.data:
+            raise DataError(f"Expected {self.label!r} with repeats >= 1 and at least one data set.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,6 +221,13 @@ class Suite:
     title: str
     data: tuple[Source, ...]
     runs: tuple[Entry, ...]
+
+    def __post_init__(self) -> None:
+        if not self.runs:
+            raise DataError("Expected a suite with runs.")
+        named = [source.name for source in self.data]
+        if len({*named}) < len(named):
+            raise DataError(f"Expected data sets of different names; got {', '.join(named)}.")
 
     def all_runs(self) -> Iterator[Run]:
         """Every run, in order; repeats come last, so that a suite that is stopped has something of everything."""
