@@ -310,6 +310,8 @@ def test_the_options_in_the_page_for_scripts_are_taken(tmp_path, monkeypatch):
         ("[account]\nepsilon = 'much'", "--epsilon"),
         ("[account]\nepsilon = 2020-01-01", "Expected epsilon in [account] of x.toml as a text, a number"),
         ("account = 3", "Expected [account] of x.toml as a section; got 3."),
+        ("schema = 3", "Expected [schema] of x.toml as a section; got 3."),
+        ("[schema]\ndraft = 3", "Expected [schema.draft] of x.toml as a section; got 3."),
         ("[acount]\nepsilon = 1", "Unknown section 'acount' in x.toml: options stand below a command: [distill]"),
         ("epsilon = 1\n[account]\ndelta = 0.1", "Unknown section 'epsilon' in x.toml: options stand below a command"),
         ("[schema.drafd]\nout = 'x'", "Unknown section 'drafd' in [schema] of x.toml: options stand below a command"),

@@ -120,9 +120,7 @@ def read_options(path: Path, section: str, params: list[Any], root: Any) -> dict
         raise DataError(f"{path} is not TOML: {error}.") from None
     _check_sections(found, root, path, "")
     for name in section.split("."):
-        found = found.get(name, {}) if isinstance(found, dict) else {}
-    if not isinstance(found, dict):
-        raise DataError(f"Expected [{section}] of {path} as a section; got {found!r}.")
+        found = found.get(name, {})
     known = {opt.lstrip("-"): param for param in params for opt in param.opts if param.expose_value}
     values: dict[str, Any] = {}
     for key, value in found.items():
@@ -140,7 +138,9 @@ def _check_sections(found: dict[str, Any], group: Any, path: Path, within: str) 
             raise DataError(
                 f"Unknown section {name!r} in {where}: options stand below a command: [distill], [schema.draft]."
             )
-        if hasattr(command, "commands") and isinstance(stated, dict):
+        if not isinstance(stated, dict):
+            raise DataError(f"Expected [{within}{name}] of {path} as a section; got {stated!r}.")
+        if hasattr(command, "commands"):
             _check_sections(stated, command, path, f"{within}{name}.")
 
 
