@@ -48,6 +48,7 @@ def test_a_set_of_images_is_attacked(here):
     assert kept["membership"]["loss"]["true positives"]["0.01"]["value"] < 0.1
     assert kept["bounds"]["0.05"] == pytest.approx(0.0858, abs=2e-3)
     assert "of images --non-members DATA as well" in refused("audit", "shared", "--members", "digits:train")
+    assert "of images --non-members DATA as well" in refused("audit", "--quiet", "--members", "digits:train", "shared")
 
 
 def test_shadows_tell_who_was_in_where_nothing_protects_them(here):

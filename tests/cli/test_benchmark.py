@@ -324,6 +324,19 @@ def inline(monkeypatch):
         monkeypatch.setitem(ARCHITECTURES, name, network)
 
 
+def test_what_the_data_folder_lacks_is_said_before_the_first_run(tmp_path, inline):
+    runs = "  - {label: Lost, method: ldpdc, data: [lost], epsilon: [1]}\n"
+    path = suite_file(tmp_path, runs, DIGITS + "  - {name: lost, train: lost, test: 'digits:test'}\n")
+    code, out, err = dpdistill("benchmark", path, "--out", tmp_path / "out", "--data", tmp_path)
+    assert code == 1
+    said = f"Warning: {tmp_path} lacks files of lost: runs on them will fail, others will not.\n"
+    assert said in err.split("1 of 1, ")[0]
+    assert "0 runs, and 1 failed" in out
+    (tmp_path / "lost").mkdir()
+    again = dpdistill("benchmark", path, "--out", tmp_path / "out", "--data", tmp_path)
+    assert (again[0], "lacks files" in again[2]) == (1, False)
+
+
 def test_a_suite_from_end_to_end(tmp_path, inline):
     score = "score: {architectures: [mlp], kernels: [], classifiers: [logistic regression]}"
     runs = (

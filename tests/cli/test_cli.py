@@ -22,11 +22,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import typer
 from PIL import Image
 from sklearn.linear_model import LogisticRegression
 
 from dpdistill import cli, evaluate, run
 from dpdistill.accounting.gaussian import gaussian_epsilon
+from dpdistill.cli import evaluate_checks
+from dpdistill.cli.app import app
 from dpdistill.cli.recipes import softness_in
 from dpdistill.data import load, read_distilled
 from dpdistill.data.save import read_generator
@@ -184,7 +187,7 @@ def test_images_are_distilled_for_networks_and_kernels_if_no_method_is_named(who
     small_nets(monkeypatch)
     assert json.loads((whole / "recipe.json").read_text())["method"] == "dos-kip"
     out = succeeds("evaluate", whole, "--test", "digits:test", "--nets", 1)
-    assert re.search(r"^ConvNet accuracy: \d+\.\d\d ± 0.00 % \(1 net, quick training, soft labels\)$", out, re.M)
+    assert re.search(r"^ConvNet accuracy: \d+\.\d\d % \(1 net, quick training, soft labels\)$", out, re.M)
     assert re.search(r"^KRR accuracy: ", out, re.M)
     assert re.search(r"^Released classifier accuracy: ", out, re.M)
     assert softness_in(whole) == 0.5
@@ -275,6 +278,18 @@ def test_version_and_help():
         assert name in succeeds("--help")
         assert name in succeeds()
         assert "--help" in succeeds(name, "--help")
+
+
+def test_a_group_alone_shows_its_commands(capfd):
+    code, out, err = dpdistill("audit")
+    assert (code, err) == (2, "")
+    assert "Compare a set with the records it stands for" in out
+
+
+def test_every_option_of_evaluate_is_of_images_of_tables_or_of_both():
+    command = typer.main.get_command(app).commands["evaluate"]
+    kinds = (evaluate_checks.OF_IMAGES, evaluate_checks.OF_TABLES, evaluate_checks.OF_BOTH)
+    assert sorted(param.name for param in command.params) == sorted(name for kind in kinds for name in kind)
 
 
 def test_the_package_runs_as_a_module():

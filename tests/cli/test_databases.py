@@ -308,7 +308,12 @@ def test_images_are_not_rows_of_a_query(sqlite, tmp_path):
     small = ("--method", "ldpdc", "--set", "sampling_prob=1", "--per-class", 1)
     succeeds("distill", "digits:train", "--out", tmp_path / "x", *small)
     wrong = refused("evaluate", tmp_path / "x", "--test", "digits:test", "--sql", SQL)
-    assert "x holds images: --schema, --sql, --reference-sql, --mode" in wrong
+    assert "x holds images: --sql is for tables." in wrong
+    for option in (("--schema", "s.yaml"), ("--mode", "honest"), ("--keep", 1), ("--classifiers", "LDA")):
+        wrong = refused("evaluate", tmp_path / "x", "--test", "digits:test", *option)
+        assert f"x holds images: {option[0]} is for tables." in wrong
+    wrong = refused("evaluate", tmp_path / "x", "--test", "digits:test", "--reference-sql", SQL)
+    assert "x holds images: --reference-sql is for tables." in wrong
     both = ("--members", "digits:train", "--non-members", "digits:test")
     wrong = refused("audit", tmp_path / "x", *both, "--sql", SQL)
     assert "The set holds images: --sql and --non-members-sql are for tables." in wrong

@@ -576,7 +576,7 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
         ),
         (["audit", "training", "digits:train", "--out", "x", "--weights", "missing"], "missing does not exist."),
         (["distill", "missing", "--out", "x", "--recipe", "psg-mnist-eps1-ipc10"], "missing does not exist."),
-        ([*recipe, "dm-mnist-ipc10"], "DM has no private form: run it without a guarantee (--non-private)."),
+        ([*recipe, "dm-mnist-ipc10"], "DM has no private form: `dpdistill distill --non-private` runs it."),
         ([*recipe, "psg-mnist-eps1-ipc10", "--epsilon", "0"], "Expected epsilon=0.0 > 0."),
         ([*recipe[:-1], "--set", "kernel=fc-ntk"], "The method cannot use kernel=fc-ntk: choose among perceptual, "),
         (["distill", "missing", "--out", "x", "--ledger", "new", "--cap", "1"], "missing does not exist."),
@@ -592,7 +592,7 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
         ([*recipe, "kernel.recipe.yaml"], "Unknown kernel 'nosuch': choose among fc-ntk, "),
         ([*recipe, "value.recipe.yaml"], "Expected steps=-3 >= 1."),
         ([*out, "--schema", "schema.yaml", "--method", "dos"], "DOS distils images, not tables: take one of dp-kip, "),
-        ([*recipe[:-1], "--method", "dm"], "DM has no private form: run it without a guarantee (--non-private)."),
+        ([*recipe[:-1], "--method", "dm"], "DM has no private form: `dpdistill distill --non-private` runs it."),
     ]
     last = [*out, "--schema", "schema.yaml"]  # it looks at values, for which Arrow imports pandas
     commands += [*(argv for argv, _ in told), last]

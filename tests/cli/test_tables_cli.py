@@ -113,11 +113,15 @@ class TestCommands:
         assert len(more) == 450
         pd.testing.assert_frame_equal(more[:300], table)
         assert "more.csv exists" in refused("sample", "shared", "--n", "3", "--out", "more.csv")
-        flags = {"--architecture": "mlp", "--generated": "5", "--teacher": "drawn", "--training": "paper"}
-        for flag in {**flags, "--distance": "scatternet", "--labels": "fine"}.items():
-            said = refused("evaluate", "shared", "--test", "patients.csv", *flag)
-            assert "shared holds a table: --training, --architecture, --classifier, --generated, --teacher" in said
-            assert "--distance and --labels are for images." in said
+        for flag, *value in (
+            *(("--architecture", "mlp"), ("--generated", "5"), ("--teacher", "drawn"), ("--training", "paper")),
+            *(("--classifier", "MLP"), ("--distance", "scatternet"), ("--labels", "fine"), ("--pictures", "9")),
+            *(("--kernel", "scatternet"), ("--ridge", "0.1"), ("--nets", "2"), ("--epochs", "2"), ("--flip",)),
+        ):
+            said = refused("evaluate", "shared", "--test", "patients.csv", flag, *value)
+            assert f"shared holds a table: {flag} is for images." in said
+        said = refused("evaluate", "shared", "--test", "patients.csv", "--slopes", "--kernel", "scatternet")
+        assert "shared holds a table: --kernel, --slopes are for images." in said
         wrong = refused("sample", "shared", "--n", "3", "--out", "other.csv", "--format", "dpimagebench")
         assert "shared holds a table: --format is for pictures" in wrong
         wrong = refused("sample", "shared", "--n", "3", "--out", "other.csv", "--kind", "mixed")

@@ -84,6 +84,8 @@ class TestScore:
         assert Score((90.0, 92.0, 97.0)).mean == 93.0
         assert Score((90.0, 92.0, 97.0)).std == pytest.approx(np.sqrt(13.0))
         assert Score((90.0,)).std == 0.0
+        assert str(Score((90.0, 92.0, 97.0))) == "93.00 ± 3.61 %"
+        assert str(Score((90.0,))) == "90.00 %"
 
     def test_of_nets_on_a_test_set(self):
         told = []

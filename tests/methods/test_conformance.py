@@ -255,7 +255,7 @@ def it_states_whether_it_has_linear_queries(name, tmp_path):
             found = any(isinstance(query, LinearQuery) for query, _ in asked)
             assert found == method.linear, "Whether there are linear queries is not what it states."
     if not METHODS[name].private:
-        with pytest.raises(ValueError, match="has no private form: run it without a guarantee"):
+        with pytest.raises(ValueError, match="has no private form: `dpdistill distill --non-private` runs it"):
             run.distill(records_of(name)[0], tiny(name), BUDGET)
 
 

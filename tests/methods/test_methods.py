@@ -220,7 +220,7 @@ class TestValues:
         assert "no privacy guarantee" in (folder / "report.html").read_text().lower()
 
     def test_dm_has_no_private_form(self, tmp_path):
-        with pytest.raises(ValueError, match="DM has no private form: run it without a guarantee"):
+        with pytest.raises(ValueError, match="DM has no private form: `dpdistill distill --non-private` runs it"):
             run.distill(RECORDS, tiny("dm"), run_dir=tmp_path / "run")
         assert not (tmp_path / "run").exists()
 

@@ -256,6 +256,7 @@ def test_the_scores_of_an_evaluation_are_rows(tmp_path):
     scores = {
         "ConvNet accuracy, %": {"mean": 91.25, "std": 0.5},
         "KRR accuracy, %": {"scatternet, ridge 0.001": 88.6, "fc-ntk, ridge 0.1": 72.9},
+        "MLP accuracy, %": {"mean": 71.5, "std": 0.0},
         "released classifier accuracy, %": 93.75,
     }
     text = page(tmp_path, scores=scores).text
@@ -263,7 +264,7 @@ def test_the_scores_of_an_evaluation_are_rows(tmp_path):
         "ConvNet accuracy, %91.25 ± 0.5",
         "KRR accuracy, % / scatternet, ridge 0.00188.6",
         "KRR accuracy, % / fc-ntk, ridge 0.172.9",
-        "released classifier accuracy, %93.75",
+        "MLP accuracy, %71.5 released classifier accuracy, %93.75",
     ):
         assert words in text
     assert text.index("Not covered by ε.") < text.index("88.6")

@@ -43,12 +43,14 @@ Seed = Annotated[int, typer.Option(min=0, max=MAX_SEED, metavar="<int>", help="O
 
 
 class _SetByDefault(TyperGroup):
-    """`dpdistill audit DIR` is `dpdistill audit set DIR`."""
+    """`dpdistill audit DIR` is `dpdistill audit set DIR`, with its options before DIR or after it."""
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and args[0] not in self.commands:
-            args = ["set", *args]
-        return super().resolve_command(ctx, args)
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        own = {option for param in self.get_params(ctx) for option in param.opts}
+        first = next((i for i, word in enumerate(args) if word not in own), len(args))
+        if args[first:] and args[first] not in self.commands:
+            args = [*args[:first], "set", *args[first:]]
+        return super().parse_args(ctx, args)
 
 
 app = typer.Typer(

@@ -13,13 +13,12 @@ import typer
 from dpdistill.cli.evaluate_checks import (
     check_choices,
     check_fit,
+    check_kind_of_options,
     check_pictures,
     check_reference,
     check_student,
     opened,
     read_test_images,
-    refuse_of_images,
-    refuse_of_tables,
     schema_of_rows,
     split_names,
 )
@@ -33,6 +32,7 @@ from dpdistill.schema import DataError, TableSchema
 
 
 def evaluate(
+    context: typer.Context,
     folder: Folder,
     test: Annotated[str, typer.Option(help=f"Held-out records: {SOURCES} CSV or Parquet, or a database, with --sql.")],
     sql: Annotated[str | None, typer.Option(help=SQL.replace("DATA", "--test"))] = None,
@@ -134,12 +134,10 @@ def evaluate(
     # What can be refused without JAX is refused before it is imported.
     distilled = opened(folder, test, sql)
     table = isinstance(distilled.schema, TableSchema)
+    check_kind_of_options(context, folder, table=table)
     check_reference(reference, reference_sql, include_scores, table)
     if table:
-        refuse_of_images(folder, (training, architecture, classifier, generated, teacher, distance, labels))
         table_file = schema_of_rows(folder, schema, distilled.schema)
-    else:
-        refuse_of_tables(folder, (schema, classifiers, sql, reference_sql), mode, keep)
     check_student(teacher, taught_by, slopes, student_epochs)
     check_pictures(folder, distilled, teacher, taught_by, number, generated)
     check_choices(training, architecture, classifier, classifiers, kernel, distance)
@@ -342,7 +340,7 @@ def _scores(distilled: Any, test: Any, fits: dict, released: Any, networks: list
         with Bar() as bar:
             learned = {"training": recipe, "soft_labels": distilled.soft_labels}
             score = score_network(X, y, schema, test, progress=bar, **learned, **how)
-        say(f"{network.title} accuracy: {score.mean:.2f} ± {score.std:.2f} % ({spread}, {training} training{soft})")
+        say(f"{network.title} accuracy: {score} ({spread}, {training} training{soft})")
         scores[f"{network.title} accuracy, %"] = {"mean": round(score.mean, 2), "std": round(score.std, 2)}
     regression = {}
     scores |= {"nets": nets, "training": training, "KRR accuracy, %": regression}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+import typer
 
 from dpdistill.cli.pictures import PICTURES, check_generator, kinds_of
 from dpdistill.cli.reading import check_source
@@ -14,6 +15,12 @@ from dpdistill.data.files import require_file
 from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
 
 TEACHERS = ("classifier", "krr")
+OF_IMAGES = frozenset(
+    "labels nets training architecture classifier flip kernel ridge teacher taught_by slopes student_epochs number "
+    "generated distance epochs".split()
+)
+OF_TABLES = frozenset("schema classifiers sql reference_sql mode keep".split())
+OF_BOTH = frozenset("folder test seed reference include_scores".split())
 
 
 def opened(folder: str, test: str, sql: str | None) -> Any:
@@ -57,21 +64,16 @@ def check_pictures(
         raise DataError(f"Expected --teacher {', '.join(PICTURES)} with --pictures {number}: it says how many.")
 
 
-def refuse_of_images(folder: str, stated: Iterable[Any]) -> None:
-    """Refuse, for a table, options that are for images."""
-    if any(stated):
-        raise DataError(
-            f"{folder} holds a table: --training, --architecture, --classifier, --generated, --teacher, "
-            "--distance and --labels are for images."
-        )
-
-
-def refuse_of_tables(folder: str, stated: Iterable[Any], mode: str, keep: float) -> None:
-    """Refuse, for a set of images, options that are for tables: those that may be stated, and how they are scored."""
-    if any(each is not None for each in stated) or (mode, keep) != ("honest", 1.0):
-        raise DataError(
-            f"{folder} holds images: --schema, --sql, --reference-sql, --mode, --keep and --classifiers are for tables."
-        )
+def check_kind_of_options(context: typer.Context, folder: str, *, table: bool) -> None:
+    """Refuse options that were stated and are for the other kind of records."""
+    others, holds, of = (OF_IMAGES, "a table", "images") if table else (OF_TABLES, "images", "tables")
+    stated = [
+        param.opts[0]
+        for param in context.command.params
+        if param.name in others and getattr(context.get_parameter_source(param.name), "name", "DEFAULT") != "DEFAULT"
+    ]
+    if stated:
+        raise DataError(f"{folder} holds {holds}: {', '.join(stated)} {'are' if stated[1:] else 'is'} for {of}.")
 
 
 def check_choices(

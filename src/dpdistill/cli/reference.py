@@ -68,7 +68,7 @@ def image_reference(
             with Bar() as bar:
                 learned = {**how, "nets": nets, "training": replace(recipe, network=network)}
                 score = score_network(*images, facts, test, progress=bar, **learned)
-            say(f"{network.title} accuracy, trained on {what}: {score.mean:.2f} ± {score.std:.2f} %")
+            say(f"{network.title} accuracy, trained on {what}: {score}")
     for name, (kernel, ridge) in fits.items():
         with Bar() as bar:
             score = score_krr(X, y, facts, test, kernel=kernel, ridge=ridge, progress=bar)

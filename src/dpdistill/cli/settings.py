@@ -96,7 +96,7 @@ def check_kind(method: str, table: bool, private: bool) -> None:
     methods, kinds = known()["methods"], _KINDS
     title = methods[method]["class"]
     if private and method in WITHOUT_PRIVACY:
-        raise DataError(f"{title} has no private form: run it without a guarantee (--non-private).")
+        raise DataError(f"{title} has no private form: `dpdistill distill --non-private` runs it.")
     if kinds[table] not in methods[method]["kinds"]:
         able = [name for name in methods if kinds[table] in methods[name]["kinds"] and name not in WITHOUT_PRIVACY]
         raise DataError(f"{title} distils {kinds[not table]}, not {kinds[table]}: take one of {', '.join(able)}.")

@@ -257,7 +257,8 @@ def _exit_code(app: Callable[..., Any]) -> int:
     except Exception as error:
         format_message = getattr(error, "format_message", None)
         if format_message is not None:
-            return fail(format_message())
+            said = format_message()
+            return fail(said) if said else REFUSED  # a group without a command has shown its help
         # Imported only here: JAX, which comes with it, takes longer than most commands.
         from dpdistill.private.curator import CuratorError
 

@@ -34,6 +34,10 @@ class Score:
         """Sample standard deviation; 0 for a single net."""
         return float(np.std(self.accuracies, ddof=1)) if len(self.accuracies) > 1 else 0.0
 
+    def __str__(self) -> str:
+        """The mean, and the spread of more than one net."""
+        return f"{self.mean:.2f} ± {self.std:.2f} %" if len(self.accuracies) > 1 else f"{self.mean:.2f} %"
+
 
 def score_network(
     X: np.ndarray,

@@ -37,7 +37,8 @@ def references(recipe: Mapping[str, Any]) -> list[Any]:
 def scores(data: Any, name: str = "", depth: int = 0) -> Iterable[tuple[str, str]]:
     """Whatever scores.json holds as (name, value): mean and std as one value, the names of levels joined."""
     if isinstance(data, Mapping) and {"mean", "std"} <= set(data):
-        yield name or "score", f"{words.plain(data['mean'])} ± {words.plain(data['std'])}"
+        spread = f" ± {words.plain(data['std'])}" if data["std"] else ""  # 0: of one net
+        yield name or "score", words.plain(data["mean"]) + spread
         data = {key: value for key, value in data.items() if key not in ("mean", "std")}
     nested = isinstance(data, list) and any(isinstance(item, Mapping | list) for item in data)
     if depth == words.DEEPEST or not (isinstance(data, Mapping) or nested):

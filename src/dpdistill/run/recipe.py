@@ -18,7 +18,7 @@ def check_private(method: Method) -> None:
         ValueError: the method has no private form.
     """
     if not method.private:
-        raise ValueError(f"{type(method).__name__} has no private form: run it without a guarantee (--non-private).")
+        raise ValueError(f"{type(method).__name__} has no private form: `dpdistill distill --non-private` runs it.")
 
 
 def check_kind(method: Method, schema: AnySchema) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dpdistill.cli.options import SUITES
-from dpdistill.cli.terminal import FAILED, add_row, give, note, say, show_table, table, working
+from dpdistill.cli.terminal import FAILED, add_row, give, note, say, show_table, table, warn, working
 from dpdistill.schema import DataError
 
 RESULTS, PAGE, MARKDOWN = "results.jsonl", "leaderboard.html", "results.md"
@@ -37,6 +37,8 @@ def benchmark(
         outside = sorted({source.name for source in read if not source.train.startswith("digits:")})
         if outside and (data is None or not Path(data).is_dir()):
             raise DataError(f"Expected --data with the folder of {', '.join(outside)}; got {data}.")
+        if missing := sorted({source.name for source in read if not _found(source, Path(data or "."))}):
+            warn(f"Warning: {data} lacks files of {', '.join(missing)}: runs on them will fail, others will not.")
         from dpdistill.cli.benchmarks.pool import read_lines, run_all
         from dpdistill.cli.benchmarks.worker import SETS, compute
 
@@ -88,6 +90,14 @@ def _write(path: Path, lines: list[dict], title: str, sets: list[Path]) -> None:
 
     page = render_markdown(lines, title) if path.suffix == ".md" else render_page(lines, title, sets)
     write_atomically(path, lambda file: file.write(page.encode()))
+
+
+def _found(source: Any, data: Path) -> bool:
+    """Whether there is something at each place of a data set."""
+    from dpdistill.data.load import part_named
+
+    places = [place for place in (source.train, source.test) if place and not place.startswith("digits:")]
+    return all(Path(part_named(data / place, "train")[0]).exists() for place in places)
 
 
 def _tell(line: dict[str, Any], done: int, total: int, left: float) -> None:
