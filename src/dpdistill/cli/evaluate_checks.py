@@ -16,11 +16,11 @@ from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
 
 TEACHERS = ("classifier", "krr")
 OF_IMAGES = frozenset(
-    "labels nets training architecture classifier flip kernel ridge teacher taught_by slopes student_epochs number "
-    "generated distance epochs".split()
+    {"labels", "nets", "training", "architecture", "classifier", "flip", "kernel", "ridge", "teacher", "taught_by"}
+    | {"slopes", "student_epochs", "number", "generated", "distance", "epochs"}
 )
-OF_TABLES = frozenset("schema classifiers sql reference_sql mode keep".split())
-OF_BOTH = frozenset("folder test seed reference include_scores".split())
+OF_TABLES = frozenset({"schema", "classifiers", "sql", "reference_sql", "mode", "keep"})
+OF_BOTH = frozenset({"folder", "test", "seed", "reference", "include_scores"})
 
 
 def opened(folder: str, test: str, sql: str | None) -> Any:
