@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from dpdistill.encode.auxiliary import Drawn, PublicImages
+from dpdistill.encode.auxiliary import Drawn, PublicImages, Silhouettes
 from dpdistill.encode.deskew import Deskewed
 from dpdistill.encode.drawn import DrawnNet
 from dpdistill.encode.gamma import GammaCorrected
@@ -36,6 +36,13 @@ KERNELS: dict[str, Any] = {
     "scatternet-mirrored": FeatureKernel(Mirrored(ScatterNet(groups=27, normalise=True))),
     "scatternet-normalised": FeatureKernel(Normalised(Mirrored(WhiteScatterNet(strength=0.3)), channels=81)),
     "scatternet-gamma": FeatureKernel(GammaCorrected(Normalised(Mirrored(WhiteScatterNet(strength=0.3)), channels=81))),
+    "scatternet-silhouettes": FeatureKernel(
+        GammaCorrected(
+            Normalised(
+                Mirrored(WhiteScatterNet(strength=0.3, pictures=Silhouettes())), channels=81, pictures=Silhouettes()
+            )
+        )
+    ),
     "drawn": FeatureKernel(DrawnNet()),
 }
 

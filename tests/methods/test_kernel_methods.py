@@ -30,7 +30,7 @@ from dpdistill.methods.kip_gradient import FCNTKGradient, FeatureGradient, Plain
 from dpdistill.methods.matching import labels
 from dpdistill.methods.support import dual
 from dpdistill.private.noise import SeededEntropy
-from dpdistill.query import Event, Release
+from dpdistill.query import Event, Release, Stage
 from dpdistill.run.blobs import pack, unpack
 from dpdistill.run.non_private import NonPrivateCurator
 from dpdistill.schema import Column, Schema, TableSchema
@@ -343,6 +343,31 @@ class TestDecoupledKIP:
         made = method.finish(state, SCHEMA)
         np.testing.assert_allclose(made.classifier, W - W.mean(1, keepdims=True), rtol=1e-5, atol=1e-6)
         assert np.linalg.norm(made.classifier) > 1.0
+
+    def test_the_mean_is_paid_first_and_the_classifier_has_no_part_in_it(self):
+        method = tiny("decoupled-kip", rounds=3, steps=1, mean=0.1)
+        first, gradients = method.plan()
+        assert (first.rounds, gradients) == (1, Stage(3))
+        assert first.weight**2 / (first.weight**2 + 3) == pytest.approx(0.1)  # of the sum of squared precisions
+        rng, state = np.random.default_rng(6), method.init(KEY, SCHEMA)
+        records = subset(TOY, range(30))
+        phi = encode_slices(method.kernel.encoder, SCHEMA.to_unit(records.X)).astype(np.float64)
+        sums = make_curator(records, entropy=NoNoise()).release(0, *method.ask(state))
+        np.testing.assert_allclose(sums.value, phi.sum(0), atol=1e-2)  # of features in half precision
+        state = method.tell(state, sums)
+        h = phi.sum(0) / np.linalg.norm(phi.sum(0))
+        np.testing.assert_allclose(state["h"], h, atol=1e-4)
+        W = rng.normal(size=state["W"].shape)
+        state = {**state, "W": W - np.outer(h, h @ W)}
+        G = make_curator(records, entropy=NoNoise()).release(0, *method.ask(state)).value
+        psi = phi - np.outer(phi @ h, h)
+        residuals = np.asarray(jax.nn.softmax(psi @ W)) - np.eye(3)[records.y]
+        norms = np.linalg.norm(residuals, axis=1) * np.linalg.norm(psi, axis=1)
+        expected = psi.T @ (residuals * np.minimum(1, method.clip_norm / norms)[:, None])
+        np.testing.assert_allclose(G, expected, atol=1e-3 * np.linalg.norm(expected))
+        np.testing.assert_allclose(h @ G, 0.0, atol=1e-4)
+        state = method.tell(state, Release(1, G, 0.1, Event(1.0)))
+        np.testing.assert_allclose(h @ method.classifier(state), 0.0, atol=1e-4)
 
     def test_other_sets_from_the_same_releases_cost_nothing(self, paid, method, tmp_path):
         folder, result = paid

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpdistill.encode.pictures import draw_pictures
+from dpdistill.encode.pictures import draw_pictures, silhouettes
 
 MOST = 4000
 """Public images that are kept; the others only enter the hash."""
@@ -42,6 +42,27 @@ class Drawn(Auxiliary):
 
     def images(self, shape: tuple[int, ...]) -> np.ndarray:
         return _drawn(self.pictures, shape, self.seed)
+
+
+@dataclass(frozen=True)
+class Silhouettes(Auxiliary):
+    """Textured outlines on black that a program draws from a public seed: for light objects on black.
+
+    Args:
+        pictures: how many, >= 2.
+        seed: public.
+    """
+
+    pictures: int = 2000
+    seed: int = 0
+
+    def images(self, shape: tuple[int, ...]) -> np.ndarray:
+        return _silhouettes(self.pictures, shape, self.seed)
+
+
+@lru_cache(maxsize=2)
+def _silhouettes(pictures: int, shape: tuple[int, ...], seed: int) -> np.ndarray:
+    return silhouettes(pictures, shape, seed)
 
 
 @lru_cache(maxsize=2)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from dpdistill.encode.auxiliary import Auxiliary
 from dpdistill.encode.pictures import draw_pictures
 from dpdistill.encode.unit import signed_power, unit_rows
 
@@ -22,7 +23,7 @@ class Normalised:
     """Intra-normalisation, centring and power normalisation of features that are channels at positions.
 
         u = x_p / sqrt(|x_p|^2 + floor mean_p |x_p|^2)   at every position p, together of norm 1
-        phi = sign(v) |v|^power,  v = u - mean of u over 2,000 drawn pictures,  of norm 1
+        phi = sign(v) |v|^power,  v = u - mean of u over 2,000 drawn pictures, or others of nobody,  of norm 1
 
     What all pictures share, and what is loud in one place of a record, takes norm and tells no classes apart: noise on
     a linear classifier hides a record by its norm.
@@ -32,6 +33,7 @@ class Normalised:
         channels: of one colour.
         floor: of a position's norm, beside the mean one, > 0.
         power: of a feature's size, in (0, 1].
+        pictures: in the place of drawn ones.
 
     Raises:
         ValueError: a floor or power out of its range.
@@ -44,6 +46,7 @@ class Normalised:
     channels: int
     floor: float = 0.1
     power: float = 0.7
+    pictures: Auxiliary | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.floor < float("inf"):
@@ -73,8 +76,9 @@ class Normalised:
 
 @lru_cache(maxsize=8)
 def _mean(normalised: Normalised, shape: tuple[int, ...]) -> np.ndarray:
-    pictures = draw_pictures(PICTURES, shape, seed=0)
+    of = normalised.pictures
+    pictures = draw_pictures(PICTURES, shape, seed=0) if of is None else of.images(shape)
     with jax.ensure_compile_time_eval(), jax.enable_x64(False):
         transform = jax.jit(normalised.at_positions)
-        parts = [np.asarray(transform(pictures[i : i + 50]), np.float64) for i in range(0, PICTURES, 50)]
+        parts = [np.asarray(transform(pictures[i : i + 50]), np.float64) for i in range(0, len(pictures), 50)]
     return np.concatenate(parts).mean(0)

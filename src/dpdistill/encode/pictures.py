@@ -68,6 +68,41 @@ def greys(n: int, seed: int) -> np.ndarray:
     return X[rng.permutation(n)].astype(np.float32)
 
 
+def silhouettes(n: int, shape: tuple[int, ...], seed: int) -> np.ndarray:
+    """n pictures (n, h, w, c) in [-1, 1], all channels alike: large outlines on black, many of them symmetrical.
+
+    Inside an outline lies a picture of `greys`, whose darkest shade is the picture's own.
+
+    Args:
+        n: pictures.
+        shape: (h, w, c).
+        seed: public.
+    """
+    (h, w, c), rng = shape, np.random.default_rng(seed)
+    light, least = (greys(max(n, 3), seed)[:n] + 1) / 2, rng.uniform(0, 0.6, (n, 1, 1, 1))
+    outlines = np.stack([_outline(rng) for _ in range(n)])[..., None]
+    X = (2 * outlines * (least + (1 - least) * light) - 1).astype(np.float32)
+    if X.shape[1:3] != (h, w):
+        X = np.stack([_resized(image, h, w) for image in X])
+    return np.repeat(X, c, 3)
+
+
+def _outline(rng: np.random.Generator) -> np.ndarray:
+    """Cover (28, 28) of one to four superellipses around the middle together; half of them add their mirror image."""
+    rows, columns = np.mgrid[:SMALL, :SMALL]
+    cover = np.zeros((SMALL, SMALL))
+    for _ in range(rng.integers(1, 5)):
+        y, x = rng.normal(SMALL / 2 - 0.5, 5, 2)
+        length, width = np.exp(rng.uniform(np.log(2), np.log(14), 2))
+        u, v = _turned(rows - y, columns - x, rng.choice([0, 0, np.pi / 2, rng.uniform(0, np.pi)]))
+        p = rng.choice([2, 8])
+        distance = (np.abs(u / length) ** p + np.abs(v / width) ** p) ** (1 / p)
+        cover = np.maximum(cover, _inside(distance, min(length, width) * 2))
+        if rng.uniform() < 0.5:
+            cover = np.maximum(cover, cover[:, ::-1])
+    return cover
+
+
 def scenes(n: int, seed: int) -> np.ndarray:
     """n pictures (n, 64, 64, 3) in [-1, 1] of overlapping leaves with their own outline, texture, light and blur.
 

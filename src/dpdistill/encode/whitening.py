@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from dpdistill.encode.auxiliary import Auxiliary
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.encode.unit import unit_rows
 
@@ -21,12 +22,13 @@ class WhiteScatterNet:
     """phi(x) = P S(x) / ||P S(x)||, P = (Sigma + strength tr(Sigma) / channels I)^-1/2, at every position.
 
     Sigma is the second moment of a ScatterNet's channels over positions and over 2,000 drawn pictures of overlapping
-    ellipses (`dead_leaves`): a constant. Noise on a linear classifier hides a record by its norm, so features that all
-    records share are worth shrinking.
+    ellipses (`dead_leaves`), or over other pictures of nobody: a constant. Noise on a linear classifier hides a record
+    by its norm, so features that all records share are worth shrinking.
 
     Args:
         scattering: the transform, standardised within the record or not.
         strength: of the identity that is added; large values leave the features as they are, > 0.
+        pictures: in the place of overlapping ellipses.
 
     Raises:
         ValueError: strength <= 0.
@@ -36,6 +38,7 @@ class WhiteScatterNet:
 
     scattering: ScatterNet = ScatterNet(groups=27, normalise=True)
     strength: float = 1.0
+    pictures: Auxiliary | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.strength < float("inf"):
@@ -43,20 +46,24 @@ class WhiteScatterNet:
 
     def __call__(self, X: Array) -> Array:
         """Features (n, d) of norm 1 of X (n, h, w, colours)."""
-        P = jnp.asarray(_whitening(self.scattering, X.shape[1:], self.strength), X.dtype)
+        P = jnp.asarray(_whitening(self.scattering, X.shape[1:], self.strength, self.pictures), X.dtype)
         S = self.scattering(X).reshape(len(X), len(P), -1)
         return unit_rows(jnp.einsum("ce,nep->ncp", P, S).reshape(len(X), -1))
 
 
 @lru_cache(maxsize=8)
-def _whitening(scattering: ScatterNet, shape: tuple[int, ...], strength: float) -> np.ndarray:
+def _whitening(
+    scattering: ScatterNet, shape: tuple[int, ...], strength: float, of: Auxiliary | None = None
+) -> np.ndarray:
     """P (channels, channels); channels of all colours."""
     channels = scattering.channels * shape[2]
-    pictures, sigma = dead_leaves(shape, PICTURES, seed=0), np.zeros((channels, channels))
+    pictures = dead_leaves(shape, PICTURES, seed=0) if of is None else of.images(shape)
+    sigma = np.zeros((channels, channels))
     with jax.ensure_compile_time_eval(), jax.enable_x64(False):
         transform = jax.jit(scattering.__call__)
-        for i in range(0, PICTURES, 50):
-            S = np.asarray(transform(pictures[i : i + 50]), np.float64).reshape(50, channels, -1)
+        for i in range(0, len(pictures), 50):
+            S = np.asarray(transform(pictures[i : i + 50]), np.float64)
+            S = S.reshape(len(S), channels, -1)
             sigma += np.einsum("ncp,nep->ce", S, S, optimize=True)
     values, vectors = np.linalg.eigh(sigma)
     values = np.maximum(values, 0.0) + strength * np.trace(sigma) / channels

@@ -20,11 +20,12 @@ from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import centred, check_definite, cosine, one_hot, solve
 from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
 from dpdistill.methods.descent import Descent, Pull
+from dpdistill.methods.less_mean import LessMeanQuery, MeanQuery
 from dpdistill.methods.matching import labels
 from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.methods.support import SMALL, start_support
 from dpdistill.methods.tiles import check_tiles, through_tiles, tiles
-from dpdistill.query import Release, Stage
+from dpdistill.query import Query, Release, Stage
 from dpdistill.schema import Schema
 
 PROBES = 1000
@@ -42,7 +43,12 @@ class DecoupledKIP(Method):
     teach any other one: here W, whose gradients cost a closed-form norm and two matrix products a round. W and F V are
     centred over the classes before they are compared.
 
-    Guarantee: stage 1 is rounds releases of sensitivity C (add-or-remove); stage 2 is post-processing.
+    With mean > 0 that share of the budget first releases the mean of the features. The classifier has no part in its
+    direction, and gradients are those of features without it: what all records share takes norm, which noise has to
+    hide, and tells no classes apart.
+
+    Guarantee: stage 1 is rounds releases of sensitivity C (add-or-remove) and, with mean > 0, one of sensitivity 1,
+    calibrated together; stage 2 is post-processing.
     Source: ours; the classifier as in Tramer & Boneh, 2021 (Differentially private learning needs better features).
     """
 
@@ -50,6 +56,12 @@ class DecoupledKIP(Method):
     rounds: int = release_field(60, "full-batch gradients of the classifier", at_least=1)
     clip_norm: float = release_field(0.1, "L2 bound of one record's gradient; features have norm 1", above=0)
     step: float = release_field(14.0, "norm of a step of the classifier's logits, decayed by a cosine", above=0)
+    mean: float = release_field(
+        0.0,
+        "share of the budget for the features' mean, which the classifier does not use; 0: none",
+        at_least=0,
+        below=1,
+    )
     momentum: float = release_field(0.9, "of the classifier's steps", at_least=0, below=1)
     per_class: int = finish_field(10, "synthetic records a class", at_least=1)
     expand: int = finish_field(1, "PEA: every image stands for expand x expand tiles; 1 is off", at_least=1)
@@ -72,19 +84,31 @@ class DecoupledKIP(Method):
     linear = True
 
     def plan(self) -> tuple[Stage, ...]:
-        return (Stage(self.rounds),)
+        gradients = Stage(self.rounds)
+        if not self.mean:
+            return (gradients,)
+        return Stage(1, weight=math.sqrt(self.rounds * self.mean / (1.0 - self.mean))), gradients
 
     def init(self, key: Array, schema: Schema) -> Any:
         check_tiles(schema.shape, self.expand)
         record = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
         d = jax.eval_shape(self.kernel.encoder, record).shape[1]
         W = np.zeros((d, len(schema.classes)))
-        return {"key": np.asarray(jax.random.key_data(key)), "round": np.zeros((), np.int64), "W": W, "velocity": W}
+        state = {"key": np.asarray(jax.random.key_data(key)), "round": np.zeros((), np.int64), "W": W, "velocity": W}
+        return {**state, "round": state["round"] - 1, "h": np.zeros(d)} if self.mean else state
 
-    def ask(self, state: Any) -> tuple[SoftmaxQuery, Any]:
-        return SoftmaxQuery(self.clip_norm, state["W"].shape[1], HalfPrecision(self.kernel.encoder)), state["W"]
+    def ask(self, state: Any) -> tuple[Query, Any]:
+        W, encoder = state["W"], HalfPrecision(self.kernel.encoder)
+        if not self.mean:
+            return SoftmaxQuery(self.clip_norm, W.shape[1], encoder), W
+        if state["round"] < 0:
+            return MeanQuery(1.0, encoder), np.zeros(0)
+        return LessMeanQuery(self.clip_norm, W.shape[1], encoder), {"W": W, "h": state["h"]}
 
     def tell(self, state: Any, release: Release) -> Any:
+        if state["round"] < 0:
+            h = release.value / max(float(np.linalg.norm(release.value)), 1e-300)
+            return {**state, "round": state["round"] + 1, "h": h}
         G = release.value.reshape(state["W"].shape)
         velocity = self.momentum * state["velocity"] + G / max(float(np.linalg.norm(G)), 1e-300)
         rate = self.step * 0.5 * (1.0 + math.cos(math.pi * int(state["round"]) / self.rounds))

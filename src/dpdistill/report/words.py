@@ -19,6 +19,7 @@ KINDS = {
     "Deskewed": "features of a record brought upright, to the middle and to a common size",
     "Normalised": "features that are normalised at every position, less what drawn pictures have there",
     "GammaCorrected": "features of a root of a record's light",
+    "Silhouettes": "textured outlines on black that a program draws",
     "Mirrored": "features that do not tell a record from its mirror image",
     "Perceptual": "the activations of all layers of an untrained ResNet-18",
     "LeNet": "a small convolutional network",

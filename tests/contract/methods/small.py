@@ -78,6 +78,7 @@ def variants(name: str, most: int = 2) -> dict[str, Any]:
         allowed, default = field.metadata["allowed"], getattr(found["as it is"], field.name)
         ends = [float(v) for v in (allowed.at_least, allowed.at_most) if v in (0, 1) and allowed.kind is float]
         ends = [most] if allowed.kind is int and default == 0 else ends
+        ends += [0.5] if allowed.kind is float and default == allowed.at_least == 0 else []
         words = {str: allowed.choices, tuple: (allowed.choices,)}.get(allowed.kind, ends)
         switched = [not default] if allowed.kind is bool else words
         for value in () if field.metadata["finish"] else (*switched, *small_parts(allowed.kind)):
