@@ -266,6 +266,24 @@ class TestPictures:
         expected = [34.329, 49.289, 127.784, 7.173, 123.480, 128.833, 145.767, 120.154, 12.646]
         np.testing.assert_allclose(greys, expected, atol=0.02)
 
+    @pytest.mark.parametrize("shape", [(28, 28, 1), (28, 28, 3), (33, 24, 1)])
+    def test_silhouettes_lie_on_black_and_many_are_symmetrical(self, shape):
+        X = pictures.silhouettes(80, shape, 5)
+        assert (X.shape, X.dtype) == ((80, *shape), np.float32)
+        assert np.abs(X).max() <= 1.0
+        np.testing.assert_array_equal(X, pictures.silhouettes(80, shape, 5))
+        assert np.abs(pictures.silhouettes(80, shape, 6) - X).max() > 0.5
+        np.testing.assert_array_equal(X[..., 0], X[..., -1])
+        black = X[..., 0] < -0.95
+        assert 0.3 < black.mean() < 0.8
+        assert (black[:, :2].mean((1, 2)) > 0.9).mean() > 0.5  # nothing reaches the upper edge
+        alike = [np.mean(image == image[:, ::-1]) for image in black]
+        assert 0.2 < np.mean(np.array(alike) > 0.9) < 0.9
+
+    def test_silhouettes_of_a_seed_do_not_change_between_versions(self):
+        means = (pictures.silhouettes(6, (28, 28, 1), 0).mean((1, 2, 3)) + 1) * 127.5
+        np.testing.assert_allclose(means, [105.222, 121.562, 14.696, 97.942, 43.461, 93.728], atol=0.02)
+
     def test_a_third_of_the_greys_are_strokes_on_black(self):
         X = pictures.greys(60, 0)[..., 0]
         black = (X < -0.95).mean((1, 2))

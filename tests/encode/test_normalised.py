@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from dpdistill.encode import normalised
+from dpdistill.encode.auxiliary import Silhouettes
 from dpdistill.encode.normalised import Normalised
-from dpdistill.encode.pictures import draw_pictures
+from dpdistill.encode.pictures import draw_pictures, silhouettes
 from dpdistill.encode.unit import signed_power
 
 X = np.random.default_rng(0).uniform(-1, 1, (4, 8, 12, 2)).astype(np.float32)
@@ -43,12 +44,14 @@ def at_positions(X, floor):
     return np.stack(out)
 
 
+@pytest.mark.parametrize("pictures", [None, Silhouettes(70, 4)])
 @pytest.mark.parametrize(("floor", "power"), [(0.1, 0.7), (1.0, 1.0), (0.01, 0.5)])
-def test_features_are_those_of_the_formula(floor, power):
-    v = at_positions(X, floor) - at_positions(draw_pictures(50, (8, 12, 2), 0), floor).mean(0)
+def test_features_are_those_of_the_formula(floor, power, pictures):
+    drawn = draw_pictures(50, (8, 12, 2), 0) if pictures is None else silhouettes(70, (8, 12, 2), 4)
+    v = at_positions(X, floor) - at_positions(drawn, floor).mean(0)
     expected = np.sign(v) * np.abs(v) ** power
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-    found = jax.jit(Normalised(blocks, 3, floor, power).__call__)(X)
+    found = jax.jit(Normalised(blocks, 3, floor, power, pictures).__call__)(X)
     np.testing.assert_allclose(found, expected, atol=2e-3 if power < 1 else 2e-6)
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1.0, rtol=1e-5)
 

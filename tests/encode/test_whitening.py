@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from dpdistill.encode import whitening
+from dpdistill.encode.auxiliary import Silhouettes
 from dpdistill.encode.mirror import Mirrored
+from dpdistill.encode.pictures import silhouettes
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.encode.whitening import WhiteScatterNet, dead_leaves
 
@@ -61,6 +63,20 @@ class TestWhitening:
         np.testing.assert_allclose(found, expected, atol=1e-5)
         np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1.0, rtol=1e-5)
         assert np.abs(found - features(NET, X)).max() > 0.01
+
+    @pytest.mark.parametrize("shape", [(8, 8, 1), (8, 12, 2)])
+    def test_other_pictures_have_other_moments(self, shape):
+        found = whitening._whitening(NET, shape, 0.5, Silhouettes(130, 3))
+        channels = NET.channels * shape[2]
+        S = features(NET, silhouettes(130, shape, 3)).astype(np.float64).reshape(130, channels, -1)
+        sigma = np.mean([S[:, :, p].T @ S[:, :, p] / 130 for p in range(S.shape[2])], 0)
+        shifted = sigma + 0.5 * np.trace(sigma) / channels * np.eye(channels)
+        np.testing.assert_allclose(found @ shifted @ found / np.trace(shifted) * channels, np.eye(channels), atol=1e-4)
+        assert np.abs(found - whitening._whitening(NET, shape, 0.5)).max() > 0.05
+        images = X[:, :, :8, :1] if shape == (8, 8, 1) else X
+        by_hand = np.einsum("ce,nep->ncp", found, features(NET, images).reshape(4, channels, -1)).reshape(4, -1)
+        by_hand /= np.linalg.norm(by_hand, axis=1, keepdims=True)
+        np.testing.assert_allclose(features(WhiteScatterNet(NET, 0.5, Silhouettes(130, 3)), images), by_hand, atol=1e-5)
 
     def test_a_large_strength_leaves_features_as_they_are(self):
         np.testing.assert_allclose(features(WhiteScatterNet(NET, 1e6), X), features(NET, X), atol=1e-5)

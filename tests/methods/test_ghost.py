@@ -21,8 +21,8 @@ from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import one_hot
 from dpdistill.methods import kip_gradient
+from dpdistill.methods.class_means import ClassSumsQuery, LessMeansQuery
 from dpdistill.methods.kip_gradient import CountQuery, FCNTKGradient, FeatureGradient, PlainGradient
-from dpdistill.methods.less_mean import LessMeanQuery, MeanQuery
 from dpdistill.methods.matching import labels
 from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.methods.support import fc_ntk_params, feature_params
@@ -266,10 +266,10 @@ def full_size(name):
     rng, y = np.random.default_rng(9), labels(10, 10)
     if name == "softmax":
         return SoftmaxQuery(0.1, 10, None), rng.normal(size=(3969, 10))
-    if name == "mean":
-        return MeanQuery(1.0, None), np.zeros(0)
-    if name == "softmax less the mean":
-        return LessMeanQuery(0.1, 10, None), {"W": rng.normal(size=(3969, 10)), "h": np.full(3969, 3969**-0.5)}
+    if name == "class sums":
+        return ClassSumsQuery(1.0, 10, None), np.zeros(0)
+    if name == "softmax less means":
+        return LessMeansQuery(0.1, 10, None), {name: rng.normal(size=(3969, 10)) for name in "WB"}
     if name == "features":
         Phi_s = np.abs(rng.normal(size=(100, 3969))) / 63.0
         return FeatureGradient(1e-6, None, 1e-3, 100), feature_params(Phi_s, y, 10, 1e-3)
@@ -279,7 +279,7 @@ def full_size(name):
 
 class TestRowsStandAlone:
     @pytest.mark.parametrize("size", [128, 100, 16])
-    @pytest.mark.parametrize("name", ["softmax", "mean", "softmax less the mean", "features", "fc-ntk"])
+    @pytest.mark.parametrize("name", ["softmax", "class sums", "softmax less means", "features", "fc-ntk"])
     def test_at_full_size(self, name, size):
         query, params = full_size(name)
         rows: Any = SimpleNamespace(shape=(784 if name == "fc-ntk" else 3969,), classes=range(10))
@@ -305,10 +305,6 @@ def softmax_share(query, params, phi, residuals):
     return np.outer(phi, residuals)
 
 
-def mean_share(query, params, phi):
-    return phi
-
-
 def feature_share(query, params, phi, a, beta):
     Phi, m = exact(params["Phi_s"]), len(params["Phi_s"])
     S = np.outer(beta, a) + np.outer(a, beta) + 2 * EXACT.mpf(query.ridge) / m * (beta @ a) * exact(np.eye(m))
@@ -322,16 +318,14 @@ def fc_ntk_share(query, params, x, r, beta, c, own):
 
 
 SHARES = {
-    **{SoftmaxQuery: softmax_share, LessMeanQuery: softmax_share, MeanQuery: mean_share},
+    **{kind: softmax_share for kind in (SoftmaxQuery, ClassSumsQuery, LessMeansQuery)},
     **{FeatureGradient: feature_share, FCNTKGradient: fc_ntk_share},
 }
 
 
 def shares(query, params, coefficients):
     """The contributions that coefficients stand for, in exact arithmetic."""
-    if isinstance(query, MeanQuery):
-        coefficients = (coefficients,)
-    elif not isinstance(query, SoftmaxQuery):
+    if not isinstance(query, SoftmaxQuery):
         coefficients = coefficients[:-1]  # the class's weight is in the others
     rows = zip(*map(exact, coefficients), strict=True)
     return [SHARES[type(query)](query, params, *row) for row in rows]

@@ -19,8 +19,8 @@ from dpdistill.encode.whitening import WhiteScatterNet
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import centred, check_definite, cosine, one_hot, solve
 from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
+from dpdistill.methods.class_means import ClassSumsQuery, LessMeansQuery, common_directions
 from dpdistill.methods.descent import Descent, Pull
-from dpdistill.methods.less_mean import LessMeanQuery, MeanQuery
 from dpdistill.methods.matching import labels
 from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.methods.support import SMALL, start_support
@@ -43,11 +43,11 @@ class DecoupledKIP(Method):
     teach any other one: here W, whose gradients cost a closed-form norm and two matrix products a round. W and F V are
     centred over the classes before they are compared.
 
-    With mean > 0 that share of the budget first releases the mean of the features. The classifier has no part in its
-    direction, and gradients are those of features without it: what all records share takes norm, which noise has to
-    hide, and tells no classes apart.
+    With means > 0 that share of the budget first releases the sums of the classes' features. Gradients are then those
+    of features psi = A phi that have no part in the direction of their mean, and less in those in which the means of
+    classes differ (`common_directions`): these take norm, which noise has to hide. The classifier on phi is A W.
 
-    Guarantee: stage 1 is rounds releases of sensitivity C (add-or-remove) and, with mean > 0, one of sensitivity 1,
+    Guarantee: stage 1 is rounds releases of sensitivity C (add-or-remove) and, with means > 0, one of sensitivity 1,
     calibrated together; stage 2 is post-processing.
     Source: ours; the classifier as in Tramer & Boneh, 2021 (Differentially private learning needs better features).
     """
@@ -56,11 +56,8 @@ class DecoupledKIP(Method):
     rounds: int = release_field(60, "full-batch gradients of the classifier", at_least=1)
     clip_norm: float = release_field(0.1, "L2 bound of one record's gradient; features have norm 1", above=0)
     step: float = release_field(14.0, "norm of a step of the classifier's logits, decayed by a cosine", above=0)
-    mean: float = release_field(
-        0.0,
-        "share of the budget for the features' mean, which the classifier does not use; 0: none",
-        at_least=0,
-        below=1,
+    means: float = release_field(
+        0.0, "share of the budget for the classes' means, whose directions count less; 0: none", at_least=0, below=1
     )
     momentum: float = release_field(0.9, "of the classifier's steps", at_least=0, below=1)
     per_class: int = finish_field(10, "synthetic records a class", at_least=1)
@@ -85,9 +82,9 @@ class DecoupledKIP(Method):
 
     def plan(self) -> tuple[Stage, ...]:
         gradients = Stage(self.rounds)
-        if not self.mean:
+        if not self.means:
             return (gradients,)
-        return Stage(1, weight=math.sqrt(self.rounds * self.mean / (1.0 - self.mean))), gradients
+        return Stage(1, weight=math.sqrt(self.rounds * self.means / (1.0 - self.means))), gradients
 
     def init(self, key: Array, schema: Schema) -> Any:
         check_tiles(schema.shape, self.expand)
@@ -95,20 +92,20 @@ class DecoupledKIP(Method):
         d = jax.eval_shape(self.kernel.encoder, record).shape[1]
         W = np.zeros((d, len(schema.classes)))
         state = {"key": np.asarray(jax.random.key_data(key)), "round": np.zeros((), np.int64), "W": W, "velocity": W}
-        return {**state, "round": state["round"] - 1, "h": np.zeros(d)} if self.mean else state
+        return {**state, "round": state["round"] - 1, "B": np.zeros_like(W)} if self.means else state
 
     def ask(self, state: Any) -> tuple[Query, Any]:
         W, encoder = state["W"], HalfPrecision(self.kernel.encoder)
-        if not self.mean:
+        if not self.means:
             return SoftmaxQuery(self.clip_norm, W.shape[1], encoder), W
         if state["round"] < 0:
-            return MeanQuery(1.0, encoder), np.zeros(0)
-        return LessMeanQuery(self.clip_norm, W.shape[1], encoder), {"W": W, "h": state["h"]}
+            return ClassSumsQuery(1.0, W.shape[1], encoder), np.zeros(0)
+        return LessMeansQuery(self.clip_norm, W.shape[1], encoder), {"W": W, "B": state["B"]}
 
     def tell(self, state: Any, release: Release) -> Any:
         if state["round"] < 0:
-            h = release.value / max(float(np.linalg.norm(release.value)), 1e-300)
-            return {**state, "round": state["round"] + 1, "h": h}
+            sums = release.value.reshape(state["W"].shape)
+            return {**state, "round": state["round"] + 1, "B": common_directions(sums)}
         G = release.value.reshape(state["W"].shape)
         velocity = self.momentum * state["velocity"] + G / max(float(np.linalg.norm(G)), 1e-300)
         rate = self.step * 0.5 * (1.0 + math.cos(math.pi * int(state["round"]) / self.rounds))
@@ -129,8 +126,9 @@ class DecoupledKIP(Method):
         return Distilled(X, y, schema, tiles(X, y, self.expand), **beside)
 
     def classifier(self, state: Any) -> np.ndarray:
-        """W, (d, classes), centred over the classes."""
-        return (state["W"] - state["W"].mean(1, keepdims=True)).astype(np.float32)
+        """The classifier on the kernel's features, (d, classes), centred over the classes."""
+        W = state["W"] - state["B"] @ (state["B"].T @ state["W"]) if self.means else state["W"]
+        return (W - W.mean(1, keepdims=True)).astype(np.float32)
 
     def pull(self, state: Any, schema: Schema) -> Pull:
         """Towards a support set, the tiles of the images, whose kernel ridge regression is the released classifier."""

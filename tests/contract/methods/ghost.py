@@ -23,17 +23,17 @@ from dpdistill.schema import Schema
 
 KERNELS = {"features": SCATTER, "fc-ntk": FCNTK(), "fc-ntk of depth 2": FCNTK(2)}
 PLAIN_KERNELS = {"plain features": FeatureKernel(flattened), "plain fc-ntk": FCNTK()}
-LINEAR = ("softmax", "mean", "softmax less the mean", *KERNELS)
+LINEAR = ("softmax", "class sums", "softmax less means", *KERNELS)
 
 
 @lru_cache(maxsize=2)
 def linear_queries(schema: Schema = SCHEMA) -> dict[str, tuple[Any, Any]]:
     """The linear queries of the kernel methods by name, for tests of their values."""
     _, softmax = asked(tiny("decoupled-kip"), schema)
-    mean, less_mean = asked(tiny("decoupled-kip", mean=0.5), schema)
+    sums, less_means = asked(tiny("decoupled-kip", means=0.5), schema)
     fields = {"clip_norm": 1e-6, "ridge": 1e-3}
     gradients = {name: asked(tiny("dp-kip", kernel=kernel, **fields), schema, 1)[0] for name, kernel in KERNELS.items()}
-    return {"softmax": softmax, "mean": mean, "softmax less the mean": less_mean, **gradients}
+    return {"softmax": softmax, "class sums": sums, "softmax less means": less_means, **gradients}
 
 
 @lru_cache(maxsize=2)

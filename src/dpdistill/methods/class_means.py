@@ -1,0 +1,78 @@
+"""A private linear classifier on features in which what the classes' means have counts less: two queries."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from dpdistill.methods.softmax import SoftmaxQuery
+
+KEPT = 0.5
+"""What is left of features in the directions in which the means of classes differ."""
+
+
+@dataclass(frozen=True)
+class ClassSumsQuery(SoftmaxQuery):
+    """The sums of the classes' features, for records of norm at most 1 in feature space.
+
+        u_i = phi_i y_i^T,   y_i the indicator of the class
+
+    Params: an empty array, float64.
+
+    Guarantee:
+        y_i is a coefficient, as p_i - y_i is in SoftmaxQuery: norm, sum and error_bound are those of that query. A clip
+        norm of 1 clips nothing.
+    Source: Dwork et al., 2006 (Calibrating noise to sensitivity in private data analysis).
+    """
+
+    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+        return jnp.outer(x.astype(params.dtype), jax.nn.one_hot(y, self.classes, dtype=params.dtype))
+
+    def coefficients(self, params: Any, x: Array, y: Array) -> tuple[Array, Array]:
+        return x, jax.nn.one_hot(y, self.classes, dtype=jnp.float32)
+
+
+@dataclass(frozen=True)
+class LessMeansQuery(SoftmaxQuery):
+    """The gradient of the logistic loss for features of which directions are left out, or made shorter.
+
+        u_i = psi_i (p_i - y_i)^T,   p_i = softmax(psi_i W),   psi_i = phi_i - B B^T phi_i
+
+    Params: {"W": (d, classes), "B": (d, directions)}, float64.
+
+    Guarantee:
+        psi_i is a coefficient, as phi_i is in SoftmaxQuery: norm, sum and error_bound are those of that query.
+    Source: ours.
+    """
+
+    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+        return super().contribution(params["W"], _less(params["B"], x.astype(params["B"].dtype)), y)
+
+    def coefficients(self, params: Any, x: Array, y: Array) -> tuple[Array, Array]:
+        dtype = jnp.promote_types(x.dtype, jnp.float32)
+        return super().coefficients(params["W"], _less(params["B"].astype(dtype), x.astype(dtype)), y)
+
+
+def _less(B: Array, phi: Array) -> Array:
+    return phi - B @ (phi @ B)
+
+
+def common_directions(sums: np.ndarray) -> np.ndarray:
+    """B of the released sums of the classes, both (d, classes): post-processing.
+
+        B = [h, sqrt(1 - KEPT) V],   h = sum_c s_c / ||sum_c s_c||,   V the first classes - 1 left singular vectors of
+        the sums without h, less their mean
+
+    All of what records share is left out, and a part of what tells most classes apart at first sight: both take norm,
+    which noise has to hide, and what is left to learn lies elsewhere.
+    """
+    h = sums.sum(1) / max(float(np.linalg.norm(sums.sum(1))), 1e-300)
+    apart = sums - np.outer(h, h @ sums)
+    V = np.linalg.svd(apart - apart.mean(1, keepdims=True), full_matrices=False)[0][:, : sums.shape[1] - 1]
+    return np.column_stack([h, math.sqrt(1.0 - KEPT) * V])
