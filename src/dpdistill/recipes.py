@@ -132,10 +132,13 @@ def from_json(value: Any) -> Any:
     if example is None:
         raise DataError(f"Unknown kind {value.get('kind')!r}: expected one of {', '.join(KINDS)}.")
     fields = {name: item for name, item in value.items() if name != "kind"}
-    unknown = set(fields) - {field.name for field in dataclasses.fields(example) if field.compare}
+    known = {field.name: field for field in dataclasses.fields(example) if field.compare}
+    unknown = set(fields) - set(known)
     if unknown:
         raise DataError(f"{type(example).__name__} has no field {', '.join(sorted(map(repr, unknown)))}.")
-    return type(example)(**{name: _part(name, getattr(example, name), item) for name, item in fields.items()})
+    absent = {name for name, item in fields.items() if item is None and known[name].default is None}
+    parts = {name: _part(name, getattr(example, name), item) for name, item in fields.items() if name not in absent}
+    return type(example)(**parts, **dict.fromkeys(absent))
 
 
 def _part(field: str, example: Any, value: Any) -> Any:

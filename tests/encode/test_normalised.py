@@ -10,6 +10,7 @@ from dpdistill.encode.auxiliary import Silhouettes
 from dpdistill.encode.normalised import Normalised
 from dpdistill.encode.pictures import draw_pictures, silhouettes
 from dpdistill.encode.unit import signed_power
+from dpdistill.encode.whitening import WhiteScatterNet
 
 X = np.random.default_rng(0).uniform(-1, 1, (4, 8, 12, 2)).astype(np.float32)
 
@@ -77,6 +78,12 @@ def test_signed_powers_keep_the_sign_and_a_finite_slope_at_zero():
 def test_features_that_are_no_channels_at_positions_are_refused():
     with pytest.raises(ValueError, match=r"Expected features of 14 channels at positions; got 36\."):
         Normalised(blocks, channels=7)(jnp.asarray(X))
+
+
+def test_pictures_that_are_none_are_refused():
+    for kind in (lambda pictures: Normalised(blocks, 3, pictures=pictures), lambda p: WhiteScatterNet(pictures=p)):
+        with pytest.raises(ValueError, match=r"Expected pictures=3 as public images, such as Silhouettes\("):
+            kind(3)
 
 
 @pytest.mark.parametrize("fields", [{"floor": 0.0}, {"floor": float("inf")}, {"power": 0.0}, {"power": 1.5}])

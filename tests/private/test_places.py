@@ -12,7 +12,7 @@ from contract import FlatQuery, MixingEncoder, NoNoise, UnitQuery, make_curator,
 
 from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.data.records import Records
-from dpdistill.encode import normalised, whitening
+from dpdistill.encode import auxiliary, normalised, pictures, whitening
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
@@ -50,9 +50,11 @@ def test_features_of_every_shape(shape):
 @pytest.fixture
 def few_pictures(monkeypatch):
     """The means and covariances of encoders are public constants: those of fewer pictures are made sooner."""
-    made = (normalised._mean, whitening._whitening)
-    for module, function in zip((normalised, whitening), made, strict=True):
+    made = (normalised._mean, whitening._whitening, auxiliary._silhouettes)
+    monkeypatch.setattr(auxiliary, "silhouettes", lambda n, shape, seed: pictures.silhouettes(50, shape, seed))
+    for module in (normalised, whitening):
         monkeypatch.setattr(module, "PICTURES", 50)
+    for function in made:
         function.cache_clear()
     yield
     for function in made:

@@ -28,6 +28,16 @@ class Auxiliary(ABC):
         """
 
 
+def check_auxiliary(pictures: object) -> None:
+    """Refuse what is neither public images nor None.
+
+    Raises:
+        ValueError: another thing, such as a part of a recipe in the wrong place.
+    """
+    if pictures is not None and not isinstance(pictures, Auxiliary):
+        raise ValueError(f"Expected pictures={pictures!r} as public images, such as {Silhouettes()}.")
+
+
 @dataclass(frozen=True)
 class Drawn(Auxiliary):
     """Pictures that a program draws from a public seed.

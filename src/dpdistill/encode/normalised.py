@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.encode.auxiliary import Auxiliary
+from dpdistill.encode.auxiliary import Auxiliary, check_auxiliary
 from dpdistill.encode.pictures import draw_pictures
 from dpdistill.encode.unit import signed_power, unit_rows
 
@@ -36,7 +36,7 @@ class Normalised:
         pictures: in the place of drawn ones.
 
     Raises:
-        ValueError: a floor or power out of its range.
+        ValueError: a floor or power out of its range, or pictures that are no public images.
 
     Source: Perronnin et al., 2010 (Improving the Fisher kernel), power normalisation; Arandjelovic & Zisserman, 2013
     (All about VLAD), intra-normalisation; the drawn pictures' mean is ours.
@@ -53,6 +53,7 @@ class Normalised:
             raise ValueError(f"Expected floor={self.floor} > 0 and finite.")
         if not 0 < self.power <= 1:
             raise ValueError(f"Expected power={self.power} in (0, 1].")
+        check_auxiliary(self.pictures)
 
     def __call__(self, X: Array) -> Array:
         """Features (n, d) of norm 1 of X (n, h, w, c)."""

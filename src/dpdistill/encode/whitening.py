@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.encode.auxiliary import Auxiliary
+from dpdistill.encode.auxiliary import Auxiliary, check_auxiliary
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.encode.unit import unit_rows
 
@@ -31,7 +31,7 @@ class WhiteScatterNet:
         pictures: in the place of overlapping ellipses.
 
     Raises:
-        ValueError: strength <= 0.
+        ValueError: strength <= 0, or pictures that are no public images.
 
     Source: ours.
     """
@@ -43,6 +43,7 @@ class WhiteScatterNet:
     def __post_init__(self) -> None:
         if not 0 < self.strength < float("inf"):
             raise ValueError(f"Expected strength={self.strength} > 0 and finite.")
+        check_auxiliary(self.pictures)
 
     def __call__(self, X: Array) -> Array:
         """Features (n, d) of norm 1 of X (n, h, w, colours)."""
