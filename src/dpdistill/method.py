@@ -177,6 +177,7 @@ class Method(ABC):
         private: whether it can be run under a budget; the others run without a guarantee only.
         linear: whether linear queries are among its own; then the first of them is one.
         schemas: kinds of records that it distils.
+        main_stage: the stage of the plan that most is learned from; its sums have the shape of the first stage's.
         least_classes: that records must have; 1 where what they have in common can be learned without others.
 
     Raises:
@@ -192,6 +193,10 @@ class Method(ABC):
     linear: ClassVar[bool] = False
     schemas: ClassVar[tuple[type[AnySchema], ...]] = (Schema,)
     least_classes: ClassVar[int] = 2
+
+    @property
+    def main_stage(self) -> int:
+        return 0
 
     def __post_init__(self) -> None:
         for stated in ("name", "title", "references"):
@@ -230,15 +235,17 @@ class Method(ABC):
 def to_json(value: Any) -> Any:
     """A recipe field as JSON has it: a dataclass as {"kind": its class, field: value, ...}, a tuple as a list.
 
-    Fields of a dataclass that do not count when two are compared, such as arrays behind a hash, are left out.
+    Fields of a dataclass that do not count when two are compared, such as arrays behind a hash, are left out, and so
+    are parts that it may have and has not.
 
     Example:
         >>> to_json(Stage(2))
         {'kind': 'Stage', 'rounds': 2, 'sampling_prob': 1.0, 'weight': 1.0}
     """
     if is_dataclass(value) and not isinstance(value, type):
-        held = {f.name: to_json(getattr(value, f.name)) for f in fields(value) if f.compare}
-        return {"kind": type(value).__name__, **held}
+        held = {f.name: getattr(value, f.name) for f in fields(value) if f.compare}
+        left_out = {f.name for f in fields(value) if f.default is None and held.get(f.name) is None}
+        return {"kind": type(value).__name__, **{n: to_json(part) for n, part in held.items() if n not in left_out}}
     if isinstance(value, tuple | list):
         return [to_json(item) for item in value]
     return value

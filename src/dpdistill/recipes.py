@@ -136,9 +136,13 @@ def from_json(value: Any) -> Any:
     unknown = set(fields) - set(known)
     if unknown:
         raise DataError(f"{type(example).__name__} has no field {', '.join(sorted(map(repr, unknown)))}.")
-    absent = {name for name, item in fields.items() if item is None and known[name].default is None}
-    parts = {name: _part(name, getattr(example, name), item) for name, item in fields.items() if name not in absent}
-    return type(example)(**parts, **dict.fromkeys(absent))
+    optional = {name for name, field in known.items() if field.default is None}
+    return type(example)(
+        **{
+            name: from_json(item) if name in optional else _part(name, getattr(example, name), item)
+            for name, item in fields.items()
+        }
+    )
 
 
 def _part(field: str, example: Any, value: Any) -> Any:

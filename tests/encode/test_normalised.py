@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpdistill.encode import normalised
-from dpdistill.encode.auxiliary import Silhouettes
+from dpdistill.encode.auxiliary import PublicImages, Silhouettes
 from dpdistill.encode.normalised import Normalised
 from dpdistill.encode.pictures import draw_pictures, silhouettes
 from dpdistill.encode.unit import signed_power
@@ -80,10 +80,11 @@ def test_features_that_are_no_channels_at_positions_are_refused():
         Normalised(blocks, channels=7)(jnp.asarray(X))
 
 
-def test_pictures_that_are_none_are_refused():
+def test_pictures_that_no_program_draws_are_refused():
     for kind in (lambda pictures: Normalised(blocks, 3, pictures=pictures), lambda p: WhiteScatterNet(pictures=p)):
-        with pytest.raises(ValueError, match=r"Expected pictures=3 as public images, such as Silhouettes\("):
-            kind(3)
+        for other in (3, PublicImages("00", 2)):
+            with pytest.raises(ValueError, match=r"as pictures that a program draws, such as Silhouettes\("):
+                kind(other)
 
 
 @pytest.mark.parametrize("fields", [{"floor": 0.0}, {"floor": float("inf")}, {"power": 0.0}, {"power": 1.5}])

@@ -18,6 +18,7 @@ from dpdistill.certificate.build import read_certificate
 from dpdistill.data import read_distilled
 from dpdistill.encode.apply import encode_slices
 from dpdistill.encode.augment import partition_expand
+from dpdistill.encode.whitening import WhiteScatterNet
 from dpdistill.evaluate.krr import score_krr
 from dpdistill.evaluate.teacher import Teacher, score_classifier
 from dpdistill.kernels.fc_ntk import FCNTK
@@ -26,6 +27,7 @@ from dpdistill.kernels.ridge import one_hot
 from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods import support
+from dpdistill.methods.class_means import common_directions
 from dpdistill.methods.gradient_routes import route_of
 from dpdistill.methods.kip_gradient import FCNTKGradient, FeatureGradient, PlainGradient
 from dpdistill.methods.matching import labels
@@ -34,6 +36,8 @@ from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Release, Stage
 from dpdistill.run.blobs import pack, unpack
 from dpdistill.run.non_private import NonPrivateCurator
+from dpdistill.run.outlook import outlook
+from dpdistill.run.recipe import changed_releases, recipe_of
 from dpdistill.schema import Column, Schema, TableSchema
 
 TOY, HELD_OUT = toy_records(240), toy_records(120, seed=8)
@@ -372,6 +376,38 @@ class TestDecoupledKIP:
         expected = psi.T @ (residuals * np.minimum(1, method.clip_norm / norms)[:, None])
         np.testing.assert_allclose(G, expected, atol=1e-3 * np.linalg.norm(expected))
         np.testing.assert_allclose(method.classifier(state), A @ W - (A @ W).mean(1, keepdims=True), atol=1e-5)
+
+    @pytest.mark.parametrize(("d", "classes", "rank"), [(9, 2, 1), (9, 4, 3), (9, 4, 1), (3, 5, 2), (4, 3, 0)])
+    def test_common_directions_of_few_means(self, d, classes, rank):
+        """Two classes, class means on a line, more classes than features, all means alike."""
+        rng = np.random.default_rng(3)
+        h = np.linalg.qr(rng.normal(size=(d, 1)))[0][:, 0]
+        apart = rng.normal(size=(d, rank)) @ rng.normal(size=(rank, classes))
+        apart -= apart.mean(1, keepdims=True)
+        apart -= np.outer(h, h @ apart)
+        sums = np.outer(h, rng.uniform(1, 2, classes)) + apart
+        B = common_directions(sums)
+        assert B.shape == (d, classes)
+        A = np.eye(d) - B @ B.T
+        found = np.sort(np.linalg.eigvalsh(A))
+        expected = np.sort([0.0, *[0.5] * rank, *[1.0] * (d - rank - 1)])
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+        np.testing.assert_allclose(A @ h, 0.0, atol=1e-9)
+        np.testing.assert_allclose(A @ apart, apart / 2, atol=1e-9)
+        assert not common_directions(np.zeros((d, classes))).any()
+
+    def test_the_outlook_is_that_of_the_gradients(self):
+        plain, shared = (outlook(tiny("decoupled-kip", rounds=50, means=m), Budget(1.0), SCHEMA) for m in (0, 0.02))
+        assert shared.records == pytest.approx(plain.records / math.sqrt(0.98), rel=1e-6)
+        assert plain.records == pytest.approx(math.sqrt(plain.coordinates) * 3.7306, rel=1e-3)
+
+    def test_a_recipe_of_before_a_field_fits_its_default(self):
+        method = tiny("decoupled-kip", kernel=FeatureKernel(WhiteScatterNet()))
+        recipe = recipe_of(method, 0)
+        assert "pictures" not in recipe["fields"]["kernel"]["encoder"]
+        del recipe["fields"]["means"]
+        assert changed_releases(method, recipe) == []
+        assert changed_releases(replace(method, means=0.1), recipe) == ["means"]
 
     def test_other_sets_from_the_same_releases_cost_nothing(self, paid, method, tmp_path):
         folder, result = paid

@@ -40,16 +40,22 @@ def records_heard(schedule: Schedule, coordinates: int, stage: int = 0) -> float
 
 
 def least_epsilon(
-    plan: Sequence[Stage], budget: Budget, coordinates: int, records: float, ratio: float = HOPELESS
+    plan: Sequence[Stage],
+    budget: Budget,
+    coordinates: int,
+    records: float,
+    ratio: float = HOPELESS,
+    stage: int = 0,
 ) -> float | None:
     """The smallest epsilon, to two digits, at which records have a signal-to-noise ratio under a plan.
 
     Args:
-        plan: stages; the first one is looked at.
+        plan: stages.
         budget: all but its epsilon is kept, and its epsilon is where the search begins.
         coordinates: numbers of the sum that one class is told by.
         records: of the class, all alike; a public number.
         ratio: to be reached.
+        stage: which of the plan's.
 
     Returns:
         epsilon >= budget.epsilon; None where none up to 10 is enough.
@@ -60,7 +66,7 @@ def least_epsilon(
             schedule = calibrate(plan, replace(budget, epsilon=epsilon))
         except ValueError:  # more than the accountant of sampled rounds handles
             return False
-        return records_heard(schedule, coordinates) * ratio <= records
+        return records_heard(schedule, coordinates, stage) * ratio <= records
 
     low = high = budget.epsilon
     while not enough(high):

@@ -28,14 +28,16 @@ class Auxiliary(ABC):
         """
 
 
-def check_auxiliary(pictures: object) -> None:
-    """Refuse what is neither public images nor None.
+def check_drawn(pictures: object) -> None:
+    """Refuse what is neither pictures that a program draws nor None.
+
+    Images that somebody says are public are no part of a kernel: a certificate names them where a method holds them.
 
     Raises:
-        ValueError: another thing, such as a part of a recipe in the wrong place.
+        ValueError: another thing.
     """
-    if pictures is not None and not isinstance(pictures, Auxiliary):
-        raise ValueError(f"Expected pictures={pictures!r} as public images, such as {Silhouettes()}.")
+    if pictures is not None and not isinstance(pictures, Drawn | Silhouettes):
+        raise ValueError(f"Expected pictures={pictures!r} as pictures that a program draws, such as {Silhouettes()}.")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.encode.auxiliary import Auxiliary, check_auxiliary
+from dpdistill.encode.auxiliary import Drawn, Silhouettes, check_drawn
 from dpdistill.encode.pictures import draw_pictures
 from dpdistill.encode.unit import signed_power, unit_rows
 
@@ -23,7 +23,7 @@ class Normalised:
     """Intra-normalisation, centring and power normalisation of features that are channels at positions.
 
         u = x_p / sqrt(|x_p|^2 + floor mean_p |x_p|^2)   at every position p, together of norm 1
-        phi = sign(v) |v|^power,  v = u - mean of u over 2,000 drawn pictures, or others of nobody,  of norm 1
+        phi = sign(v) |v|^power,  v = u - mean of u over 2,000 drawn pictures,  of norm 1
 
     What all pictures share, and what is loud in one place of a record, takes norm and tells no classes apart: noise on
     a linear classifier hides a record by its norm.
@@ -36,7 +36,7 @@ class Normalised:
         pictures: in the place of drawn ones.
 
     Raises:
-        ValueError: a floor or power out of its range, or pictures that are no public images.
+        ValueError: a floor or power out of its range, or pictures that no program draws.
 
     Source: Perronnin et al., 2010 (Improving the Fisher kernel), power normalisation; Arandjelovic & Zisserman, 2013
     (All about VLAD), intra-normalisation; the drawn pictures' mean is ours.
@@ -46,14 +46,14 @@ class Normalised:
     channels: int
     floor: float = 0.1
     power: float = 0.7
-    pictures: Auxiliary | None = None
+    pictures: Drawn | Silhouettes | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.floor < float("inf"):
             raise ValueError(f"Expected floor={self.floor} > 0 and finite.")
         if not 0 < self.power <= 1:
             raise ValueError(f"Expected power={self.power} in (0, 1].")
-        check_auxiliary(self.pictures)
+        check_drawn(self.pictures)
 
     def __call__(self, X: Array) -> Array:
         """Features (n, d) of norm 1 of X (n, h, w, c)."""

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.encode.auxiliary import Auxiliary, check_auxiliary
+from dpdistill.encode.auxiliary import Drawn, Silhouettes, check_drawn
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.encode.unit import unit_rows
 
@@ -22,8 +22,8 @@ class WhiteScatterNet:
     """phi(x) = P S(x) / ||P S(x)||, P = (Sigma + strength tr(Sigma) / channels I)^-1/2, at every position.
 
     Sigma is the second moment of a ScatterNet's channels over positions and over 2,000 drawn pictures of overlapping
-    ellipses (`dead_leaves`), or over other pictures of nobody: a constant. Noise on a linear classifier hides a record
-    by its norm, so features that all records share are worth shrinking.
+    ellipses (`dead_leaves`), or over other pictures that a program draws: a constant. Noise on a linear classifier
+    hides a record by its norm, so features that all records share are worth shrinking.
 
     Args:
         scattering: the transform, standardised within the record or not.
@@ -31,19 +31,19 @@ class WhiteScatterNet:
         pictures: in the place of overlapping ellipses.
 
     Raises:
-        ValueError: strength <= 0, or pictures that are no public images.
+        ValueError: strength <= 0, or pictures that no program draws.
 
     Source: ours.
     """
 
     scattering: ScatterNet = ScatterNet(groups=27, normalise=True)
     strength: float = 1.0
-    pictures: Auxiliary | None = None
+    pictures: Drawn | Silhouettes | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.strength < float("inf"):
             raise ValueError(f"Expected strength={self.strength} > 0 and finite.")
-        check_auxiliary(self.pictures)
+        check_drawn(self.pictures)
 
     def __call__(self, X: Array) -> Array:
         """Features (n, d) of norm 1 of X (n, h, w, colours)."""
@@ -54,7 +54,7 @@ class WhiteScatterNet:
 
 @lru_cache(maxsize=8)
 def _whitening(
-    scattering: ScatterNet, shape: tuple[int, ...], strength: float, of: Auxiliary | None = None
+    scattering: ScatterNet, shape: tuple[int, ...], strength: float, of: Drawn | Silhouettes | None = None
 ) -> np.ndarray:
     """P (channels, channels); channels of all colours."""
     channels = scattering.channels * shape[2]

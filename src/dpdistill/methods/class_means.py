@@ -1,4 +1,4 @@
-"""A private linear classifier on features in which what the classes' means have counts less: two queries."""
+"""Sums of the classes' features, and gradients of a classifier for features whose class-mean directions are shrunk."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from dpdistill.methods.softmax import SoftmaxQuery
 
 KEPT = 0.5
 """What is left of features in the directions in which the means of classes differ."""
+SMALL = 1e-9
+"""Singular values below this share of the sums are rounding."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,7 @@ class ClassSumsQuery(SoftmaxQuery):
     Params: an empty array, float64.
 
     Guarantee:
-        y_i is a coefficient, as p_i - y_i is in SoftmaxQuery: norm, sum and error_bound are those of that query. A clip
-        norm of 1 clips nothing.
+        y_i is a coefficient, as p_i - y_i is in SoftmaxQuery: norm, sum and error_bound are those of that query.
     Source: Dwork et al., 2006 (Calibrating noise to sensitivity in private data analysis).
     """
 
@@ -40,7 +41,7 @@ class ClassSumsQuery(SoftmaxQuery):
 
 @dataclass(frozen=True)
 class LessMeansQuery(SoftmaxQuery):
-    """The gradient of the logistic loss for features of which directions are left out, or made shorter.
+    """The gradient of the logistic loss for features that are shrunk in some directions, or have no part in them.
 
         u_i = psi_i (p_i - y_i)^T,   p_i = softmax(psi_i W),   psi_i = phi_i - B B^T phi_i
 
@@ -66,13 +67,15 @@ def _less(B: Array, phi: Array) -> Array:
 def common_directions(sums: np.ndarray) -> np.ndarray:
     """B of the released sums of the classes, both (d, classes): post-processing.
 
-        B = [h, sqrt(1 - KEPT) V],   h = sum_c s_c / ||sum_c s_c||,   V the first classes - 1 left singular vectors of
-        the sums without h, less their mean
+        B = [h, sqrt(1 - KEPT) V],   h = sum_c s_c / ||sum_c s_c||,   V the left singular vectors of the sums without h
 
-    All of what records share is left out, and a part of what tells most classes apart at first sight: both take norm,
-    which noise has to hide, and what is left to learn lies elsewhere.
+    The sums without h add up to 0, so that V has at most classes - 1 columns; columns that are missing are 0.
+    The direction of the mean of all records is left out, and features are halved in those in which the means of classes
+    differ: both take norm, which noise has to hide, and the classes that are hard to tell apart differ elsewhere.
     """
     h = sums.sum(1) / max(float(np.linalg.norm(sums.sum(1))), 1e-300)
-    apart = sums - np.outer(h, h @ sums)
-    V = np.linalg.svd(apart - apart.mean(1, keepdims=True), full_matrices=False)[0][:, : sums.shape[1] - 1]
-    return np.column_stack([h, math.sqrt(1.0 - KEPT) * V])
+    vectors, values, _ = np.linalg.svd(sums - np.outer(h, h @ sums), full_matrices=False)
+    V = vectors[:, values > SMALL * max(values[0], float(np.linalg.norm(sums)))][:, : sums.shape[1] - 1]
+    B = np.zeros_like(sums)
+    B[:, : V.shape[1] + 1] = np.column_stack([h, math.sqrt(1.0 - KEPT) * V])
+    return B

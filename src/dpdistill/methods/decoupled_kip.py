@@ -86,6 +86,10 @@ class DecoupledKIP(Method):
             return (gradients,)
         return Stage(1, weight=math.sqrt(self.rounds * self.means / (1.0 - self.means))), gradients
 
+    @property
+    def main_stage(self) -> int:
+        return 1 if self.means else 0
+
     def init(self, key: Array, schema: Schema) -> Any:
         check_tiles(schema.shape, self.expand)
         record = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)

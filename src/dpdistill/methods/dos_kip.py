@@ -96,7 +96,7 @@ class DOSKIP(Method):
     @property
     def classifier(self) -> DecoupledKIP:
         """The part that kernels learn from."""
-        return DecoupledKIP(kernel=self.kernel, rounds=self.rounds, step=self.step)
+        return DecoupledKIP(kernel=self.kernel, rounds=self.rounds, step=self.step, means=0.0)
 
     def plan(self) -> tuple[Stage, ...]:
         later = self.signals.plan()

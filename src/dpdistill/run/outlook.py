@@ -83,7 +83,7 @@ def outlook(method: Method, budget: Budget, schema: AnySchema, class_size: int |
         schedule=schedule,
         coordinates=coordinates,
         by_class=query.by_class,
-        records=records_heard(schedule, coordinates),
+        records=records_heard(schedule, coordinates, method.main_stage),
         stated=class_size,
         classes=classes,
         least_epsilon=None,
@@ -91,7 +91,7 @@ def outlook(method: Method, budget: Budget, schema: AnySchema, class_size: int |
     if not found.hopeless:
         return found
     records = found.reference * (1 if query.by_class else classes)
-    least = least_epsilon(method.plan(), budget, coordinates, records)
+    least = least_epsilon(method.plan(), budget, coordinates, records, stage=method.main_stage)
     return replace(found, least_epsilon=least)
 
 

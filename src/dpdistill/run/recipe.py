@@ -74,9 +74,9 @@ def recipe_of(method: Method, seed: int, named: str | None = None) -> dict:
 
 
 def changed_releases(method: Method, recipe: dict) -> list[str]:
-    """Names of the fields that shape releases and differ from the recipe's."""
+    """Names of the fields that shape releases and differ from the recipe's; one that it lacks has its default there."""
     if recipe.get("method") != method.name:
         return ["method"]
     mine = recipe_of(method, 0)["fields"]
-    fields = [f.name for f in dataclasses.fields(method) if not f.metadata["finish"]]
-    return [name for name in fields if recipe["fields"].get(name) != mine[name]]
+    defaults = {f.name: to_json(f.default) for f in dataclasses.fields(method) if not f.metadata["finish"]}
+    return [name for name, default in defaults.items() if recipe["fields"].get(name, default) != mine[name]]

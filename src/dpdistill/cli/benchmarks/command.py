@@ -37,12 +37,16 @@ def benchmark(
         outside = sorted({source.name for source in read if not source.train.startswith("digits:")})
         if outside and (data is None or not Path(data).is_dir()):
             raise DataError(f"Expected --data with the folder of {', '.join(outside)}; got {data}.")
-        if missing := sorted({source.name for source in read if not _found(source, Path(data or "."))}):
-            warn(f"Warning: {data} lacks files of {', '.join(missing)}: runs on them will fail, others will not.")
         from dpdistill.cli.benchmarks.pool import read_lines, run_all
         from dpdistill.cli.benchmarks.worker import SETS, compute
 
         runs = check_runs(path, stated)
+        known = read_lines(folder / RESULTS) if (folder / RESULTS).exists() else {}
+        left = [run for run in runs if known.get(run.name, {"error": ""})["error"] is not None]
+        places = [(run.source.name, place) for run in left for place in (run.source.train, run.source.test)]
+        places += [(run.public.name, run.public.train) for run in left if run.public is not None]
+        if missing := sorted({name for name, place in places if not _found(Path(data or "."), place)}):
+            warn(f"Warning: {data} lacks files of {', '.join(missing)}: runs on them will fail, others will not.")
         tasks = [(run.name, run.release, (run, path, Path(data or "."), folder)) for run in runs]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     run_all(tasks, compute, folder / RESULTS, jobs, _tell)
@@ -92,12 +96,11 @@ def _write(path: Path, lines: list[dict], title: str, sets: list[Path]) -> None:
     write_atomically(path, lambda file: file.write(page.encode()))
 
 
-def _found(source: Any, data: Path) -> bool:
-    """Whether there is something at each place of a data set."""
+def _found(data: Path, place: str) -> bool:
+    """Whether there is something at a place of a data set; "" is none."""
     from dpdistill.data.load import part_named
 
-    places = [place for place in (source.train, source.test) if place and not place.startswith("digits:")]
-    return all(Path(part_named(data / place, "train")[0]).exists() for place in places)
+    return not place or place.startswith("digits:") or Path(part_named(data / place, "train")[0]).exists()
 
 
 def _tell(line: dict[str, Any], done: int, total: int, left: float) -> None:
