@@ -396,6 +396,19 @@ class TestDecoupledKIP:
         np.testing.assert_allclose(A @ apart, apart / 2, atol=1e-9)
         assert not common_directions(np.zeros((d, classes))).any()
 
+    def test_a_run_that_stops_after_the_class_sums_goes_on(self, tmp_path):
+        records, method = subset(TOY, range(40)), tiny("decoupled-kip", rounds=3, means=0.2)
+        with pytest.raises(contract.Stop):
+            run.distill(records, method, HUGE, run_dir=tmp_path / "run", progress=contract.stop_after(1))
+        paid = RunLedger.read(tmp_path / "run").events
+        assert len(paid) == 1
+        result = run.distill(records, method, HUGE, run_dir=tmp_path / "run")
+        events = RunLedger.read(tmp_path / "run").events
+        assert (len(events), events[0]) == (4, paid[0])
+        assert (events[1].noise_multiplier / events[0].noise_multiplier) ** 2 == pytest.approx(3 * 0.2 / 0.8)
+        again = run.finish_again(tmp_path / "run", method)
+        np.testing.assert_array_equal(again.distilled.classifier, result.distilled.classifier)
+
     def test_the_outlook_is_that_of_the_gradients(self):
         plain, shared = (outlook(tiny("decoupled-kip", rounds=50, means=m), Budget(1.0), SCHEMA) for m in (0, 0.02))
         assert shared.records == pytest.approx(plain.records / math.sqrt(0.98), rel=1e-6)
