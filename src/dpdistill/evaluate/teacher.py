@@ -65,7 +65,7 @@ class Teacher:
         """
         self._check(X)
         parts = Chunks(X, chunk)
-        tell = counted(progress, "scores of the teacher", len(parts))
+        tell = counted(progress, "scores of pictures", len(parts))
         encoder = self.kernel.encoder
         return np.concatenate([tell(encode(encoder, part)[:rows]) @ self.classifier for part, rows in parts])
 
@@ -89,7 +89,7 @@ class Teacher:
         """
         self._check(X)
         scores, slopes, parts = [], np.empty(X.shape, np.float32), Chunks(X, chunk)
-        tell = counted(progress, "slopes of the teacher", len(parts))
+        tell = counted(progress, "slopes of scores", len(parts))
         for i, (part, rows) in enumerate(parts):
             features, rule = with_chain_rule(self.kernel.encoder, part)
             scores.append(np.asarray(features) @ self.classifier)
