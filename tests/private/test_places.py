@@ -50,7 +50,7 @@ def test_features_of_every_shape(shape):
 @pytest.fixture
 def few_pictures(monkeypatch):
     """The means and covariances of encoders are public constants: those of fewer pictures are made sooner."""
-    made = (normalised._mean, whitening._whitening, auxiliary._silhouettes)
+    made = (normalised._mean, whitening._whitening)
     monkeypatch.setattr(auxiliary, "silhouettes", lambda n, shape, seed: pictures.silhouettes(50, shape, seed))
     for module in (normalised, whitening):
         monkeypatch.setattr(module, "PICTURES", 50)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -53,7 +53,7 @@ class Drawn(Auxiliary):
     seed: int = 7
 
     def images(self, shape: tuple[int, ...]) -> np.ndarray:
-        return _drawn(self.pictures, shape, self.seed)
+        return _kept(draw_pictures, self.pictures, shape, self.seed)
 
 
 @dataclass(frozen=True)
@@ -69,17 +69,12 @@ class Silhouettes(Auxiliary):
     seed: int = 0
 
     def images(self, shape: tuple[int, ...]) -> np.ndarray:
-        return _silhouettes(self.pictures, shape, self.seed)
+        return _kept(silhouettes, self.pictures, shape, self.seed)
 
 
-@lru_cache(maxsize=2)
-def _silhouettes(pictures: int, shape: tuple[int, ...], seed: int) -> np.ndarray:
-    return silhouettes(pictures, shape, seed)
-
-
-@lru_cache(maxsize=2)
-def _drawn(pictures: int, shape: tuple[int, ...], seed: int) -> np.ndarray:
-    return draw_pictures(pictures, shape, seed)
+@lru_cache(maxsize=4)
+def _kept(draw: Callable[..., np.ndarray], pictures: int, shape: tuple[int, ...], seed: int) -> np.ndarray:
+    return draw(pictures, shape, seed)
 
 
 @dataclass(frozen=True)
