@@ -1,6 +1,6 @@
 """DOS-KIP: each part is given its own releases and its share, and one set teaches networks and kernels."""
 
-import dataclasses
+from dataclasses import replace
 
 import contract
 import jax
@@ -19,6 +19,7 @@ from dpdistill.evaluate.krr import score_krr
 from dpdistill.evaluate.score import score_network
 from dpdistill.kernels.ridge import soft_labels
 from dpdistill.ledger.run import RunLedger
+from dpdistill.methods.class_means import ClassSumsQuery, LessMeansQuery
 from dpdistill.methods.decoupled_kip import DecoupledKIP
 from dpdistill.methods.dos import SignalMatch
 from dpdistill.methods.dos_kip import DOSKIP, SetMatch
@@ -26,6 +27,7 @@ from dpdistill.methods.matching import EmbeddingQuery, PixelQuery, counts_of, si
 from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Release
+from dpdistill.run.outlook import outlook
 from dpdistill.run.store import Store
 
 TOY, HELD_OUT = toy_records(240), toy_records(120, seed=8)
@@ -41,20 +43,36 @@ def test_the_classifier_has_its_share_of_the_budget(share):
     assert classifier.rounds == 60
     assert costs[0] / sum(costs) == pytest.approx(share)
     assert costs[1] / (costs[1] + costs[2]) == pytest.approx(0.05)  # the pilot's share of what DOS has
+    assert method.main_stage == 0
 
 
-def test_each_part_is_given_its_own_releases():
-    rng, state, asked = np.random.default_rng(1), SMALL.init(KEY, SCHEMA), []
-    parts = {name: getattr(SMALL, name).init(KEY, SCHEMA) for name in ("classifier", "signals")}
-    for t in range(contract.rounds_of(SMALL)):
-        query, params = SMALL.ask(state)
+@pytest.mark.parametrize("means", [0.02, 0.4])
+def test_class_means_of_features_have_their_part_of_that_share(means):
+    method = DOSKIP(share=0.7, rounds=60, means=means)
+    plan = method.plan()
+    costs = [stage.rounds * (stage.sampling_prob * stage.weight) ** 2 for stage in plan]
+    assert [stage.rounds for stage in plan] == [1, 60, 1, 75]
+    assert (costs[0] + costs[1]) / sum(costs) == pytest.approx(0.7)
+    assert costs[0] / (costs[0] + costs[1]) == pytest.approx(means)
+    assert method.main_stage == 1
+    plain, shared = (outlook(one, Budget(1.0), SCHEMA).records for one in (replace(method, means=0.0), method))
+    assert shared > plain
+
+
+@pytest.mark.parametrize("means", [0.0, 0.1])
+def test_each_part_is_given_its_own_releases(means):
+    method = replace(SMALL, means=means)
+    first = [ClassSumsQuery, *[LessMeansQuery] * 3] if means else [SoftmaxQuery] * 3
+    rng, state, asked = np.random.default_rng(1), method.init(KEY, SCHEMA), []
+    parts = {name: getattr(method, name).init(KEY, SCHEMA) for name in ("classifier", "signals")}
+    for t in range(contract.rounds_of(method)):
+        query, params = method.ask(state)
         asked.append(type(query))
-        part = "classifier" if t < 3 else "signals"
+        part, own = ("classifier", t) if t < len(first) else ("signals", t - len(first))
         value = rng.normal(size=contract.release_shape(query, params, SCHEMA))
-        state = SMALL.tell(state, Release(t, value, 1.0, Event(1.0)))
-        own = Release(t if t < 3 else t - 3, value, 1.0, Event(1.0))
-        parts[part] = getattr(SMALL, part).tell(parts[part], own)
-    assert asked == [SoftmaxQuery] * 3 + [PixelQuery] + [EmbeddingQuery] * 4
+        state = method.tell(state, Release(t, value, 1.0, Event(1.0)))
+        parts[part] = getattr(method, part).tell(parts[part], Release(own, value, 1.0, Event(1.0)))
+    assert asked == [*first, PixelQuery, *[EmbeddingQuery] * 4]
     for one, other in zip(jax.tree.leaves(state), jax.tree.leaves(parts), strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -96,10 +114,7 @@ class TestOneSet:
 
     def test_the_weight_says_what_is_followed(self, paid):
         folder, method, result = paid
-        alone = {
-            weight: run.finish_again(folder, dataclasses.replace(method, weight=weight)).distilled
-            for weight in (0.0, 1.0)
-        }
+        alone = {weight: run.finish_again(folder, replace(method, weight=weight)).distilled for weight in (0.0, 1.0)}
         assert self.signals_lost(paid, alone[0.0].X) < self.signals_lost(paid, result.distilled.X)
         assert self.signals_lost(paid, alone[1.0].X) > 3 * self.signals_lost(paid, result.distilled.X)
         W = result.distilled.classifier
@@ -125,7 +140,7 @@ class TestOneSet:
         np.testing.assert_allclose(made.soft_labels, expected, rtol=1e-4)
         turned = (made.y + 1) % 3  # no label is the classifier's
         np.testing.assert_array_equal(soft_labels(scores, turned, 0.33)[agreed], np.eye(3)[turned][agreed])
-        hard = run.finish_again(folder, dataclasses.replace(method, softness=0.0, steps=1)).distilled
+        hard = run.finish_again(folder, replace(method, softness=0.0, steps=1)).distilled
         assert hard.soft_labels is None
 
     def test_images_are_cut_by_default_where_tiles_are_large_enough(self, paid, monkeypatch):
@@ -133,12 +148,12 @@ class TestOneSet:
         assert method.expand == 0
         assert result.distilled.training is None
         monkeypatch.setattr("dpdistill.methods.tiles.TILE", 4)
-        made = run.finish_again(folder, dataclasses.replace(method, steps=2)).distilled
+        made = run.finish_again(folder, replace(method, steps=2)).distilled
         assert len(made.train_set[0]) == len(made.soft_labels) == 4 * len(made.X)
 
     def test_with_tiles_networks_and_kernels_learn_from_them(self, paid):
         folder, method, _ = paid
-        made = run.finish_again(folder, dataclasses.replace(method, expand=2)).distilled
+        made = run.finish_again(folder, replace(method, expand=2)).distilled
         tiles, y = made.train_set
         np.testing.assert_array_equal(tiles, partition_expand(made.X, 2))
         np.testing.assert_array_equal(y, np.repeat(made.y, 4))
@@ -164,7 +179,7 @@ class TestOneSet:
             return lambda X, step: (asked.append(step), towards(X, step))[1]
 
         monkeypatch.setattr(DecoupledKIP, "pull", counted)
-        made = run.finish_again(folder, dataclasses.replace(method, hold=4)).distilled
+        made = run.finish_again(folder, replace(method, hold=4)).distilled
         assert asked == list(range(0, 120, 4))
         assert score_krr(made.X, made.y, SCHEMA, HELD_OUT, kernel=SCATTER, ridge=1e-3).mean > 95.0
         assert self.signals_lost(paid, made.X) < 0.1
@@ -175,7 +190,7 @@ class TestOneSet:
         W = result.distilled.classifier
 
         def found(**settings):
-            again = dataclasses.replace(method, steps=1, generator_steps=150, **settings)
+            again = replace(method, steps=1, generator_steps=150, **settings)
             X, y = run.finish_again(folder, again).distilled.generator.sample(90, 3)
             return np.mean((encode_slices(SCATTER.encoder, X) @ W).argmax(1) == y), self.signals_lost(paid, X, y)
 

@@ -34,7 +34,8 @@ from dpdistill.schema import Schema
 class DOSKIP(Method):
     """Both releases, and images that follow both: a network and kernel ridge regression can learn from the same set.
 
-        stage 1   decoupled KIP: the gradients of a classifier on fixed features, for a share of the budget
+        stage 1   decoupled KIP: the gradients of a classifier on fixed features, for a share of the budget; with means > 0
+              sums of the classes' features before them
         stage 2   DOS: a pilot and the class signals of networks, for the rest
         stage 3   images <- images - Adam((1 - weight) unit(g_signals) + weight unit(g_classifier))
 
@@ -60,6 +61,9 @@ class DOSKIP(Method):
     kernel: FeatureKernel = release_field(FeatureKernel(WhiteScatterNet()), "a kernel of fixed features, by name")
     rounds: int = release_field(60, "full-batch gradients of the classifier", at_least=1)
     step: float = release_field(14.0, "norm of a step of the classifier's logits, decayed by a cosine", above=0)
+    means: float = release_field(
+        0.0, "of the classifier's share, for class means of features; 0: none", at_least=0, below=1
+    )
     networks: int = release_field(75, "networks; one signal each, released once", at_least=1)
     taught: int = release_field(0, "of the networks, so many first learn from the classifier; 0: none", at_least=0)
     pictures: int = release_field(16_000, "pictures that these learn from, nobody's", at_least=1)
@@ -96,12 +100,16 @@ class DOSKIP(Method):
     @property
     def classifier(self) -> DecoupledKIP:
         """The part that kernels learn from."""
-        return DecoupledKIP(kernel=self.kernel, rounds=self.rounds, step=self.step, means=0.0)
+        return DecoupledKIP(kernel=self.kernel, rounds=self.rounds, step=self.step, means=self.means)
 
     def plan(self) -> tuple[Stage, ...]:
-        later = self.signals.plan()
-        weight = math.sqrt(cost_of(later) * self.share / (1.0 - self.share) / self.rounds)
-        return (*(replace(stage, weight=weight) for stage in self.classifier.plan()), *later)
+        first, later = self.classifier.plan(), self.signals.plan()
+        weight = math.sqrt(self.share / (1.0 - self.share) * cost_of(later) / cost_of(first))
+        return (*(replace(stage, weight=weight * stage.weight) for stage in first), *later)
+
+    @property
+    def main_stage(self) -> int:
+        return self.classifier.main_stage
 
     def init(self, key: Array, schema: Schema) -> Any:
         check_tiles(schema.shape, parts_of(self.expand, schema.shape))
@@ -121,7 +129,7 @@ class DOSKIP(Method):
     def tell(self, state: Any, release: Release) -> Any:
         part = self._part(state)
         if part == "signals":
-            release = replace(release, round=release.round - self.rounds)
+            release = replace(release, round=release.round - sum(stage.rounds for stage in self.classifier.plan()))
         state = {**state, part: getattr(self, part).tell(state[part], release)}
         signals_are_next = part == "signals" and release.round + 1 == self.signals.before
         return {**state, "signals": self._teach(state)} if signals_are_next and self.taught else state
