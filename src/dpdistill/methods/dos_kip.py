@@ -34,8 +34,8 @@ from dpdistill.schema import Schema
 class DOSKIP(Method):
     """Both releases, and images that follow both: a network and kernel ridge regression can learn from the same set.
 
-        stage 1   decoupled KIP: the gradients of a classifier on fixed features, for a share of the budget; with means > 0
-              sums of the classes' features before them
+        stage 1   decoupled KIP: the gradients of a classifier on fixed features, for a share of the budget;
+                  with means > 0 sums of the classes' features before them
         stage 2   DOS: a pilot and the class signals of networks, for the rest
         stage 3   images <- images - Adam((1 - weight) unit(g_signals) + weight unit(g_classifier))
 
