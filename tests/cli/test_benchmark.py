@@ -23,7 +23,7 @@ from dpdistill.cli.benchmarks.charts import HEIGHT, _short, colours, plots
 from dpdistill.cli.benchmarks.figures import PUBLISHED, Setting, boards
 from dpdistill.cli.benchmarks.page import render_markdown, render_page
 from dpdistill.cli.benchmarks.sources import open_source
-from dpdistill.cli.benchmarks.suite import Source, read_suite
+from dpdistill.cli.benchmarks.suite import OF_IMAGES, Source, read_suite
 from dpdistill.cli.options import SUITES
 from dpdistill.data import load
 from dpdistill.encode.auxiliary import PublicImages
@@ -32,6 +32,7 @@ from dpdistill.ledger.run import RunLedger
 from dpdistill.methods.dos import DOS
 from dpdistill.query import Stage
 from dpdistill.run.driver import backend
+from dpdistill.schema import DataError
 
 ROOT = Path(__file__).parents[2]
 CHILD = Path(__file__).with_name("kill_benchmark.py")
@@ -94,13 +95,19 @@ def test_runs_are_called_what_their_lines_of_results_are(name, done):
     assert len(named & {run.name for run in read_suite(name)[1].all_runs()}) == done
 
 
-def test_straightened_runs_have_names_of_their_own():
-    plain, straightened = (
-        replace(next(read_suite("smoke")[1].all_runs()), source=Source(name="a", train="b", test="c", straighten=each))
-        for each in (False, True)
+@pytest.mark.parametrize(
+    "said",
+    [{"straighten": True}, {"classes": "3"}, {"bounds": "0,1"}, {"resize": "8"}, {"channels": "3"}, {"labels": "fine"}],
+    ids=lambda said: next(iter(said)),
+)
+def test_runs_whose_images_are_read_in_another_way_have_names_of_their_own(said):
+    plain, other = (
+        replace(next(read_suite("smoke")[1].all_runs()), source=Source(name="a", train="b", test="c", **each))
+        for each in ({}, said)
     )
-    assert plain.name != straightened.name
-    assert plain.release != straightened.release
+    assert set(said) < {*OF_IMAGES}
+    assert plain.name != other.name
+    assert plain.release != other.release
 
 
 def test_names_of_the_papers_suite_are_those_of_the_papers():
@@ -231,6 +238,22 @@ def test_what_is_held_out(tmp_path):
     ]
     for part in open_source(replace(digits, straighten=True), tmp_path, place, False, 0):
         assert part.schema.straightened
+
+
+def test_a_suite_says_how_images_are_read(tmp_path):
+    (tmp_path / "suite.yaml").write_text(
+        "dpdistill: benchmark suite\ntitle: T\nruns: [{label: DOS, method: dos, data: [own], epsilon: [1]}]\n"
+        "data: [{name: own, train: own.npz, test_share: 0.25, classes: 3, bounds: '0,9', resize: 8}]\n"
+    )
+    source = read_suite(str(tmp_path / "suite.yaml"))[1].data[0]
+    X, y = np.arange(8 * 144).reshape(8, 12, 12) % 10, np.arange(8) % 3
+    np.savez(tmp_path / "own.npz", X=X.astype(np.uint8), y=y)
+    for part in open_source(source, tmp_path, tmp_path, False, 0):
+        assert (part.schema.classes, part.schema.bounds, part.schema.shape) == (("0", "1", "2"), (0.0, 9.0), (8, 8, 1))
+    with pytest.raises(DataError, match=r"pass --classes \(10, or cat,dog\)\. In a suite: classes of the data set"):
+        open_source(replace(source, classes=""), tmp_path, tmp_path, False, 0)
+    with pytest.raises(DataError, match="a table, without classes, bounds, resize: its schema says so"):
+        replace(source, schema="schema.yaml")
 
 
 # The pool

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from dpdistill.cli.benchmarks.suite import Run, Source
+from dpdistill.cli.benchmarks.suite import OF_IMAGES, Run, Source
 from dpdistill.data import Records, load
 from dpdistill.data.files import reading
 from dpdistill.data.tables.load import load_table
 from dpdistill.data.tables.schema_file import TableFile, read_reviewed
 from dpdistill.encode.auxiliary import PublicImages
+from dpdistill.schema import DataError
 
 
 def open_source(source: Source, data: Path, suite: Path, paper: bool, repeat: int) -> tuple[Records, Records]:
@@ -68,7 +69,14 @@ def rows(records: Records, kept: np.ndarray) -> Records:
 def _read(source: Source, stated: str, part: str, data: Path, suite: Path) -> Records:
     path = data / stated
     if not source.schema:
-        return load(stated if stated.startswith("digits:") else path, part, straighten=source.straighten)
+        options = {name: getattr(source, name) for name in OF_IMAGES if getattr(source, name)}
+        options |= {"channels": int(source.channels)} if source.channels else {}
+        try:
+            return load(stated if stated.startswith("digits:") else path, part, **options)
+        except DataError as error:
+            named = [name for name in OF_IMAGES if f"--{name}" in str(error)]
+            also = f" In a suite: {', '.join(named)} of the data set {source.name}." if named else ""
+            raise DataError(f"{error}{also}") from None
     table_file = read_reviewed(suite.parent / source.schema)
     records = load_table(_frame(path, table_file) if path.suffix == ".npz" else path, table_file)
     if source.most_missing >= 0:

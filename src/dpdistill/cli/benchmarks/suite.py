@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).with_name("suites")
 REAL = "real"
 """In the place of a method: the classifiers of tables learn from the records themselves, without privacy."""
+OF_IMAGES = ("straighten", "classes", "bounds", "resize", "channels", "labels")
+"""Of a data set: how its images are read. Tables have a schema."""
 RECIPE = "recipe"
 """In the place of a kernel: that of the recipe."""
 _TITLE = "benchmark suite"
@@ -47,6 +49,11 @@ class Source:
         most_missing: rows of a table with more missing values are left out; -1 for none.
         mirror: networks are trained on mirror images too: for photographs.
         straighten: images are brought upright by their own strokes: for handwriting.
+        classes: of images: their number, or names, as `load` takes them; empty for what the format states.
+        bounds: of a raw value of images, likewise.
+        resize: side of the square that images are resized to, likewise.
+        channels: 1 or 3 of images in files of their own, likewise.
+        labels: which labels of images, where there are several, likewise.
         delta: of every budget on it.
         keep: share of the majority class that is kept in mode paper.
     """
@@ -60,6 +67,11 @@ class Source:
     most_missing: int = -1
     mirror: bool = False
     straighten: bool = False
+    classes: str = ""
+    bounds: str = ""
+    resize: str = ""
+    channels: Literal["", "1", "3"] = ""
+    labels: str = ""
     delta: float = 1e-5
     keep: float = 1.0
 
@@ -70,6 +82,11 @@ class Source:
             )
         if not self.test and not 0.0 < self.test_share < 1.0:
             raise DataError(f"Expected data set {self.name!r} with a test, or with 0 < test_share < 1.")
+        stated = [name for name in OF_IMAGES if getattr(self, name)]
+        if self.schema and stated:
+            raise DataError(
+                f"Expected data set {self.name!r}, a table, without {', '.join(stated)}: its schema says so."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,8 +218,8 @@ class Run:
 
 
 def _stated(part: Any) -> dict[str, Any]:
-    """What names are made of: `straighten` only where it is so, since names were given before there was one."""
-    return asdict(part, dict_factory=lambda items: {k: v for k, v in items if (k, v) != ("straighten", False)})
+    """What names are made of: what is said of images only where it is, since names were given before it could be."""
+    return asdict(part, dict_factory=lambda items: {k: v for k, v in items if v or k not in OF_IMAGES})
 
 
 @dataclass(frozen=True, kw_only=True)
