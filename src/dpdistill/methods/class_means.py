@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from dpdistill.encode.unit import unit_rows
 from dpdistill.methods.softmax import SoftmaxQuery
 
 KEPT = 0.5
@@ -41,9 +42,9 @@ class ClassSumsQuery(SoftmaxQuery):
 
 @dataclass(frozen=True)
 class LessMeansQuery(SoftmaxQuery):
-    """The gradient of the logistic loss for features that are shrunk in some directions, or have no part in them.
+    """The gradient of the logistic loss for features that are shrunk in some directions, and have norm 1 again.
 
-        u_i = psi_i (p_i - y_i)^T,   p_i = softmax(psi_i W),   psi_i = phi_i - B B^T phi_i
+        u_i = psi_i (p_i - y_i)^T,   p_i = softmax(psi_i W),   psi_i = A phi_i / ||A phi_i||,   A = I - B B^T
 
     Params: {"W": (d, classes), "B": (d, directions)}, float64.
 
@@ -61,7 +62,7 @@ class LessMeansQuery(SoftmaxQuery):
 
 
 def _less(B: Array, phi: Array) -> Array:
-    return phi - B @ (phi @ B)
+    return unit_rows((phi - B @ (phi @ B))[None])[0]
 
 
 def common_directions(sums: np.ndarray) -> np.ndarray:
