@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dpdistill.encode.auxiliary import Auxiliary, Drawn, PublicImages, Silhouettes
 from dpdistill.encode.pictures import draw_pictures
 
 
@@ -14,3 +15,21 @@ def test_few_pictures_are_drawn(n, shape):
     assert X.dtype == np.float32
     assert np.abs(X).max() <= 1
     assert all(len(np.unique(x)) > 10 for x in X)
+
+
+def kinds(base):
+    """All kinds of images that are nobody's secret, those of kinds included."""
+    return {base}.union(*map(kinds, base.__subclasses__()))
+
+
+def test_numbers_of_which_no_pictures_can_be_drawn_are_refused():
+    programs = [kind for kind in kinds(Auxiliary) - {PublicImages} if not kind.__abstractmethods__]
+    assert {*programs} == {Drawn, Silhouettes}
+    for program in programs:
+        assert program(pictures=2).images((8, 8, 1)).shape == (2, 8, 8, 1)
+        for wrong in (1, 100_001, 2.0, True, "9"):
+            with pytest.raises(ValueError, match=r"Expected pictures=.* as a whole number from 2 to 100000"):
+                program(pictures=wrong)
+        for wrong in (-1, 2**32, 0.5):
+            with pytest.raises(ValueError, match=r"Expected seed=.* as a whole number from 0 to 4294967295"):
+                program(seed=wrong)

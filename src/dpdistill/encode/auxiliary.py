@@ -14,6 +14,8 @@ from dpdistill.encode.pictures import draw_pictures, silhouettes
 
 MOST = 4000
 """Public images that are kept; the others only enter the hash."""
+MOST_DRAWN = 100_000
+"""Pictures that a program draws for a method."""
 
 
 class Auxiliary(ABC):
@@ -36,20 +38,36 @@ def check_drawn(pictures: object) -> None:
     Raises:
         ValueError: another thing.
     """
-    if pictures is not None and not isinstance(pictures, Drawn | Silhouettes):
+    if pictures is not None and not isinstance(pictures, _Program):
         raise ValueError(f"Expected pictures={pictures!r} as pictures that a program draws, such as {Silhouettes()}.")
 
 
 @dataclass(frozen=True)
-class Drawn(Auxiliary):
-    """Pictures that a program draws from a public seed.
+class _Program(Auxiliary):
+    """Pictures of a program.
 
     Args:
-        pictures: how many, >= 2.
-        seed: public.
+        pictures: how many, 2 to MOST_DRAWN.
+        seed: public, 0 to 2**32 - 1.
+
+    Raises:
+        ValueError: other numbers.
     """
 
     pictures: int = 2000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least, most in (("pictures", 2, MOST_DRAWN), ("seed", 0, 2**32 - 1)):
+            value = getattr(self, name)
+            if type(value) is not int or not least <= value <= most:
+                raise ValueError(f"Expected {name}={value!r} as a whole number from {least} to {most}.")
+
+
+@dataclass(frozen=True)
+class Drawn(_Program):
+    """Pictures that a program draws from a public seed."""
+
     seed: int = 7
 
     def images(self, shape: tuple[int, ...]) -> np.ndarray:
@@ -57,16 +75,8 @@ class Drawn(Auxiliary):
 
 
 @dataclass(frozen=True)
-class Silhouettes(Auxiliary):
-    """Textured outlines on black that a program draws from a public seed: for light objects on black.
-
-    Args:
-        pictures: how many, >= 2.
-        seed: public.
-    """
-
-    pictures: int = 2000
-    seed: int = 0
+class Silhouettes(_Program):
+    """Textured outlines on black that a program draws from a public seed: for light objects on black."""
 
     def images(self, shape: tuple[int, ...]) -> np.ndarray:
         return _kept(silhouettes, self.pictures, shape, self.seed)
