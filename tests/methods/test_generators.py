@@ -1,6 +1,7 @@
 """DP-MERF and DP-HP: their features are the kernels they claim, their queries keep the contract, and what they make."""
 
 import dataclasses
+import itertools
 import math
 
 import contract
@@ -12,6 +13,7 @@ from contract import check_add_remove, check_places, check_replace_one, subset, 
 
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
+from dpdistill.cli.options import MAX_SEED
 from dpdistill.data.records import Records
 from dpdistill.methods import generator as generators
 from dpdistill.methods import training
@@ -442,8 +444,11 @@ class TestGenerator:
         generator = generator_of(NUMBERS)
         with pytest.raises(ValueError, match="Expected n=-1 >= 0"):
             generator.sample(-1)
-        with pytest.raises(ValueError, match="Expected 0 <= seed=-1"):
-            generator.sample(1, -1)
+        for seed in (-1, MAX_SEED + 1):
+            with pytest.raises(ValueError, match=f"Expected 0 <= seed={seed} < "):
+                generator.sample(1, seed)
+        ends = [generator.sample(20, seed)[0] for seed in (2**31 - 1, 2**31, MAX_SEED)]  # what commands take
+        assert not any(np.array_equal(a, b) for a, b in itertools.combinations(ends, 2))
 
 
 @pytest.mark.parametrize("name", MADE)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpdistill.cli.options import Folder
+from dpdistill.cli.options import MAX_SEED, Folder
 from dpdistill.cli.terminal import Bar, give, note, say
 from dpdistill.method import Distilled
 from dpdistill.schema import DataError, TableSchema
@@ -42,7 +42,7 @@ def sample(
             "changes with every pixel (slopes; times units, where there are any), for models that learn that, too.",
         ),
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, metavar="<int>", help="Of what is made; public.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, metavar="<int>", help="Of what is made; public.")] = 1,
 ) -> None:
     """More records, at no further cost.
 

@@ -125,7 +125,7 @@ class Generator:
 
         Args:
             n: records, >= 0.
-            seed: public, of labels, codes and categories, in [0, 2^31).
+            seed: public, of labels, codes and categories, in [0, 2^32).
 
         Returns:
             (X, y): X (n, ...) of the schema's shape in [-1, 1], float32, and class indices y (n,), int32.
@@ -135,8 +135,8 @@ class Generator:
         """
         if n < 0:
             raise ValueError(f"Expected n={n} >= 0.")
-        if not 0 <= seed < 2**31:
-            raise ValueError(f"Expected 0 <= seed={seed} < 2^31.")
+        if not 0 <= seed < 2**32:
+            raise ValueError(f"Expected 0 <= seed={seed} < 2^32.")
         X, y = self.outputs(n, seed)
         if isinstance(self.schema, TableSchema):
             brought = self.marginals is not None
