@@ -252,6 +252,9 @@ def test_a_suite_says_how_images_are_read(tmp_path):
         assert (part.schema.classes, part.schema.bounds, part.schema.shape) == (("0", "1", "2"), (0.0, 9.0), (8, 8, 1))
     with pytest.raises(DataError, match=r"pass --classes \(10, or cat,dog\)\. In a suite: classes of the data set"):
         open_source(replace(source, classes=""), tmp_path, tmp_path, False, 0)
+    for wrong in ({"classes": "1"}, {"bounds": "0"}, {"resize": "1e3"}, {"resize": "0"}):
+        with pytest.raises(DataError, match="Expected "):
+            replace(source, **wrong)
     with pytest.raises(DataError, match="a table, without classes, bounds, resize: its schema says so"):
         replace(source, schema="schema.yaml")
 

@@ -674,6 +674,7 @@ class TestGeneratedImages:
             about = json.loads(str(file["about"]))
         files = json.loads((made / "certificate.json").read_text())["files"]
         assert about["generator_sha256"] == files["generator.npz"]
+        succeeds("sample", made, "--n", 3, "--out", tmp_path / "last.npz", "--seed", 2**32 - 1)
         succeeds("sample", made, "--n", 30, "--out", tmp_path / "folder", "--seed", 5, "--kind", "generated")
         rows = (tmp_path / "folder" / "labels.csv").read_text().splitlines()
         assert rows[0] == "file,class"

@@ -26,7 +26,7 @@ from dpdistill.methods.dos_kip import DOSKIP, SetMatch
 from dpdistill.methods.matching import EmbeddingQuery, PixelQuery, counts_of, signal_of
 from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.private.noise import SeededEntropy
-from dpdistill.query import Event, Release
+from dpdistill.query import Event, Release, Stage
 from dpdistill.run.outlook import outlook
 from dpdistill.run.store import Store
 
@@ -44,6 +44,11 @@ def test_the_classifier_has_its_share_of_the_budget(share):
     assert costs[0] / sum(costs) == pytest.approx(share)
     assert costs[1] / (costs[1] + costs[2]) == pytest.approx(0.05)  # the pilot's share of what DOS has
     assert method.main_stage == 0
+
+
+def test_the_plan_of_a_shipped_recipe_keeps_its_bits():
+    """Stages are compared exactly, by `verify` and by ledgers."""
+    assert DOSKIP(share=0.7, cells=4).plan()[0] == Stage(60, weight=0.1800205749557739)
 
 
 @pytest.mark.parametrize("means", [0.02, 0.4])
@@ -75,6 +80,27 @@ def test_each_part_is_given_its_own_releases(means):
     assert asked == [*first, PixelQuery, *[EmbeddingQuery] * 4]
     for one, other in zip(jax.tree.leaves(state), jax.tree.leaves(parts), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("stop", [1, 2, 5])
+def test_a_run_with_class_means_that_stops_goes_on(stop, tmp_path):
+    method, folder = replace(SMALL, means=0.2, taught=2, pictures=40), tmp_path / "run"
+    with pytest.raises(contract.Stop):
+        run.distill(TOY, method, Budget(150.0), run_dir=folder, progress=contract.stop_after(stop))
+    paid = RunLedger.read(folder).events
+    assert len(paid) == stop
+    made = run.distill(TOY, method, Budget(150.0), run_dir=folder)
+    events = RunLedger.read(folder).events
+    assert len(events) == contract.rounds_of(method) == 1 + 3 + 1 + 4
+    assert events[:stop] == paid
+    state = Store(folder, RunLedger.read(folder).run_id).load(method.init(KEY, SCHEMA))[1]
+    B, W = (state["classifier"][name] for name in ("B", "W"))
+    decides = W - B @ (B.T @ W)
+    np.testing.assert_allclose(
+        made.distilled.classifier, decides - decides.mean(1, keepdims=True), rtol=1e-4, atol=1e-5
+    )
+    taught = jax.tree.leaves(state["signals"]["taught"])
+    assert all(np.isfinite(leaf).all() and leaf.any() for leaf in taught[:1])
 
 
 class TestOneSet:

@@ -27,7 +27,7 @@ from dpdistill.kernels.ridge import one_hot
 from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods import support
-from dpdistill.methods.class_means import common_directions
+from dpdistill.methods.class_means import _less, common_directions
 from dpdistill.methods.gradient_routes import route_of
 from dpdistill.methods.kip_gradient import FCNTKGradient, FeatureGradient, PlainGradient
 from dpdistill.methods.matching import labels
@@ -396,6 +396,19 @@ class TestDecoupledKIP:
         np.testing.assert_allclose(A @ h, 0.0, atol=1e-9)
         np.testing.assert_allclose(A @ apart, apart / 2, atol=1e-9)
         assert not common_directions(np.zeros((d, classes))).any()
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_what_is_rounding_of_a_record_along_common_directions_stays_small(self, dtype):
+        rng = np.random.default_rng(4)
+        sums = rng.normal(size=(900, 3)) + 5
+        B = common_directions(sums)
+        h, apart = B[:, 0], rng.normal(size=900) / 30
+        A = np.eye(900) - B @ B.T
+        for x, expected in ((h, np.zeros(900)), (apart, A @ apart / np.linalg.norm(A @ apart))):
+            with jax.enable_x64(dtype == np.float64):
+                found = _less(jnp.asarray(B, dtype), jnp.asarray(x, dtype))
+            assert found.dtype == dtype
+            np.testing.assert_allclose(found, expected, atol=1e-4)
 
     def test_a_run_that_stops_after_the_class_sums_goes_on(self, tmp_path):
         records, method = subset(TOY, range(40)), tiny("decoupled-kip", rounds=3, means=0.2)

@@ -44,15 +44,7 @@ def check_drawn(pictures: object) -> None:
 
 @dataclass(frozen=True)
 class _Program(Auxiliary):
-    """Pictures of a program.
-
-    Args:
-        pictures: how many, 2 to MOST_DRAWN.
-        seed: public, 0 to 2**32 - 1.
-
-    Raises:
-        ValueError: other numbers.
-    """
+    """What pictures of a program are made from."""
 
     pictures: int = 2000
     seed: int = 0
@@ -66,7 +58,15 @@ class _Program(Auxiliary):
 
 @dataclass(frozen=True)
 class Drawn(_Program):
-    """Pictures that a program draws from a public seed."""
+    """Pictures that a program draws from a public seed.
+
+    Args:
+        pictures: how many, 2 to MOST_DRAWN.
+        seed: public, 0 to 2**32 - 1.
+
+    Raises:
+        ValueError: other numbers.
+    """
 
     seed: int = 7
 
@@ -76,7 +76,15 @@ class Drawn(_Program):
 
 @dataclass(frozen=True)
 class Silhouettes(_Program):
-    """Textured outlines on black that a program draws from a public seed: for light objects on black."""
+    """Textured outlines on black that a program draws from a public seed: for light objects on black.
+
+    Args:
+        pictures: how many, 2 to MOST_DRAWN.
+        seed: public, 0 to 2**32 - 1.
+
+    Raises:
+        ValueError: other numbers.
+    """
 
     def images(self, shape: tuple[int, ...]) -> np.ndarray:
         return _kept(silhouettes, self.pictures, shape, self.seed)

@@ -11,13 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.encode.unit import unit_rows
 from dpdistill.methods.softmax import SoftmaxQuery
 
 KEPT = 0.5
 """What is left of features in the directions in which the means of classes differ."""
 SMALL = 1e-9
 """Singular values below this share of the sums are rounding."""
+LEAST = 2.0**-8
+"""Of the norm that is divided by: what is left of a record along those directions is rounding, and stays small."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class ClassSumsQuery(SoftmaxQuery):
 class LessMeansQuery(SoftmaxQuery):
     """The gradient of the logistic loss for features that are shrunk in some directions, and have norm 1 again.
 
-        u_i = psi_i (p_i - y_i)^T,   p_i = softmax(psi_i W),   psi_i = A phi_i / ||A phi_i||,   A = I - B B^T
+        u_i = psi_i (p_i - y_i)^T,   p_i = softmax(psi_i W)
+        psi_i = A phi_i / max(||A phi_i||, LEAST),   A = I - B B^T
 
     Params: {"W": (d, classes), "B": (d, directions)}, float64.
 
@@ -62,7 +64,10 @@ class LessMeansQuery(SoftmaxQuery):
 
 
 def _less(B: Array, phi: Array) -> Array:
-    return unit_rows((phi - B @ (phi @ B))[None])[0]
+    left = phi - B @ (phi @ B)
+    largest = jnp.max(jnp.abs(left))  # squares of what is tiny or huge do not fit single precision
+    norm = largest * jnp.sqrt(jnp.sum(jnp.square(left / jnp.where(largest > 0, largest, 1.0))))
+    return left / jnp.maximum(norm, LEAST)
 
 
 def common_directions(sums: np.ndarray) -> np.ndarray:

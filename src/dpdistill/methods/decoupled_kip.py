@@ -44,9 +44,9 @@ class DecoupledKIP(Method):
     centred over the classes before they are compared.
 
     With means > 0 that share of the budget first releases the sums of the classes' features. Gradients are then those
-    of features psi = A phi / ||A phi|| that have no part in the direction of their mean, and less in those in which the
-    means of classes differ (`common_directions`): these take norm, which noise has to hide. The classifier on phi is
-    A W, which decides as W does on psi.
+    of features psi that have no part in the direction of their mean, less in those in which the means of classes differ
+    (`common_directions`; these take norm, which noise has to hide), and norm 1 again. The classifier on phi is A W: it
+    decides as W does on psi, and its scores are ||A phi|| times those.
 
     Guarantee: stage 1 is rounds releases of sensitivity C (add-or-remove) and, with means > 0, one of sensitivity 1,
     calibrated together; stage 2 is post-processing.

@@ -104,7 +104,7 @@ class DOSKIP(Method):
 
     def plan(self) -> tuple[Stage, ...]:
         first, later = self.classifier.plan(), self.signals.plan()
-        weight = math.sqrt(self.share / (1.0 - self.share) * cost_of(later) / cost_of(first))
+        weight = math.sqrt(cost_of(later) * self.share / (1.0 - self.share) / cost_of(first))
         return (*(replace(stage, weight=weight * stage.weight) for stage in first), *later)
 
     @property

@@ -74,7 +74,7 @@ def _read(source: Source, stated: str, part: str, data: Path, suite: Path) -> Re
         try:
             return load(stated if stated.startswith("digits:") else path, part, **options)
         except DataError as error:
-            named = [name for name in OF_IMAGES if f"--{name}" in str(error)]
+            named = [name for name in ("schema", *OF_IMAGES) if f"--{name}" in str(error)]
             also = f" In a suite: {', '.join(named)} of the data set {source.name}." if named else ""
             raise DataError(f"{error}{also}") from None
     table_file = read_reviewed(suite.parent / source.schema)

@@ -15,6 +15,7 @@ from dpdistill.accounting.schedule import Budget
 from dpdistill.cli.options import SUITES, WITHOUT_PRIVACY, check_method
 from dpdistill.cli.settings import check_named, check_names, known
 from dpdistill.data.files import reading, show
+from dpdistill.data.options import parse_bounds, parse_classes, parse_resize
 from dpdistill.data.yaml_text import load_yaml
 from dpdistill.method import Method, to_json
 from dpdistill.schema import DataError
@@ -82,6 +83,9 @@ class Source:
             )
         if not self.test and not 0.0 < self.test_share < 1.0:
             raise DataError(f"Expected data set {self.name!r} with a test, or with 0 < test_share < 1.")
+        for name, parse in (("classes", parse_classes), ("bounds", parse_bounds), ("resize", parse_resize)):
+            if value := getattr(self, name):
+                parse(value)
         stated = [name for name in OF_IMAGES if getattr(self, name)]
         if self.schema and stated:
             raise DataError(
