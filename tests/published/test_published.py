@@ -85,6 +85,10 @@ def test_values_of_rows_by_hand():
         "per_class": 10, "kernel": KERNELS["drawn"], "step": 18.0, "networks": 80, "taught": 35, "pictures": 30_000,
         "hold": 8,
     }  # fmt: skip
+    photographs = published("decoupled-kip-cifar10-eps1")
+    assert photographs.fields == {
+        "per_class": 10, "kernel": KERNELS["drawn"], "rounds": 150, "step": 11.0, "means": 0.05, "learning_rate": 0.2,
+    }  # fmt: skip
     adult = published("dp-kip-fc-ntk-adult-eps1")
     assert (adult.fields["rounds"], adult.fields["sampling_prob"], adult.fields["ridge"]) == (13, 0.8, 1e-6)
     assert published("dp-ntk-adult-eps1").fields["second_width"] == 200
