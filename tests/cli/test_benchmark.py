@@ -69,7 +69,7 @@ SIZES = {
     "smoke": (6, 4),
     "papers": (391, 341),
     "frontier": (81, 39),
-    "subspaces": (48, 20),
+    "subspaces": (51, 20),
     "dosser": (57, 13),
     "transferred": (8, 8),
 }

@@ -6,6 +6,7 @@ import csv
 import json
 from collections import Counter
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from dpdistill.accounting.pld import compose
 from dpdistill.accounting.schedule import Schedule
 
 PUBLISHED = Path(__file__).with_name("published.csv")
+GUARANTEES = Path(__file__).with_name("guarantees.json")
 SELECTED = "selection not included"
 Line = dict[str, Any]
 
@@ -68,6 +70,28 @@ class Figure(NamedTuple):
         return f"{self.text} ({self.behind})" if self.runs else self.text
 
 
+class Objection(NamedTuple):
+    """Why published numbers do not stand under the guarantee that is stated beside them.
+
+    Args:
+        number: that rows refer to it by.
+        source: start of the publication's name.
+        methods: starts of the names of methods.
+        data: sets of it.
+        read: which code.
+        code: what it does.
+        measured: what that means for the guarantee; see benchmarks/guarantees.py.
+    """
+
+    number: int
+    source: str
+    methods: list[str]
+    data: list[str]
+    read: str
+    code: str
+    measured: str
+
+
 class Row(NamedTuple):
     """A method in a table: ours, with its recipes and where they come from, or a published one, with its source."""
 
@@ -76,11 +100,17 @@ class Row(NamedTuple):
     origin: str
     ours: bool
     figures: dict[Any, Figure]
+    objections: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
         """What a plot calls it: the label, with the source of a published one."""
         return self.label if self.ours else f"{self.label} [{self.origin}]"
+
+    @property
+    def source(self) -> str:
+        """Where it comes from, with the numbers of the objections to a published one."""
+        return self.origin + (f" [{', '.join(map(str, self.objections))}]" if self.objections else "")
 
 
 class Table(NamedTuple):
@@ -105,6 +135,13 @@ def boards(lines: Iterable[Line]) -> list[Board]:
     for line in sorted((line for line in lines if line["error"] is None), key=lambda line: line["name"]):
         by_data.setdefault(line["run"]["source"]["name"], []).append(line)
     return [Board(data, _tables(data, found), _costs(found)) for data, found in sorted(by_data.items())]
+
+
+@cache
+def objections() -> tuple[Objection, ...]:
+    """To published numbers: premises of guarantees that public code does not keep, as measured."""
+    stated = json.loads(GUARANTEES.read_text(encoding="utf-8"))
+    return tuple(Objection(number, **each) for number, each in enumerate(stated, 1))
 
 
 def setting_of(line: Line) -> Setting:
@@ -207,10 +244,21 @@ def _published(data: str, score: str, columns: list[Setting]) -> list[Row]:
         for stated in csv.DictReader(file):
             setting = ours.get((float(stated["epsilon"] or "inf"), int(stated["per_class"] or 0)))
             if (stated["data"], stated["score"]) == (data, score) and setting is not None:
-                source = stated["source"]
-                row = rows.setdefault((stated["method"], source), Row(stated["method"], "", source, False, {}))
+                row = rows.setdefault((stated["method"], stated["source"]), _published_row(stated))
                 row.figures[setting] = Figure(float(stated["mean"]), float(stated["std"]) if stated["std"] else None, 0)
     return list(rows.values())
+
+
+def _published_row(stated: dict[str, str]) -> Row:
+    against = tuple(
+        each.number
+        for each in objections()
+        if stated["source"].startswith(each.source)
+        and stated["method"].startswith(tuple(each.methods))
+        and stated["data"] in each.data
+        and stated["epsilon"]
+    )
+    return Row(stated["method"], "", stated["source"], False, {}, against)
 
 
 def _transfer(tables: list[Table]) -> list[Table]:
