@@ -40,6 +40,35 @@ class Setting(NamedTuple):
         return privacy + size + (f" ({SELECTED})" if self.selected else "")
 
 
+class Cell(NamedTuple):
+    """What a published number is of: per_class is 0 where a method makes as many records as it likes."""
+
+    method: str
+    data: str
+    epsilon: float
+    per_class: int
+
+
+class Objection(NamedTuple):
+    """A premise of a stated guarantee that public code does not keep; made by benchmarks/guarantees.py.
+
+    Args:
+        number: that figures refer to it by.
+        source: start of the publication's name.
+        read: which code, and where.
+        code: what it does.
+        measured: what that means for the guarantee.
+        cells: the numbers it is about.
+    """
+
+    number: int
+    source: str
+    read: str
+    code: str
+    measured: str
+    cells: frozenset[Cell]
+
+
 class Figure(NamedTuple):
     """A number of a table, percent.
 
@@ -48,18 +77,21 @@ class Figure(NamedTuple):
         std: sample standard deviation over full runs, or what a paper states; None for neither.
         runs: full runs behind it; 0 for a published number.
         seconds: of processor time for distilling, mean over runs on CPUs; None without any.
+        objections: to a published number, by number.
     """
 
     mean: float
     std: float | None
     runs: int
     seconds: float | None = None
+    objections: tuple[int, ...] = ()
 
     @property
     def text(self) -> str:
-        """Mean and spread."""
+        """Mean and spread, with the numbers of objections."""
         spread = "" if self.std is None else f" ± {self.std:.{2 if self.runs else 1}f}"
-        return (f"{self.mean:.2f}" if self.runs else f"{self.mean:g}") + spread
+        marks = f" [{', '.join(map(str, self.objections))}]" if self.objections else ""
+        return (f"{self.mean:.2f}" if self.runs else f"{self.mean:g}") + spread + marks
 
     @property
     def behind(self) -> str:
@@ -70,28 +102,6 @@ class Figure(NamedTuple):
         return f"{self.text} ({self.behind})" if self.runs else self.text
 
 
-class Objection(NamedTuple):
-    """Why published numbers do not stand under the guarantee that is stated beside them.
-
-    Args:
-        number: that rows refer to it by.
-        source: start of the publication's name.
-        methods: starts of the names of methods.
-        data: sets of it.
-        read: which code.
-        code: what it does.
-        measured: what that means for the guarantee; see benchmarks/guarantees.py.
-    """
-
-    number: int
-    source: str
-    methods: list[str]
-    data: list[str]
-    read: str
-    code: str
-    measured: str
-
-
 class Row(NamedTuple):
     """A method in a table: ours, with its recipes and where they come from, or a published one, with its source."""
 
@@ -100,17 +110,11 @@ class Row(NamedTuple):
     origin: str
     ours: bool
     figures: dict[Any, Figure]
-    objections: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
         """What a plot calls it: the label, with the source of a published one."""
         return self.label if self.ours else f"{self.label} [{self.origin}]"
-
-    @property
-    def source(self) -> str:
-        """Where it comes from, with the numbers of the objections to a published one."""
-        return self.origin + (f" [{', '.join(map(str, self.objections))}]" if self.objections else "")
 
 
 class Table(NamedTuple):
@@ -139,9 +143,12 @@ def boards(lines: Iterable[Line]) -> list[Board]:
 
 @cache
 def objections() -> tuple[Objection, ...]:
-    """To published numbers: premises of guarantees that public code does not keep, as measured."""
+    """Those to published numbers."""
     stated = json.loads(GUARANTEES.read_text(encoding="utf-8"))
-    return tuple(Objection(number, **each) for number, each in enumerate(stated, 1))
+    return tuple(
+        Objection(number, **{**each, "cells": frozenset(Cell(*cell) for cell in each["cells"])})
+        for number, each in enumerate(stated, 1)
+    )
 
 
 def setting_of(line: Line) -> Setting:
@@ -244,21 +251,12 @@ def _published(data: str, score: str, columns: list[Setting]) -> list[Row]:
         for stated in csv.DictReader(file):
             setting = ours.get((float(stated["epsilon"] or "inf"), int(stated["per_class"] or 0)))
             if (stated["data"], stated["score"]) == (data, score) and setting is not None:
-                row = rows.setdefault((stated["method"], stated["source"]), _published_row(stated))
-                row.figures[setting] = Figure(float(stated["mean"]), float(stated["std"]) if stated["std"] else None, 0)
+                source, std = stated["source"], float(stated["std"]) if stated["std"] else None
+                cell = Cell(stated["method"], data, setting.epsilon, setting.per_class)
+                against = tuple(o.number for o in objections() if source.startswith(o.source) and cell in o.cells)
+                row = rows.setdefault((cell.method, source), Row(cell.method, "", source, False, {}))
+                row.figures[setting] = Figure(float(stated["mean"]), std, 0, objections=against)
     return list(rows.values())
-
-
-def _published_row(stated: dict[str, str]) -> Row:
-    against = tuple(
-        each.number
-        for each in objections()
-        if stated["source"].startswith(each.source)
-        and stated["method"].startswith(tuple(each.methods))
-        and stated["data"] in each.data
-        and stated["epsilon"]
-    )
-    return Row(stated["method"], "", stated["source"], False, {}, against)
 
 
 def _transfer(tables: list[Table]) -> list[Table]:

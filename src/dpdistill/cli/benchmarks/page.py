@@ -34,11 +34,11 @@ NOTES = (
     "they were published for; how their recipes were chosen is not in their ε either.",
     "Development data: k runs on one data set cost what k runs cost. CPU seconds are those of runs on CPUs.",
 )
-OBJECTIONS = "Published numbers that do not stand under their own guarantee"
+OBJECTIONS = "Published numbers whose public code does not keep the stated guarantee"
 ABOUT = (
-    "By number, as the tables refer to them in square brackets: what the public code does that the accounting leaves "
-    "out, and what was measured of that (`benchmarks/guarantees.py`, δ = 1e-5). Whether such numbers can be reached "
-    "under a guarantee that holds is what our rows beside them measure."
+    "By number, as the tables refer to them in square brackets: what the code does that the accounting leaves out, and "
+    "what was measured of that (`benchmarks/guarantees.py`, δ = 1e-5). Whether this very code made the numbers is not "
+    "known. Published numbers without a mark were not examined, or nothing was found."
 )
 _PAGES = environment("dpdistill.cli.benchmarks", "dpdistill.report")
 _PAGES.globals |= {"plots": plots, "colours": colours, "width": WIDTH, "height": HEIGHT}
@@ -80,7 +80,9 @@ def render_markdown(lines: Iterable[Line], title: str) -> str:
             parts += [f"### {board.data}: {table.title}", _markdown(table)]
     if against := _objections(lines):
         parts += [f"## {OBJECTIONS}", ABOUT]
-        parts.append("\n".join(f"{each.number}. {each.code} ({each.read}). {each.measured}." for each in against))
+        parts.append(
+            "\n".join(f"{each.number}. {each.code}. {each.measured}. Read in {each.read}." for each in against)
+        )
     if failed := _failed(lines):
         parts += ["## Failed", "\n".join(f"- {name}: {error}" for name, error in failed)]
     parts.append("; ".join(f"{package} {version}" for package, version in _versions(lines)) + ".")
@@ -96,7 +98,7 @@ def _markdown(table: Table) -> str:
             *(str(row.figures.get(column, "")) for column in table.columns),
             row.by,
             seconds_of(row),
-            row.source,
+            row.origin,
         ]
         for row in table.rows
     ]
@@ -113,8 +115,10 @@ def seconds_of(row: Any) -> str:
 
 def _objections(lines: Iterable[Line]) -> list[Objection]:
     """Those that a table refers to."""
-    rows = [row for board in boards(lines) for table in board.tables for row in table.rows]
-    shown = {number for row in rows for number in row.objections}
+    tables = [table for board in boards(lines) for table in board.tables]
+    shown = {
+        number for t in tables for row in t.rows for figure in row.figures.values() for number in figure.objections
+    }
     return [each for each in objections() if each.number in shown]
 
 
