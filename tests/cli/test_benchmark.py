@@ -507,8 +507,8 @@ def test_published_numbers_stand_beside_ours():
     (board,) = boards([line(value=95.0), line(value=97.0, epsilon=10.0), line(value=98.5, epsilon=None)])
     at = {(row.label, str(setting)): str(f) for row in board.tables[0].rows for setting, f in row.figures.items()}
     assert at["ours", "ε = 1, 10 a class"] == "95.00 (1 run)"
-    assert at["DP-KIP-ScatterNet", "ε = 1, 10 a class"] == "96.3 ± 0.1"
-    assert at["DP-KIP-ScatterNet", "ε = 10, 10 a class"] == "97.4 ± 0.1"
+    assert at["DP-KIP-ScatterNet", "ε = 1, 10 a class"] == "96.3 ± 0.1 [2]"
+    assert at["DP-KIP-ScatterNet", "ε = 10, 10 a class"] == "97.4 ± 0.1 [2]"
     assert at["KIP ScatterNet", "no privacy, 10 a class"] == "99 ± 0.1"
     assert not any("50 a class" in setting for _, setting in at)
     ours, *others = board.tables[0].rows
