@@ -15,27 +15,28 @@ import argparse
 import csv
 import json
 import math
+import re
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from dpdistill.accounting.bounds import epsilon_rdp
 from dpdistill.accounting.gaussian import root
 from dpdistill.cli.benchmarks.figures import PUBLISHED, Cell
-from dpdistill.published.rows import FOLDER
+from dpdistill.published.rows import all_published
 from dpdistill.query import Event
 
 DELTA, CONFIDENCE = 1e-5, 0.999
 SEEDS = 100_000
 KIP = "Vinaroz & Park 2024"
+DOSSER_NOISE = 4.2969
+"""Default noise multiplier of its public code."""
 
 
-def poisson_noise(records: int, batch: int, epochs: int, epsilon: float) -> float:
-    """The noise multiplier that Poisson batches of this expected size would need at delta = 1e-5, by Renyi orders."""
-    rounds, rate = epochs * records // batch, batch / records
+def poisson_noise(rounds: int, rate: float, epsilon: float) -> float:
+    """The noise multiplier that Poisson batches would need at delta = 1e-5, by Renyi orders."""
     return root(lambda s: epsilon_rdp([(rounds, Event(s, rate))], DELTA) - epsilon, 0.3, 50.0)
 
 
@@ -87,34 +88,28 @@ def published_cells(source: str) -> set[Cell]:
     return {Cell(row["method"], row["data"], float(row["epsilon"]), int(row["per_class"] or 0)) for row in rows}
 
 
-def published_batches() -> dict[Cell, tuple[int, int, int]]:
-    """(records, batch, epochs) of DP-KIP's published figures of images."""
-    stated, found = yaml.safe_load((FOLDER / "dp-kip.yaml").read_text(encoding="utf-8")), {}
-    names = {"dp-kip-fc-ntk": "DP-KIP FC-NTK", "dp-kip-scatternet": "DP-KIP-ScatterNet"}
-    for family in stated["families"]:
-        method = names.get(family["name"].partition("-{")[0])
-        if method is None or "per_class" not in family["columns"]:
-            continue
-        for data, rows in family["rows"].items():
-            for row in rows:
-                each = dict(zip(family["columns"], row, strict=True))
-                cell = Cell(method, data.replace("-", "_"), float(family["epsilon"]), each["per_class"])
-                found[cell] = (stated["records"][data], each["batch"], each["epochs"])
+def published_batches() -> dict[Cell, tuple[int, float]]:
+    """(rounds, share of the records in a batch) of DP-KIP's published figures of images."""
+    methods, found = {"fc-ntk": "DP-KIP FC-NTK", "scatternet": "DP-KIP-ScatterNet"}, {}
+    for name, row in all_published().items():
+        if named := re.fullmatch(r"dp-kip-(fc-ntk|scatternet)-(.+)-eps[0-9]+-ipc[0-9]+", name):
+            data, fields = named[2].replace("-", "_"), row.fields
+            cell = Cell(methods[named[1]], data, float(row.epsilon or math.inf), fields["per_class"])
+            found[cell] = (fields["rounds"], fields["sampling_prob"])
     return {cell: found[cell] for cell in sorted(found.keys() & published_cells(KIP))}
 
 
 def shuffled(samples: int) -> dict[str, Any]:
     """A lower bound of epsilon for each published figure of DP-KIP on images."""
     rng, bounds = np.random.default_rng(0), {}
-    for cell, (records, batch, epochs) in published_batches().items():
-        noise = poisson_noise(records, batch, epochs, cell.epsilon)
-        bounds[cell] = least_epsilon(losses(noise, records // batch, epochs, samples, rng))
+    for cell, (rounds, rate) in published_batches().items():
+        noise, batches = poisson_noise(rounds, rate, cell.epsilon), round(1 / rate)
+        bounds[cell] = least_epsilon(losses(noise, batches, round(rounds / batches), samples, rng))
     beyond = {cell: math.floor(10 * bound) / 10 for cell, bound in bounds.items() if bound > cell.epsilon}
-    ranges = [
-        f"{min(of):.1f} to {max(of):.1f} for {len(of)} of the figures at ε = {epsilon:g}"
-        for epsilon in sorted({cell.epsilon for cell in beyond})
-        for of in ([bound for cell, bound in beyond.items() if cell.epsilon == epsilon],)
-    ]
+    ranges = []
+    for epsilon in sorted({cell.epsilon for cell in beyond}):
+        of = [bound for cell, bound in beyond.items() if cell.epsilon == epsilon]
+        ranges.append(f"{min(of):.1f} to {max(of):.1f} for {len(of)} of the figures at ε = {epsilon:g}")
     return {
         "source": f"{KIP}, table 2",
         "read": "github.com/mvinaroz/DP-KIP, dp_kip_other_features.py at df068a6, and in the copy of dpkip_inf_ntk.py",
@@ -129,7 +124,7 @@ def shuffled(samples: int) -> dict[str, Any]:
 
 def seeded(trials: int = 20, coordinates: int = 1024) -> dict[str, Any]:
     """All seeds against a release, with and without the record: which of the two sums is the noise's?"""
-    rng, noise, right = np.random.default_rng(1), 4.2969, 0
+    rng, noise, right = np.random.default_rng(1), DOSSER_NOISE, 0
     began = time.perf_counter()
     for _ in range(trials):
         others, record = rng.normal(size=coordinates), rng.normal(size=coordinates)

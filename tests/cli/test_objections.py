@@ -65,7 +65,8 @@ def test_only_bounds_above_the_stated_epsilon_are_objections(script):
     assert mild not in batches.cells
     assert Cell("DP-KIP FC-NTK", "mnist", 1.0, 10) in batches.cells
     assert batches.cells <= script.published_batches().keys()
-    assert script.published_batches()[Cell("DP-KIP-ScatterNet", "mnist", 1.0, 10)] == (60_000, 500, 30)
+    assert script.published_batches()[Cell("DP-KIP-ScatterNet", "mnist", 1.0, 10)] == (30 * 120, 500 / 60_000)
+    assert len(script.published_batches()) == 36
 
 
 def test_pages_say_what_their_tables_refer_to_and_no_more():
@@ -86,9 +87,9 @@ def test_what_is_stated_is_what_the_script_finds(script, monkeypatch):
     monkeypatch.setattr(script, "SEEDS", 100)
     batches, seeds = objections()[1:]
     cell = Cell("DP-KIP FC-NTK", "mnist", 1.0, 10)
-    records, batch, epochs = script.published_batches()[cell]
-    noise = script.poisson_noise(records, batch, epochs, cell.epsilon)
-    found = script.least_epsilon(script.losses(noise, records // batch, epochs, 4_000, np.random.default_rng(8)))
+    noise = script.poisson_noise(*script.published_batches()[cell], cell.epsilon)
+    assert noise == pytest.approx(1.40971, abs=1e-5)  # ten epochs of 500 of 60,000 records
+    found = script.least_epsilon(script.losses(noise, 120, 10, 4_000, np.random.default_rng(8)))
     most = float(re.findall(r"[0-9.]+ to ([0-9.]+) for [0-9]+ of the figures at ε = 1,? ", batches.measured)[0])
     assert cell.epsilon < found < most + 1.0  # of fewer runs, which show less
     assert seeds.code == script.seeded(trials=1, coordinates=8)["code"]
