@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_benchmark import line
 
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.cli.benchmarks.figures import PUBLISHED, Cell, boards, objections
 from dpdistill.cli.benchmarks.page import render_markdown, render_page
-from tests.cli.test_benchmark import line
 
 ROOT = Path(__file__).parents[2]
 
