@@ -18,6 +18,7 @@ from test_cli import TINY, TINY_NETS, dpdistill, refused, succeeds
 import dpdistill as package
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.accounting.schedule import Budget, calibrate
+from dpdistill.cli import recipes
 from dpdistill.cli.benchmarks import page, pool, suite, worker
 from dpdistill.cli.benchmarks.charts import HEIGHT, _short, colours, plots
 from dpdistill.cli.benchmarks.figures import PUBLISHED, Setting, boards
@@ -30,6 +31,7 @@ from dpdistill.encode.auxiliary import PublicImages
 from dpdistill.evaluate import ARCHITECTURES, TRAININGS
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods.dos import DOS
+from dpdistill.published import published
 from dpdistill.query import Stage
 from dpdistill.run.driver import backend
 from dpdistill.schema import DataError
@@ -68,7 +70,7 @@ def paid(found: dict, release: str, epsilon: float) -> dict:
 SIZES = {
     "smoke": (6, 4),
     "papers": (391, 341),
-    "frontier": (81, 39),
+    "frontier": (69, 36),
     "subspaces": (51, 20),
     "dosser": (57, 13),
     "transferred": (8, 8),
@@ -144,6 +146,35 @@ def test_runs_that_differ_in_free_fields_share_a_release(tmp_path):
     assert found[1].build() == DOS(per_class=1, steps=7)
 
 
+def test_a_run_of_a_published_recipe_is_that_recipe(tmp_path):
+    runs = (
+        "  - {label: A, recipe: dos-kip-mnist-eps1, data: [digits], epsilon: [1, 2], per_class: [50],"
+        " set: {steps: 7}}\n"
+        "  - {label: B, method: dos-kip, data: [digits], epsilon: [1], per_class: [50], set: {share: 0.7, steps: 7}}\n"
+        "  - {label: C, recipe: kip-scatternet-mnist, data: [digits]}\n"
+    )
+    one, two, by_hand, unprotected = read_suite(str(suite_file(tmp_path, runs)))[1].all_runs()
+    recipe = published("dos-kip-mnist-eps1")
+    assert one.build() == replace(recipe.build(), per_class=50, steps=7) == by_hand.build()
+    assert (one.method, one.recipe, one.named) == ("dos-kip", recipe.name, "dos-kip-mnist-eps1-ipc10")
+    assert two.named is None, "the recipe's name states another budget"
+    assert by_hand.named is None
+    assert (unprotected.method, unprotected.epsilon, unprotected.named) == ("kip", None, "kip-scatternet-mnist-ipc10")
+    assert one.release == by_hand.release
+    assert len({one.name, two.name, by_hand.name}) == 3
+
+
+def test_a_recipe_that_changes_is_another_run(tmp_path, monkeypatch):
+    runs = "  - {label: A, recipe: dos-kip-mnist-eps1, data: [digits], epsilon: [1], per_class: [10]}\n"
+    (run,) = read_suite(str(suite_file(tmp_path, runs)))[1].all_runs()
+    before, recipe = (run.name, run.release), published("dos-kip-mnist-eps1")
+    monkeypatch.setattr(recipes, "published", lambda name: replace(recipe, fields={**recipe.fields, "steps": 9}))
+    assert run.name != before[0]
+    assert run.release == before[1]
+    monkeypatch.setattr(recipes, "published", lambda name: replace(recipe, fields={**recipe.fields, "rounds": 9}))
+    assert run.release != before[1]
+
+
 def test_the_name_of_a_run_follows_from_what_is_computed(tmp_path):
     runs = "  - {label: A, method: dos, data: [digits], epsilon: [1]}\n"
     run = next(read_suite(str(suite_file(tmp_path, runs)))[1].all_runs())
@@ -164,6 +195,20 @@ def test_the_name_of_a_run_follows_from_what_is_computed(tmp_path):
         ("  - {label: A, method: dos, data: [digits]}", "Expected 'A' with epsilon, as its method is."),
         ("  - {label: A, method: dm, data: [digits], epsilon: [1]}", "Expected 'A' without epsilon"),
         ("  - {label: A, method: dx, data: [digits]}", "Unknown method 'dx'"),
+        ("  - {label: A, data: [digits]}", "Expected 'A' with a method, or in its place the name of a recipe."),
+        (
+            "  - {label: A, method: dos, recipe: ndpdc-mnist-eps1, data: [digits], epsilon: [1]}",
+            "in its place the name",
+        ),
+        (
+            "  - {label: A, recipe: nobodys, data: [digits]}",
+            "Expected a recipe's name, as `dpdistill methods --recipes`",
+        ),
+        (
+            "  - {label: A, recipe: own.yaml, data: [digits]}",
+            "Expected 'A' with a published recipe by name; got a file.",
+        ),
+        ("  - {label: A, recipe: dos-kip-mnist-eps1, data: [digits]}", "Expected 'A' with epsilon, as its method is."),
         ("  - {label: A, method: dos, data: [digits], epsilon: [0]}", "Expected epsilon=0.0 > 0."),
         ("  - {label: A, method: dos, data: [digits], epsilon: [1], set: {depth: 1}}", "has no field 'depth'"),
         ("  - {label: A, method: dos, data: [digits], epsilon: [1], public: d}", "'A' runs on 'd', which is none of"),
@@ -419,6 +464,23 @@ def test_public_images_of_a_suite(tmp_path, inline):
     assert recipe["fields"]["auxiliary"]["pictures"] == len(images)
     (row,) = boards([one])[0].tables[0].rows
     assert row.origin == "dos: networks=2 sampling_prob=1 steps=3 subspace=3 width=4; p as public images"
+
+
+def test_the_certificate_of_a_suites_run_names_the_recipe(tmp_path, inline):
+    runs = (
+        "  - {label: A, recipe: dp-kip-fc-ntk-mnist-eps1, data: [digits], epsilon: [1, 2], per_class: [2],"
+        " set: {rounds: 2}, score: {architectures: []}}\n"
+    )
+    succeeds("benchmark", suite_file(tmp_path, runs), "--out", tmp_path / "out")
+    one, two = pool.read_lines(tmp_path / "out" / "results.jsonl").values()
+    assert one["error"] is two["error"] is None
+    name = "dp-kip-fc-ntk-mnist-eps1-ipc10"
+    assert one["origin"].startswith(f"recipe {name}: Vinaroz")
+    assert one["origin"].endswith("; caller changed per_class, rounds")
+    assert json.loads((tmp_path / "out" / "sets" / one["name"] / "recipe.json").read_text())["named"] == name
+    assert two["origin"].startswith("caller changed")
+    tables = [{row.origin for row in table.rows if row.ours} for table in boards([one, two])[0].tables]
+    assert tables == [{f"recipe {name} rounds=2"}]
 
 
 def test_tables_and_real_rows(tmp_path, inline):

@@ -6,18 +6,19 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpdistill.accounting.schedule import Budget
 from dpdistill.cli.options import SUITES, WITHOUT_PRIVACY, check_method
-from dpdistill.cli.settings import check_named, check_names, known
+from dpdistill.cli.settings import check_named, check_names, known, stated_by
 from dpdistill.data.files import reading, show
 from dpdistill.data.options import parse_bounds, parse_classes, parse_resize
 from dpdistill.data.yaml_text import load_yaml
 from dpdistill.method import Method, to_json
+from dpdistill.published import is_file
 from dpdistill.schema import DataError
 from dpdistill.schema.facts import STRICT, read_facts
 
@@ -132,6 +133,7 @@ class Entry:
     Args:
         label: its row in the tables.
         method: as `dpdistill methods` lists it, or "real".
+        recipe: in its place a published recipe by name, as `dpdistill methods --recipes` lists them.
         data: names of the suite's data sets.
         epsilon: budgets; none for what has no privacy.
         per_class: synthetic records a class; none for the recipe's.
@@ -147,7 +149,8 @@ class Entry:
 
     __pydantic_config__ = STRICT
     label: str
-    method: str
+    method: str = ""
+    recipe: str = ""
     data: tuple[str, ...]
     epsilon: tuple[float, ...] = ()
     per_class: tuple[int, ...] = ()
@@ -162,6 +165,22 @@ class Entry:
     def __post_init__(self) -> None:
         if self.repeats < 1 or not self.data:
             raise DataError(f"Expected {self.label!r} with repeats >= 1 and at least one data set.")
+        if bool(self.method) == bool(self.recipe):
+            raise DataError(f"Expected {self.label!r} with a method, or in its place the name of a recipe.")
+
+    def made_by(self) -> tuple[str, str]:
+        """The method, and the whole name of the recipe, empty if there is none.
+
+        Raises:
+            DataError: neither is known.
+        """
+        if not self.recipe:
+            check_method(None if self.method == REAL else self.method)
+            return self.method, ""
+        stated = {} if is_file(self.recipe) else stated_by(self.recipe)
+        if not stated:
+            raise DataError(f"Expected {self.label!r} with a published recipe by name; got a file.")
+        return stated["method"], stated["name"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,6 +195,7 @@ class Run:
     per_class: int | None
     repeat: int
     settings: tuple[str, ...]
+    recipe: str
     public: Source | None
     chosen_on: tuple[str, ...]
     tried: int
@@ -190,9 +210,11 @@ class Run:
         Raises:
             DataError: an unknown method or field, or a value that the method refuses.
         """
-        from dpdistill.cli.recipes import build  # JAX comes with it: a file that is no suite is refused before
+        # JAX comes with it: a file that is no suite is refused before.
+        from dpdistill.cli.recipes import build, published_fields
 
-        return build(self.method, self.settings, per_class=self.per_class, auxiliary=public)
+        base = published_fields(self.recipe) if self.recipe else None
+        return build(self.method, self.settings, base, per_class=self.per_class, auxiliary=public)
 
     @property
     def budget(self) -> Budget | None:
@@ -200,11 +222,22 @@ class Run:
         return None if self.epsilon is None else Budget(self.epsilon, self.source.delta)
 
     @property
+    def named(self) -> str | None:
+        """The recipe that a certificate names: it states a budget, which has to be this one."""
+        stated = stated_by(self.recipe) if self.recipe else {}
+        same = (stated.get("epsilon"), stated.get("delta")) == (self.epsilon, self.source.delta)
+        return self.recipe if stated and (same or stated["epsilon"] is None) else None
+
+    @property
     def name(self) -> str:
         """The same for whatever is computed in the same way."""
         facts = {k: v for k, v in _stated(self).items() if k not in _WORDS}
         if self.public is None:
             del facts["public"]
+        if self.recipe:  # what it is today
+            facts["recipe"] = _fields(replace(self, settings=(), per_class=None).build())
+        else:
+            del facts["recipe"]
         return self._named(facts)
 
     @property
@@ -212,9 +245,7 @@ class Run:
         """The name of what is released: the same for runs that differ in free fields alone."""
         if self.budget is None:
             return self.name
-        method = self.build()
-        paid = {f.name: to_json(getattr(method, f.name)) for f in fields(method) if not f.metadata["finish"]}
-        facts = [_stated(self.source), self.score.mode, self.epsilon, self.repeat, paid]
+        facts = [_stated(self.source), self.score.mode, self.epsilon, self.repeat, _fields(self.build(), finish=False)]
         return self._named(facts if self.public is None else [*facts, _stated(self.public)])
 
     def _named(self, facts: Any) -> str:
@@ -224,6 +255,11 @@ class Run:
 def _stated(part: Any) -> dict[str, Any]:
     """What names are made of: what is said of images only where it is, since names were given before it could be."""
     return asdict(part, dict_factory=lambda items: {k: v for k, v in items if v or k not in OF_IMAGES})
+
+
+def _fields(method: Method, *, finish: bool = True) -> dict[str, Any]:
+    """The recipe fields by name; without `finish` those that shape releases alone."""
+    return {f.name: to_json(getattr(method, f.name)) for f in fields(method) if finish or not f.metadata["finish"]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,6 +291,7 @@ class Suite:
         sources = {source.name: source for source in self.data}
         for repeat in range(max((entry.repeats for entry in self.runs), default=0)):
             for entry in (entry for entry in self.runs if repeat < entry.repeats):
+                method, recipe = entry.made_by()
                 named = (*entry.data, *([entry.public] if entry.public else []))
                 if unknown := next((name for name in named if name not in sources), None):
                     raise DataError(f"{entry.label!r} runs on {unknown!r}, which is none of the suite's data sets.")
@@ -265,8 +302,10 @@ class Suite:
                     (entry.variants or {"": {}}).items(),
                 ):
                     yield Run(
-                        **{k: getattr(entry, k) for k in ("label", "method", "chosen_on", "tried", "score")},
+                        **{k: getattr(entry, k) for k in ("label", "chosen_on", "tried", "score")},
                         **{"variant": variant, "source": sources[name], "epsilon": epsilon, "per_class": per_class},
+                        method=method,
+                        recipe=recipe,
                         settings=tuple(f"{field}={value}" for field, value in (entry.set | more).items()),
                         public=sources.get(entry.public),
                         repeat=repeat,
@@ -292,8 +331,7 @@ def read_suite(name: str) -> tuple[Path, Suite]:
         if not isinstance(content, dict) or content.get("dpdistill") != _TITLE:
             raise DataError(f"Expected a suite, which begins with `dpdistill: {_TITLE}`.")
         suite = read_facts(Suite, content, "the suite")
-        for run in suite.all_runs():
-            check_method(None if run.method == REAL else run.method)
+        list(suite.all_runs())
     except (ValueError, TypeError) as error:
         raise DataError(f"{show(path)}: {error}") from None
     return path, suite
