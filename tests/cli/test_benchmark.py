@@ -90,7 +90,9 @@ def test_a_shipped_suite_can_be_run(name):
     assert all((suite.FOLDER / run.source.schema).exists() for run in found)
 
 
-@pytest.mark.parametrize(("name", "done"), [("smoke", 6), ("frontier", 9), ("subspaces", 38), ("dosser", 47), ("transferred", 3)])
+@pytest.mark.parametrize(
+    ("name", "done"), [("smoke", 6), ("frontier", 9), ("subspaces", 38), ("dosser", 47), ("transferred", 3)]
+)
 def test_runs_are_called_what_their_lines_of_results_are(name, done):
     lines = (ROOT / "benchmarks" / "results" / f"{name}.jsonl").read_text().splitlines()
     named = {line["name"] for line in map(json.loads, lines)}
