@@ -91,7 +91,7 @@ def test_a_shipped_suite_can_be_run(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "done"), [("smoke", 6), ("frontier", 9), ("subspaces", 38), ("dosser", 47), ("transferred", 3)]
+    ("name", "done"), [("smoke", 6), ("frontier", 10), ("subspaces", 38), ("dosser", 47), ("transferred", 3)]
 )
 def test_runs_are_called_what_their_lines_of_results_are(name, done):
     lines = (ROOT / "benchmarks" / "results" / f"{name}.jsonl").read_text().splitlines()
@@ -150,31 +150,38 @@ def test_runs_that_differ_in_free_fields_share_a_release(tmp_path):
 
 def test_a_run_of_a_published_recipe_is_that_recipe(tmp_path):
     runs = (
-        "  - {label: A, recipe: dos-kip-mnist-eps1, data: [digits], epsilon: [1, 2], per_class: [50],"
-        " set: {steps: 7}}\n"
-        "  - {label: B, method: dos-kip, data: [digits], epsilon: [1], per_class: [50], set: {share: 0.7, steps: 7}}\n"
+        "  - {label: A, recipe: dos-kip-fashion-mnist-eps1, data: [digits], epsilon: [1, 2], set: {steps: 7}}\n"
+        "  - {label: B, recipe: dos-kip-fashion-mnist-eps1, data: [digits], epsilon: [1], per_class: [50]}\n"
         "  - {label: C, recipe: kip-scatternet-mnist, data: [digits]}\n"
+        "  - {label: D, recipe: dp-ntk-cifar10-non-private, data: [digits], epsilon: [1]}\n"
     )
-    one, two, by_hand, unprotected = read_suite(str(suite_file(tmp_path, runs)))[1].all_runs()
-    recipe = published("dos-kip-mnist-eps1")
-    assert one.build() == replace(recipe.build(), per_class=50, steps=7) == by_hand.build()
-    assert (one.method, one.recipe, one.named) == ("dos-kip", recipe.name, "dos-kip-mnist-eps1-ipc10")
-    assert two.named is None, "the recipe's name states another budget"
-    assert by_hand.named is None
-    assert (unprotected.method, unprotected.epsilon, unprotected.named) == ("kip", None, "kip-scatternet-mnist-ipc10")
-    assert one.release == by_hand.release
-    assert len({one.name, two.name, by_hand.name}) == 3
+    one, two, more, unprotected, protected = read_suite(str(suite_file(tmp_path, runs)))[1].all_runs()
+    recipe = published("dos-kip-fashion-mnist-eps1")
+    assert one.build() == replace(recipe.build(), steps=7)
+    assert more.build() == replace(recipe.build(), per_class=50)
+    assert one.settings == ("share=0.7", "kernel=scatternet-normalised", "taught=50", "cells=4", "steps=7")
+    assert [run.per_class for run in (one, more)] == [10, 50]
+    assert (one.method, one.recipe) == ("dos-kip", "dos-kip-fashion-mnist-eps1-ipc10")
+    assert two.recipe == "", "the recipe's name states another budget"
+    assert (unprotected.method, unprotected.epsilon, unprotected.recipe) == ("kip", None, "kip-scatternet-mnist-ipc10")
+    assert protected.recipe == "", "the recipe's name says that it is not private"
+    assert one.release == more.release != two.release
+    assert replace(one, recipe="").name == one.name
 
 
-def test_a_recipe_that_changes_is_another_run(tmp_path, monkeypatch):
-    runs = "  - {label: A, recipe: dos-kip-mnist-eps1, data: [digits], epsilon: [1], per_class: [10]}\n"
-    (run,) = read_suite(str(suite_file(tmp_path, runs)))[1].all_runs()
-    before, recipe = (run.name, run.release), published("dos-kip-mnist-eps1")
-    monkeypatch.setattr(recipes, "published", lambda name: replace(recipe, fields={**recipe.fields, "steps": 9}))
-    assert run.name != before[0]
-    assert run.release == before[1]
-    monkeypatch.setattr(recipes, "published", lambda name: replace(recipe, fields={**recipe.fields, "rounds": 9}))
-    assert run.release != before[1]
+def test_a_recipe_that_changes_is_another_run_and_another_row(tmp_path, monkeypatch):
+    runs = "  - {label: A, recipe: dos-kip-mnist-eps1, data: [digits], epsilon: [1]}\n"
+    path = str(suite_file(tmp_path, runs))
+    (before,), recipe = read_suite(path)[1].all_runs(), published("dos-kip-mnist-eps1")
+    changed = replace(recipe, fields={**recipe.fields, "rounds": 9})
+    monkeypatch.setattr(recipes, "published", lambda name: changed)
+    (after,) = read_suite(path)[1].all_runs()
+    assert after.recipe == before.recipe
+    assert after.name != before.name
+    assert after.release != before.release
+    lines = [line(recipe=run.recipe, settings=run.settings, repeat=k) for k, run in enumerate((before, after))]
+    rows = [row.origin for row in boards(lines)[0].tables[0].rows if row.ours]
+    assert rows == [f"recipe {recipe.name} with {text}" for text in ("rounds=9 share=0.7", "share=0.7")]
 
 
 def test_the_name_of_a_run_follows_from_what_is_computed(tmp_path):
@@ -204,11 +211,11 @@ def test_the_name_of_a_run_follows_from_what_is_computed(tmp_path):
         ),
         (
             "  - {label: A, recipe: nobodys, data: [digits]}",
-            "Expected a recipe's name, as `dpdistill methods --recipes`",
+            "Expected 'A' with the name of a recipe, as `dpdistill methods --recipes` lists them; got 'nobodys'.",
         ),
         (
             "  - {label: A, recipe: own.yaml, data: [digits]}",
-            "Expected 'A' with a published recipe by name; got a file.",
+            "Expected 'A' with the name of a recipe, as `dpdistill methods --recipes` lists them; got 'own.yaml'.",
         ),
         ("  - {label: A, recipe: dos-kip-mnist-eps1, data: [digits]}", "Expected 'A' with epsilon, as its method is."),
         ("  - {label: A, method: dos, data: [digits], epsilon: [0]}", "Expected epsilon=0.0 > 0."),
@@ -469,20 +476,24 @@ def test_public_images_of_a_suite(tmp_path, inline):
 
 
 def test_the_certificate_of_a_suites_run_names_the_recipe(tmp_path, inline):
+    small = "per_class: [1], set: {networks: 2, width: 4, steps: 3, sampling_prob: 1, subspace: 3}"
+    score = "score: {architectures: [mlp], kernels: []}"
     runs = (
-        "  - {label: A, recipe: dp-kip-fc-ntk-mnist-eps1, data: [digits], epsilon: [1, 2], per_class: [2],"
-        " set: {rounds: 2}, score: {architectures: []}}\n"
+        f"  - {{label: A, recipe: dosser-mnist-eps1, data: [digits], epsilon: [1, 2], {small}, {score}}}\n"
+        f"  - {{label: B, recipe: dosser-pea-mnist-eps1, data: [digits], epsilon: [1], {small}, {score}}}\n"
     )
     succeeds("benchmark", suite_file(tmp_path, runs), "--out", tmp_path / "out")
-    one, two = pool.read_lines(tmp_path / "out" / "results.jsonl").values()
-    assert one["error"] is two["error"] is None
-    name = "dp-kip-fc-ntk-mnist-eps1-ipc10"
-    assert one["origin"].startswith(f"recipe {name}: Vinaroz")
-    assert one["origin"].endswith("; caller changed per_class, rounds")
-    assert json.loads((tmp_path / "out" / "sets" / one["name"] / "recipe.json").read_text())["named"] == name
-    assert two["origin"].startswith("caller changed")
-    tables = [{row.origin for row in table.rows if row.ours} for table in boards([one, two])[0].tables]
-    assert tables == [{f"recipe {name} rounds=2"}]
+    lines = list(pool.read_lines(tmp_path / "out" / "results.jsonl").values())
+    assert [found["error"] for found in lines] == [None] * 3
+    for found in lines:
+        folder, recipe = tmp_path / "out" / "sets" / found["name"], found["run"]["recipe"]
+        assert package.verify(folder).passed
+        assert json.loads((folder / "recipe.json").read_text()).get("named", "") == recipe
+        start = f"recipe {recipe}: Zheng" if recipe else "caller changed"
+        assert found["origin"].startswith(start)
+    named = {(found["run"]["epsilon"], found["run"]["recipe"]) for found in lines}
+    assert named == {(1.0, "dosser-mnist-eps1-ipc10"), (1.0, "dosser-pea-mnist-eps1-ipc10"), (2.0, "")}
+    assert len({found["release"] for found in lines}) == 2, "the two recipes share one"
 
 
 def test_tables_and_real_rows(tmp_path, inline):

@@ -5,6 +5,7 @@ import json
 import pytest
 from test_cli import dpdistill, refused, succeeds
 
+from dpdistill.cli.settings import named_under, stated_by
 from dpdistill.data.folder import CERTIFICATE
 from dpdistill.published import all_published
 
@@ -87,6 +88,21 @@ def test_what_is_finished_again_keeps_the_recipe(by_name, tmp_path):
     assert origin == ORIGIN + "networks, sampling_prob, width, subspace, per_class, expand, steps"
     for name in ("same", "more"):
         assert "ok   ledger: " in succeeds("verify", tmp_path / name, "--run", run)
+
+
+def test_a_recipe_of_another_budget_is_not_named(tmp_path):
+    succeeds(
+        *("distill", "digits:train", "--out", tmp_path / "plain", "--non-private"),
+        *("--recipe", "dosser-mnist-eps1", *SMALL, "--per-class", 2),
+    )
+    found = certificate(tmp_path / "plain")["recipe"]
+    assert "named" not in found
+    assert found["origin"].startswith("caller changed")
+    without, of_one = stated_by("dp-ntk-cifar10-non-private"), stated_by("dosser-mnist-eps1")
+    budgets = (None, (1.0, 1e-5), (1.0, 1e-6), (2.0, 1e-5))
+    assert [named_under(without, budget) for budget in budgets] == ["dp-ntk-cifar10-non-private", None, None, None]
+    assert [named_under(of_one, budget) for budget in budgets] == [None, "dosser-mnist-eps1-ipc10", None, None]
+    assert named_under({"epsilon": 1.0}, (1.0, 1e-5)) is None
 
 
 def test_what_is_stated_goes_before_the_recipe(tmp_path):

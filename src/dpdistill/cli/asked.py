@@ -9,7 +9,7 @@ from typing import Any
 
 from dpdistill.cli.options import WITHOUT_PRIVACY, check_method
 from dpdistill.cli.reading import NEEDS_SCHEMA, check_source, public_images, read_records
-from dpdistill.cli.settings import check_kind, check_settings, check_size, stated_by
+from dpdistill.cli.settings import check_kind, check_settings, check_size, named_under, stated_by
 from dpdistill.cli.terminal import note
 from dpdistill.data.memory import parse_memory
 from dpdistill.schema import DataError
@@ -87,9 +87,7 @@ def asked_of(given: dict[str, Any]) -> Asked:
     anew = given["from_"] is None and not given["non_private"]
     protects = _protected(given["unit_column"], given["rows_per_unit"], given["schema"], anew)
     budget = _budget(row, stated, protects)
-    published = row.get("name")
-    if published and row["epsilon"] is not None and (row["epsilon"], row["delta"]) != (budget.epsilon, budget.delta):
-        published = None  # what a paper's recipe is called states its budget
+    published = named_under(row, None if given["non_private"] else (budget.epsilon, budget.delta))
     table = given["schema"] is not None
     named = row.get("method") or given["method"] or ("dp-merf" if table else "dos-kip")
     if given["from_"] is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -128,13 +128,30 @@ def stated_by(recipe: str) -> dict[str, Any]:
 
     if is_file(recipe):
         return _stated_in_file(recipe)
-    rows = known()["recipes"]
-    name = next((name for name in (recipe, f"{recipe}-ipc10") if name in rows), None)
+    name = full_name(recipe)
     if name is None:
         raise DataError(
             f"Expected a recipe's name, as `dpdistill methods --recipes` lists them, or a .yaml file; got {recipe!r}."
         )
-    return {"name": name, **rows[name]}
+    return {"name": name, **known()["recipes"][name]}
+
+
+def full_name(recipe: str) -> str | None:
+    """The whole name of a published recipe, of which "-ipc10" may be left out; None if there is none."""
+    return next((name for name in (recipe, f"{recipe}-ipc10") if name in known()["recipes"]), None)
+
+
+def named_under(stated: Mapping[str, Any], budget: tuple[float, float] | None) -> str | None:
+    """The name of a published recipe where a certificate may state it: a name says a budget, which has to be this one.
+
+    Args:
+        stated: by the recipe, `stated_by`; empty for none.
+        budget: (epsilon, delta) of the run; None without a guarantee.
+    """
+    if "name" not in stated:
+        return None
+    own = None if stated["epsilon"] is None else (stated["epsilon"], stated["delta"])
+    return stated["name"] if own == budget else None
 
 
 def _stated_in_file(path: str) -> dict[str, Any]:

@@ -279,7 +279,12 @@ def distill_without_privacy(
 
 
 def finish_again(
-    run_dir: str | os.PathLike, method: Method, *, budget: Budget | None = None, progress: Progress = no_progress
+    run_dir: str | os.PathLike,
+    method: Method,
+    *,
+    budget: Budget | None = None,
+    named: str | None = None,
+    progress: Progress = no_progress,
 ) -> Result:
     """Another synthetic set from releases that are paid for: more records a class, other steps; it costs nothing.
 
@@ -287,6 +292,7 @@ def finish_again(
         run_dir: the owner's folder of a run whose rounds are all released.
         method: the run's method; only fields that `finish` reads may differ.
         budget: if stated, it must be the one that was paid.
+        named: the published recipe that fields which differ from the run's were taken from; None for the run's own.
         progress: told the number of steps done.
 
     Raises:
@@ -307,7 +313,8 @@ def finish_again(
     distilled = method.finish(state, schema, progress)
     said = dict.fromkeys(("backend", "self_test"), OF_THE_RELEASES)
     stated = {"slack": slack_of(method), **said, "releases": releases_id(run.run_id, state)}
-    recipe = recipe_of(method, seed, run.recipe.get("named"))
+    same = recipe_of(method, seed)["fields"] == run.recipe["fields"]
+    recipe = recipe_of(method, seed, run.recipe.get("named") if same or named is None else named)
     return Result(distilled, recipe, run.schedule, run.recipe["noise"], **stated)
 
 

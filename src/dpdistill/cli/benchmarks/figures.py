@@ -219,11 +219,11 @@ def _row(label: str, by: str, scores: list[_Score]) -> Row:
 def _origin(line: Line) -> str:
     """A recipe, where it comes from, and where it was chosen."""
     run = line["run"]
-    if run.get("recipe"):  # a column for the size and the settings tell the rest in full
-        stated = " ".join((f"recipe {run['recipe']}", *sorted(run["settings"])))
+    if run.get("recipe"):
+        stated = f"recipe {run['recipe']} with {' '.join(sorted(run['settings']))}"
     elif not line["origin"].startswith("caller changed"):
         stated = f"{run['method']}: {line['origin']}"
-    else:
+    else:  # which a column for the size and the settings tell in full
         stated = f"{run['method']}: {' '.join(sorted(run['settings'])) or 'package default but for the size'}"
     if run.get("public"):
         stated += f"; {run['public']['name']} as public images"

@@ -6,14 +6,14 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpdistill.accounting.schedule import Budget
 from dpdistill.cli.options import SUITES, WITHOUT_PRIVACY, check_method
-from dpdistill.cli.settings import check_named, check_names, known, stated_by
+from dpdistill.cli.settings import check_named, check_names, full_name, known, named_under, stated_by
 from dpdistill.data.files import reading, show
 from dpdistill.data.options import parse_bounds, parse_classes, parse_resize
 from dpdistill.data.yaml_text import load_yaml
@@ -33,7 +33,7 @@ OF_IMAGES = ("straighten", "classes", "bounds", "resize", "channels", "labels")
 RECIPE = "recipe"
 """In the place of a kernel: that of the recipe."""
 _TITLE = "benchmark suite"
-_WORDS = ("label", "variant", "chosen_on", "tried")
+_WORDS = ("label", "variant", "chosen_on", "tried", "recipe")
 """Of a run: what is said of it, and changes nothing that is computed."""
 
 
@@ -168,24 +168,33 @@ class Entry:
         if bool(self.method) == bool(self.recipe):
             raise DataError(f"Expected {self.label!r} with a method, or in its place the name of a recipe.")
 
-    def made_by(self) -> tuple[str, str]:
-        """The method, and the whole name of the recipe, empty if there is none.
+    def resolved(self) -> tuple[str, dict[str, str], dict[str, Any]]:
+        """The method, the fields of the recipe as a person writes them, and what `stated_by` says of it.
 
         Raises:
-            DataError: neither is known.
+            DataError: neither method nor recipe is known.
         """
         if not self.recipe:
             check_method(None if self.method == REAL else self.method)
-            return self.method, ""
-        stated = {} if is_file(self.recipe) else stated_by(self.recipe)
-        if not stated:
-            raise DataError(f"Expected {self.label!r} with a published recipe by name; got a file.")
-        return stated["method"], stated["name"]
+            return self.method, {}, {}
+        if is_file(self.recipe) or (name := full_name(self.recipe)) is None:
+            raise DataError(
+                f"Expected {self.label!r} with the name of a recipe, as `dpdistill methods --recipes` lists them; got "
+                f"{self.recipe!r}."
+            )
+        from dpdistill.cli.recipes import published_fields  # JAX comes with it
+        from dpdistill.recipes import shown
+
+        stated = stated_by(name)
+        return stated["method"], {k: shown(v) for k, v in published_fields(name).items()}, stated
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One synthetic set of a suite: how it is made and scored. The fields are those of `Source` and `Entry`."""
+    """One synthetic set of a suite: how it is made and scored. The fields are those of `Source` and `Entry`.
+
+    The settings are those of the recipe, too, and `recipe` is what the certificate names: empty under another budget.
+    """
 
     label: str
     variant: str
@@ -210,11 +219,9 @@ class Run:
         Raises:
             DataError: an unknown method or field, or a value that the method refuses.
         """
-        # JAX comes with it: a file that is no suite is refused before.
-        from dpdistill.cli.recipes import build, published_fields
+        from dpdistill.cli.recipes import build  # JAX comes with it: a file that is no suite is refused before
 
-        base = published_fields(self.recipe) if self.recipe else None
-        return build(self.method, self.settings, base, per_class=self.per_class, auxiliary=public)
+        return build(self.method, self.settings, per_class=self.per_class, auxiliary=public)
 
     @property
     def budget(self) -> Budget | None:
@@ -222,22 +229,11 @@ class Run:
         return None if self.epsilon is None else Budget(self.epsilon, self.source.delta)
 
     @property
-    def named(self) -> str | None:
-        """The recipe that a certificate names: it states a budget, which has to be this one."""
-        stated = stated_by(self.recipe) if self.recipe else {}
-        same = (stated.get("epsilon"), stated.get("delta")) == (self.epsilon, self.source.delta)
-        return self.recipe if stated and (same or stated["epsilon"] is None) else None
-
-    @property
     def name(self) -> str:
         """The same for whatever is computed in the same way."""
         facts = {k: v for k, v in _stated(self).items() if k not in _WORDS}
         if self.public is None:
             del facts["public"]
-        if self.recipe:  # what it is today
-            facts["recipe"] = _fields(replace(self, settings=(), per_class=None).build())
-        else:
-            del facts["recipe"]
         return self._named(facts)
 
     @property
@@ -245,7 +241,9 @@ class Run:
         """The name of what is released: the same for runs that differ in free fields alone."""
         if self.budget is None:
             return self.name
-        facts = [_stated(self.source), self.score.mode, self.epsilon, self.repeat, _fields(self.build(), finish=False)]
+        method = self.build()
+        paid = {f.name: to_json(getattr(method, f.name)) for f in fields(method) if not f.metadata["finish"]}
+        facts = [_stated(self.source), self.score.mode, self.epsilon, self.repeat, paid]
         return self._named(facts if self.public is None else [*facts, _stated(self.public)])
 
     def _named(self, facts: Any) -> str:
@@ -255,11 +253,6 @@ class Run:
 def _stated(part: Any) -> dict[str, Any]:
     """What names are made of: what is said of images only where it is, since names were given before it could be."""
     return asdict(part, dict_factory=lambda items: {k: v for k, v in items if v or k not in OF_IMAGES})
-
-
-def _fields(method: Method, *, finish: bool = True) -> dict[str, Any]:
-    """The recipe fields by name; without `finish` those that shape releases alone."""
-    return {f.name: to_json(getattr(method, f.name)) for f in fields(method) if finish or not f.metadata["finish"]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,22 +284,27 @@ class Suite:
         sources = {source.name: source for source in self.data}
         for repeat in range(max((entry.repeats for entry in self.runs), default=0)):
             for entry in (entry for entry in self.runs if repeat < entry.repeats):
-                method, recipe = entry.made_by()
+                method, taken, stated = entry.resolved()
                 named = (*entry.data, *([entry.public] if entry.public else []))
                 if unknown := next((name for name in named if name not in sources), None):
                     raise DataError(f"{entry.label!r} runs on {unknown!r}, which is none of the suite's data sets.")
                 for name, epsilon, per_class, (variant, more) in product(
                     entry.data,
                     entry.epsilon or (None,),
-                    entry.per_class or (None,),
+                    entry.per_class or (int(taken["per_class"]) if "per_class" in taken else None,),
                     (entry.variants or {"": {}}).items(),
                 ):
+                    source, set_ = (
+                        sources[name],
+                        {k: v for k, v in taken.items() if k != "per_class"} | entry.set | more,
+                    )
+                    budget = None if epsilon is None else (epsilon, source.delta)
                     yield Run(
                         **{k: getattr(entry, k) for k in ("label", "chosen_on", "tried", "score")},
-                        **{"variant": variant, "source": sources[name], "epsilon": epsilon, "per_class": per_class},
+                        **{"variant": variant, "source": source, "epsilon": epsilon, "per_class": per_class},
                         method=method,
-                        recipe=recipe,
-                        settings=tuple(f"{field}={value}" for field, value in (entry.set | more).items()),
+                        recipe=named_under(stated, budget) or "",
+                        settings=tuple(f"{field}={value}" for field, value in set_.items()),
                         public=sources.get(entry.public),
                         repeat=repeat,
                     )

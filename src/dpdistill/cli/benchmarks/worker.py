@@ -79,12 +79,14 @@ def _distil(run: Run, records: Records, public: PublicImages | None, out: Path) 
     """From the releases where they are paid for already, or else from the records."""
     method: Method = run.build(public)
     if run.budget is None:
-        return dpdistill.distill_without_privacy(records, method, seed=run.repeat, named=run.named)
+        return dpdistill.distill_without_privacy(records, method, seed=run.repeat, named=run.recipe or None)
     run_dir = out / RUNS / f"{run.release}.run"
     try:
-        return dpdistill.finish_again(run_dir, method, budget=run.budget)
+        return dpdistill.finish_again(run_dir, method, budget=run.budget, named=run.recipe or None)
     except LedgerError:  # nothing there yet, or not all of it
-        return dpdistill.distill(records, method, run.budget, seed=run.repeat, run_dir=run_dir, named=run.named)
+        return dpdistill.distill(
+            records, method, run.budget, seed=run.repeat, run_dir=run_dir, named=run.recipe or None
+        )
 
 
 def _image_scores(run: Run, folder: Path, test: Records) -> Iterator[Score]:
