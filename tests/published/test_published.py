@@ -88,6 +88,7 @@ def test_values_of_rows_by_hand():
     photographs = published("decoupled-kip-cifar10-eps1")
     assert photographs.fields == {
         "per_class": 10, "kernel": KERNELS["drawn"], "rounds": 150, "step": 11.0, "means": 0.05, "learning_rate": 0.2,
+        "expand": 2, "steps": 120,
     }  # fmt: skip
     adult = published("dp-kip-fc-ntk-adult-eps1")
     assert (adult.fields["rounds"], adult.fields["sampling_prob"], adult.fields["ridge"]) == (13, 0.8, 1e-6)
