@@ -18,7 +18,6 @@ from dpdistill.data.files import reading, show
 from dpdistill.data.options import parse_bounds, parse_classes, parse_resize
 from dpdistill.data.yaml_text import load_yaml
 from dpdistill.method import Method, to_json
-from dpdistill.published import is_file
 from dpdistill.schema import DataError
 from dpdistill.schema.facts import STRICT, read_facts
 
@@ -177,7 +176,7 @@ class Entry:
         if not self.recipe:
             check_method(None if self.method == REAL else self.method)
             return self.method, {}, {}
-        if is_file(self.recipe) or (name := full_name(self.recipe)) is None:
+        if (name := full_name(self.recipe)) is None:
             raise DataError(
                 f"Expected {self.label!r} with the name of a recipe, as `dpdistill methods --recipes` lists them; got "
                 f"{self.recipe!r}."
@@ -285,19 +284,17 @@ class Suite:
         for repeat in range(max((entry.repeats for entry in self.runs), default=0)):
             for entry in (entry for entry in self.runs if repeat < entry.repeats):
                 method, taken, stated = entry.resolved()
+                size = taken.pop("per_class", None)
                 named = (*entry.data, *([entry.public] if entry.public else []))
                 if unknown := next((name for name in named if name not in sources), None):
                     raise DataError(f"{entry.label!r} runs on {unknown!r}, which is none of the suite's data sets.")
                 for name, epsilon, per_class, (variant, more) in product(
                     entry.data,
                     entry.epsilon or (None,),
-                    entry.per_class or (int(taken["per_class"]) if "per_class" in taken else None,),
+                    entry.per_class or (None if size is None else int(size),),
                     (entry.variants or {"": {}}).items(),
                 ):
-                    source, set_ = (
-                        sources[name],
-                        {k: v for k, v in taken.items() if k != "per_class"} | entry.set | more,
-                    )
+                    source, set_ = sources[name], taken | entry.set | more
                     budget = None if epsilon is None else (epsilon, source.delta)
                     yield Run(
                         **{k: getattr(entry, k) for k in ("label", "chosen_on", "tried", "score")},
