@@ -1,5 +1,6 @@
 """The driver: what a certificate says of a linear query's arithmetic, and how recipes are written down."""
 
+import gc
 import json
 import re
 from dataclasses import dataclass
@@ -16,11 +17,13 @@ from dpdistill.accounting.schedule import Budget
 from dpdistill.certificate.build import read_certificate
 from dpdistill.certificate.check import Expected
 from dpdistill.certificate.verify import check_certificate
+from dpdistill.data.features import Features
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.ledger.run import RunLedger
-from dpdistill.method import Distilled, Method, finish_field, release_field, to_json
+from dpdistill.method import Distilled, Method, finish_field, no_progress, release_field, to_json
+from dpdistill.methods.decoupled_kip import DecoupledKIP
 from dpdistill.private.linear import SLACK_TEXT
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Stage
@@ -55,6 +58,23 @@ class Sums(Method):
     def finish(self, state, schema, progress=None):
         X = np.sign(state + 0.5).reshape(2, 8, 8, 1) * (-1 if self.turned else 1)
         return Distilled(X.astype(np.float32), np.array([0, 1], np.int32), schema)
+
+
+class KeepsFeatures(DecoupledKIP):
+    """Counts the arrays of records' features that are alive when the set is made."""
+
+    kept: list = []
+
+    def finish(self, state, schema, progress=None):
+        self.kept.append(sum(isinstance(thing, Features) for thing in gc.get_objects()))
+        return super().finish(state, schema, progress or no_progress)
+
+
+@pytest.mark.parametrize("distil", [run.distill, run.distill_without_privacy])
+def test_features_of_records_are_gone_before_the_set_is_made(distil):
+    KeepsFeatures.kept.clear()
+    distil(RECORDS, KeepsFeatures(rounds=2, steps=1, per_class=1, probes=0.0))
+    assert KeepsFeatures.kept == [0]
 
 
 def slack_of(result, folder) -> Any:

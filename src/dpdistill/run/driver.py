@@ -250,9 +250,10 @@ def distill(
         curator = Curator(whole, schedule, run_ledger, entropy, compute, space, holders or Holder)
         store = Store(folder, run_ledger.run_id, run_ledger)
         state = run_rounds(method, curator, store, schedule.rounds, seed, records.schema, progress, watch)
+    del curator  # features of records: the set takes memory of its own
     distilled, name = method.finish(state, records.schema, progress), releases_id(run_ledger.run_id, state)
     stated = {"slack": slack_of(method), "backend": backend(), "self_test": PASSED, "releases": name}
-    return Result(distilled, recipe, schedule, curator.noise_kind, folder, **stated)
+    return Result(distilled, recipe, schedule, entropy.kind, folder, **stated)
 
 
 def distill_without_privacy(
@@ -274,6 +275,7 @@ def distill_without_privacy(
     probs = [stage.sampling_prob for stage in method.plan() for _ in range(stage.rounds)]
     curator = NonPrivateCurator(records, probs, seed)
     state = run_rounds(method, curator, Store(None), len(probs), seed, records.schema, progress)
+    del curator  # features of records: the set takes memory of its own
     distilled = method.finish(state, records.schema, progress)
     return Result(distilled, recipe_of(method, seed, named), None, None, backend=backend())
 
