@@ -4,7 +4,7 @@ import gc
 import json
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import contract
 import jax.numpy as jnp
@@ -63,7 +63,7 @@ class Sums(Method):
 class KeepsFeatures(DecoupledKIP):
     """Counts the arrays of records' features that are alive when the set is made."""
 
-    kept: list = []
+    kept: ClassVar[list[int]] = []
 
     def finish(self, state, schema, progress=None):
         self.kept.append(sum(isinstance(thing, Features) for thing in gc.get_objects()))
