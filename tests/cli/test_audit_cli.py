@@ -15,6 +15,7 @@ from PIL import Image
 from test_cli import refused, succeeds
 
 from dpdistill.audit.attacked import Descent, Smooth, start
+from dpdistill.audit.canaries import LEAST
 from dpdistill.cli import app
 from dpdistill.cli.audit import records_of
 from dpdistill.data import load
@@ -84,6 +85,8 @@ def test_an_honest_run_is_a_run_and_pays_in_the_ledger_of_all_others(here):
     assert not (here / "honest").exists()
     succeeds("distill", "digits:train", "--out", "second", *MERF, *paid)
     wrong = refused("audit", "run", "digits:train", "--out", "more", *MERF, "--canaries", 300, *paid)
+    few = refused("audit", "run", "digits:train", "--out", "more", *MERF, "--canaries", LEAST - 1)
+    assert f"{LEAST - 1} is not in the range x>={LEAST}" in few
     assert "cap" in wrong
     assert "audit of dp-merf" in succeeds("budget", "digits.ledger")
     text = page(here / "honest.audit/canaries.html")

@@ -847,6 +847,10 @@ class TestKernels:
         slopes = jax.grad(lambda U: jnp.vdot(ENCODER(U), weights.T))(X) / 8
         np.testing.assert_allclose(more["slopes"], slopes, atol=1e-3 * np.abs(slopes).max())
         assert ".npz file with --slopes" in refused("sample", led, "--n", 3, "--out", tmp_path / "c", "--slopes")
+        as_benchmark = ("--format", "dpimagebench", "--slopes")
+        for out in ("c", "c.npz"):
+            said = refused("sample", led, "--n", 3, "--out", tmp_path / out, "--kind", "drawn", *as_benchmark)
+            assert "dpimagebench has no place for slopes" in said
         folder = tmp_path / "folder"
         succeeds("sample", led, "--n", 30, "--out", folder, "--seed", 5)
         rows = [line.split(",") for line in (folder / "labels.csv").read_text().splitlines()]
@@ -868,7 +872,7 @@ class TestKernels:
             assert json.loads(str(file["about"]))["images_sha256"] == files["synthetic.npz"]
         for kind in ("x", "drawn+x", "drawn+drawn", "+"):
             said = refused("sample", led, "--n", 3, "--out", tmp_path / "b.npz", "--kind", kind)
-            several = "choose among drawn, generated, mixed, or several: drawn+generated."
+            several = "choose among drawn, generated, mixed, or several, each once: drawn+generated."
             assert f"Unknown kind {kind!r} of pictures: {several}" in said
         command = ("evaluate", led, "--test", "digits:test", "--nets", 1, "--include-scores", "--teacher")
         both = succeeds(

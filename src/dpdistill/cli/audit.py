@@ -117,7 +117,7 @@ def audit_run(
     method: Annotated[str | None, typer.Option(help="See `dpdistill methods`.")] = None,
     epsilon: Epsilon = 1.0,
     delta: Delta = 1e-5,
-    canaries: Annotated[int, typer.Option(help="Records that are nobody's; about half of them enter.")] = 1000,
+    canaries: Annotated[int, typer.Option(min=100, help="Records that are nobody's; about half of them enter.")] = 1000,
     leak: Annotated[
         str | None, typer.Option(help="Plant a leak, to see that it is found: noised-again, same-noise, real-start.")
     ] = None,

@@ -90,10 +90,13 @@ def _pictures(
     schema: Any = distilled.schema
     if not kinds_of(kind):
         raise DataError(
-            f"Unknown kind {kind!r} of pictures: choose among {', '.join(PICTURES)}, or several: drawn+generated."
+            f"Unknown kind {kind!r} of pictures: choose among {', '.join(PICTURES)}, or several, each once: "
+            "drawn+generated."
         )
     if form not in (None, "dpimagebench"):
         raise DataError(f"Unknown format {form!r}: leave --format out, or say dpimagebench.")
+    if slopes and form is not None:
+        raise DataError(f"The format {form} has no place for slopes: leave --slopes or --format out.")
     if slopes and kind == "generated":
         raise DataError(
             "Expected --slopes with scored pictures, such as --kind drawn or mixed; generated have classes."
