@@ -250,10 +250,11 @@ def distill(
         curator = Curator(whole, schedule, run_ledger, entropy, compute, space, holders or Holder)
         store = Store(folder, run_ledger.run_id, run_ledger)
         state = run_rounds(method, curator, store, schedule.rounds, seed, records.schema, progress, watch)
+    noise = curator.noise_kind
     del curator  # features of records: the set takes memory of its own
     distilled, name = method.finish(state, records.schema, progress), releases_id(run_ledger.run_id, state)
     stated = {"slack": slack_of(method), "backend": backend(), "self_test": PASSED, "releases": name}
-    return Result(distilled, recipe, schedule, entropy.kind, folder, **stated)
+    return Result(distilled, recipe, schedule, noise, folder, **stated)
 
 
 def distill_without_privacy(
