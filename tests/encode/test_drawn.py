@@ -14,7 +14,7 @@ from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.encode import drawn, learn_drawn, pictures
 from dpdistill.encode.drawn import DrawnNet, Filters
-from dpdistill.encode.half import HalfPrecision
+from dpdistill.encode.eight_bits import EightBits
 from dpdistill.encode.learn_drawn import Learning, learn
 from dpdistill.methods import METHODS
 from dpdistill.methods.softmax import SoftmaxQuery
@@ -165,7 +165,7 @@ class TestRecords:
         contract.check_features(NET, Schema(shape, (-1.0, 1.0), contract.NAMES), chunk, 12)
 
     def test_the_self_test_passes(self):
-        query = SoftmaxQuery(0.1, 3, HalfPrecision(NET))
+        query = SoftmaxQuery(0.1, 3, EightBits(NET))
         check_rows(query, np.zeros((16384, 3)), Schema((16, 16, 3), (-1.0, 1.0), contract.NAMES), 16)
 
     @pytest.mark.parametrize("method", ["decoupled-kip", "dp-kip"])

@@ -198,6 +198,23 @@ class TestSelfTest:
         X = np.random.default_rng(0).uniform(-1, 1, (6, 5)).astype(np.float32)
         assert rows_stand_alone(jax.jit(lambda X, y: mixes(X)), X, np.arange(6)) is alone
 
+    @pytest.mark.parametrize(
+        ("mixes", "alone"),
+        [
+            (lambda X: X / jnp.linalg.norm(1.0 * X, axis=1, keepdims=True), True),
+            (lambda X: X - X.mean(0), False),
+            (lambda X: jnp.cumsum(X, 0), False),
+            (lambda X: X.at[-1].set(X[0]), False),
+            (lambda X: X + 0.5 * jnp.roll(X, 2, 0), False),
+            (lambda X: X + 0.5 * jnp.roll(X, 4, 0), False),
+            (lambda X: jnp.where(X.max() == X, 1.0, X), False),
+            (lambda X: jnp.where((X == 127).any(), 0.0, X), False),
+        ],
+    )
+    def test_what_it_finds_of_codes(self, mixes, alone):
+        X = np.random.default_rng(0).integers(-126, 127, (6, 5)).astype(np.int8)
+        assert rows_stand_alone(jax.jit(lambda X, y: mixes(X)), X, np.arange(6)) is alone
+
     def test_of_labels(self):
         X = np.ones((6, 2), np.float32)
         assert not rows_stand_alone(lambda X, y: X + y.sum(), X, np.arange(6) ** 2)

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.methods.softmax import SoftmaxQuery
+from dpdistill.encode.eight_bits import unit_of
+from dpdistill.methods.softmax import SoftmaxQuery, read
 
 KEPT = 0.5
 """What is left of features in the directions in which the means of classes differ."""
@@ -35,10 +36,10 @@ class ClassSumsQuery(SoftmaxQuery):
     """
 
     def contribution(self, params: Any, x: Array, y: Array) -> Array:
-        return jnp.outer(x.astype(params.dtype), jax.nn.one_hot(y, self.classes, dtype=params.dtype))
+        return jnp.outer(read(x, params.dtype), jax.nn.one_hot(y, self.classes, dtype=params.dtype))
 
     def coefficients(self, params: Any, x: Array, y: Array) -> tuple[Array, Array]:
-        return x, jax.nn.one_hot(y, self.classes, dtype=jnp.float32)
+        return x, unit_of(x, params.dtype) * jax.nn.one_hot(y, self.classes, dtype=params.dtype)
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,11 @@ class LessMeansQuery(SoftmaxQuery):
     """
 
     def contribution(self, params: Any, x: Array, y: Array) -> Array:
-        return super().contribution(params["W"], _less(params["B"], x.astype(params["B"].dtype)), y)
+        return super().contribution(params["W"], _less(params["B"], read(x, params["B"].dtype)), y)
 
     def coefficients(self, params: Any, x: Array, y: Array) -> tuple[Array, Array]:
         dtype = jnp.promote_types(x.dtype, jnp.float32)
-        return super().coefficients(params["W"], _less(params["B"].astype(dtype), x.astype(dtype)), y)
+        return super().coefficients(params["W"], _less(params["B"].astype(dtype), read(x, dtype)), y)
 
 
 def _less(B: Array, phi: Array) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from dpdistill.encode.apply import encode_slices, encode_slices_with_chain_rule
-from dpdistill.encode.half import HalfPrecision
+from dpdistill.encode.eight_bits import EightBits
 from dpdistill.encode.pictures import draw_pictures
 from dpdistill.encode.whitening import WhiteScatterNet
 from dpdistill.kernels.feature import FeatureKernel
@@ -100,7 +100,7 @@ class DecoupledKIP(Method):
         return {**state, "round": state["round"] - 1, "B": np.zeros_like(W)} if self.means else state
 
     def ask(self, state: Any) -> tuple[Query, Any]:
-        W, encoder = state["W"], HalfPrecision(self.kernel.encoder)
+        W, encoder = state["W"], EightBits(self.kernel.encoder)
         if not self.means:
             return SoftmaxQuery(self.clip_norm, W.shape[1], encoder), W
         if state["round"] < 0:

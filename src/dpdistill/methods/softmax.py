@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from dpdistill.encode.eight_bits import unit_of
 from dpdistill.query import MOST_ROWS
 
 ROUNDING = 2.0**-53
@@ -26,12 +27,13 @@ class SoftmaxQuery:
     Args:
         clip_norm: L2 bound of one record's contribution.
         classes: of the data set.
-        encoder: fixed features of a record, X (n, ...) -> (n, d).
+        encoder: fixed features of a record, X (n, ...) -> (n, d), or their codes (`EightBits`): with x for codes,
+            phi_i = x_i / ||x_i|| and the coefficients are (x_i, (p_i - y_i) / ||x_i||).
 
     Guarantee:
-        The norm is a closed form of the coefficients (phi_i, p_i - y_i): two sums of squares in float64, whose relative
-        error is below (d + 16) u, u = 2^-53; it is multiplied by 1 + 2^-20 (d < 2^32). A share of the weighted sum has
-        norm at most C and is added up with at most 127 others in a block: error_bound = (128 + 4) u C.
+        The norm is a closed form of the coefficients, the product of their lengths: two sums of squares in float64,
+        whose relative error is below (d + 16) u, u = 2^-53; it is multiplied by 1 + 2^-20 (d < 2^32). A share of the
+        weighted sum has norm at most C and is added up with at most 127 others in a block: error_bound = (128 + 4) u C.
 
     Source: Song et al., 2013 (Stochastic gradient descent with differentially private updates); Tramer & Boneh, 2021
     (Differentially private learning needs better features).
@@ -47,7 +49,7 @@ class SoftmaxQuery:
         return (MOST_ROWS + 4) * ROUNDING * self.clip_norm
 
     def contribution(self, params: Any, x: Array, y: Array) -> Array:
-        phi = x.astype(params.dtype)
+        phi = read(x, params.dtype)
         return jnp.outer(phi, _residuals(params, phi, y, self.classes))
 
     def prepare(self, params: Any) -> Any:
@@ -56,7 +58,7 @@ class SoftmaxQuery:
     def coefficients(self, params: Any, x: Array, y: Array) -> tuple[Array, Array]:
         # In single precision where that will do: coefficients count as exact, and this is most of the work.
         dtype = jnp.promote_types(x.dtype, jnp.float32)
-        return x, _residuals(params.astype(dtype), x.astype(dtype), y, self.classes)
+        return x, unit_of(x, dtype) * _residuals(params.astype(dtype), read(x, dtype), y, self.classes)
 
     def norm(self, params: Any, coefficients: tuple[Array, Array]) -> Array:
         phi, residual = (a.astype(jnp.float64) for a in coefficients)
@@ -65,6 +67,11 @@ class SoftmaxQuery:
     def weighted_sum(self, params: Any, coefficients: tuple[Array, Array], w: Array) -> Array:
         X, residuals = coefficients[0], coefficients[1].astype(jnp.float64)
         return _by_columns((w[:, None] * residuals).T, X).T
+
+
+def read(x: Array, dtype: Any) -> Array:
+    """The features (d,) of one record, from themselves or from their codes."""
+    return x.astype(dtype) * unit_of(x, dtype)
 
 
 def _by_columns(R: Array, X: Array) -> Array:

@@ -65,15 +65,16 @@ def check_rows(query: Query, params: Params, schema: AnySchema, size: int, rows_
 def rows_stand_alone(program: Callable[[np.ndarray, np.ndarray], Any], X: np.ndarray, y: np.ndarray) -> bool:
     """Whether the bits of every row stay as they are when the other rows change, on this machine.
 
-    Half of the rows are exchanged for others: random, zero, huge, not finite. The halves are the rows whose index has
-    a certain bit, and those that have not: of any two rows there is a half with the one and without the other, and
-    one NaN among the terms of a row that is kept is enough.
+    Half of the rows are exchanged for others: random, zero, huge, not finite; of whole numbers, which are always
+    finite, the largest and the least. The halves are the rows whose index has a certain bit, and those that have not:
+    of any two rows there is a half with the one and without the other, and one NaN among the terms of a row that is
+    kept is enough.
 
     The program maps X (m, ...) and y (m, ...) to a pytree of arrays, a row a record, or a row a unit.
     """
     first, m = _bits(program(X, y)), len(y)
     bits = [(np.arange(m) >> b) & 1 == 1 for b in range(max(1, (m - 1).bit_length()))]
-    others = [np.roll(X, 1, 0) * -0.7, *(np.full_like(X, v) for v in (0.0, np.finfo(X.dtype).max, np.nan))]
+    others = [(np.roll(X, 1, 0) * -0.7).astype(X.dtype), *(np.full_like(X, v) for v in (0, *_extremes(X.dtype)))]
     trials = [(other, half) for other in others for half in bits[:1]] + [(others[-1], half) for half in bits[1:]]
     for other, half in trials:
         for kept in (half, ~half):
@@ -83,6 +84,12 @@ def rows_stand_alone(program: Callable[[np.ndarray, np.ndarray], Any], X: np.nda
             if not all(np.array_equal(a[kept], b[kept]) for a, b in zip(first, found, strict=True)):
                 return False
     return True
+
+
+def _extremes(dtype: np.dtype) -> tuple[float, float]:
+    if np.issubdtype(dtype, np.floating):
+        return float(np.finfo(dtype).max), np.nan
+    return np.iinfo(dtype).max, np.iinfo(dtype).min
 
 
 def _bits(tree: Any) -> list[np.ndarray]:

@@ -65,10 +65,15 @@ def _contribution(query: Any, params: Any, x: Any, y: Any) -> Any:
 
 
 def contributions(query: Any, params: Any, X: np.ndarray, y: Any) -> np.ndarray:
-    """Every contribution formed, in float64, (n, d)."""
+    """Every contribution formed, in float64, (n, d); what is whole stays so."""
+    X = _in_double(X)
     with jax.enable_x64(True):
-        each = [_contribution(query, params, x.astype(np.float64), np.int64(k)) for x, k in zip(X, y, strict=True)]
+        each = [_contribution(query, params, x, np.int64(k)) for x, k in zip(X, y, strict=True)]
         return np.stack([np.asarray(one) for one in each])
+
+
+def _in_double(X: np.ndarray) -> np.ndarray:
+    return np.asarray(X, np.float64) if np.issubdtype(np.asarray(X).dtype, np.floating) else X
 
 
 def check_linear_sensitivity(query: Any, params: Any, records: Records, more: Any = (), chunk: int = 4) -> None:
@@ -111,7 +116,7 @@ def check_linear_is_plain(
         rtol: of contributions and sum, relative to the norm that the query states.
         loose: by how much it may state more, relatively: 2^-20 of the terms that cancel are added to its square.
     """
-    coefficients = coefficients_of(query, params, np.asarray(X, np.float64), y)
+    coefficients = coefficients_of(query, params, _in_double(X), y)
     bounds = norms_of(query, params, coefficients)
     w = np.random.default_rng(4).uniform(0.2, 1.0, len(y)) / np.maximum(bounds, 1e-300)
     total = weighted_sum_of(query, params, coefficients, w)

@@ -1,0 +1,37 @@
+"""Features in eight bits a number, for those who keep many of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+from jax import Array
+
+
+@dataclass(frozen=True)
+class EightBits:
+    """The directions of an encoder's features as int8 codes: a quarter of the memory of float32.
+
+        c_i = rint(127 phi_i / max_j |phi_ij|),   read as phi_i = c_i / ||c_i||
+
+    Codes are zeros where features are, and where one of them is not finite.
+
+    Args:
+        encoder: X (n, h, w, c) -> (n, d), of norm 1.
+    """
+
+    encoder: Any
+
+    def __call__(self, X: Array) -> Array:
+        phi = self.encoder(X)
+        largest = jnp.max(jnp.abs(phi), axis=-1, keepdims=True)
+        usable = jnp.isfinite(largest) & (largest > 0)
+        return jnp.rint(127.0 * (jnp.where(usable, phi, 0.0) / jnp.where(usable, largest, 1.0))).astype(jnp.int8)
+
+
+def unit_of(x: Array, dtype: Any) -> Array:
+    """What one record's features (d,) are read in: 1 / ||x|| of codes, so that they have norm 1; 1 of floats."""
+    if not jnp.issubdtype(x.dtype, jnp.integer):
+        return jnp.ones((), dtype)
+    return 1.0 / jnp.sqrt(jnp.maximum(jnp.sum(jnp.square(x.astype(dtype))), 1.0))
