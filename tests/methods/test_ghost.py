@@ -210,15 +210,17 @@ class TestPlainGradients:
             expected = np.stack([np.ravel(jax.grad(loss)(jnp.asarray(W), x, k)) for x, k in zip(X, y, strict=True)])
         contract.check_linear_is_plain(SoftmaxQuery(1.0, CLASSES, None), W, X, y, expected, 1e-12, 2e-6)
 
+    @pytest.mark.parametrize("dtype", [np.float16, np.int8])
     @pytest.mark.parametrize("d", [1, 511, 512, 513, 1024, 1300])
-    def test_the_classifiers_sum_is_that_of_all_columns(self, d):
+    def test_the_classifiers_sum_is_that_of_all_columns(self, d, dtype):
         rng = np.random.default_rng(d)
-        X = rng.normal(size=(128, d)).astype(np.float16)
+        scale = 20 if dtype == np.int8 else 1
+        X = (scale * rng.normal(size=(128, d))).astype(dtype)
         residuals, w = rng.normal(size=(128, CLASSES)).astype(np.float32), rng.uniform(size=128)
         with jax.enable_x64(True):
             found = np.asarray(SoftmaxQuery(1.0, CLASSES, None).weighted_sum(None, (X, residuals), w))
         assert found.dtype == np.float64
-        np.testing.assert_allclose(found, X.astype(np.float64).T @ (w[:, None] * residuals), rtol=0, atol=1e-12)
+        np.testing.assert_allclose(found, X.astype(np.float64).T @ (w[:, None] * residuals), rtol=0, atol=1e-12 * scale)
 
     @pytest.mark.parametrize("d", [512, 1100])
     def test_the_classifiers_sum_is_a_linear_query(self, d):
@@ -354,9 +356,10 @@ class TestExactArithmetic:
             coefficients = jax.tree.map(np.asarray, found)
         assert contract.check_error_bound(query, params, coefficients, shares(query, params, coefficients)) < 1e-2
 
-    def test_of_more_columns_than_are_widened_at_once(self):
+    @pytest.mark.parametrize("dtype", [np.float16, np.int8])
+    def test_of_more_columns_than_are_widened_at_once(self, dtype):
         rng, query = np.random.default_rng(4), SoftmaxQuery(0.1, CLASSES, None)
-        X, residuals = rng.normal(size=(4, 1100)).astype(np.float16), rng.normal(size=(4, CLASSES)).astype(np.float32)
+        X, residuals = (30 * rng.normal(size=(4, 1100))).astype(dtype), rng.normal(size=(4, CLASSES)).astype(np.float32)
         formed = shares(query, None, (X, residuals))
         assert contract.check_error_bound(query, None, (X, residuals), formed) < 1e-2
 

@@ -29,6 +29,7 @@ from dpdistill.private.linear import (
 )
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.private.placed import GROUP
+from dpdistill.programs.jaxprs import Refused, in_double
 from dpdistill.query import Event, LinearQuery, Stage
 
 D, K = 64, 3
@@ -49,6 +50,19 @@ NARROW: dict[str, Any] = {
     "reduce_precision": lambda X: jax.lax.reduce_precision(X[..., 0].astype(jnp.float64), 8, 7),
 }
 W = np.random.default_rng(8).normal(size=(K, D))
+
+
+def test_codes_are_widened_before_anything_else():
+    """Squares of whole numbers of eight bits overflow, and would state a norm of 28 where it is 707."""
+    codes = jax.ShapeDtypeStruct((D,), jnp.int8)
+    with jax.enable_x64(True):
+        for name, narrow in (
+            ("square", lambda x: jnp.sqrt(jnp.square(x).sum().astype(jnp.float64))),
+            ("convert_element_type", lambda x: jnp.sum(jnp.square(x.astype(jnp.int16)).astype(jnp.float64))),
+        ):
+            with pytest.raises(Refused, match=f"float64 throughout; it holds '{name}' of fewer bits"):
+                in_double("norm", (), narrow, codes)
+        in_double("norm", (), lambda x: jnp.sqrt(jnp.square(x[::-1].astype(jnp.float64)).sum()), codes)
 
 
 @dataclass(frozen=True)

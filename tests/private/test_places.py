@@ -13,20 +13,34 @@ from contract import FlatQuery, MixingEncoder, NoNoise, UnitQuery, make_curator,
 from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.data.records import Records
 from dpdistill.encode import auxiliary, normalised, pictures, whitening
+from dpdistill.encode.eight_bits import EightBits
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.ledger.database import LedgerError
 from dpdistill.methods import DOS, DPKIP
+from dpdistill.methods.class_means import ClassSumsQuery
+from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.private import curator, holder
 from dpdistill.private.checks import CuratorError
 from dpdistill.private.noise import SeededEntropy, SystemEntropy
 from dpdistill.private.placed import PlacedRecords
 from dpdistill.private.sampling import draw_places
+from dpdistill.programs import compiled
+from dpdistill.programs.jaxprs import Refused
 from dpdistill.programs.self_test import check_rows, rows_stand_alone
 from dpdistill.query import ByValue, Compute, Stage
 from dpdistill.recipes import KERNELS
 from dpdistill.schema import Schema
+
+
+@dataclasses.dataclass(frozen=True)
+class Flat:
+    """The simplest encoder."""
+
+    def __call__(self, X: Any) -> Any:
+        return X.reshape(len(X), -1)
+
 
 SIDES = (8, 9, 12, 15, 16, 17, 20, 23, 24, 27, 28, 31, 32, 33, 36, 40, 45, 48, 56, 63, 64, 96)
 COMMON = {28, 32, 40, 64}
@@ -214,6 +228,23 @@ class TestSelfTest:
     def test_what_it_finds_of_codes(self, mixes, alone):
         X = np.random.default_rng(0).integers(-126, 127, (6, 5)).astype(np.int8)
         assert rows_stand_alone(jax.jit(lambda X, y: mixes(X)), X, np.arange(6)) is alone
+
+    def test_of_codes_a_classifier_of_zeros_does_not_tell(self, monkeypatch):
+        """Before its first step, 0 times what another row adds is 0; of floats, NaN would show it."""
+        encoder, schema = EightBits(Flat()), contract.SCHEMA
+        query, W = SoftmaxQuery(0.1, 3, encoder), np.random.default_rng(0).normal(size=(schema.dimension, 3))
+        assert not check_rows(query, 0 * W, schema, 4)
+        assert check_rows(query, W, schema, 4)
+        assert check_rows(ClassSumsQuery(1.0, 3, encoder), np.zeros(0), schema, 4)
+
+        def coefficients(query, params, X, y):
+            crossed = X + 0.5 * np.roll(X, 1, 0)  # in the product, as a compiler might
+            return X, jax.nn.softmax(crossed @ params) - jax.nn.one_hot(y, 3)
+
+        monkeypatch.setattr(compiled, "coefficients", coefficients)
+        assert not check_rows(query, 0 * W, schema, 4)
+        with pytest.raises(Refused, match="depend on the records beside it"):
+            check_rows(query, W, schema, 4)
 
     def test_of_labels(self):
         X = np.ones((6, 2), np.float32)

@@ -15,7 +15,7 @@ class EightBits:
 
         c_i = rint(127 phi_i / max_j |phi_ij|),   read as phi_i = c_i / ||c_i||
 
-    Codes are zeros where features are, and where one of them is not finite.
+    A record's codes are all zeros if its features are, or if one of them is not finite.
 
     Args:
         encoder: X (n, h, w, c) -> (n, d), of norm 1.
@@ -31,7 +31,7 @@ class EightBits:
 
 
 def unit_of(x: Array, dtype: Any) -> Array:
-    """What one record's features (d,) are read in: 1 / ||x|| of codes, so that they have norm 1; 1 of floats."""
-    if not jnp.issubdtype(x.dtype, jnp.integer):
+    """What one record's features (d,) are read in: 1 / ||x|| of codes, int8, so that they have norm 1; else 1."""
+    if x.dtype != jnp.int8:
         return jnp.ones((), dtype)
     return 1.0 / jnp.sqrt(jnp.maximum(jnp.sum(jnp.square(x.astype(dtype))), 1.0))

@@ -27,7 +27,7 @@ class SoftmaxQuery:
     Args:
         clip_norm: L2 bound of one record's contribution.
         classes: of the data set.
-        encoder: fixed features of a record, X (n, ...) -> (n, d), or their codes (`EightBits`): with x for codes,
+        encoder: fixed features of a record, X (n, ...) -> (n, d), or their codes (`EightBits`): for codes x_i,
             phi_i = x_i / ||x_i|| and the coefficients are (x_i, (p_i - y_i) / ||x_i||).
 
     Guarantee:

@@ -48,10 +48,10 @@ def _refuse_side_effects(jaxpr: Any, allowed: tuple[str, ...] = ()) -> None:
 
 
 def _refuse_narrow(of: str, jaxpr: Any) -> None:
-    """Arithmetic in less than float64 is refused, and floats made whole: that rounding is beyond any stated bound."""
+    """Arithmetic in less than float64 is refused, also of codes, and floats made whole: no bound has that."""
     for equation in (equation for one in _with_inner(jaxpr) for equation in one.eqns):
         name, precision = equation.primitive.name, equation.params.get("precision")
-        bits = [_float_bits(variable) for variable in (*equation.invars, *equation.outvars)]
+        bits = [_bits(variable) for variable in (*equation.invars, *equation.outvars)]
         widened = name == "convert_element_type" and equation.params["new_dtype"] == jnp.float64
         rounds = any(0 < b < 64 for b in bits) and not (widened or name in MOVES or _inner(equation))
         rounds |= name == "reduce_precision" or (name == "convert_element_type" and bits[0] > 0 and bits[1] == 0)
@@ -61,10 +61,13 @@ def _refuse_narrow(of: str, jaxpr: Any) -> None:
             raise Refused(f"Expected {of} in float64 throughout; it holds {name!r} of fewer bits.")
 
 
-def _float_bits(variable: Any) -> int:
-    """Bits of a float; 0 of anything else."""
+def _bits(variable: Any) -> int:
+    """Bits of a float, or of whole numbers so short that their squares and sums overflow; 0 of anything else."""
     dtype = getattr(variable.aval, "dtype", None)
-    return jnp.finfo(dtype).bits if dtype is not None and jnp.issubdtype(dtype, jnp.inexact) else 0
+    if dtype is not None and jnp.issubdtype(dtype, jnp.inexact):
+        return jnp.finfo(dtype).bits
+    short = dtype is not None and jnp.issubdtype(dtype, jnp.integer) and jnp.iinfo(dtype).bits < 32
+    return jnp.iinfo(dtype).bits if short else 0
 
 
 def _with_inner(jaxpr: Any) -> Iterator[Any]:
