@@ -159,7 +159,16 @@ def test_a_run_of_a_published_recipe_is_that_recipe(tmp_path):
     recipe = published("dos-kip-fashion-mnist-eps1")
     assert one.build() == replace(recipe.build(), steps=7)
     assert more.build() == replace(recipe.build(), per_class=50)
-    assert one.settings == ("share=0.7", "kernel=scatternet-normalised", "taught=50", "cells=4", "steps=7")
+    fields = (
+        "share=0.7",
+        "kernel=scatternet-silhouettes",
+        "rounds=100",
+        "step=7.0",
+        "means=0.05",
+        "taught=50",
+        "cells=4",
+    )
+    assert one.settings == (*fields, "steps=7")
     assert [run.per_class for run in (one, more)] == [10, 50]
     assert (one.method, one.recipe) == ("dos-kip", "dos-kip-fashion-mnist-eps1-ipc10")
     assert two.recipe == "", "the recipe's name states another budget"
