@@ -37,6 +37,7 @@ from contract.methods.small import (
     SCATTER,
     PixelKernel,
     asked,
+    flattened,
     is_sampling_prob,
     queries_of,
     release_shape,

@@ -1,7 +1,5 @@
 """Features as codes of eight bits: what they are read as, and what is left of the accuracy of features."""
 
-from dataclasses import dataclass
-
 import contract
 import jax
 import jax.numpy as jnp
@@ -19,15 +17,9 @@ from dpdistill.recipes import KERNELS
 FIXED = {name: kernel for name, kernel in KERNELS.items() if isinstance(kernel, FeatureKernel)}
 
 
-@dataclass(frozen=True)
-class Flat:
-    def __call__(self, X):
-        return X.reshape(len(X), -1)
-
-
 def test_codes_of_rows():
     rows = np.array([[1.0, -2.0, 0.5, 0.0], [0.0] * 4, [np.nan, 1, 1, 1], [np.inf, 1, 1, 1], [1e30, -1e30, 1e20, 0]])
-    found = np.asarray(EightBits(Flat())(jnp.asarray(rows, jnp.float32)))
+    found = np.asarray(EightBits(contract.flattened)(jnp.asarray(rows, jnp.float32)))
     expected = [[64, -127, 32, 0], [0] * 4, [0] * 4, [0] * 4, [127, -127, 0, 0]]
     assert found.dtype == np.int8
     np.testing.assert_array_equal(found, expected)

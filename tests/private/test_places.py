@@ -33,15 +33,6 @@ from dpdistill.query import ByValue, Compute, Stage
 from dpdistill.recipes import KERNELS
 from dpdistill.schema import Schema
 
-
-@dataclasses.dataclass(frozen=True)
-class Flat:
-    """The simplest encoder."""
-
-    def __call__(self, X: Any) -> Any:
-        return X.reshape(len(X), -1)
-
-
 SIDES = (8, 9, 12, 15, 16, 17, 20, 23, 24, 27, 28, 31, 32, 33, 36, 40, 45, 48, 56, 63, 64, 96)
 COMMON = {28, 32, 40, 64}
 SHAPES = [(s, s, c) for i, s in enumerate(SIDES) for c in (1, 3) if s in COMMON or c == (1 if i % 2 else 3)]
@@ -231,7 +222,7 @@ class TestSelfTest:
 
     def test_of_codes_a_classifier_of_zeros_does_not_tell(self, monkeypatch):
         """Before its first step, 0 times what another row adds is 0; of floats, NaN would show it."""
-        encoder, schema = EightBits(Flat()), contract.SCHEMA
+        encoder, schema = EightBits(contract.flattened), contract.SCHEMA
         query, W = SoftmaxQuery(0.1, 3, encoder), np.random.default_rng(0).normal(size=(schema.dimension, 3))
         assert not check_rows(query, 0 * W, schema, 4)
         assert check_rows(query, W, schema, 4)

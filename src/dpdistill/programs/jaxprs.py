@@ -48,7 +48,7 @@ def _refuse_side_effects(jaxpr: Any, allowed: tuple[str, ...] = ()) -> None:
 
 
 def _refuse_narrow(of: str, jaxpr: Any) -> None:
-    """Arithmetic in less than float64 is refused, also of codes, and floats made whole: no bound has that."""
+    """Refuse arithmetic in less than float64 or in short integers, and floats made whole: no bound covers these."""
     for equation in (equation for one in _with_inner(jaxpr) for equation in one.eqns):
         name, precision = equation.primitive.name, equation.params.get("precision")
         bits = [_bits(variable) for variable in (*equation.invars, *equation.outvars)]
