@@ -26,9 +26,10 @@ from dpdistill.cli.benchmarks.page import render_markdown, render_page
 from dpdistill.cli.benchmarks.sources import open_source
 from dpdistill.cli.benchmarks.suite import OF_IMAGES, Source, read_suite
 from dpdistill.cli.options import SUITES
-from dpdistill.data import load
+from dpdistill.cli.pictures import make_pictures
+from dpdistill.data import load, read_distilled
 from dpdistill.encode.auxiliary import PublicImages
-from dpdistill.evaluate import ARCHITECTURES, TRAININGS
+from dpdistill.evaluate import ARCHITECTURES, SLOPES, TRAININGS, lesson_of, score_student, teacher_of
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods.dos import DOS
 from dpdistill.published import published
@@ -42,6 +43,10 @@ HEAD = "dpdistill: benchmark suite\ntitle: Tiny & small\ndata:\n"
 DIGITS = "  - {name: digits, train: 'digits:train', test: 'digits:test'}\n"
 PUBLIC = "  - {label: A, method: dos, data: [digits], epsilon: [1], public: digits, "
 TABLE = "  - {name: t, train: t.csv, test_share: 0.5, schema: t.yaml}\n"
+
+
+def student_line(pictures: str) -> str:
+    return f"  - {{label: A, method: dm, data: [digits], score: {{student: {{pictures: {pictures}}}}}}}"
 
 
 def suite_file(folder: Path, runs: str, data: str = DIGITS) -> Path:
@@ -70,7 +75,7 @@ def paid(found: dict, release: str, epsilon: float) -> dict:
 SIZES = {
     "smoke": (6, 4),
     "papers": (391, 341),
-    "frontier": (73, 37),
+    "frontier": (79, 37),
     "subspaces": (51, 20),
     "dosser": (57, 13),
     "transferred": (8, 8),
@@ -240,6 +245,13 @@ def test_the_name_of_a_run_follows_from_what_is_computed(tmp_path):
         ("  - {label: A, method: dm, data: [digits], score: {classifiers: [x]}}", "Unknown classifier 'x'"),
         ("  - {label: A, method: dm, data: [digits], score: {kernels: [x]}}", "Unknown kernel 'x'"),
         ("  - {label: A, method: dm, data: [digits], score: {nets: 0}}", "Expected nets=0 >= 1."),
+        (student_line("drawn, number: 9"), "Expected runs[1].score.student.taught_by"),
+        (student_line("drawn, number: 9, taught_by: me"), "Unknown teacher 'me'"),
+        (student_line("seen, number: 9, taught_by: krr"), "Expected pictures among drawn, generated, mixed, or"),
+        (student_line("drawn, number: 0, taught_by: krr"), "Expected a student with number=0 >= 1, epochs=4 >= 1"),
+        (student_line("drawn, number: 9, taught_by: krr, epochs: 0"), "number=9 >= 1, epochs=0 >= 1"),
+        (student_line("drawn, number: 9, taught_by: krr, architectures: []"), "and an architecture."),
+        (student_line("drawn, number: 9, taught_by: krr, architectures: [x]"), "Unknown architecture 'x'"),
         (
             "  - {label: A, method: dm, data: [digits], repeats: 0}",
             "Expected 'A' with repeats >= 1 and at least one data",
@@ -453,7 +465,7 @@ def test_a_suite_from_end_to_end(tmp_path, inline):
         assert 100 < found["peak_mb"] < 100_000
         assert found["seconds"]["distil"] >= 0
         assert found["versions"]["dpdistill"] == package.__version__
-        names = ["MLP", "logistic regression on pixels"]
+        names = ["MLP (widths 4)", "logistic regression on pixels"]
         assert [score["score"] for score in found["scores"]] == names
         assert all(0 <= score["value"] <= 100 for score in found["scores"])
     assert package.verify(tmp_path / "out" / "sets" / two["name"]).passed
@@ -505,6 +517,43 @@ def test_the_certificate_of_a_suites_run_names_the_recipe(tmp_path, inline):
     assert len({found["release"] for found in lines}) == 2, "the two recipes share one"
 
 
+@pytest.mark.parametrize("by", ["classifier", "krr"])
+def test_networks_that_a_teacher_teaches_have_a_table_of_their_own(tmp_path, inline, by):
+    student = f"{{pictures: mixed, number: 50, taught_by: {by}, slopes: true, epochs: 2, architectures: [mlp]}}"
+    runs = (
+        "  - {label: A, method: decoupled-kip, data: [digits], epsilon: [1], per_class: [1], set: {rounds: 3,"
+        f" steps: 3}}, score: {{architectures: [mlp], kernels: [], student: {student}}}}}\n"
+    )
+    succeeds("benchmark", suite_file(tmp_path, runs), "--out", tmp_path / "out")
+    (found,) = pool.read_lines(tmp_path / "out" / "results.jsonl").values()
+    folder, test = tmp_path / "out" / "sets" / found["name"], load("digits:test")
+    distilled = read_distilled(folder)
+    kernel, ridge = recipes.kernel_in(str(folder))
+    how = {"kernel": kernel, "ridge": ridge, "targets": distilled.targets}
+    teacher = recipes.teacher_in(str(folder), distilled)
+    if by == "krr":
+        teacher = teacher_of(*distilled.support_set, distilled.schema, **how)
+    lesson = lesson_of(teacher, make_pictures("mixed", 50, str(folder), distilled, 0), slopes=True)
+    expected = score_student(lesson, test, training=replace(SLOPES, epochs=2, network=TINY_NETS["mlp"]))
+    named = {"classifier": "the released classifier", "krr": "KRR on the set (scatternet-white, ridge 0.001)"}[by]
+    learned, released, taught = found["scores"]
+    assert (learned["score"], released["score"]) == ("MLP (widths 4)", "released classifier")
+    assert taught == {
+        "score": "MLP (widths 4), taught",
+        "by": f"taught by {named} on 50 mixed pictures and their slopes (epochs: 2), 1 net",
+        "value": round(expected.mean, 2),
+    }
+    (board,) = boards([found])
+    assert [table.title for table in board.tables] == [score["score"] for score in found["scores"]]
+
+
+def test_a_student_of_a_classifier_that_is_not_released(tmp_path, inline):
+    runs = student_line("drawn, number: 9, taught_by: classifier").replace("method: dm", "method: ldpdc, epsilon: [1]")
+    assert dpdistill("benchmark", suite_file(tmp_path, runs + "\n"), "--out", tmp_path / "out")[0] == 1
+    (found,) = pool.read_lines(tmp_path / "out" / "results.jsonl").values()
+    assert found["error"] == "DataError: ldpdc releases no classifier: say taught_by: krr."
+
+
 def test_tables_and_real_rows(tmp_path, inline):
     rng = np.random.default_rng(0)
     rows = [f"{k},{'yes' if k + 10 * rng.normal() > 50 else 'no'}" for k in rng.integers(0, 100, 400)]
@@ -512,6 +561,11 @@ def test_tables_and_real_rows(tmp_path, inline):
     columns = "columns:\n  - {name: a, kind: integer, bounds: [0, 100]}\n"
     (tmp_path / "t.yaml").write_text(
         f"dpdistill: table schema\nreviewed: true\nlabel: b\nclasses: [no, yes]\n{columns}"
+    )
+    taught = "score: {student: {pictures: drawn, number: 9, taught_by: krr}}"
+    path = suite_file(tmp_path, f"  - {{label: Real, method: real, data: [t], {taught}}}\n", TABLE)
+    assert "Expected 'Real' without a student" in refused(
+        "benchmark", path, "--data", tmp_path, "--out", tmp_path / "o"
     )
     path = suite_file(tmp_path, "  - {label: Real, method: real, data: [t]}\n", TABLE)
     out = succeeds("benchmark", path, "--data", tmp_path, "--out", tmp_path / "out")

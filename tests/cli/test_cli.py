@@ -187,7 +187,7 @@ def test_images_are_distilled_for_networks_and_kernels_if_no_method_is_named(who
     small_nets(monkeypatch)
     assert json.loads((whole / "recipe.json").read_text())["method"] == "dos-kip"
     out = succeeds("evaluate", whole, "--test", "digits:test", "--nets", 1)
-    assert re.search(r"^ConvNet accuracy: \d+\.\d\d % \(1 net, quick training, soft labels\)$", out, re.M)
+    assert re.search(r"^ConvNet \(width 4\) accuracy: \d+\.\d\d % \(1 net, quick training, soft labels\)$", out, re.M)
     assert re.search(r"^KRR accuracy: ", out, re.M)
     assert re.search(r"^Released classifier accuracy: ", out, re.M)
     assert softness_in(whole) == 0.5
@@ -201,7 +201,9 @@ def test_images_are_distilled_for_networks_and_kernels_if_no_method_is_named(who
     assert softness_in(other) == softness_in(tmp_path) == 0
     monkeypatch.setitem(evaluate.TRAININGS, "large", TINY)
     out = succeeds("evaluate", whole, "--test", "digits:test", "--nets", 1, "--generated", 20)
-    assert re.search(r"^ConvNet accuracy, trained on 20 generated pictures with soft labels: \d+\.\d\d %$", out, re.M)
+    assert re.search(
+        r"^ConvNet \(width 4\) accuracy, trained on 20 generated pictures with soft labels: \d+\.\d\d %$", out, re.M
+    )
 
 
 # What is written
@@ -316,7 +318,8 @@ def test_evaluate_prints_the_scores_and_keeps_them_only_if_asked(shared, monkeyp
     expected = evaluate.score_network(back.X, back.y, back.schema, test, nets=2, training=TINY, seed=3)
     regression = evaluate.score_krr(back.X, back.y, back.schema, test, kernel=KERNELS["scatternet"], ridge=1e-3)
     lines = (
-        f"ConvNet accuracy: {expected.mean:.2f} ± {expected.std:.2f} % (mean ± std over 2 nets, quick training)\n"
+        f"ConvNet (width 4) accuracy: {expected.mean:.2f} ± {expected.std:.2f} % "
+        "(mean ± std over 2 nets, quick training)\n"
         f"KRR accuracy: {regression.mean:.2f} % (scatternet, ridge 0.001)\n"
     )
     command = ("evaluate", shared, "--test", "digits:test", "--nets", 2, "--seed", 3)
@@ -328,7 +331,7 @@ def test_evaluate_prints_the_scores_and_keeps_them_only_if_asked(shared, monkeyp
         scores = json.loads((shared / "scores.json").read_text())
         mean, std = round(expected.mean, 2), round(expected.std, 2)
         assert scores == {
-            "ConvNet accuracy, %": {"mean": mean, "std": std},
+            "ConvNet (width 4) accuracy, %": {"mean": mean, "std": std},
             "nets": 2,
             "training": "quick",
             "KRR accuracy, %": {"scatternet, ridge 0.001": round(regression.mean, 2)},
@@ -380,8 +383,8 @@ def test_evaluate_beside_real_records_writes_nothing(shared, monkeypatch):
     X, y = few.take(np.arange(wanted))
     score = evaluate.score_krr(X, y, few.schema, load("digits:test"), kernel=KERNELS["scatternet"], ridge=1e-3)
     assert f"KRR accuracy, {wanted} random real images: {score.mean:.2f} % (scatternet, ridge 0.001)" in said
-    assert f"ConvNet accuracy, trained on {wanted} random real images: " in said
-    assert "ConvNet accuracy, trained on all real images, epochs: 1: " in said
+    assert f"ConvNet (width 4) accuracy, trained on {wanted} random real images: " in said
+    assert "ConvNet (width 4) accuracy, trained on all real images, epochs: 1: " in said
     assert re.search(r"Distance to the nearest real record, median: synthetic [\d.]+, held-out [\d.]+; [\d.]+ %", said)
     assert "not covered by epsilon" in said
     assert files_of(shared) == before
@@ -714,7 +717,7 @@ class TestGeneratedImages:
         assert expected > 40
         assert out[3].startswith("MLP accuracy: ")
         out = succeeds(*command[:-2], "--generated", 300).splitlines()
-        assert re.fullmatch(r"ConvNet accuracy, trained on 300 generated pictures: [\d.]+ %", out[-1])
+        assert re.fullmatch(r"ConvNet \(width 4\) accuracy, trained on 300 generated pictures: [\d.]+ %", out[-1])
         assert "Unknown classifier 'LR': choose among logistic regression" in refused(*command, "--classifier", "LR")
 
     def test_distances_are_of_the_set_or_of_generated_images(self, made, monkeypatch, tmp_path):
@@ -787,7 +790,7 @@ class TestKernels:
         two = evaluate.score_classifier(teacher, test)
         command = ("evaluate", led, "--test", "digits:test", "--nets", 1)
         out = succeeds(*command, "--include-scores").splitlines()
-        assert out[0].startswith("ConvNet accuracy: ")
+        assert out[0].startswith("ConvNet (width 4) accuracy: ")
         assert out[1:] == [
             f"KRR accuracy: {one.mean:.2f} % ({kernel!r}, ridge 0.5)",
             f"Released classifier accuracy: {two.mean:.2f} %",
@@ -879,28 +882,34 @@ class TestKernels:
             *command, "mixed", "--pictures", 40, "--architecture", "mlp", "--architecture", "convnet"
         ).splitlines()
         assert [line.split(" ")[0] for line in both] == ["MLP", "ConvNet", "KRR", "Released", "MLP", "ConvNet"]
-        assert "MLP accuracy, taught by the released classifier on 40 mixed pictures: " in both[-2]
+        assert "MLP (widths 4) accuracy, taught by the released classifier on 40 mixed pictures: " in both[-2]
         scores = json.loads((led / "scores.json").read_text())
-        assert scores["MLP accuracy, %"]["mean"] == float(both[0].split()[2])
-        assert scores["MLP accuracy, taught by the released classifier on 40 mixed pictures, %"] > 0
+        assert scores["MLP (widths 4) accuracy, %"]["mean"] == float(both[0].split()[4])
+        assert scores["MLP (widths 4) accuracy, taught by the released classifier on 40 mixed pictures, %"] > 0
         drawn = succeeds(*command, "drawn", "--pictures", 40)
         line = re.search(
-            r"^ConvNet accuracy, taught by the released classifier on 40 drawn pictures: ([\d.]+) %$", drawn, re.M
+            r"^ConvNet \(width 4\) accuracy, taught by the released classifier on 40 drawn pictures: ([\d.]+) %$",
+            drawn,
+            re.M,
         )
         assert line is not None
         scores = json.loads((led / "scores.json").read_text())
-        assert scores["ConvNet accuracy, taught by the released classifier on 40 drawn pictures, %"] == float(line[1])
+        assert scores["ConvNet (width 4) accuracy, taught by the released classifier on 40 drawn pictures, %"] == float(
+            line[1]
+        )
         krr = succeeds(*command, "drawn", "--pictures", 40, "--taught-by", "krr", "--kernel", "scatternet")
-        assert "ConvNet accuracy, taught by KRR on the set (scatternet, ridge 0.001) on 40 drawn pictures: " in krr
+        assert (
+            "ConvNet (width 4) accuracy, taught by KRR on the set (scatternet, ridge 0.001) on 40 drawn pictures: "
+            in krr
+        )
         assert "Expected --kernel as a kernel with features, such as scatternet: fc-ntk cannot teach." in refused(
             *command, "drawn", "--taught-by", "krr", "--kernel", "fc-ntk"
         )
         slopes = succeeds(*command, "drawn", "--pictures", 40, "--slopes", "--student-epochs", 1)
         assert "taught by the released classifier on 40 drawn pictures and their slopes (epochs: 1): " in slopes
         assert "classifier on pictures of the evaluator: " in succeeds(*command, pictures)
-        assert "Unknown architecture 'mpl': choose among convnet, mlp, lenet, vgg11, resnet18, vit." in refused(
-            *command, "drawn", "--architecture", "mpl"
-        )
+        said = refused(*command, "drawn", "--architecture", "mpl")
+        assert "Unknown architecture 'mpl': choose among convnet, convnet64, mlp, lenet, vgg11, resnet18, vit." in said
         assert "Architecture lenet takes images with sides >= 16; got (8, 8, 1)." in refused(
             *command, "drawn", "--architecture", "lenet"
         )

@@ -522,7 +522,10 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
     recipe = ["distill", "digits:train", "--out", "x", "--recipe"]
     ledger = ["distill", "digits:train", "--out", "x", "--ledger", "new.ledger"]
     told = [  # with how their sentences begin
-        ([*scored, "--architecture", "nosuch"], "Unknown architecture 'nosuch': choose among convnet, mlp, lenet,"),
+        (
+            [*scored, "--architecture", "nosuch"],
+            "Unknown architecture 'nosuch': choose among convnet, convnet64, mlp, lenet,",
+        ),
         ([*scored, "--training", "nosuch"], "Unknown training 'nosuch': choose among quick, mixup, paper, large."),
         ([*scored, "--kernel", "nosuch"], "Unknown kernel 'nosuch': choose among fc-ntk,"),
         ([*scored, "--distance", "nosuch"], "Unknown distance 'nosuch': choose among fc-ntk,"),
@@ -568,7 +571,7 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
         (["audit", "training", "digits:train", "--out", "x", "--loss", "y"], "Unknown loss 'y': choose among squares,"),
         (
             ["audit", "model", "--before", "a", "--after", "b", "--members", "digits:train", "--architecture", "y"],
-            "Unknown architecture 'y': choose among convnet, mlp, lenet,",
+            "Unknown architecture 'y': choose among convnet, convnet64, mlp, lenet,",
         ),
         (
             ["audit", "model", "--before", "missing", "--after", "grey.npz", "--members", "digits:train"],

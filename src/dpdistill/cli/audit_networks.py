@@ -16,7 +16,9 @@ from dpdistill.cli.terminal import Bar, say, working
 from dpdistill.data.files import require_file
 from dpdistill.schema import DataError
 
-Architecture = Annotated[str, typer.Option(help="convnet, mlp (of any widths), lenet, vgg11, resnet18 or vit.")]
+Architecture = Annotated[
+    str, typer.Option(help="convnet, convnet64, mlp (of any widths), lenet, vgg11, resnet18 or vit.")
+]
 At = Annotated[str, typer.Option(help="Whose gradients: final, initial or both.")]
 MOST = 2000
 """Records times outputs of a network whose tangent kernel is formed."""

@@ -48,7 +48,8 @@ def evaluate(
     architecture: Annotated[
         list[str] | None,
         typer.Option(
-            help="Of the nets: convnet (the default), mlp, lenet, vgg11, resnet18 or vit; several times for several."
+            help="Of the nets: convnet (the default), convnet64 (half as wide), mlp, lenet, vgg11, resnet18 or vit; "
+            "several times for several."
         ),
     ] = None,
     classifier: Annotated[

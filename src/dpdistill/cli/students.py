@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -44,22 +45,32 @@ def training_of(slopes: bool, epochs: int | None) -> Any:
     return recipe if epochs is None else replace(recipe, epochs=epochs)
 
 
-def student_scores(
-    teacher: tuple[str, Any] | None, pictures: tuple[str, Any] | None, test: Any, networks: list, how: Any, **more: Any
-) -> dict:
-    """Scores of networks that learn what a teacher says of pictures; none without either."""
+def taught(
+    teacher: tuple[str, Any], pictures: tuple[str, Any], test: Any, networks: list, how: Any, **more: Any
+) -> Iterator[tuple[str, str, Any]]:
+    """(title, by whom it was taught on what, score) of networks that learn what a teacher says of pictures."""
     from dpdistill.evaluate import STUDENT, lesson_of, score_student
 
-    if teacher is None or pictures is None:
-        return {}
-    (by, teaches), (source, unlabelled), scores = teacher, pictures, {}
+    (by, teaches), (source, unlabelled) = teacher, pictures
+    by = f"taught by {by} on {source}" + (" and their slopes" if how.jacobian else "")
+    by += "" if how.epochs == STUDENT.epochs else f" (epochs: {how.epochs})"
     with Bar() as bar:
         lesson = lesson_of(teaches, unlabelled, slopes=how.jacobian > 0, progress=bar)
     for network in networks:
         with Bar() as bar:
             score = score_student(lesson, test, training=replace(how, network=network), progress=bar, **more)
-        what = f"{network.title} accuracy, taught by {by} on {source}" + (" and their slopes" if how.jacobian else "")
-        what += "" if how.epochs == STUDENT.epochs else f" (epochs: {how.epochs})"
+        yield network.title, by, score
+
+
+def student_scores(
+    teacher: tuple[str, Any] | None, pictures: tuple[str, Any] | None, test: Any, networks: list, how: Any, **more: Any
+) -> dict:
+    """Scores of networks that learn what a teacher says of pictures; none without either."""
+    if teacher is None or pictures is None:
+        return {}
+    scores = {}
+    for title, by, score in taught(teacher, pictures, test, networks, how, **more):
+        what = f"{title} accuracy, {by}"
         say(f"{what}: {score.mean:.2f} %")
         scores[f"{what}, %"] = round(score.mean, 2)
     return scores

@@ -30,7 +30,15 @@ class Network(Protocol):
     """An architecture: a frozen dataclass, its parameters a function of the seed alone."""
 
     seed: int
-    title: ClassVar[str]
+    name: ClassVar[str]
+
+    @property
+    def title(self) -> str:
+        """The name, with the units of its layers where they are not those of the architecture's default."""
+        key = "widths" if hasattr(self, "widths") else "width"
+        if (units := getattr(self, key)) == getattr(type(self), key):
+            return self.name
+        return f"{self.name} ({key} {str(units).strip('(,)')})"
 
     def init(self, shape: tuple[int, ...], classes: int) -> Params:
         """Parameters for records of this shape, drawn in single precision whatever the precision of the records."""
@@ -143,7 +151,7 @@ class ConvNet(Network):
 
     seed: int = 0
     width: int = 128
-    title = "ConvNet"
+    name = "ConvNet"
 
     def __post_init__(self) -> None:
         check_positive(self, "width")
@@ -172,7 +180,7 @@ class MLP(Network):
 
     seed: int = 0
     widths: tuple[int, ...] = (128, 128)
-    title = "MLP"
+    name = "MLP"
 
     def __post_init__(self) -> None:
         check_positive(self, "widths")
@@ -205,7 +213,7 @@ class LeNet(Network):
 
     seed: int = 0
     widths: tuple[int, int, int, int] = (6, 16, 120, 84)
-    title = "LeNet"
+    name = "LeNet"
 
     def __post_init__(self) -> None:
         if len(self.widths) != 4:

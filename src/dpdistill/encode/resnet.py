@@ -43,7 +43,7 @@ class ResNet18(networks.Network):
     seed: int = 0
     width: int = 64
     groups: int = 8
-    title = "ResNet-18"
+    name = "ResNet-18"
 
     def __post_init__(self) -> None:
         check_multiple(self, "width", "groups")

@@ -34,7 +34,7 @@ class VGG11(networks.Network):
     seed: int = 0
     width: int = 64
     groups: int = 8
-    title = "VGG-11"
+    name = "VGG-11"
 
     def __post_init__(self) -> None:
         check_multiple(self, "width", "groups")

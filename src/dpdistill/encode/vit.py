@@ -35,7 +35,7 @@ class ViT(networks.Network):
     width: int = 128
     depth: int = 6
     heads: int = 4
-    title = "ViT"
+    name = "ViT"
 
     def __post_init__(self) -> None:
         check_positive(self, "patch", "depth")

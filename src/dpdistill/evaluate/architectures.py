@@ -10,8 +10,15 @@ from dpdistill.encode.vgg import VGG11
 from dpdistill.encode.vit import ViT
 from dpdistill.schema import DataError, Schema
 
-_NETWORKS: tuple[Network, ...] = (ConvNet(), MLP(), LeNet(), VGG11(), ResNet18(), ViT())
-ARCHITECTURES = {network.title.lower().replace("-", ""): network for network in _NETWORKS}
+ARCHITECTURES: dict[str, Network] = {
+    "convnet": ConvNet(),
+    "convnet64": ConvNet(width=64),
+    "mlp": MLP(),
+    "lenet": LeNet(),
+    "vgg11": VGG11(),
+    "resnet18": ResNet18(),
+    "vit": ViT(),
+}
 
 
 def check_network(network: Network, schema: Schema) -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpdistill.accounting.schedule import Budget
+from dpdistill.cli.benchmarks.scoring import Scoring
 from dpdistill.cli.options import SUITES, WITHOUT_PRIVACY, check_method
-from dpdistill.cli.settings import check_named, check_names, full_name, known, named_under, stated_by
+from dpdistill.cli.settings import full_name, named_under, stated_by
 from dpdistill.data.files import reading, show
 from dpdistill.data.options import parse_bounds, parse_classes, parse_resize
 from dpdistill.data.yaml_text import load_yaml
@@ -29,8 +30,8 @@ REAL = "real"
 """In the place of a method: the classifiers of tables learn from the records themselves, without privacy."""
 OF_IMAGES = ("straighten", "classes", "bounds", "resize", "channels", "labels")
 """Of a data set: how its images are read. Tables have a schema."""
-RECIPE = "recipe"
-"""In the place of a kernel: that of the recipe."""
+_LATER = (*OF_IMAGES, "student")
+"""What could not be stated from the first: names of runs have it only where it is."""
 _TITLE = "benchmark suite"
 _WORDS = ("label", "variant", "chosen_on", "tried", "recipe")
 """Of a run: what is said of it, and changes nothing that is computed."""
@@ -94,38 +95,6 @@ class Source:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scoring:
-    """How a synthetic set is scored on held-out records.
-
-    Args:
-        training: of networks, as `dpdistill evaluate` names them.
-        nets: independent networks of each architecture.
-        architectures: of the networks; several for a table of transfer.
-        kernels: of kernel ridge regression; "recipe" for the recipe's, or scatternet where it has none.
-        classifiers: of tables, on an image's pixels.
-        mode: of a table's scores.
-    """
-
-    __pydantic_config__ = STRICT
-    training: str = "quick"
-    nets: int = 1
-    architectures: tuple[str, ...] = ("convnet",)
-    kernels: tuple[str, ...] = (RECIPE,)
-    classifiers: tuple[str, ...] = ()
-    mode: Literal["honest", "paper"] = "honest"
-
-    def __post_init__(self) -> None:
-        if self.nets < 1:
-            raise DataError(f"Expected nets={self.nets} >= 1.")
-        check_names("training", [self.training], known()["trainings"])
-        check_names("architecture", self.architectures, known()["architectures"])
-        check_names("classifier", self.classifiers, known()["classifiers"])
-        for name in self.kernels:
-            if name != RECIPE:
-                check_named("kernel", name, "kernel")
-
-
-@dataclass(frozen=True, kw_only=True)
 class Entry:
     """A method with one recipe, on several data sets, budgets and sizes.
 
@@ -159,7 +128,7 @@ class Entry:
     public: str = ""
     chosen_on: tuple[str, ...] = ()
     tried: int = 0
-    score: Scoring = Scoring()
+    score: Scoring = field(default_factory=Scoring)
 
     def __post_init__(self) -> None:
         if self.repeats < 1 or not self.data:
@@ -250,8 +219,8 @@ class Run:
 
 
 def _stated(part: Any) -> dict[str, Any]:
-    """What names are made of: what is said of images only where it is, since names were given before it could be."""
-    return asdict(part, dict_factory=lambda items: {k: v for k, v in items if v or k not in OF_IMAGES})
+    """What names are made of."""
+    return asdict(part, dict_factory=lambda items: {k: v for k, v in items if v or k not in _LATER})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -360,6 +329,8 @@ def _check(runs: list[Run]) -> None:
             raise DataError(f"Expected {run.label!r} {'with' if private else 'without'} epsilon, as its method is.")
         if run.method == REAL and not run.source.schema:
             raise DataError(f"Expected {run.label!r} on tables alone; {run.source.name!r} holds images.")
+        if run.score.student is not None and run.source.schema:
+            raise DataError(f"Expected {run.label!r} without a student: it learns from pictures, and tables have none.")
         if run.public is not None and not getattr(run.build(), "subspace", 0):
             raise DataError(f"Expected {run.label!r} with a subspace: nothing else reads public images.")
         if run.public is not None and run.public.train == run.source.train:

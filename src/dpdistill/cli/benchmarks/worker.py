@@ -12,18 +12,28 @@ from typing import Any
 
 import dpdistill
 from dpdistill.certificate.build import read_certificate, versions
+from dpdistill.cli.benchmarks.scoring import RECIPE, Student
 from dpdistill.cli.benchmarks.sources import open_public, open_source
-from dpdistill.cli.benchmarks.suite import REAL, RECIPE, Run
+from dpdistill.cli.benchmarks.suite import REAL, Run
 from dpdistill.cli.recipes import kernel_in, regressions, teacher_in
+from dpdistill.cli.students import pictures_of, taught, teacher_named, training_of
 from dpdistill.data import Records, read_distilled
 from dpdistill.data.folder import CERTIFICATE, sha256
 from dpdistill.encode.auxiliary import PublicImages
-from dpdistill.evaluate import ARCHITECTURES, TRAININGS, score_classifier, score_krr, score_network, score_pixels
+from dpdistill.evaluate import (
+    ARCHITECTURES,
+    TRAININGS,
+    Teacher,
+    score_classifier,
+    score_krr,
+    score_network,
+    score_pixels,
+)
 from dpdistill.evaluate.tables import score_tables
 from dpdistill.ledger.database import LedgerError
-from dpdistill.method import Method
+from dpdistill.method import Distilled, Method
 from dpdistill.run.driver import backend
-from dpdistill.schema import Schema
+from dpdistill.schema import DataError, Schema
 
 SETS, RUNS = "sets", "runs"
 """Of a benchmark's folder: the synthetic sets, one a run, and the owner's folders of the releases."""
@@ -109,6 +119,23 @@ def _image_scores(run: Run, folder: Path, test: Records) -> Iterator[Score]:
     for name in how.classifiers:
         score = score_pixels(X, y, schema, test, name=name, seed=seed)
         yield _score(f"{name} on pixels", score.mean, f"{len(X):,} images")
+    if how.student is not None:
+        yield from _student_scores(run, how.student, str(folder), distilled, released, test)
+
+
+def _student_scores(
+    run: Run, how: Student, folder: str, distilled: Distilled, released: Teacher | None, test: Records
+) -> Iterator[Score]:
+    """Of networks that have not learned from the set: never in one table with those that have."""
+    if released is None and how.taught_by == "classifier":
+        raise DataError(f"{run.method} releases no classifier: say taught_by: krr.")
+    fits = regressions((), None, kernel_in(folder))
+    teacher = teacher_named(distilled, released, fits, how.taught_by)
+    pictures = pictures_of(how.pictures, how.number, folder, distilled, run.repeat)
+    networks = [ARCHITECTURES[name] for name in how.architectures]
+    training, more = training_of(how.slopes, how.epochs), {"nets": run.score.nets, "flip": run.source.mirror}
+    for title, by, score in taught(teacher, pictures, test, networks, training, seed=run.repeat, **more):
+        yield _score(f"{title}, taught", score.mean, f"{by}, {run.score.nets} net{'s' * (run.score.nets > 1)}")
 
 
 def _table_scores(run: Run, training: Path | Records, test: Records) -> Iterator[Score]:

@@ -1,0 +1,81 @@
+"""How the synthetic sets of a suite are scored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from dpdistill.cli.evaluate_checks import TEACHERS
+from dpdistill.cli.pictures import PICTURES, kinds_of
+from dpdistill.cli.settings import check_named, check_names, known
+from dpdistill.schema import DataError
+from dpdistill.schema.facts import STRICT
+
+RECIPE = "recipe"
+"""In the place of a kernel: that of the recipe."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Student:
+    """How networks learn from a teacher's scores of pictures, in the place of the set.
+
+    Args:
+        pictures: of which kind, as `dpdistill evaluate --teacher` names them.
+        number: of pictures.
+        taught_by: the released classifier, or krr: kernel ridge regression on the set, with the recipe's kernel.
+        slopes: learn how the scores change with each pixel, too.
+        epochs: of the networks.
+        architectures: of the networks.
+    """
+
+    __pydantic_config__ = STRICT
+    pictures: str
+    number: int
+    taught_by: str
+    slopes: bool = False
+    epochs: int = 4
+    architectures: tuple[str, ...] = ("convnet",)
+
+    def __post_init__(self) -> None:
+        check_names("teacher", [self.taught_by], TEACHERS)
+        check_names("architecture", self.architectures, known()["architectures"])
+        if not kinds_of(self.pictures):
+            raise DataError(f"Expected pictures among {', '.join(PICTURES)}, or several as a+b; got {self.pictures!r}.")
+        if self.number < 1 or self.epochs < 1 or not self.architectures:
+            raise DataError(
+                f"Expected a student with number={self.number} >= 1, epochs={self.epochs} >= 1 and an architecture."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scoring:
+    """How a synthetic set is scored on held-out records.
+
+    Args:
+        training: of networks, as `dpdistill evaluate` names them.
+        nets: independent networks of each architecture.
+        architectures: of the networks; several for a table of transfer.
+        kernels: of kernel ridge regression; "recipe" for the recipe's, or scatternet where it has none.
+        classifiers: of tables, on an image's pixels.
+        mode: of a table's scores.
+        student: networks that learn from a teacher's scores of pictures, beside those that learn from the set.
+    """
+
+    __pydantic_config__ = STRICT
+    training: str = "quick"
+    nets: int = 1
+    architectures: tuple[str, ...] = ("convnet",)
+    kernels: tuple[str, ...] = (RECIPE,)
+    classifiers: tuple[str, ...] = ()
+    mode: Literal["honest", "paper"] = "honest"
+    student: Student | None = None
+
+    def __post_init__(self) -> None:
+        if self.nets < 1:
+            raise DataError(f"Expected nets={self.nets} >= 1.")
+        check_names("training", [self.training], known()["trainings"])
+        check_names("architecture", self.architectures, known()["architectures"])
+        check_names("classifier", self.classifiers, known()["classifiers"])
+        for name in self.kernels:
+            if name != RECIPE:
+                check_named("kernel", name, "kernel")
