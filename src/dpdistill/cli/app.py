@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dpdistill.cli.allocator import keep_freed_memory
 from dpdistill.cli.common import versions, with_common_options
 from dpdistill.cli.terminal import give, run_app, say
 
@@ -41,4 +42,5 @@ def _command() -> Any:
 
 def main() -> None:
     """Entry point."""
+    keep_freed_memory()
     sys.exit(run_app(_command()))

@@ -12,6 +12,7 @@ from multiprocessing import connection, get_context, parent_process
 from pathlib import Path
 from typing import Any
 
+from dpdistill.cli.allocator import keep_freed_memory
 from dpdistill.cli.terminal import mode
 from dpdistill.data.files import reading, show
 from dpdistill.schema import DataError
@@ -114,4 +115,5 @@ def _child(theirs: Any, work: Work, arguments: tuple) -> None:
     assert parent is not None
     threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
     mode.quiet = True  # the parent tells of progress
+    keep_freed_memory()
     theirs.send(work(*arguments))
