@@ -14,7 +14,7 @@ def keep_freed_memory() -> None:
     """Let glibc keep freed blocks of up to 256 MiB, and 512 MiB of them in total; other systems are left as they are.
 
     XLA asks for its temporary memory anew in every call. Where that is more than glibc keeps by itself, the system maps
-    and zeroes it each time, which took a third of the processor time of steps on tiles (docs/benchmarks.md). Whoever
+    and zeroes it each time, which took a third of the processor time of steps on tiles (docs/experiments/one-set.md). Whoever
     states thresholds in the environment, MALLOC_..., keeps them.
     """
     if any(name.startswith("MALLOC_") for name in os.environ):
