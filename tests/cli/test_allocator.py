@@ -2,17 +2,21 @@
 
 import os
 import platform
-import resource
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from dpdistill.cli.allocator import BLOCK
+from dpdistill.cli.allocator import BLOCK, STATED
 from dpdistill.cli.benchmarks import pool
+from dpdistill.cli.terminal import Bar
 
-pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
+resource = pytest.importorskip("resource")
+LIBRARY, VERSION = platform.libc_ver()
+pytestmark = pytest.mark.skipif(
+    LIBRARY != "glibc" or tuple(map(int, VERSION.split("."))) < (2, 35), reason="blocks of 64 MiB need glibc 2.35"
+)
 
 FEW = 16
 """Pages; of 2 MiB at most, so that 64 MiB have more."""
@@ -34,13 +38,15 @@ def faults() -> list[int]:
 
 def in_process(code: str, **environment: str) -> list[int]:
     path = os.pathsep.join([os.path.dirname(__file__), *sys.path])
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    kept = {name: value for name, value in os.environ.items() if name not in (*STATED, "GLIBC_TUNABLES")}
     run = [sys.executable, "-c", CODE.format(code)]
     out = subprocess.run(run, env={**kept, "PYTHONPATH": path, **environment}, capture_output=True, text=True)
     return [int(word) for word in out.stdout.splitlines()[-1].split()]
 
 
 def work() -> dict:
+    with Bar() as bar:
+        bar("work", 1, 1)
     return {"name": "a", "error": None, "run": {}, "release": "r", "scores": faults(), "seconds": {}}
 
 
@@ -52,11 +58,15 @@ def test_the_command_line_keeps_freed_blocks_but_large_ones():
 
 
 def test_thresholds_in_the_environment_are_left_as_they_are():
-    small, _ = in_process(MAIN, MALLOC_MMAP_THRESHOLD_="100000")
-    assert small > FEW
+    assert in_process(MAIN, MALLOC_MMAP_THRESHOLD_="100000")[0] > FEW
+    assert in_process(MAIN, GLIBC_TUNABLES="glibc.malloc.mmap_threshold=100000")[0] > FEW
+    assert in_process(MAIN, MALLOC_ARENA_MAX="2")[0] < FEW, "which is no threshold"
 
 
-def test_a_run_of_a_suite_keeps_them(tmp_path):
+def test_a_run_of_a_suite_keeps_them_and_leaves_progress_to_the_suite(tmp_path, monkeypatch, capfd):
+    for name in (*STATED, "GLIBC_TUNABLES"):
+        monkeypatch.delenv(name, raising=False)
     pool.run_all([("a", "r", ())], work, tmp_path / "results.jsonl", 1, lambda *_: None)
     (found,) = pool.read_lines(tmp_path / "results.jsonl").values()
     assert found["scores"][0] < FEW
+    assert capfd.readouterr() == ("", "")

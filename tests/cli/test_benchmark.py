@@ -252,6 +252,14 @@ def test_the_name_of_a_run_follows_from_what_is_computed(tmp_path):
         (student_line("drawn, number: 9, taught_by: krr, epochs: 0"), "number=9 >= 1, epochs=0 >= 1"),
         (student_line("drawn, number: 9, taught_by: krr, architectures: []"), "and an architecture."),
         (student_line("drawn, number: 9, taught_by: krr, architectures: [x]"), "Unknown architecture 'x'"),
+        (student_line("drawn, number: 9, taught_by: classifier"), "a student of a classifier, and dm releases none"),
+        (student_line("drawn+generated, number: 9, taught_by: krr"), "of generated pictures, and no generator"),
+        (
+            student_line("drawn, number: 9, taught_by: krr").replace(
+                "dm", "dp-kip, epsilon: [1], set: {kernel: fc-ntk}"
+            ),
+            "'A' has a student of krr, and its kernel has no features.",
+        ),
         (
             "  - {label: A, method: dm, data: [digits], repeats: 0}",
             "Expected 'A' with repeats >= 1 and at least one data",
@@ -547,11 +555,16 @@ def test_networks_that_a_teacher_teaches_have_a_table_of_their_own(tmp_path, inl
     assert [table.title for table in board.tables] == [score["score"] for score in found["scores"]]
 
 
-def test_a_student_of_a_classifier_that_is_not_released(tmp_path, inline):
-    runs = student_line("drawn, number: 9, taught_by: classifier").replace("method: dm", "method: ldpdc, epsilon: [1]")
-    assert dpdistill("benchmark", suite_file(tmp_path, runs + "\n"), "--out", tmp_path / "out")[0] == 1
-    (found,) = pool.read_lines(tmp_path / "out" / "results.jsonl").values()
-    assert found["error"] == "DataError: ldpdc releases no classifier: say taught_by: krr."
+def test_a_score_of_one_set_counts_once():
+    twice, other = line(release="r"), line(release="s")
+    for found, release in ((twice, "r"), (other, "s")):
+        found["release"] = release
+    again = {**twice, "name": "again", "scores": [*twice["scores"], {"score": "MLP", "by": "how", "value": 1.0}]}
+    (board,) = boards([twice, again, other])
+    assert [[str(f) for row in t.rows if row.ours for f in row.figures.values()] for t in board.tables] == [
+        ["90.00 ± 0.00 (2 runs)"],
+        ["1.00 (1 run)"],
+    ]
 
 
 def test_tables_and_real_rows(tmp_path, inline):

@@ -10,10 +10,11 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
 def anchors(page: Path) -> set[str]:
-    """Of the headings, as GitHub and MkDocs name them."""
+    """Of the headings, as GitHub and MkDocs name those of letters that both leave as they are."""
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
     titles = re.findall(r"^#+ (.+)$", text, re.M)
-    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+    named = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+    return {name for name in named if name.isascii() and "--" not in name}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -36,7 +36,7 @@ class Network(Protocol):
     def title(self) -> str:
         """The name, with the units of its layers where they are not those of the architecture's default."""
         key = "widths" if hasattr(self, "widths") else "width"
-        if (units := getattr(self, key)) == getattr(type(self), key):
+        if (units := getattr(self, key, None)) == getattr(type(self), key, None):
             return self.name
         return f"{self.name} ({key} {str(units).strip('(,)')})"
 

@@ -170,6 +170,7 @@ class _Score(NamedTuple):
     setting: Setting
     origin: str
     seconds: float | None
+    release: str
 
 
 def _tables(data: str, lines: list[Line]) -> list[Table]:
@@ -178,9 +179,12 @@ def _tables(data: str, lines: list[Line]) -> list[Table]:
         seconds = line["cpu_seconds"]["distil"] if _device(line) == "cpu" else None
         for score in line["scores"]:
             if score["value"] is not None:
-                found = _Score(score["value"], setting_of(line), _origin(line), seconds)
+                release = line["release"] or line["name"]
+                found = _Score(score["value"], setting_of(line), _origin(line), seconds, release)
                 rows = groups.setdefault(score["score"], {})
-                rows.setdefault((label_of(line), score["by"]), []).append(found)
+                row = rows.setdefault((label_of(line), score["by"]), [])
+                if not any(found[1:3] == other[1:3] and release == other.release for other in row):
+                    row.append(found)  # else two runs differ in what else is scored, and it is the same set
     tables = []
     for score, rows in groups.items():
         found = [_row(*key, scores) for key, each in rows.items() for scores in _of_one_recipe(each)]

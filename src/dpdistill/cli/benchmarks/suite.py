@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpdistill.accounting.schedule import Budget
-from dpdistill.cli.benchmarks.scoring import Scoring
+from dpdistill.cli.benchmarks.scoring import Scoring, Student
 from dpdistill.cli.options import SUITES, WITHOUT_PRIVACY, check_method
+from dpdistill.cli.pictures import kinds_of
 from dpdistill.cli.settings import full_name, named_under, stated_by
 from dpdistill.data.files import reading, show
 from dpdistill.data.options import parse_bounds, parse_classes, parse_resize
@@ -329,8 +330,8 @@ def _check(runs: list[Run]) -> None:
             raise DataError(f"Expected {run.label!r} {'with' if private else 'without'} epsilon, as its method is.")
         if run.method == REAL and not run.source.schema:
             raise DataError(f"Expected {run.label!r} on tables alone; {run.source.name!r} holds images.")
-        if run.score.student is not None and run.source.schema:
-            raise DataError(f"Expected {run.label!r} without a student: it learns from pictures, and tables have none.")
+        if run.score.student is not None:
+            _check_student(run, run.score.student)
         if run.public is not None and not getattr(run.build(), "subspace", 0):
             raise DataError(f"Expected {run.label!r} with a subspace: nothing else reads public images.")
         if run.public is not None and run.public.train == run.source.train:
@@ -338,3 +339,20 @@ def _check(runs: list[Run]) -> None:
         _ = run.budget  # which refuses what cannot be spent
         if (other := names.setdefault(run.name, run)) is not run:
             raise DataError(f"{run.label!r} on {run.source.name!r} is the same run as {other.label!r}: name it once.")
+
+
+def _check_student(run: Run, how: Student) -> None:
+    """Refuse a teacher and pictures that the method does not give."""
+    from dpdistill.methods.generator_method import GeneratorMethod
+    from dpdistill.recipes import KERNELS
+
+    if run.source.schema:
+        raise DataError(f"Expected {run.label!r} without a student: it learns from pictures, and tables have none.")
+    method = run.build()
+    if how.taught_by == "classifier" and not hasattr(method, "classifier"):
+        raise DataError(f"{run.label!r} has a student of a classifier, and {run.method} releases none: take krr.")
+    if how.taught_by == "krr" and getattr(method, "kernel", KERNELS["scatternet"]).features is None:
+        raise DataError(f"{run.label!r} has a student of krr, and its kernel has no features.")
+    generates = isinstance(method, GeneratorMethod) or getattr(method, "generator_steps", 0) > 0
+    if "generated" in kinds_of(how.pictures) and not generates:
+        raise DataError(f"{run.label!r} has a student of generated pictures, and no generator: set generator_steps.")
