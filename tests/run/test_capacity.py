@@ -1,7 +1,7 @@
 """What a run takes, for every method of the table: found on random records, and about what it does take."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -14,6 +14,7 @@ from dpdistill.data import load
 from dpdistill.method import finish_field, release_field
 from dpdistill.methods import METHODS
 from dpdistill.methods.ldpdc import LDPDC
+from dpdistill.private import holder
 from dpdistill.private.curator import Curator
 from dpdistill.query import Stage
 from dpdistill.run import capacity as module
@@ -115,6 +116,21 @@ def test_more_records_take_longer_and_ask_for_more_features(monkeypatch):
     assert many.releasing > 10 * few.releasing
     d = method.init(module.jax.random.key(0), schema)["W"].shape[0]
     assert 1.0 < many.features / (d * 100_000) < 1.1  # a byte a number, and placeholders
+
+
+def test_tests_of_programs_are_made_once(monkeypatch):
+    """Also those that follow once the classifier is no longer zeros, whose slowness is no round's."""
+    records, how = make_records(64), replace(tiny("decoupled-kip"), rounds=20)
+    schedule = calibrate(how.plan(), Budget(1.0, 1e-5))
+    check = holder.check_rows
+
+    def slowly(*arguments):
+        time.sleep(1.0)
+        return check(*arguments)
+
+    quick = capacity(how, records.schema, 60_000, schedule).releasing
+    monkeypatch.setattr(holder, "check_rows", slowly)
+    assert capacity(how, records.schema, 60_000, schedule).releasing < 3 * quick + 1.0
 
 
 def test_chunks_are_those_of_the_fullest_place():

@@ -34,8 +34,10 @@ ROUNDS = 12
 LEAST_ROUNDS = 3
 ENOUGH = 2.0
 """Seconds after which a part of a trial is long enough."""
-MOST_BYTES = 1 << 28
+MOST_BYTES = 1 << 26
 """Of random records."""
+MORE, TOLD = 8, 0.1
+"""So many times the random records of before, until a round takes twice as long, and so many seconds longer."""
 STEPS = {"steps": 60, "generator_steps": 70}
 """Steps of `finish` that are tried, by the field that counts them: different ones, so that each is told by its own.
 
@@ -198,16 +200,16 @@ class _Trial:
 
     def _seconds_of_round(self, state: Any, t: int, size: int, warm: list[float], encoding: float) -> float:
         """Of a round over all records: on the line through those of a few random records and of many."""
-        few, seconds = min(self.records, size * rows_per_unit(self.schedule)), float(np.mean(warm))
-        many = self._many(few, seconds, size, encoding)
-        if many <= few:
-            return seconds
-        curator, numbers = self._curator(many), count()
-        curator.release(next(numbers), *self.method.ask(state))  # which encodes
-        longer, _, _ = self._rounds(state, t, curator, numbers, len(warm))
+        few, seconds = min(self.records, size * rows_per_unit(self.schedule)), float(np.median(warm))
+        many, most, longer = few, self._most(size, encoding), seconds
+        while many < most and longer - seconds < max(seconds, TOLD):
+            many = min(most, MORE * many)
+            curator, numbers = self._curator(many), count()
+            self._rounds(state, t, curator, numbers, 2)  # which encode and test: once more where parameters were zeros
+            longer = float(np.median(self._rounds(state, t, curator, numbers, LEAST_ROUNDS)[0]))
         low, high, wanted = (self._chunks(n, size, self.stage.sampling_prob) for n in (few, many, self.records))
-        slope = max(0.0, float(np.mean(longer)) - seconds) / max(high - low, 1e-9)
-        return seconds + slope * (wanted - low)
+        slope = max(0.0, longer - seconds) / max(high - low, 1e-9)
+        return float(np.mean(warm)) + slope * (wanted - low)
 
     def _rounds(
         self, state: Any, t: int, curator: Any, numbers: Iterator[int], most: int = ROUNDS
@@ -248,14 +250,10 @@ class _Trial:
     def _chunks(self, n: int, size: int, sampling_prob: float = 1.0) -> float:
         return chunks(n * sampling_prob / rows_per_unit(self.schedule), size)
 
-    def _many(self, few: int, seconds: float, size: int, encoding: float) -> int:
-        """So many random records that their rounds, and encoding them, take ENOUGH seconds; never more than all."""
-        q, rows = self.stage.sampling_prob, size * rows_per_unit(self.schedule)
+    def _most(self, size: int, encoding: float) -> int:
+        """So many random records that encoding them takes ENOUGH seconds; never more than all."""
         most = min(self.records, MOST_BYTES // (4 * self.schema.dimension))
-        if encoding:
-            most = min(most, int(rows * ENOUGH / encoding))
-        in_time = ENOUGH / (ROUNDS * seconds) * max(self._chunks(few, size, q), 1.0)
-        return max(few, min(most, int(rows * in_time / q)))
+        return min(most, int(size * rows_per_unit(self.schedule) * ENOUGH / encoding)) if encoding else most
 
 
 def rows_per_unit(schedule: Schedule | None) -> int:
