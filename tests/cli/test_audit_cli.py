@@ -226,7 +226,7 @@ def test_what_training_gives_away_is_told_before_it_is_done(here):
     assert re.search(r"\d of 8 training images were rebuilt to less than half the distance from their mean", said)
     text = page(here / "net.audit/training.html")
     assert text.count("data:image/png;base64,") == 16
-    assert "MLP trained on 8 records in full, by squares" in text
+    assert "MLP (widths 64, 32) trained on 8 records in full, by squares" in text
     kept = json.loads((here / "net.audit/training.json").read_text())
     assert [layer["images"] for layer in kept["onion"]] == [8, 5]
     assert 0 <= kept["kernel distance"] < 1
@@ -247,7 +247,7 @@ def test_a_network_with_given_weights_is_trained_on_all_classes(here):
     how = (*how, "--training-steps", 100)
     succeeds("audit", "training", "mine.npz", "--out", "net", *how, "--loss", "cross-entropy")
     text = page(here / "net.audit/training.html")
-    assert "LeNet trained on 4 records in full, by cross-entropy" in text
+    assert "LeNet (widths 12, 32, 240, 168) trained on 4 records in full, by cross-entropy" in text
     assert "The onion" not in text
     wrong = refused("audit", "training", "mine.npz", "--out", "x", *how, "--positive", "0,1")
     assert "Expected --weights of a network with outputs 1; got 10" in wrong

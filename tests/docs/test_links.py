@@ -27,9 +27,3 @@ def test_links_lead_somewhere(page):
         if not target.exists() or (anchor and anchor not in anchors(target)):
             missing.append(link)
     assert missing == []
-
-
-def test_every_page_is_in_the_menu():
-    menu = (ROOT / "mkdocs.yml").read_text()
-    pages = {str(page.relative_to(ROOT / "docs")) for page in PAGES if "docs" in page.parts}
-    assert {page for page in pages if f": {page}\n" not in menu} == set()

@@ -52,7 +52,7 @@ _Site.add_constructor("!ENV", lambda loader, node: True)
 
 def test_every_page_of_the_site_is_there_and_listed():
     nav = yaml.load((DOCS.parent / "mkdocs.yml").read_text(), _Site)["nav"]
-    listed = re.findall(r"[\w/]+\.(?:md|ipynb)", json.dumps(nav))
+    listed = re.findall(r"[\w/-]+\.(?:md|ipynb)", json.dumps(nav))
     pages = {path.relative_to(DOCS).as_posix() for ending in ("md", "ipynb") for path in DOCS.rglob(f"*.{ending}")}
     assert sorted(listed) == sorted(pages)
     assert len(NOTEBOOKS) == 3

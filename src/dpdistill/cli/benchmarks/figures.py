@@ -170,7 +170,7 @@ class _Score(NamedTuple):
     setting: Setting
     origin: str
     seconds: float | None
-    release: str
+    release: tuple[str, int]
 
 
 def _tables(data: str, lines: list[Line]) -> list[Table]:
@@ -179,7 +179,7 @@ def _tables(data: str, lines: list[Line]) -> list[Table]:
         seconds = line["cpu_seconds"]["distil"] if _device(line) == "cpu" else None
         for score in line["scores"]:
             if score["value"] is not None:
-                release = line["release"] or line["name"]
+                release = line["release"] or line["name"], line["run"]["repeat"]
                 found = _Score(score["value"], setting_of(line), _origin(line), seconds, release)
                 rows = groups.setdefault(score["score"], {})
                 row = rows.setdefault((label_of(line), score["by"]), [])
