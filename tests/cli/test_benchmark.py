@@ -247,6 +247,10 @@ def test_the_name_of_a_run_follows_from_what_is_computed(tmp_path):
         ("  - {label: A, method: dm, data: [digits], score: {nets: 0}}", "Expected nets=0 >= 1."),
         (student_line("drawn, number: 9"), "Expected runs[1].score.student.taught_by"),
         (student_line("drawn, number: 9, taught_by: me"), "Unknown teacher 'me'"),
+        (
+            student_line("drawn, number: 9, taught_by: krr, epoch: 3"),
+            "Unknown key 'epoch' in runs[1].score.student; expected pictures, number, taught_by, slopes, epochs, archi",
+        ),
         (student_line("seen, number: 9, taught_by: krr"), "Expected pictures among drawn, generated, mixed, or"),
         (student_line("drawn, number: 0, taught_by: krr"), "Expected a student with number=0 >= 1, epochs=4 >= 1"),
         (student_line("drawn, number: 9, taught_by: krr, epochs: 0"), "number=9 >= 1, epochs=0 >= 1"),

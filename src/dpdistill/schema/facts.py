@@ -66,6 +66,7 @@ def _sentence(kind: Any, content: Any, fault: Any, what: str) -> str:
         case "unexpected_keyword_argument":
             for part in loc[:-1]:
                 kind = get_args(kind)[0] if isinstance(part, int) else get_type_hints(kind)[part]
+                kind = get_args(kind)[0] if type(None) in get_args(kind) else kind  # of what may be left out
             keys = ", ".join(field.name for field in fields(kind))
             return f"Unknown key {loc[-1]!r:.80} in {_place(content, loc[:-1], what)}; expected {keys}."
         case "missing":
