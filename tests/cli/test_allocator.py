@@ -8,7 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from dpdistill.cli.allocator import BLOCK, STATED
+from dpdistill.cli import allocator
+from dpdistill.cli.allocator import BLOCK, OLDER, STATED
 from dpdistill.cli.benchmarks import pool
 from dpdistill.cli.terminal import Bar
 
@@ -61,6 +62,23 @@ def test_thresholds_in_the_environment_are_left_as_they_are():
     assert in_process(MAIN, MALLOC_MMAP_THRESHOLD_="100000")[0] > FEW
     assert in_process(MAIN, GLIBC_TUNABLES="glibc.malloc.mmap_threshold=100000")[0] > FEW
     assert in_process(MAIN, MALLOC_ARENA_MAX="2")[0] < FEW, "which is no threshold"
+
+
+@pytest.mark.parametrize(("most", "taken"), [(1 << 30, [-3, -1]), (OLDER, [-3, -3, -1]), (0, [-3, -3])])
+def test_the_trim_threshold_is_not_set_alone(most, taken, monkeypatch):
+    asked = []
+
+    class Library:
+        @staticmethod
+        def mallopt(option, value):
+            asked.append(option)
+            return option == -1 or value <= most
+
+    for name in (*STATED, "GLIBC_TUNABLES"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(allocator.ctypes, "CDLL", lambda _: Library)
+    allocator.keep_freed_memory()
+    assert asked == taken
 
 
 def test_a_run_of_a_suite_keeps_them_and_leaves_progress_to_the_suite(tmp_path, monkeypatch, capfd):

@@ -902,7 +902,7 @@ class TestKernels:
             "ConvNet (width 4) accuracy, taught by KRR on the set (scatternet, ridge 0.001) on 40 drawn pictures: "
             in krr
         )
-        assert "Expected a kernel with features, such as scatternet, to teach: fc-ntk has none." in refused(
+        assert "Expected --kernel as a kernel with features, such as scatternet: fc-ntk cannot teach." in refused(
             *command, "drawn", "--taught-by", "krr", "--kernel", "fc-ntk"
         )
         slopes = succeeds(*command, "drawn", "--pictures", 40, "--slopes", "--student-epochs", 1)

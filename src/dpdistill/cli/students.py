@@ -31,7 +31,7 @@ def teacher_named(distilled: Any, released: Any, fits: dict, taught_by: str | No
         return "the released classifier", released
     (name, (kernel, ridge)), *_ = fits.items()
     if kernel.features is None:
-        raise DataError(f"Expected a kernel with features, such as scatternet, to teach: {name} has none.")
+        raise DataError(f"Expected --kernel as a kernel with features, such as scatternet: {name} cannot teach.")
     (X, y), how = distilled.support_set, {"kernel": kernel, "ridge": ridge, "targets": distilled.targets}
     with Bar() as bar:
         return f"KRR on the set ({name}, ridge {ridge:g})", teacher_of(X, y, distilled.schema, progress=bar, **how)
