@@ -18,6 +18,7 @@ from test_cli import TINY, TINY_NETS, dpdistill, refused, succeeds
 import dpdistill as package
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.accounting.schedule import Budget, calibrate
+from dpdistill.certificate.build import OF_THE_RELEASES
 from dpdistill.cli import recipes
 from dpdistill.cli.benchmarks import page, pool, suite, worker
 from dpdistill.cli.benchmarks.charts import HEIGHT, _short, colours, plots
@@ -35,6 +36,7 @@ from dpdistill.methods.dos import DOS
 from dpdistill.published import published
 from dpdistill.query import Stage
 from dpdistill.run.driver import backend
+from dpdistill.run.store import Store
 from dpdistill.schema import DataError
 
 ROOT = Path(__file__).parents[2]
@@ -75,7 +77,7 @@ def paid(found: dict, release: str, epsilon: float) -> dict:
 SIZES = {
     "smoke": (7, 4),
     "papers": (391, 341),
-    "frontier": (79, 37),
+    "frontier": (82, 37),
     "subspaces": (51, 20),
     "dosser": (57, 13),
     "transferred": (8, 8),
@@ -245,6 +247,10 @@ def test_the_name_of_a_run_follows_from_what_is_computed(tmp_path):
         ("  - {label: A, method: dm, data: [digits], score: {classifiers: [x]}}", "Unknown classifier 'x'"),
         ("  - {label: A, method: dm, data: [digits], score: {kernels: [x]}}", "Unknown kernel 'x'"),
         ("  - {label: A, method: dm, data: [digits], score: {nets: 0}}", "Expected nets=0 >= 1."),
+        (
+            "  - {label: A, method: dm, data: [digits], score: {mode: paper}}",
+            "Expected 'A' on data sets with 0 < test_share < 1: in mode paper all records of 'digits' are split anew.",
+        ),
         (student_line("drawn, number: 9"), "Expected runs[1].score.student.taught_by"),
         (student_line("drawn, number: 9, taught_by: me"), "Unknown teacher 'me'"),
         (
@@ -315,8 +321,9 @@ def test_what_is_held_out(tmp_path):
     assert list(same.X[:, 0]) == list(test.X[:, 0])
     assert (kept.y == 1).sum() == (records.y == 1).sum()
     assert 0.35 < (kept.y == 0).sum() / (records.y == 0).sum() < 0.65
-    np.savez(tmp_path / "t.npz", X=np.arange(8.0)[:, None], y=np.array(["no", "yes"] * 4))
-    both = replace(source, train="t.npz", test="t.npz", test_share=0.25, keep=1.0)
+    for name, first in (("t", 0.0), ("v", 8.0)):
+        np.savez(tmp_path / f"{name}.npz", X=first + np.arange(8.0)[:, None], y=np.array(["no", "yes"] * 4))
+    both = replace(source, train="t.npz", test="v.npz", test_share=0.25, keep=1.0)
     assert [len(part) for part in open_source(both, tmp_path, place, False, 0)] == [8, 8]
     assert [len(part) for part in open_source(both, tmp_path, place, True, 0)] == [12, 4]
     digits = Source(name="d", train="digits:train", test="digits:test")
@@ -325,6 +332,10 @@ def test_what_is_held_out(tmp_path):
     ]
     for part in open_source(replace(digits, straighten=True), tmp_path, place, False, 0):
         assert part.schema.straightened
+    for source in (replace(both, test="t.npz"), replace(digits, test="digits:train")):
+        for paper in (False, True):
+            with pytest.raises(DataError, match="has a test of the very records that are distilled: leave test out"):
+                open_source(source, tmp_path, place, paper, 0)
 
 
 def test_a_suite_says_how_images_are_read(tmp_path):
@@ -571,6 +582,49 @@ def test_a_score_of_one_set_counts_once():
     ]
 
 
+def test_an_interrupted_release_is_finished_by_whichever_run_needs_it(tmp_path, inline, monkeypatch):
+    """Runs that differ in free fields alone share a release; the one that began it may have been killed."""
+    small = "networks: 2, width: 4, steps: 3, sampling_prob: 1"
+    runs = "  - {label: A, method: dos, data: [digits], epsilon: [1], per_class: [1, 2], set: {" + small + "}, "
+    path = suite_file(tmp_path, runs + "score: {architectures: [mlp], kernels: []}}\n")
+
+    def killed_after_its_first_round(self, t, state, last):
+        kept(self, t, state, last)
+        raise KeyboardInterrupt
+
+    one, two = read_suite(str(path))[1].all_runs()
+    with monkeypatch.context() as patched:
+        kept = Store.save
+        patched.setattr(Store, "save", killed_after_its_first_round)
+        with pytest.raises(KeyboardInterrupt):
+            worker.compute(one, path, tmp_path, tmp_path / "out")
+    (folder,) = (tmp_path / "out" / "runs").iterdir()
+    assert len(RunLedger.read(folder).events) == 1
+    found = worker.compute(two, path, tmp_path, tmp_path / "out")
+    assert found["error"] is None
+    assert len(RunLedger.read(folder).events) == 2 + 1
+    assert len(read_distilled(tmp_path / "out" / "sets" / two.name).X) == 20
+    assert worker.compute(one, path, tmp_path, tmp_path / "out")["release"] == found["release"]
+
+
+def test_real_rows_of_mode_paper_are_undersampled_once(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [f"{k},{'yes' if k % 4 == 0 else 'no'}" for k in rng.integers(0, 100, 4000)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b", *rows]) + "\n")
+    columns = "columns:\n  - {name: a, kind: integer, bounds: [0, 100]}\n"
+    (tmp_path / "t.yaml").write_text(
+        f"dpdistill: table schema\nreviewed: true\nlabel: b\nclasses: [no, yes]\n{columns}"
+    )
+    runs = "  - {label: Real, method: real, data: [t], score: {mode: paper}}\n"
+    path = suite_file(tmp_path, runs, TABLE.replace("}", ", keep: 0.25}"))
+    (run,) = read_suite(str(path))[1].all_runs()
+    found = worker.compute(run, path, tmp_path, tmp_path / "out")
+    records, _ = open_source(replace(run.source, keep=1.0), tmp_path, path, True, 0)
+    rare, common = sorted(np.bincount(records.y))
+    (used,) = {int(score["by"].split(", ")[1].split(" ")[0].replace(",", "")) for score in found["scores"]}
+    assert abs(used - rare - common / 4) < 5 * (common * 0.25 * 0.75) ** 0.5
+
+
 def test_tables_and_real_rows(tmp_path, inline):
     rng = np.random.default_rng(0)
     rows = [f"{k},{'yes' if k + 10 * rng.normal() > 50 else 'no'}" for k in rng.integers(0, 100, 400)]
@@ -633,6 +687,35 @@ def test_processor_seconds_are_those_of_cpus():
     assert "Computed on: gpu (NVIDIA)." in render_page([on_gpu], "Title")
 
 
+def test_processor_seconds_are_of_runs_that_released():
+    """A run that uses releases again takes a part of the seconds: which of several runs paid is chance."""
+    made, again = (paid(line(value=v, repeat=k), f"r{k}", 1.0) for k, v in enumerate((90.0, 91.0)))
+    again["certificate"]["backend"] = OF_THE_RELEASES
+    again["cpu_seconds"] = {"distil": 0.5, "score": 1.0}
+    (figure,) = boards([made, again])[0].tables[0].rows[0].figures.values()
+    assert (figure.runs, figure.seconds) == (2, made["cpu_seconds"]["distil"])
+    assert boards([again])[0].tables[0].rows[0].figures[Setting(False, 1.0, 10)].seconds is None
+
+
+def test_sets_without_privacy_are_told_apart_by_how_they_are_made(tmp_path):
+    runs = "".join(
+        f"  - {{label: A, method: dm, data: [digits], repeats: 2, score: {{nets: {nets}}}}}\n" for nets in (1, 2)
+    )
+    runs += "  - {label: A, method: dm, data: [digits], set: {rounds: 7}}\n"
+    found = list(read_suite(str(suite_file(tmp_path, runs)))[1].all_runs())
+    assert sorted(Counter(run.release for run in found).values()) == [1, 2, 2]
+
+
+def test_lines_of_other_data_under_one_name_are_refused():
+    one, other = line("a"), line("b")
+    one["run"]["source"] = {"name": "mnist", "delta": 1e-5, "mirror": False}
+    other["run"]["source"] = {"name": "mnist", "delta": 1e-3, "mirror": False}
+    with pytest.raises(DataError, match="of data sets named mnist whose delta differ"):
+        boards([one, other])
+    other["run"]["source"] = {"name": "mnist", "delta": 1e-5, "straighten": False}  # of another version
+    assert len(boards([one, other])) == 1
+
+
 def test_the_same_run_of_other_releases_is_one_more(tmp_path):
     first, again, other = (line(value=v) | {"release": r} for v, r in ((90.0, "a"), (91.0, "a"), (95.0, "b")))
     lost = {"name": first["name"], "error": "it was lost"}
@@ -672,13 +755,40 @@ def test_published_numbers_stand_beside_ours():
 
 
 def test_what_all_runs_cost():
-    sets = [paid(line("a"), "one", 1.0), paid(line("b"), "one", 1.0), paid(line("c"), "two", 2.0)]
+    sets = [paid(line("a"), "one", 1.0), paid(line("b", per_class=50), "one", 1.0), paid(line("c"), "two", 2.0)]
     (board,) = boards(sets)
     sigmas = [calibrate((Stage(1),), Budget(epsilon)).noise_multipliers[0] for epsilon in (1.0, 2.0)]
     together = gaussian_epsilon((sum(s**-2 for s in sigmas)) ** -0.5, 1e-5)
     assert board.costs[0].startswith(
         f"3 synthetic sets of 2 releases: on private records all of them together would cost ε = {together:.3g} at "
     )
+
+
+def test_what_all_runs_on_the_same_records_cost():
+    sets = [paid(line("a"), "one", 1.0), paid(line("b"), "two", 1.0), paid(line("c"), "three", 1.0)]
+    for found, name in zip(sets, ("mnist", "mnist-straightened", "others"), strict=True):
+        found["run"]["source"] = {"name": name, "train": "others" if name == "others" else "mnist"}
+    again = {**sets[0], "name": "again", "scores": []}  # the same set, scored in another way
+    real = line("real", epsilon=None)
+    real["run"]["source"] = sets[0]["run"]["source"]
+    both = gaussian_epsilon((2 * calibrate((Stage(1),), Budget(1.0)).noise_multipliers[0] ** -2) ** -0.5, 1e-5)
+    said = {board.data: board.costs[0] for board in boards([*sets, again, real])}
+    together = f"all of them together would cost ε = {both:.3g} at δ = 1e-05. Runs that"
+    assert said["mnist"] == said["mnist-straightened"]
+    assert said["mnist"].startswith("2 synthetic sets of 2 releases from these records (mnist and mnist-straightened)")
+    assert together in said["mnist"]
+    assert said["others"].startswith("1 synthetic set of 1 release: on private records all of them together would ")
+
+
+def test_releases_of_several_deltas_are_added_up_at_the_smallest():
+    strict = paid(line("a"), "one", 1.0)
+    strict["certificate"]["schedule"] = json.loads(calibrate((Stage(1),), Budget(1.0, 1e-7)).to_json())
+    (board,) = boards([strict, paid(line("b"), "two", 1.0)])
+    sigmas = [calibrate((Stage(1),), Budget(1.0, delta)).noise_multipliers[0] for delta in (1e-7, 1e-5)]
+    together = gaussian_epsilon((sum(s**-2 for s in sigmas)) ** -0.5, 1e-7)
+    (said,) = board.costs
+    assert said.startswith("2 synthetic sets of 2 releases: ")
+    assert f"would cost ε = {together:.3g} at δ = 1e-07." in said
 
 
 def test_a_line_a_set_of_what_other_networks_learn_from_it():

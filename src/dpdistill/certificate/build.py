@@ -35,6 +35,8 @@ GROUP_ROWS = (2, 5)
 MOST_MIXED = 20
 """Rows of a group under sampling whose mixture is computed: a Gaussian for each of them takes its time."""
 NOT_STATED = "not stated"
+OF_THE_RELEASES = "what the certificate of the run that made the releases says: they are used again here"
+"""Of backend and self-test where releases are used again: the ledger does not keep them."""
 
 SCOPE = (
     "epsilon covers the releases that certificate.json lists. It does not cover: choosing the recipe on these records,"

@@ -68,4 +68,4 @@ def public_images(data: str | None, resize: str | None, channels: int | None, st
 
     with working("reading the public images"):
         records = load(data, resize=resize, channels=channels, strict=False, straighten=straighten)
-        return PublicImages.of(X[:valid] for X, _, valid in records.chunks(None, 1000))
+        return PublicImages.of_records(records)

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -100,7 +101,7 @@ class PublicImages(Auxiliary):
     """Images that somebody says are public. A recipe holds their hash, their number and whose word that is.
 
     Args:
-        sha256: of all of them, in [-1, 1], in their order.
+        sha256: of all of them, in [-1, 1], in their order, and of how many there are in each chunk.
         pictures: how many there are.
         word: who says so.
         X: those that are used, (at most MOST, h, w, c); None in a recipe that was read from a file.
@@ -130,6 +131,11 @@ class PublicImages(Auxiliary):
         X = np.concatenate(kept)
         rows = np.sort(np.random.default_rng(0).permutation(count)[:MOST])
         return cls(digest.hexdigest(), count, word, X[rows])
+
+    @classmethod
+    def of_records(cls, records: Any) -> PublicImages:
+        """All images of a data set (`Records`), in chunks of a thousand, so that they always have the same hash."""
+        return cls.of(X[:valid] for X, _, valid in records.chunks(None, 1000))
 
     def images(self, shape: tuple[int, ...]) -> np.ndarray:
         if self.X is None:

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from dpdistill.accounting.schedule import Budget, Schedule, calibrate
-from dpdistill.certificate.build import NO_NOISE, NOT_STATED, build_certificate, write_certificate
+from dpdistill.certificate.build import NO_NOISE, NOT_STATED, OF_THE_RELEASES, build_certificate, write_certificate
 from dpdistill.data import check_output, write_distilled
 from dpdistill.data.atomic import write_atomically
 from dpdistill.data.folder import RECIPE, UNLISTED
@@ -51,10 +51,6 @@ Watch = Callable[[Query, Params, Release], None]
 
 def _unwatched(query: Query, params: Params, release: Release) -> None:
     """A silent Watch."""
-
-
-OF_THE_RELEASES = "what the certificate of the run that made the releases says: they are used again here"
-"""What a certificate says of backend and self-test where releases are used again: the ledger does not keep them."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,10 +14,14 @@ import numpy as np
 
 from dpdistill.accounting.pld import compose
 from dpdistill.accounting.schedule import Schedule
+from dpdistill.certificate.build import OF_THE_RELEASES
+from dpdistill.schema import DataError
 
 PUBLISHED = Path(__file__).with_name("published.csv")
 GUARANTEES = Path(__file__).with_name("guarantees.json")
 SELECTED = "selection not included"
+_NOT_MADE = ("label", "variant", "score", "chosen_on", "tried")
+"""Of a run: what its set does not depend on."""
 Line = dict[str, Any]
 
 
@@ -76,7 +80,7 @@ class Figure(NamedTuple):
         mean: over the runs.
         std: sample standard deviation over full runs, or what a paper states; None for neither.
         runs: full runs behind it; 0 for a published number.
-        seconds: of processor time for distilling, mean over runs on CPUs; None without any.
+        seconds: of processor time for distilling, mean over runs on CPUs that released; None without any.
         objections: to a published number, by number.
     """
 
@@ -134,11 +138,42 @@ class Board(NamedTuple):
 
 
 def boards(lines: Iterable[Line]) -> list[Board]:
-    """Tables by data set, from lines in any order; of lines that failed none."""
+    """Tables by data set, from lines in any order; of lines that failed none.
+
+    Raises:
+        DataError: lines of data sets that have one name and are not the same.
+    """
     by_data: dict[str, list[Line]] = {}
+    by_records: dict[str, list[Line]] = {}
     for line in sorted((line for line in lines if line["error"] is None), key=lambda line: line["name"]):
         by_data.setdefault(line["run"]["source"]["name"], []).append(line)
-    return [Board(data, _tables(data, found), _costs(found)) for data, found in sorted(by_data.items())]
+        by_records.setdefault(_records(line), []).append(line)
+    for data, found in by_data.items():
+        _check_same(data, [line["run"]["source"] for line in found])
+    return [
+        Board(data, _tables(data, found), _costs(by_records[_records(found[0])]))
+        for data, found in sorted(by_data.items())
+    ]
+
+
+def _records(line: Line) -> str:
+    """What the records are read from: data sets that differ in how that is done are of the same people."""
+    source = line["run"]["source"]
+    return source.get("train", source["name"])
+
+
+def _check_same(data: str, sources: list[dict[str, Any]]) -> None:
+    """Refuse what has no mean: a figure is of one data set, read and split in one way."""
+    stated: dict[str, set[str]] = {}
+    for source in sources:  # lines of earlier versions lack what could not be stated then
+        for name, value in source.items():
+            stated.setdefault(name, set()).add(json.dumps(value))
+    differ = sorted(name for name, values in stated.items() if len(values) > 1)
+    if differ:
+        raise DataError(
+            f"Expected lines of one data set under one name; there are some of data sets named {data} whose "
+            f"{' and '.join(differ)} differ."
+        )
 
 
 @cache
@@ -176,7 +211,7 @@ class _Score(NamedTuple):
 def _tables(data: str, lines: list[Line]) -> list[Table]:
     groups: dict[str, dict[tuple[str, str], list[_Score]]] = {}
     for line in lines:
-        seconds = line["cpu_seconds"]["distil"] if _device(line) == "cpu" else None
+        seconds = line["cpu_seconds"]["distil"] if _device(line) == "cpu" and not _reused(line) else None
         for score in line["scores"]:
             if score["value"] is not None:
                 release = line["release"] or line["name"], line["run"]["repeat"]
@@ -200,6 +235,11 @@ def devices(lines: Iterable[Line]) -> list[str]:
 
 def _device(line: Line) -> str:
     return line.get("device", "cpu")  # which lines of earlier versions do not say: they are of CPUs
+
+
+def _reused(line: Line) -> bool:
+    """Whether another run released what this one used: its seconds are not those of a whole run."""
+    return (line["certificate"] or {}).get("backend") == OF_THE_RELEASES
 
 
 def _of_one_recipe(scores: list[_Score]) -> list[list[_Score]]:
@@ -286,18 +326,22 @@ def _transfer(tables: list[Table]) -> list[Table]:
 
 
 def _costs(lines: list[Line]) -> list[str]:
-    """What the releases of these lines spent together, by delta; releases that are used again are paid for once."""
-    paid: dict[float, dict[str, Schedule]] = {}
+    """What the releases of these lines, all of the same records, spent together; each is paid for once."""
+    schedules: dict[str, Schedule] = {}
+    sets, names = set(), set()
     for line in lines:
         if line["certificate"] and line["certificate"]["schedule"]:
-            schedule = Schedule.from_json(json.dumps(line["certificate"]["schedule"]))
-            paid.setdefault(schedule.budget.delta, {})[line["release"]] = schedule
-    sentences = []
-    for delta, releases in sorted(paid.items()):
-        epsilon = compose([group for schedule in releases.values() for group in schedule.groups], delta)
-        sentences.append(
-            f"{len(lines)} synthetic set{'s' * (len(lines) > 1)} of {len(releases)} release"
-            f"{'s' * (len(releases) > 1)}: on private records all of them together would cost ε = {epsilon:.3g} at "
-            f"δ = {delta:g}. Runs that a recipe was chosen by come on top."
-        )
-    return sentences
+            schedules[line["release"]] = Schedule.from_json(json.dumps(line["certificate"]["schedule"]))
+            made = {name: value for name, value in line["run"].items() if name not in _NOT_MADE}
+            sets.add((line["release"], json.dumps(made, sort_keys=True)))
+            names.add(line["run"]["source"]["name"])
+    if not schedules:
+        return []
+    delta = min(schedule.budget.delta for schedule in schedules.values())
+    epsilon = compose([group for schedule in schedules.values() for group in schedule.groups], delta)
+    several = f" from these records ({' and '.join(sorted(names))})" if len(names) > 1 else ""
+    return [
+        f"{len(sets)} synthetic set{'s' * (len(sets) > 1)} of {len(schedules)} release{'s' * (len(schedules) > 1)}"
+        f"{several}: on private records all of them together would cost ε = {epsilon:.3g} at δ = {delta:g}. Runs that "
+        "a recipe was chosen by, or that failed, come on top."
+    ]

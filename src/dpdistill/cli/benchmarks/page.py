@@ -33,7 +33,8 @@ NOTES = (
     f"A figure under “{SELECTED}” has a recipe that was chosen on that very data set; the others are a recipe that was "
     "chosen elsewhere, or the package's default, run unchanged. Published numbers stand under the budget and size that "
     "they were published for; how their recipes were chosen is not in their ε either.",
-    "Development data: k runs on one data set cost what k runs cost. CPU seconds are those of runs on CPUs.",
+    "Development data: k runs on one data set cost what k runs cost. CPU seconds are those of runs on CPUs that made "
+    "their own releases, with these; of a run that was stopped and went on, those since then.",
 )
 OBJECTIONS = "Published numbers whose public code does not keep the stated guarantee"
 ABOUT = (

@@ -101,7 +101,7 @@ def _result(ours: Any, name: str, _: str, process: Any) -> dict[str, Any]:
     try:
         line = ours.recv()
         process.join()
-    except EOFError:
+    except (EOFError, OSError):  # it sent nothing, or was killed while it did
         process.join()
         line = {"name": name, "error": f"its process ended with exit code {process.exitcode}"}
     ours.close()

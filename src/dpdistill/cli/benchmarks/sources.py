@@ -27,10 +27,15 @@ def open_source(source: Source, data: Path, suite: Path, paper: bool, repeat: in
         repeat: seed of the split.
 
     Raises:
-        DataError: files that are missing or cannot be read.
+        DataError: files that are missing or cannot be read, or test records that are those to be distilled.
     """
     records = _read(source, source.train, "train", data, suite)
     test = _read(source, source.test, "test", data, suite) if source.test else None
+    if test is not None and _same(records.X, test.X):
+        raise DataError(
+            f"The data set {source.name!r} has a test of the very records that are distilled: leave test out and state "
+            "test_share, or name other records."
+        )
     if paper and test is not None:
         records, test = records.joined(test), None
     if test is None:
@@ -45,7 +50,7 @@ def open_public(run: Run, data: Path) -> PublicImages | None:
     if run.public is None:
         return None
     images = _read(run.public, run.public.train, "train", data, Path())
-    return PublicImages.of(X[:valid] for X, _, valid in images.chunks(None, 1000))
+    return PublicImages.of_records(images)
 
 
 def split(records: Records, test_share: float, seed: int) -> tuple[Records, Records]:
@@ -64,6 +69,10 @@ def undersampled(records: Records, keep: float, seed: int) -> Records:
 def rows(records: Records, kept: np.ndarray) -> Records:
     """Some of the records."""
     return Records(records.X[kept], records.y[kept], records.schema)
+
+
+def _same(X: np.ndarray, other: np.ndarray) -> bool:
+    return X.shape == other.shape and np.array_equal(X, other, equal_nan=X.dtype.kind == "f")
 
 
 def _read(source: Source, stated: str, part: str, data: Path, suite: Path) -> Records:

@@ -199,7 +199,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The same for whatever is computed in the same way."""
+        """The same for whatever is stated in the same way; a field that is stated at its default makes another name."""
         facts = {k: v for k, v in _stated(self).items() if k not in _WORDS}
         if self.public is None:
             del facts["public"]
@@ -207,11 +207,11 @@ class Run:
 
     @property
     def release(self) -> str:
-        """The name of what is released: the same for runs that differ in free fields alone."""
-        if self.budget is None:
+        """The name of what is released, the same for runs that differ in free fields alone; of the set without privacy."""
+        if self.method == REAL:
             return self.name
-        method = self.build()
-        paid = {f.name: to_json(getattr(method, f.name)) for f in fields(method) if not f.metadata["finish"]}
+        method, free = self.build(), self.budget is not None
+        paid = {f.name: to_json(getattr(method, f.name)) for f in fields(method) if not (free and f.metadata["finish"])}
         facts = [_stated(self.source), self.score.mode, self.epsilon, self.repeat, paid]
         return self._named(facts if self.public is None else [*facts, _stated(self.public)])
 
@@ -330,6 +330,11 @@ def _check(runs: list[Run]) -> None:
             raise DataError(f"Expected {run.label!r} {'with' if private else 'without'} epsilon, as its method is.")
         if run.method == REAL and not run.source.schema:
             raise DataError(f"Expected {run.label!r} on tables alone; {run.source.name!r} holds images.")
+        if run.score.mode == "paper" and not 0.0 < run.source.test_share < 1.0:
+            raise DataError(
+                f"Expected {run.label!r} on data sets with 0 < test_share < 1: in mode paper all records of "
+                f"{run.source.name!r} are split anew."
+            )
         if run.score.student is not None:
             _check_student(run, run.score.student)
         if run.public is not None and not getattr(run.build(), "subspace", 0):

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from dpdistill.certificate.build import read_certificate, versions
 from dpdistill.cli.benchmarks.scoring import RECIPE, Student
 from dpdistill.cli.benchmarks.sources import open_public, open_source
 from dpdistill.cli.benchmarks.suite import REAL, Run
-from dpdistill.cli.recipes import kernel_in, regressions, teacher_in
+from dpdistill.cli.recipes import build_again, kernel_in, regressions, teacher_in
 from dpdistill.cli.students import pictures_of, taught, teacher_named, training_of
 from dpdistill.data import Records, read_distilled
 from dpdistill.data.folder import CERTIFICATE, sha256
@@ -31,6 +32,7 @@ from dpdistill.evaluate import (
 )
 from dpdistill.evaluate.tables import score_tables
 from dpdistill.ledger.database import LedgerError
+from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled, Method
 from dpdistill.run.driver import backend
 from dpdistill.schema import Schema
@@ -61,7 +63,9 @@ def peak_memory() -> int | None:
 
 
 def _finished(run: Run, suite: Path, data: Path, out: Path) -> dict[str, Any]:
-    records, test = open_source(run.source, data, suite, run.score.mode == "paper", run.repeat)
+    # The majority class of real rows is undersampled where they are scored.
+    source = replace(run.source, keep=1.0) if run.method == REAL else run.source
+    records, test = open_source(source, data, suite, run.score.mode == "paper", run.repeat)
     began = _clocks()
     if run.method == REAL:
         stated: dict[str, Any] = {"origin": "real records, without privacy", "release": None, "certificate": None}
@@ -86,17 +90,26 @@ def _clocks() -> tuple[float, float]:
 
 
 def _distil(run: Run, records: Records, public: PublicImages | None, out: Path) -> Any:
-    """From the releases where they are paid for already, or else from the records."""
+    """From the releases where they are paid for already, or else from the records.
+
+    A release that another run began, and did not end, is ended with that run's recipe: nothing is paid for twice.
+    """
     method: Method = run.build(public)
     if run.budget is None:
         return dpdistill.distill_without_privacy(records, method, seed=run.repeat, named=run.recipe or None)
     run_dir = out / RUNS / f"{run.release}.run"
+    wanted = method, run.recipe or None
+    again = partial(dpdistill.finish_again, run_dir, method, budget=run.budget, named=run.recipe or None)
     try:
-        return dpdistill.finish_again(run_dir, method, budget=run.budget, named=run.recipe or None)
+        return again()
     except LedgerError:  # nothing there yet, or not all of it
-        return dpdistill.distill(
-            records, method, run.budget, seed=run.repeat, run_dir=run_dir, named=run.recipe or None
-        )
+        pass
+    try:
+        begun = build_again(str(run_dir), None, (), auxiliary=public), RunLedger.read(run_dir).recipe.get("named")
+    except LedgerError:
+        begun = wanted
+    found = dpdistill.distill(records, begun[0], run.budget, seed=run.repeat, run_dir=run_dir, named=begun[1])
+    return found if begun == wanted else again()
 
 
 def _image_scores(run: Run, folder: Path, test: Records) -> Iterator[Score]:
