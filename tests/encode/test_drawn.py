@@ -250,6 +250,16 @@ class TestPictures:
         seen, X[:] = X.copy(), 0
         np.testing.assert_array_equal(pictures.scenes(3, 7), seen)
 
+    @pytest.mark.parametrize("n", [2, 60])
+    def test_how_many_are_in_float32_at_a_time_changes_none(self, n, monkeypatch):
+        whole = pictures.photographs(n, 5), pictures.greys(max(n, 3), 5)
+        monkeypatch.setattr(pictures, "BLOCK", 7)
+        for made, expected in zip((pictures.photographs(n, 5), pictures.greys(max(n, 3), 5)), whole, strict=True):
+            np.testing.assert_array_equal(made, expected)
+        X = pictures.scenes(n, 5)
+        halves = X[n // 2 :].reshape(-1, 32, 2, 32, 2, 3).mean((2, 4))
+        np.testing.assert_array_equal(whole[0], np.concatenate([X[: n // 2, 16:48, 16:48], halves]))
+
     def test_scenes_have_256_levels(self):
         X = (pictures.scenes(10, 0) + 1) * 127.5
         np.testing.assert_allclose(X, np.rint(X), atol=1e-3)

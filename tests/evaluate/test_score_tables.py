@@ -95,6 +95,8 @@ def test_chosen_classifiers_are_told_as_they_come_and_score_as_they_would_alone(
         (alone,) = scored(*encoded(rows(80)), TWO, test, names=[score.name]).classifiers
         assert alone == score
     assert found.left_out == ()
+    with pytest.raises(DataError, match="Unknown classifier 'LDB': choose among"):
+        scored(*encoded(rows(80)), TWO, test, names=["LDA", "LDB"])
 
 
 def test_one_core_goes_from_fast_to_slow(monkeypatch):

@@ -57,6 +57,12 @@ def test_scores_are_products_with_the_classifier():
         TEACHER(np.zeros((2, 8, 9, 1)))
 
 
+def test_one_class_alone_has_no_slopes():
+    one = Teacher(TEACHER.classifier[:, :1], TEACHER.kernel, replace(SCHEMA, classes=SCHEMA.classes[:1]))
+    with pytest.raises(DataError, match="Expected a teacher of two classes and more with slopes"):
+        lesson_of(one, PICTURES[:5], slopes=True)
+
+
 def test_what_all_classes_share_says_nothing():
     scores = RNG.normal(size=(5, 3)).astype(np.float32)
     np.testing.assert_allclose(centred(scores + 7), centred(scores), atol=1e-5)

@@ -55,6 +55,7 @@ class Learning(LDPDC):
 
     taught: int = release_field(50, "networks", at_least=0)
     pictures: int = release_field(800, "pictures", at_least=1)
+    networks: int = release_field(1000, "networks that there are", at_least=1)
 
     name = "learning"
 
@@ -63,7 +64,7 @@ class Learning(LDPDC):
 
     def tell(self, state, release):
         if release.round == 0:
-            time.sleep((1e-3 + 50e-6 * self.taught) * self.pictures)
+            time.sleep((1e-3 + 50e-6 * min(self.taught, self.networks)) * self.pictures)
         return state
 
 
@@ -104,6 +105,8 @@ def test_what_is_learned_between_rounds_takes_what_it_takes():
     lesson = (1e-3 + 50e-6 * 50) * 800
     assert 0.9 * lesson < found.releasing < 1.6 * lesson
     assert capacity(Learning(per_class=1, taught=0), schema, 20, scheduled(method)).releasing < 0.5
+    all_ten = capacity(Learning(per_class=1, taught=1000, networks=10), schema, 20, scheduled(method)).releasing
+    assert all_ten < 1.6 * (1e-3 + 50e-6 * 10) * 800, "no more learn than there are"
 
 
 def test_more_records_take_longer_and_ask_for_more_features(monkeypatch):

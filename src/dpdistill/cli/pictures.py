@@ -66,7 +66,10 @@ def generate(folder: str, n: int, distilled: Distilled, seed: int) -> tuple[np.n
 
 
 def make_pictures(pictures: str, n: int, folder: str, distilled: Distilled, seed: int) -> np.ndarray:
-    """n pictures in [-1, 1] of the shape of a synthetic set's images: of one kind, or of several in equal parts."""
+    """n pictures in [-1, 1] of the shape of a synthetic set's images: of one kind, or of several in equal parts.
+
+    All parts have one public seed: mixed pictures beside drawn ones are made of the same.
+    """
     from dpdistill.encode.mixing import mix_pictures
     from dpdistill.encode.pictures import draw_pictures
 

@@ -73,8 +73,8 @@ class DrawnNet:
                   channels times (Sigma + 0.2 tr(Sigma) / K I)^-1/2;  positions times their metric;  sign(x) |x|^0.7
 
     The filters w are centroids of patches; A and B are inverse square roots of the kernel between them, B projected on
-    the leading directions. They are closed under the mirror: a record and its mirror image have the same features.
-    Records of another number of colours than three are averaged over theirs.
+    the leading directions. They are closed under the mirror: a record of even width and its mirror image have the same
+    features. Records of another number of colours than three are averaged over theirs.
 
     Args:
         filters: SHA-256 of the file of filters, so that a recipe names them; that of the package.
@@ -127,7 +127,10 @@ def layers(filters: Filters, X: Array) -> Array:
 
 
 def layer1(filters: Filters, X: Array) -> Array:
-    """Maps (n, h / 2, w / 2, rank) of X (n, h, w, colours); odd sides are made even by repeating the last pixels."""
+    """Maps (n, h / 2, w / 2, rank) of X (n, h, w, colours); odd sides are made even by repeating the last pixels.
+
+    There alone the mirror is not exact: the pixels are repeated on one side.
+    """
     (d, outputs), s = filters.first.shape, 5
     if X.shape[3] != 3:
         X = jnp.repeat(X.mean(3, keepdims=True), 3, 3)

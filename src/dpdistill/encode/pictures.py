@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -12,6 +13,8 @@ SMALL = 28
 TILE = 128
 MOST_KEPT = 2000
 """Scenes, 12 kB each, of one number and seed that are kept for who asks for the same: an encoder and cells do."""
+BLOCK = 1000
+"""Scenes that are in float32 at a time, 49 MB."""
 
 
 def draw_pictures(n: int, shape: tuple[int, ...], seed: int) -> np.ndarray:
@@ -44,9 +47,10 @@ def photographs(n: int, seed: int) -> np.ndarray:
         n: pictures, even.
         seed: public.
     """
-    X = scenes(n, seed)
-    half = X[n // 2 :].reshape(-1, 32, 2, 32, 2, 3).mean((2, 4))
-    return np.concatenate([X[: n // 2, 16:48, 16:48], half])
+    levels = _scenes(n, seed)
+    middles = _in_blocks(lambda X: X[:, 16:48, 16:48], levels[: n // 2])
+    halves = _in_blocks(lambda X: X.reshape(-1, 32, 2, 32, 2, 3).mean((2, 4)), levels[n // 2 :])
+    return np.concatenate([middles, halves])
 
 
 def greys(n: int, seed: int) -> np.ndarray:
@@ -58,7 +62,7 @@ def greys(n: int, seed: int) -> np.ndarray:
     """
     rng = np.random.default_rng(seed)
     a, b = int(0.34 * n), int(0.33 * n)
-    full = scenes(n - a, seed).mean(3)
+    full = _in_blocks(lambda X: X.mean(3), _scenes(n - a, seed))
     low, middle = full.reshape(-1, 32, 2, 32, 2).mean((2, 4)), full[:, 16:48, 16:48]
     X = np.where((np.arange(n - a) % 2 == 0)[:, None, None], low, middle)[:, 2:30, 2:30].copy()
     for image in X[:b]:
@@ -112,7 +116,22 @@ def scenes(n: int, seed: int) -> np.ndarray:
 
     Source: after Lee, Mumford & Huang, 2001 (Occlusion models for natural images); outlines and textures are ours.
     """
-    return (_kept if n <= MOST_KEPT else _levels)(n, seed).astype(np.float32) / 127.5 - 1
+    return _unit(_scenes(n, seed))
+
+
+def _scenes(n: int, seed: int) -> np.ndarray:
+    """Those of `scenes` as 256 levels: a quarter of the memory."""
+    return (_kept if n <= MOST_KEPT else _levels)(n, seed)
+
+
+def _unit(levels: np.ndarray) -> np.ndarray:
+    return levels.astype(np.float32) / 127.5 - 1
+
+
+def _in_blocks(function: Callable[[np.ndarray], np.ndarray], levels: np.ndarray) -> np.ndarray:
+    """function(pictures) of scenes, BLOCK at a time: in float32 a hundred thousand of them would be 5 GB."""
+    starts = range(0, max(len(levels), 1), BLOCK)
+    return np.concatenate([function(_unit(levels[i : i + BLOCK])) for i in starts])
 
 
 def _levels(n: int, seed: int) -> np.ndarray:

@@ -165,7 +165,7 @@ def _as_matrices(params: Any) -> Any:
 def _batch(
     key: Array, t: Array, X: Array, Y: Array, training: Training, steps: int, slopes: Slopes | None = None
 ) -> tuple[Array, Array, Slopes | None]:
-    """The augmented batch of step t: every epoch goes once through a fresh permutation."""
+    """The augmented batch of step t: an epoch is a fresh permutation, begun again where the last batch is not full."""
     size = min(training.batch, X.shape[0])
     per_epoch = -(-X.shape[0] // size)
     epoch_key, batch_key = jax.random.fold_in(key, t // per_epoch), jax.random.fold_in(key, steps + t)

@@ -15,7 +15,7 @@ from dpdistill.evaluate.score import Score, accuracy, scaled
 from dpdistill.evaluate.teacher import Teacher
 from dpdistill.kernels.ridge import centred, standardised
 from dpdistill.method import Progress, no_progress
-from dpdistill.schema import Schema
+from dpdistill.schema import DataError, Schema
 
 
 class Lesson(NamedTuple):
@@ -44,10 +44,12 @@ def lesson_of(teacher: Teacher, X: np.ndarray, *, slopes: bool = False, progress
         progress: told the number of chunks done.
 
     Raises:
-        DataError: pictures of another shape.
+        DataError: pictures of another shape, or slopes of a teacher with one class alone.
     """
     if not slopes:
         return Lesson(teacher.schema, X, standardised(teacher(X, progress=progress)))
+    if len(teacher.schema.classes) < 2:
+        raise DataError("Expected a teacher of two classes and more with slopes: they are of the margin between two.")
     scores, learned = margin_slopes(teacher, X, progress)
     return Lesson(teacher.schema, X, standardised(scores), learned)
 

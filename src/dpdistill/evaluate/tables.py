@@ -178,7 +178,7 @@ def score_tables(
 
     Raises:
         DataError: rows that are no table's or do not fit the schema, or none that can be used; a test set with other
-            columns or classes, or without rows; scikit-learn is not installed.
+            columns or classes, or without rows; an unknown classifier; scikit-learn is not installed.
         ValueError: an unknown mode, or a keep that does not fit it.
 
     Source:
@@ -200,6 +200,8 @@ def score_tables(
         X, y = X[rows], y[rows]
     known = available()
     asked = known if names is None else tuple(name for name in known if name in set(names))
+    if unknown := sorted({*(names or ())} - {*known}):
+        raise DataError(f"Unknown classifier {', '.join(map(repr, unknown))}: choose among {', '.join(known)}.")
 
     def score(name: str) -> ClassifierScore:
         return _best_of(name, X, y, X_t, y_t, len(schema.classes), mode, seed)

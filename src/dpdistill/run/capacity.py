@@ -184,6 +184,7 @@ class _Trial:
         (a, p), (networks, pictures) = (
             [vars(method).get(name, 0) for name in LESSON] for method in (self.method, self.whole)
         )
+        networks = min(networks, vars(self.whole).get("networks", networks))  # no more learn than there are
         if networks * pictures <= a * p:
             return 0.0
 

@@ -244,12 +244,12 @@ def distill(
         holders = stack.enter_context((workers or Workers()).holders(folder))
         space = Memory.of(memory, folder)
         curator = Curator(whole, schedule, run_ledger, entropy, compute, space, holders or Holder)
-        store = Store(folder, run_ledger.run_id, run_ledger)
+        store, earlier = Store(folder, run_ledger.run_id, run_ledger), len(run_ledger.events())
         state = run_rounds(method, curator, store, schedule.rounds, seed, records.schema, progress, watch)
     noise = curator.noise_kind
     del curator  # features of records: the set takes memory of its own
     distilled, name = method.finish(state, records.schema, progress), releases_id(run_ledger.run_id, state)
-    stated = {"slack": slack_of(method), "backend": backend(), "self_test": PASSED, "releases": name}
+    stated = {"slack": slack_of(method), "backend": _since(earlier), "self_test": PASSED, "releases": name}
     return Result(distilled, recipe, schedule, noise, folder, **stated)
 
 
@@ -348,6 +348,12 @@ def run_rounds(
 def slack_of(method: Method) -> str | None:
     """What a certificate says of the arithmetic of a method's sums."""
     return SLACK_TEXT if method.linear else None
+
+
+def _since(earlier: int) -> str:
+    """What the releases were computed on; of rounds before the run was started again the ledger does not say it."""
+    some = f"; of its first {earlier} round{'s' * (earlier > 1)}, before it was started again, not stated"
+    return backend() + some * (earlier > 0)
 
 
 def backend() -> str:

@@ -207,7 +207,7 @@ class Run:
 
     @property
     def release(self) -> str:
-        """The name of what is released: the same for runs that differ in free fields alone. Without privacy, of the set."""
+        """The name of what is released, the same for runs that differ in free fields alone; else that of the set."""
         if self.method == REAL:
             return self.name
         method, free = self.build(), self.budget is not None
