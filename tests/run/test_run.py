@@ -27,6 +27,7 @@ from dpdistill.methods.decoupled_kip import DecoupledKIP
 from dpdistill.private.linear import SLACK_TEXT
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Stage
+from dpdistill.run.driver import backend
 
 RECORDS, BUDGET = make_records(30), Budget(3.0)
 
