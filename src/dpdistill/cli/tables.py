@@ -24,8 +24,13 @@ def draft(
     sql: Annotated[str | None, typer.Option(help=SQL)] = None,
     label: Annotated[str | None, typer.Option(help="Column with the classes; the last one if left out.")] = None,
     header: Annotated[
-        bool, typer.Option("--header/--no-header", help="A CSV file begins with the names of its columns.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--header/--no-header",
+            help="Whether a CSV file begins with the names of its columns. If left out it does, and is refused where "
+            "its first line looks like a record.",
+        ),
+    ] = None,
     names: Annotated[str | None, typer.Option(help="Of all columns in the file's order: age,job,income.")] = None,
     separator: Annotated[str, typer.Option(help="Of a CSV file's fields.")] = ",",
     comment: Annotated[str | None, typer.Option(help="Lines of a CSV file that begin with it are skipped.")] = None,
@@ -39,8 +44,8 @@ def draft(
         raise DataError(f"{to} exists: choose another file with --out.")
     with working("reading the records"):
         listed = tuple(name.strip() for name in names.split(",")) if names else ()
-        form = CsvFormat(header and not listed, listed, separator, comment=comment)
-        table_file, notes = draft_schema(table_source(data, sql), label, form)
+        form = CsvFormat(header is not False and not listed, listed, separator, comment=comment)
+        table_file, notes = draft_schema(table_source(data, sql), label, form, named=header is True)
     write_schema(to, table_file, notes)
     give(schema=to, facts_from_the_records=len(notes))
     say(f"{to}: a draft. It looked at the records: {len(notes)} facts came from them and are marked.")

@@ -140,7 +140,6 @@ def test_check_counts_what_the_schema_does():
         "class 'no': 100 rows",
         "class 'yes': 100 rows",
         "class 'dead': 0 rows",
-        "200 rows contribute nothing, 100 of them for their label",
         f"column 'age': {young} values outside its bounds are clamped",
         "column 'work': 200 unknown values become 'rest'",
         "column 'work': 100 of 400 values are missing",
@@ -148,6 +147,8 @@ def test_check_counts_what_the_schema_does():
         "if it may be",
         "column 'same': 400 values outside its bounds are clamped",
         "column 'same' never varies",
+        "Warning: 200 of 400 rows have a value that cannot be used, 100 of them as their label, the first in row 3: "
+        "distill refuses the table, or leaves these rows out with --lenient",
         "Warning: column 'ill': 100 of 400 values (25 %) match no class of the schema: state all classes, or the "
         "values that stand for them",
         f"Warning: column 'age': {young} of 400 values ({young / 4:.3g} %) are cut at the bounds: state wider ones if "
@@ -168,6 +169,41 @@ def test_a_column_is_warned_of_from_one_percent(outside, warned):
     cut = f"values ({outside / 2:g} %) are cut at the bounds: state wider ones if those are public"
     expected = f"Warning: column 'age': {outside} of 200 {cut}"
     assert found == ([expected] if warned else [])
+
+
+def test_a_table_that_a_run_refuses_does_not_fit():
+    given = pd.DataFrame({"age": [50] * 199 + [None], "ill": ["no", "yes"] * 100})
+    stated = TableFile(TableSchema((Column("age", "integer", (0.0, 100.0)),), "ill", ("no", "yes")), True)
+    with pytest.raises(DataError, match="row 200: the value is missing"):
+        load_table(given, stated)
+    assert check_table(given, stated)[-1] == (
+        "Warning: 1 of 200 rows have a value that cannot be used, 0 of them as their label, the first in row 200: "
+        "distill refuses the table, or leaves these rows out with --lenient"
+    )
+    assert check_table(given[:0], stated)[-1] == "Warning: there are no rows: distill refuses the table"
+
+
+RECORDS = ("39,State-gov,2174,<=50K", "50,Private,0,>50K", "38,Private,12,<=50K", "41,State-gov,0,>50K")
+
+
+def test_a_first_record_never_becomes_the_names_of_columns(tmp_path):
+    """The names are public: they are in the schema, in the shared table and in the certificate."""
+    path = tmp_path / "t.csv"
+    for lines in (RECORDS, [line.split(",", 1)[1] for line in RECORDS], [line[3:] for line in RECORDS]):
+        path.write_text("\n".join(lines) + "\n")
+        with pytest.raises(DataError, match="The first line of .*t.csv looks like a record, which would be published"):
+            draft_schema(path)
+    stated = ("2019,2020,ill", "3,4,no", "5,6,yes", "3,9,no", "1,1,yes")
+    path.write_text("\n".join(stated) + "\n")
+    with pytest.raises(DataError, match=r"\(see columns 1, 2\): name all columns with --names age,job,..., or say with"):
+        draft_schema(path)
+    assert [column.name for column in draft_schema(path, named=True)[0].schema.columns] == ["2019", "2020"]
+    for names in ("0,1,2", "1,2,3"):  # as programs write columns that have no names
+        path.write_text("\n".join([names, *stated[1:]]) + "\n")
+        assert len(draft_schema(path)[0].schema.columns) == 2
+    form = CsvFormat(False, ("age", "work", "gain", "income"))
+    path.write_text("\n".join(RECORDS) + "\n")
+    assert draft_schema(path, form=form)[0].schema.classes == ("<=50K", ">50K")
 
 
 def test_check_needs_the_columns():

@@ -31,7 +31,7 @@ _IDENTIFIER = re.compile(r"(^|[_\W])(id|uuid|guid|identifier|index)$|[a-z]ID$", 
 
 
 def draft_schema(
-    source: Any, label: str | None = None, form: CsvFormat = CsvFormat()
+    source: Any, label: str | None = None, form: CsvFormat = CsvFormat(), *, named: bool = False
 ) -> tuple[TableFile, dict[str, str]]:
     """A draft of the schema for its owner to correct: every fact of it is a guess from the records, and not private.
 
@@ -39,12 +39,14 @@ def draft_schema(
         source: path of a CSV file, gzip or not, or of a Parquet file; a pandas DataFrame; or a DatabaseQuery.
         label: name of the label's column; the last column if None.
         form: of a CSV file; texts that often stand for a missing value ("?", "-", "N/A") are found beside its own.
+        named: the caller says that a CSV file begins with the names of its columns, whatever they look like.
 
     Returns:
         (what to write as schema.yaml, not reviewed; the comments that write_schema puts beside what was guessed).
 
     Raises:
-        DataError: nothing that is a table, or a label with fewer than 2 or more than 100 values.
+        DataError: nothing that is a table, a label with fewer than 2 or more than 100 values, or a CSV file whose first
+            line looks like a record: it would be published as the names of columns.
     """
     table = open_table(source, form)
     target = table.names[-1] if label is None else label
@@ -55,6 +57,9 @@ def draft_schema(
         for arrays in table.batches(table.names):
             for look, values in zip(looks.values(), arrays, strict=True):
                 look.add(values)
+    is_csv = not table.typed and (isinstance(source, str) or hasattr(source, "__fspath__"))
+    if is_csv and form.header and not named:
+        _check_names(table.title, list(looks.values()))
     classes = looks.pop(target).choices()
     if not 2 <= len(classes) <= _MAX_CATEGORIES:
         raise DataError(
@@ -78,10 +83,26 @@ def draft_schema(
     marks = sorted({mark for look in looks.values() for mark in look.marks})
     if marks:
         notes["csv"] = f"missing: {' '.join(marks)} {REPLACE}"
-    is_csv = isinstance(source, str) or hasattr(source, "__fspath__")
     found = tuple(table.names) if is_csv and not form.header else ()
     form = replace(form, header=not found, names=found, missing=(*form.missing, *marks))
     return TableFile(TableSchema(tuple(columns), target, classes), False, form, tuple(ignored)), notes
+
+
+def _check_names(title: str, looks: list[_Look]) -> None:
+    """Refuse a file that begins with a record: no name may be a number, or a value of its column."""
+    if [look.name for look in looks] in ([str(i + k) for i in range(len(looks))] for k in (0, 1)):
+        return  # as programs write columns that have no names
+    found = [
+        str(i)
+        for i, look in enumerate(looks, 1)
+        if look.name in look.texts or look.name in _MARKS or NUMBER.fullmatch(look.name)
+    ]
+    if found:
+        raise DataError(
+            f"The first line of {title} looks like a record, which would be published as the names of columns (see "
+            f"column{'s' * (len(found) > 1)} {', '.join(found[:5])}{', ...' * (len(found) > 5)}): name all columns with "
+            "--names age,job,..., or say with --header that the line holds their names."
+        )
 
 
 @dataclass
@@ -196,8 +217,9 @@ def check_table(source: Any, table_file: TableFile) -> list[str]:
         table_file: the stated facts.
 
     Returns:
-        Rows, rows a class, and what is clamped, unknown, missing or never varies, a sentence each; then a warning for
-        every column of which WARN_FROM or more is lost to its bounds, its categories or its classes.
+        Rows, rows a class, and what is clamped, unknown, missing or never varies, a sentence each; then warnings: of
+        rows that a run refuses, and of every column of which WARN_FROM or more is lost to its bounds, its categories or
+        its classes.
 
     Raises:
         DataError: a file that cannot be read, or columns that are missing or not declared.
@@ -206,7 +228,7 @@ def check_table(source: Any, table_file: TableFile) -> list[str]:
     table = open_stated(source, table_file)
     counts = [_Count(column, table_file.csv.missing) for column in schema.columns]
     encode_label = label_encoder(schema, table_file.csv.missing)
-    classes, rows, lost, unknown = np.zeros(len(schema.classes), int), 0, 0, 0
+    classes, rows, lost, unknown, first = np.zeros(len(schema.classes), int), 0, 0, 0, 0
     with reading(table.title):
         for *arrays, labels in table.batches([*(column.name for column in schema.columns), schema.label]):
             bad = np.zeros(len(labels), bool)
@@ -215,15 +237,22 @@ def check_table(source: Any, table_file: TableFile) -> list[str]:
             y, faults = encode_column(table, schema.label, encode_label, labels)
             bad[list(faults)] = True
             classes += np.bincount(y[~bad].astype(int), minlength=len(classes))
+            if bad.any() and not lost:
+                first = rows + int(bad.argmax()) + 1
             rows, lost, unknown = rows + len(labels), lost + int(bad.sum()), unknown + len(faults)
     lines = [f"{rows} rows", *(f"class {name!r}: {n} rows" for name, n in zip(schema.classes, classes, strict=True))]
-    if lost:
-        lines.append(f"{lost} rows contribute nothing, {unknown} of them for their label")
     lines += [line for count in counts for line in count.lines(rows)]
     losses = [
         (schema.label, unknown, "match no class of the schema: state all classes, or the values that stand for them")
     ]
     losses += [(count.column.name, *loss) for count in counts for loss in count.losses()]
+    if lost:
+        lines.append(
+            f"Warning: {lost} of {rows} rows have a value that cannot be used, {unknown} of them as their label, the "
+            f"first in row {first}: distill refuses the table, or leaves these rows out with --lenient"
+        )
+    if not rows:
+        lines.append("Warning: there are no rows: distill refuses the table")
     return [*lines, *(_warning(name, n, rows, words) for name, n, words in losses if n and n >= WARN_FROM * rows)]
 
 
