@@ -584,6 +584,9 @@ def test_from_uses_releases_again_at_no_cost(dos, tmp_path):
     assert second["recipe"]["fields"]["networks"] == 3
     succeeds("verify", again, "--run", place)
     assert "networks" in refused("distill", "--from", place, "--out", tmp_path / "b", "--set", "networks=4")
+    assert refused("distill", "--from", again, "--out", tmp_path / "b") == (
+        f"{again} is a folder that may be shared: --from takes its owner's folder, {again}.run."
+    )
     assert "method" in refused("distill", "--from", place, "--out", tmp_path / "b", "--method", "ldpdc")
     assert "another budget" in refused("distill", "--from", place, "--out", tmp_path / "b", "--epsilon", "2")
     assert not (tmp_path / "b").exists()
@@ -737,6 +740,7 @@ class TestGeneratedImages:
         last = succeeds(*command, "--distance", "scatternet", "--generated", 30).splitlines()[-1]
         assert last.startswith("Fréchet distance of 30 generated images to 359 real ones over scatternet: ")
         assert "Unknown distance 'x'" in refused(*command, "--distance", "x")
+        assert refused(*command, "--distance", "x").endswith(", NETWORK=FILE.npz.")
         assert "fc-ntk has none" in refused(*command, "--distance", "fc-ntk")
         file = tmp_path / "net.npz"
         write_parameters(file, evaluate.ARCHITECTURES["mlp"].init((8, 8, 1), 10))

@@ -286,6 +286,11 @@ def test_refuses_to_read(tmp_path):
 
 def test_output_may_be_new_empty_or_an_earlier_result(tmp_path):
     assert check_output(tmp_path / "new" / "deeper") == (tmp_path / "new" / "deeper").resolve()
+    for ending in (".run", ".audit"):
+        with pytest.raises(
+            DataError, match="has the name of an owner's folder, which is never shared: choose an output"
+        ):
+            check_output(tmp_path / f"new{ending}")
     assert not (tmp_path / "new").exists()
     assert check_output(tmp_path) == tmp_path.resolve()
     for name in ("recipe.json", "certificate.json"):

@@ -1,4 +1,5 @@
-"""Links between the pages of the documentation: the file is there, and so is the heading."""
+"""Pages of the documentation: links lead to files and headings that are there, included files are included, and no page
+says to install what no index has."""
 
 import re
 from pathlib import Path
@@ -27,3 +28,23 @@ def test_links_lead_somewhere(page):
         if not target.exists() or (anchor and anchor not in anchors(target)):
             missing.append(link)
     assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_included_files_are_there(page):
+    """A line that MkDocs does not take for an inclusion is shown as it stands, as after a formatter's visit."""
+    lines = [line for line in page.read_text().splitlines() if re.match(r"-+8\s*<", line)]
+    found = [re.fullmatch(r'--8<-- "([^"]+)"', line) for line in lines]
+    assert all(match and (ROOT / match[1]).is_file() for match in found), lines
+    assert page.name != "authors.md" or len(found) == 1
+
+
+def test_nobody_is_told_to_install_what_is_not_published():
+    """The name is nobody's in the package index: whoever registers it would be installed."""
+    pages = [*PAGES, *ROOT.glob("src/**/*.md"), *ROOT.glob("src/**/*.html"), *ROOT.glob("docs/**/*.ipynb")]
+    named = [
+        page
+        for page in pages
+        if page.name != "CHANGELOG.md" and re.search(r"pip install '?dpdistill\b", page.read_text())
+    ]
+    assert named == []

@@ -39,7 +39,11 @@ def test_a_row_builds_and_is_named_for_what_it_holds(name):
     assert row.fields.get("per_class") == (None if said["per_class"] is None else int(said["per_class"]))
     assert re.fullmatch(r"[A-Z].*, 20\d\d \([A-Z].*\)", row.paper)
     assert re.search(r"table \d+|ablation|code|our benchmarks", row.where)
-    assert row.origin == f"recipe {name}: {row.paper}, {row.where}"
+    own = row.where == "our benchmarks"
+    assert re.match(
+        r"(MNIST|Fashion-MNIST|CIFAR-10)'s training set(; [a-z ,]+ on its test set)?$" if own else "$", row.selected
+    )
+    assert row.origin == f"recipe {name}: {row.paper}, {row.where}" + f"; selected on {row.selected}" * own
     if "batch" in row.fields or "sampling_prob" not in row.fields:
         assert row.method in ("dp-ntk", "dos-kip", "decoupled-kip")  # dp-ntk: the batch is of generated records
     elif said["data"] in RECORDS:

@@ -140,6 +140,26 @@ class TestSlack:
         assert slack_of(run.distill_without_privacy(RECORDS, Sums(linear=linear)), tmp_path / "a") is None
 
 
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (
+            (RECORDS.X, Sums(), BUDGET),
+            "Expected records as load(...) or Records.from_arrays(X, y, ...) gives them; got num",
+        ),
+        ((RECORDS, "dos", BUDGET), "Expected a method with its fields, such as DOS(per_class=10); got builtins.str"),
+        ((RECORDS, Sums, BUDGET), "Expected a method with its fields, such as DOS(per_class=10); got the class Sums."),
+        ((RECORDS, Sums(), 1.0), "Expected a budget such as Budget(epsilon=1.0), or None; got builtins.float."),
+    ],
+)
+def test_what_is_of_another_type_is_refused_by_name(given, says):
+    with pytest.raises(TypeError, match=re.escape(says)):
+        run.distill(*given)
+    if given[-1] is BUDGET:
+        with pytest.raises(TypeError, match=re.escape(says)):
+            run.distill_without_privacy(*given[:2])
+
+
 def test_a_method_that_misstates_its_queries_is_refused():
     class Misstated(Sums):
         def ask(self, state):

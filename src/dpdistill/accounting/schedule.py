@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from numbers import Real
 
 import numpy as np
 
@@ -54,6 +55,9 @@ class Budget:
     rows_per_unit: int = 1
 
     def __post_init__(self) -> None:
+        for name in ("epsilon", "delta"):
+            if isinstance(value := getattr(self, name), bool) or not isinstance(value, Real):
+                raise ValueError(f"Expected {name} as a number; got {value!r:.80}.")
         if not self.epsilon > 0.0:
             raise ValueError(f"Expected epsilon={self.epsilon} > 0.")
         if self.epsilon == math.inf:

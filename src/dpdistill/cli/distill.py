@@ -13,7 +13,7 @@ from dpdistill.cli.options import MAX_SEED, SOURCES, SQL, Bounds, Channels, Clas
 from dpdistill.cli.reading import public_images
 from dpdistill.cli.settings import check_settings
 from dpdistill.cli.terminal import Bar, give, note, say, working
-from dpdistill.schema import name_unit
+from dpdistill.schema import DataError, name_unit
 
 
 def distill(
@@ -102,6 +102,7 @@ def distill(
     path, replaces = output_folder(to, overwrite)
     asked.caution()
     if from_ is not None:
+        _check_owners(from_)
         images = public_images(public, resize, channels, public is not None and _straightened(from_))
         fields = {"per_class": per_class, "auxiliary": images}
         result = _finish_again(from_, method, set_ or (), fields, asked.stated)
@@ -113,6 +114,14 @@ def distill(
     with working("writing the certificate and the report"):
         result.save(path, replaces)
     _say_result(path, result)
+
+
+def _check_owners(run_dir: str) -> None:
+    """Refuse the folder that may be shared: the releases lie beside it."""
+    from dpdistill.data.folder import CERTIFICATE
+
+    if (Path(run_dir) / CERTIFICATE).is_file():
+        raise DataError(f"{run_dir} is a folder that may be shared: --from takes its owner's folder, {run_dir}.run.")
 
 
 def _straightened(run_dir: str) -> bool:

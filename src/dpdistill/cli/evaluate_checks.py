@@ -98,7 +98,7 @@ def check_choices(
             check_names("network of --distance", [network], names["architectures"])
             require_file(Path(file))
         else:
-            check_named("distance", each, "kernel")
+            check_names("distance", [each], [*names["kernels"], "NETWORK=FILE.npz"])
 
 
 def read_test_images(test: str, schema: Schema, labels: str | None = None) -> Any:

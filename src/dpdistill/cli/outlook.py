@@ -65,5 +65,5 @@ def say_caution(budget: Budget | None) -> None:
     if budget is None:
         return
     if budget.caution is not None:
-        warn(budget.caution)
+        warn(f"Warning: {budget.caution}")
     say_large_epsilon(budget)

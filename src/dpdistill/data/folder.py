@@ -30,6 +30,8 @@ LISTED = (SYNTHETIC, TRAINING, CLASSIFIER, GENERATOR, CSV, PARQUET, SCHEMA, GRID
 UNLISTED = (CERTIFICATE, REPORT, SCORES, CROISSANT, CARD, DEPLOYMENT)
 """The certificate itself, the page and the documents that can be made again from the folder, and scores, which epsilon
 does not cover."""
+OWNERS = (".run", ".audit")
+"""Endings of the folders beside a shared one that are never shared."""
 FINISHED = "finished"
 """In the owner's folder of a run: the SHA-256 of each certificate that was made of its releases, one a line."""
 MAX_JSON = 16 << 20

@@ -18,6 +18,7 @@ from dpdistill.data.folder import (
     GENERATOR,
     GRID,
     IMAGES,
+    OWNERS,
     PARQUET,
     RECIPE,
     SCHEMA,
@@ -48,13 +49,19 @@ def check_output(folder: str | os.PathLike, overwrite: bool = False) -> Path:
         Its absolute path, links resolved.
 
     Raises:
-        DataError: not writable, not empty, not ours, or the root, home or working folder or one that holds them.
+        DataError: not writable, not empty, not ours, named like a folder that is never shared, or the root, home or
+            working folder or one that holds them.
     """
     text = os.fspath(folder)
     if not text or "\0" in text:
         raise DataError("Expected a folder for the output; got an empty or impossible path.")
     with reading(text):
         path = _resolve(text)
+        if path.suffix in OWNERS:
+            raise DataError(
+                f"{show(path)} has the name of an owner's folder, which is never shared: choose an output folder "
+                f"without {path.suffix} at its end."
+            )
         for kept in (Path("/"), Path.home(), Path.cwd()):
             if kept.resolve().is_relative_to(path):
                 raise DataError(f"{show(path)} is or holds your home or working folder: choose another output folder.")

@@ -100,7 +100,10 @@ class DOS(Method):
         "Zhao, B., Bilen, H. (2023). Dataset Condensation with Distribution Matching. WACV.",
         "Zhao, G., Li, G., Qin, Y., Yu, Y. (2023). Improved Distribution Matching for Dataset Condensation. CVPR.",
     )
-    origin = "package default, selected on a held-out part of MNIST's training set"
+    origin = (
+        "package default, selected on a held-out part of MNIST's training set; its centre on records of the training "
+        "sets of Fashion-MNIST and CIFAR-10, too"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

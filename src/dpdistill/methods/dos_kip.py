@@ -89,7 +89,10 @@ class DOSKIP(Method):
     name = "dos-kip"
     title = "DOS-KIP: one set for networks and for kernels"
     references = (*DOS.references, *DecoupledKIP.references)
-    origin = "package default, selected on records of the training sets of MNIST, Fashion-MNIST and CIFAR-10"
+    origin = (
+        "package default, selected on records of the training sets of MNIST, Fashion-MNIST and CIFAR-10; tiles and "
+        "step on the test sets of MNIST and CIFAR-10"
+    )
     linear = True
 
     @property

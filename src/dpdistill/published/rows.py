@@ -33,6 +33,7 @@ class Published:
         name: method, data set, budget and records a class, as far as they are stated: "dp-kip-fc-ntk-mnist-eps1-ipc10".
         paper: authors, year and method.
         where: table, and row where the data set does not say it.
+        selected: what it was chosen on, where that is known.
         method: its name.
         fields: the recipe fields that the paper states; the others are the package's.
         epsilon: of the budget; None for a run without a guarantee.
@@ -46,11 +47,13 @@ class Published:
     fields: dict[str, Any] = field(hash=False)
     epsilon: float | None
     delta: float = DELTA
+    selected: str = ""
 
     @property
     def origin(self) -> str:
         """What a certificate says of it."""
-        return f"recipe {self.name}: {self.paper}, {self.where}"
+        selected = f"; selected on {self.selected}" if self.selected else ""
+        return f"recipe {self.name}: {self.paper}, {self.where}{selected}"
 
     def build(self) -> Method:
         """The method with these fields."""
@@ -154,8 +157,8 @@ def _rows(table: dict[str, Any]) -> Iterator[Published]:
                 if data in table.get("strategies", {}) and "strategies" in fields_of(family["method"]):
                     fields["strategies"] = table["strategies"][data]
                 typed = _typed(family["method"], fields)
-                paper = family.get("paper", table["paper"])
-                yield Published(name, paper, family["where"], family["method"], typed, budget)
+                paper, selected = family.get("paper", table["paper"]), family.get("selected", "")
+                yield Published(name, paper, family["where"], family["method"], typed, budget, selected=selected)
 
 
 def _of_batches(stated: dict[str, Any], records: int | None) -> dict[str, Any]:

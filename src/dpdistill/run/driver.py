@@ -38,7 +38,7 @@ from dpdistill.report import write_report
 from dpdistill.run import handover
 from dpdistill.run.blobs import releases_id
 from dpdistill.run.non_private import NonPrivateCurator
-from dpdistill.run.recipe import changed_releases, check_kind, check_private, recipe_of
+from dpdistill.run.recipe import changed_releases, check_given, check_kind, check_private, recipe_of
 from dpdistill.run.start import check_ledger, check_unit, open_ledger
 from dpdistill.run.store import Store
 from dpdistill.schema import AnySchema, schema_from_json
@@ -206,7 +206,7 @@ def distill(
     Raises:
         ValueError: a method that has no private form, `beside` with a run_dir or a unit, or records with units and a
             budget without one, or the other way round.
-        TypeError: a method whose queries are not what it states of them.
+        TypeError: records, a method or a budget of another type, or a method whose queries are not what it states.
         LedgerError: the run cannot be started or resumed, or the data set's ledger does not take it.
 
     Guarantee:
@@ -217,6 +217,7 @@ def distill(
         >>> result = distill(records, DOS(networks=30), Budget(epsilon=1.0))  # doctest: +SKIP
         >>> result.save("shared")  # doctest: +SKIP
     """
+    check_given(records, method, budget)
     check_private(method)
     check_kind(method, records.schema)
     if beside is not None and run_dir is not None:
@@ -267,7 +268,9 @@ def distill_without_privacy(
 
     Raises:
         ValueError: a method for images on a table.
+        TypeError: records or a method of another type.
     """
+    check_given(records, method)
     check_kind(method, records.schema)
     probs = [stage.sampling_prob for stage in method.plan() for _ in range(stage.rounds)]
     curator = NonPrivateCurator(records, probs, seed)

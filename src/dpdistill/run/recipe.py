@@ -5,10 +5,34 @@ from __future__ import annotations
 import dataclasses
 import json
 
+from dpdistill.accounting.schedule import Budget
+from dpdistill.data.records import Records
 from dpdistill.method import Method, to_json
 from dpdistill.methods import METHODS
 from dpdistill.published import published
 from dpdistill.schema import AnySchema, TableSchema
+
+
+def check_given(records: object, method: object, budget: object = None) -> None:
+    """Refuse what is of another type, with what to pass in its place.
+
+    Raises:
+        TypeError: as said.
+    """
+    if not isinstance(records, Records):
+        raise TypeError(
+            f"Expected records as load(...) or Records.from_arrays(X, y, ...) gives them; got {_kind(records)}."
+        )
+    if isinstance(method, type) or not callable(getattr(method, "plan", None)):
+        raise TypeError(f"Expected a method with its fields, such as DOS(per_class=10); got {_kind(method)}.")
+    if not isinstance(budget, Budget | None):
+        raise TypeError(f"Expected a budget such as Budget(epsilon=1.0), or None; got {_kind(budget)}.")
+
+
+def _kind(given: object) -> str:
+    return (
+        f"the class {given.__name__}" if isinstance(given, type) else f"{type(given).__module__}.{type(given).__name__}"
+    )
 
 
 def check_private(method: Method) -> None:

@@ -191,11 +191,15 @@ def test_a_first_record_never_becomes_the_names_of_columns(tmp_path):
     path = tmp_path / "t.csv"
     for lines in (RECORDS, [line.split(",", 1)[1] for line in RECORDS], [line[3:] for line in RECORDS]):
         path.write_text("\n".join(lines) + "\n")
-        with pytest.raises(DataError, match="The first line of .*t.csv looks like a record, which would be published"):
+        with pytest.raises(
+            DataError, match=r"The first line of .*t\.csv looks like a record, which would be published"
+        ):
             draft_schema(path)
     stated = ("2019,2020,ill", "3,4,no", "5,6,yes", "3,9,no", "1,1,yes")
     path.write_text("\n".join(stated) + "\n")
-    with pytest.raises(DataError, match=r"\(see columns 1, 2\): name all columns with --names age,job,..., or say with"):
+    with pytest.raises(
+        DataError, match=r"\(see columns 1, 2\): name all columns with --names age,job,..., or say with"
+    ):
         draft_schema(path)
     assert [column.name for column in draft_schema(path, named=True)[0].schema.columns] == ["2019", "2020"]
     for names in ("0,1,2", "1,2,3"):  # as programs write columns that have no names

@@ -100,8 +100,8 @@ def _check_names(title: str, looks: list[_Look]) -> None:
     if found:
         raise DataError(
             f"The first line of {title} looks like a record, which would be published as the names of columns (see "
-            f"column{'s' * (len(found) > 1)} {', '.join(found[:5])}{', ...' * (len(found) > 5)}): name all columns with "
-            "--names age,job,..., or say with --header that the line holds their names."
+            f"column{'s' * (len(found) > 1)} {', '.join(found[:5])}{', ...' * (len(found) > 5)}): name all columns "
+            "with --names age,job,..., or say with --header that the line holds their names."
         )
 
 
