@@ -113,6 +113,7 @@ class TestCommands:
         assert len(more) == 450
         pd.testing.assert_frame_equal(more[:300], table)
         assert "more.csv exists" in refused("sample", "shared", "--n", "3", "--out", "more.csv")
+        succeeds("sample", "shared", "--n", "3", "--out", "new/deep/more.csv")
         for flag, *value in (
             *(("--architecture", "mlp"), ("--generated", "5"), ("--teacher", "drawn"), ("--training", "paper")),
             *(("--classifier", "MLP"), ("--distance", "scatternet"), ("--labels", "fine"), ("--pictures", "9")),

@@ -9,6 +9,7 @@ import typer
 
 from dpdistill.cli.options import MAX_SEED, Folder
 from dpdistill.cli.terminal import Bar, give, note, say
+from dpdistill.data.files import reading
 from dpdistill.method import Distilled
 from dpdistill.schema import DataError, TableSchema
 
@@ -66,6 +67,12 @@ def sample(
         _pictures(folder, path, kind, form, n, seed, distilled, slopes)
 
 
+def _make_room(path: Path) -> None:
+    """The folder that a file will lie in: not to be missed after minutes of work."""
+    with reading(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+
 def _rows(folder: str, path: Path, n: int, seed: int, distilled: Distilled) -> None:
     from dpdistill.cli.pictures import generate
     from dpdistill.data.tables.save import write_rows
@@ -75,6 +82,7 @@ def _rows(folder: str, path: Path, n: int, seed: int, distilled: Distilled) -> N
         raise DataError(f"Expected --out as a .csv or .parquet file; got {path}.")
     if path.exists():
         raise DataError(f"{path} exists: choose another file with --out.")
+    _make_room(path)
     X, y = generate(folder, n, distilled, seed)
     write_rows(path, schema.from_unit(X), y, schema)
     give(out=str(path), records=n, kind="rows")
@@ -104,6 +112,7 @@ def _pictures(
     if slopes and path.suffix != ".npz":
         raise DataError(f"Expected --out as a .npz file with --slopes; got {path}.")
     check_target(path, folder_only=form is not None)
+    _make_room(path)
     generated = kind == "generated"
     made = _generated(folder, n, seed, distilled) if generated else _scored(folder, kind, n, seed, distilled, slopes)
     X, y, scores, about, more = made
