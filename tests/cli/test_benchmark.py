@@ -57,6 +57,13 @@ def suite_file(folder: Path, runs: str, data: str = DIGITS) -> Path:
     return path
 
 
+def table_files(folder: Path, rows: list[str], facts: str) -> None:
+    """t.csv with these rows of columns a and b, and its schema t.yaml with facts of a."""
+    (folder / "t.csv").write_text("\n".join(["a,b", *rows]) + "\n")
+    columns = f"columns:\n  - {{name: a, kind: integer, {facts}}}\n"
+    (folder / "t.yaml").write_text(f"dpdistill: table schema\nreviewed: true\nlabel: b\nclasses: [no, yes]\n{columns}")
+
+
 def line(label: str = "ours", value: float = 90.0, **changed) -> dict:
     """A line of results of MNIST, ten a class at epsilon 1 unless changed."""
     found = line_of(0)
@@ -305,12 +312,8 @@ def test_data_sets_that_cannot_be(tmp_path):
 
 
 def test_what_is_held_out(tmp_path):
-    columns = "columns:\n  - {name: a, kind: integer, bounds: [0, 999], missing: true}\n"
-    (tmp_path / "t.yaml").write_text(
-        f"dpdistill: table schema\nreviewed: true\nlabel: b\nclasses: [no, yes]\n{columns}"
-    )
     rows = [f"{k},{'yes' if k % 4 == 0 else 'no'}" for k in range(400)] + [",no"] * 20
-    (tmp_path / "t.csv").write_text("\n".join(["a,b", *rows]) + "\n")
+    table_files(tmp_path, rows, "bounds: [0, 999], missing: true")
     source = Source(name="t", train="t.csv", test_share=0.25, schema="t.yaml", most_missing=0, keep=0.5)
     place = tmp_path / "suite.yaml"
     records, test = open_source(source, tmp_path, place, False, 0)
@@ -610,11 +613,7 @@ def test_an_interrupted_release_is_finished_by_whichever_run_needs_it(tmp_path, 
 def test_real_rows_of_mode_paper_are_undersampled_once(tmp_path):
     rng = np.random.default_rng(0)
     rows = [f"{k},{'yes' if k % 4 == 0 else 'no'}" for k in rng.integers(0, 100, 4000)]
-    (tmp_path / "t.csv").write_text("\n".join(["a,b", *rows]) + "\n")
-    columns = "columns:\n  - {name: a, kind: integer, bounds: [0, 100]}\n"
-    (tmp_path / "t.yaml").write_text(
-        f"dpdistill: table schema\nreviewed: true\nlabel: b\nclasses: [no, yes]\n{columns}"
-    )
+    table_files(tmp_path, rows, "bounds: [0, 100]")
     runs = "  - {label: Real, method: real, data: [t], score: {mode: paper}}\n"
     path = suite_file(tmp_path, runs, TABLE.replace("}", ", keep: 0.25}"))
     (run,) = read_suite(str(path))[1].all_runs()
@@ -628,11 +627,7 @@ def test_real_rows_of_mode_paper_are_undersampled_once(tmp_path):
 def test_tables_and_real_rows(tmp_path, inline):
     rng = np.random.default_rng(0)
     rows = [f"{k},{'yes' if k + 10 * rng.normal() > 50 else 'no'}" for k in rng.integers(0, 100, 400)]
-    (tmp_path / "t.csv").write_text("\n".join(["a,b", *rows]) + "\n")
-    columns = "columns:\n  - {name: a, kind: integer, bounds: [0, 100]}\n"
-    (tmp_path / "t.yaml").write_text(
-        f"dpdistill: table schema\nreviewed: true\nlabel: b\nclasses: [no, yes]\n{columns}"
-    )
+    table_files(tmp_path, rows, "bounds: [0, 100]")
     taught = "score: {student: {pictures: drawn, number: 9, taught_by: krr}}"
     path = suite_file(tmp_path, f"  - {{label: Real, method: real, data: [t], {taught}}}\n", TABLE)
     assert "Expected 'Real' without a student" in refused(

@@ -207,11 +207,15 @@ class Run:
 
     @property
     def release(self) -> str:
-        """The name of what is released, the same for runs that differ in free fields alone; else that of the set."""
+        """The name of what is released, the same for runs that differ in free fields alone.
+
+        Without privacy nothing is released: then that of the set, however it is scored.
+        """
         if self.method == REAL:
             return self.name
-        method, free = self.build(), self.budget is not None
-        paid = {f.name: to_json(getattr(method, f.name)) for f in fields(method) if not (free and f.metadata["finish"])}
+        method, private = self.build(), self.budget is not None
+        kept = [f.name for f in fields(method) if not (private and f.metadata["finish"])]
+        paid = {name: to_json(getattr(method, name)) for name in kept}
         facts = [_stated(self.source), self.score.mode, self.epsilon, self.repeat, paid]
         return self._named(facts if self.public is None else [*facts, _stated(self.public)])
 

@@ -99,7 +99,7 @@ def _distil(run: Run, records: Records, public: PublicImages | None, out: Path) 
         return dpdistill.distill_without_privacy(records, method, seed=run.repeat, named=run.recipe or None)
     run_dir = out / RUNS / f"{run.release}.run"
     wanted = method, run.recipe or None
-    again = partial(dpdistill.finish_again, run_dir, method, budget=run.budget, named=run.recipe or None)
+    again = partial(dpdistill.finish_again, run_dir, method, budget=run.budget, named=wanted[1])
     try:
         return again()
     except LedgerError:  # nothing there yet, or not all of it
