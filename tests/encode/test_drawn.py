@@ -78,7 +78,7 @@ def by_sums(f: Filters, x):
     squares = np.square(y).sum(1, keepdims=True)
     y = y / np.sqrt(squares + 0.01 * squares.mean())
     y = f.positions @ (y / np.linalg.norm(y) - f.mean) @ f.channels
-    y = np.sign(y) * np.abs(y) ** 0.7
+    y = np.sign(y) * np.abs(y) ** 0.7 @ f.directions[:, : 3 * k // 4]
     return y.ravel() / np.linalg.norm(y)
 
 
@@ -94,7 +94,7 @@ class TestFeatures:
     @pytest.mark.parametrize("shape", [(9, 14, 3), (28, 20, 2)], ids=str)
     def test_have_norm_one_whatever_the_shape(self, shape):
         found = np.asarray(FEATURES(NET, images(3, *shape)))
-        assert found.shape == (3, 16 * 1024)
+        assert found.shape == (3, 16 * 768)
         assert found.dtype == np.float32
         np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1.0, rtol=1e-5)
         assert np.abs(found[0] - found[1]).max() > 0.005
@@ -105,13 +105,26 @@ class TestFeatures:
         assert (found * mirrored).sum(1).min() > 0.999
         assert (found * turned).sum(1).max() < 0.95
 
+    def test_the_directions_that_are_left_out_tell_little(self, monkeypatch):
+        s = np.asarray(jax.jit(partial(drawn.layers, drawn.load_filters()))(pictures.photographs(40, 9)))
+        found = np.asarray(drawn.features(drawn.load_filters(), s))
+        monkeypatch.setattr(drawn, "KEPT", 1)
+        whole = np.asarray(drawn.features(drawn.load_filters(), s))
+        assert (found.shape, whole.shape) == ((40, 12288), (40, 16384))
+        left = np.square(whole.reshape(40, 16, -1)[..., :768]).sum((1, 2))
+        assert 0.975 < left.mean() < 0.99
+        apart = np.triu_indices(40, 1)
+        kernel, expected = (found @ found.T)[apart], (whole @ whole.T)[apart]
+        assert np.abs(kernel - expected).max() < 0.015
+        assert np.corrcoef(kernel, expected)[0, 1] > 0.99
+
     def test_other_colours_are_averaged(self):
         X = images(2, 12, 12, 4)
         mean = X.mean(3, keepdims=True)
         np.testing.assert_allclose(FEATURES(NET, X), FEATURES(NET, np.repeat(mean, 3, 3)), atol=1e-4)
 
     def test_gradients_say_how_features_move(self, filters):
-        X, v = images(2, 12, 12, 3), images(2, 16 * 12)
+        X, v = images(2, 12, 12, 3), images(2, 16 * 9)
         value = jax.jit(lambda X: jnp.sum(features(filters, X) * v))
         gradient = np.asarray(jax.jit(jax.grad(value))(X))
         move = 0.001 * gradient / np.linalg.norm(gradient)
@@ -166,7 +179,7 @@ class TestRecords:
 
     def test_the_self_test_passes(self):
         query = SoftmaxQuery(0.1, 3, EightBits(NET))
-        check_rows(query, np.zeros((16384, 3)), Schema((16, 16, 3), (-1.0, 1.0), contract.NAMES), 16)
+        check_rows(query, np.zeros((12288, 3)), Schema((16, 16, 3), (-1.0, 1.0), contract.NAMES), 16)
 
     @pytest.mark.parametrize("method", ["decoupled-kip", "dp-kip"])
     def test_are_distilled_with_it(self, method):
@@ -199,6 +212,9 @@ class TestFilters:
         S = np.einsum("npc,npd->cd", Q, Q) / (20 * Q.shape[1])
         shifted = S + 0.2 * np.trace(S) / 12 * np.eye(12)
         np.testing.assert_allclose(filters.channels @ shifted @ filters.channels, np.eye(12), atol=0.02)
+        w, V = np.linalg.eigh(shifted)
+        np.testing.assert_allclose(filters.scales, w[::-1] ** -0.5, rtol=0.002)
+        np.testing.assert_allclose(np.abs(np.sum(filters.directions * V[:, ::-1], 0)), 1.0, atol=0.002)
 
     def test_the_package_ships_those_of_the_digest(self):
         assert hashlib.sha256(drawn.FILE.read_bytes()).hexdigest() == drawn.DIGEST
@@ -207,6 +223,8 @@ class TestFilters:
         assert filters.between.shape == (net.first, net.rank)
         assert filters.second.shape == (9 * net.rank, net.second)
         np.testing.assert_array_equal(filters.channels, filters.channels.T)
+        assert (np.diff(filters.scales) >= 0).all()
+        np.testing.assert_allclose(filters.directions.T @ filters.directions, np.eye(net.second), atol=2e-3)
         np.testing.assert_allclose(np.linalg.norm(filters.second.astype(np.float32), axis=0), 1.0, rtol=5e-3)
 
     def test_a_damaged_file_is_refused(self, tmp_path, monkeypatch):

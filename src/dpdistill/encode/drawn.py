@@ -22,6 +22,7 @@ ALPHA = 2.0
 BLUR = 0.22
 FLOOR = 0.01
 POWER = 0.7
+KEPT = 3 / 4  # of the directions of the channels: the last quarter has 2 of 100 parts of what features tell
 LEAST = 8
 AT_ONCE = 2048  # pixels of the records that are worked on together: their responses stay in a processor's cache
 # Winograd's F(4, 3): what is made of six inputs and of three filter taps, and four outputs of their six products.
@@ -32,7 +33,7 @@ SEEN = np.array(
 TAPS = np.array([[6, 0, 0], [-4, -4, -4], [-4, 4, -4], [1, 2, 4], [1, -2, 4], [0, 0, 24]], np.float32) / 24
 MADE = np.array([[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]])
 FILE = Path(__file__).with_name("drawn_filters.npz")
-DIGEST = "22356a484e26fff15639e7853595620134c3417e128c134ba801ceca2b1018b7"
+DIGEST = "ed8eaf184e271f0e0b343f2a89cb222a5bed8b28499e13f2e4288bfb9efde06b"
 """SHA-256 of the file of filters: whoever is given a classifier on these features needs the same ones."""
 
 
@@ -47,7 +48,9 @@ class Filters(NamedTuple):
         second: (3 3 rank, K2), bfloat16.
         metric: (K2, K2), inverse square root of the kernel between the filters of layer 2, made of them.
         mean: (positions, K2) of features of drawn pictures.
-        channels: (K2, K2), inverse square root of their covariance.
+        directions: (K2, K2), in columns, eigenvectors of their covariance, the largest first; values of float16.
+        scales: (K2,), (eigenvalue + 0.2 of their mean)^-1/2.
+        channels: (K2, K2), inverse square root of the covariance, made of both.
         positions: (positions, positions), how features at one position count at others.
     """
 
@@ -58,6 +61,8 @@ class Filters(NamedTuple):
     second: np.ndarray
     metric: np.ndarray
     mean: np.ndarray
+    directions: np.ndarray
+    scales: np.ndarray
     channels: np.ndarray
     positions: np.ndarray
 
@@ -70,7 +75,8 @@ class DrawnNet:
                   h = blur(average of 2 x 2 of a) B
         layer 2   the same of 3 x 3 patches of h, averaged over the cells of a grid
         features  x = A s at a position, divided by its norm, minus the mean over drawn pictures;
-                  channels times (Sigma + 0.2 tr(Sigma) / K I)^-1/2;  positions times their metric;  sign(x) |x|^0.7
+                  channels times (Sigma + 0.2 tr(Sigma) / K I)^-1/2;  positions times their metric;  sign(x) |x|^0.7;
+                  of the directions of Sigma, the leading three quarters
 
     The filters w are centroids of patches; A and B are inverse square roots of the kernel between them, B projected on
     the leading directions. They are closed under the mirror: a record of even width and its mirror image have the same
@@ -105,10 +111,11 @@ class DrawnNet:
 
 
 def features(filters: Filters, s: Array) -> Array:
-    """Features (n, positions * K2) of norm 1 of the averages of `layers`."""
+    """Features (n, positions * KEPT * K2) of norm 1 of the averages of `layers`."""
     x = product(local(filters, s) - filters.mean, filters.channels)
     x = jnp.einsum("pq,nqc->npc", filters.positions, x, precision=jax.lax.Precision.HIGHEST)
-    return unit_rows(signed_power(x, POWER).reshape(len(x), -1))
+    x = product(signed_power(x, POWER), filters.directions[:, : int(KEPT * len(filters.scales))])
+    return unit_rows(x.reshape(len(x), -1))
 
 
 def local(filters: Filters, s: Array) -> Array:
@@ -241,6 +248,20 @@ def mirrored(p: np.ndarray, s: int, sign: np.ndarray | float = 1.0) -> np.ndarra
     return (p.reshape(len(p), s, s, -1)[:, :, ::-1] * sign).reshape(p.shape).astype(np.float32)
 
 
+def whitening(S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Directions and scales of a covariance S (K2, K2)."""
+    w, V = np.linalg.eigh(S.astype(np.float64))
+    scales = (np.maximum(w, 0) + 0.2 * np.trace(S) / len(S)) ** -0.5
+    return V[:, ::-1].astype(np.float16).astype(np.float32), scales[::-1].astype(np.float32)
+
+
+def whitened(directions: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    """The inverse square root that has these directions and scales."""
+    V = directions.astype(np.float64)
+    P = (V * scales) @ V.T
+    return ((P + P.T) / 2).astype(np.float32)
+
+
 def filter_metric(W: np.ndarray) -> np.ndarray:
     """(K + 0.001 I)^-1/2 of the kernel K = exp(alpha (<w, v> - 1)) between filters W (k, d) of norm 1."""
     return power(np.exp(ALPHA * (W @ W.T - 1)), 1e-3, -0.5)
@@ -268,10 +289,10 @@ def load_filters() -> Filters:
 
 
 def packed(filters: Filters) -> dict[str, np.ndarray]:
-    """Arrays for a file: half of what is symmetric, bits of what is bfloat16, nothing that follows from the rest."""
+    """Arrays for a file: directions in float16, bits of what is bfloat16, nothing that follows from the rest."""
     stored = filters._asdict()
-    k = len(stored.pop("metric"))
-    stored["channels"] = filters.channels[np.triu_indices(k)]
+    del stored["metric"], stored["channels"]
+    stored["directions"] = filters.directions.astype(np.float16)
     stored["second"] = filters.second.view(np.uint16)
     return stored
 
@@ -279,9 +300,7 @@ def packed(filters: Filters) -> dict[str, np.ndarray]:
 def unpacked(stored: dict[str, np.ndarray]) -> Filters:
     """The filters of such arrays."""
     stored, second = dict(stored), stored["second"].view(jnp.bfloat16)
-    k = second.shape[1]
-    upper = np.zeros((k, k), np.float32)
-    upper[np.triu_indices(k)] = stored["channels"]
-    stored["channels"], stored["metric"] = upper + np.triu(upper, 1).T, filter_metric(second.T.astype(np.float32))
-    stored["second"] = second
+    stored["second"], stored["metric"] = second, filter_metric(second.T.astype(np.float32))
+    stored["directions"] = stored["directions"].astype(np.float32)
+    stored["channels"] = whitened(stored["directions"], stored["scales"])
     return Filters(**{name: stored[name] for name in Filters._fields})

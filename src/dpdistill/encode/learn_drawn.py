@@ -14,7 +14,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpdistill.encode.drawn import Filters, filter_metric, layer1, layers, local, mirrored, packed, power
+from dpdistill.encode.drawn import (
+    Filters,
+    filter_metric,
+    layer1,
+    layers,
+    local,
+    mirrored,
+    packed,
+    power,
+    whitened,
+    whitening,
+)
 from dpdistill.encode.pictures import photographs
 
 PARTS = 20
@@ -59,7 +70,7 @@ def learn(net: Learning) -> Filters:
     with jax.ensure_compile_time_eval(), jax.enable_x64(False):
         first, floor, A = _layer1(net, X, rng)
         empty = np.zeros((0, 0), np.float32)
-        found = Filters(first, floor, A, *[empty] * 6)
+        found = Filters(first, floor, A, *[empty] * 8)
         R, sign = _directions(in_turn(partial(layer1, found), X[: len(X) // 10]).reshape(-1, net.first), net)
         found = found._replace(between=A @ R, sign=sign)
         maps = in_turn(partial(layer1, found), X[rng.permutation(len(X))[: len(X) // 2]])
@@ -69,7 +80,8 @@ def learn(net: Learning) -> Filters:
     mean = Q.mean(0)
     Q = (Q - mean).reshape(-1, net.second)
     S = Q.T @ Q / len(Q)
-    return found._replace(mean=mean, channels=power(S, 0.2 * np.trace(S) / len(S), -0.5))
+    directions, scales = whitening(S)
+    return found._replace(mean=mean, directions=directions, scales=scales, channels=whitened(directions, scales))
 
 
 def _layer1(net: Learning, X: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
