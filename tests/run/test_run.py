@@ -3,6 +3,7 @@
 import gc
 import json
 import re
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -28,6 +29,7 @@ from dpdistill.private.linear import SLACK_TEXT
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Stage
 from dpdistill.run.driver import backend
+from dpdistill.workers import Workers
 
 RECORDS, BUDGET = make_records(30), Budget(3.0)
 
@@ -82,6 +84,15 @@ def test_features_of_records_are_gone_before_the_set_is_made(distil):
     before = alive_features()
     distil(RECORDS, KeepsFeatures(rounds=2, steps=1, per_class=1, probes=0.0))
     assert KeepsFeatures.kept == [before]
+
+
+def test_machines_of_a_cluster_are_not_said_to_be_this_one(monkeypatch):
+    monkeypatch.setattr(Workers, "holders", lambda workers, folder: nullcontext())  # this process
+    found = [
+        run.distill(RECORDS, Sums(), BUDGET, workers=workers).backend
+        for workers in (Workers(2), Workers(2, ray="local"), Workers(2, ray="auto", share="/everywhere"))
+    ]
+    assert found == [backend(), backend(), f"{backend()}; its sums on machines of a Ray cluster, not stated"]
 
 
 def slack_of(result, folder) -> Any:

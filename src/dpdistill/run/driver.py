@@ -250,7 +250,7 @@ def distill(
     noise = curator.noise_kind
     del curator  # features of records: the set takes memory of its own
     distilled, name = method.finish(state, records.schema, progress), releases_id(run_ledger.run_id, state)
-    stated = {"slack": slack_of(method), "backend": _since(earlier), "self_test": PASSED, "releases": name}
+    stated = {"slack": slack_of(method), "backend": _machine(workers, earlier), "self_test": PASSED, "releases": name}
     return Result(distilled, recipe, schedule, noise, folder, **stated)
 
 
@@ -353,10 +353,15 @@ def slack_of(method: Method) -> str | None:
     return SLACK_TEXT if method.linear else None
 
 
-def _since(earlier: int) -> str:
-    """What the releases were computed on; of rounds before the run was started again the ledger does not say it."""
+def _machine(workers: Workers | None, earlier: int) -> str:
+    """What the releases were computed on, as far as this process knows.
+
+    Other machines of a Ray cluster do not tell, nor does the ledger of rounds before the run was started again.
+    """
+    elsewhere = workers is not None and workers.ray not in (None, "local")
+    cluster = "; its sums on machines of a Ray cluster, not stated"
     some = f"; of its first {earlier} round{'s' * (earlier > 1)}, before it was started again, not stated"
-    return backend() + some * (earlier > 0)
+    return backend() + cluster * elsewhere + some * (earlier > 0)
 
 
 def backend() -> str:
