@@ -1,6 +1,7 @@
 """One-run audits: planted leaks are found, and honest runs stay below what they certify."""
 
 import sys
+from dataclasses import replace
 
 import jax
 import numpy as np
@@ -49,6 +50,12 @@ def test_a_planted_leak_is_found_by_the_attack_made_for_it(leak, tmp_path):
         found.result.save(tmp_path / "shared")
     others = [found.bounds[name] for name in found.bounds if name != ATTACK[leak]]
     assert max(others) < 1.0, "It was found by an attack that sees nothing of it."
+
+
+def test_real_records_are_found_where_models_train_on_tiles():
+    method = replace(SIGNALS, expand=2, per_class=1)
+    found = audit.audit_one_run(digits(), method, Budget(1.0), canaries=500, distill=LEAKS["real-start"])
+    assert found.bounds["nearest synthetic record"] > 1.0, "The leak was not found."
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0, 16.0])

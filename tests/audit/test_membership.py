@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from contract import TABLE, make_records, table_records
 
-from dpdistill.audit.membership import MOST, Roc, attack_membership, rate
+from dpdistill.audit.membership import MOST, Roc, attack_membership, on_both_sides, rate
 from dpdistill.data.records import Records
 from dpdistill.method import Distilled
 from dpdistill.schema import DataError, Schema
@@ -59,6 +59,29 @@ def test_tables_with_missing_values_are_attacked():
     assert all(np.isfinite(roc.others).all() for roc in found.values())
 
 
+def test_records_that_contributed_nothing_are_no_members():
+    members, others = images(200, 0), images(200, 1)
+    X, y = members.take(np.arange(200))
+    made = Distilled(X[100:], y[100:].astype(np.int32), SCHEMA)
+    unknown = Records(members.X, np.where(np.arange(200) < 100, -1, members.y), SCHEMA)
+    found = attack_membership(made, unknown, others)["distance"]
+    assert (len(found.members), len(found.others)) == (100, 200)
+    assert found.true_positives(0.0).value == 1.0
+    with pytest.raises(DataError, match="Expected at least one record of a known class on each side"):
+        attack_membership(made, Records(members.X, np.full(200, -1), SCHEMA), others)
+
+
+def test_the_same_records_on_both_sides_are_counted_and_alone_refused():
+    members, others = images(200, 0), images(200, 1)
+    X, y = members.take(np.arange(200))
+    made = Distilled(X, y.astype(np.int32), SCHEMA)
+    assert on_both_sides(members, others) == 0
+    some = Records(np.concatenate([members.X[5:9], others.X]), np.concatenate([members.y[5:9], others.y]), SCHEMA)
+    assert on_both_sides(members, some) == 4
+    with pytest.raises(DataError, match="the same ones are on both sides"):
+        attack_membership(made, members, members)
+
+
 def test_of_a_large_set_the_last_record_counts_too():
     members, others = images(50, 0), images(50, 1)
     X, y = images(MOST + 10, 3).take(np.arange(MOST + 10))
@@ -73,6 +96,6 @@ def test_other_records_are_refused():
     made = Distilled(X, y.astype(np.int32), SCHEMA)
     with pytest.raises(DataError, match="Expected records as 8x8x1"):
         attack_membership(made, members, table_records(5))
-    with pytest.raises(DataError, match="Expected at least one record on each side"):
+    with pytest.raises(DataError, match="Expected at least one record of a known class on each side"):
         attack_membership(made, members, Records(members.X[:0], members.y[:0], SCHEMA))
     assert make_records(3).schema != SCHEMA

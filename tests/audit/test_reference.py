@@ -5,6 +5,7 @@ import pytest
 from contract import TABLE, table_records
 
 from dpdistill.audit import nearest_real, random_real
+from dpdistill.data import read_distilled, write_distilled
 from dpdistill.data.records import Records
 from dpdistill.method import Distilled
 from dpdistill.schema import DataError, Schema
@@ -51,6 +52,19 @@ def test_copies_are_counted_where_held_out_records_are_copies_too():
     assert found.strikingly == 0.0
     strange = nearest_real(Distilled(0.5 * real.X[:20], real.y[:20].astype(np.int32), SCHEMA), real, held_out)
     assert strange.copies == (0.0, 0.95)
+
+
+@pytest.mark.parametrize("white", [0.0, 0.9])
+def test_stored_copies_of_large_images_are_copies(white, tmp_path):
+    schema, rng = Schema((224, 224, 3), (0.0, 255.0), ("a", "b")), np.random.default_rng(0)
+    levels = np.where(rng.random((8, 224, 224, 3)) < white, 255, rng.integers(0, 256, (8, 224, 224, 3)))
+    records = Records(levels.astype(np.uint8), np.arange(8) % 2, schema)
+    other = levels[4:].copy()
+    other[:, 100, 100, 1] ^= 1  # one level of one pixel
+    write_distilled(tmp_path / "set", Distilled(*records.take(np.arange(4)), schema))
+    held_out = Records(other.astype(np.uint8), np.arange(4) % 2, schema)
+    found = nearest_real(read_distilled(tmp_path / "set"), records, held_out)
+    assert found.copies == (1.0, 0.0)
 
 
 def test_rows_with_missing_values_have_a_nearest_one():

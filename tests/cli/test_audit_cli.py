@@ -148,16 +148,17 @@ def test_a_set_is_scored_and_audited_by_the_labels_it_was_distilled_with(here):
     asked = ("--labels", "place")
     succeeds("distill", "photos.parquet", "--out", "shared", "--classes", 2, "--channels", 1, *asked, *MERF)
     scored = ("evaluate", "shared", "--test", "photos.parquet", "--nets", 1)
-    audited = ("audit", "shared", "--members", "photos.parquet", "--non-members", "photos.parquet")
+    of_two_labels(here / "others.parquet", seed=1)
+    audited = ("audit", "shared", "--members", "photos.parquet", "--non-members", "others.parquet")
     for command in (scored, audited):
         assert "has several columns of labels, or none: name one of kind, place (--labels NAME)" in refused(*command)
     assert "ConvNet accuracy" in succeeds(*scored, *asked)
     assert "of the members recognised" in succeeds(*audited, *asked)
 
 
-def of_two_labels(path):
+def of_two_labels(path, seed=0):
     """Images with two columns of labels in a Parquet file."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     pictures = []
     for _ in range(6):
         file = io.BytesIO()
@@ -275,3 +276,36 @@ def test_a_network_with_given_weights_is_trained_on_all_classes(here):
 def test_a_training_that_cannot_be_is_refused(here, how, said):
     assert said in refused("audit", "training", "digits:train", "--out", "x", "--steps", "2", *how)
     assert not (here / "x.audit").exists()
+
+
+class TestBeforeAnythingIsPaid:
+    @pytest.mark.parametrize("to", ["file.npz/x", "/"])
+    @pytest.mark.parametrize("audit", ["run", "method", "shadows", "training"])
+    def test_a_page_that_cannot_be_written_is_refused(self, here, audit, to):
+        (here / "file.npz").write_bytes(b"")
+        how = () if audit == "training" else (*MERF, "--ledger", "all.ledger", "--cap", 9)[: 6 + 4 * (audit == "run")]
+        said = refused("audit", audit, "digits:train", "--out", to, *how)
+        assert "a name for the page's folder" in said if to == "/" else "is a file; expected a folder" in said
+        assert not (here / "all.ledger").exists()
+
+    def test_records_to_remove_are_needed(self, here):
+        np.savez(here / "none.npz", X=np.zeros((0, 8, 8), np.uint8), y=np.zeros(0, np.int64))
+        said = refused("audit", "method", "none.npz", "--classes", "2", "--out", "x", *MERF)
+        assert "at least one record" in said
+
+
+def test_the_same_records_on_both_sides_are_told(here):
+    X, y = np.random.default_rng(0).integers(0, 256, (60, 8, 8)).astype(np.uint8), np.arange(60) % 2
+    for name, rows in (("a", slice(0, 30)), ("b", slice(25, 60))):
+        np.savez(here / f"{name}.npz", X=X[rows], y=y[rows])
+    succeeds("distill", "a.npz", "--classes", "2", "--out", "shared", *MERF)
+    said = succeeds("audit", "shared", "--members", "a.npz", "--non-members", "b.npz")
+    assert "Warning: 5 of the 35 other records are the same as a member's." in said
+    alike = ("--members", "a.npz", "--non-members", "a.npz")
+    assert "same ones are on both sides" in refused("audit", "shared", "--quiet", *alike)
+    said = refused("audit", "shared", "--members", "a.npz", "--non-members", "b.npz", "--schema", "no.yaml")
+    assert "The set holds images: --schema is for tables." in said
+    said = refused(
+        "audit", "training", "a.npz", "--classes", "2", "--out", "x", "--architecture", "lenet", "--widths", "7"
+    )
+    assert "Expected --widths with --architecture mlp; got lenet" in said

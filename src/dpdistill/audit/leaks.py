@@ -77,7 +77,8 @@ def real_start(
     taken = np.concatenate([rng.permutation(np.flatnonzero(records.y == c))[:PER_CLASS] for c in classes])
     X, y = records.take(taken)
     near = np.clip(X + 0.1 * rng.normal(size=X.shape), -1.0, 1.0).astype(np.float32)
-    return _spoiled(replace(result, distilled=replace(result.distilled, X=near, y=y.astype(np.int32))))
+    of_the_set = {"training": None, "targets": None, "soft_labels": None}  # they belong to the images that were there
+    return _spoiled(replace(result, distilled=replace(result.distilled, X=near, y=y.astype(np.int32), **of_the_set)))
 
 
 def _spoiled(result: run.Result) -> run.Result:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -92,16 +93,27 @@ def attack_membership(distilled: Distilled, members: Records, others: Records) -
         members: records it was made from.
         others: records of the same kind that it was not made from.
 
+    Returns:
+        One curve an attack, of the records that can contribute to a set: of a known class, without a missing value.
+
     Raises:
-        DataError: records of another kind than the set's, or none.
+        DataError: records of another kind than the set's, none that can contribute, or the same ones on both sides.
 
     Source: Yeom et al., 2018 (Privacy risk in machine learning); Chen et al., 2020 (GAN-Leaks).
     """
-    for records in (members, others):
-        if not len(records):
-            raise DataError("Expected at least one record on each side of an attack on membership.")
+    can = [_contribute(records) for records in (members, others)]
+    if not all(rows.any() for rows in can):
+        raise DataError("Expected at least one record of a known class on each side of an attack on membership.")
+    if np.array_equal(members.X, others.X, equal_nan=members.X.dtype.kind == "f"):
+        raise DataError("Expected other records than the members beside them: the same ones are on both sides.")
     inside, outside = (membership_scores(distilled, records) for records in (members, others))
-    return {name: Roc(inside[name], outside[name]) for name in inside}
+    return {name: Roc(inside[name][can[0]], outside[name][can[1]]) for name in inside}
+
+
+def on_both_sides(members: Records, others: Records) -> int:
+    """How many of the others are the same as a member, value by value: of them no attack can be right."""
+    known = {x.tobytes() for X, _ in _chunks(members) for x in X}
+    return sum(x.tobytes() in known for X, _ in _chunks(others) for x in X)
 
 
 def membership_scores(distilled: Distilled, records: Records) -> dict[str, np.ndarray]:
@@ -118,7 +130,7 @@ def membership_scores(distilled: Distilled, records: Records) -> dict[str, np.nd
     rows = np.random.default_rng(0).permutation(len(made))[:MOST]
     S = jnp.asarray(made[rows])
     alpha = _taught(kernel, S, jnp.asarray(np.asarray(Y)[rows]))
-    parts = [_scores(made, alpha, S, kernel, part) for part in _parts(records)]
+    parts = [_scores(made, alpha, S, kernel, np.nan_to_num(X), y) for X, y in _chunks(records)]
     return {name: np.concatenate([part[i] for part in parts]) for i, name in enumerate(("distance", "loss"))}
 
 
@@ -132,15 +144,21 @@ def _said(kernel: FCNTK, X: jax.Array, S: jax.Array, alpha: jax.Array) -> jax.Ar
     return kernel(X, S) @ alpha
 
 
-def _parts(records: Records) -> list[tuple[np.ndarray, np.ndarray]]:
-    found = [records.take(np.arange(i, min(i + ROWS, len(records)))) for i in range(0, len(records), ROWS)]
-    return [(np.nan_to_num(X.reshape(len(X), -1)), y) for X, y in found]
+def _chunks(records: Records) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    for i in range(0, len(records), ROWS):
+        X, y = records.take(np.arange(i, min(i + ROWS, len(records))))
+        yield X.reshape(len(X), -1), y
+
+
+def _contribute(records: Records) -> np.ndarray:
+    """Which records can contribute to a set, (n,)."""
+    found = [(y >= 0) & np.isfinite(X).all(1) for X, y in _chunks(records)]
+    return np.concatenate([np.zeros(0, bool), *found])
 
 
 def _scores(
-    made: np.ndarray, alpha: jnp.ndarray, S: jnp.ndarray, kernel: FCNTK, part: tuple
+    made: np.ndarray, alpha: jnp.ndarray, S: jnp.ndarray, kernel: FCNTK, X: np.ndarray, y: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    X, y = part
     nearest = [
         (np.square(X).sum(1)[:, None] - 2.0 * X @ block.T + np.square(block).sum(1)).min(1)
         for block in (made[i : i + ROWS] for i in range(0, len(made), ROWS))

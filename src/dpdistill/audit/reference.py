@@ -15,7 +15,9 @@ ROWS = 1000
 NEAR = 0.01
 """Share of the held-out records that is taken for strikingly near to a real one."""
 SAME = 1e-5
-"""Distance below which two records are the same."""
+"""Distance below which two records are the same, and that of each root of their numbers ROUNDED."""
+ROUNDED = 1e-6
+"""More than storing a number of a record moves it by; two levels of an image's 256 are 8e-3 apart."""
 
 
 @dataclass(frozen=True)
@@ -25,15 +27,17 @@ class Nearness:
     Args:
         synthetic: of each synthetic record, (m,).
         held_out: of each held-out record, (n,): what records of nobody in the set have.
+        same: distance below which two records are the same.
     """
 
     synthetic: np.ndarray
     held_out: np.ndarray
+    same: float = SAME
 
     @property
     def copies(self) -> tuple[float, float]:
         """Shares of the synthetic and of the held-out records that are a real one."""
-        return tuple(float((side < SAME).mean()) for side in (self.synthetic, self.held_out))  # type: ignore
+        return tuple(float((side < self.same).mean()) for side in (self.synthetic, self.held_out))  # type: ignore
 
     @property
     def strikingly(self) -> float:
@@ -92,7 +96,8 @@ def nearest_real(distilled: Distilled, real: Records, held_out: Records, progres
             squared = np.square(A).sum(1)[:, None] - 2.0 * A @ B.T + np.square(B).sum(1)
             np.minimum(best, squared.min(1), out=best)
         progress("nearest real records", 100 * min(i + ROWS, len(real)) // len(real), 100)
-    return Nearness(*(np.sqrt(np.maximum(best, 0.0)) for best in found))
+    same = max(SAME, ROUNDED * asked[0].shape[1] ** 0.5)
+    return Nearness(*(np.sqrt(np.maximum(best, 0.0)) for best in found), same=same)
 
 
 def _flat(X: np.ndarray) -> np.ndarray:

@@ -22,9 +22,10 @@ from dpdistill.cli.options import (
     check_method,
     table_source,
 )
+from dpdistill.cli.owners_page import owners_folder, write_page
 from dpdistill.cli.reading import check_source, read_records
 from dpdistill.cli.settings import check_kind, check_names, check_settings, known
-from dpdistill.cli.terminal import Bar, give, say, working
+from dpdistill.cli.terminal import Bar, note, say, working
 from dpdistill.schema import DataError, TableSchema
 
 Members = Annotated[
@@ -78,6 +79,7 @@ def audit_set(
     from dpdistill.data import read_distilled
 
     distilled = read_distilled(folder)
+    owners_folder(folder)
     facts = distilled.schema
     if members is None or (others is None and not isinstance(facts, TableSchema)):
         raise DataError("Expected --members DATA, and of images --non-members DATA as well: records to compare with.")
@@ -94,7 +96,7 @@ def audit_set(
     from dpdistill.audit.chapters import membership_chapter
     from dpdistill.audit.marginals import compare_marginals
     from dpdistill.audit.marginals_page import marginal_chapters, to_json
-    from dpdistill.audit.membership import attack_membership
+    from dpdistill.audit.membership import attack_membership, on_both_sides
 
     chapters, results = [], {}
     if isinstance(facts, TableSchema):
@@ -103,6 +105,10 @@ def audit_set(
     if outside is not None:
         with working("attacking"):
             found = attack_membership(distilled, inside, outside)
+            same = on_both_sides(inside, outside)
+        _say_left_out(inside, outside, found["distance"])
+        if same:
+            say(f"Warning: {same:,} of the {len(outside):,} other records are the same as a member's.")
         more, said = membership_chapter(found, _schedule(folder))
         chapters, results = [*chapters, more], {**results, **said}
         _say_rates(found)
@@ -153,6 +159,7 @@ def audit_run(
     budget = Budget(epsilon, delta)
     run.check_private(recipe)
     run.check_ledger(recipe, budget, ledger, cap, seed=seed)
+    owners_folder(to)
     records = records_of(data, schema, sql, classes, bounds, resize, channels, straighten, labels)
     with Bar() as bar:
         found = audit_one_run(
@@ -200,7 +207,10 @@ def audit_method(
     For a method of your own: `dpdistill.audit.recorded_neighbours` in Python.
     """
     _check_recipe(method, set_, epsilon, delta, schema is not None)
+    owners_folder(to)
     records = records_of(data, schema, sql, classes, bounds, resize, channels, straighten, labels)
+    if not len(records):
+        raise DataError(f"Expected at least one record, to be removed; {data} has none.")
     import numpy as np
 
     from dpdistill.accounting.schedule import Budget
@@ -247,6 +257,7 @@ def audit_shadows(
 ) -> None:
     """Distil halves of the records many times, and tell from a set who was in its half. Nothing is handed out."""
     _check_recipe(method, set_, epsilon, delta, schema is not None, private=False)
+    owners_folder(to)
     records = records_of(data, schema, sql, classes, bounds, resize, channels, straighten, labels)
     from dpdistill.accounting.schedule import Budget, calibrate
     from dpdistill.audit.chapters import membership_chapter
@@ -276,6 +287,14 @@ def _check_recipe(
     check_affordable(Budget(epsilon, delta).epsilon)
 
 
+def _say_left_out(inside: Any, outside: Any, used: Any) -> None:
+    """How many records are on neither side: of an unknown class, or with a missing value."""
+    left = len(inside) - len(used.members), len(outside) - len(used.others)
+    if any(left):
+        say(f"Left out, since no set can be made from them: {left[0]:,} of {len(inside):,} members and {left[1]:,} of "
+            f"{len(outside):,} others, of an unknown class or with a missing value.")  # fmt: skip
+
+
 def _say_rates(found: Any) -> None:
     """How many members each attack on membership recognises."""
     for name, roc in found.items():
@@ -290,9 +309,14 @@ def _read(
     if not isinstance(facts, TableSchema):
         if sql is not None:
             raise DataError("The set holds images: --sql and --non-members-sql are for tables.")
+        if schema is not None:
+            raise DataError("The set holds images: --schema is for tables.")
         from dpdistill.data import load
 
-        return load(data, part, like=facts, labels=labels)
+        records = load(data, part, like=facts, labels=labels)
+        for each in records.notes:
+            note(each)
+        return records
     if labels is not None:
         raise DataError("The set is a table: --labels is for images.")
     if schema is None:
@@ -348,14 +372,3 @@ def _schedule(folder: str) -> Any:
         return Schedule.from_json(json.dumps(certificate["schedule"]))
     except (CertificateError, TypeError, KeyError, ValueError):
         return None
-
-
-def write_page(folder: str | Path, name: str, title: str, summary: str, chapters: list, results: dict) -> None:
-    """DIR.audit/NAME.html and .json, and where they are."""
-    from dpdistill.audit.page import write_audit
-
-    path = Path(folder).resolve()
-    beside = path.with_name(f"{path.name}.audit")
-    page = write_audit(beside, name, title=title, summary=summary, chapters=chapters, results=results)
-    give(page=str(page), for_the_owner_only=True, results=results)
-    say(f"{page}: for you only; nothing in it is covered by epsilon.")

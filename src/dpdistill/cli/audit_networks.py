@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from dpdistill.cli.audit import Out, Seed, app, records_of, write_page
+from dpdistill.cli.audit import Out, Seed, app, records_of
 from dpdistill.cli.options import SOURCES, Bounds, Channels, Classes, Labels, Resize, Straighten
+from dpdistill.cli.owners_page import owners_folder, write_page
 from dpdistill.cli.reading import check_source
 from dpdistill.cli.settings import check_names, known
 from dpdistill.cli.terminal import Bar, say, working
@@ -50,6 +51,7 @@ def audit_model(
     low, high = _two(bounds)
     check_names("architecture", [architecture], known()["architectures"])
     check_source(members, table=False)
+    owners_folder(to)
     for path in (before, after):
         require_file(Path(path))
     import jax.numpy as jnp
@@ -134,6 +136,7 @@ def audit_training(
     check_names("architecture", [architecture], known()["architectures"])
     units = _units(architecture, widths, multiplier, weights)
     check_source(data, table=False)
+    owners_folder(to)
     from dpdistill.audit.attacked import Descent, attacked, outputs_of, stable_rate, targets_of
     from dpdistill.audit.chapters import onion_chapter, outlier_chapter, reconstruction_chapter
     from dpdistill.audit.onion import check_layers
@@ -179,6 +182,8 @@ def _units(architecture: str, widths: str | None, multiplier: int, weights: str 
     units = _whole("widths", widths or "512,512")
     if widths is not None and weights is not None:
         raise DataError("Expected --widths without --weights: the file says how many units there are.")
+    if widths is not None and architecture != "mlp":
+        raise DataError(f"Expected --widths with --architecture mlp; got {architecture}, which takes --multiplier.")
     if multiplier > 1 and (architecture == "mlp" or weights is not None):
         raise DataError("Expected --multiplier with another architecture than mlp, and without --weights.")
     if weights is not None:

@@ -65,17 +65,27 @@ def check_output(folder: str | os.PathLike, overwrite: bool = False) -> Path:
         for kept in (Path("/"), Path.home(), Path.cwd()):
             if kept.resolve().is_relative_to(path):
                 raise DataError(f"{show(path)} is or holds your home or working folder: choose another output folder.")
-        existing = next(p for p in (path, *path.parents) if p.exists())
-        if not existing.is_dir():
-            raise DataError(f"{show(existing)} is a file; expected a folder for the output.")
-        if not os.access(existing, os.W_OK | os.X_OK):
-            raise DataError(f"{show(existing)} cannot be written to.")
+        existing = check_writable(path)
         names = os.listdir(path) if existing == path else []
     if names and not overwrite:
         raise DataError(f"{show(path)} is not empty: choose another folder, or pass --overwrite.")
     if names and not any((path / name).is_file() for name in (RECIPE, CERTIFICATE)):
         raise DataError(f"{show(path)} holds files that are not an earlier result: --overwrite refuses to touch them.")
     return path
+
+
+def check_writable(path: Path) -> Path:
+    """Tests, without writing, that a folder is there or can be made; the nearest folder that is there.
+
+    Raises:
+        DataError: it cannot.
+    """
+    existing = next(p for p in (path, *path.parents) if p.exists())
+    if not existing.is_dir():
+        raise DataError(f"{show(existing)} is a file; expected a folder for the output.")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise DataError(f"{show(existing)} cannot be written to.")
+    return existing
 
 
 def _resolve(text: str) -> Path:
