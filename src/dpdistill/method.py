@@ -177,7 +177,7 @@ class Method(ABC):
         private: whether it can be run under a budget; the others run without a guarantee only.
         linear: whether linear queries are among its own; then the first of them is one.
         schemas: kinds of records that it distils.
-        main_stage: the stage of the plan that most is learned from; its sums have the shape of the first stage's.
+        main_stage: the stage of the plan that most is learned from.
         least_classes: that records must have; 1 where what they have in common can be learned without others.
 
     Raises:
@@ -222,6 +222,13 @@ class Method(ABC):
     @abstractmethod
     def ask(self, state: State) -> tuple[Query, Params]:
         """The next query and its parameters (a pytree of arrays)."""
+
+    def at_round(self, state: Any, t: int) -> Any:
+        """The state of init as after t rounds whose releases do not matter: what is asked then is refused in time.
+
+        Only the kinds of its queries, and the shapes and types of their parameters, are those of a run.
+        """
+        return {**state, "round": state["round"] + t} if isinstance(state, dict) and "round" in state else state
 
     @abstractmethod
     def tell(self, state: State, release: Release) -> State:

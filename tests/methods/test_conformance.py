@@ -34,6 +34,7 @@ from dpdistill.query import Event, LinearQuery, Release, Stage
 from dpdistill.recipes import from_fields, shown
 from dpdistill.run import store as stores
 from dpdistill.run.blobs import releases_id
+from dpdistill.run.start import queries_of
 from dpdistill.run.store import Store
 from dpdistill.schema import Schema, TableSchema
 
@@ -259,6 +260,25 @@ def it_states_whether_it_has_linear_queries(name, tmp_path):
             run.distill(records_of(name)[0], tiny(name), BUDGET)
 
 
+def its_stages_ask_what_they_are_said_to_ask(name, tmp_path):
+    """What is looked at before anything is paid has the query and the shapes of what each stage asks first."""
+    for method in contract.variants(name).values():
+        for kind in METHODS[name].schemas:
+            schema = RECORDS[kind].schema
+            try:
+                asked = list(contract.asked(method, schema, contract.rounds_of(method)))
+            except ValueError:
+                continue
+            rounds = [stage.rounds for stage in method.plan()]
+            first = [asked[sum(rounds[:i])] for i in range(len(rounds))]
+            assert 0 <= method.main_stage < len(rounds)
+            for (query, params), (expected, truly) in zip(queries_of(method, schema), first, strict=True):
+                assert query == expected, "Another query is looked at than is asked."
+                assert jax.tree.structure(params) == jax.tree.structure(truly)
+                for a, b in zip(jax.tree.leaves(params), jax.tree.leaves(truly), strict=True):
+                    assert (np.shape(a), np.asarray(a).dtype) == (np.shape(b), np.asarray(b).dtype)
+
+
 # What it makes.
 
 
@@ -450,6 +470,7 @@ CHECKS = {
         a_persons_rows_move_them_by_what_is_stated,
         its_rows_stay,
         it_states_whether_it_has_linear_queries,
+        its_stages_ask_what_they_are_said_to_ask,
         the_same_key_and_releases_give_the_same_result,
         records_are_in_bounds_whatever_was_distilled,
         records_of_one_class_are_distilled_or_refused,

@@ -553,8 +553,7 @@ def errors_with_a_traceback() -> Any:
         try:
             value, stddev = self._draw(t, query, params, shape)
         except Exception as error:
-            text = f"Round {t} could not be answered; nothing was released and nothing was paid."
-            raise curator.CuratorError(text) from error
+            raise curator.CuratorError(curator.UNANSWERED.format(t)) from error
         stored = self._ledger.commit(t, self._schedule.event(t), value, stddev)
         return Release(stored.round, stored.value, stored.stddev, stored.event)
 

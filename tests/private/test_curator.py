@@ -175,7 +175,7 @@ class TestRounds:
     def test_a_round_that_was_not_planned_is_refused(self, t):
         schedule = full_batches(3)
         ledger = memory_ledger(schedule)
-        with pytest.raises(CuratorError, match=f"Round {t} could not be answered; nothing was released"):
+        with pytest.raises(CuratorError, match=f"Round {t} could not be answered and released nothing"):
             make_curator(make_records(5), schedule, ledger=ledger).release(t, FlatQuery(), 1.0)
         assert ledger.events() == ()
 

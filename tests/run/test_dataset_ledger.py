@@ -14,22 +14,20 @@ from dpdistill.accounting.schedule import Budget
 from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
-from dpdistill.method import Distilled, release_field
+from dpdistill.method import Distilled, Method, release_field
 from dpdistill.private.curator import Curator
 from dpdistill.query import Stage
-from dpdistill.schema import Schema
 
 RECORDS, BUDGET, ELSEWHERE = make_records(30), Budget(1.0), "this run has gone on elsewhere"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sums:
+class Sums(Method):
     """One noised sum a round, told apart from all others by its noise."""
 
     rounds: int = release_field(6, "rounds")
 
-    title, name, origin, references = "Sums", "sums", "package default", ()
-    private, linear, schemas, least_classes = True, False, (Schema,), 2
+    title, name, references = "Sums", "sums", ()
 
     def plan(self):
         return (Stage(self.rounds),)

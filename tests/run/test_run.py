@@ -24,7 +24,9 @@ from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled, Method, finish_field, no_progress, release_field, to_json
+from dpdistill.methods import METHODS
 from dpdistill.methods.decoupled_kip import DecoupledKIP
+from dpdistill.private.checks import CuratorError
 from dpdistill.private.linear import SLACK_TEXT
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Stage
@@ -84,6 +86,20 @@ def test_features_of_records_are_gone_before_the_set_is_made(distil):
     before = alive_features()
     distil(RECORDS, KeepsFeatures(rounds=2, steps=1, per_class=1, probes=0.0))
     assert KeepsFeatures.kept == [before]
+
+
+@pytest.mark.parametrize(
+    ("method", "epsilon"),
+    [
+        (METHODS["dp-kip"](balance=0.5, per_class=320, rounds=3), 1.0),  # its gradients have too many terms
+        (METHODS["dos-kip"](rounds=1, networks=20, width=4), 1500.0),  # its signals have too little noise for a grid
+    ],
+    ids=["dp-kip", "dos-kip"],
+)
+def test_what_a_later_stage_cannot_ask_is_refused_before_anything_is_paid(method, epsilon, tmp_path):
+    with pytest.raises(CuratorError, match=r"error_bound|noise_multiplier"):
+        run.distill(RECORDS, method, Budget(epsilon), ledger=tmp_path / "all.ledger", cap=2 * epsilon)
+    assert not (tmp_path / "all.ledger").exists()
 
 
 def test_machines_of_a_cluster_are_not_said_to_be_this_one(monkeypatch):

@@ -136,6 +136,10 @@ class DOS(Method):
     def query(self) -> EmbeddingQuery:
         return (CellSignals if self.cells > 1 else EmbeddingQuery)(self.clip_norm, self.count_coordinate)
 
+    @property
+    def main_stage(self) -> int:
+        return self.before
+
     def init(self, key: Array, schema: Schema) -> Any:
         classes = len(schema.classes)
         params = jax.eval_shape(lambda: network(key, 0, schema.shape, self.width))

@@ -122,6 +122,13 @@ class DOSKIP(Method):
             signals["taught"] = jax.tree.map(lambda leaf: np.zeros((self._taught, *leaf.shape), np.float32), blocks)
         return {"classifier": classifier, "signals": signals}
 
+    def at_round(self, state: Any, t: int) -> Any:
+        first = sum(stage.rounds for stage in self.classifier.plan())
+        return {
+            "classifier": self.classifier.at_round(state["classifier"], min(t, first)),
+            "signals": self.signals.at_round(state["signals"], max(t - first, 0)),
+        }
+
     def _part(self, state: Any) -> str:
         return "classifier" if int(state["classifier"]["round"]) < self.rounds else "signals"
 

@@ -77,6 +77,10 @@ class DPKIP(Method):
             return (gradients,)
         return (first_stage(self.count_share, self.rounds, self.sampling_prob), gradients)
 
+    @property
+    def main_stage(self) -> int:
+        return 1 if self.balance else 0
+
     def init(self, key: Array, schema: AnySchema) -> Any:
         check_pictures(self.kernel, schema)
         start_key, mask_key = jax.random.split(key)

@@ -23,6 +23,8 @@ from dpdistill.private.placed import Numbers
 from dpdistill.programs import compiled
 from dpdistill.query import ByValue, Compute, LinearQuery, Params, Query, Release
 
+UNANSWERED = "Round {} could not be answered and released nothing; what the run may spend stays reserved."
+
 
 class Curator(Unshown):
     """Answers queries with noised sums, each paid for in the ledger before it is handed out.
@@ -99,7 +101,7 @@ class Curator(Unshown):
             except CuratorError as error:
                 return CuratorError(str(error))
             except Exception:
-                return CuratorError(f"Round {t} could not be answered; nothing was released and nothing was paid.")
+                return CuratorError(UNANSWERED.format(t))
             try:
                 return self._ledger.commit(t, self._schedule.event(t), value, stddev)
             except LedgerError as error:

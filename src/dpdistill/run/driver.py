@@ -39,7 +39,7 @@ from dpdistill.run import handover
 from dpdistill.run.blobs import releases_id
 from dpdistill.run.non_private import NonPrivateCurator
 from dpdistill.run.recipe import changed_releases, check_given, check_kind, check_private, recipe_of
-from dpdistill.run.start import check_ledger, check_unit, open_ledger
+from dpdistill.run.start import check_ledger, check_unit, open_ledger, queries_of
 from dpdistill.run.store import Store
 from dpdistill.schema import AnySchema, schema_from_json
 from dpdistill.workers import Workers
@@ -228,11 +228,11 @@ def distill(
         raise ValueError("Expected a budget of single records with records beside the private ones: they have no unit.")
     schedule = calibrate(method.plan(), budget)
     entropy = entropy or SystemEntropy()
-    # A recipe that does not fit the data or the noise is refused here, before anything is written.
-    query, params = method.ask(method.init(jax.random.key(seed), records.schema))
-    if isinstance(query, LinearQuery) != method.linear:
+    # A recipe that does not fit the data or the noise of any stage is refused here, before anything is written.
+    asked = queries_of(method, records.schema, seed)
+    if isinstance(asked[0][0], LinearQuery) != method.linear:
         raise TypeError(f"Expected {type(method).__name__} to state linear={not method.linear}, as its first query is.")
-    for noise_multiplier in (min(schedule.noise_multipliers), max(schedule.noise_multipliers)):
+    for (query, params), noise_multiplier in zip(asked, schedule.noise_multipliers, strict=True):
         check_query(query, params, records.schema, noise_multiplier, rows_per_unit=budget.rows_per_unit)
     recipe = recipe_of(method, seed, named)
     check_ledger(method, budget, ledger, cap, seed=seed, run_dir=run_dir, overwrite=overwrite, named=named)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-import jax
-
 from dpdistill.accounting.outlook import HOPELESS, least_epsilon, records_heard
 from dpdistill.accounting.schedule import Budget, Schedule, calibrate
 from dpdistill.data.memory import check_set_size
 from dpdistill.method import Method
 from dpdistill.private.checks import check_query
+from dpdistill.run.start import queries_of
 from dpdistill.schema import AnySchema
 
 LARGE_CLASS = 10_000
@@ -76,7 +75,7 @@ def outlook(method: Method, budget: Budget, schema: AnySchema, class_size: int |
     if class_size is not None and class_size < 1:
         raise ValueError(f"Expected class_size={class_size} >= 1.")
     schedule = calibrate(method.plan(), budget)
-    query, params = method.ask(method.init(jax.random.key(seed), schema))
+    query, params = queries_of(method, schema, seed)[method.main_stage]
     shape, classes = check_query(query, params, schema), len(schema.classes)
     coordinates = math.prod(shape)
     found = Outlook(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import jax
+
 from dpdistill.accounting.schedule import Budget, Schedule, calibrate
 from dpdistill.data.records import Records
 from dpdistill.ledger.database import LedgerError
@@ -12,10 +14,11 @@ from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.folder import digest_key
 from dpdistill.ledger.run import MEMORY, RunLedger, RunRecord
 from dpdistill.method import Method
+from dpdistill.query import Params, Query
 from dpdistill.run import handover
 from dpdistill.run.blobs import digest_records
 from dpdistill.run.recipe import recipe_of
-from dpdistill.schema import name_unit
+from dpdistill.schema import AnySchema, name_unit
 
 
 def check_ledger(
@@ -52,6 +55,17 @@ def check_ledger(
     resumed = None if run_dir is None else _resumed(Path(run_dir), recipe_of(method, seed, named), schedule, overwrite)
     run_id, nonces = ("", ("", "")) if resumed is None else (resumed.run_id, resumed.nonces)
     dataset.check(schedule, run_id, nonces)
+
+
+def queries_of(method: Method, schema: AnySchema, seed: int = 0) -> tuple[tuple[Query, Params], ...]:
+    """What a method asks first in each stage of its plan, found without a record.
+
+    Raises:
+        ValueError: a recipe that does not fit the schema.
+    """
+    state, stages = method.init(jax.random.key(seed), schema), method.plan()
+    first = (sum(stage.rounds for stage in stages[:i]) for i in range(len(stages)))
+    return tuple(method.ask(method.at_round(state, t)) for t in first)
 
 
 def check_unit(records: Records, budget: Budget) -> None:

@@ -27,7 +27,7 @@ from dpdistill.ledger.run import RunLedger
 from dpdistill.private.checks import CuratorError
 from dpdistill.query import Stage
 
-FAILED = "Round 0 could not be answered; nothing was released and nothing was paid."
+FAILED = "Round 0 could not be answered and released nothing; what the run may spend stays reserved."
 
 
 def check_speech_is_refused() -> None:
