@@ -539,6 +539,7 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
         ),
         ([*scored, "--teacher", "drawn", "--taught-by", "x"], "Unknown teacher 'x': choose among classifier, krr."),
         ([*scored, "--taught-by", "krr"], "Expected --teacher with --taught-by krr: the pictures to learn from."),
+        ([*scored, "--epochs", "7"], "Expected --reference with --epochs 7, which are of nets that learn from real"),
         ([*scored, "--slopes"], "Expected --teacher with --slopes: the pictures to learn from."),
         ([*scored, "--student-epochs", "2"], "Expected --teacher with --student-epochs 2: the pictures to learn from."),
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import hashlib
 import io
 import json
@@ -317,6 +318,18 @@ def test_a_torch_dataset_reads_soft_labels_and_rows(table, tmp_path):
     rows_read = made(export(table, "torch", tmp_path / "rows"))
     np.testing.assert_array_equal(torch.stack([x for x, _ in rows_read]).numpy(), rows().X)
     assert [label.item() for _, label in rows_read] == [0, 1, 1]
+
+
+def test_csv_of_images_that_are_cut_holds_their_tiles(tmp_path):
+    made = images()
+    parts = np.concatenate([made.X, -made.X]), np.concatenate([made.y, made.y])
+    folder = save(tmp_path / "set", dataclasses.replace(made, training=parts))
+    with export(folder, "csv", tmp_path / "a.csv").open(newline="") as file:
+        _, *lines = csv.reader(file)
+    with np.load(folder / "training.npz") as stored:
+        expected = stored["X"].reshape(8, -1)
+    np.testing.assert_allclose(np.array([line[1:] for line in lines], np.float32), expected, rtol=1e-6)
+    assert [line[0] for line in lines] == [CLASSES[k] for k in parts[1]]
 
 
 def test_csv_of_images_and_rows(pictures, table, tmp_path):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -328,7 +329,8 @@ class TestRefusals:
         # Decided on public facts: no record is counted, no coin is drawn.
         query = dataclasses.replace(QUERY, error=error)
         for n in (0, 3):
-            with pytest.raises(CuratorError, match=f"Expected 0 <= error_bound={error} <= 2.4e-10 clip_norm"):
+            said = f"Expected 0 <= error_bound / clip_norm = {error / QUERY.clip_norm:.3g} <= 2.38e-10: "
+            with pytest.raises(CuratorError, match=re.escape(said)):
                 make_curator(known(n)).release(0, query, W)
         with pytest.raises(CuratorError, match="Take fewer synthetic records per class"):
             check_query(query, W, contract.SCHEMA)

@@ -291,7 +291,8 @@ def test_soft_labels_are_mentioned_where_there_are_some(tmp_path):
     said = (
         "Their soft_labels, a probability of every class, come from the released classifier; dpdistill evaluate trains"
     )
-    assert said not in page(tmp_path).text
+    files = {**fakes.certificate()["files"], "classifier.npz": "ab" * 32}
+    assert said not in page(tmp_path, certificate=fakes.certificate(files=files)).text
     with np.load(tmp_path / "synthetic.npz") as stored:
         arrays = dict(stored)
     np.savez(tmp_path / "synthetic.npz", **arrays, soft_labels=np.eye(len(CLASSES), dtype=np.float32)[arrays["y"]])
@@ -309,6 +310,16 @@ def test_soft_labels_are_mentioned_where_there_are_some(tmp_path):
     text = Page(write_report(tmp_path).read_text(encoding="utf-8")).text
     assert said in text
     assert "soft_labels" not in text
+
+
+def test_soft_labels_of_a_network_are_not_said_to_be_a_classifiers(tmp_path):
+    page(tmp_path)
+    with np.load(tmp_path / "synthetic.npz") as stored:
+        arrays = dict(stored)
+    np.savez(tmp_path / "synthetic.npz", **arrays, soft_labels=np.eye(len(CLASSES), dtype=np.float32)[arrays["y"]])
+    text = Page(write_report(tmp_path).read_text(encoding="utf-8")).text
+    assert "come from a network that was trained on noised gradients and is not in the folder" in text
+    assert "released classifier" not in text
 
 
 def test_kernels_are_shown_in_words(tmp_path):

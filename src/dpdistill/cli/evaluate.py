@@ -121,7 +121,10 @@ def evaluate(
         ),
     ] = None,
     reference_sql: Annotated[str | None, typer.Option(help=SQL.replace("DATA", "--reference"))] = None,
-    epochs: Annotated[int, typer.Option(min=1, metavar="<int>", help="Of nets that learn from all of those.")] = 3,
+    epochs: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="<int>", help="Of nets that learn from all of those; 3 if left out."),
+    ] = None,
     mode: Annotated[str, typer.Option(help="Of a table's scores: honest, or paper (for comparison only).")] = "honest",
     keep: Annotated[float, typer.Option(help="Mode paper: share of the majority class that is kept.")] = 1.0,
     include_scores: Annotated[
@@ -136,7 +139,7 @@ def evaluate(
     distilled = opened(folder, test, sql)
     table = isinstance(distilled.schema, TableSchema)
     check_kind_of_options(context, folder, table=table)
-    check_reference(reference, reference_sql, include_scores, table)
+    check_reference(reference, reference_sql, include_scores, table, epochs)
     if table:
         table_file = schema_of_rows(folder, schema, distilled.schema)
     check_student(teacher, taught_by, slopes, student_epochs)
@@ -178,7 +181,7 @@ def evaluate(
     scores |= _distances(distilled, more, records, measured, seed)
     give(scores=scores)
     if real is not None:
-        image_reference(distilled, real, records, networks, fits, training, epochs, **how)
+        image_reference(distilled, real, records, networks, fits, training, epochs or 3, **how)
     _include(folder, scores, wanted=include_scores)
 
 

@@ -32,7 +32,9 @@ def opened(folder: str, test: str, sql: str | None) -> Any:
     return distilled
 
 
-def check_reference(reference: str | None, sql: str | None, included: bool, table: bool) -> None:
+def check_reference(reference: str | None, sql: str | None, included: bool, table: bool, epochs: int | None) -> None:
+    if reference is None and epochs is not None:
+        raise DataError(f"Expected --reference with --epochs {epochs}, which are of nets that learn from real records.")
     if reference is None and sql is not None:
         raise DataError("Expected --reference with --reference-sql.")
     if reference is not None and included:

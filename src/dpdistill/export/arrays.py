@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from dpdistill.data import read_distilled
-from dpdistill.data.folder import CARD, CSV
+from dpdistill.data.folder import CARD, CSV, TRAINING
 from dpdistill.data.images import npz
 from dpdistill.export import card
 from dpdistill.export.documents import write_text
@@ -58,7 +58,10 @@ def write_torch(source: Path, to: Path, folder: Folder, publisher: Publisher) ->
 
 
 def write_csv(source: Path, to: Path, folder: Folder, publisher: Publisher) -> None:
-    """A CSV file: of a table synthetic.csv; of images a row each, label and then pixel_ROW_COLUMN[_CHANNEL], raw."""
+    """A CSV file: of a table synthetic.csv; of images label and then pixel_ROW_COLUMN[_CHANNEL], raw.
+
+    A row is an image that models are trained on: a tile, where the set has tiles.
+    """
     to.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(folder.schema, TableSchema):
         shutil.copyfile(source / CSV, to)
@@ -70,6 +73,10 @@ def write_csv(source: Path, to: Path, folder: Folder, publisher: Publisher) -> N
     text = io.StringIO(newline="")
     table = csv.writer(text, lineterminator="\n")
     table.writerow(["label", *names])
-    for x, k in zip(np.asarray(folder.X, np.float32), folder.y, strict=True):
+    X, y = folder.X, folder.y
+    if folder.has(TRAINING):
+        X, y = read_distilled(source).train_set
+        X = folder.schema.from_unit(X)
+    for x, k in zip(np.asarray(X, np.float32), y, strict=True):
         table.writerow([folder.schema.classes[k], *map(str, x.ravel())])
     write_text(to, text.getvalue())

@@ -141,7 +141,8 @@ def _implementation(folder: Folder, g: Guarantee, publisher: Publisher) -> dict[
     sampled = any(prob != 1 for _, _, prob in g.groups)
     slack = folder.certificate.get("slack")
     exact = "rounded to an integer grid, sums are exact integers"
-    sums = f"summed in double precision, with this slack in the noise: {plain(slack)}" if slack else exact
+    linear = "those of linear queries summed in double precision, with this slack in the noise"
+    sums = f"{linear}: {plain(slack)}; all others {exact}" if slack else exact
     return {
         "preprocessing_and_hyperparameter_tuning": "Values are scaled by the declared bounds and clamped to them."
         f" Origin of the recipe: {plain(folder.recipe.get('origin'))}. Choosing a recipe by looking at results on"

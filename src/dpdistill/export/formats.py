@@ -58,7 +58,12 @@ FORMATS = {
         arrays.write_torch,
         CARD,
     ),
-    "csv": Format("a CSV file: a table as it is, an image as one column a pixel", ".csv", arrays.write_csv, ""),
+    "csv": Format(
+        "a CSV file: a table as it is, an image or a tile as one column a pixel",
+        ".csv",
+        arrays.write_csv,
+        "",
+    ),
     "croissant": _document("croissant.json, with what you state of it", ".json", CROISSANT),
     "registry": _document("deployment.yaml, with what you state of it", ".yaml", DEPLOYMENT),
     "card": _document("README.md, a dataset card, with what you state of it", ".md", CARD),

@@ -127,7 +127,7 @@ def most_records(query: LinearQuery) -> int:
     most = E / (error / C + 2.0**-47) if 0.0 <= error < math.inf else 0.0
     if most < LEAST_RECORDS:
         raise ValueError(
-            f"Expected 0 <= error_bound={error} <= {E / LEAST_RECORDS:.2g} clip_norm: the rounding of 2^20 "
+            f"Expected 0 <= error_bound / clip_norm = {error / C:.3g} <= {E / LEAST_RECORDS:.3g}: the rounding of 2^20 "
             "records must stay within the stated bound. Take fewer synthetic records per class."
         )
     return int(most)
