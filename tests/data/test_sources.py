@@ -509,6 +509,12 @@ class TestDeepPictures:
         r = load(source, bounds="0,1", channels=1)
         np.testing.assert_array_equal(r.X[..., 0], values)
 
+    def test_bounds_of_shares_are_refused_of_eight_bits(self, tmp_path):
+        source = write(tmp_path, {f"{k}/a.png": png(x) for k, x in zip("ab", SMALL, strict=False)})
+        said = refusal(source, bounds="0,1")
+        assert "has 8 bits a value, from 0 to 255, and the bounds are 0,1: nearly all of it would be white" in said
+        np.testing.assert_array_equal(load(source, bounds="0,200").X, SMALL[:2])
+
     def test_tiff_of_eight_bits(self, tmp_path):
         source = write(tmp_path, {f"{k}/a.tif": picture(x, "TIFF") for k, x in zip("ab", SMALL, strict=False)})
         np.testing.assert_array_equal(load(source).X, SMALL[:2])

@@ -32,7 +32,7 @@ def draft(
         ),
     ] = None,
     names: Annotated[str | None, typer.Option(help="Of all columns in the file's order: age,job,income.")] = None,
-    separator: Annotated[str, typer.Option(help="Of a CSV file's fields.")] = ",",
+    separator: Annotated[str, typer.Option(help="Of a CSV file's fields, one character, or tab.")] = ",",
     comment: Annotated[str | None, typer.Option(help="Lines of a CSV file that begin with it are skipped.")] = None,
 ) -> None:
     """Write a draft of a table's schema, to be reviewed: it looks at the records."""
@@ -44,7 +44,8 @@ def draft(
         raise DataError(f"{to} exists: choose another file with --out.")
     with working("reading the records"):
         listed = tuple(name.strip() for name in names.split(",")) if names else ()
-        form = CsvFormat(header is not False and not listed, listed, separator, comment=comment)
+        between = "\t" if separator in ("tab", "\\t") else separator
+        form = CsvFormat(header is not False and not listed, listed, between, comment=comment)
         table_file, notes = draft_schema(table_source(data, sql), label, form, named=header is True)
     write_schema(to, table_file, notes)
     give(schema=to, facts_from_the_records=len(notes))

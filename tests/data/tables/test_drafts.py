@@ -210,6 +210,37 @@ def test_a_first_record_never_becomes_the_names_of_columns(tmp_path):
     assert draft_schema(path, form=form)[0].schema.classes == ("<=50K", ">50K")
 
 
+def test_a_mark_before_quoted_names_is_no_part_of_them(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('"age, years","work","ill"\n' + "".join(f"{i},a{i % 2},{i % 2}\n" for i in range(9)), "utf-8-sig")
+    names = [column.name for column in draft_schema(path)[0].schema.columns]
+    assert names == ["age, years", "work"]
+    assert load_table(path, replace(draft_schema(path)[0], reviewed=True)).y.tolist() == [i % 2 for i in range(9)]
+
+
+@pytest.mark.parametrize(("first", "at"), [(",age,ill", 1), ("age,,ill", 2), ("age,ill,", 3)])
+def test_a_column_without_a_name_is_told(first, at, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(f"{first}\n" + "".join(f"{i},{i + 3},{i % 2}\n" for i in range(9)))
+    with pytest.raises(DataError, match=rf"Column {at} of .*t\.csv has no name \(pandas writes its index so"):
+        draft_schema(path)
+
+
+def test_rows_of_nobody_are_told():
+    given = pd.DataFrame({"age": [50] * 4, "ill": ["no", "yes"] * 2, "pid": ["a", "", "b", "-1"]})
+    schema = TableSchema((Column("age", "integer", (0.0, 100.0)),), "ill", ("no", "yes"))
+    stated = TableFile(schema, True, unit_column="pid")
+    with pytest.raises(DataError, match="row 2: the row has no unit"):
+        load_table(given, stated)
+    assert any(
+        line.startswith(
+            "Warning: 2 of 4 rows have a value that cannot be used, 0 of them as their label, 2 as their unit, the "
+            "first in row 2: distill refuses the table"
+        )
+        for line in check_table(given, stated)
+    )
+
+
 def test_check_needs_the_columns():
     table_file = TableFile(TableSchema(COLUMNS[:1], "ill", ("no", "yes")), True)
     with pytest.raises(DataError, match="has a column 'id' that is not declared"):

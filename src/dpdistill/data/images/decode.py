@@ -179,6 +179,12 @@ def to_values(image: Any, title: str, stated: Stated) -> np.ndarray:
     if not image.mode.startswith(_DEEP):
         if ";16" in str(getattr(image, "tile", "")):
             raise DataError(f"{title} has more than 8 bits a value in colour: convert it to 8 bits.")
+        if stated.bounds is not None and stated.bounds[1] <= 1:
+            low, high = stated.bounds
+            raise DataError(
+                f"{title} has 8 bits a value, from 0 to 255, and the bounds are {low:g},{high:g}: nearly all of it "
+                "would be white. Leave --bounds out."
+            )
         return _brought(image.convert("L" if stated.channels == 1 else "RGB"), stated)
     values = np.asarray(image)
     if stated.bounds is None or (image.mode != "F" and stated.bounds[1] <= 255):

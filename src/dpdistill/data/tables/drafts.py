@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpdistill.data.files import reading
-from dpdistill.data.tables.codes import DATE, Fault, cleaned, encoder, label_encoder, number_key
+from dpdistill.data.tables.codes import DATE, Fault, cleaned, encoder, label_encoder, number_key, unit_encoder
 from dpdistill.data.tables.load import encode_column, open_stated
 from dpdistill.data.tables.schema_file import NUMBER, TableFile
 from dpdistill.data.tables.source import CsvFormat, Table, open_table
@@ -49,6 +49,11 @@ def draft_schema(
             line looks like a record: it would be published as the names of columns.
     """
     table = open_table(source, form)
+    if "" in table.names:
+        raise DataError(
+            f"Column {table.names.index('') + 1} of {table.title} has no name (pandas writes its index so, without "
+            "index=False): name it in the first line, or leave it out."
+        )
     target = table.names[-1] if label is None else label
     if target not in table.names:
         raise DataError(f"{table.title} lacks the column {target!r}.")
@@ -228,12 +233,18 @@ def check_table(source: Any, table_file: TableFile) -> list[str]:
     table = open_stated(source, table_file)
     counts = [_Count(column, table_file.csv.missing) for column in schema.columns]
     encode_label = label_encoder(schema, table_file.csv.missing)
-    classes, rows, lost, unknown, first = np.zeros(len(schema.classes), int), 0, 0, 0, 0
+    classes, rows, lost, unknown, first, nobodys = np.zeros(len(schema.classes), int), 0, 0, 0, 0, 0
+    names, unit = [*(column.name for column in schema.columns), schema.label], table_file.unit_column
+    encode_unit = unit_encoder(table_file.csv.missing, {})
     with reading(table.title):
-        for *arrays, labels in table.batches([*(column.name for column in schema.columns), schema.label]):
+        for arrays in table.batches(names if unit is None else [*names, unit]):
+            units, labels = None if unit is None else arrays.pop(), arrays.pop()
             bad = np.zeros(len(labels), bool)
             for count, values in zip(counts, arrays, strict=True):
                 bad[count.add(table, values, rows)] = True
+            if unit is not None:
+                _, faults = encode_column(table, unit, encode_unit, units)
+                bad[list(faults)], nobodys = True, nobodys + len(faults)
             y, faults = encode_column(table, schema.label, encode_label, labels)
             bad[list(faults)] = True
             classes += np.bincount(y[~bad].astype(int), minlength=len(classes))
@@ -247,9 +258,10 @@ def check_table(source: Any, table_file: TableFile) -> list[str]:
     ]
     losses += [(count.column.name, *loss) for count in counts for loss in count.losses()]
     if lost:
+        of_units = f", {nobodys} as their unit" if nobodys else ""
         lines.append(
-            f"Warning: {lost} of {rows} rows have a value that cannot be used, {unknown} of them as their label, the "
-            f"first in row {first}: distill refuses the table, or leaves these rows out with --lenient"
+            f"Warning: {lost} of {rows} rows have a value that cannot be used, {unknown} of them as their label"
+            f"{of_units}, the first in row {first}: distill refuses the table, or leaves these rows out with --lenient"
         )
     if not rows:
         lines.append("Warning: there are no rows: distill refuses the table")

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -145,7 +146,8 @@ class _Csv:
 
     def _read_header(self, file: io.BufferedIOBase) -> tuple[str, ...]:
         """The names of the columns; the file is then at its first row."""
-        lines = (line.decode("utf-8") for line in _physical_lines(file))
+        decoded = chain(["utf-8-sig"], repeat("utf-8"))  # a mark before the names is no part of their quotes
+        lines = (line.decode(code) for line, code in zip(_physical_lines(file), decoded, strict=False))
         try:
             rows = csv.reader(lines, delimiter=self.form.separator, skipinitialspace=True)
             row = next((row for row in rows if row), [])
@@ -153,7 +155,7 @@ class _Csv:
             raise DataError(f"{self.title} is not UTF-8 text: convert it first.") from None
         except csv.Error:
             raise DataError(f"{self.title} has no header that can be read.") from None
-        return tuple(name.strip() for name in (row[:1] and [row[0].removeprefix("\ufeff"), *row[1:]]))
+        return tuple(name.strip() for name in row)
 
     def batches(self, columns: Sequence[str]) -> Iterator[list[pa.Array]]:
         from pyarrow import csv as arrow
