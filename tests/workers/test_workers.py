@@ -1,5 +1,6 @@
 """Worker processes: the same bits, whatever their number and however many are killed, and nothing left behind."""
 
+import multiprocessing
 import os
 import random
 import re
@@ -10,6 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import contract
 import numpy as np
@@ -341,6 +343,23 @@ def test_what_a_worker_holds_is_never_shown(tmp_path, monkeypatch):
     assert repr(one) == "<Worker: nothing about its records is shown>"
     with pytest.raises(TypeError, match="cannot be pickled"):
         one.__reduce_ex__(4)
+
+
+def test_a_worker_that_imports_the_script_of_its_run_begins_no_other_one(monkeypatch):
+    """It would pay as often as workers are started."""
+    monkeypatch.setattr(
+        multiprocessing.current_process(), "_inheriting", True, raising=False
+    )  # as multiprocessing does
+    with pytest.raises(RuntimeError, match='Begin what this script does with if __name__ == "__main__"'):
+        Workers(1)
+    assert Workers().count == 0
+
+
+def test_a_cluster_with_too_few_cores_is_refused(tmp_path, monkeypatch):
+    ray = SimpleNamespace(is_initialized=lambda: True, cluster_resources=lambda: {"CPU": 1.0}, remote=lambda kind: kind)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    with pytest.raises(DataError, match="The Ray cluster has 1 cores for 2 workers, which would wait for ever"):
+        crew.Actors(Holding("nowhere", b"", "secret", None, Memory()), 2, "local")
 
 
 class TestRay:

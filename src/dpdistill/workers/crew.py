@@ -19,7 +19,10 @@ MOST_LOSSES = 100
 """So many workers may be lost in one round."""
 FIRST_LOSSES = 5
 """So many before any task of a round is answered: memory that is too small for them loses every one."""
-LOST = "Workers are lost again and again: take fewer (--workers), or machines with more memory."
+LOST = (
+    "Workers are lost again and again: take fewer (--workers), or machines with more memory; in a script, begin what "
+    'it does with if __name__ == "__main__", since workers import it.'
+)
 
 
 class Lost(Exception):
@@ -199,6 +202,12 @@ class Actors(Crew):
                 )
             except (ConnectionError, ValueError, RuntimeError):
                 raise DataError(f"No Ray cluster answers at {address}.") from None
+        if (cores := int(ray.cluster_resources().get("CPU", 0))) < count:
+            self.close()
+            raise DataError(
+                f"The Ray cluster has {cores} cores for {count} workers, which would wait for ever: take fewer "
+                "(--workers), or add machines first."
+            )
         self._kind = ray.remote(Worker)
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import secrets
 import shutil
 import tempfile
@@ -49,6 +50,9 @@ class Workers:
     def __post_init__(self) -> None:
         if self.count < 0 or self.parts < 1 or (self.shards is not None and self.shards < 1):
             raise ValueError(f"Expected workers={self.count} >= 0, parts={self.parts} >= 1, and shards >= 1.")
+        if self.count and getattr(multiprocessing.current_process(), "_inheriting", False):
+            # A worker that imports the script of its run would begin, and pay for, another one.
+            raise RuntimeError('Begin what this script does with if __name__ == "__main__": workers import it.')
         if self.ray is not None and self.count < 1:
             raise ValueError("Expected the number of workers with the address of a Ray cluster.")
         if self.ray not in (None, "local") and self.share is None:
