@@ -347,9 +347,7 @@ def test_what_a_worker_holds_is_never_shown(tmp_path, monkeypatch):
 
 def test_a_worker_that_imports_the_script_of_its_run_begins_no_other_one(monkeypatch):
     """It would pay as often as workers are started."""
-    monkeypatch.setattr(
-        multiprocessing.current_process(), "_inheriting", True, raising=False
-    )  # as multiprocessing does
+    monkeypatch.setattr(multiprocessing.current_process(), "_inheriting", True, raising=False)
     with pytest.raises(RuntimeError, match='Begin what this script does with if __name__ == "__main__"'):
         Workers(1)
     assert Workers().count == 0
