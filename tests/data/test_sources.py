@@ -509,6 +509,12 @@ class TestDeepPictures:
         r = load(source, bounds="0,1", channels=1)
         np.testing.assert_array_equal(r.X[..., 0], values)
 
+    def test_pictures_as_windows_saves_them(self, tmp_path):
+        pictures = {
+            f"{k}/{name}": picture(x, "JPEG") for k, name, x in zip("ab", ("x.jfif", "y.JFIF"), SMALL, strict=False)
+        }
+        assert load(write(tmp_path, pictures)).y.tolist() == [0, 1]
+
     def test_bounds_of_shares_are_refused_of_eight_bits(self, tmp_path):
         source = write(tmp_path, {f"{k}/a.png": png(x) for k, x in zip("ab", SMALL, strict=False)})
         said = refusal(source, bounds="0,1")

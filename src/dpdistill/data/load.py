@@ -59,7 +59,9 @@ def load(
     memory: int | str | None = None,
     scratch: str | os.PathLike | None = None,
 ) -> Records:
-    """Labelled images from files; shape, bounds and classes come from the format or the caller, never from a record.
+    """Labelled images from files; bounds and classes come from the format or the caller, never from a record.
+
+    So does the shape, but for pictures in files, whose size is that of the first one unless `resize` states it.
 
     Args:
         source: a folder of IDX files, of CIFAR binary files, of SVHN's .mat files, of Parquet files with images or of

@@ -18,7 +18,7 @@ from dpdistill.data.options import Stated
 from dpdistill.data.raw import Part, Raw
 from dpdistill.schema import DataError
 
-FORMATS = {".png": ("PNG", "JPEG"), ".jpg": ("PNG", "JPEG"), ".jpeg": ("PNG", "JPEG")}
+FORMATS = {".png": ("PNG", "JPEG"), ".jpg": ("PNG", "JPEG"), ".jpeg": ("PNG", "JPEG"), ".jfif": ("PNG", "JPEG")}
 FORMATS |= {".tif": ("TIFF",), ".tiff": ("TIFF",)}
 ANY = ("PNG", "JPEG", "TIFF")
 _DEEP = ("I", "F")
