@@ -99,3 +99,12 @@ class TestEveryMethod:
         first, second = distilled(bad, name, strict=False), distilled(other, name, strict=False)
         np.testing.assert_array_equal(first.X, second.X)
         assert not np.array_equal(first.X, distilled(frame(), name).X)
+
+
+def test_features_of_nothing_are_refused():
+    schema = TableSchema((Column("work", "categorical", categories=("a", "b")),), "ill", ("no", "yes"))
+    rows = load_table(pd.DataFrame({"work": ["a", "b"] * 5, "ill": ["no", "yes"] * 5}), TableFile(schema, True))
+    for stated in ({"joint": False}, {"category_share": 0.0}):
+        assert np.isfinite(run.distill(rows, METHODS["dp-merf"](steps=2, samples=10, **stated), Budget(1.0)).X).all()
+    with pytest.raises(ValueError, match="Expected category_share > 0 for a table without numbers, or joint features"):
+        run.distill(rows, METHODS["dp-merf"](steps=2, samples=10, joint=False, category_share=0.0), Budget(1.0))

@@ -31,6 +31,10 @@ def mixed(parts: list[Array], weights: tuple[float, ...]) -> Array:
     A part without coordinates leaves its share to the others.
     """
     kept = [(part, w) for part, w in zip(parts, weights, strict=True) if part.shape[-1] and w > 0]
+    if not kept:
+        raise ValueError(
+            "Expected category_share > 0 for a table without numbers, or joint features: it has no others."
+        )
     total = sum(w for _, w in kept)
     return jnp.concatenate([part * math.sqrt(w / total) for part, w in kept], -1)
 
