@@ -11,7 +11,7 @@ from dpdistill import Budget, Column, TableSchema, run
 from dpdistill.data.tables.load import load_table
 from dpdistill.data.tables.save import to_frame
 from dpdistill.data.tables.schema_file import TableFile
-from dpdistill.methods import METHODS
+from dpdistill.methods import DPMERF, METHODS
 from dpdistill.private.noise import SeededEntropy
 
 SCHEMA = TableSchema(
@@ -105,6 +105,6 @@ def test_features_of_nothing_are_refused():
     schema = TableSchema((Column("work", "categorical", categories=("a", "b")),), "ill", ("no", "yes"))
     rows = load_table(pd.DataFrame({"work": ["a", "b"] * 5, "ill": ["no", "yes"] * 5}), TableFile(schema, True))
     for stated in ({"joint": False}, {"category_share": 0.0}):
-        assert np.isfinite(run.distill(rows, METHODS["dp-merf"](steps=2, samples=10, **stated), Budget(1.0)).X).all()
+        assert np.isfinite(run.distill(rows, DPMERF(steps=2, samples=10, **stated), Budget(1.0)).X).all()
     with pytest.raises(ValueError, match="Expected category_share > 0 for a table without numbers, or joint features"):
-        run.distill(rows, METHODS["dp-merf"](steps=2, samples=10, joint=False, category_share=0.0), Budget(1.0))
+        run.distill(rows, DPMERF(steps=2, samples=10, joint=False, category_share=0.0), Budget(1.0))
