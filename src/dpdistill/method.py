@@ -227,8 +227,19 @@ class Method(ABC):
         """The state of init as after t rounds whose releases do not matter: what is asked then is refused in time.
 
         Only the kinds of its queries, and the shapes and types of their parameters, are those of a run.
+
+        Raises:
+            TypeError: a method with several stages that does not count its rounds as state["round"], and has no
+                `at_round` of its own.
         """
-        return {**state, "round": state["round"] + t} if isinstance(state, dict) and "round" in state else state
+        if not t:
+            return state
+        if not isinstance(state, dict) or "round" not in state:
+            raise TypeError(
+                f"Expected {type(self).__name__}, which has several stages, to count its rounds as state['round'], or "
+                "to say in at_round what its state is."
+            )
+        return {**state, "round": state["round"] + t}
 
     @abstractmethod
     def tell(self, state: State, release: Release) -> State:

@@ -102,6 +102,17 @@ def test_what_a_later_stage_cannot_ask_is_refused_before_anything_is_paid(method
     assert not (tmp_path / "all.ledger").exists()
 
 
+def test_a_method_of_several_stages_counts_its_rounds():
+    class TwoStages(Sums):
+        def plan(self):
+            return Stage(1), Stage(1)
+
+    with pytest.raises(
+        TypeError, match=r"Expected TwoStages, which has several stages, to count its rounds as state\["
+    ):
+        run.distill(RECORDS, TwoStages(), BUDGET)
+
+
 def test_machines_of_a_cluster_are_not_said_to_be_this_one(monkeypatch):
     monkeypatch.setattr(Workers, "holders", lambda workers, folder: nullcontext())  # this process
     found = [
