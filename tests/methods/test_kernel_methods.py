@@ -38,6 +38,7 @@ from dpdistill.run.blobs import pack, unpack
 from dpdistill.run.non_private import NonPrivateCurator
 from dpdistill.run.outlook import outlook
 from dpdistill.run.recipe import changed_releases, recipe_of
+from dpdistill.run.start import queries_of
 from dpdistill.schema import Column, Schema, TableSchema
 
 TOY, HELD_OUT = toy_records(240), toy_records(120, seed=8)
@@ -183,10 +184,10 @@ class TestDPKIP:
 
     def test_more_support_records_than_the_kernel_takes_are_refused_before_the_sizes_are_paid(self):
         with pytest.raises(ValueError, match="Expected at most 1000 support records"):
-            tiny("dp-kip", per_class=400, balance=1.0).init(KEY, SCHEMA)
+            queries_of(tiny("dp-kip", per_class=400, balance=1.0), SCHEMA)
         many = Schema((4, 4, 1), (0.0, 1.0), tuple(map(str, range(100))))
         with pytest.raises(ValueError, match="fewer than 1000 support records in 100 classes"):
-            tiny("dp-kip", per_class=10, balance=1.0).init(KEY, many)
+            queries_of(tiny("dp-kip", per_class=10, balance=1.0), many)
 
     @pytest.mark.parametrize("weight", [0.0, 1.5, np.nan])
     def test_weights_beyond_one_are_refused(self, weight):

@@ -91,8 +91,6 @@ class DPKIP(Method):
             "kept": rng_of(mask_key).random(images.shape, np.float32) >= self.corrupted,
             "weights": np.ones(len(schema.classes)),
         }
-        if self.balance:  # the first query counts: a gradient that cannot be asked is refused before that is paid
-            self.ask({**state, "round": np.ones((), np.int32)})
         return jax.tree.map(np.asarray, state)
 
     def ask(self, state: Any) -> tuple[Any, Any]:
