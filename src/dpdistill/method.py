@@ -245,6 +245,10 @@ class Method(ABC):
     def tell(self, state: State, release: Release) -> State:
         """The state after a release."""
 
+    def finish_bytes(self, schema: Any) -> int:
+        """What `finish` holds in memory, at least, beside the synthetic records and their kernel matrix."""
+        return 0
+
     @abstractmethod
     def finish(self, state: State, schema: Any, progress: Progress = no_progress) -> Distilled:
         """The synthetic set from what was released; free, as often as wished."""

@@ -55,6 +55,15 @@ def test_sizes_are_refused_by_what_memory_holds():
     check_size(METHODS["dp-merf"](), SCHEMA, 1)
 
 
+def test_directions_of_networks_are_refused_where_they_do_not_fit_into_memory():
+    method = METHODS["dos"](networks=100, width=8, subspace=5)
+    assert method.finish_bytes(SCHEMA) == 4 * 100 * (1 + 5) * 128
+    check_size(method, SCHEMA, 307_200)
+    with pytest.raises(DataError, match=r"dos would hold 0\.000286 GiB: take fewer networks or a smaller subspace"):
+        check_size(method, SCHEMA, 307_199)
+    assert METHODS["dos"](networks=100, width=8).finish_bytes(SCHEMA) == 0
+
+
 def test_memory_is_what_the_machine_or_its_container_has(tmp_path, monkeypatch):
     assert machine_memory() > 1 << 28
     (tmp_path / "limit").write_text("1000000\n")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Literal, get_args
 
 Adjacency = Literal["add-remove", "replace-one"]
+MIN_DELTA = 1e-300
 
 
 def sensitivity_factor(adjacency: str) -> float:
@@ -28,9 +29,11 @@ def root(function: Callable[[float], float], low: float, high: float) -> float:
 
 
 def check_delta(delta: float) -> None:
-    """Raises ValueError unless 0 < delta < 1."""
+    """Raises ValueError unless 0 < delta < 1, and delta is large enough for its logarithm to be found again."""
     if not 0.0 < delta < 1.0:
         raise ValueError(f"Expected 0 < delta={delta} < 1.")
+    if delta < MIN_DELTA:
+        raise ValueError(f"Expected {MIN_DELTA:g} <= delta={delta} < 1.")
 
 
 def check_noise_multiplier(noise_multiplier: float) -> None:
@@ -137,4 +140,4 @@ def gaussian_noise_multiplier(epsilon: float, delta: float, adjacency: Adjacency
 
 
 def _log_excess(mu: float, epsilon: float, delta: float) -> float:
-    return math.log(max(_delta(mu, epsilon), 1e-300) / delta)
+    return math.log(max(_delta(mu, epsilon), 1e-320) / delta)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -131,8 +130,6 @@ def account(
     else:
         assert noise_multiplier is not None
         schedule = Schedule((stage,), (noise_multiplier,), Budget(1.0, delta, adjacency))  # type: ignore[arg-type]
-    if epsilon is None:
-        schedule = replace(schedule, budget=replace(schedule.budget, epsilon=schedule.epsilon()))
     say_caution(schedule.budget)
     epsilons, sigma = schedule.epsilons(), schedule.noise_multipliers[0]
     releases = "1 release" if rounds == 1 else f"{rounds} releases"

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date as Date
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from dpdistill.accounting.bounds import Group
 from dpdistill.accounting.pld import compose
-from dpdistill.accounting.schedule import MAX_EPSILON, Budget, Schedule, calibrate
+from dpdistill.accounting.schedule import MAX_EPSILON, MIN_EPSILON, Budget, Schedule, calibrate
 from dpdistill.ledger.database import LedgerError, check_format, connect, create_tables, is_new, transaction
 from dpdistill.ledger.folder import KEY_BYTES
 from dpdistill.query import Stage
@@ -99,9 +100,9 @@ class DatasetLedger:
     """
 
     def __init__(self, file: str | os.PathLike, cap: float | None = None) -> None:
-        if cap is not None and not 0.0 < cap < math.inf:
-            raise LedgerError(f"Expected 0 < cap={cap} < inf.")
-        self._file, self._cap = Path(file), cap
+        if cap is not None and (isinstance(cap, bool) or not isinstance(cap, Real) or not 0.0 < cap < math.inf):
+            raise LedgerError(f"Expected 0 < cap={cap!r:.80} < inf.")
+        self._file, self._cap = Path(file), cap if cap is None or isinstance(cap, int) else float(cap)
 
     def bind(self, digest_of: Callable[[bytes], bytes]) -> None:
         """State which records the runs read, before any of them is released from; the first to come decides.
@@ -309,7 +310,9 @@ def _left(runs: tuple[LedgerRun, ...], delta: float | None, adjacency: Any, cap:
     groups, low, high = _groups(runs), 0.0, most
     while high - low > 1e-4 * most:
         middle = (low + high) / 2
-        one_more = calibrate((Stage(1),), Budget(middle, delta, adjacency)).groups
-        fits = compose([*groups, *one_more], delta, adjacency) <= cap
+        fits = middle >= MIN_EPSILON
+        if fits:
+            one_more = calibrate((Stage(1),), Budget(middle, delta, adjacency)).groups
+            fits = compose([*groups, *one_more], delta, adjacency) <= cap
         low, high = (middle, high) if fits else (low, middle)
     return low

@@ -141,11 +141,8 @@ class DOS(Method):
         return self.before
 
     def init(self, key: Array, schema: Schema) -> Any:
-        classes = len(schema.classes)
-        params = jax.eval_shape(lambda: network(key, 0, schema.shape, self.width))
-        image = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
+        classes, d = len(schema.classes), self._dimension(schema.shape)
         check_tiles(schema.shape, self.expand)
-        d = jax.eval_shape(embed_convnet, params["blocks"], image).shape[1]
         if self.subspace > d:
             raise ValueError(f"Expected subspace={self.subspace} <= {d}, the features that the networks have.")
         if self.subspace:
@@ -158,6 +155,16 @@ class DOS(Method):
             "pilot": np.zeros((self._pilots, classes, *schema.shape), np.float32),
             "signals": np.zeros((self.networks, classes, self._parts * (1 + (self.subspace or d))), np.float32),
         }
+
+    def _dimension(self, shape: tuple[int, ...]) -> int:
+        """Features that the networks have."""
+        params = jax.eval_shape(lambda: network(jax.random.key(0), 0, shape, self.width))
+        image = jax.ShapeDtypeStruct((1, *shape), jnp.float32)
+        return jax.eval_shape(embed_convnet, params["blocks"], image).shape[1]
+
+    def finish_bytes(self, schema: Schema) -> int:
+        """Centres and directions of all networks."""
+        return 4 * self.networks * (1 + self.subspace) * self._dimension(schema.shape) if self.subspace else 0
 
     @partial(jax.jit, static_argnums=(0, 3))
     def _network(self, key: Array, t: Array | int, shape: tuple[int, ...], blocks: Any = None) -> Any:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from dpdistill.accounting.outlook import HOPELESS, least_epsilon, records_heard
 from dpdistill.accounting.schedule import Budget, Schedule, calibrate
-from dpdistill.data.memory import check_set_size
+from dpdistill.data.memory import check_set_size, machine_memory
 from dpdistill.method import Method
 from dpdistill.private.checks import check_query
 from dpdistill.run.start import queries_of
-from dpdistill.schema import AnySchema
+from dpdistill.schema import AnySchema, DataError
 
 LARGE_CLASS = 10_000
 """Records of a class that few data sets exceed: what is hopeless for so many is hopeless, whatever is stated."""
@@ -95,16 +95,22 @@ def outlook(method: Method, budget: Budget, schema: AnySchema, class_size: int |
 
 
 def check_size(method: Method, schema: AnySchema, available: int | None = None) -> None:
-    """Refuse more synthetic records than this machine's memory can hold.
+    """Refuse more synthetic records, or more of what a method holds beside them, than this machine's memory can hold.
 
     Args:
-        method: a distiller; only one with per_class records is looked at.
+        method: a distiller; of one without per_class records only what it holds beside them is looked at.
         schema: of the records.
         available: bytes; None for this machine's.
 
     Raises:
-        DataError: with the largest size that fits.
+        DataError: with the largest size that fits, or what is held.
     """
+    available = available or machine_memory()
+    if available is not None and (held := method.finish_bytes(schema)) > available:
+        raise DataError(
+            f"Expected a recipe whose synthetic set is made within the {available / 2**30:.3g} GiB of memory of this "
+            f"machine; {method.name} would hold {held / 2**30:.3g} GiB: take fewer networks or a smaller subspace."
+        )
     per_class = getattr(method, "per_class", None)
     if per_class is not None:
         check_set_size(per_class, schema, hasattr(method, "kernel"), available)
