@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import sqlite3
 
 import numpy as np
 import pytest
@@ -218,6 +219,64 @@ def test_records_that_cannot_be_read(folder):
 def test_whatever_a_certificate_says_it_is_no_traceback(folder, change):
     edit(folder, change)
     assert look(folder)[0] != []
+
+
+def test_a_recipe_that_its_method_does_not_take(folder):
+    """It was 'unknown to this version', so that any schedule passed beside it."""
+    for fields in ({"per_class": "1"}, {"per_class": True}, {"steps": 1}):
+        forge(folder, fields=fields)
+        names, said = look(folder)
+        assert "plan" in names
+        assert said["plan"].endswith("yet its method takes no such recipe.")
+    edit(folder, lambda c: c["versions"].update(dpdistill="0.0.9"))
+    assert look(folder)[1]["plan"].endswith("its plan was not checked.")
+
+
+def test_a_method_without_a_private_form_claims_no_epsilon(folder):
+    forge(folder, method="kip", fields={"per_class": 1, "rounds": 2})
+    names, said = look(folder)
+    assert "plan" in names
+    assert said["plan"] == "The recipe's method has no private form, yet the certificate claims an epsilon."
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("deployment.yaml", "epsilon: 1.0", "epsilon: 0.001"),
+        ("croissant.json", "epsilon = 1 ", "epsilon = 0.001 "),
+        ("README.md", "ε | **1", "ε | **0.001"),
+        ("report.html", 'Epsilon, ε</dt><dd class="value">1', 'Epsilon, ε</dt><dd class="value">0.001'),
+    ],
+)
+def test_another_version_explains_other_words_and_no_other_epsilon(folder, name, old, new):
+    edit(folder, lambda c: c["versions"].update(dpdistill="0.0.9"))
+    (folder / "report.html").write_bytes((folder / "report.html").read_bytes() + b"<!-- -->")
+    assert not {"report", name} & set(look(folder)[0])
+    text = (folder / name).read_text()
+    assert old in text
+    (folder / name).write_text(text.replace(old, new))
+    assert ("report" if name == "report.html" else name) in look(folder)[0]
+
+
+def test_what_a_certificate_cannot_hold(folder):
+    for change, sentence in (
+        (lambda c: c["schedule"].update(note="the true epsilon is 0.0001"), "'schedule' is not a schedule"),
+        (lambda c: c["schedule"]["stages"][0].update(rounds=2_000_000), "'schedule' is not a schedule"),
+        (lambda c: c.update(date="1999-99-99"), "'date' is not a date"),
+    ):
+        saved = (folder / "certificate.json").read_bytes()
+        edit(folder, change)
+        assert sentence in look(folder)[1]["certificate"]
+        (folder / "certificate.json").write_bytes(saved)
+
+
+def test_a_ledger_is_not_to_be_shared(folder):
+    """It holds key and digest of the records: who has the records is told whether they are those of the run."""
+    with sqlite3.connect(folder / "all") as db:
+        db.execute("CREATE TABLE ledger (key BLOB)")
+    names, said = look(folder)
+    assert names == ["files"]
+    assert "all is not in the certificate" in said["files"]
 
 
 def slacks(method, fields):

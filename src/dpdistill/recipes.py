@@ -73,6 +73,11 @@ def kernel_named(name: str, field: str = "kernel") -> Any:
     return KERNELS[name]
 
 
+def is_method(name: Any) -> bool:
+    """Whether it is the name of a method."""
+    return isinstance(name, str) and name in METHODS
+
+
 def fields_of(name: str) -> dict[str, dataclasses.Field]:
     """The recipe fields of a method, by name.
 

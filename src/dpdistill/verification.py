@@ -8,11 +8,12 @@ import os
 from pathlib import Path
 from typing import Any
 
+from dpdistill.certificate.build import versions
 from dpdistill.certificate.check import Expected, Verification, plain
 from dpdistill.certificate.verify import check_certificate
 from dpdistill.export.documents import compare
 from dpdistill.private.linear import SLACK_TEXT
-from dpdistill.recipes import from_fields
+from dpdistill.recipes import from_fields, is_method
 from dpdistill.report import render_report
 from dpdistill.report.folder import read_folder
 from dpdistill.run.driver import slack_of
@@ -44,7 +45,7 @@ def verify(folder: str | os.PathLike, run: str | os.PathLike | None = None) -> V
 
 
 def _expected(folder: Path, certificate: dict) -> Expected:
-    of_method = _of_method(certificate["recipe"])
+    of_method = {**_of_method(certificate["recipe"]), "refused": _refused(certificate)}
     try:
         found = read_folder(folder)
         page = render_report(found).encode()
@@ -53,6 +54,21 @@ def _expected(folder: Path, certificate: dict) -> Expected:
         sentence = plain(error, 300) if isinstance(error, DataError) else "The records or the page cannot be read."
         return Expected(**of_method, fault=sentence)
     return Expected(**of_method, schema=json.loads(json.dumps(found.schema.to_json())), page=page, documents=documents)
+
+
+def _refused(certificate: dict) -> str | None:
+    """Why the recipe's method cannot have made the certificate; None where it may have, or is unknown."""
+    recipe, here = certificate["recipe"], certificate["versions"].get("dpdistill") == versions()["dpdistill"]
+    try:
+        method = from_fields(recipe["method"], recipe["fields"])
+    except (DataError, KeyError, TypeError, AttributeError):
+        ours = here and is_method(recipe.get("method"))
+        return (
+            "This version is said to have made the certificate, yet its method takes no such recipe." if ours else None
+        )
+    if certificate["schedule"] is not None and not method.private:
+        return "The recipe's method has no private form, yet the certificate claims an epsilon."
+    return None
 
 
 def _of_method(recipe: dict) -> dict[str, Any]:

@@ -708,6 +708,7 @@ class TestGeneratedImages:
     def test_many_records_are_trained_on_as_such(self, made, monkeypatch):
         small_nets(monkeypatch)
         monkeypatch.setitem(evaluate.TRAININGS, "large", replace(evaluate.LARGE, epochs=1))
+        monkeypatch.setattr(evaluate.score, "MANY", 29)
         command = ("evaluate", made, "--test", "digits:test", "--nets", 1, "--classifier", "logistic regression")
         out = succeeds(*command, "--classifier", "MLP").splitlines()
         assert "(1 net, large training)" in out[0]
@@ -721,6 +722,9 @@ class TestGeneratedImages:
         assert out[3].startswith("MLP accuracy: ")
         out = succeeds(*command[:-2], "--generated", 300).splitlines()
         assert re.fullmatch(r"ConvNet \(width 4\) accuracy, trained on 300 generated pictures: [\d.]+ %", out[-1])
+        monkeypatch.setitem(evaluate.TRAININGS, "quick", replace(evaluate.QUICK, epochs=1, strategies=()))
+        out = succeeds(*command[:-2], "--generated", 30, "--training", "quick").splitlines()
+        assert re.fullmatch(r"ConvNet .* trained on 30 generated pictures, quick training: [\d.]+ %", out[-1])
         assert "Unknown classifier 'LR': choose among logistic regression" in refused(*command, "--classifier", "LR")
 
     def test_distances_are_of_the_set_or_of_generated_images(self, made, monkeypatch, tmp_path):

@@ -3,6 +3,7 @@
 import datetime
 import os
 import pwd
+import re
 import shutil
 import socket
 import sqlite3
@@ -275,6 +276,11 @@ def test_evaluate_and_audit_take_rows_of_a_query(place, tmp_path, monkeypatch):
     tested = ("evaluate", "shared", "--test", place, "--sql", old, "--classifiers", "LDA")
     said += [succeeds(*tested, "--reference", place, "--reference-sql", young)]
     assert "Trained on all real rows" in said[-1]
+    paper = succeeds(*tested, "--reference", place, "--reference-sql", young, "--mode", "paper", "--keep", 0.1)
+    few = re.search(
+        r"Trained on (\d+) random real rows:\n.*?Each classifier was trained on (\d+) rows", paper, re.DOTALL
+    )
+    assert few[1] == few[2]  # as many as the set has: no row of the majority class is left out once more
     said += [succeeds(*tested, "--include-scores")]
     lines = [",".join("" if v is None else str(v) for v in (*row[:3], row[5])) for row in ROWS if row[0] >= 60]
     Path("rows.csv").write_text("\n".join(["age,cost,ward,outcome", *lines]) + "\n")

@@ -63,7 +63,7 @@ class TestARunForPersons:
         assert certificate["format"] == 6
         assert certificate["unit"] == (
             "one unit (patient_id), adding or removing all rows of one; at most 4 rows of each, drawn at random, are"
-            " used, the others are not; g of them together have g times mu: see groups"
+            " used in a round, the others are not; g of them together have g times mu: see groups"
         )
         events = certificate["events"]
         assert (events["unit"], events["rows_per_unit"]) == ("patient_id", 4)

@@ -199,3 +199,15 @@ def test_parts_that_do_not_belong_together():
         Records(images, labels + 1, schema)
     with pytest.raises(DataError, match="Expected class indices y, int64, from -1 to 1"):
         Records(images, labels.astype(np.int32), schema)
+
+
+@pytest.mark.parametrize("kind", [str, bytes])
+def test_a_unit_in_several_spellings_is_one(kind):
+    """As in tables: they were several in arrays and lists, each with coins and rows of its own."""
+    X, y = np.zeros((8, 4, 4), np.uint8), np.zeros(8, int)
+    spelled = ["p1", "p1 ", " p1", "p1\t", "7", "7.0", " 7", "P1"]
+    units = np.array([name.encode() for name in spelled]) if kind is bytes else spelled
+    records = Records.from_arrays(X, y, classes=2, bounds=(0, 255), units=units)
+    assert records.units.tolist() == [2, 2, 2, 2, 0, 0, 0, 1]
+    with pytest.raises(DataError, match="Record 1 has no unit"):
+        Records.from_arrays(X[:2], y[:2], classes=2, bounds=(0, 255), units=["a", " -1e0 "])

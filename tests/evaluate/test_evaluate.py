@@ -1,5 +1,7 @@
 """Training on a small set and scoring on another: values, determinism, and what is refused."""
 
+from dataclasses import replace
+
 import contract
 import jax
 import numpy as np
@@ -11,8 +13,19 @@ from dpdistill.data.records import Records
 from dpdistill.data.test_set import check_test_set
 from dpdistill.encode.convnet import embed_convnet
 from dpdistill.encode.networks import ConvNet
-from dpdistill.encode.train import Classifier, train_classifier
-from dpdistill.evaluate import LARGE, MIXUP, PAPER, QUICK, TRAININGS, Score, Training, score_network, score_pixels
+from dpdistill.encode.train import Classifier, _start, train_classifier
+from dpdistill.evaluate import (
+    LARGE,
+    MIXUP,
+    PAPER,
+    QUICK,
+    TRAININGS,
+    Score,
+    Training,
+    score_network,
+    score_pixels,
+    training_for,
+)
 from dpdistill.evaluate.score import accuracy, scaled
 from dpdistill.schema import DataError, Schema
 
@@ -44,6 +57,21 @@ def test_the_step_schedule_learns_too():
     )
     net = train_classifier(jax.random.key(0), TOY.X, ONE_HOT, training)
     assert accuracy(net, TOY.X, TOY.y) == 1.0
+
+
+def test_large_sets_take_no_fewer_steps_than_small_ones():
+    """2,040 records had 160 steps without augmentation, 2,000 had 8,000 with it."""
+
+    def steps(n, training):
+        small = replace(training, network=ConvNet(width=1))
+        return _start(jax.random.key(0), np.zeros((n, 8, 8, 1), np.float32), np.zeros((n, 3)), small, None).steps
+
+    assert [steps(n, QUICK) for n in (10, 100, 1_000, 2_000, 2_040)] == [200, 400, 4_000, 8_000, 7_995]
+    assert steps(20_000, QUICK) == 8_000
+    assert steps(1_000_000, QUICK) == 20_000
+    assert (steps(100, PAPER), steps(2_040, PAPER), steps(2_040, LARGE)) == (1_000, 8_000, 160)
+    assert [training_for(n) for n in (10, 20_000, 20_001)] == ["quick", "quick", "large"]
+    assert training_for(20_001, "mixup") == "mixup"
 
 
 def test_soft_labels_are_labels(trained):

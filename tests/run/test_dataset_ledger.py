@@ -11,6 +11,7 @@ from contract import make_records
 
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
+from dpdistill.data import Records
 from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
@@ -213,3 +214,16 @@ class TestNew:
     def test_a_cap_wants_a_ledger(self, go):
         with pytest.raises(LedgerError, match=r"Expected a ledger with cap=2\.0"):
             go("a.run", ledger=None)
+
+
+def test_a_refused_overwrite_leaves_the_run_that_is_there(go, tmp_path):
+    """It was archived first, and what it had paid for could not be gone on with."""
+    X, y = np.random.default_rng(0).integers(0, 255, (6, 8, 8), np.uint8), np.arange(6) % 2
+    one, wider = (Records.from_arrays(X, y, classes=2, bounds=(0, high)) for high in (255, 256))
+    with pytest.raises(Stopped):
+        go("a.run", one, progress=at(2, stop), cap=1.0)
+    with pytest.raises(LedgerError, match="over the cap of"):
+        go("a.run", wider, overwrite=True, cap=1.0)
+    assert rounds_in(tmp_path / "a.run") == 2
+    go("a.run", one, cap=1.0)
+    assert rounds_in(tmp_path / "a.run") == 6

@@ -170,7 +170,7 @@ class TestSlack:
         assert len(RunLedger.read(tmp_path / "a.run").events) == 1
         result = run.distill(RECORDS, method, BUDGET, **settings)
         assert slack_of(result, tmp_path / "a") == expected
-        said = f"{backend()}; of its first 1 round, before it was started again, not stated"
+        said = f"{backend()}; of its rounds before it was started again, not stated"
         assert read_certificate(tmp_path / "a")["backend"] == said
 
     def test_without_a_guarantee_there_is_none(self, linear, expected, tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from numbers import Real
 
@@ -164,15 +164,17 @@ class Schedule:
 
     def to_json(self) -> str:
         """All fields as JSON text; floats come back bit for bit. Of a budget of single records it says no unit."""
-        fields = asdict(self)
+        held = asdict(self)
         if self.budget.unit is None:
-            fields["budget"] = {key: value for key, value in fields["budget"].items() if key not in _OF_UNITS}
-        return json.dumps(fields)
+            held["budget"] = {key: value for key, value in held["budget"].items() if key not in _OF_UNITS}
+        return json.dumps(held)
 
     @classmethod
     def from_json(cls, text: str) -> Schedule:
         """The schedule that to_json wrote; bounds are checked anew."""
         data = json.loads(text)
+        if set(data) != {field.name for field in fields(cls)}:
+            raise ValueError("Expected the fields of a schedule and no other.")
         stages = tuple(Stage(**stage) for stage in data["stages"])
         return cls(stages, tuple(data["noise_multipliers"]), Budget(**data["budget"]))
 

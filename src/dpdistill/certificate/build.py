@@ -133,7 +133,9 @@ def unit(budget: Budget, schema: Mapping[str, Any]) -> str:
     changes = {"add-remove": "adding or removing all rows", "replace-one": "replacing all rows by those"}
     other = {"add-remove": "one", "replace-one": "another"}[budget.adjacency]
     k = budget.rows_per_unit
-    used = f"at most {k} row{'' if k == 1 else 's'} of each, drawn at random, {'is' if k == 1 else 'are'} used"
+    used = (
+        f"at most {k} row{'' if k == 1 else 's'} of each, drawn at random, {'is' if k == 1 else 'are'} used in a round"
+    )
     return (
         f"one {name_unit(budget.unit)}, {changes[budget.adjacency]} of {other}; {used}, the others are not;"
         f" g of them together have g times mu: see groups"

@@ -41,6 +41,7 @@ class Expected:
         recipe: as the recipe's method writes it for the fields that it states.
         plan: of that method.
         free: the fields that only its `finish` reads, which may have changed since the run.
+        refused: why no such method can have made the certificate, in a sentence.
         slacks: the texts one of which such a method's certificate has as its slack.
         schema: as the records' file states it.
         page: report.html.
@@ -51,6 +52,7 @@ class Expected:
     recipe: dict[str, Any] | None = None
     plan: tuple[Any, ...] | None = None
     free: frozenset[str] | None = None
+    refused: str | None = None
     slacks: tuple[str | None, ...] | None = None
     schema: dict[str, Any] | None = None
     page: bytes | None = None

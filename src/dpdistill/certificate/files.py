@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,13 +27,22 @@ from dpdistill.data.folder import (
 from dpdistill.schema import DataError
 
 MOST_NAMED = 20
+_SQLITE = b"SQLite format 3\0"
+_NUMBER = r"([0-9][0-9,]*\.?[0-9]*(?:e[+-]?[0-9]+)?)"
+_EPSILON = tuple(
+    re.compile(rf"{start}{_NUMBER}", re.IGNORECASE | re.MULTILINE)
+    for start in (
+        r"^ *epsilon: ",  # of a YAML file, which explains others in comments before
+        r"(?:epsilon|ε)[^0-9]{0,40}",
+    )
+)
 
 
 def check_files(folder: Path, certificate: dict, expected: Expected) -> Iterator[Check]:
     """Every file of the folder: hashes, the recipe, the page, the scores, and what the certificate does not speak of.
 
     A file that the certificate does not list fails if it might be taken for one that a run wrote: it lies in images/ or
-    ends in .npz, .csv, .parquet, .yaml, .png, .json or .html. Any other is named as not covered.
+    ends in .npz, .csv, .parquet, .yaml, .png, .json or .html; so does a ledger. Any other is named as not covered.
     """
     try:
         found, names = hash_files(folder), list_files(folder)
@@ -40,7 +50,7 @@ def check_files(folder: Path, certificate: dict, expected: Expected) -> Iterator
         yield Check("files", False, "A file of the folder cannot be read.")
         return
     extra = [name for name in names if name not in certificate["files"] and name not in UNLISTED]
-    foreign = [name for name in extra if looks_listed(name)]
+    foreign = [name for name in extra if looks_listed(name) or _is_ledger(folder / name)]
     yield _listed(found, certificate["files"], foreign)
     yield from _named([name for name in extra if name not in foreign])
     yield _recipe(folder, certificate)
@@ -49,7 +59,16 @@ def check_files(folder: Path, certificate: dict, expected: Expected) -> Iterator
     if SCORES in names:
         yield Check("not covered", None, f"{SCORES} holds scores on test records: epsilon does not cover them.")
     yield _page(folder / REPORT, certificate, expected)
-    yield from _documents(certificate, expected)
+    yield from _documents(folder, certificate, expected)
+
+
+def _is_ledger(path: Path) -> bool:
+    """Whether it is a database, as ledgers are: one tells who holds the records whether they are those of the run."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(_SQLITE)) == _SQLITE
+    except OSError:
+        return False
 
 
 def check_handover(folder: Path, run: str | Path | None) -> Iterator[Check]:
@@ -114,6 +133,20 @@ def _schema(certificate: dict, expected: Expected) -> Check:
     return Check("schema", True, f"The schema is that of {SYNTHETIC}.")
 
 
+def _headline(text: str) -> float | None:
+    """The first number that a text states as an epsilon."""
+    found = next((found for pattern in _EPSILON if (found := pattern.search(text))), None)
+    return None if found is None else float(found[1].replace(",", ""))
+
+
+def _states_another(path: Path, certificate: dict) -> bool:
+    """Whether the first epsilon of a file is not the claimed one: no other version explains that."""
+    if certificate["schedule"] is None:
+        return False
+    stated, claim = _headline(path.read_text(errors="replace")), certificate["schedule"]["budget"]["epsilon"]
+    return stated is not None and abs(stated - claim) > 1e-2 * claim
+
+
 def _page(path: Path, certificate: dict, expected: Expected) -> Check:
     if not path.is_file():
         return Check("report", None, f"There is no {REPORT}.")
@@ -122,12 +155,16 @@ def _page(path: Path, certificate: dict, expected: Expected) -> Check:
     if path.stat().st_size == len(expected.page) and path.read_bytes() == expected.page:
         return Check("report", True, f"{REPORT} is the page of this folder, byte for byte.")
     named = f"{REPORT} is not the page of this folder, which `dpdistill report` writes anew"
+    if _states_another(path, certificate):
+        return Check("report", False, f"{named}: it states another epsilon.")
     return _unless_elsewhere("report", named, certificate, "dpdistill", "pillow", "jinja2")
 
 
-def _documents(certificate: dict, expected: Expected) -> Iterator[Check]:
+def _documents(folder: Path, certificate: dict, expected: Expected) -> Iterator[Check]:
     for name, agrees, sentence in expected.documents:
-        if agrees is False:
+        if agrees is False and _states_another(folder / name, certificate):
+            yield Check(name, False, plain(sentence, 300))
+        elif agrees is False:
             yield _unless_elsewhere(name, sentence.removesuffix("."), certificate, "dpdistill")
         else:
             yield Check(name, agrees, sentence)

@@ -135,6 +135,10 @@ def _refuse_contradictions(given: dict[str, Any], stated: dict[str, Any]) -> Non
     for wrong, sentence in (
         ((given["data"] is None) != again, "Expected either DATA or --from DIR.run: one of the two."),
         (_lies_in(given["to"], given["data"]), "Expected --out outside of DATA, which is left as it is."),
+        (
+            given["to"] and ledger and _place(given["to"]) in _place(ledger).parents,
+            "Expected --ledger outside of --out: it tells whose records were used, and the folder is to be shared.",
+        ),
         (given["cap"] is not None and ledger is None, "Expected --ledger FILE with --cap."),
         (
             ledger and given["cap"] is None and not (again or non_private or Path(ledger).exists()),

@@ -42,7 +42,8 @@ def evaluate(
         str | None,
         typer.Option(
             help="quick, mixup (the same on mixtures of two records: better for photographs), "
-            "paper (a thousand epochs), or large: the default for more than 2,000 records."
+            "paper (a thousand epochs), or large (few epochs, no augmentation): the default for more than 20,000 "
+            "records, and for those of --generated."
         ),
     ] = None,
     architecture: Annotated[
@@ -148,7 +149,7 @@ def evaluate(
     check_fit(architecture or [], ridge, distilled.schema)
     records = None if table else read_test_images(test, distilled.schema, labels)
     from dpdistill.cli.recipes import kernel_in, teacher_in
-    from dpdistill.evaluate import MANY, available
+    from dpdistill.evaluate import available, training_for
     from dpdistill.report.folder import read_folder
 
     check_names("classifier", classifier or [], available() if classifier else ())
@@ -171,12 +172,12 @@ def evaluate(
     pictures = None if teacher is None else pictures_of(teacher, number or 20_000, folder, distilled, seed)
     more = generate(folder, generated, distilled, seed) if generated else None
     how, student = {"nets": nets, "flip": flip, "seed": seed}, training_of(slopes, student_epochs)
-    training = training or ("large" if len(distilled.train_set[0]) > MANY else "quick")
-    scores = _scores(distilled, records, fits, released, networks, training, **how)
+    used = training_for(len(distilled.train_set[0]), training)
+    scores = _scores(distilled, records, fits, released, networks, used, **how)
     scores |= student_scores(teaches, pictures, records, networks, student, **how)
     if more is not None:
         learned = _soft_labels(more, released, distilled, folder)
-        scores |= _generated_scores(more, facts, records, networks, learned, **how)
+        scores |= _generated_scores(more, facts, records, networks, learned, training, **how)
     scores |= _pixel_scores(distilled, records, classifier or [], seed)
     scores |= _distances(distilled, more, records, measured, seed)
     give(scores=scores)
@@ -257,17 +258,20 @@ def _soft_labels(more: Any, released: Any, distilled: Any, folder: str) -> Any:
         return soft_labels(released(more[0], progress=bar), more[1], softness)
 
 
-def _generated_scores(more: Any, schema: Any, test: Any, networks: list, labels: Any, **how: Any) -> dict:
+def _generated_scores(
+    more: Any, schema: Any, test: Any, networks: list, labels: Any, training: str | None, **how: Any
+) -> dict:
     """Scores of networks that learn from images of the generator and their classes, or soft labels."""
-    from dpdistill.evaluate import LARGE, score_network
+    from dpdistill.evaluate import TRAININGS, score_network
 
     (X, y), scores = more, {}
     for network in networks:
-        learned = {"training": replace(LARGE, network=network), "soft_labels": labels}
+        learned = {"training": replace(TRAININGS[training or "large"], network=network), "soft_labels": labels}
         with Bar() as bar:
             score = score_network(X, y, schema, test, progress=bar, **learned, **how)
         what = f"{network.title} accuracy, trained on {len(y):,} generated pictures"
         what += "" if labels is None else " with soft labels"
+        what += "" if training is None else f", {training} training"
         say(f"{what}: {score.mean:.2f} %")
         scores[f"{what}, %"] = round(score.mean, 2)
     return scores

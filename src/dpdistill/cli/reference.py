@@ -33,9 +33,14 @@ def table_reference(distilled: Any, real: Any, test: Any, **how: Any) -> None:
     from dpdistill.audit import random_real
 
     few = random_real(real, distilled.y, how["seed"])
-    for what, records in ((f"{len(few):,} random real rows", few), ("all real rows (20,000 at most)", real)):
+    # As many rows as the set has: none of them is left out, as mode paper does with rows of the majority class.
+    whole = {**how, "keep": 1.0}
+    for what, records, kept in (
+        (f"{len(few):,} random real rows", few, whole),
+        ("all real rows (20,000 at most)", real, how),
+    ):
         say(f"Trained on {what}:")
-        table_scores(records, test, **how)
+        table_scores(records, test, **kept)
     _nearness(distilled, real, test)
 
 
@@ -51,18 +56,18 @@ def real_images(reference: str, facts: Any, labels: str | None = None) -> Any:
 
 
 def image_reference(
-    distilled: Any, real: Any, test: Any, networks: list, fits: dict, training: str, epochs: int, **how: Any
+    distilled: Any, real: Any, test: Any, networks: list, fits: dict, training: str | None, epochs: int, **how: Any
 ) -> None:
     """The same networks and kernels on as many random real images, networks on all, and how near the set is."""
     from dpdistill.audit import random_real
-    from dpdistill.evaluate import LARGE, TRAININGS, score_krr, score_network
+    from dpdistill.evaluate import LARGE, TRAININGS, score_krr, score_network, training_for
     from dpdistill.evaluate.score import scaled
 
     few, facts = random_real(real, distilled.y, how["seed"]), distilled.schema
     (X, y), everything = scaled(few), scaled(real)
     for network in networks:
         for images, recipe, nets, what in (
-            ((X, y), TRAININGS[training], how["nets"], f"{len(y):,} random real images"),
+            ((X, y), TRAININGS[training_for(len(y), training)], how["nets"], f"{len(y):,} random real images"),
             (everything, replace(LARGE, epochs=epochs), 1, f"all real images, epochs: {epochs}"),
         ):
             with Bar() as bar:

@@ -6,14 +6,13 @@ from dpdistill.evaluate.classifiers import available
 from dpdistill.evaluate.distances import Distances, score_distances
 from dpdistill.evaluate.krr import check_krr, score_krr
 from dpdistill.evaluate.pixels import score_pixels
-from dpdistill.evaluate.score import MANY, TRAININGS, Score, score_network
+from dpdistill.evaluate.score import TRAININGS, Score, score_network, training_for
 from dpdistill.evaluate.student import Lesson, lesson_of, score_student
 from dpdistill.evaluate.teacher import Teacher, score_classifier, teacher_of
 
 __all__ = [
     "ARCHITECTURES",
     "LARGE",
-    "MANY",
     "MIXUP",
     "PAPER",
     "QUICK",
@@ -36,4 +35,5 @@ __all__ = [
     "score_pixels",
     "score_student",
     "teacher_of",
+    "training_for",
 ]

@@ -15,8 +15,13 @@ from dpdistill.method import Progress, no_progress
 from dpdistill.schema import Schema
 
 TRAININGS = {"quick": QUICK, "mixup": MIXUP, "paper": PAPER, "large": LARGE}
-MANY = 2000
-"""Records, above which a set is trained on as a large one if nobody says how."""
+MANY = 20_000
+"""Records, above which a set is trained on as a large one if nobody says how: QUICK has no more passes left."""
+
+
+def training_for(records: int, name: str | None = None) -> str:
+    """The name of the training that is stated, or else of the one for so many records."""
+    return name or ("large" if records > MANY else "quick")
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,8 @@ def score_student(
 ) -> Score:
     """Accuracy on test records of networks that learn a teacher's scores of pictures.
 
-        min over nets of  mean_i || net(x_i) - t_i ||^2 + jacobian || grad_i (w_i . net) - grad_i (w_i . t) ||^2,
+        min over nets of  mean_i || net(x_i) - t_i ||^2 / classes
+                                 + jacobian || grad_i (w_i . net) - grad_i (w_i . t) ||^2,
         t_i = (s_i - mean s_i) / deviation,   s_i = phi(x_i) classifier,   grad_i: by what phi sees of x_i's pixels,
         w_i: 1 for the likeliest class, -1 for the second, times what makes mean_i || grad_i (w_i . t) ||^2 = 1
 

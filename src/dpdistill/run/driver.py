@@ -41,7 +41,7 @@ from dpdistill.run.non_private import NonPrivateCurator
 from dpdistill.run.recipe import changed_releases, check_given, check_kind, check_private, recipe_of
 from dpdistill.run.start import check_ledger, check_unit, open_ledger, queries_of
 from dpdistill.run.store import Store
-from dpdistill.schema import AnySchema, schema_from_json
+from dpdistill.schema import AnySchema, DataError, schema_from_json
 from dpdistill.workers import Workers
 
 LOG = logging.getLogger("dpdistill")
@@ -131,6 +131,8 @@ class Result:
             DataError: the folder cannot be written.
         """
         path = check_output(folder, overwrite)
+        if self.run_dir is not None and path.resolve() in (self.run_dir.resolve(), *self.run_dir.resolve().parents):
+            raise DataError(f"Expected a folder that does not hold the run's own, {self.run_dir}, which is not shared.")
         target = handover.start(path)
         for stale in UNLISTED:
             (target / stale).unlink(missing_ok=True)
@@ -360,7 +362,8 @@ def _machine(workers: Workers | None, earlier: int) -> str:
     """
     elsewhere = workers is not None and workers.ray not in (None, "local")
     cluster = "; its sums on machines of a Ray cluster, not stated"
-    some = f"; of its first {earlier} round{'s' * (earlier > 1)}, before it was started again, not stated"
+    # Not how many: under a time limit that would tell how long a round takes, and so how many records there are.
+    some = "; of its rounds before it was started again, not stated"
     return backend() + cluster * elsewhere + some * (earlier > 0)
 
 

@@ -107,7 +107,7 @@ def open_ledger(
         # Before a ledger is archived: a refused run leaves everything as it was.
         dataset.bind(lambda key: digest_records(records, key))
     digest = digest_records(records, digest_key(run_dir))
-    run_ledger = _open_run(run_dir, identity, schedule, digest, overwrite)
+    run_ledger = _open_run(run_dir, identity, schedule, digest, overwrite, dataset)
     if dataset is not None:
         try:
             run_ledger.join(dataset, label)
@@ -117,7 +117,14 @@ def open_ledger(
     return run_ledger
 
 
-def _open_run(run_dir: Path | None, identity: dict, schedule: Schedule, digest: bytes, overwrite: bool) -> RunLedger:
+def _open_run(
+    run_dir: Path | None,
+    identity: dict,
+    schedule: Schedule,
+    digest: bytes,
+    overwrite: bool,
+    dataset: DatasetLedger | None,
+) -> RunLedger:
     """Resumed when it is the same run and not finished, archived only with overwrite."""
     place = MEMORY if run_dir is None else run_dir
     try:
@@ -129,6 +136,8 @@ def _open_run(run_dir: Path | None, identity: dict, schedule: Schedule, digest: 
         if not overwrite or run_dir is None or not (run_dir / handover.FINISHED).exists():
             return ledger
         ledger.close()
+    if dataset is not None:
+        dataset.check(schedule)  # what it does not take must not cost the run that is here
     ledger = RunLedger.open(place, identity, schedule, digest, overwrite=True)
     if run_dir is not None:
         (run_dir / handover.FINISHED).unlink(missing_ok=True)

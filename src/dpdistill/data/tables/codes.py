@@ -5,23 +5,20 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable
-from decimal import Context, Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from dpdistill.data.number_text import PLAIN, TRUTH, is_negative, number_key
 from dpdistill.data.tables.schema_file import NUMBER
 from dpdistill.schema import Column, DataError, TableSchema
 
 _COMPUTE: Any = pyarrow.compute  # which makes its functions when it is imported
 _NUMBERS = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean, pa.types.is_decimal)
 _LARGEST = float(np.finfo(np.float32).max)
-_PLAIN = re.compile(r"-?(0|[1-9]\d{0,24})(\.\d{0,24})?([eE][+-]?\d{1,2})?", re.ASCII)
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?", re.ASCII)
-_EXACT = Context(prec=200)
-_TRUTH = {"true": "1", "false": "0"}
 _IGNORE = "list the column under ignored"
 
 
@@ -94,7 +91,7 @@ def _numbers(column: Column, missing: frozenset[str], absent: Callable[[], float
     whole = column.kind == "integer"
 
     def code(text: str) -> float:
-        shown, text = repr(text[:80]), _TRUTH.get(text.lower(), text)
+        shown, text = repr(text[:80]), TRUTH.get(text.lower(), text)
         if not NUMBER.fullmatch(text):
             if text.lower().strip("+-") in ("inf", "infinity"):
                 raise Fault(f"{shown} is not finite")
@@ -152,17 +149,6 @@ def _choices(
     return lambda values: _by_distinct(cleaned(values, frozenset()), code, absent)
 
 
-def number_key(text: str) -> str:
-    """One text for all that stand for the same number; other texts as they are, and so is 007."""
-    text = _TRUTH.get(text.lower(), text)
-    return format(_EXACT.add(Decimal(text), 0).normalize(_EXACT), "f") if _PLAIN.fullmatch(text) else text
-
-
-def is_negative(key: str) -> bool:
-    """Whether a `number_key` is that of a negative number."""
-    return key.startswith("-") and _PLAIN.fullmatch(key) is not None and float(key) < 0
-
-
 def cleaned(values: pa.Array, missing: frozenset[str]) -> pa.Array:
     """Values as numbers, truth values or trimmed texts; null where one is missing.
 
@@ -190,7 +176,7 @@ def cleaned(values: pa.Array, missing: frozenset[str]) -> pa.Array:
 def _marked(texts: pa.Array, missing: frozenset[str]) -> list[str]:
     """The texts that mean something missing: those of `missing`, and all that stand for one of its numbers."""
     marks = {number_key(text) for text in missing}
-    if not any(_PLAIN.fullmatch(mark) for mark in marks):
+    if not any(PLAIN.fullmatch(mark) for mark in marks):
         return sorted(missing)
     found = {text for text in _COMPUTE.unique(texts).to_pylist() if text is not None and number_key(text) in marks}
     return sorted(found | missing)

@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from dpdistill.data.files import reading
-from dpdistill.data.tables.codes import DATE, Fault, cleaned, encoder, label_encoder, number_key, unit_encoder
+from dpdistill.data.number_text import number_key
+from dpdistill.data.tables.codes import DATE, Fault, cleaned, encoder, label_encoder, unit_encoder
 from dpdistill.data.tables.load import encode_column, open_stated
 from dpdistill.data.tables.schema_file import NUMBER, TableFile
 from dpdistill.data.tables.source import CsvFormat, Table, open_table
