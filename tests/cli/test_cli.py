@@ -500,6 +500,8 @@ def test_budget_adds_runs_up_and_the_cap_refuses_before_records_are_opened(tmp_p
     assert "over the cap of 0.8" in refused(*nowhere, "--out", tmp_path / "three", "--ledger", ledger)
     assert "over the cap of 0.8" in refused(*nowhere, "--out", tmp_path / "one", "--overwrite", *capped)
     assert "got cap=0.9" in refused(*nowhere, "--out", tmp_path / "three", "--ledger", ledger, "--cap", 0.9)
+    inside = ("--out", tmp_path / "three", "--ledger", tmp_path / "three" / "all.ledger", "--cap", 1)
+    assert "Expected --ledger outside of --out" in refused(*nowhere, *inside)
     unprotected = ("distill", nowhere[1], "--method", "dm", "--non-private")
     assert "without a privacy guarantee" in refused(*unprotected, "--out", tmp_path / "three", "--ledger", ledger)
     assert "torn.npz" in refused(*nowhere[:2], "--epsilon", 0.1, "--out", tmp_path / "three", "--ledger", ledger)

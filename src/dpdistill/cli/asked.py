@@ -135,10 +135,7 @@ def _refuse_contradictions(given: dict[str, Any], stated: dict[str, Any]) -> Non
     for wrong, sentence in (
         ((given["data"] is None) != again, "Expected either DATA or --from DIR.run: one of the two."),
         (_lies_in(given["to"], given["data"]), "Expected --out outside of DATA, which is left as it is."),
-        (
-            given["to"] and ledger and _place(given["to"]) in _place(ledger).parents,
-            "Expected --ledger outside of --out: it tells whose records were used, and the folder is to be shared.",
-        ),
+        (_lies_in(ledger, given["to"]), "Expected --ledger outside of --out: it tells whether records were used."),
         (given["cap"] is not None and ledger is None, "Expected --ledger FILE with --cap."),
         (
             ledger and given["cap"] is None and not (again or non_private or Path(ledger).exists()),
@@ -153,10 +150,7 @@ def _refuse_contradictions(given: dict[str, Any], stated: dict[str, Any]) -> Non
             "With --non-private there is no budget: leave --epsilon, --delta and --adjacency out.",
         ),
         (non_private and ledger, "A run without a privacy guarantee cannot join a ledger: its epsilon is infinite."),
-        (
-            again and given["class_size"],
-            "With --from nothing is paid: leave --class-size out.",
-        ),
+        (again and given["class_size"], "With --from nothing is paid: leave --class-size out."),
         (
             (given["ray"] or given["share"]) and not given["workers"],
             "Expected --workers N with --ray and --share: how many processes hold the records.",
@@ -210,12 +204,12 @@ def _place(source: str) -> Path:
     return Path(source if source.startswith("digits:") else source.removesuffix(":train")).resolve()
 
 
-def _lies_in(to: str | None, data: str | None) -> bool:
-    """Whether the output is to lie in the folder of the records: the next run would take it for some of them."""
-    if not to or not data or "\0" in to + data:
+def _lies_in(inner: str | None, outer: str | None) -> bool:
+    """Whether a place is in a folder: an output in that of the records would be taken for some of them."""
+    if not inner or not outer or "\0" in inner + outer:
         return False
     try:
-        return _place(data) in _place(to).parents
+        return _place(outer) in _place(inner).parents
     except (OSError, RuntimeError):  # a loop of links, which is said when it is read
         return False
 
