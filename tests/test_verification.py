@@ -279,6 +279,14 @@ def test_a_ledger_is_not_to_be_shared(folder):
     assert "all is not in the certificate" in said["files"]
 
 
+def test_what_a_file_manager_leaves_is_named(folder):
+    for name in (".DS_Store", "Thumbs.db"):
+        (folder / "images" / name).write_bytes(b"\0")
+    names, said = look(folder)
+    assert names == []
+    assert "images/" in said["not covered"]
+
+
 def slacks(method, fields):
     return _of_method({"method": method, "fields": fields})["slacks"]
 

@@ -28,6 +28,7 @@ from dpdistill.cli.benchmarks.sources import open_source
 from dpdistill.cli.benchmarks.suite import OF_IMAGES, Source, read_suite
 from dpdistill.cli.options import SUITES
 from dpdistill.cli.pictures import make_pictures
+from dpdistill.cli.students import own_lesson
 from dpdistill.data import load, read_distilled
 from dpdistill.encode.auxiliary import PublicImages
 from dpdistill.evaluate import ARCHITECTURES, SLOPES, TRAININGS, lesson_of, score_student, teacher_of
@@ -543,9 +544,10 @@ def test_the_certificate_of_a_suites_run_names_the_recipe(tmp_path, inline):
     assert len({found["release"] for found in lines}) == 2, "the two recipes share one"
 
 
-@pytest.mark.parametrize("by", ["classifier", "krr"])
-def test_networks_that_a_teacher_teaches_have_a_table_of_their_own(tmp_path, inline, by):
-    student = f"{{pictures: mixed, number: 50, taught_by: {by}, slopes: true, epochs: 2, architectures: [mlp]}}"
+@pytest.mark.parametrize(("by", "then"), [("classifier", False), ("krr", False), ("krr", True)])
+def test_networks_that_a_teacher_teaches_have_a_table_of_their_own(tmp_path, inline, by, then):
+    student = f"{{pictures: mixed, number: 50, taught_by: {by}, slopes: true, epochs: 2, architectures: [mlp]"
+    student += ", then_set: true}" if then else "}"
     runs = (
         "  - {label: A, method: decoupled-kip, data: [digits], epsilon: [1], per_class: [1], set: {rounds: 3,"
         f" steps: 3}}, score: {{architectures: [mlp], kernels: [], student: {student}}}}}\n"
@@ -560,13 +562,15 @@ def test_networks_that_a_teacher_teaches_have_a_table_of_their_own(tmp_path, inl
     if by == "krr":
         teacher = teacher_of(*distilled.support_set, distilled.schema, **how)
     lesson = lesson_of(teacher, make_pictures("mixed", 50, str(folder), distilled, 0), slopes=True)
-    expected = score_student(lesson, test, training=replace(SLOPES, epochs=2, network=TINY_NETS["mlp"]))
+    more = {"then": own_lesson(distilled) if then else None}
+    expected = score_student(lesson, test, training=replace(SLOPES, epochs=2, network=TINY_NETS["mlp"]), **more)
     named = {"classifier": "the released classifier", "krr": "KRR on the set (scatternet-white, ridge 0.001)"}[by]
     learned, released, taught = found["scores"]
     assert (learned["score"], released["score"]) == ("MLP (widths 4)", "released classifier")
     assert taught == {
         "score": "MLP (widths 4), taught",
-        "by": f"taught by {named} on 50 mixed pictures and their slopes (epochs: 2), 1 net",
+        "by": f"taught by {named} on 50 mixed pictures and their slopes (epochs: 2)"
+        f"{', then trained on the set' * then}, 1 net",
         "value": round(expected.mean, 2),
     }
     (board,) = boards([found])

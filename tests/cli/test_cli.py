@@ -171,6 +171,10 @@ def test_pictures_of_two_kinds_are_equal_parts_of_both(whole, tmp_path, monkeypa
         20,
     )
     assert "taught by the released classifier on 20 mixed+generated pictures: " in succeeds(*command)
+    monkeypatch.setattr(evaluate.student, "FURTHER", replace(evaluate.student.FURTHER, epochs=1))
+    out = succeeds(*command, "--taught-by", "krr", "--then-set")
+    assert re.search(r"taught by KRR on the set \(.*\) on 20 mixed.generated pictures, then trained on the set: ", out)
+    assert "Expected --teacher with --then-set" in refused(*command[:6], "--then-set")
     succeeds("sample", whole, "--n", 1, "--out", tmp_path / "one.npz", "--seed", 5, "--kind", "drawn+generated")
     with np.load(tmp_path / "one.npz", allow_pickle=False) as file:
         made, _ = Generator.from_arrays(read_generator(whole), back.schema).sample(1, 5)

@@ -436,3 +436,36 @@ def test_no_memory_for_the_records(tmp_path, monkeypatch):
     monkeypatch.setattr("dpdistill.data.prepare.label_indices", fail)
     with pytest.raises(DataError, match="does not fit into memory"):
         load(source, classes=10)
+
+
+def test_folders_of_systems_are_no_classes(tmp_path):
+    for name in ("a", "b", "__MACOSX", "@eaDir"):
+        (tmp_path / name).mkdir()
+        Image.new("L", (4, 4)).save(tmp_path / name / "0.png")
+    assert load(tmp_path, channels=1).schema.classes == ("a", "b")
+
+
+def test_pictures_are_read_as_they_are_seen(tmp_path):
+    """A photograph that says how it is to be turned was read lying; deep TIFF whose zero is white as its negative."""
+    for name in ("a", "b"):
+        (tmp_path / "flat" / name).mkdir(parents=True)
+        (tmp_path / "deep" / name).mkdir(parents=True)
+    seen = np.zeros((16, 8), np.uint8)
+    seen[:4] = 255
+    exif = Image.Exif()
+    exif[0x112] = 6
+    Image.fromarray(np.rot90(seen)).save(tmp_path / "flat" / "a" / "0.jpg", exif=exif, quality=100)
+    (found,) = load(tmp_path / "flat", channels=1).X
+    np.testing.assert_allclose(found[..., 0], seen, atol=8)
+    deep = tmp_path / "deep" / "a"
+    dark = np.full((8, 8), 1000, np.uint16)
+    Image.fromarray(dark).save(deep / "0.tif")
+    Image.fromarray(65535 - dark).save(deep / "1.tif", tiffinfo={262: 0})
+    assert set(np.unique(load(tmp_path / "deep", channels=1, bounds=(0, 65535)).X)) == {1000}
+
+
+@pytest.mark.parametrize("shape", [(5, 3, 28, 28), (5, 1, 9, 12)])
+def test_channels_that_stand_first_are_refused(tmp_path, shape):
+    np.savez(tmp_path / "a.npz", X=np.zeros(shape, np.uint8), y=np.zeros(5, int))
+    with pytest.raises(DataError, match="channels stand first, move them to the end"):
+        load(tmp_path / "a.npz", classes=2, bounds=(0, 255))

@@ -14,6 +14,7 @@ from dpdistill.encode import train
 from dpdistill.encode.gamma import GammaCorrected
 from dpdistill.encode.networks import ConvNet
 from dpdistill.encode.train import (
+    FURTHER,
     MIXUP,
     MUON_RATE,
     QUICK,
@@ -25,6 +26,7 @@ from dpdistill.encode.train import (
     optimiser,
     train_classifier,
 )
+from dpdistill.evaluate import student
 from dpdistill.evaluate.architectures import ARCHITECTURES
 from dpdistill.evaluate.student import lesson_of, margin_slopes, score_student
 from dpdistill.evaluate.teacher import Teacher
@@ -61,6 +63,17 @@ def test_one_class_alone_has_no_slopes():
     one = Teacher(TEACHER.classifier[:, :1], TEACHER.kernel, replace(SCHEMA, classes=SCHEMA.classes[:1]))
     with pytest.raises(DataError, match="Expected a teacher of two classes and more with slopes"):
         lesson_of(one, PICTURES[:5], slopes=True)
+
+
+def test_a_student_goes_on_to_the_set_itself(monkeypatch):
+    """Of a teacher that takes classes for each other, and of a set that does not."""
+    turned, own = replace(TEACHER, classifier=TEACHER.classifier[:, [1, 2, 0]]), (TOYS.X[:60], np.eye(3)[TOYS.y[:60]])
+    lesson, how = lesson_of(turned, PICTURES), {"training": TINY, "nets": 2}
+    assert score_student(lesson, TEST, **how).mean < 40
+    assert score_student(lesson, TEST, then=own, **how).mean > 90
+    # In steps of nothing they remain as they were taught.
+    monkeypatch.setattr(student, "FURTHER", replace(FURTHER, learning_rate=0.0))
+    assert score_student(lesson, TEST, then=own, **how) == score_student(lesson, TEST, **how)
 
 
 def test_what_all_classes_share_says_nothing():

@@ -26,7 +26,7 @@ from dpdistill.cli.options import MAX_SEED, SOURCES, SQL, Folder, Labels, table_
 from dpdistill.cli.pictures import generate
 from dpdistill.cli.reference import image_reference, real_images, table_reference, table_scores
 from dpdistill.cli.settings import check_names
-from dpdistill.cli.students import pictures_of, student_scores, teacher_named, training_of
+from dpdistill.cli.students import own_lesson, pictures_of, student_scores, teacher_named, training_of
 from dpdistill.cli.terminal import Bar, give, say, warn
 from dpdistill.schema import DataError, TableSchema
 
@@ -95,6 +95,13 @@ def evaluate(
             "as many pictures teach more.",
         ),
     ] = False,
+    then_set: Annotated[
+        bool,
+        typer.Option(
+            "--then-set",
+            help="Train the nets that learned from --teacher further, on the set itself: both tell them something.",
+        ),
+    ] = False,
     student_epochs: Annotated[
         int | None,
         typer.Option(min=1, metavar="<int>", help="Of the nets that learn from --teacher; 4 if left out."),
@@ -143,7 +150,7 @@ def evaluate(
     check_reference(reference, reference_sql, include_scores, table, epochs)
     if table:
         table_file = schema_of_rows(folder, schema, distilled.schema)
-    check_student(teacher, taught_by, slopes, student_epochs)
+    check_student(teacher, taught_by, slopes, student_epochs, then_set)
     check_pictures(folder, distilled, teacher, taught_by, number, generated)
     check_choices(training, architecture, classifier, classifiers, kernel, distance)
     check_fit(architecture or [], ridge, distilled.schema)
@@ -174,7 +181,8 @@ def evaluate(
     how, student = {"nets": nets, "flip": flip, "seed": seed}, training_of(slopes, student_epochs)
     used = training_for(len(distilled.train_set[0]), training)
     scores = _scores(distilled, records, fits, released, networks, used, **how)
-    scores |= student_scores(teaches, pictures, records, networks, student, **how)
+    then = own_lesson(distilled) if then_set else None
+    scores |= student_scores(teaches, pictures, records, networks, student, then=then, **how)
     if more is not None:
         learned = _soft_labels(more, released, distilled, folder)
         scores |= _generated_scores(more, facts, records, networks, learned, training, **how)

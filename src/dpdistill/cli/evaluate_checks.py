@@ -17,7 +17,7 @@ from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
 TEACHERS = ("classifier", "krr")
 OF_IMAGES = frozenset(
     {"labels", "nets", "training", "architecture", "classifier", "flip", "kernel", "ridge", "teacher", "taught_by"}
-    | {"slopes", "student_epochs", "number", "generated", "distance", "epochs"}
+    | {"slopes", "then_set", "student_epochs", "number", "generated", "distance", "epochs"}
 )
 OF_TABLES = frozenset({"schema", "classifiers", "sql", "reference_sql", "mode", "keep"})
 OF_BOTH = frozenset({"folder", "test", "seed", "reference", "include_scores"})
@@ -43,10 +43,11 @@ def check_reference(reference: str | None, sql: str | None, included: bool, tabl
         check_source(reference, table, sql)
 
 
-def check_student(teacher: str | None, taught_by: str | None, slopes: bool, epochs: int | None) -> None:
+def check_student(teacher: str | None, taught_by: str | None, slopes: bool, epochs: int | None, then: bool) -> None:
     """Refuse an unknown teacher, and how networks learn from one where they learn from none."""
     check_names("teacher", [] if taught_by is None else [taught_by], TEACHERS)
     stated = {f"--taught-by {taught_by}": taught_by, "--slopes": slopes, f"--student-epochs {epochs}": epochs}
+    stated |= {"--then-set": then}
     if teacher is None and (given := [option for option, value in stated.items() if value]):
         raise DataError(f"Expected --teacher with {given[0]}: the pictures to learn from.")
 

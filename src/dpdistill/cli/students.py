@@ -37,6 +37,14 @@ def teacher_named(distilled: Any, released: Any, fits: dict, taught_by: str | No
         return f"KRR on the set ({name}, ridge {ridge:g})", teacher_of(X, y, distilled.schema, progress=bar, **how)
 
 
+def own_lesson(distilled: Any) -> tuple[Any, Any]:
+    """The records of the set that networks are trained on, and their labels: hard or soft."""
+    import numpy as np
+
+    (X, y), soft = distilled.train_set, distilled.soft_labels
+    return X, np.eye(len(distilled.schema.classes), dtype=np.float32)[y] if soft is None else soft
+
+
 def training_of(slopes: bool, epochs: int | None) -> Any:
     """How networks learn from a teacher."""
     from dpdistill.evaluate import SLOPES, STUDENT
@@ -48,12 +56,16 @@ def training_of(slopes: bool, epochs: int | None) -> Any:
 def taught(
     teacher: tuple[str, Any], pictures: tuple[str, Any], test: Any, networks: list, how: Any, **more: Any
 ) -> Iterator[tuple[str, str, Any]]:
-    """(title, by whom it was taught on what, score) of networks that learn what a teacher says of pictures."""
+    """(title, by whom it was taught on what, score) of networks that learn what a teacher says of pictures.
+
+    With `then`, the set's own records and labels, they are trained further on those.
+    """
     from dpdistill.evaluate import STUDENT, lesson_of, score_student
 
     (by, teaches), (source, unlabelled) = teacher, pictures
     by = f"taught by {by} on {source}" + (" and their slopes" if how.jacobian else "")
     by += "" if how.epochs == STUDENT.epochs else f" (epochs: {how.epochs})"
+    by += "" if more.get("then") is None else ", then trained on the set"
     with Bar() as bar:
         lesson = lesson_of(teaches, unlabelled, slopes=how.jacobian > 0, progress=bar)
     for network in networks:

@@ -20,6 +20,7 @@ _ADDRESS = re.compile(r"[A-Za-z][\w+.-]*://")
 PARTS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 """Names of the parts of a data set, as folders and files have them, and what they are called here."""
 _PART = re.compile(rf"({'|'.join(PARTS)})(?![a-z])", re.IGNORECASE)
+_OF_SYSTEMS = ("__MACOSX", "@eaDir", "$RECYCLE.BIN", "System Volume Information", "Thumbs.db", "desktop.ini")
 
 
 def is_address(source: object) -> bool:
@@ -114,9 +115,14 @@ def list_files(folder: Path) -> list[str]:
 
 
 def list_folders(folder: Path) -> list[str]:
-    """Sorted names of the folders in a folder; hidden names are left out."""
+    """Sorted names of the folders in a folder; hidden names and those of systems are left out."""
     with reading(folder), os.scandir(folder) as entries:
-        return sorted(e.name for e in entries if not e.name.startswith(".") and os.path.isdir(e))
+        return sorted(e.name for e in entries if not is_hidden(e.name) and os.path.isdir(e))
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a name is hidden, or one under which systems keep what nobody put there."""
+    return name.startswith(".") or name in _OF_SYSTEMS
 
 
 def single_part(source: str, part: str) -> tuple[str, ...]:

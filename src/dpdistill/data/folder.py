@@ -15,7 +15,7 @@ from zipfile import ZIP_STORED
 
 import numpy as np
 
-from dpdistill.data.files import show
+from dpdistill.data.files import is_hidden, show
 from dpdistill.data.images import npz
 from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
 
@@ -54,6 +54,8 @@ def is_listed(name: str) -> bool:
 
 def looks_listed(name: str) -> bool:
     """Whether a file might be taken for one that a run wrote: it lies in images/ or ends as such a file does."""
+    if is_hidden(Path(name).name):  # what a file manager leaves where pictures were looked at
+        return Path(name).suffix.lower() in _ENDINGS
     return name.startswith(f"{IMAGES}/") or Path(name).suffix.lower() in _ENDINGS
 
 

@@ -86,6 +86,8 @@ def _require(X: np.ndarray, y: np.ndarray, units: np.ndarray | None) -> None:
     """Refuses arrays that are no images, or not as many of each."""
     if X.ndim not in (3, 4) or min(X.shape[1:], default=0) < 1:
         raise DataError(f"Expected X of shape (n, h, w) or (n, h, w, c); got {X.shape}.")
+    if X.ndim == 4 and X.shape[1] in (1, 3, 4) and X.shape[3] > 4:
+        raise DataError(f"Expected X of shape (n, h, w, c); got {X.shape}: channels stand first, move them to the end.")
     if X.dtype.kind not in "uif":
         raise DataError(f"Expected X as whole numbers or floats; got {X.dtype}.")
     if y.shape != X.shape[:1]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpdistill.data.records import Records
 from dpdistill.data.test_set import check_test_set
-from dpdistill.encode.train import STUDENT, Slopes, Training, train_classifier
+from dpdistill.encode.train import FURTHER, STUDENT, Slopes, Training, train_classifier
 from dpdistill.evaluate.score import Score, accuracy, scaled
 from dpdistill.evaluate.teacher import Teacher
 from dpdistill.kernels.ridge import centred, standardised
@@ -61,10 +61,11 @@ def score_student(
     nets: int = 1,
     training: Training = STUDENT,
     flip: bool = False,
+    then: tuple[np.ndarray, np.ndarray] | None = None,
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> Score:
-    """Accuracy on test records of networks that learn a teacher's scores of pictures.
+    """Accuracy on test records of networks that learn a teacher's scores of pictures, and then a set of its own.
 
         min over nets of  mean_i || net(x_i) - t_i ||^2 / classes
                                  + jacobian || grad_i (w_i . net) - grad_i (w_i . t) ||^2,
@@ -80,6 +81,8 @@ def score_student(
         nets: independent nets, >= 1.
         training: how they are trained, on scores.
         flip: add mirror images, under the same scores.
+        then: records in [-1, 1], (m, h, w, c), and a probability of every class for each, (m, classes): networks are
+            trained further on them as `FURTHER` says, for what signals tell and what a kernel knows are two things.
         seed: of the nets.
         progress: told the number of nets done.
 
@@ -94,12 +97,15 @@ def score_student(
     check_test_set(lesson.schema, test)
     training = replace(training.with_flip() if flip else training, scores=True)
     slopes = lesson.slopes if training.jacobian else None
+    further = replace(FURTHER.with_flip() if flip else FURTHER, network=training.network)
     X_test, y_test = scaled(test)
     accuracies = []
     for k in range(nets):
         progress("training students", k, nets)
         key = jax.random.fold_in(jax.random.key(seed), k)
         net = train_classifier(key, lesson.X, lesson.targets, training, slopes)
+        if then is not None:
+            net = train_classifier(jax.random.fold_in(key, 1), *then, further, params=net.params)
         accuracies.append(100.0 * accuracy(net, X_test, y_test))
     progress("training students", nets, nets)
     return Score(tuple(accuracies))

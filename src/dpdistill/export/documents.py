@@ -129,7 +129,8 @@ def compare(path: Path, folder: Folder) -> Iterator[tuple[str, bool | None, str]
 
 
 def _differs(name: str, where: list[str]) -> str:
-    return f"{name} contradicts the certificate in {where[0]}."
+    plainly = where[0].replace("ε", "epsilon").replace("δ", "delta")
+    return f"{name} contradicts the certificate in {plainly}."
 
 
 def _read(path: Path) -> Any:

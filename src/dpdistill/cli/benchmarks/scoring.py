@@ -24,6 +24,7 @@ class Student:
         number: of pictures.
         taught_by: the released classifier, or krr: kernel ridge regression on the set, with the recipe's kernel.
         slopes: learn how the scores change with each pixel, too.
+        then_set: train them further on the set itself.
         epochs: of the networks.
         architectures: of the networks.
     """
@@ -33,6 +34,7 @@ class Student:
     number: int
     taught_by: str
     slopes: bool = False
+    then_set: bool = False
     epochs: int = 4
     architectures: tuple[str, ...] = ("convnet",)
 

@@ -31,7 +31,7 @@ REAL = "real"
 """In the place of a method: the classifiers of tables learn from the records themselves, without privacy."""
 OF_IMAGES = ("straighten", "classes", "bounds", "resize", "channels", "labels")
 """Of a data set: how its images are read. Tables have a schema."""
-_LATER = (*OF_IMAGES, "student")
+_LATER = (*OF_IMAGES, "student", "then_set")
 """What could not be stated from the first: names of runs have it only where it is."""
 _TITLE = "benchmark suite"
 _WORDS = ("label", "variant", "chosen_on", "tried", "recipe")

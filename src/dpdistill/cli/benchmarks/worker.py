@@ -17,7 +17,7 @@ from dpdistill.cli.benchmarks.scoring import RECIPE, Student
 from dpdistill.cli.benchmarks.sources import open_public, open_source
 from dpdistill.cli.benchmarks.suite import REAL, Run
 from dpdistill.cli.recipes import build_again, kernel_in, regressions, teacher_in
-from dpdistill.cli.students import pictures_of, taught, teacher_named, training_of
+from dpdistill.cli.students import own_lesson, pictures_of, taught, teacher_named, training_of
 from dpdistill.data import Records, read_distilled
 from dpdistill.data.folder import CERTIFICATE, sha256
 from dpdistill.encode.auxiliary import PublicImages
@@ -145,6 +145,7 @@ def _student_scores(
     pictures = pictures_of(how.pictures, how.number, folder, distilled, run.repeat)
     networks = [ARCHITECTURES[name] for name in how.architectures]
     training, more = training_of(how.slopes, how.epochs), {"nets": run.score.nets, "flip": run.source.mirror}
+    more["then"] = own_lesson(distilled) if how.then_set else None
     for title, by, score in taught(teacher, pictures, test, networks, training, seed=run.repeat, **more):
         yield _score(f"{title}, taught", score.mean, f"{by}, {run.score.nets} net{'s' * (run.score.nets > 1)}")
 

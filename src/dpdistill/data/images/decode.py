@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 from dpdistill.data.files import reading
 from dpdistill.data.images import dicom
@@ -22,6 +22,8 @@ FORMATS = {".png": ("PNG", "JPEG"), ".jpg": ("PNG", "JPEG"), ".jpeg": ("PNG", "J
 FORMATS |= {".tif": ("TIFF",), ".tiff": ("TIFF",)}
 ANY = ("PNG", "JPEG", "TIFF")
 _DEEP = ("I", "F")
+_PHOTOMETRIC, _LIGHT_IS_ZERO, _DARK_IS_ZERO = 262, 0, 1
+"""Of TIFF: the tag PhotometricInterpretation; Pillow turns pictures of eight bits round, and no deeper ones."""
 _VALUES = 1 << 20
 
 
@@ -185,14 +187,25 @@ def to_values(image: Any, title: str, stated: Stated) -> np.ndarray:
                 f"{title} has 8 bits a value, from 0 to 255, and the bounds are {low:g},{high:g}: nearly all of it "
                 "would be white. Leave --bounds out."
             )
-        return _brought(image.convert("L" if stated.channels == 1 else "RGB"), stated)
-    values = np.asarray(image)
+        upright = ImageOps.exif_transpose(image)
+        return _brought(upright.convert("L" if stated.channels == 1 else "RGB"), stated)
+    values = _light(image, title)
     if stated.bounds is None or (image.mode != "F" and stated.bounds[1] <= 255):
         raise DataError(
             f"{title} has more than 8 bits a value: state the bounds of a value (--bounds 0,65535), or convert it to "
             "8 bits."
         )
     return _brought(Image.fromarray(values.astype(np.float32)), stated, np.uint16 if values.dtype.kind == "u" else None)
+
+
+def _light(image: Any, title: str) -> np.ndarray:
+    """The deep values of a picture, upright, of which larger ones are lighter."""
+    values = np.asarray(ImageOps.exif_transpose(image))
+    if image.format != "TIFF" or image.tag_v2.get(_PHOTOMETRIC, _DARK_IS_ZERO) != _LIGHT_IS_ZERO:
+        return values
+    if values.dtype != np.uint16:
+        raise DataError(f"{title} has the largest value where it is black: turn it into one where that is white.")
+    return np.iinfo(np.uint16).max - values
 
 
 def _brought(image: Image.Image, stated: Stated, kind: Any = None) -> np.ndarray:
