@@ -296,5 +296,6 @@ def _start_run(db: sqlite3.Connection, texts: dict[str, str], digest: bytes, nam
         what for what, mine, other in zip(stated, stated.values(), stored, strict=True) if mine != other
     )
     if differ:
-        text = f"Another run is kept in {name} (its {differ} differ): --overwrite archives it and starts anew."
-        raise LedgerError(text)
+        again = " What only its last part reads may change later: end it as it was begun, then --from DIR.run."
+        text = f"Another run is kept in {name} (its {differ} differ): --overwrite archives it and pays anew."
+        raise LedgerError(text + again * (differ == "recipe"))

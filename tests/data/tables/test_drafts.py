@@ -248,3 +248,10 @@ def test_check_needs_the_columns():
     dates = replace(table_file, schema=TableSchema((Column("born", "numeric", (0, 1)),), "ill", ("no", "yes")))
     with pytest.raises(DataError, match="The frame: column 'born' holds dates or times"):
         check_table(FRAME[["born", "ill"]], dates)
+
+
+@pytest.mark.parametrize("label", ["b", None])
+def test_fields_that_another_character_separates(tmp_path, label):
+    (tmp_path / "t.csv").write_text("a;b\n1,5;0\n2,5;1\n")
+    with pytest.raises(DataError, match="separated by ';', not by ','" if label else "got one: state what separates"):
+        draft_schema(tmp_path / "t.csv", label)

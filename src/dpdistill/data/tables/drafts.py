@@ -57,7 +57,12 @@ def draft_schema(
         )
     target = table.names[-1] if label is None else label
     if target not in table.names:
-        raise DataError(f"{table.title} lacks the column {target!r}.")
+        raise DataError(f"{table.title} lacks the column {target!r}. {table.hint([target])}".rstrip())
+    if len(table.names) == 1:
+        raise DataError(
+            f"Expected columns beside the label in {table.title}; got one: state what separates its fields, if it is "
+            "not a comma (--separator ';' or tab)."
+        )
     looks = {name: _Look(name, frozenset(form.missing), table.typed) for name in table.names}
     with reading(table.title):
         for arrays in table.batches(table.names):
