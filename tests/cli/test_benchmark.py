@@ -85,7 +85,7 @@ def paid(found: dict, release: str, epsilon: float) -> dict:
 SIZES = {
     "smoke": (7, 4),
     "papers": (391, 341),
-    "frontier": (82, 37),
+    "frontier": (88, 37),
     "subspaces": (51, 20),
     "dosser": (57, 13),
     "transferred": (8, 8),
@@ -263,7 +263,7 @@ def test_the_name_of_a_run_follows_from_what_is_computed(tmp_path):
         (student_line("drawn, number: 9, taught_by: me"), "Unknown teacher 'me'"),
         (
             student_line("drawn, number: 9, taught_by: krr, epoch: 3"),
-            "Unknown key 'epoch' in runs[1].score.student; expected pictures, number, taught_by, slopes, epochs, archi",
+            "Unknown key 'epoch' in runs[1].score.student; expected pictures, number, taught_by, slopes, then_set, epochs",
         ),
         (student_line("seen, number: 9, taught_by: krr"), "Expected pictures among drawn, generated, mixed, or"),
         (student_line("drawn, number: 0, taught_by: krr"), "Expected a student with number=0 >= 1, epochs=4 >= 1"),
