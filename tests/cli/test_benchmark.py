@@ -263,7 +263,7 @@ def test_the_name_of_a_run_follows_from_what_is_computed(tmp_path):
         (student_line("drawn, number: 9, taught_by: me"), "Unknown teacher 'me'"),
         (
             student_line("drawn, number: 9, taught_by: krr, epoch: 3"),
-            "Unknown key 'epoch' in runs[1].score.student; expected pictures, number, taught_by, slopes, then_set, epochs",
+            "Unknown key 'epoch' in runs[1].score.student; expected pictures, number, taught_by, slopes, then_set, epo",
         ),
         (student_line("seen, number: 9, taught_by: krr"), "Expected pictures among drawn, generated, mixed, or"),
         (student_line("drawn, number: 0, taught_by: krr"), "Expected a student with number=0 >= 1, epochs=4 >= 1"),
