@@ -4,6 +4,7 @@ import json
 import math
 
 import dp_accounting
+import mpmath
 import numpy as np
 import pytest
 from dp_accounting.pld import PLDAccountant
@@ -125,11 +126,24 @@ def test_rounding_costs_little_however_many_or_private_the_rounds(rounds, q, bud
     assert double <= budget.epsilon * (1 + 5e-4)
 
 
-def test_an_epsilon_too_small_to_compute_well_is_refused():
-    assert calibrate([Stage(3)], Budget(1e-4, 1e-10)).epsilon() <= 1e-4
+@pytest.mark.parametrize("delta", [1e-5, 1e-10])
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-7, 1e-5, 1e-3])
+def test_small_epsilons_keep_their_digits(epsilon, delta):
+    """Where mu is small the two terms of delta agree in nearly all of theirs."""
+    schedule = calibrate([Stage(3)], Budget(epsilon, delta))
+    assert (1 - 1e-5) * epsilon <= schedule.epsilon() <= epsilon
+    sigma = mpmath.mpf(schedule.noise_multipliers[0]) / mpmath.sqrt(3)
+    with mpmath.workdps(60):
+        mu, eps = 1 / sigma, mpmath.mpf(epsilon)
+        exact = mpmath.ncdf(mu / 2 - eps / mu) - mpmath.exp(eps) * mpmath.ncdf(-mu / 2 - eps / mu)
+    assert float(exact) <= delta
+    assert float(exact) == pytest.approx(delta, rel=1e-7)
+
+
+def test_an_epsilon_through_which_nothing_is_heard_is_refused():
     for plan in ([Stage(3)], [Stage(3, 0.1)]):
-        with pytest.raises(ValueError, match=r"Expected epsilon=1e-05 >= 0.0001: nothing is heard through that much"):
-            calibrate(plan, Budget(1e-5, 1e-10))
+        with pytest.raises(ValueError, match=r"Expected epsilon=1e-10 >= 1e-09: nothing is heard through that much"):
+            calibrate(plan, Budget(1e-10, 1e-10))
 
 
 def test_a_delta_below_what_floats_can_invert_is_refused():

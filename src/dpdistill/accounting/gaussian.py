@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 Adjacency = Literal["add-remove", "replace-one"]
 MIN_DELTA = 1e-300
+_SMALL = 1e-3
 
 
 def sensitivity_factor(adjacency: str) -> float:
@@ -78,7 +79,14 @@ def _delta(mu: float, epsilon: float) -> float:
     mills = math.sqrt(math.pi / 2)
     if t > 0:
         return max(0.0, float(ndtr(t) - phi * mills * erfcx(s / math.sqrt(2))))
-    return max(0.0, phi * mills * float(erfcx(-t / math.sqrt(2)) - erfcx(s / math.sqrt(2))))
+    if mu >= _SMALL:
+        return max(0.0, phi * mills * float(erfcx(-t / math.sqrt(2)) - erfcx(s / math.sqrt(2))))
+    # erfcx(x - h) - erfcx(x + h) = -2 h erfcx'(x) - h^3 / 3 erfcx'''(x) - ..., where the difference has no digits left.
+    x, h = epsilon / mu / math.sqrt(2), mu / math.sqrt(8)
+    value = float(erfcx(x))
+    first = 2 * x * value - 2 / math.sqrt(math.pi)
+    third = 4 * first + 2 * x * (2 * value + 2 * x * first)
+    return max(0.0, phi * mills * (-2 * h * first - h**3 / 3 * third))
 
 
 def gaussian_epsilon(noise_multiplier: float, delta: float, adjacency: Adjacency = "add-remove") -> float:
@@ -106,7 +114,7 @@ def gaussian_epsilon(noise_multiplier: float, delta: float, adjacency: Adjacency
     if _delta(mu, 0.0) <= delta:
         return 0.0
     upper = (mu * mu / 2 - mu * float(ndtri(delta))) * (1 + 1e-9)
-    return root(lambda epsilon: _log_excess(mu, epsilon, delta), 0.0, upper)
+    return upper * root(lambda share: _log_excess(mu, share * upper, delta), 0.0, 1.0)
 
 
 def gaussian_noise_multiplier(epsilon: float, delta: float, adjacency: Adjacency = "add-remove") -> float:

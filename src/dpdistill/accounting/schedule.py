@@ -24,7 +24,7 @@ from dpdistill.accounting.pld import check_pld_delta, compose
 from dpdistill.query import Event, Stage
 
 REPORTED_DELTAS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
-MIN_EPSILON, MAX_EPSILON = 1e-4, 1e4
+MIN_EPSILON, MAX_EPSILON = 1e-9, 1e4
 MAX_DELTA = 1e-2
 CAUTIOUS_DELTA = 1e-4
 MAX_ROWS_PER_UNIT = 1_000
@@ -37,7 +37,7 @@ class Budget:
     """What may be spent: (epsilon, delta) under an adjacency.
 
     Args:
-        epsilon: > 0 and finite; below 0.0001 and above 10,000 no noise is calibrated for it.
+        epsilon: > 0 and finite; below 1e-9 and above 10,000 no noise is calibrated for it.
         delta: in (0, 0.01]; state it, never derive it from the number of records.
         adjacency: "add-remove" (neighbours differ by one record more or less) or "replace-one".
         unit: what is protected, in the owner's word ("patient_id"): neighbours differ by all records of one unit. None
@@ -183,7 +183,7 @@ def check_affordable(epsilon: float) -> None:
     """Refuse an epsilon that no noise is calibrated for.
 
     Raises:
-        ValueError: above MAX_EPSILON, or below MIN_EPSILON, where differences of nearly equal floats decide the noise.
+        ValueError: above MAX_EPSILON, or below MIN_EPSILON.
     """
     if epsilon < MIN_EPSILON:
         raise ValueError(f"Expected epsilon={epsilon:g} >= {MIN_EPSILON:g}: nothing is heard through that much noise.")
@@ -209,7 +209,7 @@ def calibrate(plan: Sequence[Stage], budget: Budget) -> Schedule:
         The schedule, with schedule.epsilon() <= budget.epsilon.
 
     Raises:
-        ValueError: an empty plan, an epsilon below 0.0001 or above 10,000, or a budget whose noise the accountant
+        ValueError: an empty plan, an epsilon below 1e-9 or above 10,000, or a budget whose noise the accountant
             cannot handle.
 
     Guarantee:

@@ -15,7 +15,7 @@ from dpdistill.certificate.check import Check, plain
 
 _ROUNDING = 1.0 + 1e-9
 _TOLERANCE = 1.0 + 1e-3
-_LARGE, _CLOSE, _CLOSE_IF_LARGE = 100.0, 1e-4, 1e-3
+_LARGE, _NEAR_ZERO, _CLOSE, _CLOSE_IF_LARGE = 100.0, 1e-8, 1e-4, 1e-3
 """Relative: a large loss reaches over so many intervals that they are wider."""
 
 
@@ -52,7 +52,7 @@ def _full_batch(schedule: Schedule) -> Check:
     if budget.delta < MIN_PLD_DELTA:
         return _within(schedule, f"closed form {closed:.6g}; no PLD at so small a delta")
     pld = epsilon_pld(schedule.groups, budget.delta, budget.adjacency)
-    if abs(closed - pld) > (_CLOSE if closed <= _LARGE else _CLOSE_IF_LARGE) * closed:
+    if abs(closed - pld) > max(_NEAR_ZERO, (_CLOSE if closed <= _LARGE else _CLOSE_IF_LARGE) * closed):
         return Check("epsilon", False, f"The closed form gives epsilon={closed:.6g}, the PLD {pld:.6g}: they disagree.")
     return _within(schedule, f"closed form {closed:.6g}, PLD {pld:.6g}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -130,6 +131,8 @@ def account(
     else:
         assert noise_multiplier is not None
         schedule = Schedule((stage,), (noise_multiplier,), Budget(1.0, delta, adjacency))  # type: ignore[arg-type]
+    if epsilon is None and (found := schedule.epsilon()) > 0.0:
+        schedule = replace(schedule, budget=replace(schedule.budget, epsilon=found))
     say_caution(schedule.budget)
     epsilons, sigma = schedule.epsilons(), schedule.noise_multipliers[0]
     releases = "1 release" if rounds == 1 else f"{rounds} releases"
