@@ -137,7 +137,7 @@ class TestHonest:
         assert failed(verification) == []
         assert results(verification)["groups"] is True
 
-    @pytest.mark.parametrize("epsilon", [0.01, 10.0, 50.0])
+    @pytest.mark.parametrize("epsilon", [1e-9, 1e-5, 0.01, 10.0, 50.0, 1000.0])
     def test_small_and_large_epsilon(self, tmp_path, epsilon):
         assert failed(verify(make(tmp_path / "demo", calibrate(PLAN, Budget(epsilon))))) == []
 

@@ -639,3 +639,15 @@ def test_a_shell_completes_commands_and_options(tmp_path):
 
     assert completed("dpdistill ver") == ["verify"]
     assert {"--per-class", "--public"} <= {*completed("dpdistill distill --p")}
+
+
+def test_plan_alone_counts_what_cannot_be_used_and_whose_records_they_are(tmp_path):
+    X, y = np.zeros((6, 8, 8), np.uint8), np.array([0, 1, 0, 1, 7, 7])
+    np.savez(tmp_path / "a.npz", X=X, y=y, who=np.array(["p1", "p1 ", "p2", "p2", "p3", "p3"]))
+    how = (tmp_path / "a.npz", "--classes", 2, "--bounds", "0,255", "--lenient", "--resize", 8, *SMALL)
+    units = ("--unit-column", "who", "--rows-per-unit", 2)
+    said = dpdistill("plan", *how, *units)[2]
+    assert "Warning: 2 of 6 records cannot be used, and are left out.\n" in said
+    assert "6 records belong to 3 units (who).\n" in said
+    said = "".join(dpdistill("distill", *how, *units, "--out", tmp_path / "b")[1:])
+    assert not re.search("of 6 records|belong to|units", said)

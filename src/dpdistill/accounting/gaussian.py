@@ -77,7 +77,7 @@ def _delta(mu: float, epsilon: float) -> float:
     # e^epsilon phi(s) = phi(t), so both terms share the factor phi(t) and the difference keeps its relative precision.
     phi = math.exp(-t * t / 2) / math.sqrt(2 * math.pi)
     mills = math.sqrt(math.pi / 2)
-    if t > 0:
+    if t > 0 and mu >= _SMALL:
         return max(0.0, float(ndtr(t) - phi * mills * erfcx(s / math.sqrt(2))))
     if mu >= _SMALL:
         return max(0.0, phi * mills * float(erfcx(-t / math.sqrt(2)) - erfcx(s / math.sqrt(2))))

@@ -15,8 +15,9 @@ from dpdistill.certificate.check import Check, plain
 
 _ROUNDING = 1.0 + 1e-9
 _TOLERANCE = 1.0 + 1e-3
-_LARGE, _NEAR_ZERO, _CLOSE, _CLOSE_IF_LARGE = 100.0, 1e-8, 1e-4, 1e-3
-"""Relative: a large loss reaches over so many intervals that they are wider."""
+_LARGE, _NEAR_ZERO, _CLOSE, _CLOSE_IF_LARGE = 500.0, 1e-8, 1e-4, 1e-3
+"""How far closed form and PLD may be apart: below epsilon = 1e-4 absolutely, else relatively. A loss beyond 500
+reaches over so many intervals that they are wider."""
 
 
 def check_arithmetic(certificate: dict, schedule: Schedule) -> Iterator[Check]:

@@ -10,6 +10,7 @@ import typer
 
 from dpdistill.cli.asked import asked_of, prepared
 from dpdistill.cli.distill import distill
+from dpdistill.cli.reading import count_for_owner
 from dpdistill.cli.terminal import amount, duration, give, note, say, warn, working
 
 
@@ -40,6 +41,8 @@ def plan(context: typer.Context, records: int | None, **_: Any) -> None:
         found = capacity(method, held.schema, max(1, records or len(held)), schedule, paid["seed"])
     record = held.X.itemsize * math.prod(held.schema.raw_shape)
     _say_capacity(found, max(0, found.records - len(held)) * record)
+    if records is None:
+        count_for_owner(held, asked.unit)
     how = "their number was counted" if records is None else "DATA was read"
     note(f"Seconds, memory and disk are for the owner of the records alone: {how}.")
     give(for_the_owner_only=True, counted=records is None)

@@ -9,7 +9,6 @@ from dpdistill.cli.options import table_source
 from dpdistill.cli.terminal import note, warn, working
 from dpdistill.schema import DataError
 
-_OWNERS = "This is for their owner: epsilon does not cover it."
 NEEDS_SCHEMA = "Expected --schema SCHEMA with --sql: the rows of a query are a table."
 
 
@@ -57,20 +56,19 @@ def read_records(
             records = load_table(table_source(data, sql), table_file, stated[-1], **room)
     for each in records.notes:
         note(each)
-    _tell_owner(records, unit)
     return records
 
 
-def _tell_owner(records: Any, unit: str | None) -> None:
-    """What the owner alone is told of the records: how many are of no use, and of how many units."""
+def count_for_owner(records: Any, unit: str | None) -> None:
+    """What `plan` tells the owner alone: how many records are of no use, and how many units there are."""
     import numpy as np
 
     unused = int(np.count_nonzero(np.asarray(records.y) < 0))
     if unused:
-        warn(f"{unused:,} of {len(records):,} records cannot be used, and are left out. {_OWNERS}")
+        warn(f"Warning: {unused:,} of {len(records):,} records cannot be used, and are left out.")
     if unit is not None and records.units is not None:
         units = np.asarray(records.units)
-        note(f"{len(records):,} records belong to {len(np.unique(units[units >= 0])):,} units ({unit}). {_OWNERS}")
+        note(f"{len(records):,} records belong to {len(np.unique(units[units >= 0])):,} units ({unit}).")
 
 
 def public_images(data: str | None, resize: str | None, channels: int | None, straighten: bool = False) -> Any:

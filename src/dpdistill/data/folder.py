@@ -54,9 +54,8 @@ def is_listed(name: str) -> bool:
 
 def looks_listed(name: str) -> bool:
     """Whether a file might be taken for one that a run wrote: it lies in images/ or ends as such a file does."""
-    if is_hidden(Path(name).name):  # what a file manager leaves where pictures were looked at
-        return Path(name).suffix.lower() in _ENDINGS
-    return name.startswith(f"{IMAGES}/") or Path(name).suffix.lower() in _ENDINGS
+    path = Path(name)  # hidden ones are what a file manager leaves where pictures were looked at
+    return (name.startswith(f"{IMAGES}/") and not is_hidden(path.name)) or path.suffix.lower() in _ENDINGS
 
 
 def list_files(folder: Path) -> list[str]:
