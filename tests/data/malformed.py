@@ -493,7 +493,7 @@ def picture_cases() -> Iterator[Case]:
     says = "data has the class folder 'dog', which is not one of the stated classes."
     yield "classes that no folder has", says, folder_of(both, classes="cat,cow")
     yield "a single class folder", "data: Expected 2 to 65536 classes; got 1.", folder_of({"cat/a.png": png})
-    no_png = "data has no PNG, JPEG, TIFF or DICOM in its class folders (DIR/<class>/*.png)."
+    no_png = "data has no PNG, JPEG, TIFF, BMP, WebP or DICOM in its class folders (DIR/<class>/*.png)."
     yield "class folders without images", no_png, folder_of({"cat/": b"", "dog/": b""})
     yield "class folders of texts", no_png, folder_of({"cat/a.txt": b"meow", "dog/b.txt": b"woof"})
     yield "images without class folders", UNKNOWN_FOLDER, folder_of({"a.png": png, "b.png": png})

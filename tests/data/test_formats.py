@@ -233,9 +233,27 @@ def test_npz_parts(tmp_path, image_key):
     assert load(source, "test", classes=10).y.tolist() == [5, 0]
 
 
-def test_npz_whole_numbers_are_indices(tmp_path):
+def test_npz_whole_numbers_are_names_where_names_are_and_else_indices(tmp_path):
     source = save_npz(tmp_path / "d.npz", False, X=IDX_X, y=IDX_Y % 2)
-    assert load(source, classes="1,0").y.tolist() == (IDX_Y % 2).tolist()
+    assert load(source, classes="1,0").y.tolist() == (1 - IDX_Y % 2).tolist()
+    assert load(source, classes="cat,dog").y.tolist() == (IDX_Y % 2).tolist()
+    folders = sorted(str(name) for name in range(11))  # 0, 1, 10, 2, ...
+    y = np.arange(11)
+    source = save_npz(tmp_path / "e.npz", False, X=np.zeros((11, 2, 2), np.uint8), y=y)
+    assert [folders[k] for k in load(source, classes=folders).y] == [str(label) for label in y]
+
+
+def test_classes_that_a_source_names_may_be_stated_in_any_order(tmp_path):
+    source = save_npz(tmp_path / "d.npz", False, X=IDX_X, y=IDX_Y % 3, classes=np.array(["cat", "dog", "3"]))
+    expected = [["cat", "dog", "3"][k] for k in IDX_Y % 3]
+    for names in (["cat", "dog", "3"], ["3", "cat", "dog"], ["dog", "3", "cat"]):
+        assert [names[k] for k in load(source, classes=names).y] == expected
+    few = load(source, classes="dog,cat", strict=False).y
+    assert few.tolist() == [{"dog": 0, "cat": 1}.get(name, -1) for name in expected]
+    assert load(source, classes="a,b,c").y.tolist() == (IDX_Y % 3).tolist()
+    assert load(source, classes="cat,hound,3").y.tolist() == (IDX_Y % 3).tolist()  # one of them is called otherwise
+    with pytest.raises(DataError, match=r"d.npz numbers the class 'cat' as 0, not 1, and has no class 'hound'"):
+        load(source, classes="hound,cat,3")
 
 
 def test_npz_stored_is_memory_mapped(tmp_path):
@@ -315,8 +333,11 @@ def test_class_folders_with_everything_stated(tmp_path):
     assert r.notes == ()
 
 
-def test_class_folders_in_parts_share_the_classes_of_training(tmp_path):
-    contents = {"train/cat/a.png": png(RED), "train/dog/b.png": png(RED), "test/dog/c.png": png(GREY)}
+@pytest.mark.parametrize(("training", "testing"), [("train", "test"), ("Train", "TEST")])
+def test_class_folders_in_parts_share_the_classes_of_training(tmp_path, training, testing):
+    contents = {
+        f"{training}/cat/a.png": png(RED), f"{training}/dog/b.png": png(RED), f"{testing}/dog/c.png": png(GREY),
+    }  # fmt: skip
     source = write(tmp_path, contents)
     assert load(source, "train").y.tolist() == [0, 1]
     test = load(source, "test")

@@ -438,8 +438,9 @@ class TestArchives:
         assert (r.y.tolist(), r.schema, r.notes) == ([0, 1, 1], expected.schema, expected.notes)
         assert digest_records(r, bytes(32)) == digest_records(expected, bytes(32))
 
-    def test_parts(self, pack):
-        source = pack({"train/cat/a.png": SMALL[0], "train/dog/a.png": SMALL[1], "val/dog/c.png": SMALL[2]})
+    @pytest.mark.parametrize("train", ["train", "Train"])
+    def test_parts(self, pack, train):
+        source = pack({f"{train}/cat/a.png": SMALL[0], f"{train}/dog/a.png": SMALL[1], "val/dog/c.png": SMALL[2]})
         assert load(source).y.tolist() == [0, 1]
         val = load(source, "val")
         np.testing.assert_array_equal(val.X, SMALL[2:3])
@@ -524,6 +525,18 @@ class TestDeepPictures:
     def test_tiff_of_eight_bits(self, tmp_path):
         source = write(tmp_path, {f"{k}/a.tif": picture(x, "TIFF") for k, x in zip("ab", SMALL, strict=False)})
         np.testing.assert_array_equal(load(source).X, SMALL[:2])
+
+    @pytest.mark.parametrize(("form", "suffix"), [("BMP", "bmp"), ("WEBP", "WebP")])
+    def test_of_eight_bits_in_other_formats(self, tmp_path, form, suffix):
+        contents = {f"{k}/a.{suffix}": picture(x, form, lossless=True) for k, x in zip("ab", SMALL, strict=False)}
+        np.testing.assert_array_equal(load(write(tmp_path, contents)).X, SMALL[:2])
+        write(tmp_path, {f"b/a.{suffix}": b"hello"})
+        assert f"is not a {form} image, or is damaged." in refusal(tmp_path)
+
+    def test_moving_pictures(self, tmp_path):
+        moving = picture(SMALL[0], "WEBP", save_all=True, append_images=[Image.fromarray(SMALL[1])])
+        source = write(tmp_path, {"a/a.webp": moving, "b/b.png": png(SMALL[1])})
+        assert "a.webp has 2 pages; expected a single image." in refusal(source)
 
     def test_one_record_does_not_change_another(self, tmp_path):
         # A record of 16 bits comes first: the others keep their values, and a bad one alone contributes nothing.

@@ -11,7 +11,7 @@ from dpdistill.schema import DataError
 
 SOURCES = (
     "IDX, CIFAR or SVHN folder or file, .npz (also MedMNIST's), Parquet with images, folder, zip or tar of class "
-    "folders (PNG, JPEG, TIFF, DICOM), CSV of file,label, digits:train."
+    "folders (PNG, JPEG, TIFF, BMP, WebP, DICOM), CSV of file,label, digits:train."
 )
 TABLE = "CSV (also gzip) or Parquet file, or a database: postgresql://user@host/name, a SQLite or DuckDB file."
 SQL = "One SELECT, whose rows are read from the database that DATA names."

@@ -23,6 +23,11 @@ _PART = re.compile(rf"({'|'.join(PARTS)})(?![a-z])", re.IGNORECASE)
 _OF_SYSTEMS = ("__MACOSX", "@eaDir", "$RECYCLE.BIN", "System Volume Information", "Thumbs.db", "desktop.ini")
 
 
+def named_part(name: str) -> str | None:
+    """The part of a data set that a folder holds by its name, in small letters or capitals; None if it is no part."""
+    return PARTS.get(name.lower())
+
+
 def is_address(source: object) -> bool:
     """Whether a text is the address of a database, such as postgresql://host/name, and not a path."""
     return isinstance(source, str) and _ADDRESS.match(source) is not None

@@ -30,7 +30,7 @@ from dpdistill.schema import DataError, Schema
 
 _EXPECTED = (
     "expected IDX files, CIFAR binary files, a .npz with X and y, or MedMNIST's .npz, SVHN's .mat, Parquet with "
-    "images, or a folder, zip or tar of class folders of PNG, JPEG, TIFF or DICOM"
+    "images, or a folder, zip or tar of class folders of PNG, JPEG, TIFF, BMP, WebP or DICOM"
 )
 _FOREIGN = {
     b"\x89PNG": "is a single image; name the folder that holds the class folders",
@@ -69,8 +69,9 @@ def load(
             class folders; a CSV file with the columns file and label; "digits:train", "digits:test"; or a data set that
             a program holds, see `load_object`. A part may be named behind a path: "pathmnist.npz:val".
         part: "train", "val" or "test"; a source with a single part is read whole.
-        classes: number of classes, "cat,dog" or names; None for what the format states. When all names are whole
-            numbers ("1,2,3"), the labels of IDX and CIFAR files are looked up among them; else they are indices.
+        classes: number of classes, "cat,dog" or names; None for what the format states. Labels that are whole numbers
+            are the source's own: names that it states stand for its numbers, in whichever order they are given here;
+            other names that are whole numbers ("1,2,3") stand for themselves; else the classes are numbered from 0.
         bounds: (low, high) or "low,high" of a raw value; None for what the format states. Pictures with more than 8
             bits a value need them, and DICOM images, whose window they are.
         resize: side of the square to which images are resized (bilinear), or None.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -38,12 +40,12 @@ def gather(
     straighten = stated.straighten and not raw.straightened
     kept = raw.whole if side is None and not straighten else None
     spool, index = Spool(stated.memory), {}
-    numbered = raw.codes and stated.classes is not None and all(re.fullmatch("0|[1-9][0-9]*", k) for k in classes)
+    numbers = label_numbers(classes, raw.classes, title)
     for part in raw.parts:
         with titled(title):
             if raw.bounds is None and stated.bounds is None and part.X.dtype != np.uint8:
                 raise DataError(f"Expected bounds for {part.X.dtype} values: state them (--bounds LOW,HIGH).")
-            y = label_indices(part.y.astype(str) if numbered else part.y, classes, stated.strict, spool.rows)
+            y = label_indices(part.y, classes, numbers, stated.strict, spool.rows)
             bad = not_finite(part.X)
             if bad.any() and stated.strict:
                 first = spool.rows + int(np.argmax(bad))
@@ -62,27 +64,60 @@ def gather(
     return X, y, ranked(others[0], index, stated.memory) if others else None
 
 
-def label_indices(y: np.ndarray, classes: tuple[str, ...], strict: bool = True, start: int = 0) -> np.ndarray:
+def label_numbers(classes: tuple[str, ...], own: tuple[str, ...] | None, title: str = "") -> list[int]:
+    """The whole number that stands for each class where labels are whole numbers.
+
+    A source that names its classes numbers them in its own order, whichever order they are stated in. Other names that
+    are whole numbers stand for themselves; else the classes are numbered in the order in which they are stated.
+
+    Args:
+        classes: names, as they are stated.
+        own: names that the source states, or None.
+        title: what to call the source in a sentence, or nothing.
+
+    Raises:
+        DataError: some of the names are the source's own, and stand for other numbers there.
+    """
+    at = {} if own is None else {name: k for k, name in enumerate(own)}
+    if all(name in at for name in classes):
+        return [at[name] for name in classes]
+    numeric = all(re.fullmatch("0|[1-9][0-9]*", name) for name in classes)
+    numbers = [int(name) if numeric else k for k, name in enumerate(classes)]
+    for name, number in zip(classes, numbers, strict=True):
+        if at.get(name, number) != number:
+            others = [name for name in classes if name not in at]
+            raise DataError(
+                f"{title or 'The source'} numbers the class {name!r:.80} as {at[name]}, not {number}, and has no class "
+                f"{others[0]!r:.80}: state the names of its own classes, in any order."
+            )
+    return numbers
+
+
+def label_indices(
+    y: np.ndarray, classes: tuple[str, ...], numbers: Sequence[int], strict: bool = True, start: int = 0
+) -> np.ndarray:
     """Class indices, (n,) int64, of labels (n,) given as whole numbers or as names; -1 where unknown if not strict.
 
     Args:
         y: labels.
         classes: names.
+        numbers: the whole number that stands for each class.
         strict: refuse unknown ones.
         start: number of the first record, to be named.
 
     Raises:
         DataError: labels of another type, or an unknown label when strict.
     """
+    table: dict[Any, int]
     if y.dtype.kind in "SU":
         table = {name: k for k, name in enumerate(classes)}
-        texts = (t.decode("utf-8", "replace") if isinstance(t, bytes) else t for t in y.tolist())
-        indices = np.fromiter((table.get(text, -1) for text in texts), np.int64, len(y))
+        labels = (t.decode("utf-8", "replace") if isinstance(t, bytes) else t for t in y.tolist())
     elif y.dtype.kind in "ui":
-        indices = y.astype(np.int64)
-        indices = np.where((indices >= 0) & (indices < len(classes)), indices, -1)
+        table = {number: k for k, number in enumerate(numbers)}
+        labels = y.tolist()
     else:
         raise DataError(f"Expected labels as whole numbers or class names; got {y.dtype}.")
+    indices = np.fromiter((table.get(label, -1) for label in labels), np.int64, len(y))
     if strict and (indices < 0).any():
         first = int(np.argmax(indices < 0))
         label = str(y[first])[:80]

@@ -43,7 +43,6 @@ class Raw:
         classes: class names that the format states, or None.
         bounds: bounds that the format states, or None.
         notes: sentences shown to the owner while loading: public facts only.
-        codes: labels are the format's own codes: looked up when the caller's class names are whole numbers.
         resized: images have the size that the caller asked for already.
         straightened: images are upright already.
         of_shape: further notes, given the shape (h, w, c) of the images.
@@ -54,7 +53,6 @@ class Raw:
     classes: tuple[str, ...] | None = None
     bounds: tuple[float, float] | None = None
     notes: tuple[str, ...] = ()
-    codes: bool = False
     resized: bool = False
     straightened: bool = False
     of_shape: Callable[[tuple[int, ...]], Sequence[str]] = _nothing

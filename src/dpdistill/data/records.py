@@ -181,7 +181,7 @@ class Records(Unshown):
             strict=strict,
             straighten=straighten,
         )
-        return cls.from_raw(Raw.of(X, y, units, notes=tuple(notes)), stated)
+        return cls.from_raw(Raw.of(X, y, units, classes=stated.classes, notes=tuple(notes)), stated)
 
     @classmethod
     def from_raw(cls, raw: Raw, stated: Stated, title: str = "") -> Records:

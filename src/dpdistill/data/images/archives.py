@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
 
-from dpdistill.data.files import MAX_UNPACKED, PARTS, head, is_gzip, reading, require_file, show, single_part
+from dpdistill.data.files import MAX_UNPACKED, head, is_gzip, named_part, reading, require_file, show, single_part
 from dpdistill.data.images.decode import FORMATS, Picture, decode, raw_pictures, require_stated
 from dpdistill.data.images.folders import IMAGES, SUFFIXES, class_names, require_printable
 from dpdistill.data.options import Stated
@@ -124,7 +124,7 @@ def _tree(title: str, members: Iterator[_Member]) -> tuple[set[Parts], dict[str,
             raise DataError(f"{title} holds {shown} of {member.size >> 20} MiB; expected at most {MAX_MEMBER >> 20}.")
         files[member.name] = parts
     around = {parts[0] for parts in folders}
-    if len(around) == 1 and not around & set(PARTS) and min(map(len, files.values()), default=0) > 2:
+    if len(around) == 1 and not any(map(named_part, around)) and min(map(len, files.values()), default=0) > 2:
         return {parts[1:] for parts in folders if parts[1:]}, {name: parts[1:] for name, parts in files.items()}
     return folders, files
 
@@ -133,18 +133,18 @@ def _part_of(
     title: str, folders: set[Parts], files: dict[str, Parts], part: str
 ) -> tuple[list[str], dict[str, str], list[str], tuple[str, ...]]:
     """(class folders, classes of the pictures by name, class folders of the training part, notes) of a part."""
-    split = {parts[0] for parts in files.values() if len(parts) == 3 and parts[0] in PARTS}
+    split = {parts[0] for parts in files.values() if len(parts) == 3 and named_part(parts[0])}
     if not split:
         names = sorted(parts[0] for parts in folders if len(parts) == 1)
         labels = {name: parts[0] for name, parts in files.items() if len(parts) == 2}
         return names, labels, names, single_part("archive", part)
 
     def below(wanted: str) -> list[str]:
-        return sorted({parts[1] for parts in folders if len(parts) == 2 and PARTS.get(parts[0]) == wanted})
+        return sorted({parts[1] for parts in folders if len(parts) == 2 and named_part(parts[0]) == wanted})
 
-    if part not in {PARTS[name] for name in split}:
+    if part not in map(named_part, split):
         raise DataError(f"{title} has no folder '{part}' with class folders.")
-    labels = {name: parts[1] for name, parts in files.items() if len(parts) == 3 and PARTS.get(parts[0]) == part}
+    labels = {name: parts[1] for name, parts in files.items() if len(parts) == 3 and named_part(parts[0]) == part}
     return below(part), labels, below("train") or below(part), ()
 
 

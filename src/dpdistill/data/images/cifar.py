@@ -104,7 +104,7 @@ def load_file(path: Path, stated: Stated = NOTHING) -> Raw:
         raise DataError(f"Expected labels={stated.labels[:80]!r} of {show(path)} to be {expected}.")
     if fine and (stated.labels or ("coarse" if stated.classes == CIFAR100_COARSE else "fine")) == "coarse":
         classes, note, at = CIFAR100_COARSE, NOTE100_COARSE, 0
-    return Raw.of(X, rows[:, at], classes=classes, bounds=(0.0, 255.0), notes=(note,), codes=True)
+    return Raw.of(X, rows[:, at], classes=classes, bounds=(0.0, 255.0), notes=(note,))
 
 
 def is_cifar100(path: Path, size: int) -> bool:

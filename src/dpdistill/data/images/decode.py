@@ -1,4 +1,4 @@
-"""Single pictures, PNG, JPEG, TIFF or DICOM, to arrays of one size; every record by itself."""
+"""Single pictures, PNG, JPEG, TIFF, BMP, WebP or DICOM, to arrays of one size; every record by itself."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from dpdistill.data.raw import Part, Raw
 from dpdistill.schema import DataError
 
 FORMATS = {".png": ("PNG", "JPEG"), ".jpg": ("PNG", "JPEG"), ".jpeg": ("PNG", "JPEG"), ".jfif": ("PNG", "JPEG")}
-FORMATS |= {".tif": ("TIFF",), ".tiff": ("TIFF",)}
-ANY = ("PNG", "JPEG", "TIFF")
+FORMATS |= {".tif": ("TIFF",), ".tiff": ("TIFF",), ".bmp": ("BMP",), ".webp": ("WEBP",)}
+ANY = ("PNG", "JPEG", "TIFF", "BMP", "WEBP")
 _DEEP = ("I", "F")
 _PHOTOMETRIC, _LIGHT_IS_ZERO, _DARK_IS_ZERO = 262, 0, 1
 """Of TIFF: the tag PhotometricInterpretation; Pillow turns pictures of eight bits round, and no deeper ones."""
@@ -145,7 +145,7 @@ def decode(content: Path | IO[bytes], title: str, stated: Stated, formats: tuple
     """One picture as (h, w, channels): uint8, or its own values where they are deeper; resized (bilinear) if stated.
 
     Args:
-        content: of a PNG, JPEG, TIFF or DICOM file.
+        content: of a PNG, JPEG, TIFF, BMP, WebP or DICOM file.
         title: what to call it in a sentence.
         stated: size, channels and bounds.
         formats: names by which Pillow knows those that it may have.
@@ -176,7 +176,7 @@ def to_values(image: Any, title: str, stated: Stated) -> np.ndarray:
     Raises:
         DataError: several pages, or values that are deeper than what is stated.
     """
-    if image.format == "TIFF" and image.n_frames > 1:
+    if image.format in ("TIFF", "WEBP") and image.n_frames > 1:
         raise DataError(f"{title} has {image.n_frames} pages; expected a single image.")
     if not image.mode.startswith(_DEEP):
         if ";16" in str(getattr(image, "tile", "")):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpdistill.data.files import PARTS, list_files, list_folders, reading, require_file, show, single_part
+from dpdistill.data.files import list_files, list_folders, named_part, reading, require_file, show, single_part
 from dpdistill.data.images import dicom
 from dpdistill.data.images.decode import FORMATS, Picture, decode, raw_pictures, require_stated
 from dpdistill.data.options import Stated
@@ -17,7 +17,7 @@ from dpdistill.data.raw import Raw
 from dpdistill.schema import DataError
 
 SUFFIXES = (*FORMATS, ".dcm", ".dicom")
-IMAGES = "PNG, JPEG, TIFF or DICOM"
+IMAGES = "PNG, JPEG, TIFF, BMP, WebP or DICOM"
 _BARE = re.compile(r"[^.]+|[\d.]+")  # DICOM files are often named by numbers, without a suffix
 
 
@@ -88,7 +88,7 @@ def _part_folder(folder: Path, part: str) -> tuple[Path, list[str]]:
 
 def _folders_of(folder: Path) -> dict[str, str]:
     """Names of the folders of parts, by part."""
-    return {PARTS[name]: name for name in reversed(list_folders(folder)) if name in PARTS}
+    return {part: name for name in reversed(list_folders(folder)) if (part := named_part(name)) is not None}
 
 
 def _is_split(folder: Path) -> bool:

@@ -55,7 +55,7 @@ def load_file(path: Path, memory: Memory) -> Raw:
     y = read_array(labels, LABELS_MAGIC, memory)
     if len(X) != len(y):
         raise DataError(f"{show(path)} has {len(X)} images but {show(labels)} has {len(y)} labels.")
-    return Raw.of(X, y, classes=DIGITS, bounds=(0.0, 255.0), notes=(NOTE,), codes=True)
+    return Raw.of(X, y, classes=DIGITS, bounds=(0.0, 255.0), notes=(NOTE,))
 
 
 def read_array(path: Path, magic: int, memory: Memory) -> np.ndarray:
