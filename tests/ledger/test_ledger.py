@@ -190,6 +190,18 @@ class TestFolder:
         start(tmp_path).close()
         assert mode(tmp_path) == 0o700
 
+    def test_a_folder_of_other_files_is_left_as_it_is(self, tmp_path):
+        (tmp_path / "thesis.tex").write_text("mine")
+        tmp_path.chmod(0o755)
+        for begin in (start, digest_key):
+            with pytest.raises(LedgerError, match="holds files that are not a run's: name a new folder, or an empty"):
+                begin(tmp_path)
+        assert mode(tmp_path) == 0o755
+        assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+        (tmp_path / "key").write_bytes(bytes(32))  # of a run that was copied without its modes
+        start(tmp_path).close()
+        assert mode(tmp_path) == 0o700
+
     def test_durability_settings(self, tmp_path):
         with start(tmp_path / "run") as ledger:
             settings = [ledger._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]

@@ -17,6 +17,7 @@ except ImportError:  # Windows
     fcntl = None
 
 RUN_LEDGER = "ledger.sqlite"
+KEY = "key"
 KEY_BYTES = 32
 NO_LOCKS = (
     "Expected Linux or macOS, whose file locks and modes keep a run safe: on Windows make sets in WSL. Verifying,"
@@ -28,7 +29,7 @@ def make_folder(folder: Path) -> Path:
     """The folder, made if it is not there, with mode 0700.
 
     Raises:
-        LedgerError: it cannot be made, or the system has no file locks.
+        LedgerError: it cannot be made, it is one of other files that others may read, or the system has no file locks.
     """
     if fcntl is None:
         raise LedgerError(NO_LOCKS)
@@ -36,10 +37,16 @@ def make_folder(folder: Path) -> Path:
         if not folder.is_dir():
             folder.mkdir(mode=0o700, parents=True)
             sync_folder(folder.parent)
+        elif folder.stat().st_mode & 0o077 and any(folder.iterdir()) and not _is_of_a_run(folder):
+            raise LedgerError(f"{folder} holds files that are not a run's: name a new folder, or an empty one.")
         folder.chmod(0o700)
     except OSError as error:
         raise LedgerError(f"The run's folder cannot be made: {error}.") from None
     return folder
+
+
+def _is_of_a_run(folder: Path) -> bool:
+    return any((folder / name).exists() for name in (KEY, RUN_LEDGER))
 
 
 def lock_folder(folder: Path) -> int:
@@ -92,7 +99,7 @@ def digest_key(folder: str | Path | None) -> bytes:
     if folder is None:
         return secrets.token_bytes(KEY_BYTES)
     folder = make_folder(Path(folder))
-    path = folder / "key"
+    path = folder / KEY
     if not path.exists():
         # Written aside and linked: a key is there in full or not at all, and the first of two processes wins.
         handle, aside = tempfile.mkstemp(dir=folder, prefix="key-")
