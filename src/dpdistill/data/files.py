@@ -17,6 +17,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_MAX_RATIO = 1_100
 _CHUNK = 1 << 20
 _ADDRESS = re.compile(r"[A-Za-z][\w+.-]*://")
+_ELSEWHERE = ("http", "https", "ftp", "sftp", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "hdfs", "hf")
 PARTS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 """Names of the parts of a data set, as folders and files have them, and what they are called here."""
 _PART = re.compile(rf"({'|'.join(PARTS)})(?![a-z])", re.IGNORECASE)
@@ -31,6 +32,16 @@ def named_part(name: str) -> str | None:
 def is_address(source: object) -> bool:
     """Whether a text is the address of a database, such as postgresql://host/name, and not a path."""
     return isinstance(source, str) and _ADDRESS.match(source) is not None
+
+
+def refuse_elsewhere(source: str) -> None:
+    """Refuses an address of files on other machines, which are not fetched.
+
+    Raises:
+        DataError: as said.
+    """
+    if source.partition("://")[0].lower() in _ELSEWHERE and is_address(source):
+        raise DataError(f"{show(source)} is on another machine: fetch it first, and name the file or folder here.")
 
 
 def show(path: str | os.PathLike) -> str:

@@ -17,6 +17,7 @@ from dpdistill.data.files import (
     list_files,
     list_folders,
     reading,
+    refuse_elsewhere,
     require_file,
     show,
     unpacking,
@@ -198,6 +199,7 @@ def recognise(source: Any) -> str:
         return "digits"
     if not text or "\0" in text:
         raise DataError("Expected the path of a file or folder; got an empty or impossible one.")
+    refuse_elsewhere(text)
     if is_address(text):
         raise DataError("A database holds tables, each of which needs a schema: state --schema and --sql 'SELECT ...'.")
     path = Path(text)

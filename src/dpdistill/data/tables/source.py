@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pydantic import StrictBool
 
-from dpdistill.data.files import head, is_address, is_gzip, reading, require_file, show
+from dpdistill.data.files import head, is_address, is_gzip, reading, refuse_elsewhere, require_file, show
 from dpdistill.data.tables.database import DatabaseQuery, Rows, holds_database
 from dpdistill.schema import DataError
 from dpdistill.schema.facts import STRICT
@@ -102,6 +102,7 @@ def open_table(source: Any, form: CsvFormat) -> Table:
     """
     if isinstance(source, str | os.PathLike):
         path = Path(source)
+        refuse_elsewhere(os.fspath(source))
         if is_address(source) or (path.is_file() and holds_database(path)):
             raise DataError(f"{show(source)} is a database: state which of its rows to read (--sql 'SELECT ...').")
         if not os.fspath(source) or "\0" in os.fspath(source):
