@@ -375,6 +375,27 @@ def test_the_package_offers_its_names_when_they_are_asked_for():
         _ = dpdistill.nosuch
 
 
+def test_evaluate_of_some_of_the_classes(digits, tmp_path, monkeypatch):
+    small_nets(monkeypatch)
+    some = ("--classes", "7,3", "--lenient", "--method", "ldpdc", "--non-private")
+    assert "which is not one of the 2 classes." in refused("distill", digits, "--out", tmp_path / "x", *some[:2])
+    succeeds("distill", digits, "--out", tmp_path / "few", *some)
+    with np.load(digits) as file:
+        X, y = file["X"][::10], file["y"][::10]
+    known = np.isin(y, [3, 7])
+    bounds = {"bounds": [0.0, 16.0]}
+    np.savez(tmp_path / "all.npz", X=X, y=y, classes=np.arange(10).astype(str), **bounds)
+    np.savez(tmp_path / "known.npz", X=X[known], y=np.where(y[known] == 7, "7", "3"), **bounds)
+    command = ("evaluate", tmp_path / "few", "--nets", 1, "--test")
+    assert "which is not one of the 2 classes." in refused(*command, tmp_path / "all.npz")
+    code, out, err = dpdistill(*command, tmp_path / "all.npz", "--lenient", "--reference", digits)
+    assert code == 0, err
+    assert f"{(~known).sum()} of {len(y)} test records are left out: of other classes" in err
+    assert "of 1,438 real records are left out: of other classes" in err
+    expected = succeeds(*command, tmp_path / "known.npz")
+    assert [line for line in out.splitlines() if "real" not in line][:2] == expected.splitlines()[:2]
+
+
 def test_evaluate_beside_real_records_writes_nothing(shared, monkeypatch):
     from dpdistill.audit import random_real
 

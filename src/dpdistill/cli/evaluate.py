@@ -17,6 +17,7 @@ from dpdistill.cli.evaluate_checks import (
     check_pictures,
     check_reference,
     check_student,
+    note_left_out,
     opened,
     read_test_images,
     schema_of_rows,
@@ -37,6 +38,10 @@ def evaluate(
     test: Annotated[str, typer.Option(help=f"Held-out records: {SOURCES} CSV or Parquet, or a database, with --sql.")],
     sql: Annotated[str | None, typer.Option(help=SQL.replace("DATA", "--test"))] = None,
     labels: Labels = None,
+    lenient: Annotated[
+        bool,
+        typer.Option("--lenient/--strict", help="Leave out real records of other classes, and what cannot be read."),
+    ] = False,
     nets: Annotated[int, typer.Option(min=1, metavar="<int>", help="Independent nets.")] = 3,
     training: Annotated[
         str | None,
@@ -154,7 +159,7 @@ def evaluate(
     check_pictures(folder, distilled, teacher, taught_by, number, generated)
     check_choices(training, architecture, classifier, classifiers, kernel, distance)
     check_fit(architecture or [], ridge, distilled.schema)
-    records = None if table else read_test_images(test, distilled.schema, labels)
+    records = None if table else read_test_images(test, distilled.schema, labels, strict=not lenient)
     from dpdistill.cli.recipes import kernel_in, teacher_in
     from dpdistill.evaluate import available, training_for
     from dpdistill.report.folder import read_folder
@@ -163,7 +168,7 @@ def evaluate(
     if include_scores:
         read_folder(folder)  # what cannot be used is refused here, before minutes of training
     if table:
-        how = {"mode": mode, "keep": keep, "seed": seed, "names": _listed(classifiers)}
+        how = {"strict": not lenient, "mode": mode, "keep": keep, "seed": seed, "names": _listed(classifiers)}
         real = None if reference is None else table_source(reference, reference_sql)
         scores = _evaluate_table(distilled, table_source(test, sql), real, table_file, **how)
         give(scores=scores)
@@ -174,7 +179,7 @@ def evaluate(
     fits = _regressions(kernel or (), ridge, kernel_in(folder), facts)
     measured = _feature_kernels(distance or (), facts)
     released = teacher_in(folder, distilled)
-    real = None if reference is None else real_images(reference, facts, labels)
+    real = None if reference is None else real_images(reference, facts, labels, strict=not lenient)
     teaches = None if teacher is None else teacher_named(distilled, released, fits, taught_by)
     pictures = None if teacher is None else pictures_of(teacher, number or 20_000, folder, distilled, seed)
     more = generate(folder, generated, distilled, seed) if generated else None
@@ -201,14 +206,16 @@ def _listed(classifiers: str | None) -> tuple[str, ...] | None:
     return None if classifiers is None else chosen(split_names(classifiers))
 
 
-def _evaluate_table(distilled: Any, test: Any, reference: Any, table_file: Any, **how: Any) -> dict:
+def _evaluate_table(distilled: Any, test: Any, reference: Any, table_file: Any, strict: bool, **how: Any) -> dict:
     """Scores of a synthetic table, and what real rows reach beside it."""
     from dpdistill.data.tables.load import load_table
 
-    records = load_table(test, table_file)
-    real = None if reference is None else load_table(reference, table_file)
+    records = load_table(test, table_file, strict=strict)
+    note_left_out(records, "test")
+    real = None if reference is None else load_table(reference, table_file, strict=strict)
     scores = table_scores(distilled, records, **how)
     if real is not None:
+        note_left_out(real, "real")
         table_reference(distilled, real, records, **how)
     return scores
 

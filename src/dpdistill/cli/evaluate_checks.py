@@ -11,6 +11,7 @@ import typer
 from dpdistill.cli.pictures import PICTURES, check_generator, kinds_of
 from dpdistill.cli.reading import check_source
 from dpdistill.cli.settings import check_named, check_names, known
+from dpdistill.cli.terminal import note
 from dpdistill.data.files import require_file
 from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
 
@@ -20,7 +21,7 @@ OF_IMAGES = frozenset(
     | {"slopes", "then_set", "student_epochs", "number", "generated", "distance", "epochs"}
 )
 OF_TABLES = frozenset({"schema", "classifiers", "sql", "reference_sql", "mode", "keep"})
-OF_BOTH = frozenset({"folder", "test", "seed", "reference", "include_scores"})
+OF_BOTH = frozenset({"folder", "test", "seed", "lenient", "reference", "include_scores"})
 
 
 def opened(folder: str, test: str, sql: str | None) -> Any:
@@ -104,14 +105,21 @@ def check_choices(
             check_names("distance", [each], [*names["kernels"], "NETWORK=FILE.npz"])
 
 
-def read_test_images(test: str, schema: Schema, labels: str | None = None) -> Any:
+def read_test_images(test: str, schema: Schema, labels: str | None = None, *, strict: bool = True) -> Any:
     """The test set of a synthetic set of images: of its shape and classes."""
     from dpdistill.data import load
     from dpdistill.data.test_set import check_test_set
 
-    records = load(test, "test", like=schema, labels=labels)
+    records = load(test, "test", like=schema, labels=labels, strict=strict)
     check_test_set(schema, records)
+    note_left_out(records, "test")
     return records
+
+
+def note_left_out(records: Any, what: str) -> None:
+    """Say how many records are of no class of the set, or cannot be read, and do not count."""
+    if left := int((records.y < 0).sum()):
+        note(f"{left:,} of {len(records):,} {what} records are left out: of other classes, or not to be read.")
 
 
 def check_fit(architectures: list[str], ridge: float | None, schema: AnySchema) -> None:

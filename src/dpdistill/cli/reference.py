@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from dpdistill.cli.evaluate_checks import note_left_out
 from dpdistill.cli.terminal import Bar, note, say, say_table, time_left
 
 NOTE = "Computed from the private records, for their owner: not covered by epsilon."
@@ -44,14 +45,15 @@ def table_reference(distilled: Any, real: Any, test: Any, **how: Any) -> None:
     _nearness(distilled, real, test)
 
 
-def real_images(reference: str, facts: Any, labels: str | None = None) -> Any:
+def real_images(reference: str, facts: Any, labels: str | None = None, *, strict: bool = True) -> Any:
     """The real images of --reference, of the set's shape and classes."""
     from dpdistill.data import load
     from dpdistill.schema import DataError
 
-    real = load(reference, "train", like=facts, labels=labels)
+    real = load(reference, "train", like=facts, labels=labels, strict=strict)
     if real.schema.shape != facts.shape or not (real.y >= 0).any():
         raise DataError(f"Expected --reference with labelled images of shape {facts.shape}; got {real.schema.shape}.")
+    note_left_out(real, "real")
     return real
 
 
