@@ -526,7 +526,10 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
             [*scored, "--architecture", "nosuch"],
             "Unknown architecture 'nosuch': choose among convnet, convnet64, mlp, lenet,",
         ),
-        ([*scored, "--training", "nosuch"], "Unknown training 'nosuch': choose among quick, mixup, paper, large."),
+        (
+            [*scored, "--training", "nosuch"],
+            "Unknown training 'nosuch': choose among quick, mixup, muon, paper, large.",
+        ),
         ([*scored, "--kernel", "nosuch"], "Unknown kernel 'nosuch': choose among fc-ntk,"),
         ([*scored, "--distance", "nosuch"], "Unknown distance 'nosuch': choose among fc-ntk,"),
         ([*scored, "--distance", "nosuch=x.npz"], "Unknown network of --distance 'nosuch': choose among convnet,"),

@@ -17,6 +17,7 @@ from dpdistill.encode.train import Classifier, _start, train_classifier
 from dpdistill.evaluate import (
     LARGE,
     MIXUP,
+    MUON,
     PAPER,
     QUICK,
     TRAININGS,
@@ -136,7 +137,7 @@ class TestScore:
     def test_a_mirror_image_is_added_on_request_only(self):
         assert "flip" not in QUICK.strategies
         assert QUICK.with_flip().strategies == (*QUICK.strategies, "flip")
-        assert TRAININGS == {"quick": QUICK, "mixup": MIXUP, "paper": PAPER, "large": LARGE}
+        assert TRAININGS == {"quick": QUICK, "mixup": MIXUP, "muon": MUON, "paper": PAPER, "large": LARGE}
         assert (PAPER.epochs, PAPER.learning_rate, PAPER.momentum, PAPER.weight_decay) == (1000, 0.01, 0.9, 5e-4)
         assert 5 * QUICK.epochs <= PAPER.epochs
         assert (PAPER.batch, PAPER.network, PAPER.schedule) == (256, ConvNet(width=128), "step")

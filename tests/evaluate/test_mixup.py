@@ -9,7 +9,7 @@ import pytest
 from contract import toy_records
 
 from dpdistill.encode.networks import ConvNet
-from dpdistill.encode.train import MIXUP, QUICK, Training, _batch, train_classifier
+from dpdistill.encode.train import MIXUP, MUON, QUICK, Training, _batch, train_classifier
 from dpdistill.evaluate.score import accuracy
 
 KEY = jax.random.key(3)
@@ -69,3 +69,4 @@ def test_a_separable_set_is_learned_from_mixtures():
 
 def test_the_named_training():
     assert replace(QUICK, mixup=0.3) == MIXUP
+    assert replace(QUICK, mixup=0.3, optimiser="muon", learning_rate=2e-3) == MUON

@@ -16,6 +16,7 @@ from dpdistill.encode.networks import ConvNet
 from dpdistill.encode.train import (
     FURTHER,
     MIXUP,
+    MUON,
     MUON_RATE,
     QUICK,
     SLOPES,
@@ -205,7 +206,9 @@ def test_the_slope_of_a_mirror_image_is_mirrored():
     assert 16 < kept.sum() < 48
 
 
-@pytest.mark.parametrize("how", [SLOPES, STUDENT, QUICK, MIXUP], ids=["slopes", "scores", "labels", "mixtures"])
+@pytest.mark.parametrize(
+    "how", [SLOPES, STUDENT, QUICK, MIXUP, MUON], ids=["slopes", "scores", "labels", "mixtures", "muon"]
+)
 def test_one_loop_of_an_accelerator_learns_what_single_steps_learn(how, monkeypatch):
     training = replace(how, epochs=3, batch=8, network=ConvNet(width=8), strategies=("flip",))
     X = np.asarray(jax.random.uniform(jax.random.key(0), (20, 8, 8, 1), minval=-1.0))

@@ -46,9 +46,9 @@ def evaluate(
     training: Annotated[
         str | None,
         typer.Option(
-            help="quick, mixup (the same on mixtures of two records: better for photographs), "
-            "paper (a thousand epochs), or large (few epochs, no augmentation): the default for more than 20,000 "
-            "records, and for those of --generated."
+            help="quick, mixup (the same on mixtures of two records), muon (the same by another optimiser, best for "
+            "photographs), paper (a thousand epochs), or large (few epochs, no augmentation): the default for more "
+            "than 20,000 records, and for those of --generated."
         ),
     ] = None,
     architecture: Annotated[

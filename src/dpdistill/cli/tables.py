@@ -33,6 +33,7 @@ def draft(
     ] = None,
     names: Annotated[str | None, typer.Option(help="Of all columns in the file's order: age,job,income.")] = None,
     separator: Annotated[str, typer.Option(help="Of a CSV file's fields, one character, or tab.")] = ",",
+    decimal: Annotated[str, typer.Option(help="What a CSV file's fractions begin with, . or a comma.")] = ".",
     comment: Annotated[str | None, typer.Option(help="Lines of a CSV file that begin with it are skipped.")] = None,
 ) -> None:
     """Write a draft of a table's schema, to be reviewed: it looks at the records."""
@@ -45,7 +46,7 @@ def draft(
     with working("reading the records"):
         listed = tuple(name.strip() for name in names.split(",")) if names else ()
         between = "\t" if separator in ("tab", "\\t") else separator
-        form = CsvFormat(header is not False and not listed, listed, between, comment=comment)
+        form = CsvFormat(header is not False and not listed, listed, between, comment=comment, decimal=decimal)
         table_file, notes = draft_schema(table_source(data, sql), label, form, named=header is True)
     write_schema(to, table_file, notes)
     give(schema=to, facts_from_the_records=len(notes))

@@ -1,6 +1,6 @@
 """Train on synthetic records, score on held-out ones."""
 
-from dpdistill.encode.train import LARGE, MIXUP, PAPER, QUICK, SLOPES, STUDENT, Training
+from dpdistill.encode.train import LARGE, MIXUP, MUON, PAPER, QUICK, SLOPES, STUDENT, Training
 from dpdistill.evaluate.architectures import ARCHITECTURES, check_network
 from dpdistill.evaluate.classifiers import available
 from dpdistill.evaluate.distances import Distances, score_distances
@@ -14,6 +14,7 @@ __all__ = [
     "ARCHITECTURES",
     "LARGE",
     "MIXUP",
+    "MUON",
     "PAPER",
     "QUICK",
     "SLOPES",

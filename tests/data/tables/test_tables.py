@@ -19,8 +19,9 @@ import pytest
 from pyarrow import parquet
 
 from dpdistill.cli.benchmarks import suite
+from dpdistill.data.tables.drafts import draft_schema
 from dpdistill.data.tables.load import load_table
-from dpdistill.data.tables.schema_file import TableFile, read_schema
+from dpdistill.data.tables.schema_file import TableFile, read_schema, write_schema
 from dpdistill.data.tables.source import CsvFormat, open_table
 from dpdistill.schema import Column, DataError, TableSchema
 
@@ -129,6 +130,40 @@ def test_no_header_another_separator_and_comments(tmp_path):
     np.testing.assert_array_equal(load_table(write(tmp_path, text), table_file).X, np.array(X[:3], np.float32))
     path = write(tmp_path, gzip.compress(text.encode()))
     assert load_table(path, table_file).y.tolist() == Y[:3]
+
+
+GERMAN = "alter;kosten;ort;krank\n41;1.234,5; A ;ja\n7;-0,25;B;nein\n1.041;12;A;ja\n33;1,5e3;B;nein\n2;,5;A;ja\n"
+GERMAN_SCHEMA = TableSchema(
+    (
+        Column("alter", "integer", (0, 2_000)),
+        Column("kosten", "numeric", (-10, 2_000)),
+        Column("ort", "categorical", categories=("A", "B")),
+    ),
+    "krank",
+    ("nein", "ja"),
+)
+
+
+def test_numbers_with_a_decimal_comma(tmp_path):
+    path = write(tmp_path, GERMAN)
+    table_file = TableFile(GERMAN_SCHEMA, True, CsvFormat(separator=";", decimal=","))
+    expected = [[41, 1234.5, 0], [7, -0.25, 1], [1041, 12, 0], [33, 1500, 1], [2, 0.5, 0]]
+    np.testing.assert_array_equal(load_table(path, table_file).X, np.array(expected, np.float32))
+    with pytest.raises(DataError, match=r"row 2: '-0,25' has a comma: write `csv: {decimal: ','}` if a fraction"):
+        load_table(path, replace(table_file, csv=CsvFormat(separator=";")))
+
+
+def test_a_draft_of_numbers_with_a_decimal_comma(tmp_path):
+    path = write(tmp_path, GERMAN)
+    drafted, _ = draft_schema(path, None, CsvFormat(separator=";", decimal=","))
+    write_schema(tmp_path / "s.yaml", drafted, {})
+    back = read_schema(tmp_path / "s.yaml")
+    assert (back.csv.separator, back.csv.decimal) == (";", ",")
+    kinds = {column.name: column.kind for column in back.schema.columns}
+    assert kinds == {"alter": "integer", "kosten": "numeric", "ort": "categorical"}
+    drafted, notes = draft_schema(path, None, CsvFormat(separator=";"))
+    assert drafted.ignored == ("kosten",)
+    assert notes["ignored"] == "kosten: holds numbers with a decimal comma: draft with --decimal ,"
 
 
 def test_rows_of_many_blocks(tmp_path):

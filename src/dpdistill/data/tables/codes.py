@@ -19,6 +19,7 @@ _COMPUTE: Any = pyarrow.compute  # which makes its functions when it is imported
 _NUMBERS = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean, pa.types.is_decimal)
 _LARGEST = float(np.finfo(np.float32).max)
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?", re.ASCII)
+COMMA = re.compile(r"[+-]?[\d.]*,\d+([eE][+-]?\d+)?", re.ASCII)
 _IGNORE = "list the column under ignored"
 
 
@@ -97,6 +98,10 @@ def _numbers(column: Column, missing: frozenset[str], absent: Callable[[], float
                 raise Fault(f"{shown} is not finite")
             if DATE.fullmatch(text):
                 raise Fault(f"{shown} is a date: turn it into a number (a year, days since another date), or {_IGNORE}")
+            if COMMA.fullmatch(text):
+                raise Fault(
+                    f"{shown} has a comma: write `csv: {{decimal: ','}}` if a fraction begins there (CSV files)"
+                )
             raise Fault(f"{shown} is not a number: declare categories, or {_IGNORE} (free text, identifiers)")
         number = float(text)
         if not math.isfinite(number):

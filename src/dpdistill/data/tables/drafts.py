@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from dpdistill.data.files import reading
 from dpdistill.data.number_text import number_key
-from dpdistill.data.tables.codes import DATE, Fault, cleaned, encoder, label_encoder, unit_encoder
+from dpdistill.data.tables.codes import COMMA, DATE, Fault, cleaned, encoder, label_encoder, unit_encoder
 from dpdistill.data.tables.load import encode_column, open_stated
 from dpdistill.data.tables.schema_file import NUMBER, TableFile
 from dpdistill.data.tables.source import CsvFormat, Table, open_table
@@ -133,6 +133,7 @@ class _Look:
     numbers: bool = True
     whole: bool = True
     dates: bool = True
+    commas: bool = True
     distinct: bool = True
     unusable: str = ""
 
@@ -162,6 +163,7 @@ class _Look:
         if len(self.texts) <= _MAX_CATEGORIES:
             self.texts.update(texts)
         self.dates &= all(DATE.fullmatch(text) for text in texts)
+        self.commas &= all(NUMBER.fullmatch(text) or COMMA.fullmatch(text) for text in texts)
         numbers = [float(text) if NUMBER.fullmatch(text) else math.nan for text in map(number_key, texts)]
         self.numbers &= bool(np.isfinite(numbers).all())
         if self.numbers:
@@ -189,6 +191,8 @@ class _Look:
             return "never varies"
         if self.dates:
             return "holds dates; a number (a year, days since another date) could be kept"
+        if self.commas and not self.numbers and not self.typed:
+            return "holds numbers with a decimal comma: draft with --decimal ,"
         is_flag = self.whole and self.high - self.low == 1
         if self.numbers and not is_flag:
             if self._names_rows():

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute
 from pydantic import StrictBool
 
 from dpdistill.data.files import head, is_address, is_gzip, reading, refuse_elsewhere, require_file, show
@@ -23,6 +24,7 @@ from dpdistill.data.tables.database import DatabaseQuery, Rows, holds_database
 from dpdistill.schema import DataError
 from dpdistill.schema.facts import STRICT
 
+_COMPUTE: Any = pyarrow.compute  # which makes its functions when it is imported
 MISSING = ("", "NA", "NaN", "nan", "null")
 _BLOCK = 1 << 20
 _ROWS = 1 << 16
@@ -43,9 +45,10 @@ class CsvFormat:
         separator: of fields, one character.
         missing: texts that stand for a missing value, also in other formats.
         comment: lines that begin with it are skipped.
+        decimal: what a number's fraction begins with, "." or ","; with a comma 1.234,5 is 1234.5 and 1.234 is 1234.
 
     Raises:
-        DataError: a separator or comment that cannot be.
+        DataError: a separator, comment or decimal that cannot be.
     """
 
     __pydantic_config__ = STRICT
@@ -54,12 +57,18 @@ class CsvFormat:
     separator: str = ","
     missing: tuple[str, ...] = MISSING
     comment: str | None = None
+    decimal: str = "."
 
     def __post_init__(self) -> None:
         if len(self.separator) != 1 or self.separator in '"\r\n' or not self.separator.isascii():
             raise DataError(f"Expected separator={self.separator!r} as one ASCII character other than a quote.")
         if self.comment is not None and (not self.comment or not self.comment.isprintable()):
             raise DataError(f"Expected comment={self.comment!r} as printable characters.")
+        if self.decimal not in (".", ",") or self.decimal == self.separator:
+            raise DataError(
+                f"Expected decimal={self.decimal!r} as '.' or ',', and not what separates the fields; "
+                f"that is {self.separator!r}."
+            )
 
 
 class Table(Protocol):
@@ -128,6 +137,13 @@ def open_table(source: Any, form: CsvFormat) -> Table:
     return table
 
 
+def _with_points(texts: pa.Array) -> pa.Array:
+    """Texts of which those that are numbers with a decimal comma have a point in its place, and no thousands' points."""
+    grouped = _COMPUTE.match_substring_regex(texts, r"^\s*[+-]?\d{1,3}(\.\d{3})+(,\d*)?\s*$")
+    plain = _COMPUTE.if_else(grouped, _COMPUTE.replace_substring(texts, ".", ""), texts)
+    return _COMPUTE.replace_substring_regex(plain, r"^(\s*[+-]?\d*),(\d*(?:[eE][+-]?\d+)?\s*)$", r"\1.\2")
+
+
 class _Csv:
     typed, ordered = False, True
 
@@ -184,7 +200,7 @@ class _Csv:
                     ) from None
                 before += len(table)
                 for batch in table.to_batches():
-                    yield batch.columns
+                    yield batch.columns if self.form.decimal == "." else [*map(_with_points, batch.columns)]
 
     def _whole_rows(self, file: io.BufferedIOBase) -> Iterator[bytes]:
         """About a block of rows at a time; the rest of the file."""
