@@ -149,7 +149,7 @@ def test_numbers_with_a_decimal_comma(tmp_path):
     table_file = TableFile(GERMAN_SCHEMA, True, CsvFormat(separator=";", decimal=","))
     expected = [[41, 1234.5, 0], [7, -0.25, 1], [1041, 12, 0], [33, 1500, 1], [2, 0.5, 0]]
     np.testing.assert_array_equal(load_table(path, table_file).X, np.array(expected, np.float32))
-    with pytest.raises(DataError, match=r"row 2: '-0,25' has a comma: write `csv: {decimal: ','}` if a fraction"):
+    with pytest.raises(DataError, match=r"row 1: '1.234,5' has a comma: write `csv: {decimal: ','}` if a fraction"):
         load_table(path, replace(table_file, csv=CsvFormat(separator=";")))
 
 

@@ -138,7 +138,7 @@ def open_table(source: Any, form: CsvFormat) -> Table:
 
 
 def _with_points(texts: pa.Array) -> pa.Array:
-    """Texts of which those that are numbers with a decimal comma have a point in its place, and no thousands' points."""
+    """The texts; in numbers with a decimal comma a point stands in its place, and none between thousands."""
     grouped = _COMPUTE.match_substring_regex(texts, r"^\s*[+-]?\d{1,3}(\.\d{3})+(,\d*)?\s*$")
     plain = _COMPUTE.if_else(grouped, _COMPUTE.replace_substring(texts, ".", ""), texts)
     return _COMPUTE.replace_substring_regex(plain, r"^(\s*[+-]?\d*),(\d*(?:[eE][+-]?\d+)?\s*)$", r"\1.\2")
