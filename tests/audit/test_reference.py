@@ -41,6 +41,18 @@ def test_distances_are_those_of_the_nearest():
     assert nearest_real(Distilled(held_out.X, held_out.y, SCHEMA), real, held_out).strikingly == pytest.approx(0.01)
 
 
+def test_records_of_no_known_class_do_not_count():
+    real, held_out, made = images(40, 1), images(30, 2), Distilled(images(9, 3).X, images(9, 3).y, SCHEMA)
+    expected = nearest_real(made, real, held_out)
+    real_more, held_more = (
+        Records(np.concatenate([each.X, np.zeros_like(each.X[:2])]), np.append(each.y, [-1, -1]), each.schema)
+        for each in (real, held_out)
+    )
+    found = nearest_real(made, real_more, held_more)
+    for name, value in vars(expected).items():
+        np.testing.assert_array_equal(getattr(found, name), value)
+
+
 def test_copies_are_counted_where_held_out_records_are_copies_too():
     rng = np.random.default_rng(0)
     real, held_out = (

@@ -243,6 +243,14 @@ def test_npz_whole_numbers_are_names_where_names_are_and_else_indices(tmp_path):
     assert [folders[k] for k in load(source, classes=folders).y] == [str(label) for label in y]
 
 
+def test_idx_labels_of_more_classes_than_digits(tmp_path):
+    X, y = np.zeros((36, 2, 2), np.uint8), np.arange(36, dtype=np.uint8)
+    write(tmp_path, {"train-images-idx3-ubyte": idx_bytes(X), "train-labels-idx1-ubyte": idx_bytes(y)})
+    names = [*"ABCDEFGHIJKLMNOPQRSTUVWXYZ", *"0123456789"]  # letters first: no digit stands for itself
+    assert load(tmp_path, classes=names).y.tolist() == y.tolist()
+    assert load(tmp_path, classes=36).y.tolist() == y.tolist()
+
+
 def test_classes_that_a_source_names_may_be_stated_in_any_order(tmp_path):
     source = save_npz(tmp_path / "d.npz", False, X=IDX_X, y=IDX_Y % 3, classes=np.array(["cat", "dog", "3"]))
     expected = [["cat", "dog", "3"][k] for k in IDX_Y % 3]
@@ -252,6 +260,7 @@ def test_classes_that_a_source_names_may_be_stated_in_any_order(tmp_path):
     assert few.tolist() == [{"dog": 0, "cat": 1}.get(name, -1) for name in expected]
     assert load(source, classes="a,b,c").y.tolist() == (IDX_Y % 3).tolist()
     assert load(source, classes="cat,hound,3").y.tolist() == (IDX_Y % 3).tolist()  # one of them is called otherwise
+    assert load(source, classes=3).y.tolist() == (IDX_Y % 3).tolist()  # as many, numbered
     with pytest.raises(DataError, match=r"d.npz numbers the class 'cat' as 0, not 1, and has no class 'hound'"):
         load(source, classes="hound,cat,3")
 

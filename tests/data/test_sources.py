@@ -56,7 +56,8 @@ class TestMedMNIST:
         assert [r.y.tolist() for r in found] == [[0, 1, 2], [2, 1], [0]]
         assert found[0].schema == Schema((28, 28, X.reshape(6, 28, 28, -1).shape[3]), (0.0, 255.0), ("0", "1", "2"))
         assert [r.notes for r in found] == [(), (), ()]
-        assert load(f"{source}:val", classes="a,b,c").y.tolist() == [2, 1]
+        for part in ("val", "Val"):
+            assert load(f"{source}:{part}", classes="a,b,c").y.tolist() == [2, 1]
         assert refusal(source) == f"{source} does not state its classes: pass --classes (10, or cat,dog)."
 
     def test_refusals(self, tmp_path):
@@ -125,6 +126,8 @@ class TestCIFAR100:
         assert len(set(coarse.schema.classes)) == 20
         assert coarse.notes == (cifar.NOTE100_COARSE,)
         assert load(source, like=coarse.schema).y.tolist() == [11, 15, 4]
+        few = coarse.schema.classes[15], coarse.schema.classes[4]
+        assert load(source, classes=few, strict=False).y.tolist() == [-1, 0, 1]
         assert "Expected labels='odd' of" in refusal(source, labels="odd")
         assert "has no part 'val': its format has train and test." in refusal(source, part="val")
         (tmp_path / "a").write_bytes(cifar_bytes(X, [1, 2, 3]))

@@ -198,6 +198,13 @@ class TestFolder:
                 begin(tmp_path)
         assert mode(tmp_path) == 0o755
         assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+        (tmp_path / "thesis.tex").rename(tmp_path / "lost+found")  # as a new disk has it
+        start(tmp_path).close()
+        assert mode(tmp_path) == 0o700
+
+    def test_a_run_that_was_copied_without_its_modes_is_closed(self, tmp_path):
+        tmp_path.chmod(0o755)
+        (tmp_path / "notes.txt").write_text("mine")
         (tmp_path / "key").write_bytes(bytes(32))  # of a run that was copied without its modes
         start(tmp_path).close()
         assert mode(tmp_path) == 0o700

@@ -84,18 +84,22 @@ def nearest_real(distilled: Distilled, real: Records, held_out: Records, progres
     Raises:
         DataError: records of another kind than the set's, or none.
     """
+
+    def known(records: Records) -> np.ndarray:
+        return np.flatnonzero(records.y >= 0)
+
     schema = distilled.schema
     for records in (real, held_out):
-        if (records.schema.shape, records.schema.classes) != (schema.shape, schema.classes) or not len(records):
+        if (records.schema.shape, records.schema.classes) != (schema.shape, schema.classes) or not known(records).size:
             raise DataError(f"Expected records as {schema}, at least one; got {records.schema}.")
-    asked = [_flat(distilled.train_set[0]), _flat(held_out.take(np.arange(len(held_out)))[0])]
+    asked, rows = [_flat(distilled.train_set[0]), _flat(held_out.take(known(held_out))[0])], known(real)
     found = [np.full(len(A), np.inf) for A in asked]
-    for i in range(0, len(real), ROWS):
-        B = _flat(real.take(np.arange(i, min(i + ROWS, len(real))))[0])
+    for i in range(0, len(rows), ROWS):
+        B = _flat(real.take(rows[i : i + ROWS])[0])
         for best, A in zip(found, asked, strict=True):
             squared = np.square(A).sum(1)[:, None] - 2.0 * A @ B.T + np.square(B).sum(1)
             np.minimum(best, squared.min(1), out=best)
-        progress("nearest real records", 100 * min(i + ROWS, len(real)) // len(real), 100)
+        progress("nearest real records", 100 * min(i + ROWS, len(rows)) // len(rows), 100)
     same = max(SAME, ROUNDED * asked[0].shape[1] ** 0.5)
     return Nearness(*(np.sqrt(np.maximum(best, 0.0)) for best in found), same=same)
 

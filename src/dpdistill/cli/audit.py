@@ -313,7 +313,8 @@ def _read(
             raise DataError("The set holds images: --schema is for tables.")
         from dpdistill.data import load
 
-        records = load(data, part, like=facts, labels=labels)
+        h, w, _ = facts.shape
+        records = load(data, part, like=facts, labels=labels, strict=h != w)  # bad pictures have the size of a square
         for each in records.notes:
             note(each)
         return records

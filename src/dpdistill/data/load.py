@@ -16,6 +16,7 @@ from dpdistill.data.files import (
     is_gzip,
     list_files,
     list_folders,
+    named_part,
     reading,
     refuse_elsewhere,
     require_file,
@@ -140,9 +141,9 @@ def part_named(source: Any, part: str) -> tuple[Any, str]:
     text = os.fspath(source)
     path, _, named = text.rpartition(":")
     is_other = text.startswith(digits.PREFIX) or is_address(text) or "\0" in text
-    if named not in PARTS or not path or is_other or os.path.exists(text):
+    if named_part(named) is None or not path or is_other or os.path.exists(text):
         return text, part
-    return path, PARTS[named]
+    return path, named_part(named) or part
 
 
 def _stated_by(like: Schema, form: str, stated: Stated) -> Stated:

@@ -7,6 +7,8 @@ from decimal import Context, Decimal
 
 TRUTH = {"true": "1", "false": "0"}
 PLAIN = re.compile(r"-?(0|[1-9]\d{0,24})(\.\d{0,24})?([eE][+-]?\d{1,2})?", re.ASCII)
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+COMMA_NUMBER = re.compile(r"(?=[+-]?,?\d)[+-]?(\d+|[1-9]\d{0,2}(\.\d{3})+)?(,\d*)?([eE][+-]?\d+)?", re.ASCII)
 _EXACT = Context(prec=200)
 
 
@@ -14,6 +16,20 @@ def number_key(text: str) -> str:
     """One text for all that stand for the same number; other texts as they are, and so is 007."""
     text = TRUTH.get(text.lower(), text)
     return format(_EXACT.add(Decimal(text), 0).normalize(_EXACT), "f") if PLAIN.fullmatch(text) else text
+
+
+def with_point(text: str, decimal: str) -> str:
+    """A number as it is written with a decimal point; texts that are none as they are, or empty.
+
+    Args:
+        text: without spaces around it.
+        decimal: what its fraction begins with, "." or ","; with a comma points may stand between thousands only.
+    """
+    if decimal == ".":
+        return text
+    if COMMA_NUMBER.fullmatch(text):
+        return text.replace(".", "").replace(",", ".")
+    return "" if NUMBER.fullmatch(text) else text
 
 
 def is_negative(key: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -68,7 +68,8 @@ def label_numbers(classes: tuple[str, ...], own: tuple[str, ...] | None, title: 
     """The whole number that stands for each class where labels are whole numbers.
 
     A source that names its classes numbers them in its own order, whichever order they are stated in. Other names that
-    are whole numbers stand for themselves; else the classes are numbered in the order in which they are stated.
+    are whole numbers stand for themselves; else the classes are numbered in the order in which they are stated, and so
+    they are where nothing but their number is stated.
 
     Args:
         classes: names, as they are stated.
@@ -78,7 +79,9 @@ def label_numbers(classes: tuple[str, ...], own: tuple[str, ...] | None, title: 
     Raises:
         DataError: some of the names are the source's own, and stand for other numbers there.
     """
-    at = {} if own is None else {name: k for k, name in enumerate(own)}
+    at = {name: k for k, name in enumerate(own or ()) if own != _counted(own)}
+    if classes == _counted(classes):
+        return [*range(len(classes))]
     if all(name in at for name in classes):
         return [at[name] for name in classes]
     numeric = all(re.fullmatch("0|[1-9][0-9]*", name) for name in classes)
@@ -91,6 +94,11 @@ def label_numbers(classes: tuple[str, ...], own: tuple[str, ...] | None, title: 
                 f"{others[0]!r:.80}: state the names of its own classes, in any order."
             )
     return numbers
+
+
+def _counted(classes: Sized | None) -> tuple[str, ...]:
+    """The names "0", "1", ... of as many classes."""
+    return tuple(str(k) for k in range(len(classes or ())))
 
 
 def label_indices(

@@ -37,7 +37,7 @@ def make_folder(folder: Path) -> Path:
         if not folder.is_dir():
             folder.mkdir(mode=0o700, parents=True)
             sync_folder(folder.parent)
-        elif folder.stat().st_mode & 0o077 and any(folder.iterdir()) and not _is_of_a_run(folder):
+        elif folder.stat().st_mode & 0o077 and not _is_of_a_run(folder):
             raise LedgerError(f"{folder} holds files that are not a run's: name a new folder, or an empty one.")
         folder.chmod(0o700)
     except OSError as error:
@@ -46,7 +46,9 @@ def make_folder(folder: Path) -> Path:
 
 
 def _is_of_a_run(folder: Path) -> bool:
-    return any((folder / name).exists() for name in (KEY, RUN_LEDGER))
+    """Whether a folder is empty, but for what a system makes on a new disk, or holds a run."""
+    names = {path.name for path in folder.iterdir()}
+    return names <= {"lost+found", ".DS_Store"} or not names.isdisjoint({KEY, RUN_LEDGER})
 
 
 def lock_folder(folder: Path) -> int:

@@ -149,8 +149,27 @@ def test_numbers_with_a_decimal_comma(tmp_path):
     table_file = TableFile(GERMAN_SCHEMA, True, CsvFormat(separator=";", decimal=","))
     expected = [[41, 1234.5, 0], [7, -0.25, 1], [1041, 12, 0], [33, 1500, 1], [2, 0.5, 0]]
     np.testing.assert_array_equal(load_table(path, table_file).X, np.array(expected, np.float32))
-    with pytest.raises(DataError, match=r"row 1: '1.234,5' has a comma: write `csv: {decimal: ','}` if a fraction"):
+    with pytest.raises(DataError, match=r"row 1: '1.234,5' has a comma: if fractions begin there, and something else"):
         load_table(path, replace(table_file, csv=CsvFormat(separator=";")))
+    for text in ("0.125", "1.5", "1.2345", "1,2,3", "12.34,5"):
+        wrong = write(tmp_path, GERMAN.replace("1.234,5", text))
+        with pytest.raises(DataError, match=f"row 1: '{text}' is not a number"):
+            load_table(wrong, table_file)
+
+
+def test_a_decimal_comma_changes_numbers_alone(tmp_path):
+    columns = (
+        Column("dose", "categorical", categories=("0,5", "1.234", "0.5")),
+        Column("gain", "numeric", (-10, 2_000), missing=True),
+    )
+    schema = TableSchema(columns, "ill", ("1,0", "0,0"))
+    form = CsvFormat(separator=";", decimal=",", missing=("", "-9,99"))
+    path = write(tmp_path, "dose;gain;ill\n0,5;-9,99;1,0\n1.234;1.234;0,0\n0.5;,25;1,0\n")
+    records = load_table(path, TableFile(schema, True, form))
+    np.testing.assert_array_equal(records.X, np.array([[0, np.nan], [1, 1234], [2, 0.25]], np.float32))
+    assert records.y.tolist() == [0, 1, 0]
+    typed = pd.DataFrame({"dose": ["0,5"], "gain": [1.5], "ill": ["1,0"]})
+    np.testing.assert_array_equal(load_table(typed, TableFile(schema, True, form)).X, [[0, 1.5]])
 
 
 def test_a_draft_of_numbers_with_a_decimal_comma(tmp_path):
@@ -162,8 +181,22 @@ def test_a_draft_of_numbers_with_a_decimal_comma(tmp_path):
     kinds = {column.name: column.kind for column in back.schema.columns}
     assert kinds == {"alter": "integer", "kosten": "numeric", "ort": "categorical"}
     drafted, notes = draft_schema(path, None, CsvFormat(separator=";"))
+    assert drafted.ignored == ("kosten",)  # a category may not begin with a sign
+    assert "kosten: holds numbers with a comma; draft with --decimal , if fractions begin there" in notes["ignored"]
+    drafted, notes = draft_schema(write(tmp_path, GERMAN.replace("-", "")), None, CsvFormat(separator=";"))
+    assert {column.name: column.kind for column in drafted.schema.columns}["kosten"] == "categorical"
+    assert notes["columns.kosten"].endswith("; with --decimal , these would be numbers")
+    many = "alter;kosten;krank\n" + "".join(f"{i % 7};{i},5;{'ja' if i % 2 else 'nein'}\n" for i in range(200))
+    drafted, notes = draft_schema(write(tmp_path, many), None, CsvFormat(separator=";"))
     assert drafted.ignored == ("kosten",)
-    assert notes["ignored"] == "kosten: holds numbers with a decimal comma: draft with --decimal ,"
+    assert "kosten: holds numbers with a comma; draft with --decimal , if fractions begin there" in notes["ignored"]
+
+
+def test_a_record_with_decimal_commas_is_no_header(tmp_path):
+    path = write(tmp_path, "5,1;3,5;1,0\n4,9;3,0;0,0\n4,7;3,2;1,0\n")
+    for form in (CsvFormat(separator=";", decimal=","), CsvFormat(separator=";")):
+        with pytest.raises(DataError, match="looks like a record, which would be published as the names of columns"):
+            draft_schema(path, None, form)
 
 
 def test_rows_of_many_blocks(tmp_path):

@@ -102,7 +102,8 @@ def load_file(path: Path, stated: Stated = NOTHING) -> Raw:
     if stated.labels is not None and (not fine or stated.labels not in ("fine", "coarse")):
         expected = "fine or coarse" if fine else "none, as CIFAR-10 has a single one an image"
         raise DataError(f"Expected labels={stated.labels[:80]!r} of {show(path)} to be {expected}.")
-    if fine and (stated.labels or ("coarse" if stated.classes == CIFAR100_COARSE else "fine")) == "coarse":
+    are_coarse = stated.classes is not None and {*stated.classes} <= {*CIFAR100_COARSE}
+    if fine and (stated.labels or ("coarse" if are_coarse else "fine")) == "coarse":
         classes, note, at = CIFAR100_COARSE, NOTE100_COARSE, 0
     return Raw.of(X, rows[:, at], classes=classes, bounds=(0.0, 255.0), notes=(note,))
 

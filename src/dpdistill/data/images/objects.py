@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from dpdistill.data.files import PARTS, single_part
+from dpdistill.data.files import named_part, single_part
 from dpdistill.data.images.decode import Picture, picture_notes, require_stated, stacked, to_values
 from dpdistill.data.images.parquet import choose, class_notes
 from dpdistill.data.options import Stated
@@ -26,7 +26,7 @@ Items = Callable[[int], tuple[Any, Any]]
 def is_data_set(source: Any) -> bool:
     """Whether an object is a data set: one of parts, of features, or of numbered items."""
     if isinstance(source, Mapping):
-        return any(key in PARTS for key in source)
+        return any(named_part(str(key)) for key in source)
     return hasattr(source, "features") or hasattr(source, "__getitem__")
 
 
@@ -46,7 +46,7 @@ def load_object(source: Any, part: str, stated: Stated) -> Raw:
     require_stated(stated)
     notes = single_part("data set", part)
     if isinstance(source, Mapping):
-        found = [key for key in source if PARTS.get(key) == part]
+        found = [key for key in source if named_part(str(key)) == part]
         if not found:
             raise DataError(f"{TITLE} has no part {part!r}; it has {', '.join(map(str, source))}.")
         source, notes = source[found[0]], ()

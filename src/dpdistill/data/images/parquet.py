@@ -43,8 +43,8 @@ def choose(
         images: columns of pictures.
         named: columns of labels with the names of their classes.
         others: further columns.
-        stated: `labels` is the column to take; else it is the only one with names, that whose names are the stated
-            classes, or one called label or labels.
+        stated: `labels` is the column to take; else it is the only one with names, that whose names the stated classes
+            are among, or one called label or labels.
 
     Raises:
         DataError: none, or several to choose from.
@@ -52,9 +52,8 @@ def choose(
     if len(images) != 1:
         listed = ", ".join(map(show, images)) or "none"
         raise DataError(f"{title} has {listed} as columns of images; expected one.")
-    found = (
-        [stated.labels] if stated.labels is not None else [n for n, names in named.items() if names == stated.classes]
-    )
+    asked = set(stated.classes or ())
+    found = [stated.labels] if stated.labels is not None else [n for n in named if asked and asked <= {*named[n]}]
     found = found or list(named) or [name for name in _LABELS if name in others]
     if len(found) != 1:
         listed = ", ".join(show(name) for name in (found or others)[:8]) or "none"

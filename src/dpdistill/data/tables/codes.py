@@ -5,21 +5,20 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from dpdistill.data.number_text import PLAIN, TRUTH, is_negative, number_key
-from dpdistill.data.tables.schema_file import NUMBER
+from dpdistill.data.number_text import COMMA_NUMBER, NUMBER, PLAIN, TRUTH, is_negative, number_key, with_point
 from dpdistill.schema import Column, DataError, TableSchema
 
 _COMPUTE: Any = pyarrow.compute  # which makes its functions when it is imported
 _NUMBERS = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean, pa.types.is_decimal)
 _LARGEST = float(np.finfo(np.float32).max)
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?", re.ASCII)
-COMMA = re.compile(r"[+-]?[\d.]*,\d+([eE][+-]?\d+)?", re.ASCII)
 _IGNORE = "list the column under ignored"
 
 
@@ -30,14 +29,19 @@ class Fault(Exception):
 Encode = Callable[[pa.Array], tuple[np.ndarray, dict[int, str]]]
 
 
-def encoder(column: Column, missing: Iterable[str]) -> Encode:
+def encoder(column: Column, missing: Iterable[str], decimal: str = ".") -> Encode:
     """The map from a batch of a column's values to codes (n,), float64, and the faults in words, by row.
 
     A number is its own code, a category has its index; NaN where a value is missing or at fault.
+
+    Args:
+        column: as it is declared.
+        missing: texts that stand for a missing value.
+        decimal: what fractions begin with in texts that are numbers.
     """
     absent = _absent(None if column.missing else "the value is missing: declare `missing: true` if it may be")
     if column.is_number:
-        return _numbers(column, frozenset(missing), absent)
+        return _numbers(column, frozenset(missing), absent, decimal)
     index = {name: i for i, name in enumerate(column.categories)}
     advice = f"is not one of its {len(index)} categories: add it, declare a category `other`, or {_IGNORE}"
     return _choices(index, frozenset(missing), absent, advice, None if column.other is None else index[column.other])
@@ -88,22 +92,24 @@ def _absent(fault: str | None) -> Callable[[], float]:
     return code
 
 
-def _numbers(column: Column, missing: frozenset[str], absent: Callable[[], float]) -> Encode:
+def _numbers(column: Column, missing: frozenset[str], absent: Callable[[], float], decimal: str) -> Encode:
     whole = column.kind == "integer"
 
-    def code(text: str) -> float:
+    def code(text: str, decimal: str = ".") -> float:
         shown, text = repr(text[:80]), TRUTH.get(text.lower(), text)
-        if not NUMBER.fullmatch(text):
+        number_text = with_point(text, decimal)
+        if not NUMBER.fullmatch(number_text):
             if text.lower().strip("+-") in ("inf", "infinity"):
                 raise Fault(f"{shown} is not finite")
             if DATE.fullmatch(text):
                 raise Fault(f"{shown} is a date: turn it into a number (a year, days since another date), or {_IGNORE}")
-            if COMMA.fullmatch(text):
+            if decimal == "." and "," in text and COMMA_NUMBER.fullmatch(text):
                 raise Fault(
-                    f"{shown} has a comma: write `csv: {{decimal: ','}}` if a fraction begins there (CSV files)"
+                    f"{shown} has a comma: if fractions begin there, and something else separates the fields, write "
+                    "`csv: {decimal: ','}`"
                 )
             raise Fault(f"{shown} is not a number: declare categories, or {_IGNORE} (free text, identifiers)")
-        number = float(text)
+        number = float(number_text)
         if not math.isfinite(number):
             raise Fault(f"{shown} is not finite")
         if whole and not number.is_integer():
@@ -125,8 +131,10 @@ def _numbers(column: Column, missing: frozenset[str], absent: Callable[[], float
 
     def encode(values: pa.Array) -> tuple[np.ndarray, dict[int, str]]:
         values = cleaned(values, missing)
-        codes = quick(values)
-        codes, faults = _by_distinct(values, code, absent) if codes is None else (codes, {})
+        has_commas = decimal == "," and pa.types.is_large_string(values.type)
+        codes = None if has_commas else quick(values)
+        read = partial(code, decimal=",") if has_commas else code
+        codes, faults = _by_distinct(values, read, absent) if codes is None else (codes, {})
         return np.clip(codes, -_LARGEST, _LARGEST), faults
 
     return encode

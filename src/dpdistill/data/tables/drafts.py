@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from dpdistill.data.files import reading
-from dpdistill.data.number_text import number_key
-from dpdistill.data.tables.codes import COMMA, DATE, Fault, cleaned, encoder, label_encoder, unit_encoder
+from dpdistill.data.number_text import COMMA_NUMBER, NUMBER, number_key, with_point
+from dpdistill.data.tables.codes import DATE, Fault, cleaned, encoder, label_encoder, unit_encoder
 from dpdistill.data.tables.load import encode_column, open_stated
-from dpdistill.data.tables.schema_file import NUMBER, TableFile
+from dpdistill.data.tables.schema_file import TableFile
 from dpdistill.data.tables.source import CsvFormat, Table, open_table
 from dpdistill.schema import Column, DataError, TableSchema
 
@@ -63,12 +62,13 @@ def draft_schema(
             f"Expected columns beside the label in {table.title}; got one: state what separates its fields, if it is "
             "not a comma (--separator ';' or tab)."
         )
-    looks = {name: _Look(name, frozenset(form.missing), table.typed) for name in table.names}
+    is_csv = not table.typed and (isinstance(source, str) or hasattr(source, "__fspath__"))
+    about = (frozenset(form.missing), table.typed, form.decimal, is_csv and "," not in (form.separator, form.decimal))
+    looks = {name: _Look(name, *about) for name in table.names}
     with reading(table.title):
         for arrays in table.batches(table.names):
             for look, values in zip(looks.values(), arrays, strict=True):
                 look.add(values)
-    is_csv = not table.typed and (isinstance(source, str) or hasattr(source, "__fspath__"))
     if is_csv and form.header and not named:
         _check_names(table.title, list(looks.values()))
     classes = looks.pop(target).choices()
@@ -88,7 +88,8 @@ def draft_schema(
         else:
             columns.append(guess)
             what = f"kind, {'bounds, scale' if guess.is_number else 'categories'} and missing"
-            notes[f"columns.{name}"] = f"{what} {REPLACE}"
+            comma = "; with --decimal , these would be numbers" if look.has_commas else ""
+            notes[f"columns.{name}"] = f"{what} {REPLACE}{comma}"
     if ignored:
         notes["ignored"] = "; ".join(f"{name[:40]}: {why}" for name, why in ignored.items())
     marks = sorted({mark for look in looks.values() for mark in look.marks})
@@ -106,7 +107,10 @@ def _check_names(title: str, looks: list[_Look]) -> None:
     found = [
         str(i)
         for i, look in enumerate(looks, 1)
-        if look.name in look.texts or look.name in _MARKS or NUMBER.fullmatch(look.name)
+        if look.name in look.texts
+        or look.name in _MARKS
+        or COMMA_NUMBER.fullmatch(look.name)
+        or NUMBER.fullmatch(look.name)
     ]
     if found:
         raise DataError(
@@ -123,6 +127,8 @@ class _Look:
     name: str
     missing: frozenset[str]
     typed: bool = False
+    decimal: str = "."
+    may_have_commas: bool = False
     texts: set[str] = field(default_factory=set)
     marks: set[str] = field(default_factory=set)
     sample: list[np.ndarray] = field(default_factory=list)
@@ -163,8 +169,10 @@ class _Look:
         if len(self.texts) <= _MAX_CATEGORIES:
             self.texts.update(texts)
         self.dates &= all(DATE.fullmatch(text) for text in texts)
-        self.commas &= all(NUMBER.fullmatch(text) or COMMA.fullmatch(text) for text in texts)
-        numbers = [float(text) if NUMBER.fullmatch(text) else math.nan for text in map(number_key, texts)]
+        self.commas &= all(COMMA_NUMBER.fullmatch(text) or NUMBER.fullmatch(text) for text in texts)
+        decimal = self.decimal if pa.types.is_large_string(values.type) else "."
+        plain = [with_point(text, decimal) for text in texts]
+        numbers = [float(text) if NUMBER.fullmatch(text) else math.nan for text in map(number_key, plain)]
         self.numbers &= bool(np.isfinite(numbers).all())
         if self.numbers:
             x = np.repeat(numbers, counts)
@@ -172,11 +180,16 @@ class _Look:
             self.whole &= bool((x == np.rint(x)).all())
             self.sample.append(np.sort(x)[:: max(1, len(x) // _SAMPLE)])
 
+    @property
+    def has_commas(self) -> bool:
+        """Whether all would be numbers, if a comma were the decimal one."""
+        return self.commas and not self.numbers and self.may_have_commas
+
     def choices(self) -> tuple[str, ...]:
         """The distinct values in order, if there are few; numbers as whole as they are."""
         if len(self.texts) > _MAX_CATEGORIES or self.unusable:
             return ()
-        if not self.numbers:
+        if not self.numbers or any(with_point(text, self.decimal) != text for text in self.texts):
             return tuple(sorted(self.texts))
         return tuple(sorted({number_key(text) for text in self.texts}, key=float))
 
@@ -191,8 +204,6 @@ class _Look:
             return "never varies"
         if self.dates:
             return "holds dates; a number (a year, days since another date) could be kept"
-        if self.commas and not self.numbers and not self.typed:
-            return "holds numbers with a decimal comma: draft with --decimal ,"
         is_flag = self.whole and self.high - self.low == 1
         if self.numbers and not is_flag:
             if self._names_rows():
@@ -200,9 +211,14 @@ class _Look:
             bounds = _nice_bounds(self.low, self.high)
             scale = "log" if self._has_long_tail(bounds) else "linear"
             return Column(self.name, "integer" if self.whole else "numeric", bounds, scale, missing=self.gaps)
-        if not choices or (self.distinct and len(choices) > 10):
+        if not choices or (self.distinct and len(choices) > 10) or (self.has_commas and self._has_signs()):
+            if self.has_commas:
+                return "holds numbers with a comma; draft with --decimal , if fractions begin there"
             return "holds too many different texts: free text or identifiers"
         return Column(self.name, "categorical", categories=choices, missing=self.gaps)
+
+    def _has_signs(self) -> bool:
+        return any(text.startswith(("-", "+")) for text in self.texts)
 
     def _names_rows(self) -> bool:
         consecutive = self.high - self.low == self.known - 1 and self.known > 10
@@ -241,7 +257,7 @@ def check_table(source: Any, table_file: TableFile) -> list[str]:
     """
     schema = table_file.schema
     table = open_stated(source, table_file)
-    counts = [_Count(column, table_file.csv.missing) for column in schema.columns]
+    counts = [_Count(column, table_file.csv) for column in schema.columns]
     encode_label = label_encoder(schema, table_file.csv.missing)
     classes, rows, lost, unknown, first, nobodys = np.zeros(len(schema.classes), int), 0, 0, 0, 0, 0
     names, unit = [*(column.name for column in schema.columns), schema.label], table_file.unit_column
@@ -285,10 +301,10 @@ def _warning(name: str, n: int, rows: int, words: str) -> str:
 class _Count:
     """What happens to the values of a column."""
 
-    def __init__(self, column: Column, missing: Sequence[str]) -> None:
+    def __init__(self, column: Column, form: CsvFormat) -> None:
         self.column = column
-        self.encode = encoder(column, missing)
-        self.encode_known = encoder(replace(column, other=None), missing)
+        self.encode = encoder(column, form.missing, form.decimal)
+        self.encode_known = encoder(replace(column, other=None), form.missing, form.decimal)
         self.clamped = self.missing = self.other = self.bad = 0
         self.first = ""
         self.low, self.high = math.inf, -math.inf

@@ -60,7 +60,7 @@ def load_table(
     table = open_stated(source, table_file)
     unit, index = table_file.unit_column, {}
     names = [*(column.name for column in schema.columns), schema.label, *([] if unit is None else [unit])]
-    encoders = [encoder(column, table_file.csv.missing) for column in schema.columns]
+    encoders = [encoder(column, table_file.csv.missing, table_file.csv.decimal) for column in schema.columns]
     encoders.append(label_encoder(schema, table_file.csv.missing))
     if unit is not None:
         encoders.append(unit_encoder(table_file.csv.missing, index))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from pydantic import Discriminator, Tag
 
 from dpdistill.data.atomic import write_atomically, writing
 from dpdistill.data.files import reading, require_file, show
+from dpdistill.data.number_text import NUMBER
 from dpdistill.data.options import parse_classes
 from dpdistill.data.tables.source import CsvFormat
 from dpdistill.data.yaml_text import load_yaml
@@ -26,7 +26,6 @@ _TITLE = "table schema"
 _DRAFT = "A draft made from private records: replace every marked value, then set reviewed to true."
 _MAX_BYTES = 16 << 20
 _FLAGS = ("reviewed", "header", "missing")
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.compute
 from pydantic import StrictBool
 
 from dpdistill.data.files import head, is_address, is_gzip, reading, refuse_elsewhere, require_file, show
@@ -24,7 +23,6 @@ from dpdistill.data.tables.database import DatabaseQuery, Rows, holds_database
 from dpdistill.schema import DataError
 from dpdistill.schema.facts import STRICT
 
-_COMPUTE: Any = pyarrow.compute  # which makes its functions when it is imported
 MISSING = ("", "NA", "NaN", "nan", "null")
 _BLOCK = 1 << 20
 _ROWS = 1 << 16
@@ -45,7 +43,8 @@ class CsvFormat:
         separator: of fields, one character.
         missing: texts that stand for a missing value, also in other formats.
         comment: lines that begin with it are skipped.
-        decimal: what a number's fraction begins with, "." or ","; with a comma 1.234,5 is 1234.5 and 1.234 is 1234.
+        decimal: what the fraction of a number begins with where columns of numbers come as texts, "." or ","; with a
+            comma 1.234,5 is 1234.5, 1.234 is 1234 and 0.5 is no number.
 
     Raises:
         DataError: a separator, comment or decimal that cannot be.
@@ -137,13 +136,6 @@ def open_table(source: Any, form: CsvFormat) -> Table:
     return table
 
 
-def _with_points(texts: pa.Array) -> pa.Array:
-    """The texts; in numbers with a decimal comma a point stands in its place, and none between thousands."""
-    grouped = _COMPUTE.match_substring_regex(texts, r"^\s*[+-]?\d{1,3}(\.\d{3})+(,\d*)?\s*$")
-    plain = _COMPUTE.if_else(grouped, _COMPUTE.replace_substring(texts, ".", ""), texts)
-    return _COMPUTE.replace_substring_regex(plain, r"^(\s*[+-]?\d*),(\d*(?:[eE][+-]?\d+)?\s*)$", r"\1.\2")
-
-
 class _Csv:
     typed, ordered = False, True
 
@@ -200,7 +192,7 @@ class _Csv:
                     ) from None
                 before += len(table)
                 for batch in table.to_batches():
-                    yield batch.columns if self.form.decimal == "." else [*map(_with_points, batch.columns)]
+                    yield batch.columns
 
     def _whole_rows(self, file: io.BufferedIOBase) -> Iterator[bytes]:
         """About a block of rows at a time; the rest of the file."""
