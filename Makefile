@@ -8,7 +8,7 @@ PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) --maxprocesses 8 --dis
 QUICK = tests/test_rooms.py tests/schema tests/data tests/accounting tests/certificate tests/report \
 	$(addprefix tests/private/test_,grid.py linear.py noise.py sampling.py)
 
-.PHONY: demo test quick lint install mutants constraints clean docs known
+.PHONY: demo test types suite quick lint install mutants constraints clean docs known
 
 install: $(VENV)/.installed
 
@@ -24,7 +24,13 @@ demo: install
 test: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(MAKE) --no-print-directory --jobs=2 types suite
+
+# Side by side: types take one core for the time in which workers of the suite collect its tests.
+types:
 	$(BIN)/pyright
+
+suite:
 	$(PYTEST)
 
 quick: install
