@@ -27,10 +27,10 @@ test: install
 	$(MAKE) --no-print-directory --jobs=2 types suite
 
 # Side by side: types take one core for the time in which workers of the suite collect its tests.
-types:
+types: install
 	$(BIN)/pyright
 
-suite:
+suite: install
 	$(PYTEST)
 
 quick: install

@@ -141,9 +141,9 @@ def part_named(source: Any, part: str) -> tuple[Any, str]:
     text = os.fspath(source)
     path, _, named = text.rpartition(":")
     is_other = text.startswith(digits.PREFIX) or is_address(text) or "\0" in text
-    if named_part(named) is None or not path or is_other or os.path.exists(text):
+    if (found := named_part(named)) is None or not path or is_other or os.path.exists(text):
         return text, part
-    return path, named_part(named) or part
+    return path, found
 
 
 def _stated_by(like: Schema, form: str, stated: Stated) -> Stated:

@@ -95,21 +95,21 @@ def _absent(fault: str | None) -> Callable[[], float]:
 def _numbers(column: Column, missing: frozenset[str], absent: Callable[[], float], decimal: str) -> Encode:
     whole = column.kind == "integer"
 
-    def code(text: str, decimal: str = ".") -> float:
+    def code(text: str, mark: str) -> float:
         shown, text = repr(text[:80]), TRUTH.get(text.lower(), text)
-        number_text = with_point(text, decimal)
-        if not NUMBER.fullmatch(number_text):
+        plain = with_point(text, mark)
+        if not NUMBER.fullmatch(plain):
             if text.lower().strip("+-") in ("inf", "infinity"):
                 raise Fault(f"{shown} is not finite")
             if DATE.fullmatch(text):
                 raise Fault(f"{shown} is a date: turn it into a number (a year, days since another date), or {_IGNORE}")
-            if decimal == "." and "," in text and COMMA_NUMBER.fullmatch(text):
+            if mark == "." and "," in text and COMMA_NUMBER.fullmatch(text):
                 raise Fault(
                     f"{shown} has a comma: if fractions begin there, and something else separates the fields, write "
                     "`csv: {decimal: ','}`"
                 )
             raise Fault(f"{shown} is not a number: declare categories, or {_IGNORE} (free text, identifiers)")
-        number = float(number_text)
+        number = float(plain)
         if not math.isfinite(number):
             raise Fault(f"{shown} is not finite")
         if whole and not number.is_integer():
@@ -131,10 +131,9 @@ def _numbers(column: Column, missing: frozenset[str], absent: Callable[[], float
 
     def encode(values: pa.Array) -> tuple[np.ndarray, dict[int, str]]:
         values = cleaned(values, missing)
-        has_commas = decimal == "," and pa.types.is_large_string(values.type)
-        codes = None if has_commas else quick(values)
-        read = partial(code, decimal=",") if has_commas else code
-        codes, faults = _by_distinct(values, read, absent) if codes is None else (codes, {})
+        mark = decimal if pa.types.is_large_string(values.type) else "."
+        codes = quick(values) if mark == "." else None
+        codes, faults = _by_distinct(values, partial(code, mark=mark), absent) if codes is None else (codes, {})
         return np.clip(codes, -_LARGEST, _LARGEST), faults
 
     return encode
