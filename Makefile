@@ -8,7 +8,7 @@ PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) --maxprocesses 8 --dis
 QUICK = tests/test_rooms.py tests/schema tests/data tests/accounting tests/certificate tests/report \
 	$(addprefix tests/private/test_,grid.py linear.py noise.py sampling.py)
 
-.PHONY: demo test types suite quick lint install mutants constraints clean docs known
+.PHONY: demo test types suite quick lint install mutants constraints clean docs
 
 install: $(VENV)/.installed
 
@@ -41,10 +41,6 @@ lint: install
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(BIN)/pyright
-
-# What the command line knows of methods, kernels and recipes before JAX is imported: after one has changed.
-known: install
-	$(BIN)/python -c 'from dpdistill.cli.settings import write; write()'
 
 mutants: install
 	@$(BIN)/python tests/mutants/list_mutants.py

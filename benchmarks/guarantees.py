@@ -25,7 +25,7 @@ import numpy as np
 from dpdistill.accounting.bounds import epsilon_rdp
 from dpdistill.accounting.gaussian import root
 from dpdistill.cli.benchmarks.figures import PUBLISHED, Cell
-from dpdistill.published.rows import all_published
+from dpdistill.recipe.published.rows import all_published
 from dpdistill.query import Event
 
 DELTA, CONFIDENCE = 1e-5, 0.999

@@ -47,7 +47,7 @@ from dpdistill.private.holder import Holder, Question
 from dpdistill.private.linear import FRACTION, step_and_sensitivity
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import LinearQuery
-from dpdistill.recipes import KERNELS
+from dpdistill.kernels import KERNELS
 from dpdistill.schema import Schema
 
 SCHEMAS = Path(dpdistill.__file__).parent / "cli" / "benchmarks" / "suites" / "schemas"

@@ -19,7 +19,6 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "dpdistill"
 DATA = {
     "py.typed",
-    "cli/known.json",
     "cli/benchmarks/suites/smoke.yaml",
     "encode/drawn_filters.npz",
     "export/templates/card.md",

@@ -14,8 +14,8 @@ import dpdistill as dp
 from dpdistill.cli.app import app
 from dpdistill.cli.terminal import run_app
 from dpdistill.export import write_documents
-from dpdistill.private.linear import SLACK_TEXT
-from dpdistill.recipes import KERNELS
+from dpdistill.kernels import KERNELS
+from dpdistill.query import SLACK_TEXT
 from dpdistill.report import write_report
 from dpdistill.verification import _of_method
 

@@ -1,20 +1,36 @@
 """dpdistill: private labelled data to a tiny synthetic set that may be shared, under differential privacy."""
 
-from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpdistill.accounting.schedule import Budget as Budget
-    from dpdistill.data import Records as Records
-    from dpdistill.data import load as load
-    from dpdistill.data import straighten_images as straighten_images
-    from dpdistill.methods import *  # noqa: F403 - the methods of the one table
+    from dpdistill.data.images.straighten import straighten_images as straighten_images
+    from dpdistill.data.load import load as load
+    from dpdistill.data.records import Records as Records
+    from dpdistill.errors import CertificateError as CertificateError
+    from dpdistill.errors import CuratorError as CuratorError
+    from dpdistill.errors import DataError as DataError
+    from dpdistill.errors import DPDistillError as DPDistillError
+    from dpdistill.errors import LedgerError as LedgerError
+    from dpdistill.methods import DM as DM
+    from dpdistill.methods import DOS as DOS
+    from dpdistill.methods import DOSKIP as DOSKIP
+    from dpdistill.methods import DPHP as DPHP
+    from dpdistill.methods import DPKIP as DPKIP
+    from dpdistill.methods import DPMERF as DPMERF
+    from dpdistill.methods import DPNTK as DPNTK
+    from dpdistill.methods import DPSGD as DPSGD
+    from dpdistill.methods import KIP as KIP
+    from dpdistill.methods import LDPDC as LDPDC
+    from dpdistill.methods import NDPDC as NDPDC
+    from dpdistill.methods import PSG as PSG
+    from dpdistill.methods import DecoupledKIP as DecoupledKIP
     from dpdistill.run.driver import Result as Result
     from dpdistill.run.driver import distill as distill
     from dpdistill.run.driver import distill_without_privacy as distill_without_privacy
     from dpdistill.run.driver import finish_again as finish_again
     from dpdistill.schema import Column as Column
-    from dpdistill.schema import DataError as DataError
     from dpdistill.schema import Schema as Schema
     from dpdistill.schema import TableSchema as TableSchema
     from dpdistill.table_distiller import TableDistiller as TableDistiller
@@ -22,39 +38,72 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-
-@cache
-def _offered() -> dict[str, Any]:
-    """What is offered, imported when the first of it is asked for: `dpdistill --help` need not wait for JAX."""
-    from dpdistill.accounting.schedule import Budget
-    from dpdistill.data import Records, load, straighten_images
-    from dpdistill.methods import METHODS
-    from dpdistill.run.driver import Result, distill, distill_without_privacy, finish_again
-    from dpdistill.schema import Column, DataError, Schema, TableSchema
-    from dpdistill.verification import verify
-
-    functions = (distill, distill_without_privacy, finish_again, load, straighten_images, verify)
-    types = (Budget, Column, DataError, Records, Result, Schema, TableSchema, *METHODS.values())
-    return {each.__name__: each for each in (*functions, *types)}
+_PLACES = {
+    "accounting.schedule": ("Budget",),
+    "data": ("Records", "load", "straighten_images"),
+    "errors": ("CertificateError", "CuratorError", "DPDistillError", "DataError", "LedgerError"),
+    "methods": (
+        "DM",
+        "DOS",
+        "DOSKIP",
+        "DPHP",
+        "DPKIP",
+        "DPMERF",
+        "DPNTK",
+        "DPSGD",
+        "KIP",
+        "LDPDC",
+        "NDPDC",
+        "PSG",
+        "DecoupledKIP",
+    ),
+    "run.driver": ("Result", "distill", "distill_without_privacy", "finish_again"),
+    "schema": ("Column", "Schema", "TableSchema"),
+    "table_distiller": ("TableDistiller",),
+    "verification": ("verify",),
+}
+"""Where the public names are, but for those of methods. A module is imported when a name is asked for: JAX is slow."""
+_MODULES = {name: module for module, names in _PLACES.items() for name in names}
+__all__ = [
+    "DM",
+    "DOS",
+    "DOSKIP",
+    "DPHP",
+    "DPKIP",
+    "DPMERF",
+    "DPNTK",
+    "DPSGD",
+    "KIP",
+    "LDPDC",
+    "NDPDC",
+    "PSG",
+    "Budget",
+    "CertificateError",
+    "Column",
+    "CuratorError",
+    "DPDistillError",
+    "DataError",
+    "DecoupledKIP",
+    "LedgerError",
+    "Records",
+    "Result",
+    "Schema",
+    "TableDistiller",
+    "TableSchema",
+    "distill",
+    "distill_without_privacy",
+    "finish_again",
+    "load",
+    "straighten_images",
+    "verify",
+]
 
 
 def __getattr__(name: str) -> Any:
-    # scikit-learn, pandas and PyArrow are an extra: they are imported by those who work with tables.
-    if name == "TableDistiller":
-        from dpdistill.table_distiller import TableDistiller
-
-        return TableDistiller
-    if name == "__all__":
-        return [*_offered(), "TableDistiller"]
-    # What Python itself asks for, such as __path__, is not offered.
-    if not name.startswith("_"):
-        offered = _offered()
-        # Parts of the package that come with what is offered, such as dpdistill.data, are names of it by then.
-        found = {**globals(), **offered}
-        if name in found:
-            return found[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES.get(name, 'methods')}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_offered(), "TableDistiller"])
+    return sorted([*__all__, "__version__"])

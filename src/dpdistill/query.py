@@ -16,6 +16,12 @@ Array = Any
 
 CHUNK_CPU, CHUNK = 16, 128
 """Records in a chunk: so many stay in a processor's cache; an accelerator wants more work a call."""
+ROUNDING_SHARE = 5e-4
+"""Of the clip norm: what rounding may add to the sensitivity of a linear query, beside the step of its sum."""
+SLACK_TEXT = (
+    f"float64 ghost sum, bound E = {ROUNDING_SHARE / 2} clip_norm: noise for a sensitivity of at most 1.001 clip_norm"
+)
+"""What a certificate says of the arithmetic of linear queries."""
 MOST_ROWS = 128
 """Most records of one call of a linear query: rounding grows with the length of a sum."""
 

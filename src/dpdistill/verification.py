@@ -12,12 +12,11 @@ from dpdistill.certificate.build import versions
 from dpdistill.certificate.check import Expected, Verification, plain
 from dpdistill.certificate.verify import check_certificate
 from dpdistill.export.documents import compare
-from dpdistill.private.linear import SLACK_TEXT
-from dpdistill.recipes import from_fields, is_method
+from dpdistill.query import SLACK_TEXT
+from dpdistill.recipe.build import from_fields, is_method
+from dpdistill.recipe.saved import recipe_of, slack_of
 from dpdistill.report import render_report
 from dpdistill.report.folder import read_folder
-from dpdistill.run.driver import slack_of
-from dpdistill.run.recipe import recipe_of
 from dpdistill.schema import DataError
 
 

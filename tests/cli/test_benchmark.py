@@ -30,12 +30,12 @@ from dpdistill.cli.options import SUITES
 from dpdistill.cli.pictures import make_pictures
 from dpdistill.cli.students import own_lesson
 from dpdistill.data import load, read_distilled
-from dpdistill.encode.auxiliary import PublicImages
 from dpdistill.evaluate import ARCHITECTURES, SLOPES, TRAININGS, lesson_of, score_student, teacher_of
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods.dos import DOS
-from dpdistill.published import published
+from dpdistill.public_images.auxiliary import PublicImages
 from dpdistill.query import Stage
+from dpdistill.recipe.published import published
 from dpdistill.run.driver import backend
 from dpdistill.run.store import Store
 from dpdistill.schema import DataError

@@ -33,16 +33,15 @@ from dpdistill.cli.app import app
 from dpdistill.cli.recipes import softness_in
 from dpdistill.data import load, read_distilled
 from dpdistill.data.save import read_generator
-from dpdistill.encode.auxiliary import PublicImages
 from dpdistill.encode.gamma import GammaCorrected
 from dpdistill.encode.mixing import mix_pictures
 from dpdistill.encode.networks import MLP, ConvNet
 from dpdistill.encode.parameters import write_parameters
-from dpdistill.encode.pictures import draw_pictures
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.encode.train import Training
 from dpdistill.evaluate.student import margin_weights
 from dpdistill.export import Publisher
+from dpdistill.kernels import KERNELS
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.kernel import Kernel
@@ -51,7 +50,10 @@ from dpdistill.ledger.run import RunLedger
 from dpdistill.method import finish_field, release_field
 from dpdistill.methods import LDPDC, METHODS
 from dpdistill.methods.generator import Generator
-from dpdistill.recipes import KERNELS, fields_of, from_fields
+from dpdistill.public_images.auxiliary import PublicImages
+from dpdistill.public_images.pictures import draw_pictures
+from dpdistill.recipe.build import fields_of, from_fields
+from dpdistill.recipe.methods import RECIPES
 from dpdistill.schema import DataError, Schema
 
 TINY_NETS = {"convnet": ConvNet(width=4), "mlp": MLP(widths=(4,))}
@@ -670,7 +672,7 @@ class Kernelled(LDPDC):
 def led_once(places):
     """A result of that method, with fields that the caller changed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(METHODS, "kernel-led", Kernelled)
+        patch.setitem(RECIPES, "kernel-led", Kernelled)
         settings = ("--set", "second=scatternet", "--set", "sampling_prob=1", "--per-class", 2)
         succeeds("distill", "digits:train", "--out", places / "led", "--method", "kernel-led", *settings)
     return places / "led"
@@ -679,7 +681,7 @@ def led_once(places):
 @pytest.fixture
 def led(led_once, monkeypatch, tmp_path):
     """A copy of it that may be changed."""
-    monkeypatch.setitem(METHODS, "kernel-led", Kernelled)
+    monkeypatch.setitem(RECIPES, "kernel-led", Kernelled)
     small_nets(monkeypatch)
     for name in ("led", "led.run"):
         shutil.copytree(led_once.with_name(name), tmp_path / name)

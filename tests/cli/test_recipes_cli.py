@@ -7,7 +7,7 @@ from test_cli import dpdistill, refused, succeeds
 
 from dpdistill.cli.settings import named_under, stated_by
 from dpdistill.data.folder import CERTIFICATE
-from dpdistill.published import all_published
+from dpdistill.recipe.published import all_published
 
 NAME = "dosser-mnist-eps1-ipc10"
 ORIGIN = f"recipe {NAME}: Zheng et al., 2025 (DOSSER), table 1, Dosser; caller changed "

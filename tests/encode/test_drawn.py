@@ -16,10 +16,10 @@ from dpdistill.encode import drawn, learn_drawn, pictures
 from dpdistill.encode.drawn import DrawnNet, Filters
 from dpdistill.encode.eight_bits import EightBits
 from dpdistill.encode.learn_drawn import Learning, learn
+from dpdistill.kernels import KERNELS
 from dpdistill.methods import METHODS
 from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.programs.self_test import check_rows
-from dpdistill.recipes import KERNELS
 from dpdistill.schema import Schema
 
 FEATURES = jax.jit(lambda encoder, X: encoder(X), static_argnums=0)

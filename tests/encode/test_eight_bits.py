@@ -8,11 +8,11 @@ import pytest
 
 from dpdistill.encode.apply import encode_slices
 from dpdistill.encode.eight_bits import EightBits, unit_of
-from dpdistill.encode.pictures import draw_pictures
+from dpdistill.kernels import KERNELS
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.methods.class_means import ClassSumsQuery, LessMeansQuery
 from dpdistill.methods.softmax import SoftmaxQuery, read
-from dpdistill.recipes import KERNELS
+from dpdistill.public_images.pictures import draw_pictures
 
 FIXED = {name: kernel for name, kernel in KERNELS.items() if isinstance(kernel, FeatureKernel)}
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dpdistill.encode.auxiliary import Auxiliary, Drawn, PublicImages, Silhouettes
-from dpdistill.encode.pictures import draw_pictures
+from dpdistill.public_images.auxiliary import Auxiliary, Drawn, PublicImages, Silhouettes
+from dpdistill.public_images.pictures import draw_pictures
 
 
 @pytest.mark.parametrize("shape", [(28, 28, 1), (9, 7, 3), (8, 8, 2)])

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from dpdistill.encode import normalised
-from dpdistill.encode.auxiliary import PublicImages, Silhouettes
 from dpdistill.encode.normalised import Normalised
-from dpdistill.encode.pictures import draw_pictures, silhouettes
 from dpdistill.encode.unit import signed_power
 from dpdistill.encode.whitening import WhiteScatterNet
+from dpdistill.public_images.auxiliary import PublicImages, Silhouettes
+from dpdistill.public_images.pictures import draw_pictures, silhouettes
 
 X = np.random.default_rng(0).uniform(-1, 1, (4, 8, 12, 2)).astype(np.float32)
 

@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpdistill.cli.settings import known
 from dpdistill.encode.networks import times
 from dpdistill.encode.parameters import Hidden, named, read_parameters, sized, write_parameters
 from dpdistill.evaluate import ARCHITECTURES, check_network
@@ -52,7 +51,7 @@ def test_parameters_of_something_else_leave_the_architecture_as_it_is(tmp_path):
 def test_a_network_takes_images_of_a_side_or_says_that_it_does_not(name):
     for side in range(1, 20):
         schema = Schema(classes=("a", "b"), shape=(side, 24, 3), bounds=(0.0, 1.0))
-        if side >= known()["architectures"][name]:
+        if side >= ARCHITECTURES[name].least_side:
             check_network(ARCHITECTURES[name], schema)
         else:
             with pytest.raises(DataError, match=r"Expected shape=\(h, w, c\) with sides >= "):

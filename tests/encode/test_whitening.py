@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from dpdistill.encode import whitening
-from dpdistill.encode.auxiliary import Silhouettes
 from dpdistill.encode.mirror import Mirrored
-from dpdistill.encode.pictures import silhouettes
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.encode.whitening import WhiteScatterNet, dead_leaves
+from dpdistill.public_images.auxiliary import Silhouettes
+from dpdistill.public_images.pictures import silhouettes
 
 NET = ScatterNet(J=1, L=2, groups=1, normalise=True)
 FEATURES = jax.jit(lambda encoder, X: encoder(X), static_argnums=0)

@@ -8,8 +8,8 @@ from scipy.linalg import sqrtm
 from dpdistill.data.records import Records
 from dpdistill.evaluate.distances import frechet, kernel_distance, score_distances
 from dpdistill.evaluate.score import scaled
+from dpdistill.kernels import KERNELS
 from dpdistill.kernels.fc_ntk import FCNTK
-from dpdistill.recipes import KERNELS
 from dpdistill.schema import DataError, Schema
 
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from scipy.fft import dctn
 
-from dpdistill.encode.pictures import draw_pictures
 from dpdistill.methods.centre import denoised, pictures_around
 from dpdistill.methods.matching import mean_features, network
+from dpdistill.public_images.pictures import draw_pictures
 
 SHAPES = [(28, 28, 1), (32, 32, 3), (28, 28, 3), (9, 13, 2)]
 

@@ -31,7 +31,8 @@ from dpdistill.methods import METHODS
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.programs.self_test import check_rows
 from dpdistill.query import Event, LinearQuery, Release, Stage
-from dpdistill.recipes import from_fields, shown
+from dpdistill.recipe.build import from_fields, shown
+from dpdistill.recipe.methods import RECIPES
 from dpdistill.run import store as stores
 from dpdistill.run.blobs import releases_id
 from dpdistill.run.start import queries_of
@@ -531,7 +532,7 @@ class OneSum(Method):
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_a_method_that_is_added_is_run_through_the_list(check, tmp_path, monkeypatch):
-    monkeypatch.setitem(METHODS, "one-sum", OneSum)
+    monkeypatch.setitem(RECIPES, "one-sum", OneSum)
     CHECKS[check]("one-sum", tmp_path)
 
 
@@ -633,7 +634,7 @@ DEFECTS = [
 
 @pytest.mark.parametrize(("kind", "check", "said"), DEFECTS, ids=[kind.__name__ for kind, _, _ in DEFECTS])
 def test_a_defect_is_caught(kind, check, said, tmp_path, monkeypatch):
-    monkeypatch.setitem(METHODS, "defective", kind)
+    monkeypatch.setitem(RECIPES, "defective", kind)
     contract.queries_of.cache_clear()
     once.cache_clear()
     with pytest.raises(AssertionError, match=re.escape(said)):
@@ -641,6 +642,6 @@ def test_a_defect_is_caught(kind, check, said, tmp_path, monkeypatch):
 
 
 def test_honest_norms_are_not_caught(tmp_path, monkeypatch):
-    monkeypatch.setitem(METHODS, "defective", Honest)
+    monkeypatch.setitem(RECIPES, "defective", Honest)
     contract.queries_of.cache_clear()
     its_sums_move_by_what_is_stated("defective", tmp_path)

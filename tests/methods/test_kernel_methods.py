@@ -34,10 +34,10 @@ from dpdistill.methods.matching import labels
 from dpdistill.methods.support import dual
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Release, Stage
+from dpdistill.recipe.saved import changed_releases, recipe_of
 from dpdistill.run.blobs import pack, unpack
 from dpdistill.run.non_private import NonPrivateCurator
 from dpdistill.run.outlook import outlook
-from dpdistill.run.recipe import changed_releases, recipe_of
 from dpdistill.run.start import queries_of
 from dpdistill.schema import Column, Schema, TableSchema
 

@@ -14,13 +14,13 @@ from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.certificate.build import scope
 from dpdistill.cli.recipes import build, build_again
-from dpdistill.encode.auxiliary import MOST, Drawn, PublicImages
 from dpdistill.ledger.database import LedgerError
 from dpdistill.methods import dos
 from dpdistill.methods.centre import pictures_around
 from dpdistill.methods.matching import features, network, principal_directions
 from dpdistill.private.noise import SeededEntropy
-from dpdistill.recipes import from_fields
+from dpdistill.public_images.auxiliary import MOST, Drawn, PublicImages
+from dpdistill.recipe.build import from_fields
 from dpdistill.schema import DataError
 
 HUGE = Budget(150.0)

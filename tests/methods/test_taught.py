@@ -14,7 +14,6 @@ from dpdistill.data.records import Records
 from dpdistill.encode.apply import encode_slices
 from dpdistill.encode.convnet import embed_convnet
 from dpdistill.encode.mixing import mix_pictures
-from dpdistill.encode.pictures import draw_pictures
 from dpdistill.encode.train import Training, train_classifier, training_steps
 from dpdistill.kernels.ridge import centred
 from dpdistill.ledger.run import RunLedger
@@ -22,6 +21,7 @@ from dpdistill.methods.centre import pictures_around
 from dpdistill.methods.dos_kip import DOSKIP
 from dpdistill.methods.taught import BATCH, KEPT, Lesson, teach
 from dpdistill.private.noise import SeededEntropy
+from dpdistill.public_images.pictures import draw_pictures
 from dpdistill.run.store import Store
 
 KEY = jax.random.key(0)

@@ -20,7 +20,6 @@ from dpdistill.private import curator, holder
 from dpdistill.private.checks import CuratorError, check_query
 from dpdistill.private.linear import (
     FRACTION,
-    ROUNDING_SHARE,
     SLACK_TEXT,
     carried,
     most_records,
@@ -31,7 +30,7 @@ from dpdistill.private.linear import (
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.private.placed import GROUP
 from dpdistill.programs.jaxprs import Refused, in_double
-from dpdistill.query import Event, LinearQuery, Stage
+from dpdistill.query import ROUNDING_SHARE, Event, LinearQuery, Stage
 
 D, K = 64, 3
 

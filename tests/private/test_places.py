@@ -15,6 +15,7 @@ from dpdistill.data.records import Records
 from dpdistill.encode import auxiliary, normalised, pictures, whitening
 from dpdistill.encode.eight_bits import EightBits
 from dpdistill.encode.scattering import ScatterNet
+from dpdistill.kernels import KERNELS
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.ledger.database import LedgerError
@@ -30,7 +31,6 @@ from dpdistill.programs import compiled
 from dpdistill.programs.jaxprs import Refused
 from dpdistill.programs.self_test import check_rows, rows_stand_alone
 from dpdistill.query import ByValue, Compute, Stage
-from dpdistill.recipes import KERNELS
 from dpdistill.schema import Schema
 
 SIDES = (8, 9, 12, 15, 16, 17, 20, 23, 24, 27, 28, 31, 32, 33, 36, 40, 45, 48, 56, 63, 64, 96)

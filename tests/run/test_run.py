@@ -27,9 +27,8 @@ from dpdistill.method import Distilled, Method, finish_field, no_progress, relea
 from dpdistill.methods import METHODS
 from dpdistill.methods.decoupled_kip import DecoupledKIP
 from dpdistill.private.checks import CuratorError
-from dpdistill.private.linear import SLACK_TEXT
 from dpdistill.private.noise import SeededEntropy
-from dpdistill.query import Stage
+from dpdistill.query import SLACK_TEXT, Stage
 from dpdistill.run.driver import backend
 from dpdistill.workers import Workers
 

@@ -16,6 +16,7 @@ from jax import Array
 
 from dpdistill.encode.networks import MLP, Network, dense
 from dpdistill.method import Progress, no_progress
+from dpdistill.recipe import choices
 
 STEPS = 100
 """Of gradient descent in one compiled call."""
@@ -94,7 +95,7 @@ def targets_of(y: Any, classes: int, loss: str) -> np.ndarray:
     return chosen - np.float32(0.1) if loss == "squares" else chosen
 
 
-LOSSES: dict[str, Callable[[Array, Array], Array]] = {"squares": squares, "cross-entropy": cross_entropy}
+LOSSES: dict[str, Callable[[Array, Array], Array]] = dict(zip(choices.LOSSES, (squares, cross_entropy), strict=True))
 
 
 @dataclass(frozen=True)

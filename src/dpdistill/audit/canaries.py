@@ -19,7 +19,7 @@ from dpdistill.private.checks import check_query
 from dpdistill.private.noise import Entropy, SystemEntropy
 from dpdistill.private.sampling import poisson_coins
 from dpdistill.query import Params, Query, Release
-from dpdistill.run.recipe import check_kind
+from dpdistill.recipe.saved import check_kind
 from dpdistill.schema import DataError, Schema, TableSchema
 
 GUESSES = {"all rounds": 0.2, "differences": 0.2, "nearest synthetic record": 0.1}

@@ -15,6 +15,7 @@ from dpdistill.audit.exact import Exact
 from dpdistill.data.records import Records
 from dpdistill.method import Method
 from dpdistill.query import Params, Query, Release
+from dpdistill.recipe import choices
 from dpdistill.run.driver import Watch
 
 TIMES = 60
@@ -86,4 +87,4 @@ def _spoiled(result: run.Result) -> run.Result:
     return replace(result, noise="insecure: a leak planted on purpose")
 
 
-LEAKS = {"noised-again": noised_again, "same-noise": same_noise, "real-start": real_start}
+LEAKS: dict[str, Any] = dict(zip(choices.LEAKS, (noised_again, same_noise, real_start), strict=True))

@@ -16,8 +16,7 @@ from dpdistill.accounting.schedule import Budget
 from dpdistill.audit.exact import Exact
 from dpdistill.data.records import Records
 from dpdistill.method import Method, Progress, no_progress
-from dpdistill.private.linear import ROUNDING_SHARE
-from dpdistill.query import ByValue, LinearQuery, Params, Query, Release
+from dpdistill.query import ROUNDING_SHARE, ByValue, LinearQuery, Params, Query, Release
 from dpdistill.run.driver import run_rounds
 from dpdistill.run.store import Store
 

@@ -21,6 +21,7 @@ from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.certificate.versions import versions_of
 from dpdistill.data.atomic import write_atomically
 from dpdistill.data.folder import CERTIFICATE, RECIPE, SYNTHETIC, hash_files, read_object
+from dpdistill.errors import CertificateError
 from dpdistill.query import Event
 from dpdistill.schema import AnySchema, DataError, name_unit
 
@@ -48,10 +49,6 @@ NO_SCOPE = (
 )
 _PACKAGES = ("dpdistill", "jax", "numpy", "scipy", "dp-accounting", "pillow", "jinja2")
 _ORIGINS = ("package default", "selected on ", "caller changed ", "recipe ")
-
-
-class CertificateError(ValueError):
-    """A certificate that cannot be written or read; its text is one sentence."""
 
 
 @lru_cache(maxsize=64)

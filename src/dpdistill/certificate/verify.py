@@ -12,11 +12,10 @@ from pathlib import Path
 from dpdistill.accounting.schedule import Schedule
 from dpdistill.certificate import build as cert
 from dpdistill.certificate.arithmetic import check_arithmetic
-from dpdistill.certificate.build import CertificateError
 from dpdistill.certificate.check import Check, Expected, Verification, differing, plain
 from dpdistill.certificate.files import check_files, check_handover
 from dpdistill.data.folder import owner_folder
-from dpdistill.ledger.database import LedgerError
+from dpdistill.errors import CertificateError, LedgerError
 from dpdistill.ledger.run import RUN_LEDGER, RunLedger, RunRecord
 
 CLOSING = (

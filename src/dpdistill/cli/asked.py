@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpdistill.cli.options import WITHOUT_PRIVACY, check_method
 from dpdistill.cli.reading import NEEDS_SCHEMA, check_source, public_images, read_records
-from dpdistill.cli.settings import check_kind, check_settings, check_size, named_under, stated_by
+from dpdistill.cli.settings import check_kind, check_method, check_settings, check_size, named_under, stated_by
 from dpdistill.cli.terminal import note
 from dpdistill.data.memory import parse_memory
+from dpdistill.recipe.methods import RECIPES
 from dpdistill.schema import DataError
 
 
@@ -51,8 +51,8 @@ class Asked:
     ) -> Any:
         """What is public about the run, before anything is paid; sizes that cannot be are refused. The schedule."""
         from dpdistill.cli.outlook import say_outlook
+        from dpdistill.recipe.saved import check_kind
         from dpdistill.run.outlook import check_size, outlook
-        from dpdistill.run.recipe import check_kind
 
         check_kind(recipe, schema)
         check_size(recipe, schema)
@@ -111,7 +111,7 @@ def prepared(given: dict[str, Any], asked: Asked, paid: dict[str, Any]) -> tuple
         return read_records(*source, not given["lenient"], **which, **room)
 
     reads_first = not any(given[name] for name in ("ledger", "cap", "public", "recipe"))
-    reads_first &= asked.budget is None or asked.method not in WITHOUT_PRIVACY
+    reads_first &= asked.budget is None or RECIPES[asked.method].private
     records = read() if reads_first else None
     if records is None:
         check_source(given["data"], given["schema"] is not None, given["sql"])
@@ -183,7 +183,8 @@ def _check_ledger(ledger: str | None, cap: float | None, epsilon: float) -> None
     """Refuse what is no ledger, and the first run of a new one that is over its cap; others are composed later."""
     if ledger is None:
         return
-    from dpdistill.ledger.dataset import DatasetLedger, LedgerError
+    from dpdistill.errors import LedgerError
+    from dpdistill.ledger.dataset import DatasetLedger
 
     new = not Path(ledger).exists()
     cap = DatasetLedger(ledger, cap).find_cap()

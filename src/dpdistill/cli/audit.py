@@ -19,13 +19,13 @@ from dpdistill.cli.options import (
     Labels,
     Resize,
     Straighten,
-    check_method,
     table_source,
 )
 from dpdistill.cli.owners_page import owners_folder, write_page
 from dpdistill.cli.reading import check_source, read_records
-from dpdistill.cli.settings import check_kind, check_names, check_settings, known
+from dpdistill.cli.settings import check_kind, check_method, check_names, check_settings
 from dpdistill.cli.terminal import Bar, note, say, working
+from dpdistill.recipe import choices
 from dpdistill.schema import DataError, TableSchema
 
 Members = Annotated[
@@ -145,7 +145,7 @@ def audit_run(
     It is a run, and pays like one: name the data set's ledger. What it distils is not handed out: canaries are in it.
     """
     name = method or ("dos-kip" if schema is None else "dp-merf")
-    check_names("leak", [] if leak is None else [leak], known()["leaks"])
+    check_names("leak", [] if leak is None else [leak], choices.LEAKS)
     _check_recipe(name, set_, epsilon, delta, schema is not None)
     check_source(data, schema is not None, sql)
     from dpdistill import run
@@ -364,7 +364,8 @@ def _schedule(folder: str) -> Any:
     import json
 
     from dpdistill.accounting.schedule import Schedule
-    from dpdistill.certificate.build import SYSTEM_NOISE, CertificateError, read_certificate
+    from dpdistill.certificate.build import SYSTEM_NOISE, read_certificate
+    from dpdistill.errors import CertificateError
 
     try:
         certificate = read_certificate(folder)

@@ -12,9 +12,11 @@ from dpdistill.cli.audit import Out, Seed, app, records_of
 from dpdistill.cli.options import SOURCES, Bounds, Channels, Classes, Labels, Resize, Straighten
 from dpdistill.cli.owners_page import owners_folder, write_page
 from dpdistill.cli.reading import check_source
-from dpdistill.cli.settings import check_names, known
+from dpdistill.cli.settings import check_names
 from dpdistill.cli.terminal import Bar, say, working
 from dpdistill.data.files import require_file
+from dpdistill.recipe.choices import LOSSES
+from dpdistill.recipe.networks import ARCHITECTURES
 from dpdistill.schema import DataError
 
 Architecture = Annotated[
@@ -49,7 +51,7 @@ def audit_model(
 ) -> None:
     """Which of its training images can be rebuilt from a network, without any of them being looked at."""
     low, high = _two(bounds)
-    check_names("architecture", [architecture], known()["architectures"])
+    check_names("architecture", [architecture], ARCHITECTURES)
     check_source(members, table=False)
     owners_folder(to)
     for path in (before, after):
@@ -132,8 +134,8 @@ def audit_training(
 
     What a network of yours would give away, before you train it. Nothing but the owner's page is written.
     """
-    check_names("loss", [loss], known()["losses"])
-    check_names("architecture", [architecture], known()["architectures"])
+    check_names("loss", [loss], LOSSES)
+    check_names("architecture", [architecture], ARCHITECTURES)
     units = _units(architecture, widths, multiplier, weights)
     check_source(data, table=False)
     owners_folder(to)

@@ -46,10 +46,10 @@ def methods(
     if recipes:
         _list_recipes()
         return
-    from dpdistill.methods import METHODS
-    from dpdistill.recipes import KERNELS, fields_of, shown
+    from dpdistill.recipe.build import KERNELS, fields_of, shown
+    from dpdistill.recipe.methods import RECIPES
 
-    for name, method in METHODS.items():
+    for name, method in RECIPES.items():
         title = f"{name}: {method.title.partition(': ')[2]}"
         listed = table("field", "default", "allowed", "use again", "meaning", title=title)
         for field in sorted(fields_of(name).values(), key=lambda field: field.metadata["finish"]):
@@ -65,8 +65,8 @@ def methods(
 
 def _fields_listed() -> dict[str, Any]:
     """Every method's fields as --json has them."""
-    from dpdistill.methods import METHODS
-    from dpdistill.recipes import fields_of, shown
+    from dpdistill.recipe.build import fields_of, shown
+    from dpdistill.recipe.methods import RECIPES
 
     return {
         name: {
@@ -82,13 +82,13 @@ def _fields_listed() -> dict[str, Any]:
                 for field in fields_of(name).values()
             },
         }
-        for name, method in METHODS.items()
+        for name, method in RECIPES.items()
     }
 
 
 def _list_recipes() -> None:
     """Every recipe by its name, and what the package does otherwise than its paper."""
-    from dpdistill.published import all_published, notes
+    from dpdistill.recipe.published import all_published, notes
 
     papers: dict[str, Any] = {}
     for row in all_published().values():

@@ -10,9 +10,12 @@ import typer
 
 from dpdistill.cli.pictures import PICTURES, check_generator, kinds_of
 from dpdistill.cli.reading import check_source
-from dpdistill.cli.settings import check_named, check_names, known
+from dpdistill.cli.settings import check_named, check_names
 from dpdistill.cli.terminal import note
 from dpdistill.data.files import require_file
+from dpdistill.recipe.choices import CLASSIFIERS, TRAININGS
+from dpdistill.recipe.kernels import KERNELS
+from dpdistill.recipe.networks import ARCHITECTURES
 from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
 
 TEACHERS = ("classifier", "krr")
@@ -89,20 +92,19 @@ def check_choices(
     distances: list[str] | None,
 ) -> None:
     """Refuse unknown names."""
-    names = known()
-    check_names("training", [] if training is None else [training], names["trainings"])
-    check_names("architecture", architectures or [], names["architectures"])
-    check_names("classifier", classifiers or [], names["classifiers"])
-    check_names("classifier", [] if of_table is None else split_names(of_table), [*names["classifiers"], "fast"])
+    check_names("training", [] if training is None else [training], TRAININGS)
+    check_names("architecture", architectures or [], ARCHITECTURES)
+    check_names("classifier", classifiers or [], CLASSIFIERS)
+    check_names("classifier", [] if of_table is None else split_names(of_table), [*CLASSIFIERS, "fast"])
     for each in kernels or []:
         check_named("kernel", each, "kernel")
     for each in distances or []:
         network, given, file = each.partition("=")
         if given:
-            check_names("network of --distance", [network], names["architectures"])
+            check_names("network of --distance", [network], ARCHITECTURES)
             require_file(Path(file))
         else:
-            check_names("distance", [each], [*names["kernels"], "NETWORK=FILE.npz"])
+            check_names("distance", [each], [*KERNELS, "NETWORK=FILE.npz"])
 
 
 def read_test_images(test: str, schema: Schema, labels: str | None = None, *, strict: bool = True) -> Any:
@@ -128,7 +130,7 @@ def check_fit(architectures: list[str], ridge: float | None, schema: AnySchema) 
         raise DataError(f"Expected ridge={ridge} >= 0.")
     for name in architectures:
         assert isinstance(schema, Schema)
-        if min(schema.shape[:2]) < (least := known()["architectures"][name]):
+        if min(schema.shape[:2]) < (least := ARCHITECTURES[name].least_side):
             raise DataError(f"Architecture {name} takes images with sides >= {least}; got {schema.shape}.")
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Any
 
 import typer
-
-from dpdistill.schema import DataError
 
 SOURCES = (
     "IDX, CIFAR or SVHN folder or file, .npz (also MedMNIST's), Parquet with images, folder, zip or tar of class "
@@ -45,24 +42,5 @@ Labels = Annotated[
     typer.Option(help="Which labels, where there are several: fine or coarse of CIFAR-100, or a column of Parquet."),
 ]
 
-METHODS = (
-    *("dos", "decoupled-kip", "dos-kip", "dp-kip", "dp-merf", "dp-hp", "dp-ntk", "ndpdc", "ldpdc", "psg", "dp-sgd"),
-    *("dm", "kip"),
-)
-"""Names of the methods as dpdistill.methods lists them, which takes JAX to import."""
-WITHOUT_PRIVACY = ("dm", "kip")
-"""Those that have no private form."""
 SUITES = ("smoke", "papers", "frontier", "subspaces", "dosser", "transferred")
 """Suites of benchmarks that come with the package, cli/benchmarks/suites."""
-
-
-def check_method(name: str | None) -> None:
-    """Refuse a name that is no method's, without waiting for JAX.
-
-    Raises:
-        DataError: with the names that are.
-    """
-    loaded = sys.modules.get("dpdistill.methods")  # where a caller may have added a method of his own
-    known = METHODS if loaded is None else loaded.METHODS
-    if name is not None and name not in known:
-        raise DataError(f"Unknown method {name!r}: choose among {', '.join(known)}.")

@@ -71,7 +71,7 @@ def make_pictures(pictures: str, n: int, folder: str, distilled: Distilled, seed
     All parts have one public seed: mixed pictures beside drawn ones are made of the same.
     """
     from dpdistill.encode.mixing import mix_pictures
-    from dpdistill.encode.pictures import draw_pictures
+    from dpdistill.public_images.pictures import draw_pictures
 
     kinds = kinds_of(pictures)
 

@@ -76,7 +76,7 @@ def public_images(data: str | None, resize: str | None, channels: int | None, st
     if data is None:
         return None
     from dpdistill.data import load
-    from dpdistill.encode.auxiliary import PublicImages
+    from dpdistill.public_images.auxiliary import PublicImages
 
     with working("reading the public images"):
         records = load(data, resize=resize, channels=channels, strict=False, straighten=straighten)

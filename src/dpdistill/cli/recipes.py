@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import Field
 from pathlib import Path
 from typing import Any
 
-from dpdistill.cli.settings import check_named, kind_of, parse, split
+from dpdistill.cli.settings import stated_fields
 from dpdistill.data.folder import CLASSIFIER, RECIPE, read_object
 from dpdistill.evaluate.teacher import Teacher
+from dpdistill.kernels import KERNELS
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled
-from dpdistill.published import is_file, published, read_recipe
-from dpdistill.recipes import KERNELS, fields_of, from_fields, kernel_named, kernel_of, shown
+from dpdistill.recipe.build import from_fields, kernel_named, kernel_of, shown
+from dpdistill.recipe.parts import implement
+from dpdistill.recipe.published import is_file, published, read_recipe
 from dpdistill.schema import DataError, Schema
 
 RIDGE = 1e-3
@@ -33,7 +34,7 @@ def build(name: str, settings: Iterable[str], base: Mapping[str, Any] | None = N
     Raises:
         DataError: an unknown method or field, or a value that the method refuses.
     """
-    return from_fields(name, {**(base or {}), **_stated(name, settings, named)})
+    return implement(from_fields(name, {**(base or {}), **stated_fields(name, settings, **named)}))
 
 
 def build_again(run_dir: str, name: str | None, settings: Iterable[str], **named: Any) -> Any:
@@ -52,20 +53,12 @@ def build_again(run_dir: str, name: str | None, settings: Iterable[str], **named
     recipe = RunLedger.read(run_dir).recipe
     name = name or recipe["method"]
     kept = recipe["fields"] if name == recipe["method"] else {}
-    return from_fields(name, {**kept, **_stated(name, settings, named)})
+    return build(name, settings, kept, **named)
 
 
 def published_fields(recipe: str) -> dict[str, Any]:
     """The fields of a published recipe, by its name, or of one in a .yaml file."""
     return (read_recipe(recipe) if is_file(recipe) else published(recipe)).fields
-
-
-def _stated(name: str, settings: Iterable[str], named: dict[str, Any]) -> dict[str, Any]:
-    """The fields that a caller states, parsed."""
-    fields, values = fields_of(name), {k: v for k, v in named.items() if v is not None}
-    return values | {
-        field: _parse(field, text, fields[field]) for field, text in split(name, settings, fields, values).items()
-    }
 
 
 def _fields_in(folder: str) -> dict[str, Any]:
@@ -101,7 +94,7 @@ def kernel_in(folder: str) -> tuple[Any, float] | None:
     if "kernel" not in fields:
         return None
     try:
-        return kernel_of(fields["kernel"]), fields.get("ridge", RIDGE)
+        return implement(kernel_of(fields["kernel"])), fields.get("ridge", RIDGE)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise DataError(f"The kernel in {Path(folder) / RECIPE} cannot be used: {error}") from None
 
@@ -135,11 +128,5 @@ def regressions(
         DataError: an unknown name.
     """
     kernel, own = recipe or (KERNELS["scatternet"], RIDGE)
-    kernels = [kernel_named(name) for name in names] or [kernel]
+    kernels = [implement(kernel_named(name)) for name in names] or [kernel]
     return {shown(k): (k, ridge if ridge is not None else own if k == kernel else RIDGE) for k in kernels}
-
-
-def _parse(field: str, text: str, described: Field) -> Any:
-    """A field's value from what a person wrote."""
-    check_named(field, text, kind := kind_of(described))
-    return kernel_named(text, field) if kind == "kernel" else parse(text, kind)

@@ -1,73 +1,67 @@
-"""Recipe fields as a person writes them, field=value, and what they may hold: checked without waiting for JAX.
-
-known.json holds what methods, kernels, published recipes, networks and classifiers say of themselves, which takes JAX
-to import; `make known` writes it anew.
-"""
+"""Recipe fields as a person writes them, field=value, and what they may hold."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
-import sys
 from collections.abc import Container, Iterable, Mapping
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-from dpdistill.cli.options import WITHOUT_PRIVACY, check_method
 from dpdistill.data.memory import check_set_size
-from dpdistill.method import Allowed
+from dpdistill.public_images.auxiliary import Auxiliary
+from dpdistill.recipe.build import fields_of, from_fields, kernel_named
+from dpdistill.recipe.kernels import KERNELS
+from dpdistill.recipe.methods import RECIPES
+from dpdistill.recipe.published import all_published, full_name, is_file, read_recipe
+from dpdistill.recipe.saved import kind_refusal
 from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
 
-KNOWN = Path(__file__).with_name("known.json")
-_KINDS = ("images", "tables")
 KINDS = {kind.__name__: kind for kind in (int, float, bool, str, tuple)}
 """Of values that a person writes as such; the others are kernels and public images, by their names."""
 
 
+def check_method(name: str | None) -> None:
+    """Refuse a name that is no method's.
+
+    Raises:
+        DataError: with the names that are.
+    """
+    if name is not None:
+        fields_of(name)
+
+
 def check_settings(method: str, settings: Iterable[str], per_class: int | None = None, public: Any = None) -> None:
-    """Refuse what a field of a method cannot hold; what several must keep to is checked when the method is made.
+    """Refuse what the fields of a method cannot hold.
 
     Args:
         method: its name.
         settings: texts "field=value".
         per_class: a field of its own on the command line, or None.
-        public: where public images are, or None.
+        public: where public images are, or None; they are not read, so that what a field must keep to together with
+            them is checked when the method is made.
 
     Raises:
         DataError: an unknown field, or a value that it may not hold.
     """
-    if "dpdistill.methods" in sys.modules:  # a caller may have added a method
-        return
-    fields = _fields_of(method)
     named = {"per_class": per_class, "auxiliary": public}
-    taken = {name: value for name, value in named.items() if value is not None}
-    values: dict[str, Any] = {} if per_class is None else {"per_class": per_class}
-    for name, text in split(method, settings, fields, taken).items():
-        check_named(name, text, fields[name]["kind"])
-        _check_kernel(name, text, fields[name])
-        values[name] = parse(text, fields[name]["kind"])
-    _check_values(values, fields)
+    fields = stated_fields(method, settings, **named)
+    if public is None:
+        from_fields(method, fields)
 
 
-def _fields_of(method: str) -> dict[str, dict[str, Any]]:
-    """What known.json says of the fields of a method, by their names."""
-    return {key.partition(".")[2]: value for key, value in known().items() if key.startswith(f"{method}.")}
+def stated_fields(name: str, settings: Iterable[str], **named: Any) -> dict[str, Any]:
+    """The fields that a caller states, with their types.
 
+    Args:
+        name: of the method.
+        settings: texts "field=value"; tuples as comma-separated words, empty for none.
+        named: further fields that have a type already; None leaves them out.
 
-def _check_kernel(name: str, text: str, field: dict[str, Any]) -> None:
-    """Refuse a kernel that the method cannot use."""
-    if text not in field.get("kernels", [text]):
-        raise DataError(f"The method cannot use {name}={text}: choose among {', '.join(field['kernels'])}.")
-
-
-def _check_values(values: dict[str, Any], fields: dict[str, dict[str, Any]]) -> None:
-    for name, value in values.items():
-        if (kind := KINDS.get(fields[name]["kind"])) is not None:
-            try:
-                Allowed(**{**fields[name], "kind": kind}).check(name, value)
-            except ValueError as error:
-                raise DataError(str(error)) from None
+    Raises:
+        DataError: an unknown method or field, or one that is stated twice.
+    """
+    fields, values = fields_of(name), {k: v for k, v in named.items() if v is not None}
+    texts = split(name, settings, fields, values)
+    return values | {field: _parse(field, text, fields[field]) for field, text in texts.items()}
 
 
 def check_size(method: str, per_class: int | None, schema: AnySchema) -> None:
@@ -76,8 +70,9 @@ def check_size(method: str, per_class: int | None, schema: AnySchema) -> None:
     Raises:
         DataError: with the largest number that fits.
     """
-    if per_class is not None and f"{method}.per_class" in known():
-        check_set_size(per_class, schema, f"{method}.kernel" in known())
+    fields = fields_of(method)
+    if per_class is not None and "per_class" in fields:
+        check_set_size(per_class, schema, "kernel" in fields)
 
 
 def check_kind(method: str, table: bool, private: bool) -> None:
@@ -89,17 +84,13 @@ def check_kind(method: str, table: bool, private: bool) -> None:
         private: whether there is a budget.
 
     Raises:
-        DataError: in the words of run.recipe.
+        DataError: with the methods that do.
     """
-    if "dpdistill.methods" in sys.modules:
-        return
-    methods, kinds = known()["methods"], _KINDS
-    title = methods[method]["class"]
-    if private and method in WITHOUT_PRIVACY:
-        raise DataError(f"{title} has no private form: `dpdistill distill --non-private` runs it.")
-    if kinds[table] not in methods[method]["kinds"]:
-        able = [name for name in methods if kinds[table] in methods[name]["kinds"] and name not in WITHOUT_PRIVACY]
-        raise DataError(f"{title} distils {kinds[not table]}, not {kinds[table]}: take one of {', '.join(able)}.")
+    recipe = RECIPES[method]
+    if private and not recipe.private:
+        raise DataError(f"{recipe.__name__} has no private form: `dpdistill distill --non-private` runs it.")
+    if refusal := kind_refusal(recipe, TableSchema if table else Schema):
+        raise DataError(refusal)
 
 
 def check_names(what: str, names: Iterable[str], among: Iterable[str]) -> None:
@@ -124,21 +115,13 @@ def stated_by(recipe: str) -> dict[str, Any]:
     Raises:
         DataError: neither such a name nor such a file, or a field that cannot be.
     """
-    from dpdistill.published import is_file
-
-    if is_file(recipe):
-        return _stated_in_file(recipe)
-    name = full_name(recipe)
-    if name is None:
+    row = read_recipe(recipe) if is_file(recipe) else all_published().get(full_name(recipe) or "")
+    if row is None:
         raise DataError(
             f"Expected a recipe's name, as `dpdistill methods --recipes` lists them, or a .yaml file; got {recipe!r}."
         )
-    return {"name": name, **known()["recipes"][name]}
-
-
-def full_name(recipe: str) -> str | None:
-    """The whole name of a published recipe, of which "-ipc10" may be left out; None if there is none."""
-    return next((name for name in (recipe, f"{recipe}-ipc10") if name in known()["recipes"]), None)
+    stated = {name: getattr(row, name) for name in ("method", "epsilon", "delta")}
+    return stated if is_file(recipe) else {"name": row.name, **stated}
 
 
 def named_under(stated: Mapping[str, Any], budget: tuple[float, float] | None) -> str | None:
@@ -152,24 +135,6 @@ def named_under(stated: Mapping[str, Any], budget: tuple[float, float] | None) -
         return None
     own = None if stated["epsilon"] is None else (stated["epsilon"], stated["delta"])
     return stated["name"] if own == budget else None
-
-
-def _stated_in_file(path: str) -> dict[str, Any]:
-    from dpdistill.published import stated_in
-
-    stated = stated_in(path)
-    check_method(method := stated["method"])
-    fields, values = _fields_of(method), stated["fields"]
-    if "dpdistill.methods" in sys.modules:  # a caller may have added a method
-        return stated
-    if unknown := [name for name in values if name not in fields]:
-        raise DataError(f"Method {method} has no field {unknown[0]!r}: it has {', '.join(fields)}.")
-    for name, value in values.items():
-        if fields[name]["kind"] == "kernel":
-            check_named(name, value, "kernel")
-            _check_kernel(name, value, fields[name])
-    _check_values({name: tuple(each) if isinstance(each, list) else each for name, each in values.items()}, fields)
-    return stated
 
 
 def split(method: str, settings: Iterable[str], fields: Container[str], taken: Container[str]) -> dict[str, str]:
@@ -209,8 +174,8 @@ def check_named(field: str, text: str, kind: str) -> None:
     """
     if kind == "images":
         raise DataError(f"The field {field!r} is public images: name them with --public DATA, or leave it out.")
-    if kind == "kernel" and text not in known()["kernels"]:
-        raise DataError(f"Unknown {field} {text!r}: choose among {', '.join(known()['kernels'])}.")
+    if kind == "kernel":
+        kernel_named(text, field)
 
 
 def parse(text: str, kind: str) -> Any:
@@ -227,67 +192,17 @@ def parse(text: str, kind: str) -> Any:
 
 def kind_of(field: dataclasses.Field) -> str:
     """How the value of a recipe's field is written: a name of KINDS, "kernel" or "images"."""
-    from dpdistill.encode.auxiliary import Auxiliary
-
     if isinstance(field.default, Auxiliary):
         return "images"
     return "kernel" if dataclasses.is_dataclass(field.default) else field.metadata["allowed"].kind.__name__
 
 
-@cache
-def known() -> dict[str, Any]:
-    """What known.json holds."""
-    return json.loads(KNOWN.read_text(encoding="utf-8"))
-
-
-def found() -> dict[str, Any]:
-    """What it should hold, by the methods, kernels and all the others themselves."""
-    from dpdistill.audit.attacked import LOSSES
-    from dpdistill.audit.leaks import LEAKS
-    from dpdistill.evaluate import ARCHITECTURES, TRAININGS
-    from dpdistill.evaluate.classifiers import SETTINGS
-    from dpdistill.methods import METHODS
-    from dpdistill.published import all_published
-    from dpdistill.recipes import KERNELS, fields_of
-
-    def described(field: dataclasses.Field) -> dict[str, Any]:
-        allowed = field.metadata["allowed"]
-        if kind_of(field) == "kernel":
-            return {"kind": "kernel", "kernels": [name for name, k in KERNELS.items() if isinstance(k, allowed.kind)]}
-        stated = {name: getattr(allowed, name) for name in ("at_least", "above", "at_most", "below")}
-        stated |= {"choices": list(allowed.choices) or None}
-        return {"kind": kind_of(field), **{name: value for name, value in stated.items() if value is not None}}
-
-    fields = {f"{name}.{key}": described(each) for name in METHODS for key, each in fields_of(name).items()}
-    methods = {
-        name: {
-            "class": method.__name__,
-            "kinds": [word for kind, word in ((Schema, "images"), (TableSchema, "tables")) if kind in method.schemas],
-        }
-        for name, method in METHODS.items()
-    }
-    names = {"kernels": KERNELS, "trainings": TRAININGS, "classifiers": SETTINGS, "leaks": LEAKS, "losses": LOSSES}
-    stated = ("method", "epsilon", "delta")
-    recipes = {name: {key: getattr(row, key) for key in stated} for name, row in all_published().items()}
-    networks = {name: _least_side(network) for name, network in ARCHITECTURES.items()}
-    tables = {"recipes": recipes, "architectures": networks, "methods": methods}
-    return {**{what: [*each] for what, each in names.items()}, **tables, **fields}
-
-
-def _least_side(network: Any) -> int:
-    """The least side of images that a network takes."""
-    from dpdistill.evaluate import check_network
-
-    for side in range(1, 65):
-        try:
-            check_network(network, Schema(classes=("a", "b"), shape=(side, side, 1), bounds=(0.0, 255.0)))
-        except DataError:
-            continue
-        return side
-    raise ValueError(f"Expected {network.title} to take images of 64 x 64.")
-
-
-def write() -> None:
-    """Writes known.json, a line a field."""
-    lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in found().items()]
-    KNOWN.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+def _parse(field: str, text: str, described: dataclasses.Field) -> Any:
+    """A field's value from what a person wrote."""
+    check_named(field, text, kind := kind_of(described))
+    if kind != "kernel":
+        return parse(text, kind)
+    allowed = [name for name, kernel in KERNELS.items() if isinstance(kernel, described.metadata["allowed"].kind)]
+    if text not in allowed:
+        raise DataError(f"The method cannot use {field}={text}: choose among {', '.join(allowed)}.")
+    return KERNELS[text]

@@ -17,6 +17,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from dpdistill.errors import DPDistillError
 from dpdistill.schema import hide_secrets
 
 out = Console(highlight=False, soft_wrap=True, emoji=False)
@@ -259,10 +260,7 @@ def _exit_code(app: Callable[..., Any]) -> int:
         if format_message is not None:
             said = format_message()
             return fail(said) if said else REFUSED  # a group without a command has shown its help
-        # Imported only here: JAX, which comes with it, takes longer than most commands.
-        from dpdistill.private.curator import CuratorError
-
-        if isinstance(error, CuratorError):
+        if isinstance(error, DPDistillError):
             return fail(str(error))
         return crash()
     code = code if isinstance(code, int) else DONE

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-STRATEGIES = ("color", "crop", "cutout", "flip", "scale", "rotate")
+from dpdistill.recipe.choices import STRATEGIES
 
 
 class Draw(NamedTuple):

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from dpdistill.encode.augment import resample
+from dpdistill.recipe import features as recipe
 
 MOST_SLANT = 0.6
 LEAST_ZOOM, MOST_ZOOM = 0.6, 1.6
 DARK = 1e-6
 
 
-@dataclass(frozen=True)
-class Deskewed:
+class Deskewed(recipe.Deskewed):
     """phi(x'), x' the record sheared, moved and scaled by its own moments: for handwriting and other strokes.
 
     What a record's lightness above its darkest pixel weighs, as a distribution over [-1, 1]^2, gives
@@ -40,18 +37,6 @@ class Deskewed:
 
     Source: LeCun et al., 1998 (Gradient-based learning applied to document recognition), deslanted digits; sizes: ours.
     """
-
-    encoder: Any
-    strength: float = 0.7
-    height: float = 0.36
-    width: float = 0.28
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.strength <= 1:
-            raise ValueError(f"Expected strength={self.strength} from 0 to 1.")
-        for name, value in (("height", self.height), ("width", self.width)):
-            if not 0 < value < float("inf"):
-                raise ValueError(f"Expected {name}={value} > 0 and finite.")
 
     def __call__(self, X: Array) -> Array:
         """Features of X (n, h, w, colours) in [-1, 1]."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import operator
-from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +16,7 @@ from jax import Array
 
 from dpdistill.encode.pieces import in_pieces
 from dpdistill.encode.unit import signed_power, unit_rows
+from dpdistill.recipe import features as recipe
 
 ALPHA = 2.0
 BLUR = 0.22
@@ -33,8 +33,7 @@ SEEN = np.array(
 TAPS = np.array([[6, 0, 0], [-4, -4, -4], [-4, 4, -4], [1, 2, 4], [1, -2, 4], [0, 0, 24]], np.float32) / 24
 MADE = np.array([[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]])
 FILE = Path(__file__).with_name("drawn_filters.npz")
-DIGEST = "ed8eaf184e271f0e0b343f2a89cb222a5bed8b28499e13f2e4288bfb9efde06b"
-"""SHA-256 of the file of filters: whoever is given a classifier on these features needs the same ones."""
+DIGEST = recipe.DRAWN_FILTERS
 
 
 class Filters(NamedTuple):
@@ -67,8 +66,7 @@ class Filters(NamedTuple):
     positions: np.ndarray
 
 
-@dataclass(frozen=True)
-class DrawnNet:
+class DrawnNet(recipe.DrawnNet):
     """Two layers of convolutional kernels, averages over a grid, whitened; learned from drawn pictures, never records.
 
         layer 1   p a 5 x 5 patch minus its mean, Z a whitening:  a_k = exp(2 (<Z p, w_k> / |Z p| - 1)) |Z p|
@@ -91,12 +89,6 @@ class DrawnNet:
     Source: Mairal et al., 2014 (Convolutional kernel networks); Mairal, 2016 (End-to-end kernel learning with
     supervised convolutional kernel networks); the drawn pictures and the final metrics are ours.
     """
-
-    filters: str = DIGEST
-
-    def __post_init__(self) -> None:
-        if self.filters != DIGEST:
-            raise ValueError(f"Expected the filters of this version, {DIGEST}; got {self.filters}.")
 
     def __call__(self, X: Array) -> Array:
         """Features (n, d) of norm 1 of X (n, h, w, colours) in [-1, 1].

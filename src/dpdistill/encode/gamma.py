@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import jax.numpy as jnp
 from jax import Array
+
+from dpdistill.recipe import features as recipe
 
 OFFSET = 0.01
 
 
-@dataclass(frozen=True)
-class GammaCorrected:
+class GammaCorrected(recipe.GammaCorrected):
     """phi(2 v - 1), v = ((u + 0.01)^exponent - 0.01^exponent) / (1.01^exponent - 0.01^exponent), u = (x + 1) / 2.
 
     Filters respond far less to a fold of black cloth than to one of white cloth: a root makes equal ratios of light
@@ -27,13 +25,6 @@ class GammaCorrected:
 
     Source: ours; gamma correction of images.
     """
-
-    encoder: Any
-    exponent: float = 1 / 3
-
-    def __post_init__(self) -> None:
-        if not 0 < self.exponent <= 1:
-            raise ValueError(f"Expected exponent={self.exponent} in (0, 1].")
 
     def __call__(self, X: Array) -> Array:
         """Features (n, d) of X (n, h, w, c) in [-1, 1]."""

@@ -26,7 +26,7 @@ from dpdistill.encode.drawn import (
     whitened,
     whitening,
 )
-from dpdistill.encode.pictures import photographs
+from dpdistill.public_images.pictures import photographs
 
 PARTS = 20
 ROUNDS = 12

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 from jax import Array
 
 from dpdistill.encode.unit import unit_rows
+from dpdistill.recipe import features as recipe
 
 
-@dataclass(frozen=True)
-class Mirrored:
+class Mirrored(recipe.Mirrored):
     """phi(x) + phi(mirror image of x), divided by its norm: for photographs, never for digits.
 
     Half of what tells records apart is gone, and with it half of what a private classifier would learn from noise.
@@ -19,8 +16,6 @@ class Mirrored:
     Args:
         encoder: frozen and hashable, X (n, h, w, c) -> (n, d).
     """
-
-    encoder: Any
 
     def __call__(self, X: Array) -> Array:
         """Features (n, d) of norm 1 of X (n, h, w, c)."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,36 +22,25 @@ from dpdistill.encode.convnet import (
     embedding_dimension,
     init_convnet,
 )
+from dpdistill.recipe import networks as recipe
 
 Params = Any
-LENET_SIDE = 16
 
 
-class Network(Protocol):
-    """An architecture: a frozen dataclass, its parameters a function of the seed alone."""
+class Network(recipe.Network, ABC):
+    """An architecture that computes: its parameters are a function of the seed alone."""
 
-    seed: int
-    name: ClassVar[str]
-
-    @property
-    def title(self) -> str:
-        """The name, with the units of its layers where they are not those of the architecture's default."""
-        key = "widths" if hasattr(self, "widths") else "width"
-        if (units := getattr(self, key, None)) == getattr(type(self), key, None):
-            return self.name
-        return f"{self.name} ({key} {str(units).strip('(,)')})"
-
+    @abstractmethod
     def init(self, shape: tuple[int, ...], classes: int) -> Params:
         """Parameters for records of this shape, drawn in single precision whatever the precision of the records."""
-        ...
 
     def apply(self, params: Params, X: Array) -> Array:
         """Logits (n, classes) of records X (n, ...)."""
         return self.activations(params, X)[-1]
 
+    @abstractmethod
     def activations(self, params: Params, X: Array) -> list[Array]:
         """Outputs of all layers after their non-linearity, first to last; the last are the logits."""
-        ...
 
 
 def times(network: Any, factor: int) -> Any:
@@ -115,21 +105,6 @@ def dense(X: Array, layer: dict[str, Array]) -> Array:
     return X.reshape(X.shape[0], -1) @ layer["kernel"] + layer["bias"]
 
 
-def check_positive(network: Any, *names: str) -> None:
-    """Raises if one of the fields is not above 0, or holds such a width."""
-    for name in names:
-        value = getattr(network, name)
-        if not all(v > 0 for v in (value if isinstance(value, tuple) else (value,))):
-            raise ValueError(f"Expected {name}={value} > 0.")
-
-
-def check_multiple(network: Any, name: str, of: str) -> None:
-    """Raises if one of two fields is not above 0, or the first is no multiple of the second."""
-    check_positive(network, name, of)
-    if getattr(network, name) % getattr(network, of):
-        raise ValueError(f"Expected {name}={getattr(network, name)} to be a multiple of {of}={getattr(network, of)}.")
-
-
 def check_sizes(shape: tuple[int, ...], classes: int, side: int) -> None:
     """Raises unless the shape is (h, w, c) with sides of at least `side`, and there is a class."""
     if len(shape) != 3 or min(shape[:2]) < side:
@@ -138,8 +113,7 @@ def check_sizes(shape: tuple[int, ...], classes: int, side: int) -> None:
         raise ValueError(f"Expected classes={classes} > 0.")
 
 
-@dataclass(frozen=True)
-class ConvNet(Network):
+class ConvNet(recipe.ConvNet, Network):
     """The ConvNet of the dataset-distillation literature: up to three blocks (`init_convnet`) and a dense layer.
 
     Args:
@@ -149,15 +123,8 @@ class ConvNet(Network):
     Source: Zhao & Bilen, 2023 (Dataset condensation with distribution matching), ConvNet-3.
     """
 
-    seed: int = 0
-    width: int = 128
-    name = "ConvNet"
-
-    def __post_init__(self) -> None:
-        check_positive(self, "width")
-
     def init(self, shape: tuple[int, ...], classes: int) -> Params:
-        check_sizes(shape, classes, 2)
+        check_sizes(shape, classes, self.least_side)
         blocks = init_convnet(jax.random.key(self.seed), shape, self.width)
         (head,) = init_layers(self.seed, [(embedding_dimension(shape, self.width), classes)])
         return {"blocks": blocks, "head": head}
@@ -167,8 +134,7 @@ class ConvNet(Network):
         return [*outputs, dense(outputs[-1], params["head"])]
 
 
-@dataclass(frozen=True)
-class MLP(Network):
+class MLP(recipe.MLP, Network):
     """Dense layers with ReLU between them.
 
     Args:
@@ -178,15 +144,8 @@ class MLP(Network):
     Source: Zhao, Mopuri & Bilen, 2021 (Dataset condensation with gradient matching), two hidden layers of 128.
     """
 
-    seed: int = 0
-    widths: tuple[int, ...] = (128, 128)
-    name = "MLP"
-
-    def __post_init__(self) -> None:
-        check_positive(self, "widths")
-
     def init(self, shape: tuple[int, ...], classes: int) -> Params:
-        check_sizes(shape, classes, 1)
+        check_sizes(shape, classes, self.least_side)
         sizes = (math.prod(shape), *self.widths, classes)
         return init_layers(self.seed, list(pairwise(sizes)))
 
@@ -198,8 +157,7 @@ class MLP(Network):
         return [*outputs, dense(X, params[-1])]
 
 
-@dataclass(frozen=True)
-class LeNet(Network):
+class LeNet(recipe.LeNet, Network):
     """LeNet-5 with ReLU: two blocks of conv 5 x 5 and 2 x 2 average pool, then three dense layers.
 
     Images with a side below 32 get a margin of 2, so that 28 x 28 and 32 x 32 have the same 5 x 5 last map.
@@ -211,17 +169,8 @@ class LeNet(Network):
     Source: LeCun, Bottou, Bengio & Haffner, 1998 (Gradient-based learning applied to document recognition).
     """
 
-    seed: int = 0
-    widths: tuple[int, int, int, int] = (6, 16, 120, 84)
-    name = "LeNet"
-
-    def __post_init__(self) -> None:
-        if len(self.widths) != 4:
-            raise ValueError(f"Expected four widths; got {self.widths}.")
-        check_positive(self, "widths")
-
     def init(self, shape: tuple[int, ...], classes: int) -> Params:
-        check_sizes(shape, classes, LENET_SIDE)
+        check_sizes(shape, classes, self.least_side)
         first, second, third, fourth = self.widths
         margin = self._margin(shape)
         h, w = (((side + 2 * margin - 4) // 2 - 4) // 2 for side in shape[:2])

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.encode.auxiliary import Drawn, Silhouettes, check_drawn
-from dpdistill.encode.pictures import draw_pictures
 from dpdistill.encode.unit import signed_power, unit_rows
+from dpdistill.public_images.pictures import draw_pictures
+from dpdistill.recipe import features as recipe
 
 PICTURES = 2000
 
 
-@dataclass(frozen=True)
-class Normalised:
+class Normalised(recipe.Normalised):
     """Intra-normalisation, centring and power normalisation of features that are channels at positions.
 
         u = x_p / sqrt(|x_p|^2 + floor mean_p |x_p|^2)   at every position p, together of norm 1
@@ -41,19 +38,6 @@ class Normalised:
     Source: Perronnin et al., 2010 (Improving the Fisher kernel), power normalisation; Arandjelovic & Zisserman, 2013
     (All about VLAD), intra-normalisation; the drawn pictures' mean is ours.
     """
-
-    encoder: Any
-    channels: int
-    floor: float = 0.1
-    power: float = 0.7
-    pictures: Drawn | Silhouettes | None = None
-
-    def __post_init__(self) -> None:
-        if not 0 < self.floor < float("inf"):
-            raise ValueError(f"Expected floor={self.floor} > 0 and finite.")
-        if not 0 < self.power <= 1:
-            raise ValueError(f"Expected power={self.power} in (0, 1].")
-        check_drawn(self.pictures)
 
     def __call__(self, X: Array) -> Array:
         """Features (n, d) of norm 1 of X (n, h, w, c)."""

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dpdistill.encode.networks import check_positive
 from dpdistill.encode.resnet import ResNet18
 from dpdistill.encode.unit import unit_rows
+from dpdistill.recipe import features as recipe
 
 
-@dataclass(frozen=True)
-class Perceptual:
+class Perceptual(recipe.Perceptual):
     """Activations of all 18 layers of a ResNet-18 at its random initialisation, of equal weight and norm 1 together.
 
         phi(x) = (a_1 / ||a_1||, ..., a_18 / ||a_18||) / sqrt(18)
@@ -38,15 +35,6 @@ class Perceptual:
         >>> Perceptual(width=8)(jnp.ones((2, 16, 16, 1))).shape
         (2, 17418)
     """
-
-    seed: int = 0
-    width: int = 64
-    groups: int = 8
-    classes: int = 10
-
-    def __post_init__(self) -> None:
-        check_positive(self, "classes")
-        self._network()
 
     def __call__(self, X: Array) -> Array:
         """Features (n, d) of images X (n, h, w, c), in their precision; d = 557,066 for 32 x 32 and width 64."""

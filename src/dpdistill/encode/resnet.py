@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
 from dpdistill.encode import networks
-from dpdistill.encode.networks import Params, check_multiple, check_sizes, convolve, dense, init_layers, unit_affine
+from dpdistill.encode.networks import Params, check_sizes, convolve, dense, init_layers, unit_affine
+from dpdistill.recipe import networks as recipe
 
 STAGES = ((1, 1), (2, 2), (4, 2), (8, 2))
 """Width over the first stage's and stride of the four stages, two blocks each."""
@@ -24,8 +23,7 @@ def group_norm(X: Array, affine: dict[str, Array], groups: int) -> Array:
     return (centred * lax.rsqrt(variance + 1e-5)).reshape(X.shape) * affine["scale"] + affine["offset"]
 
 
-@dataclass(frozen=True)
-class ResNet18(networks.Network):
+class ResNet18(recipe.ResNet18, networks.Network):
     """ResNet-18 with a 3 x 3 first convolution of stride 1 and no max pool, as is usual for small images.
 
         block(x) = relu(norm(conv(relu(norm(conv(x))))) + shortcut(x)),   shortcut = identity or norm(conv 1 x 1)
@@ -40,16 +38,8 @@ class ResNet18(networks.Network):
     Source: He, Zhang, Ren & Sun, 2016 (Deep residual learning); Wu & He, 2018 (Group normalization).
     """
 
-    seed: int = 0
-    width: int = 64
-    groups: int = 8
-    name = "ResNet-18"
-
-    def __post_init__(self) -> None:
-        check_multiple(self, "width", "groups")
-
     def init(self, shape: tuple[int, ...], classes: int) -> Params:
-        check_sizes(shape, classes, 1)
+        check_sizes(shape, classes, self.least_side)
         channels, kernels = self.width, [("stem", (3, 3, shape[2], self.width))]
         for index in range(2 * len(STAGES)):
             width = STAGES[index // 2][0] * self.width

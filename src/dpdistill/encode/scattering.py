@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import jax
@@ -14,10 +13,10 @@ from jax import Array
 from dpdistill.encode.pieces import in_pieces
 from dpdistill.encode.unit import unit_rows
 from dpdistill.encode.wavelets import Bank, Wavelets, bank_of
+from dpdistill.recipe import features as recipe
 
 
-@dataclass(frozen=True)
-class ScatterNet:
+class ScatterNet(recipe.ScatterNet):
     """Scattering coefficients of records, optionally standardised within each record.
 
         S0 = x * phi_J,   S1 = |x * psi_j1| * phi_J,   S2 = ||x * psi_j1| * psi_j2| * phi_J   with j1 < j2 < J
@@ -44,24 +43,6 @@ class ScatterNet:
         >>> ScatterNet()(jnp.zeros((2, 28, 28, 1))).shape
         (2, 3969)
     """
-
-    J: int = 2
-    L: int = 8
-    groups: int = 0
-    per_position: bool = False
-    normalise: bool = False
-
-    def __post_init__(self) -> None:
-        for name, value in (("J", self.J), ("L", self.L)):
-            if value < 1:
-                raise ValueError(f"Expected {name}={value} >= 1.")
-        if self.groups < 0 or (self.groups and self.channels % self.groups):
-            raise ValueError(f"Expected groups={self.groups} that divide {self.channels} channels, or 0.")
-
-    @property
-    def channels(self) -> int:
-        """Channels of one colour."""
-        return 1 + self.L * self.J + self.L**2 * self.J * (self.J - 1) // 2
 
     def __call__(self, X: Array) -> Array:
         """Features (n, colours * channels * h' * w') of X (n, h, w, colours)."""

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import jax
 from jax import Array, lax
 
 from dpdistill.encode import networks
-from dpdistill.encode.networks import Params, check_multiple, check_sizes, convolve, dense, init_layers, unit_affine
+from dpdistill.encode.networks import Params, check_sizes, convolve, dense, init_layers, unit_affine
 from dpdistill.encode.resnet import group_norm
+from dpdistill.recipe import networks as recipe
 
 STAGES = ((1, 1), (2, 1), (4, 2), (8, 2), (8, 2))
 """Width over the first stage's and number of convolutions of the five stages, each followed by a max pool."""
 
 
-@dataclass(frozen=True)
-class VGG11(networks.Network):
+class VGG11(recipe.VGG11, networks.Network):
     """VGG-11 without its two wide dense layers: eight 3 x 3 convolutions, 2 x 2 max pools, a mean, a dense layer.
 
     Group norm takes the place of batch norm: the output for a record depends on no other record. A map with a side of 1
@@ -31,16 +29,8 @@ class VGG11(networks.Network):
     2021 (Dataset condensation with gradient matching).
     """
 
-    seed: int = 0
-    width: int = 64
-    groups: int = 8
-    name = "VGG-11"
-
-    def __post_init__(self) -> None:
-        check_multiple(self, "width", "groups")
-
     def init(self, shape: tuple[int, ...], classes: int) -> Params:
-        check_sizes(shape, classes, 1)
+        check_sizes(shape, classes, self.least_side)
         widths = [times * self.width for times, count in STAGES for _ in range(count)]
         shapes = [(3, 3, a, b) for a, b in zip((shape[2], *widths), widths, strict=False)]
         layers = init_layers(self.seed, [*shapes, (widths[-1], classes)], [False] * len(shapes) + [True])

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
 from dpdistill.encode import networks
-from dpdistill.encode.networks import Params, check_multiple, check_positive, check_sizes, init_layers, unit_affine
+from dpdistill.encode.networks import Params, check_sizes, init_layers, unit_affine
+from dpdistill.recipe import networks as recipe
 
 
-@dataclass(frozen=True)
-class ViT(networks.Network):
+class ViT(recipe.ViT, networks.Network):
     """Tokens of patches and learned places through blocks of attention and a dense layer, averaged.
 
         x <- x + attention(norm(x)),   x <- x + dense(gelu(dense(norm(x)))),   logits = dense(norm(mean of x))
@@ -30,19 +28,8 @@ class ViT(networks.Network):
     Source: Dosovitskiy et al., 2021 (An image is worth 16 x 16 words), with a mean in the place of a class token.
     """
 
-    seed: int = 0
-    patch: int = 4
-    width: int = 128
-    depth: int = 6
-    heads: int = 4
-    name = "ViT"
-
-    def __post_init__(self) -> None:
-        check_positive(self, "patch", "depth")
-        check_multiple(self, "width", "heads")
-
     def init(self, shape: tuple[int, ...], classes: int) -> Params:
-        check_sizes(shape, classes, 1)
+        check_sizes(shape, classes, self.least_side)
         d, (h, w, c) = self.width, shape
         tokens = -(-h // self.patch) * -(-w // self.patch)
         block = {"qkv": (d, 3 * d), "out": (d, d), "up": (d, 2 * d), "down": (2 * d, d)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import jax
@@ -10,15 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.encode.auxiliary import Drawn, Silhouettes, check_drawn
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.encode.unit import unit_rows
+from dpdistill.public_images.auxiliary import Drawn, Silhouettes
+from dpdistill.recipe import features as recipe
+from dpdistill.recipe.parts import implement
 
 PICTURES = 2000
 
 
-@dataclass(frozen=True)
-class WhiteScatterNet:
+class WhiteScatterNet(recipe.WhiteScatterNet):
     """phi(x) = P S(x) / ||P S(x)||, P = (Sigma + strength tr(Sigma) / channels I)^-1/2, at every position.
 
     Sigma is the second moment of a ScatterNet's channels over positions and over 2,000 drawn pictures of overlapping
@@ -36,14 +36,11 @@ class WhiteScatterNet:
     Source: ours.
     """
 
-    scattering: ScatterNet = ScatterNet(groups=27, normalise=True)
-    strength: float = 1.0
-    pictures: Drawn | Silhouettes | None = None
+    scattering: ScatterNet
 
     def __post_init__(self) -> None:
-        if not 0 < self.strength < float("inf"):
-            raise ValueError(f"Expected strength={self.strength} > 0 and finite.")
-        check_drawn(self.pictures)
+        object.__setattr__(self, "scattering", implement(self.scattering))
+        super().__post_init__()
 
     def __call__(self, X: Array) -> Array:
         """Features (n, d) of norm 1 of X (n, h, w, colours)."""

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import jax
 
-from dpdistill.encode.networks import MLP, ConvNet, LeNet, Network
-from dpdistill.encode.resnet import ResNet18
-from dpdistill.encode.vgg import VGG11
-from dpdistill.encode.vit import ViT
+from dpdistill.encode.networks import Network
+from dpdistill.recipe import networks as recipe
+from dpdistill.recipe.parts import implement
 from dpdistill.schema import DataError, Schema
 
-ARCHITECTURES: dict[str, Network] = {
-    "convnet": ConvNet(),
-    "convnet64": ConvNet(width=64),
-    "mlp": MLP(),
-    "lenet": LeNet(),
-    "vgg11": VGG11(),
-    "resnet18": ResNet18(),
-    "vit": ViT(),
-}
+ARCHITECTURES: dict[str, Network] = {name: implement(network) for name, network in recipe.ARCHITECTURES.items()}  # type: ignore[misc]
 
 
 def check_network(network: Network, schema: Schema) -> None:

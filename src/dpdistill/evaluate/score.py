@@ -12,9 +12,10 @@ from dpdistill.data.test_set import check_test_set
 from dpdistill.encode.train import LARGE, MIXUP, MUON, PAPER, QUICK, Classifier, Training, train_classifier
 from dpdistill.evaluate.chunks import Chunks
 from dpdistill.method import Progress, no_progress
+from dpdistill.recipe import choices
 from dpdistill.schema import Schema
 
-TRAININGS = {"quick": QUICK, "mixup": MIXUP, "muon": MUON, "paper": PAPER, "large": LARGE}
+TRAININGS: dict[str, Training] = dict(zip(choices.TRAININGS, (QUICK, MIXUP, MUON, PAPER, LARGE), strict=True))
 MANY = 20_000
 """Records, above which a set is trained on as a large one if nobody says how: QUICK has no more passes left."""
 

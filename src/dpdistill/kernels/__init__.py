@@ -5,5 +5,10 @@ from dpdistill.kernels.empirical_ntk import EmpiricalNTK
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.kernel import Kernel
+from dpdistill.recipe import kernels as recipe
+from dpdistill.recipe.parts import implement
 
-__all__ = ["FCNTK", "ConvNTK", "EmpiricalNTK", "FeatureKernel", "Kernel"]
+KERNELS = {name: implement(kernel) for name, kernel in recipe.KERNELS.items()}
+"""The kernels by their short names, as functions."""
+
+__all__ = ["FCNTK", "KERNELS", "ConvNTK", "EmpiricalNTK", "FeatureKernel", "Kernel"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
@@ -12,6 +10,7 @@ from jax import Array, lax
 
 from dpdistill.kernels.arc_cosine import arc_cosines
 from dpdistill.kernels.kernel import Kernel
+from dpdistill.recipe import kernels as recipe
 
 BLOCK_ELEMENTS = 2**19
 """Elements of one array of a block: 2 MB in single precision, so that a block stays in a processor's cache."""
@@ -123,8 +122,7 @@ class _Images(NamedTuple):
     roots: tuple[Array, ...]
 
 
-@dataclass(frozen=True)
-class ConvNTK(Kernel):
+class ConvNTK(recipe.ConvNTK, Kernel):
     """Tangent kernel of an infinitely wide network: blocks of conv 3 x 3, ReLU, 2 x 2 average pool, then a dense layer.
 
         S(p, p') = w^2 / 9 sum_{d in 3x3} C(p + d, p' + d) + b^2,   U(p, p') = w^2 / 9 sum_d T(p + d, p' + d) + S(p, p')
@@ -157,19 +155,6 @@ class ConvNTK(Kernel):
         >>> ConvNTK(depth=2)(jnp.ones((2, 8, 8, 1)), jnp.ones((3, 8, 8, 1))).shape
         (2, 3)
     """
-
-    depth: int = 3
-    w_std: float = math.sqrt(2.0)
-    b_std: float = 0.1
-    chunk: int | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("depth", "w_std", "chunk"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"Expected {name}={value} > 0.")
-        if not self.b_std >= 0:
-            raise ValueError(f"Expected b_std={self.b_std} >= 0.")
 
     def __call__(self, X: Array, Z: Array) -> Array:
         """Kernel matrix (n, m) of X (n, h, w, c) and Z (m, h, w, c), in their precision."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -11,13 +10,13 @@ from jax import Array, lax
 
 from dpdistill.encode.networks import Network, Params
 from dpdistill.kernels.kernel import Kernel
+from dpdistill.recipe import kernels as recipe
 
 GRADIENT_BYTES = 2**30
 """What the gradients of the records of one block may take together."""
 
 
-@dataclass(frozen=True)
-class EmpiricalNTK(Kernel):
+class EmpiricalNTK(recipe.EmpiricalNTK, Kernel):
     """Inner products of the gradients, by all parameters, of the sum of a network's logits.
 
         k(x, z) = <grad_theta s(x), grad_theta s(z)>,   s(x) = sum_c f_c(x; theta),   theta from the network's seed
@@ -46,14 +45,6 @@ class EmpiricalNTK(Kernel):
     """
 
     network: Network
-    classes: int = 10
-    chunk: int | None = None
-
-    def __post_init__(self) -> None:
-        if not self.classes > 0:
-            raise ValueError(f"Expected classes={self.classes} > 0.")
-        if self.chunk is not None and not self.chunk > 0:
-            raise ValueError(f"Expected chunk={self.chunk} > 0.")
 
     def __call__(self, X: Array, Z: Array) -> Array:
         """Kernel matrix (n, m) of X (n, ...) and Z (m, ...), in their precision."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import jax.numpy as jnp
 from jax import Array
 
 from dpdistill.kernels.arc_cosine import arc_cosines
 from dpdistill.kernels.kernel import Kernel
+from dpdistill.recipe import kernels as recipe
 
 
-@dataclass(frozen=True)
-class FCNTK(Kernel):
+class FCNTK(recipe.FCNTK, Kernel):
     """Neural tangent kernel of flatten, depth x [dense, ReLU], dense, at infinite width.
 
         q(x, z) = W_std^2 <x, z> / d + b_std^2,   Theta <- q,   then a hidden layer:
@@ -35,18 +33,6 @@ class FCNTK(Kernel):
         >>> FCNTK()(jnp.ones((2, 28, 28, 1)), jnp.ones((3, 28, 28, 1))).shape
         (2, 3)
     """
-
-    depth: int = 1
-    w_std: float = 2**0.5
-    b_std: float = 0.1
-
-    tables = True
-
-    def __post_init__(self) -> None:
-        if self.depth < 1:
-            raise ValueError(f"Expected depth={self.depth} >= 1.")
-        if not self.w_std > 0 or not self.b_std >= 0:
-            raise ValueError(f"Expected w_std={self.w_std} > 0 and b_std={self.b_std} >= 0.")
 
     def __call__(self, X: Array, Z: Array) -> Array:
         """Theta (n, m) of records X (n, ...) and Z (m, ...)."""

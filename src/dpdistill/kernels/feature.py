@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from jax import Array
 
 from dpdistill.kernels.kernel import Kernel
+from dpdistill.recipe import kernels as recipe
 
 
-@dataclass(frozen=True)
-class FeatureKernel(Kernel):
+class FeatureKernel(recipe.FeatureKernel, Kernel):
     """k(x, z) = <phi(x), phi(z)> of a fixed encoder phi; ridge regression with it is a linear classifier on phi.
 
     Args:
@@ -22,8 +21,6 @@ class FeatureKernel(Kernel):
         >>> FeatureKernel(lambda X: X.reshape(len(X), -1))(jnp.ones((2, 4)), jnp.ones((3, 4)))[0, 0]
         Array(4., dtype=float32)
     """
-
-    encoder: Any
 
     @property
     def features(self) -> Any:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import Any
 
 from jax import Array
 
+from dpdistill.recipe import kernels as recipe
 
-class Kernel(ABC):
-    """A pure function k(X, Z) of two batches of records: a frozen dataclass, hashable by value, so it compiles once.
 
-    Attributes:
-        tables: whether it takes flat records, as rows of tables are; the others look at images.
-    """
-
-    tables: ClassVar[bool] = False
+class Kernel(recipe.Kernel, ABC):
+    """A pure function k(X, Z) of two batches of records: a frozen dataclass, hashable by value, so it compiles once."""
 
     @property
     def features(self) -> Any:

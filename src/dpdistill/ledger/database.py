@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-
-class LedgerError(ValueError):
-    """A ledger that cannot be used as asked; its text is one sentence for the person at the door."""
+from dpdistill.errors import LedgerError
 
 
 def is_new(db: sqlite3.Connection) -> bool:

@@ -17,7 +17,8 @@ from typing import Any
 from dpdistill.accounting.bounds import Group
 from dpdistill.accounting.pld import compose
 from dpdistill.accounting.schedule import MAX_EPSILON, MIN_EPSILON, Budget, Schedule, calibrate
-from dpdistill.ledger.database import LedgerError, check_format, connect, create_tables, is_new, transaction
+from dpdistill.errors import LedgerError
+from dpdistill.ledger.database import check_format, connect, create_tables, is_new, transaction
 from dpdistill.ledger.folder import KEY_BYTES
 from dpdistill.query import Stage
 

@@ -9,7 +9,8 @@ import tempfile
 from contextlib import closing, suppress
 from pathlib import Path
 
-from dpdistill.ledger.database import LedgerError, connect, sync_folder
+from dpdistill.errors import LedgerError
+from dpdistill.ledger.database import connect, sync_folder
 
 try:
     import fcntl

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from dpdistill.accounting.schedule import Schedule
-from dpdistill.ledger.database import LedgerError, check_format, connect, create_tables, is_new, transaction
+from dpdistill.errors import LedgerError
+from dpdistill.ledger.database import check_format, connect, create_tables, is_new, transaction
 from dpdistill.ledger.dataset import DatasetLedger, Nonces
 from dpdistill.ledger.folder import RUN_LEDGER, archive_ledger, lock_folder, make_folder
 from dpdistill.query import Event, Release

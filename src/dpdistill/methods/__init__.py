@@ -1,4 +1,6 @@
-"""The distillers, one a file; all of them post-process releases. METHODS is the one place that lists them."""
+"""The distillers, one a file; all of them post-process releases. Their recipes are in `dpdistill.recipe.methods`."""
+
+from collections.abc import Iterator, Mapping
 
 from dpdistill.method import Method
 from dpdistill.methods.decoupled_kip import DecoupledKIP
@@ -14,11 +16,38 @@ from dpdistill.methods.kip import KIP
 from dpdistill.methods.ldpdc import LDPDC
 from dpdistill.methods.ndpdc import NDPDC
 from dpdistill.methods.psg import PSG
+from dpdistill.recipe.methods import RECIPES
+from dpdistill.recipe.parts import code_of
 
-METHODS: dict[str, type[Method]] = {
-    method.name: method
-    for method in (DOS, DecoupledKIP, DOSKIP, DPKIP, DPMERF, DPHP, DPNTK, NDPDC, LDPDC, PSG, DPSGD, DM, KIP)
-}
-"""Every method by its name; the command line, the package's names and the conformance tests follow from it."""
 
-__all__ = sorted(method.__name__ for method in METHODS.values())  # pyright: ignore[reportUnsupportedDunderAll]
+class Methods(Mapping[str, type[Method]]):
+    """Every method by its name: the classes that compute for the recipes in RECIPES, in their order."""
+
+    def __getitem__(self, name: str) -> type[Method]:
+        return code_of(RECIPES[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(RECIPES)
+
+    def __len__(self) -> int:
+        return len(RECIPES)
+
+
+METHODS = Methods()
+"""The package's names and the conformance tests follow from it."""
+
+__all__ = [
+    "DM",
+    "DOS",
+    "DOSKIP",
+    "DPHP",
+    "DPKIP",
+    "DPMERF",
+    "DPNTK",
+    "DPSGD",
+    "KIP",
+    "LDPDC",
+    "NDPDC",
+    "PSG",
+    "DecoupledKIP",
+]

@@ -12,8 +12,8 @@ import numpy as np
 from jax import Array
 from scipy.cluster.vq import kmeans2
 
-from dpdistill.encode.pictures import draw_pictures
 from dpdistill.methods.matching import EmbeddingQuery, PixelQuery, clip
+from dpdistill.public_images.pictures import draw_pictures
 
 VIEW = 7
 """Pixels along a side of the view that decides; scatter within a class is nearly all in it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
@@ -14,25 +13,24 @@ from jax import Array
 
 from dpdistill.encode.apply import encode_slices, encode_slices_with_chain_rule
 from dpdistill.encode.eight_bits import EightBits
-from dpdistill.encode.pictures import draw_pictures
-from dpdistill.encode.whitening import WhiteScatterNet
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import centred, check_definite, cosine, one_hot, solve
-from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
+from dpdistill.method import Distilled, Method, Progress, no_progress
 from dpdistill.methods.class_means import ClassSumsQuery, LessMeansQuery, common_directions
 from dpdistill.methods.descent import Descent, Pull
 from dpdistill.methods.matching import labels
 from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.methods.support import SMALL, start_support
 from dpdistill.methods.tiles import check_tiles, through_tiles, tiles
-from dpdistill.query import Query, Release, Stage
+from dpdistill.public_images.pictures import draw_pictures
+from dpdistill.query import Query, Release
+from dpdistill.recipe.methods import decoupled_kip as recipe
 from dpdistill.schema import Schema
 
 PROBES = 1000
 
 
-@dataclass(frozen=True, kw_only=True)
-class DecoupledKIP(Method):
+class DecoupledKIP(recipe.DecoupledKIP, Method):
     """Release once, then kernel inducing points as post-processing for as long as one likes.
 
         stage 1   G_t = sum_i clip((p_i - y_i) phi_i^T) + noise,   W <- W - step_t momentum(G_t / ||G_t||),   full batch
@@ -53,43 +51,7 @@ class DecoupledKIP(Method):
     Source: ours; the classifier as in Tramer & Boneh, 2021 (Differentially private learning needs better features).
     """
 
-    kernel: FeatureKernel = release_field(FeatureKernel(WhiteScatterNet()), "a kernel of fixed features, by name")
-    rounds: int = release_field(60, "full-batch gradients of the classifier", at_least=1)
-    clip_norm: float = release_field(0.1, "L2 bound of one record's gradient; features have norm 1", above=0)
-    step: float = release_field(14.0, "norm of a step of the classifier's logits, decayed by a cosine", above=0)
-    means: float = release_field(
-        0.0, "share of the budget for the classes' means, whose directions count less; 0: none", at_least=0, below=1
-    )
-    momentum: float = release_field(0.9, "of the classifier's steps", at_least=0, below=1)
-    per_class: int = finish_field(10, "synthetic records a class", at_least=1)
-    expand: int = finish_field(1, "PEA: every image stands for expand x expand tiles; 1 is off", at_least=1)
-    ridge: float = finish_field(1e-3, "regularisation, relative to the mean of the kernel's diagonal", above=0)
-    steps: int = finish_field(500, "steps of Adam on the support set", at_least=1)
-    learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine", above=0)
-    probes: float = finish_field(1.0, "weight of the outputs on drawn pictures beside the weights' own", at_least=0)
-    start_noise: float = finish_field(1.0, "standard deviation of the noise that the support set starts from", above=0)
-    image_seed: int = finish_field(0, "public seed of the support set's start and of the pictures", at_least=0)
-
-    name = "decoupled-kip"
-    title = "Decoupled KIP: a released classifier and a support set that teaches it"
-    references = (
-        "Vinaroz, M., Park, M. (2024). Differentially Private Kernel Inducing Points using features from ScatterNets "
-        "(DP-KIP-ScatterNet) for Privacy Preserving Data Distillation. TMLR.",
-        "Tramer, F., Boneh, D. (2021). Differentially Private Learning Needs Better Features (or Much More Data). "
-        "ICLR.",
-    )
-    origin = "package default, selected on a held-out part of MNIST's training set"
-    linear = True
-
-    def plan(self) -> tuple[Stage, ...]:
-        gradients = Stage(self.rounds)
-        if not self.means:
-            return (gradients,)
-        return Stage(1, weight=math.sqrt(self.rounds * self.means / (1.0 - self.means))), gradients
-
-    @property
-    def main_stage(self) -> int:
-        return 1 if self.means else 0
+    kernel: FeatureKernel
 
     def init(self, key: Array, schema: Schema) -> Any:
         check_tiles(schema.shape, self.expand)

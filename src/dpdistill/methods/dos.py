@@ -12,22 +12,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.encode.augment import STRATEGIES, mosaic
-from dpdistill.encode.auxiliary import Auxiliary, Drawn, PublicImages
+from dpdistill.encode.augment import mosaic
 from dpdistill.encode.convnet import embed_convnet
-from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
+from dpdistill.method import Distilled, Method, Progress, no_progress
 from dpdistill.methods.cells import CellMeans, CellSignals, averaging, first_offsets, shares, view
 from dpdistill.methods.centre import denoised, pictures_around
 from dpdistill.methods.descent import Descent, Pull
 from dpdistill.methods.generator import Generator
-from dpdistill.methods.generator_networks import ARCHITECTURES
 from dpdistill.methods.matching import (
     EmbeddingQuery,
     PixelQuery,
     clip,
     counts_of,
     features,
-    first_stage,
     labels,
     mean_features,
     network,
@@ -36,8 +33,10 @@ from dpdistill.methods.matching import (
     start_images,
 )
 from dpdistill.methods.tiles import check_tiles, through_tiles, tiles
-from dpdistill.methods.training import ClassLoss, Loss, Recipe, Training, distance
-from dpdistill.query import Query, Release, Stage
+from dpdistill.methods.training import ClassLoss, Loss, Training, distance
+from dpdistill.query import Query, Release
+from dpdistill.recipe.generators import GeneratorSettings
+from dpdistill.recipe.methods import dos as recipe
 from dpdistill.schema import Schema
 
 CACHED_IMAGES = 20
@@ -45,8 +44,7 @@ EACH_GENERATED, CODE = 20, 16
 """Images of each class that a generator makes a step, and random coordinates behind one of them."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DOS(Method):
+class DOS(recipe.DOS, Method):
     """Decoupled optimisation and sampling, with a centre found from a cheap first release.
 
         stage 0   P_c = sum of the pixels of class c + noise, the pilot, for a small share of the budget
@@ -70,75 +68,12 @@ class DOS(Method):
     Source: Zheng et al., 2025 (DOSSER); the pilot, cells, and drawn pictures in the place of public images are ours.
     """
 
-    networks: int = release_field(150, "random networks; one signal each, released once", at_least=1)
-    sampling_prob: float = release_field(0.1, "Poisson sampling probability of a signal", above=0, at_most=1)
-    width: int = release_field(64, "filters of the random networks", at_least=1)
-    clip_norm: float = release_field(1.0, "L2 bound of one record's contribution", above=0)
-    count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", at_least=1e-3, below=1)
-    strategies: tuple[str, ...] = release_field((), "DSA strategies, one draw a signal for all", choices=STRATEGIES)
-    subspace: int = release_field(0, "SER: directions of public images that signals keep; 0: all", at_least=0)
-    auxiliary: Auxiliary = release_field(Drawn(), "public images of those directions", kind=Auxiliary)
-    pilot_share: float = release_field(0.05, "share of the budget for the pilot; 0: no centre", at_least=0, below=1)
-    cells: int = release_field(0, "parts of a class that have signals of their own; 0: none", at_least=0, at_most=100)
-    cell_share: float = release_field(0.05, "share of the budget for their means", above=0, below=1)
-    per_class: int = finish_field(10, "synthetic records a class", at_least=1)
-    expand: int = finish_field(1, "PEA: every image stands for expand x expand tiles; 1 is off", at_least=1)
-    steps: int = finish_field(2500, "steps of Adam, one signal each", at_least=1)
-    learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine", above=0)
-    average: float = finish_field(0.99, "exponential average of the images, which is handed out", at_least=0, below=1)
-    start_noise: float = finish_field(0.5, "standard deviation around the pilot's means, where images start", above=0)
-    count_floor: float = release_field(1.0, "least number of records a class is taken to have", above=0)
-    generator_steps: int = finish_field(0, "steps of a generator of more images, beside the set; 0: none", at_least=0)
-    generator_kind: str = finish_field("convolutional", "of that generator", choices=ARCHITECTURES)
-    image_seed: int = finish_field(0, "public seed of the start and of the order of signals", at_least=0)
-
-    name = "dos"
-    title = "DOS: decoupled optimisation and sampling"
-    references = (
-        "Zheng, R., Dasu, V. A., Wang, Y. O., Wang, H., De la Torre, F. (2025). Improving Noise Efficiency in "
-        "Privacy-preserving Dataset Distillation. ICCV.",
-        "Zhao, B., Bilen, H. (2023). Dataset Condensation with Distribution Matching. WACV.",
-        "Zhao, G., Li, G., Qin, Y., Yu, Y. (2023). Improved Distribution Matching for Dataset Condensation. CVPR.",
-    )
-    origin = (
-        "package default, selected on a held-out part of MNIST's training set; its centre on records of the training "
-        "sets of Fashion-MNIST and CIFAR-10, too"
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if isinstance(self.auxiliary, PublicImages) and not self.subspace:
-            raise ValueError("Expected subspace > 0 with public images: nothing else reads them.")
-        if self.cells > 1 and not 0.0 < self.pilot_share < 1.0 - self.cell_share:
-            raise ValueError(
-                f"Expected pilot_share={self.pilot_share} > 0 with cells, and pilot_share + cell_share < 1: cells are "
-                "told by how records differ from the pilot's means."
-            )
-
-    def plan(self) -> tuple[Stage, ...]:
-        shares = (*([self.pilot_share] if self.pilot_share else []), *([self.cell_share] if self.cells > 1 else []))
-        first = [first_stage(share, self.networks, self.sampling_prob, sum(shares)) for share in shares]
-        return (*first, Stage(self.networks, self.sampling_prob))
-
-    @property
-    def _pilots(self) -> int:
-        return 1 if self.pilot_share else 0
-
-    @property
-    def before(self) -> int:
-        """Rounds before the signals."""
-        return self._pilots + (self.cells > 1)
-
     @property
     def _parts(self) -> int:
         return max(1, self.cells)
 
     def query(self) -> EmbeddingQuery:
         return (CellSignals if self.cells > 1 else EmbeddingQuery)(self.clip_norm, self.count_coordinate)
-
-    @property
-    def main_stage(self) -> int:
-        return self.before
 
     def init(self, key: Array, schema: Schema) -> Any:
         classes, d = len(schema.classes), self._dimension(schema.shape)
@@ -267,9 +202,9 @@ class DOS(Method):
             "targets": targets.astype(np.float32),
             "turns": self._turns(self.generator_steps),
         }
-        recipe = Recipe(batch=EACH_GENERATED * len(counts), **how)
+        settings = GeneratorSettings(batch=EACH_GENERATED * len(counts), **how)
         key = jax.random.fold_in(state["key"], self.networks + self.image_seed)
-        return Training(recipe, schema, loss).train(params, counts, jax.random.fold_in(key, 1), progress)
+        return Training(settings, schema, loss).train(params, counts, jax.random.fold_in(key, 1), progress)
 
     @property
     def _followed(self) -> int:

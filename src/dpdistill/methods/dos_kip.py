@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,25 +12,24 @@ import numpy as np
 from jax import Array
 
 from dpdistill.encode.apply import encode_slices
-from dpdistill.encode.whitening import WhiteScatterNet
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import soft_labels
-from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
+from dpdistill.method import Distilled, Method, Progress, no_progress
 from dpdistill.methods.decoupled_kip import DecoupledKIP
 from dpdistill.methods.descent import Descent, held
 from dpdistill.methods.dos import DOS, SignalMatch
-from dpdistill.methods.generator_networks import ARCHITECTURES
-from dpdistill.methods.matching import cost_of, network
+from dpdistill.methods.matching import network
 from dpdistill.methods.support import classifier_scores
 from dpdistill.methods.taught import Lesson, teach
 from dpdistill.methods.tiles import check_tiles, parts_of
 from dpdistill.methods.training import Loss
-from dpdistill.query import Query, Release, Stage
+from dpdistill.query import Query, Release
+from dpdistill.recipe.methods import dos_kip as recipe
+from dpdistill.recipe.parts import implement
 from dpdistill.schema import Schema
 
 
-@dataclass(frozen=True, kw_only=True)
-class DOSKIP(Method):
+class DOSKIP(recipe.DOSKIP, Method):
     """Both releases, and images that follow both: a network and kernel ridge regression can learn from the same set.
 
         stage 1   decoupled KIP: the gradients of a classifier on fixed features, for a share of the budget;
@@ -57,62 +55,17 @@ class DOSKIP(Method):
     Source: ours, from DOS and decoupled KIP.
     """
 
-    share: float = release_field(0.5, "share of the budget for the classifier", above=0, below=1)
-    kernel: FeatureKernel = release_field(FeatureKernel(WhiteScatterNet()), "a kernel of fixed features, by name")
-    rounds: int = release_field(60, "full-batch gradients of the classifier", at_least=1)
-    step: float = release_field(14.0, "norm of a step of the classifier's logits, decayed by a cosine", above=0)
-    means: float = release_field(
-        0.0, "of the classifier's share, for class means of features; 0: none", at_least=0, below=1
-    )
-    networks: int = release_field(75, "networks; one signal each, released once", at_least=1)
-    taught: int = release_field(0, "of the networks, so many first learn from the classifier; 0: none", at_least=0)
-    pictures: int = release_field(16_000, "pictures that these learn from, nobody's", at_least=1)
-    sampling_prob: float = release_field(0.1, "Poisson sampling probability of a signal", above=0, at_most=1)
-    width: int = release_field(64, "filters of the networks", at_least=1)
-    cells: int = release_field(0, "parts of a class that have signals of their own; 0: none", at_least=0, at_most=100)
-    per_class: int = finish_field(10, "synthetic records a class", at_least=1)
-    expand: int = finish_field(
-        0,
-        "PEA: every image stands for expand x expand tiles; 1 is off, 0 is 2 where tiles keep 14 pixels a side, else 1",
-        at_least=0,
-    )
-    weight: float = finish_field(0.25, "of the classifier beside the signals", at_least=0, at_most=1)
-    hold: int = finish_field(4, "steps of Adam with one gradient of the classifier's part", at_least=1)
-    steps: int = finish_field(600, "steps of Adam", at_least=1)
-    learning_rate: float = finish_field(0.1, "of Adam, decayed by a cosine", above=0)
-    average: float = finish_field(0.99, "exponential average of the images, which is handed out", at_least=0, below=1)
-    softness: float = finish_field(0.33, "of the labels that networks learn from; 0: hard labels", at_least=0)
-    generator_steps: int = finish_field(0, "steps of a generator of more images, beside the set; 0: none", at_least=0)
-    generator_kind: str = finish_field("convolutional", "of that generator", choices=ARCHITECTURES)
-    image_seed: int = finish_field(0, "public seed of the start and of the order of signals", at_least=0)
-
-    name = "dos-kip"
-    title = "DOS-KIP: one set for networks and for kernels"
-    references = (*DOS.references, *DecoupledKIP.references)
-    origin = (
-        "package default, selected on records of the training sets of MNIST, Fashion-MNIST and CIFAR-10; tiles and "
-        "step on the test sets of MNIST and CIFAR-10"
-    )
-    linear = True
+    kernel: FeatureKernel
 
     @property
     def signals(self) -> DOS:
         """The part that networks learn from."""
-        return DOS(networks=self.networks, sampling_prob=self.sampling_prob, width=self.width, cells=self.cells)
+        return implement(super().signals)
 
     @property
     def classifier(self) -> DecoupledKIP:
         """The part that kernels learn from."""
-        return DecoupledKIP(kernel=self.kernel, rounds=self.rounds, step=self.step, means=self.means)
-
-    def plan(self) -> tuple[Stage, ...]:
-        first, later = self.classifier.plan(), self.signals.plan()
-        weight = math.sqrt(cost_of(later) * self.share / (1.0 - self.share) / cost_of(first))
-        return (*(replace(stage, weight=weight * stage.weight) for stage in first), *later)
-
-    @property
-    def main_stage(self) -> int:
-        return self.classifier.main_stage
+        return implement(super().classifier)
 
     def init(self, key: Array, schema: Schema) -> Any:
         check_tiles(schema.shape, parts_of(self.expand, schema.shape))

@@ -11,12 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.method import Progress, finish_field, release_field
+from dpdistill.method import Progress
 from dpdistill.methods.generator import Generator, indicator_groups, number_coordinates
 from dpdistill.methods.generator_method import GeneratorMethod
 from dpdistill.methods.matching import put
 from dpdistill.methods.training import Match, MeanEmbedding, distance, feasible
-from dpdistill.query import Query, Release, Stage
+from dpdistill.query import Query, Release
+from dpdistill.recipe.methods import dp_hp as recipe
 
 MOST_PRODUCTS = 1 << 16
 """Most coordinates of a product release."""
@@ -112,8 +113,7 @@ class _Match(Match):
         return loss + self.weight * distance(self.product.features(factors, X), params["products"][t])
 
 
-@dataclass(frozen=True, kw_only=True)
-class DPHP(GeneratorMethod):
+class DPHP(recipe.DPHP, GeneratorMethod):
     """Hermite mean embeddings: one release of all columns, some of tuples of columns, then a generator.
 
         stage 0   S_c = sum over class c of (a, sqrt(1 - a^2) (features of every column) / sqrt(columns)) + noise
@@ -131,29 +131,6 @@ class DPHP(GeneratorMethod):
     Guarantee: all stages are calibrated together; finish is post-processing.
     Source: Vinaroz et al., 2022; the constant coordinate, products with categories and the unbiased distance are ours.
     """
-
-    order: int = release_field(20, "highest Hermite order of a number in the sum kernel", at_least=1)
-    rho: float = release_field(0.9, "Gaussian kernel of length sqrt((1 - rho^2) / (2 rho))", at_least=1e-3, below=1)
-    product_dims: int = release_field(2, "columns of a product kernel", at_least=1)
-    product_rounds: int = release_field(20, "product kernels, each with columns of its own; 0: none", at_least=0)
-    product_share: float = release_field(0.8, "product kernels' share of the budget of kernels", at_least=1e-3, below=1)
-    product_weight: float = finish_field(0.2, "weight of a product kernel beside the sum kernel", above=0)
-    steps: int = finish_field(1000, "steps of Adam, one product kernel each", at_least=1)
-    learning_rate: float = finish_field(0.003, "of Adam, decayed by a cosine", above=0)
-
-    name = "dp-hp"
-    title = "DP-HP: mean embeddings with Hermite features"
-    references = (
-        "Vinaroz, M., Charusaie, M.-A., Harder, F., Adamczewski, K., Park, M. (2022). Hermite Polynomial Features for "
-        "Private Data Generation. ICML.",
-    )
-
-    def embeddings(self) -> tuple[Stage, ...]:
-        if not self.product_rounds:
-            return (Stage(1),)
-        # weight^2 is what a round costs: rounds weight^2 / (1 + rounds weight^2) = product_share.
-        weight = math.sqrt(self.product_share / (1.0 - self.product_share) / self.product_rounds)
-        return (Stage(1), Stage(self.product_rounds, 1.0, weight))
 
     def sum_query(self) -> SumQuery:
         return SumQuery(self.order, self.rho, self.count_coordinate)

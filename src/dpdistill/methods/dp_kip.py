@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 from jax import Array
 
-from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.kernel import Kernel
-from dpdistill.method import Distilled, Method, Progress, no_progress, release_field
+from dpdistill.method import Distilled, Method, Progress, no_progress
 from dpdistill.methods.descent import Descent
 from dpdistill.methods.draws import rng_of
 from dpdistill.methods.gradient_routes import Route, route_of
 from dpdistill.methods.kip_gradient import CountQuery
-from dpdistill.methods.matching import first_stage, labels
+from dpdistill.methods.matching import labels
 from dpdistill.methods.support import SMALL, check_pictures, start_support
-from dpdistill.query import Release, Stage
-from dpdistill.schema import AnySchema, Schema, TableSchema
+from dpdistill.query import Release
+from dpdistill.recipe.methods import dp_kip as recipe
+from dpdistill.schema import AnySchema
 
 
-@dataclass(frozen=True, kw_only=True)
-class DPKIP(Method):
+class DPKIP(recipe.DPKIP, Method):
     """Kernel inducing points under privacy, with ghost clipping where the kernel allows it.
 
         L(X_s) = sum_i || y_i - k_is (K_ss + ridge tr(K_ss) / m I)^-1 y_s ||^2 / (2 classes)
@@ -40,46 +38,11 @@ class DPKIP(Method):
     algorithm 1.
     """
 
-    kernel: Kernel = release_field(FCNTK(), "kernel of the regression: a name, see the table of kernels", kind=Kernel)
-    per_class: int = release_field(10, "synthetic records a class", at_least=1)
-    rounds: int = release_field(150, "noisy gradient steps", at_least=1)
-    sampling_prob: float = release_field(0.06, "Poisson sampling probability of a step", above=0, at_most=1)
-    ridge: float = release_field(1e-2, "regularisation, relative to the mean of the kernel's diagonal", above=0)
-    clip_norm: float = release_field(1e-2, "L2 bound of one record's gradient", above=0)
-    learning_rate: float = release_field(0.1, "of Adam, decayed by a cosine", above=0)
-    start_noise: float = release_field(1.0, "standard deviation of the noise that the support set starts from", above=0)
-    corrupted: float = release_field(0.0, "share of the pixels that stay as they start", at_least=0, below=1)
-    balance: float = release_field(0.0, "1: every class weighs the same; 0: every record does", at_least=0, at_most=1)
-    count_share: float = release_field(0.05, "share of the budget for the classes' sizes", at_least=1e-6, below=1)
-    average: float = release_field(0.9, "exponential average of the support set, handed out", at_least=0, below=1)
-
-    name = "dp-kip"
-    title = "DP-KIP: differentially private kernel inducing points"
-    references = (
-        "Vinaroz, M., Park, M. (2024). Differentially Private Kernel Inducing Points using features from ScatterNets "
-        "(DP-KIP-ScatterNet) for Privacy Preserving Data Distillation. TMLR.",
-        "Nguyen, T., Chen, Z., Lee, J. (2021). Dataset Meta-Learning from Kernel Ridge-Regression. ICLR.",
-    )
-    schemas = (Schema, TableSchema)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.balance and not self.linear:
-            raise ValueError("Expected kernel=fc-ntk or a kernel of features with balance.")
+    kernel: Kernel
 
     @property
     def linear(self) -> bool:
         return self._route.linear
-
-    def plan(self) -> tuple[Stage, ...]:
-        gradients = Stage(self.rounds, self.sampling_prob)
-        if not self.balance:
-            return (gradients,)
-        return (first_stage(self.count_share, self.rounds, self.sampling_prob), gradients)
-
-    @property
-    def main_stage(self) -> int:
-        return 1 if self.balance else 0
 
     def init(self, key: Array, schema: AnySchema) -> Any:
         check_pictures(self.kernel, schema)

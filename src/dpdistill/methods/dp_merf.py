@@ -11,12 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.method import Progress, release_field
+from dpdistill.method import Progress
 from dpdistill.methods.draws import rng_of
 from dpdistill.methods.generator import Generator, indicator_groups, number_coordinates
 from dpdistill.methods.generator_method import GeneratorMethod
 from dpdistill.methods.training import Match, MeanEmbedding
 from dpdistill.query import Query
+from dpdistill.recipe.methods import dp_merf as recipe
 
 
 def fourier(frequencies: Array, X: Array) -> Array:
@@ -61,8 +62,7 @@ class FourierQuery(MeanEmbedding):
         return mixed([fourier(params["frequencies"], X), categories], (1.0 - self.category_share, self.category_share))
 
 
-@dataclass(frozen=True, kw_only=True)
-class DPMERF(GeneratorMethod):
+class DPMERF(recipe.DPMERF, GeneratorMethod):
     """Mean embeddings with random features and histograms of numbers, then a generator as post-processing.
 
         stage 0   S_c = sum over class c of (a, sqrt(1 - a^2) phi(x_i)) + noise,   all records, once
@@ -78,20 +78,6 @@ class DPMERF(GeneratorMethod):
     Source: Harder, Adamczewski & Park, 2021; heterogeneous and imbalanced tables after its sections 4.2 and 4.3; joint
     features, the unbiased distance and the marginals are ours.
     """
-
-    frequencies: int = release_field(500, "random frequencies; each has a cosine and a sine", at_least=1)
-    length_scale: float = release_field(0.5, "of the Gaussian kernel, times the root of the number of columns", above=0)
-    joint: bool = release_field(True, "frequencies see categories as well as numbers")
-    marginal_share: float = release_field(0.1, "share of the budget for histograms of numbers", at_least=0, below=1)
-    category_share: float = release_field(0.5, "share of the squared norm for single categories", at_least=0, below=1)
-
-    name = "dp-merf"
-    origin = "package default, selected on a held-out part of Adult's training set; marginal_share was not searched"
-    title = "DP-MERF: mean embeddings with random features"
-    references = (
-        "Harder, F., Adamczewski, K., Park, M. (2021). DP-MERF: Differentially Private Mean Embeddings with Random "
-        "Features for Practical Privacy-Preserving Data Generation. AISTATS.",
-    )
 
     def query(self) -> FourierQuery:
         return FourierQuery(self.count_coordinate, self.category_share)

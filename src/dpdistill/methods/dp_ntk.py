@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -11,13 +10,13 @@ import jax
 import numpy as np
 from jax import Array
 
-from dpdistill.method import Progress, finish_field, release_field
+from dpdistill.method import Progress
 from dpdistill.methods.draws import rng_of
 from dpdistill.methods.generator import Generator
 from dpdistill.methods.generator_method import GeneratorMethod
-from dpdistill.methods.generator_networks import ARCHITECTURES
 from dpdistill.methods.tangents import ConvolutionTangentQuery, TangentMatch, TangentQuery
 from dpdistill.methods.training import Loss, Match, feasible
+from dpdistill.recipe.methods import dp_ntk as recipe
 from dpdistill.schema import Schema
 
 MOST_BYTES = 500_000_000
@@ -26,8 +25,7 @@ FIRST = 1000
 """Number of the first layer's draw, apart from those of the generator."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DPNTK(GeneratorMethod):
+class DPNTK(recipe.DPNTK, GeneratorMethod):
     """Mean embeddings in a neural tangent kernel, then a generator as post-processing.
 
         release   S_c = sum over class c of (a, sqrt(1 - a^2) phi(x_i)) + noise,   all records, once
@@ -46,27 +44,6 @@ class DPNTK(GeneratorMethod):
     Source: Yang et al., 2023 (DP-NTK), algorithm 1. Ours: the division by a class's own count in the place of all
     records, the unbiased distance, and the ReLU of a second layer.
     """
-
-    network: str = release_field("dense", "layers of the network before its last", choices=("dense", "convolutional"))
-    width: int = release_field(800, "units of the network's hidden layer, or filters of a convolution", at_least=1)
-    length_scale: float = release_field(
-        1.0, "coordinates are divided by it: the larger, the more a network sees how large they are", at_least=1e-3
-    )
-    second_width: int = release_field(0, "the same of a second layer; 0: there is none", at_least=0)
-    code_size: int = finish_field(5, "random coordinates behind a synthetic record", at_least=1)
-    hidden: int = finish_field(500, "width of the generator's hidden layers", at_least=1)
-    architecture: str = finish_field(
-        "dense", "of a generator of images; that of a table is dense", choices=ARCHITECTURES
-    )
-
-    name = "dp-ntk"
-    title = "DP-NTK: mean embeddings in a neural tangent kernel"
-    references = (
-        "Yang, Y., Adamczewski, K., Sutherland, D. J., Li, X., Park, M. (2023). Differentially Private Neural Tangent "
-        "Kernels for Privacy-Preserving Data Generation. arXiv:2303.01687.",
-    )
-    origin = "package default, the generator selected on a held-out part of MNIST's training set"
-    linear = True
 
     def begin(self, key: Array, schema: Any) -> dict[str, Any]:
         classes = len(schema.classes)

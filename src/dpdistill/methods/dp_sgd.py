@@ -14,11 +14,11 @@ import optax
 from jax import Array
 
 from dpdistill.encode.networks import MLP, Network
-from dpdistill.encode.pictures import draw_pictures
-from dpdistill.encode.whitening import WhiteScatterNet
 from dpdistill.kernels.feature import FeatureKernel
-from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
-from dpdistill.query import Release, Stage
+from dpdistill.method import Distilled, Method, Progress, no_progress
+from dpdistill.public_images.pictures import draw_pictures
+from dpdistill.query import Release
+from dpdistill.recipe.methods import dp_sgd as recipe
 from dpdistill.schema import Schema
 
 SEEN = ("features", "pixels")
@@ -53,8 +53,7 @@ class GradientQuery:
         return jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(jax.grad(loss)(params))])
 
 
-@dataclass(frozen=True, kw_only=True)
-class DPSGD(Method):
+class DPSGD(recipe.DPSGD, Method):
     """A network trained on clipped, noised gradients: the baseline of private learning. It labels drawn pictures.
 
         round t   G_t = sum over a Poisson sample of clip(grad of the cross-entropy) + noise
@@ -66,28 +65,7 @@ class DPSGD(Method):
     Source: Abadi et al., 2016; Tramer & Boneh, 2021, for fixed features. Pictures in the place of a network are ours.
     """
 
-    sees: str = release_field("features", "what the network sees of a record", choices=SEEN)
-    kernel: FeatureKernel = release_field(FeatureKernel(WhiteScatterNet()), "a kernel of fixed features, by name")
-    hidden: int = release_field(0, "units of a hidden layer; 0: there is none", at_least=0)
-    rounds: int = release_field(200, "noised gradients", at_least=1)
-    sampling_prob: float = release_field(0.1, "Poisson sampling probability of a gradient", above=0, at_most=1)
-    clip_norm: float = release_field(1.0, "L2 bound of one record's gradient", above=0)
-    learning_rate: float = release_field(0.03, "of Adam, decayed by a cosine", above=0)
-    samples: int = finish_field(1000, "drawn pictures to store", at_least=1)
-    image_seed: int = finish_field(0, "public seed of the pictures", at_least=0)
-
-    name = "dp-sgd"
-    title = "DP-SGD: a network trained on noised gradients"
-    references = (
-        "Abadi, M., Chu, A., Goodfellow, I., McMahan, H. B., Mironov, I., Talwar, K., Zhang, L. (2016). Deep Learning "
-        "with Differential Privacy. CCS.",
-        "Tramer, F., Boneh, D. (2021). Differentially Private Learning Needs Better Features (or Much More Data). "
-        "ICLR.",
-    )
-    origin = "package default, selected on a held-out part of MNIST's training set"
-
-    def plan(self) -> tuple[Stage, ...]:
-        return (Stage(self.rounds, self.sampling_prob),)
+    kernel: FeatureKernel
 
     @property
     def net(self) -> MLP:

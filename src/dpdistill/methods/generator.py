@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.methods.generator_networks import ARCHITECTURES, kernels_of, outputs_of
+from dpdistill.methods.generator_networks import kernels_of, outputs_of
+from dpdistill.recipe.generators import GENERATORS
 from dpdistill.schema import TableSchema
 
 CHUNK = 1000
@@ -243,7 +244,7 @@ def _are_marginals(marginals: Marginals, schema: Any) -> bool:
 def _weight_shapes(weights: tuple[np.ndarray, ...], inputs: int, schema: Any) -> list[list[tuple[int, ...]]]:
     """Shapes that weights may have if they are of hidden layers as wide as these."""
     hidden = tuple(w.shape[1] for w in weights[::2] if w.ndim == 2)[:-1]
-    allowed = [kernels_of(architecture, inputs, hidden, schema) for architecture in ARCHITECTURES]
+    allowed = [kernels_of(architecture, inputs, hidden, schema) for architecture in GENERATORS]
     return [[shape for kernel in kernels for shape in (kernel, kernel[-1:])] for kernels in allowed]
 
 

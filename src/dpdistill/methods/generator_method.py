@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import jax
 import numpy as np
 from jax import Array
 
-from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
+from dpdistill.method import Distilled, Method, Progress, no_progress
 from dpdistill.methods.generator import BINS, Generator, numbers_of
-from dpdistill.methods.generator_networks import ARCHITECTURES
 from dpdistill.methods.marginals import HistogramQuery, brought_to
-from dpdistill.methods.matching import Counting, cost_of, counts_of
-from dpdistill.methods.training import MeanEmbedding, Recipe, Training, feasible
-from dpdistill.query import Query, Release, Stage
-from dpdistill.schema import Schema, TableSchema
+from dpdistill.methods.matching import Counting, counts_of
+from dpdistill.methods.training import MeanEmbedding, Training, feasible
+from dpdistill.query import Query, Release
+from dpdistill.recipe.generators import GeneratorSettings
+from dpdistill.recipe.methods import generator_method as recipe
+from dpdistill.schema import TableSchema
 
 
-@dataclass(frozen=True, kw_only=True)
-class GeneratorMethod(Method):
+class GeneratorMethod(recipe.GeneratorRecipe, Method):
     """A method that releases mean embeddings, and whose `finish` trains a generator and stores a sample of it.
 
         before    S_c = sum over class c of (a, features of a record) + noise, and what else the method releases
@@ -35,30 +35,6 @@ class GeneratorMethod(Method):
     A method states its queries and its generator, and its rounds where S_c is not all (`embeddings`); its state holds
     "key", and S_c as "sums".
     """
-
-    marginal_share: float = release_field(0.0, "share of the budget for histograms of numbers", at_least=0, below=1)
-    count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", at_least=1e-3, below=1)
-    count_floor: float = finish_field(1.0, "least number of records a class is taken to have", above=0)
-    samples: int = finish_field(10_000, "synthetic records to store", at_least=1)
-    hidden: int = finish_field(Recipe.hidden, "width of the generator's hidden layers", at_least=1)
-    layers: int = finish_field(Recipe.layers, "hidden layers of the generator", at_least=1)
-    architecture: str = finish_field(
-        Recipe.architecture, "of a generator of images; that of a table is dense", choices=ARCHITECTURES
-    )
-    code_size: int = finish_field(Recipe.code_size, "random coordinates behind a synthetic record", at_least=1)
-    batch: int = finish_field(Recipe.batch, "generated records a step, shared evenly by the classes", at_least=1)
-    steps: int = finish_field(Recipe.steps, "steps of Adam", at_least=1)
-    learning_rate: float = finish_field(Recipe.learning_rate, "of Adam, decayed by a cosine", above=0)
-    hard: bool = finish_field(Recipe.hard, "draw categories while training; false: use their probabilities")
-    sample_seed: int = finish_field(0, "public seed of the generator's start, codes and stored sample", at_least=0)
-
-    origin = "package default, selected on a held-out part of Adult's training set"
-    schemas = (Schema, TableSchema)
-    least_classes = 1
-
-    def embeddings(self) -> tuple[Stage, ...]:
-        """The rounds of mean embeddings, all records in each; the first of weight 1, for S_c."""
-        return (Stage(1),)
 
     @abstractmethod
     def begin(self, key: Array, schema: Any) -> dict[str, Any]:
@@ -75,21 +51,6 @@ class GeneratorMethod(Method):
     @abstractmethod
     def trained(self, state: Any, schema: Any, progress: Progress) -> tuple[Generator, np.ndarray]:
         """A generator that follows the embeddings, and released records a class, (classes,)."""
-
-    def plan(self) -> tuple[Stage, ...]:
-        if not self.marginal_share:
-            return self.embeddings()
-        return (*self.embeddings(), Stage(1, weight=math.sqrt(self._precision)))
-
-    @property
-    def _precision(self) -> float:
-        """Precision (1 / variance) of the last release's noise beside the first's."""
-        return cost_of(self.embeddings()) * self.marginal_share / (1.0 - self.marginal_share)
-
-    @property
-    def _rounds(self) -> int:
-        """Of mean embeddings."""
-        return sum(stage.rounds for stage in self.embeddings())
 
     def init(self, key: Array, schema: Any) -> Any:
         numbers, gaps = numbers_of(schema) if isinstance(schema, TableSchema) else np.zeros((2, 0), np.int32)
@@ -137,6 +98,6 @@ class GeneratorMethod(Method):
 
     def train(self, loss: Any, params: Any, counts: np.ndarray, key: Any, schema: Any, progress: Progress) -> Generator:
         """A generator that was trained on a loss (`Training.train`)."""
-        recipe = Recipe(**{field.name: getattr(self, field.name) for field in fields(Recipe)})
+        settings = GeneratorSettings(**{f.name: getattr(self, f.name) for f in fields(GeneratorSettings)})
         key = jax.random.fold_in(key, self.sample_seed)
-        return Training(recipe, schema, loss).train(params, counts, key, progress)
+        return Training(settings, schema, loss).train(params, counts, key, progress)

@@ -109,15 +109,13 @@ class ResidualBlocks(Maps):
 
 
 MAPS: dict[str, Maps] = {"convolutional": Convolutions(), "residual": ResidualBlocks()}
-ARCHITECTURES = ("dense", *MAPS)
-"""Of generators of images; those of tables are dense."""
 
 
 def kernels_of(architecture: str, inputs: int, hidden: tuple[int, ...], schema: Any) -> list[tuple[int, ...]]:
     """Shapes of the kernels of a generator, outputs last.
 
     Args:
-        architecture: one of ARCHITECTURES.
+        architecture: one of GENERATORS.
         inputs: coordinates of a code and its label.
         hidden: widths of the dense layers.
         schema: of the records; a table has dense layers alone.

@@ -12,15 +12,15 @@ import numpy as np
 from jax import Array
 
 from dpdistill.encode.apply import encode_slices, pull_back_slices
-from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.kernel import Kernel
 from dpdistill.kernels.ridge import check_definite, one_hot, solve
-from dpdistill.method import Distilled, Method, Progress, no_progress, release_field
+from dpdistill.method import Distilled, Method, Progress, no_progress
 from dpdistill.methods.descent import Descent
 from dpdistill.methods.matching import labels
 from dpdistill.methods.support import SMALL, check_pictures, start_support
-from dpdistill.query import Release, Stage
-from dpdistill.schema import AnySchema, Schema, TableSchema
+from dpdistill.query import Release
+from dpdistill.recipe.methods import kip as recipe
+from dpdistill.schema import AnySchema
 
 
 @dataclass(frozen=True)
@@ -67,32 +67,14 @@ class BatchGradient:
         return jnp.concatenate([g.ravel() for g in gradients])
 
 
-@dataclass(frozen=True, kw_only=True)
-class KIP(Method):
+class KIP(recipe.KIP, Method):
     """X_s, y_s <- Adam on sum_i || y_i - k_is (K_ss + ridge tr(K_ss) / m I)^-1 y_s ||^2 over batches of records.
 
     Guarantee: none; only the non-private curator answers it.
     Source: Nguyen et al., 2021 (Dataset meta-learning from kernel ridge-regression), algorithm 1.
     """
 
-    kernel: Kernel = release_field(FCNTK(), "kernel of the regression: a name, see the table of kernels", kind=Kernel)
-    per_class: int = release_field(10, "synthetic records a class", at_least=1)
-    rounds: int = release_field(1000, "steps of Adam, each on a batch of records", at_least=1)
-    sampling_prob: float = release_field(0.02, "share of the records behind a step", above=0, at_most=1)
-    ridge: float = release_field(1e-5, "regularisation, relative to the mean of the kernel's diagonal", above=0)
-    learning_rate: float = release_field(0.15, "of Adam, decayed by a cosine", above=0)
-    start_noise: float = release_field(1.0, "standard deviation of the noise that the support set starts from", above=0)
-    learn_labels: bool = release_field(False, "move the regression targets as well")
-
-    name = "kip"
-    title = "KIP: kernel inducing points (no privacy)"
-    references = ("Nguyen, T., Chen, Z., Lee, J. (2021). Dataset Meta-Learning from Kernel Ridge-Regression. ICLR.",)
-    private = False
-    linear = True
-    schemas = (Schema, TableSchema)
-
-    def plan(self) -> tuple[Stage, ...]:
-        return (Stage(self.rounds, self.sampling_prob),)
+    kernel: Kernel
 
     def init(self, key: Array, schema: AnySchema) -> Any:
         check_pictures(self.kernel, schema)

@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jax import Array
 
-from dpdistill.method import Distilled, Method, Progress, finish_field, no_progress, release_field
+from dpdistill.method import Distilled, Method, Progress, no_progress
 from dpdistill.methods.matching import PixelQuery, counts_of, labels, put
-from dpdistill.query import Release, Stage
+from dpdistill.query import Release
+from dpdistill.recipe.methods import ldpdc as recipe
 from dpdistill.schema import Schema
 
 
-@dataclass(frozen=True, kw_only=True)
-class LDPDC(Method):
+class LDPDC(recipe.LDPDC, Method):
     """Noised means of Poisson subsets: image j of class c = (sum of a subset's pixels + noise) / (q count_c).
 
     Guarantee: per_class releases of sensitivity sqrt(d) / sqrt(1 - a^2), all classes in one.
     Source: Zheng & Li, 2024 (Differentially private dataset condensation), algorithm 1.
     """
-
-    per_class: int = release_field(10, "synthetic records a class; each is one release", at_least=1)
-    sampling_prob: float = release_field(0.1, "share of the records behind one image", above=0, at_most=1)
-    count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", at_least=1e-3, below=1)
-    count_floor: float = finish_field(1.0, "least number of records a class is taken to have", above=0)
-
-    name = "ldpdc"
-    title = "LDPDC: linear DP dataset condensation"
-    references = ("Zheng, T., Li, B. (2024). Differentially Private Dataset Condensation.",)
-
-    def plan(self) -> tuple[Stage, ...]:
-        return (Stage(self.per_class, self.sampling_prob),)
 
     def _query(self, d: int) -> PixelQuery:
         return PixelQuery(d, self.count_coordinate)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,7 @@ from jax import Array
 from dpdistill.encode.augment import apply_augmentation, draw_augmentation
 from dpdistill.encode.convnet import embed_convnet, init_convnet
 from dpdistill.methods.draws import rng_of
-from dpdistill.query import Release, Stage
+from dpdistill.query import Release
 from dpdistill.schema import AnySchema
 
 PUBLIC_PIXELS = 100 * 32 * 32
@@ -194,21 +193,6 @@ def put(stack: np.ndarray, t: int, release: Release) -> np.ndarray:
     stack = stack.copy()
     stack[t] = release.value
     return stack
-
-
-def cost_of(stages: Iterable[Stage]) -> float:
-    """What stages cost beside each other: a round about (sampling_prob weight)^2."""
-    return sum(stage.rounds * (stage.sampling_prob * stage.weight) ** 2 for stage in stages)
-
-
-def first_stage(share: float, rounds: int, sampling_prob: float, shares: float | None = None) -> Stage:
-    """One full-batch round that takes a share of the budget, before so many sampled ones.
-
-    A sampled round costs about (q / sigma)^2 of mu^2: weight^2 / (weight^2 + rounds q^2) = share. Where there are other
-    such rounds, `shares` is what all of them take.
-    """
-    left = 1.0 - (share if shares is None else shares)
-    return Stage(1, 1.0, sampling_prob * math.sqrt(rounds * share / left))
 
 
 def labels(classes: int, per_class: int) -> np.ndarray:

@@ -14,16 +14,15 @@ from jax import Array
 from dpdistill.method import Distilled, Method, Progress, no_progress
 from dpdistill.methods.descent import Descent
 from dpdistill.methods.matching import labels, network, signal_of, start_images
-from dpdistill.query import Release, Stage
+from dpdistill.query import Release
+from dpdistill.recipe.methods import stepwise as recipe
 from dpdistill.schema import Schema
 
 
-class Stepwise(Method):
+class Stepwise(recipe.Stepwise, Method):
     """Ask a signal of network t, step on || signal / count - mean of the synthetic features ||^2, repeat."""
 
     per_class: int
-    rounds: int
-    sampling_prob: float
     width: int
     count_floor: float
     average: float
@@ -36,9 +35,6 @@ class Stepwise(Method):
     @abstractmethod
     def descent(self) -> Descent:
         """How the images move."""
-
-    def plan(self) -> tuple[Stage, ...]:
-        return (Stage(self.rounds, self.sampling_prob),)
 
     def init(self, key: Array, schema: Schema) -> Any:
         network_key, image_key = jax.random.split(key)

@@ -13,9 +13,9 @@ from jax import Array
 
 from dpdistill.encode.mixing import mix_pictures
 from dpdistill.encode.networks import ConvNet
-from dpdistill.encode.pictures import draw_pictures
 from dpdistill.encode.train import STUDENT, training_steps
 from dpdistill.kernels.ridge import standardised
+from dpdistill.public_images.pictures import draw_pictures
 
 BATCH, RATE = 16, 2e-3
 """Of Adam: from as many pictures, small batches teach most."""

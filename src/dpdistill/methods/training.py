@@ -19,6 +19,7 @@ from dpdistill.methods.draws import rng_of
 from dpdistill.methods.generator import Generator, heads, pieces_of
 from dpdistill.methods.generator_networks import init_weights, kernels_of, outputs_of
 from dpdistill.methods.matching import Counting
+from dpdistill.recipe.generators import GeneratorSettings
 
 
 class MeanEmbedding(Counting, ABC):
@@ -63,31 +64,6 @@ class Match(ClassLoss):
         return distance(self.query.features(params["query"], X), params["targets"])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """A generator's size and training.
-
-    Args:
-        hidden: width of the hidden layers.
-        layers: hidden layers.
-        architecture: of a generator of images, one of ARCHITECTURES; that of a table is dense.
-        code_size: random coordinates behind a record.
-        batch: generated records a step, shared evenly by the classes.
-        steps: of Adam.
-        learning_rate: of Adam, decayed by a cosine.
-        hard: draw categories while training; otherwise use their probabilities.
-    """
-
-    hidden: int = 256
-    layers: int = 2
-    architecture: str = "convolutional"
-    code_size: int = 16
-    batch: int = 500
-    steps: int = 2000
-    learning_rate: float = 0.002
-    hard: bool = True
-
-
 @dataclass(frozen=True)
 class Training:
     """How a generator is trained: frozen and hashable, so that it compiles once.
@@ -98,7 +74,7 @@ class Training:
         loss: of the records it makes.
     """
 
-    how: Recipe
+    how: GeneratorSettings
     schema: Any
     loss: Loss
 

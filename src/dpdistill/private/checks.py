@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from dpdistill.errors import CuratorError
 from dpdistill.private.grid import make_grid
 from dpdistill.private.linear import most_records, step_and_sensitivity
 from dpdistill.private.noise import MAX_STDDEV
@@ -11,10 +12,6 @@ from dpdistill.programs.checks import check_programs
 from dpdistill.programs.jaxprs import Refused
 from dpdistill.query import MOST_ROWS, LinearQuery, Params, Query
 from dpdistill.schema import AnySchema
-
-
-class CuratorError(RuntimeError):
-    """A query that is refused, or a round that could not be answered; its text holds public facts only."""
 
 
 def check_query(

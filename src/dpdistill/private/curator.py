@@ -12,9 +12,9 @@ import numpy as np
 from dpdistill.accounting.schedule import Schedule
 from dpdistill.data.memory import Memory
 from dpdistill.data.records import Records, Unshown
-from dpdistill.ledger.database import LedgerError
+from dpdistill.errors import CuratorError, LedgerError
 from dpdistill.ledger.run import RunLedger
-from dpdistill.private.checks import CuratorError, blocks_of, check_query
+from dpdistill.private.checks import blocks_of, check_query
 from dpdistill.private.grid import make_grid
 from dpdistill.private.holder import Holder, Holders, Question
 from dpdistill.private.linear import most_records, release_linear

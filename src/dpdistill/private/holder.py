@@ -13,7 +13,7 @@ import numpy as np
 
 from dpdistill.data.memory import Memory
 from dpdistill.data.records import Records, Unshown
-from dpdistill.private.checks import CuratorError
+from dpdistill.errors import CuratorError
 from dpdistill.private.grid import Grid
 from dpdistill.private.linear import sum_limbs
 from dpdistill.private.noise import Entropy

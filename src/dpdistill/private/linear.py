@@ -11,13 +11,8 @@ import numpy as np
 from dpdistill.private.noise import Entropy, rounded_gaussian
 from dpdistill.private.placed import GROUP, Chunk
 from dpdistill.programs import compiled
-from dpdistill.query import ByValue, LinearQuery, Params
+from dpdistill.query import ROUNDING_SHARE, ByValue, LinearQuery, Params
 
-ROUNDING_SHARE = 5e-4
-SLACK_TEXT = (
-    f"float64 ghost sum, bound E = {ROUNDING_SHARE / 2} clip_norm: noise for a sensitivity of at most 1.001 clip_norm"
-)
-"""What a certificate says of the arithmetic of linear queries."""
 FRACTION = 40
 """Bits of the second limb: sums of groups of chunks are rounded to 2^-40 of a step, and then added as integers."""
 LEAST_RECORDS = 1 << 20

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpdistill.recipe.saved import check_private, recipe_of
     from dpdistill.run.driver import Result, distill, distill_without_privacy, finish_again, run_rounds
-    from dpdistill.run.recipe import check_private, recipe_of
     from dpdistill.run.start import check_ledger
 
 __all__ = [
@@ -23,6 +23,7 @@ def __getattr__(name: str) -> Any:
     # JAX comes with the driver: it is imported when work begins, not to refuse an output folder.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from dpdistill.run import driver, recipe, start
+    from dpdistill.recipe import saved
+    from dpdistill.run import driver, start
 
-    return next(getattr(module, name) for module in (driver, recipe, start) if hasattr(module, name))
+    return next(getattr(module, name) for module in (driver, saved, start) if hasattr(module, name))

@@ -21,8 +21,8 @@ from dpdistill.data.atomic import write_atomically
 from dpdistill.data.folder import RECIPE, UNLISTED
 from dpdistill.data.memory import Memory
 from dpdistill.data.records import Records
+from dpdistill.errors import LedgerError
 from dpdistill.export import write_documents
-from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled, Method, Progress, no_progress
@@ -30,15 +30,15 @@ from dpdistill.methods.support import classifier_scores
 from dpdistill.private.checks import check_query
 from dpdistill.private.curator import Curator
 from dpdistill.private.holder import Holder
-from dpdistill.private.linear import SLACK_TEXT
 from dpdistill.private.noise import Entropy, SystemEntropy
 from dpdistill.programs.self_test import PASSED
 from dpdistill.query import Compute, LinearQuery, Params, Query, Release
+from dpdistill.recipe.saved import changed_releases, check_kind, check_private, recipe_of, slack_of
 from dpdistill.report import write_report
 from dpdistill.run import handover
 from dpdistill.run.blobs import releases_id
+from dpdistill.run.given import check_given
 from dpdistill.run.non_private import NonPrivateCurator
-from dpdistill.run.recipe import changed_releases, check_given, check_kind, check_private, recipe_of
 from dpdistill.run.start import check_ledger, check_unit, open_ledger, queries_of
 from dpdistill.run.store import Store
 from dpdistill.schema import AnySchema, DataError, schema_from_json
@@ -348,11 +348,6 @@ def run_rounds(
         LOG.debug("round %d of %d is released", t, rounds)
         progress("releasing", t, rounds)
     return state
-
-
-def slack_of(method: Method) -> str | None:
-    """What a certificate says of the arithmetic of a method's sums."""
-    return SLACK_TEXT if method.linear else None
 
 
 def _machine(workers: Workers | None, earlier: int) -> str:

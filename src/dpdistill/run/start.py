@@ -9,15 +9,15 @@ import jax
 
 from dpdistill.accounting.schedule import Budget, Schedule, calibrate
 from dpdistill.data.records import Records
-from dpdistill.ledger.database import LedgerError
+from dpdistill.errors import LedgerError
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.folder import digest_key
 from dpdistill.ledger.run import MEMORY, RunLedger, RunRecord
 from dpdistill.method import Method
 from dpdistill.query import Params, Query
+from dpdistill.recipe.saved import recipe_of
 from dpdistill.run import handover
 from dpdistill.run.blobs import digest_records
-from dpdistill.run.recipe import recipe_of
 from dpdistill.schema import AnySchema, name_unit
 
 

@@ -1,12 +1,10 @@
-"""The error for input that cannot be used."""
+"""Checks of texts that are public facts."""
 
 import re
 
+from dpdistill.errors import DataError
+
 _SECRET = re.compile(r"([A-Za-z][\w+.-]+):/+.*[@?]\S*")  # pathlib writes one slash for two
-
-
-class DataError(ValueError):
-    """Input that cannot be used; its text is one sentence for its owner."""
 
 
 def require_trimmed(what: str, *texts: str) -> None:

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection, wait
 from threading import Thread
 from typing import Any
 
-from dpdistill.private.checks import CuratorError
+from dpdistill.errors import CuratorError
 from dpdistill.schema import DataError
 from dpdistill.workers.worker import FAILED, Holding, Task, Worker
 

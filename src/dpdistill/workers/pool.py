@@ -17,7 +17,7 @@ import numpy as np
 from dpdistill.data.memory import Memory
 from dpdistill.data.parts import remove_parts, write_parts
 from dpdistill.data.records import Records, Unshown
-from dpdistill.private.checks import CuratorError
+from dpdistill.errors import CuratorError
 from dpdistill.private.holder import Question
 from dpdistill.private.noise import Entropy
 from dpdistill.workers.crew import Actors, Crew, Processes

@@ -14,7 +14,7 @@ import numpy as np
 from dpdistill.data.memory import Memory
 from dpdistill.data.parts import open_part
 from dpdistill.data.records import Unshown
-from dpdistill.private.checks import CuratorError
+from dpdistill.errors import CuratorError
 from dpdistill.private.holder import Holder, Question
 from dpdistill.private.noise import KeyedEntropy
 from dpdistill.private.placed import Shard

@@ -15,13 +15,13 @@ import numpy as np
 from contract.data import SCHEMA
 from contract.private.curators import NOISE
 
-from dpdistill.encode.auxiliary import Auxiliary, Drawn
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.kernel import Kernel
 from dpdistill.methods import METHODS
 from dpdistill.private import checks
+from dpdistill.public_images.auxiliary import Auxiliary, Drawn
 from dpdistill.query import Event, Release
 from dpdistill.schema import AnySchema
 

@@ -7,7 +7,9 @@ from typing import Literal
 
 from dpdistill.cli.evaluate_checks import TEACHERS
 from dpdistill.cli.pictures import PICTURES, kinds_of
-from dpdistill.cli.settings import check_named, check_names, known
+from dpdistill.cli.settings import check_named, check_names
+from dpdistill.recipe.choices import CLASSIFIERS, TRAININGS
+from dpdistill.recipe.networks import ARCHITECTURES
 from dpdistill.schema import DataError
 from dpdistill.schema.facts import STRICT
 
@@ -40,7 +42,7 @@ class Student:
 
     def __post_init__(self) -> None:
         check_names("teacher", [self.taught_by], TEACHERS)
-        check_names("architecture", self.architectures, known()["architectures"])
+        check_names("architecture", self.architectures, ARCHITECTURES)
         if not kinds_of(self.pictures):
             raise DataError(f"Expected pictures among {', '.join(PICTURES)}, or several as a+b; got {self.pictures!r}.")
         if self.number < 1 or self.epochs < 1 or not self.architectures:
@@ -75,9 +77,9 @@ class Scoring:
     def __post_init__(self) -> None:
         if self.nets < 1:
             raise DataError(f"Expected nets={self.nets} >= 1.")
-        check_names("training", [self.training], known()["trainings"])
-        check_names("architecture", self.architectures, known()["architectures"])
-        check_names("classifier", self.classifiers, known()["classifiers"])
+        check_names("training", [self.training], TRAININGS)
+        check_names("architecture", self.architectures, ARCHITECTURES)
+        check_names("classifier", self.classifiers, CLASSIFIERS)
         for name in self.kernels:
             if name != RECIPE:
                 check_named("kernel", name, "kernel")

@@ -11,7 +11,7 @@ from dpdistill.data import Records, load
 from dpdistill.data.files import reading
 from dpdistill.data.tables.load import load_table
 from dpdistill.data.tables.schema_file import TableFile, read_reviewed
-from dpdistill.encode.auxiliary import PublicImages
+from dpdistill.public_images.auxiliary import PublicImages
 from dpdistill.schema import DataError
 
 

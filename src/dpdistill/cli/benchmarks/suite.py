@@ -13,18 +13,24 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dpdistill.accounting.schedule import Budget
 from dpdistill.cli.benchmarks.scoring import Scoring, Student
-from dpdistill.cli.options import SUITES, WITHOUT_PRIVACY, check_method
+from dpdistill.cli.options import SUITES
 from dpdistill.cli.pictures import kinds_of
-from dpdistill.cli.settings import full_name, named_under, stated_by
+from dpdistill.cli.settings import check_method, named_under, stated_by
 from dpdistill.data.files import reading, show
 from dpdistill.data.options import parse_bounds, parse_classes, parse_resize
 from dpdistill.data.yaml_text import load_yaml
-from dpdistill.method import Method, to_json
+from dpdistill.method import Method
+from dpdistill.recipe.build import shown
+from dpdistill.recipe.fields import to_json
+from dpdistill.recipe.kernels import KERNELS, FeatureKernel
+from dpdistill.recipe.methods import RECIPES
+from dpdistill.recipe.methods.generator_method import GeneratorRecipe
+from dpdistill.recipe.published import full_name
 from dpdistill.schema import DataError
 from dpdistill.schema.facts import STRICT, read_facts
 
 if TYPE_CHECKING:
-    from dpdistill.encode.auxiliary import PublicImages
+    from dpdistill.public_images.auxiliary import PublicImages
 
 FOLDER = Path(__file__).with_name("suites")
 REAL = "real"
@@ -151,8 +157,7 @@ class Entry:
                 f"Expected {self.label!r} with the name of a recipe, as `dpdistill methods --recipes` lists them; got "
                 f"{self.recipe!r}."
             )
-        from dpdistill.cli.recipes import published_fields  # JAX comes with it
-        from dpdistill.recipes import shown
+        from dpdistill.cli.recipes import published_fields
 
         stated = stated_by(name)
         return stated["method"], {k: shown(v) for k, v in published_fields(name).items()}, stated
@@ -329,7 +334,7 @@ def _check(runs: list[Run]) -> None:
     for run in runs:
         if run.method != REAL:
             run.build()
-        private = run.method not in (REAL, *WITHOUT_PRIVACY)
+        private = run.method != REAL and RECIPES[run.method].private
         if private != (run.epsilon is not None):
             raise DataError(f"Expected {run.label!r} {'with' if private else 'without'} epsilon, as its method is.")
         if run.method == REAL and not run.source.schema:
@@ -352,16 +357,13 @@ def _check(runs: list[Run]) -> None:
 
 def _check_student(run: Run, how: Student) -> None:
     """Refuse a teacher and pictures that the method does not give."""
-    from dpdistill.methods.generator_method import GeneratorMethod
-    from dpdistill.recipes import KERNELS
-
     if run.source.schema:
         raise DataError(f"Expected {run.label!r} without a student: it learns from pictures, and tables have none.")
     method = run.build()
     if how.taught_by == "classifier" and not hasattr(method, "classifier"):
         raise DataError(f"{run.label!r} has a student of a classifier, and {run.method} releases none: take krr.")
-    if how.taught_by == "krr" and getattr(method, "kernel", KERNELS["scatternet"]).features is None:
+    if how.taught_by == "krr" and not isinstance(getattr(method, "kernel", KERNELS["scatternet"]), FeatureKernel):
         raise DataError(f"{run.label!r} has a student of krr, and its kernel has no features.")
-    generates = isinstance(method, GeneratorMethod) or getattr(method, "generator_steps", 0) > 0
+    generates = isinstance(method, GeneratorRecipe) or getattr(method, "generator_steps", 0) > 0
     if "generated" in kinds_of(how.pictures) and not generates:
         raise DataError(f"{run.label!r} has a student of generated pictures, and no generator: set generator_steps.")

@@ -20,7 +20,7 @@ from dpdistill.cli.recipes import build_again, kernel_in, regressions, teacher_i
 from dpdistill.cli.students import own_lesson, pictures_of, taught, teacher_named, training_of
 from dpdistill.data import Records, read_distilled
 from dpdistill.data.folder import CERTIFICATE, sha256
-from dpdistill.encode.auxiliary import PublicImages
+from dpdistill.errors import LedgerError
 from dpdistill.evaluate import (
     ARCHITECTURES,
     TRAININGS,
@@ -31,9 +31,9 @@ from dpdistill.evaluate import (
     score_pixels,
 )
 from dpdistill.evaluate.tables import score_tables
-from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled, Method
+from dpdistill.public_images.auxiliary import PublicImages
 from dpdistill.run.driver import backend
 from dpdistill.schema import Schema
 

@@ -12,7 +12,9 @@ from typing import Any
 
 import yaml
 
-from dpdistill.method import Method
+from dpdistill.recipe.build import fields_of, from_fields, kernel_named
+from dpdistill.recipe.fields import Recipe
+from dpdistill.recipe.parts import implement
 from dpdistill.schema import DataError
 
 FOLDER = Path(__file__).parent
@@ -55,11 +57,13 @@ class Published:
         selected = f"; selected on {self.selected}" if self.selected else ""
         return f"recipe {self.name}: {self.paper}, {self.where}{selected}"
 
-    def build(self) -> Method:
-        """The method with these fields."""
-        from dpdistill.recipes import from_fields  # JAX comes with it: what cannot be read is refused before
-
+    def recipe(self) -> Recipe:
+        """The recipe of the method with these fields."""
         return from_fields(self.method, self.fields)
+
+    def build(self) -> Any:
+        """The method with these fields."""
+        return implement(self.recipe())
 
 
 def published(name: str) -> Published:
@@ -68,13 +72,17 @@ def published(name: str) -> Published:
     Raises:
         DataError: no recipe of that name.
     """
-    found = all_published()
-    row = found.get(name) or found.get(f"{name}{IPC}")
-    if row is None:
+    whole = full_name(name)
+    if whole is None:
         raise DataError(
             f"Expected a recipe's name, as `dpdistill methods --recipes` lists them, or a .yaml file; got {name!r}."
         )
-    return row
+    return all_published()[whole]
+
+
+def full_name(recipe: str) -> str | None:
+    """The whole name of a published recipe, of which "-ipc10" may be left out; None if there is none."""
+    return next((name for name in (recipe, f"{recipe}{IPC}") if name in all_published()), None)
 
 
 def is_file(recipe: str) -> bool:
@@ -107,7 +115,7 @@ def read_recipe(path: str | os.PathLike) -> Published:
     stated = stated_in(path)
     stated["fields"] = _typed(stated["method"], stated["fields"])
     row = Published(**{"name": Path(path).name, "paper": "", "where": "", "epsilon": None, **stated})
-    row.build()
+    row.recipe()
     return row
 
 
@@ -144,8 +152,6 @@ def stated_in(path: str | os.PathLike) -> dict[str, Any]:
 
 def _rows(table: dict[str, Any]) -> Iterator[Published]:
     """Every row of a paper's file."""
-    from dpdistill.recipes import fields_of
-
     for family in table["families"]:
         columns, epsilon = family["columns"], family.get("epsilon")
         for data, rows in family["rows"].items():
@@ -179,8 +185,6 @@ def _of_batches(stated: dict[str, Any], records: int | None) -> dict[str, Any]:
 
 def _typed(method: str, fields: dict[str, Any]) -> dict[str, Any]:
     """Fields as a method takes them: kernels from their short names, tuples from lists."""
-    from dpdistill.recipes import fields_of, kernel_named
-
     known = fields_of(method)
     if unknown := [name for name in fields if name not in known]:
         raise DataError(f"Method {method} has no field {unknown[0]!r}: it has {', '.join(known)}.")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpdistill.encode.pictures import draw_pictures, silhouettes
+from dpdistill.public_images.pictures import draw_pictures, silhouettes
 
 MOST = 4000
 """Public images that are kept; the others only enter the hash."""

@@ -1,50 +1,15 @@
-"""The kernels by name, and methods from recipes as files hold them: nothing else is ever made from a file."""
+"""Recipes from what files and callers state: nothing else is ever made from a file."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Any
 
-from dpdistill.encode.auxiliary import Drawn, PublicImages, Silhouettes
-from dpdistill.encode.deskew import Deskewed
-from dpdistill.encode.drawn import DrawnNet
-from dpdistill.encode.gamma import GammaCorrected
-from dpdistill.encode.mirror import Mirrored
-from dpdistill.encode.networks import LeNet
-from dpdistill.encode.normalised import Normalised
-from dpdistill.encode.perceptual import Perceptual
-from dpdistill.encode.resnet import ResNet18
-from dpdistill.encode.scattering import ScatterNet
-from dpdistill.encode.whitening import WhiteScatterNet
-from dpdistill.kernels.conv_ntk import ConvNTK
-from dpdistill.kernels.empirical_ntk import EmpiricalNTK
-from dpdistill.kernels.fc_ntk import FCNTK
-from dpdistill.kernels.feature import FeatureKernel
-from dpdistill.methods import METHODS
+from dpdistill.public_images.auxiliary import Drawn, PublicImages
+from dpdistill.recipe.fields import Recipe, to_json
+from dpdistill.recipe.kernels import FCNTK, KERNELS
+from dpdistill.recipe.methods import RECIPES
 from dpdistill.schema import DataError
-
-KERNELS: dict[str, Any] = {
-    "fc-ntk": FCNTK(),
-    "conv-ntk": ConvNTK(),
-    "e-ntk-lenet": EmpiricalNTK(LeNet()),
-    "e-ntk-resnet18": EmpiricalNTK(ResNet18()),
-    "perceptual": FeatureKernel(Perceptual()),
-    "scatternet": FeatureKernel(ScatterNet(groups=27, normalise=True)),
-    "scatternet-position": FeatureKernel(ScatterNet(groups=27, per_position=True, normalise=True)),
-    "scatternet-white": FeatureKernel(WhiteScatterNet()),
-    "scatternet-deskewed": FeatureKernel(Deskewed(WhiteScatterNet())),
-    "scatternet-mirrored": FeatureKernel(Mirrored(ScatterNet(groups=27, normalise=True))),
-    "scatternet-normalised": FeatureKernel(Normalised(Mirrored(WhiteScatterNet(strength=0.3)), channels=81)),
-    "scatternet-gamma": FeatureKernel(GammaCorrected(Normalised(Mirrored(WhiteScatterNet(strength=0.3)), channels=81))),
-    "scatternet-silhouettes": FeatureKernel(
-        GammaCorrected(
-            Normalised(
-                Mirrored(WhiteScatterNet(strength=0.3, pictures=Silhouettes())), channels=81, pictures=Silhouettes()
-            )
-        )
-    ),
-    "drawn": FeatureKernel(DrawnNet()),
-}
 
 
 def _parts(value: Any) -> dict[str, Any]:
@@ -75,7 +40,7 @@ def kernel_named(name: str, field: str = "kernel") -> Any:
 
 def is_method(name: Any) -> bool:
     """Whether it is the name of a method."""
-    return isinstance(name, str) and name in METHODS
+    return isinstance(name, str) and name in RECIPES
 
 
 def fields_of(name: str) -> dict[str, dataclasses.Field]:
@@ -84,15 +49,16 @@ def fields_of(name: str) -> dict[str, dataclasses.Field]:
     Raises:
         DataError: an unknown method.
     """
-    if name not in METHODS:
-        raise DataError(f"Unknown method {name!r}: choose among {', '.join(METHODS)}.")
-    return {field.name: field for field in dataclasses.fields(METHODS[name])}
+    if name not in RECIPES:
+        raise DataError(f"Unknown method {name!r}: choose among {', '.join(RECIPES)}.")
+    return {field.name: field for field in dataclasses.fields(RECIPES[name])}
 
 
 def shown(value: Any) -> str:
     """A field's value as a person writes it: a kernel by its short name, a tuple with commas."""
     if _is_dataclass(value):
-        return next((name for name, kernel in KERNELS.items() if kernel == value), repr(value))
+        written = to_json(value)
+        return next((name for name, kernel in KERNELS.items() if to_json(kernel) == written), repr(value))
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
@@ -101,8 +67,8 @@ def _is_dataclass(value: Any) -> bool:
     return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
 
-def from_fields(name: str, values: dict[str, Any]) -> Any:
-    """A method from the fields of a saved recipe.
+def from_fields(name: str, values: dict[str, Any]) -> Recipe:
+    """The recipe of a method from its fields, as they are saved or as parts (`implement` makes it the method).
 
     Raises:
         DataError: an unknown method or field, or a value that the method refuses.
@@ -113,13 +79,13 @@ def from_fields(name: str, values: dict[str, Any]) -> Any:
         raise DataError(f"Method {name} has no field {', '.join(sorted(map(repr, unknown)))}.")
     try:
         values = {field: _part(field, fields[field].default, value) for field, value in values.items()}
-        method = METHODS[name](**values)
-        method.plan()
+        recipe = RECIPES[name](**values)
+        recipe.plan()
     except (ValueError, TypeError) as error:
         raise DataError(str(error)) from None
     except (OverflowError, MemoryError, RecursionError):
         raise DataError(f"A field of method {name} is too large.") from None
-    return method
+    return recipe
 
 
 def from_json(value: Any) -> Any:

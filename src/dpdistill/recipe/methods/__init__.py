@@ -1,0 +1,22 @@
+"""Recipes of the methods, one a file. RECIPES is the one table of them."""
+
+from dpdistill.recipe.fields import Recipe
+from dpdistill.recipe.methods.decoupled_kip import DecoupledKIP
+from dpdistill.recipe.methods.dm import DM
+from dpdistill.recipe.methods.dos import DOS
+from dpdistill.recipe.methods.dos_kip import DOSKIP
+from dpdistill.recipe.methods.dp_hp import DPHP
+from dpdistill.recipe.methods.dp_kip import DPKIP
+from dpdistill.recipe.methods.dp_merf import DPMERF
+from dpdistill.recipe.methods.dp_ntk import DPNTK
+from dpdistill.recipe.methods.dp_sgd import DPSGD
+from dpdistill.recipe.methods.kip import KIP
+from dpdistill.recipe.methods.ldpdc import LDPDC
+from dpdistill.recipe.methods.ndpdc import NDPDC
+from dpdistill.recipe.methods.psg import PSG
+
+RECIPES: dict[str, type[Recipe]] = {
+    recipe.name: recipe
+    for recipe in (DOS, DecoupledKIP, DOSKIP, DPKIP, DPMERF, DPHP, DPNTK, NDPDC, LDPDC, PSG, DPSGD, DM, KIP)
+}
+"""Every recipe by the name of its method; the class of a method of one's own is added here."""

@@ -1,0 +1,81 @@
+"""Recipe of DOS: its fields and rounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpdistill.public_images.auxiliary import Auxiliary, Drawn, PublicImages
+from dpdistill.query import Stage
+from dpdistill.recipe.choices import STRATEGIES
+from dpdistill.recipe.fields import Recipe, finish_field, release_field
+from dpdistill.recipe.generators import GENERATORS
+from dpdistill.recipe.stages import first_stage
+
+
+@dataclass(frozen=True, kw_only=True)
+class DOS(Recipe):
+    """Decoupled optimisation and sampling: networks learn from the set."""
+
+    networks: int = release_field(150, "random networks; one signal each, released once", at_least=1)
+    sampling_prob: float = release_field(0.1, "Poisson sampling probability of a signal", above=0, at_most=1)
+    width: int = release_field(64, "filters of the random networks", at_least=1)
+    clip_norm: float = release_field(1.0, "L2 bound of one record's contribution", above=0)
+    count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", at_least=1e-3, below=1)
+    strategies: tuple[str, ...] = release_field((), "DSA strategies, one draw a signal for all", choices=STRATEGIES)
+    subspace: int = release_field(0, "SER: directions of public images that signals keep; 0: all", at_least=0)
+    auxiliary: Auxiliary = release_field(Drawn(), "public images of those directions", kind=Auxiliary)
+    pilot_share: float = release_field(0.05, "share of the budget for the pilot; 0: no centre", at_least=0, below=1)
+    cells: int = release_field(0, "parts of a class that have signals of their own; 0: none", at_least=0, at_most=100)
+    cell_share: float = release_field(0.05, "share of the budget for their means", above=0, below=1)
+    per_class: int = finish_field(10, "synthetic records a class", at_least=1)
+    expand: int = finish_field(1, "PEA: every image stands for expand x expand tiles; 1 is off", at_least=1)
+    steps: int = finish_field(2500, "steps of Adam, one signal each", at_least=1)
+    learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine", above=0)
+    average: float = finish_field(0.99, "exponential average of the images, which is handed out", at_least=0, below=1)
+    start_noise: float = finish_field(0.5, "standard deviation around the pilot's means, where images start", above=0)
+    count_floor: float = release_field(1.0, "least number of records a class is taken to have", above=0)
+    generator_steps: int = finish_field(0, "steps of a generator of more images, beside the set; 0: none", at_least=0)
+    generator_kind: str = finish_field("convolutional", "of that generator", choices=GENERATORS)
+    image_seed: int = finish_field(0, "public seed of the start and of the order of signals", at_least=0)
+
+    name = "dos"
+    title = "DOS: decoupled optimisation and sampling"
+    references = (
+        "Zheng, R., Dasu, V. A., Wang, Y. O., Wang, H., De la Torre, F. (2025). Improving Noise Efficiency in "
+        "Privacy-preserving Dataset Distillation. ICCV.",
+        "Zhao, B., Bilen, H. (2023). Dataset Condensation with Distribution Matching. WACV.",
+        "Zhao, G., Li, G., Qin, Y., Yu, Y. (2023). Improved Distribution Matching for Dataset Condensation. CVPR.",
+    )
+    origin = (
+        "package default, selected on a held-out part of MNIST's training set; its centre on records of the training "
+        "sets of Fashion-MNIST and CIFAR-10, too"
+    )
+    code = "dpdistill.methods.dos"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.auxiliary, PublicImages) and not self.subspace:
+            raise ValueError("Expected subspace > 0 with public images: nothing else reads them.")
+        if self.cells > 1 and not 0.0 < self.pilot_share < 1.0 - self.cell_share:
+            raise ValueError(
+                f"Expected pilot_share={self.pilot_share} > 0 with cells, and pilot_share + cell_share < 1: cells are "
+                "told by how records differ from the pilot's means."
+            )
+
+    def plan(self) -> tuple[Stage, ...]:
+        shares = (*([self.pilot_share] if self.pilot_share else []), *([self.cell_share] if self.cells > 1 else []))
+        first = [first_stage(share, self.networks, self.sampling_prob, sum(shares)) for share in shares]
+        return (*first, Stage(self.networks, self.sampling_prob))
+
+    @property
+    def _pilots(self) -> int:
+        return 1 if self.pilot_share else 0
+
+    @property
+    def before(self) -> int:
+        """Rounds before the signals."""
+        return self._pilots + (self.cells > 1)
+
+    @property
+    def main_stage(self) -> int:
+        return self.before

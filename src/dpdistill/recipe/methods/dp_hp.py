@@ -1,0 +1,39 @@
+"""Recipe of DPHP: its fields and rounds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dpdistill.query import Stage
+from dpdistill.recipe.fields import finish_field, release_field
+from dpdistill.recipe.methods.generator_method import GeneratorRecipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPHP(GeneratorRecipe):
+    """Mean embeddings with Hermite features."""
+
+    order: int = release_field(20, "highest Hermite order of a number in the sum kernel", at_least=1)
+    rho: float = release_field(0.9, "Gaussian kernel of length sqrt((1 - rho^2) / (2 rho))", at_least=1e-3, below=1)
+    product_dims: int = release_field(2, "columns of a product kernel", at_least=1)
+    product_rounds: int = release_field(20, "product kernels, each with columns of its own; 0: none", at_least=0)
+    product_share: float = release_field(0.8, "product kernels' share of the budget of kernels", at_least=1e-3, below=1)
+    product_weight: float = finish_field(0.2, "weight of a product kernel beside the sum kernel", above=0)
+    steps: int = finish_field(1000, "steps of Adam, one product kernel each", at_least=1)
+    learning_rate: float = finish_field(0.003, "of Adam, decayed by a cosine", above=0)
+
+    name = "dp-hp"
+    title = "DP-HP: mean embeddings with Hermite features"
+    references = (
+        "Vinaroz, M., Charusaie, M.-A., Harder, F., Adamczewski, K., Park, M. (2022). Hermite Polynomial Features for "
+        "Private Data Generation. ICML.",
+    )
+    code = "dpdistill.methods.dp_hp"
+
+    def embeddings(self) -> tuple[Stage, ...]:
+        if not self.product_rounds:
+            return (Stage(1),)
+        # weight^2 is what a round costs: rounds weight^2 / (1 + rounds weight^2) = product_share.
+        weight = math.sqrt(self.product_share / (1.0 - self.product_share) / self.product_rounds)
+        return (Stage(1), Stage(self.product_rounds, 1.0, weight))

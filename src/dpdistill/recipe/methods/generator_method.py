@@ -1,0 +1,57 @@
+"""What all recipes of generators have: fields and rounds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dpdistill.query import Stage
+from dpdistill.recipe.fields import Recipe, finish_field, release_field
+from dpdistill.recipe.generators import GENERATORS
+from dpdistill.recipe.generators import GeneratorSettings as Defaults
+from dpdistill.recipe.stages import cost_of
+from dpdistill.schema import Schema, TableSchema
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneratorRecipe(Recipe):
+    """Mean embeddings that a generator follows; the last round releases histograms of numbers."""
+
+    marginal_share: float = release_field(0.0, "share of the budget for histograms of numbers", at_least=0, below=1)
+    count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", at_least=1e-3, below=1)
+    count_floor: float = finish_field(1.0, "least number of records a class is taken to have", above=0)
+    samples: int = finish_field(10_000, "synthetic records to store", at_least=1)
+    hidden: int = finish_field(Defaults.hidden, "width of the generator's hidden layers", at_least=1)
+    layers: int = finish_field(Defaults.layers, "hidden layers of the generator", at_least=1)
+    architecture: str = finish_field(
+        Defaults.architecture, "of a generator of images; that of a table is dense", choices=GENERATORS
+    )
+    code_size: int = finish_field(Defaults.code_size, "random coordinates behind a synthetic record", at_least=1)
+    batch: int = finish_field(Defaults.batch, "generated records a step, shared evenly by the classes", at_least=1)
+    steps: int = finish_field(Defaults.steps, "steps of Adam", at_least=1)
+    learning_rate: float = finish_field(Defaults.learning_rate, "of Adam, decayed by a cosine", above=0)
+    hard: bool = finish_field(Defaults.hard, "draw categories while training; false: use their probabilities")
+    sample_seed: int = finish_field(0, "public seed of the generator's start, codes and stored sample", at_least=0)
+
+    origin = "package default, selected on a held-out part of Adult's training set"
+    schemas = (Schema, TableSchema)
+    least_classes = 1
+
+    def embeddings(self) -> tuple[Stage, ...]:
+        """The rounds of mean embeddings, all records in each; the first of weight 1, for S_c."""
+        return (Stage(1),)
+
+    def plan(self) -> tuple[Stage, ...]:
+        if not self.marginal_share:
+            return self.embeddings()
+        return (*self.embeddings(), Stage(1, weight=math.sqrt(self._precision)))
+
+    @property
+    def _precision(self) -> float:
+        """Precision (1 / variance) of the last release's noise beside the first's."""
+        return cost_of(self.embeddings()) * self.marginal_share / (1.0 - self.marginal_share)
+
+    @property
+    def _rounds(self) -> int:
+        """Of mean embeddings."""
+        return sum(stage.rounds for stage in self.embeddings())

@@ -1,0 +1,38 @@
+"""Parts of a recipe: dataclasses of fields whose code is found when something is computed."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import fields
+from typing import Any, ClassVar
+
+
+class Part:
+    """A frozen dataclass that a recipe holds: a kernel, a feature map, a network, or the recipe of a method.
+
+    Its fields are checked here, without the libraries that compute. The class of the same name in the module `code`
+    inherits them and computes.
+
+    Attributes:
+        code: dotted name of that module; empty where the class itself is all there is.
+    """
+
+    code: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        """Refuse fields that contradict each other, in subclasses."""
+
+
+def code_of(kind: type[Part]) -> Any:
+    """Returns the class that computes for a class of parts; a class of the caller's own is returned as it is."""
+    found = getattr(importlib.import_module(kind.code), kind.__name__, kind) if kind.code else kind
+    return kind if issubclass(kind, found) else found
+
+
+def implement(part: Any) -> Any:
+    """Returns the same part from the class that computes; its own parts as well."""
+    kind = code_of(type(part))
+    if isinstance(part, kind):
+        return part
+    held = {field.name: getattr(part, field.name) for field in fields(part)}
+    return kind(**{name: implement(value) if isinstance(value, Part) else value for name, value in held.items()})

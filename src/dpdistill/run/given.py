@@ -1,0 +1,28 @@
+"""Refusals of what a caller passes in the wrong place."""
+
+from __future__ import annotations
+
+from dpdistill.accounting.schedule import Budget
+from dpdistill.data.records import Records
+
+
+def check_given(records: object, method: object, budget: object = None) -> None:
+    """Refuse what is of another type, with what to pass in its place.
+
+    Raises:
+        TypeError: as said.
+    """
+    if not isinstance(records, Records):
+        raise TypeError(
+            f"Expected records as load(...) or Records.from_arrays(X, y, ...) gives them; got {_kind(records)}."
+        )
+    if isinstance(method, type) or not callable(getattr(method, "plan", None)):
+        raise TypeError(f"Expected a method with its fields, such as DOS(per_class=10); got {_kind(method)}.")
+    if not isinstance(budget, Budget | None):
+        raise TypeError(f"Expected a budget such as Budget(epsilon=1.0), or None; got {_kind(budget)}.")
+
+
+def _kind(given: object) -> str:
+    return (
+        f"the class {given.__name__}" if isinstance(given, type) else f"{type(given).__module__}.{type(given).__name__}"
+    )
