@@ -42,10 +42,11 @@ class CsvFormat:
         header: a file begins with the names of its columns.
         names: of all columns in the file's order, where there is no header.
         separator: of fields, one character.
-        missing: texts that stand for a missing value, also in other formats.
+        missing: texts that stand for a missing value, also in other formats; a number among them stands for all
+            spellings of that number.
         comment: lines that begin with it are skipped.
-        decimal: what the fraction of a number begins with where columns of numbers come as texts, "." or ","; with a
-            comma 1.234,5 is 1234.5, 1.234 is 1234 and 0.5 is no number.
+        decimal: what the fraction of a number begins with in texts, "." or ",", also in other formats; with a comma
+            1.234,5 is 1234.5, 1.234 is 1234 and 0.5 is no number. Values that are numbers by their type are themselves.
 
     Raises:
         DataError: a separator, comment or decimal that cannot be.
