@@ -1,18 +1,13 @@
 """Rows from a real PostgreSQL server, from SQLite and from DuckDB: what is read, what cannot be written or said."""
 
 import datetime
-import os
-import pwd
 import re
-import shutil
-import socket
 import sqlite3
-import subprocess
-import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from contract.postgres import PASSWORD, postgres_server
 from test_cli import dpdistill, refused, succeeds
 
 from dpdistill.data.load import load
@@ -26,7 +21,6 @@ from dpdistill.schema import Column, DataError, TableSchema, hide_secrets
 
 pytest.importorskip("sqlalchemy", reason="the extra dpdistill[sql] is not installed")
 
-PASSWORD = "s3cr3t-Pa55"
 SCHEMA = TableSchema(
     (
         Column("age", "integer", (0.0, 110.0)),
@@ -60,56 +54,12 @@ ROWS = [
 QUICK = [word for pair in ("frequencies=9", "steps=2", "samples=30", "hidden=4") for word in ("--set", pair)]
 
 
-def postgres_programs() -> Path | None:
-    found = shutil.which("initdb")
-    folders = [Path(found).resolve().parent] if found else []
-    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    return next((folder for folder in folders if (folder / "pg_ctl").exists() and (folder / "initdb").exists()), None)
-
-
 @pytest.fixture(scope="module")
 def postgres(tmp_path_factory):
     """The address of a server with the table, that asks for a password; it is stopped behind the last test."""
-    pytest.importorskip("psycopg", reason="the extra dpdistill[sql] is not installed")
-    programs = postgres_programs()
-    if programs is None:
-        pytest.skip("PostgreSQL's server is not installed: apt-get install postgresql")
-    user = None
-    if os.getuid() == 0:  # the server refuses to run as root
-        try:
-            user = pwd.getpwnam("postgres").pw_name
-        except KeyError:
-            pytest.skip("PostgreSQL's server does not run as root, and there is no user postgres")
-    folder = (
-        Path(tempfile.gettempdir() if user else tmp_path_factory.mktemp("pg")) / f"dpdistill-postgres-{os.getpid()}"
-    )
-    folder.mkdir(mode=0o700)
-    secret = folder / "secret"
-    secret.write_text(PASSWORD)
-    if user:
-        shutil.chown(folder, user)
-        shutil.chown(secret, user)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-
-    def run(*argv):
-        subprocess.run(argv, check=True, user=user, cwd=folder, capture_output=True, timeout=120, env={"LC_ALL": "C"})
-
-    data, log = folder / "data", folder / "log"
-    options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
-    try:
-        auth = ("-U", "anna", "-A", "scram-sha-256", f"--pwfile={secret}", "--no-sync", "-E", "UTF8", "--locale=C")
-        run(programs / "initdb", "-D", data, *auth)
-        run(programs / "pg_ctl", "-D", data, "-l", log, "-o", options, "-w", "start")
-        try:
-            address = f"postgresql://anna:{PASSWORD}@127.0.0.1:{port}/postgres"
-            fill_postgres(address)
-            yield address
-        finally:
-            run(programs / "pg_ctl", "-D", data, "-m", "immediate", "stop")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with postgres_server(tmp_path_factory.mktemp("pg")) as address:
+        fill_postgres(address)
+        yield address
 
 
 def fill_postgres(address):

@@ -18,6 +18,13 @@ def number_key(text: str) -> str:
     return format(_EXACT.add(Decimal(text), 0).normalize(_EXACT), "f") if PLAIN.fullmatch(text) else text
 
 
+def decimal_text(value: Decimal) -> str:
+    """The shortest text of a decimal number: 1 for 1.000; very long ones as they are."""
+    if not value.is_finite() or len(value.as_tuple().digits) > _EXACT.prec or abs(value.adjusted()) > _EXACT.prec:
+        return str(value)
+    return format(_EXACT.add(value, 0).normalize(_EXACT), "f")
+
+
 def with_point(text: str, decimal: str) -> str:
     """A number as it is written with a decimal point; texts that are none as they are, or empty.
 

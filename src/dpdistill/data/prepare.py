@@ -11,14 +11,11 @@ from PIL import Image
 
 from dpdistill.data.images.straighten import straighten_images
 from dpdistill.data.memory import Memory
-from dpdistill.data.number_text import is_negative, number_key
 from dpdistill.data.options import Stated
 from dpdistill.data.raw import Raw, titled
 from dpdistill.data.spool import Spool, forget, slices
+from dpdistill.data.unit_names import unit_key
 from dpdistill.schema import DataError
-
-NOBODY = ("", "NA", "NaN", "nan", "null", "None")
-"""Texts that say that an image has no unit."""
 
 
 def gather(
@@ -135,11 +132,11 @@ def label_indices(
     return indices
 
 
-def unit_indices(units: np.ndarray, index: dict[str | int, int], strict: bool = True, start: int = 0) -> np.ndarray:
+def unit_indices(units: np.ndarray, index: dict[str, int], strict: bool = True, start: int = 0) -> np.ndarray:
     """Numbers (n,) int64 of units given as whole numbers or as texts; -1 where one is missing if not strict.
 
-    Missing are empty texts, negative numbers, also as texts, and what tables take for missing. As in tables, texts are
-    compared without spaces around them, and as numbers where they are. No message shows what names a unit.
+    Spellings of one name and what stands for no name are the same as in tables (`unit_names`). No message shows what
+    names a unit.
 
     Args:
         units: names or numbers.
@@ -153,12 +150,11 @@ def unit_indices(units: np.ndarray, index: dict[str | int, int], strict: bool = 
     if units.dtype.kind not in "SUui":
         raise DataError(f"Expected units as whole numbers or texts; got {units.dtype}.")
     names, of_name = np.unique(units, return_inverse=True)
-    keys = [_key_of(name) for name in names.tolist()]
-    missing = np.array([_names_nobody(key) for key in keys], bool)[of_name]
-    if strict and missing.any():
-        raise DataError(f"Record {start + int(np.argmax(missing))} has no unit.")
-    numbers = np.array([index.setdefault(key, len(index)) for key in keys], np.int64)
-    return np.where(missing, -1, numbers[of_name])
+    keys = [unit_key(name) for name in names.tolist()]
+    numbers = np.array([-1 if key is None else index.setdefault(key, len(index)) for key in keys], np.int64)[of_name]
+    if strict and (numbers < 0).any():
+        raise DataError(f"Record {start + int(np.argmax(numbers < 0))} has no unit.")
+    return numbers
 
 
 def ranked(units: np.ndarray, index: dict, memory: Memory) -> np.ndarray:
@@ -176,20 +172,6 @@ def ranked(units: np.ndarray, index: dict, memory: Memory) -> np.ndarray:
         spool.append(rank[units[rows]])
         forget(units)
     return spool.arrays()[0]
-
-
-def _key_of(name: str | bytes | int) -> str | int:
-    """The same for all spellings of a unit."""
-    if isinstance(name, int):
-        return name
-    return number_key((name.decode("utf-8", "surrogateescape") if isinstance(name, bytes) else name).strip())
-
-
-def _names_nobody(key: str | int) -> bool:
-    """Whether what stands in the place of a unit says that there is none."""
-    if isinstance(key, int):
-        return key < 0
-    return key in NOBODY or is_negative(key) or re.fullmatch(r"-\d+(\.0*)?", key) is not None
 
 
 def not_finite(X: np.ndarray) -> np.ndarray:

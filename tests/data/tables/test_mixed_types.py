@@ -50,3 +50,15 @@ def test_a_row_means_the_same_beside_any_other(source, column, tmp_path):
     assert alone["-9"] == [(-99.0, 0)]
     assert alone["7.5"] == [(-99.0, 0)]
     assert alone["5"] == ([(5.0, 0)] if column is NUMBER else [(1.0, 0)])
+
+
+@pytest.mark.parametrize("source", [frame_of, query_of])
+def test_one_text_with_a_decimal_comma_makes_no_texts_of_numbers(source, tmp_path):
+    """1.234 became 1234 as soon as any other row of the batch held a text."""
+    schema = TableSchema((Column("a", "numeric", (0.0, 2000.0)),), "y", ("0", "1"))
+    table_file = TableFile(schema, reviewed=True, csv=CsvFormat(separator=";", decimal=","))
+    sums = [
+        schema.to_unit(load_table(source([1.234] * 9 + others, tmp_path), table_file).X).sum(dtype=float)
+        for others in ([], ["7,5"])
+    ]
+    assert sums[1] - sums[0] == pytest.approx(2 * 7.5 / 2000 - 1, abs=1e-6)

@@ -304,11 +304,17 @@ def test_class_names_are_labels_too():
 
 TYPES = {
     "dates": (pd.date_range("2020-01-01", periods=4), "holds dates or times: turn them into numbers or categories"),
-    "date objects": ([datetime.date(2020, 1, 1)] * 4, "holds dates or times"),
+    "date objects": ([datetime.date(2020, 1, 1)] * 4, "row 1: the value is a date or a time: turn it into a number"),
     "durations": (pd.to_timedelta([1, 2, 3, 4], "s"), "holds dates or times"),
-    "lists": ([[1], [2], [3], [4]], "holds values of type list<"),
-    "bytes": ([b"a", b"b", b"c", b"d"], "holds values of type binary"),
-    "complex": ([1j, 2, 3, 4], "row 1: '1j' is not a number"),
+    "lists": (
+        [[1], [2], [3], [4]],
+        "row 1: the value is of type list: turn it into a number or a text, or list the column",
+    ),
+    "bytes": (
+        [b"a", b"b", b"c", b"d"],
+        "row 1: the value is bytes: decode it into a text, or list the column under ignored.",
+    ),
+    "complex": ([1j, 2, 3, 4], "row 1: the value is of type complex"),
     "intervals": (pd.interval_range(0, 4), "holds values of type"),
 }
 

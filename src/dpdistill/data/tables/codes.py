@@ -1,10 +1,9 @@
-"""Values of a table's columns as codes: numbers, indices of categories and classes; NaN where one is missing."""
+"""Columns of a table as codes: each distinct cell as `cells` reads it, or all by Arrow where Arrow reads the same."""
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,204 +11,178 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from dpdistill.data.number_text import COMMA_NUMBER, NUMBER, PLAIN, TRUTH, is_negative, number_key, with_point
-from dpdistill.schema import Column, DataError, TableSchema
+from dpdistill.data.tables.cells import (
+    IGNORE,
+    LARGEST,
+    Fault,
+    Marks,
+    Read,
+    read_category,
+    read_label,
+    read_number,
+    read_unit,
+)
+from dpdistill.schema import Column, TableSchema
 
 _COMPUTE: Any = pyarrow.compute  # which makes its functions when it is imported
-_NUMBERS = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean, pa.types.is_decimal)
-_LARGEST = float(np.finfo(np.float32).max)
-DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?", re.ASCII)
-_IGNORE = "list the column under ignored"
+_TYPES = pa.types
 
-
-class Fault(Exception):
-    """A value, or a column, that cannot be encoded, in words."""
-
-
-Encode = Callable[[pa.Array], tuple[np.ndarray, dict[int, str]]]
+Values = pa.Array | Sequence[Any]
+"""A column of some rows: an array of one type, which the source states, or Python values, each of its own type."""
+Encode = Callable[[Values], tuple[np.ndarray, dict[int, str]]]
+"""The codes (n,), float64, NaN where a value is missing or at fault, and the faults in words, by row."""
 
 
 def encoder(column: Column, missing: Iterable[str], decimal: str = ".") -> Encode:
-    """The map from a batch of a column's values to codes (n,), float64, and the faults in words, by row.
-
-    A number is its own code, a category has its index; NaN where a value is missing or at fault.
+    """The map from a column's values to codes: a number is its own code, a category has its index.
 
     Args:
         column: as it is declared.
         missing: texts that stand for a missing value.
         decimal: what fractions begin with in texts that are numbers.
     """
-    absent = _absent(None if column.missing else "the value is missing: declare `missing: true` if it may be")
-    if column.is_number:
-        return _numbers(column, frozenset(missing), absent, decimal)
-    index = {name: i for i, name in enumerate(column.categories)}
-    advice = f"is not one of its {len(index)} categories: add it, declare a category `other`, or {_IGNORE}"
-    return _choices(index, frozenset(missing), absent, advice, None if column.other is None else index[column.other])
+    marks = Marks.of(missing, decimal)
+    if not column.is_number:
+        return partial(_encode, read_category(column, marks), None)
+    return partial(_encode, read_number(column, marks, decimal), partial(_quick_numbers, column, marks, decimal))
 
 
-def label_encoder(schema: TableSchema, missing: Iterable[str]) -> Encode:
-    """The map from a batch of labels to class indices (n,), float64, and the faults in words, by row."""
-    index = {name: k for k, name in enumerate(schema.classes)}
-    index |= {value: k for k, group in enumerate(schema.label_values) for value in group}
-    advice = f"stands for none of the {len(schema.classes)} classes"
-    return _choices(index, frozenset(missing), _absent("the label is missing"), advice, None)
+def label_encoder(schema: TableSchema, missing: Iterable[str], decimal: str = ".") -> Encode:
+    """The map from labels to class indices."""
+    return partial(_encode, read_label(schema, Marks.of(missing, decimal)), None)
 
 
-def unit_encoder(missing: Iterable[str], index: dict[str, int]) -> Encode:
-    """The map from a batch of names of units to their indices (n,), float64, in the order in which they first come.
-
-    A fault says that one is missing, as it is where a number is negative; no text here shows what names a unit.
+def unit_encoder(missing: Iterable[str], index: dict[str, int], decimal: str = ".") -> Encode:
+    """The map from names of units to their indices, in the order in which they first come.
 
     Args:
-        missing: texts that stand for a missing name.
+        missing: texts that stand for a missing name, besides those that always do.
         index: filled with the indices by name.
+        decimal: what fractions begin with in `missing`.
     """
-
-    absent, marks = _absent("the row has no unit"), frozenset(missing)
-
-    def code(text: str) -> float:
-        key = number_key(text)
-        if is_negative(key):
-            return absent()
-        return float(index.setdefault(key, len(index)))
-
-    def encode(values: pa.Array) -> tuple[np.ndarray, dict[int, str]]:
-        if pa.types.is_temporal(values.type) or pa.types.is_nested(values.type):
-            raise Fault("names units by dates, times or lists: turn them into numbers or texts")
-        return _by_distinct(cleaned(values, marks), code, absent)
-
-    return encode
+    return partial(_encode, read_unit(Marks.of(missing, decimal), index), None)
 
 
-def _absent(fault: str | None) -> Callable[[], float]:
-    """What a missing value is: NaN, or a fault."""
-
-    def code() -> float:
-        if fault is not None:
-            raise Fault(fault)
-        return math.nan
-
-    return code
-
-
-def _numbers(column: Column, missing: frozenset[str], absent: Callable[[], float], decimal: str) -> Encode:
-    whole = column.kind == "integer"
-
-    def code(text: str, mark: str) -> float:
-        shown, text = repr(text[:80]), TRUTH.get(text.lower(), text)
-        plain = with_point(text, mark)
-        if not NUMBER.fullmatch(plain):
-            if text.lower().strip("+-") in ("inf", "infinity"):
-                raise Fault(f"{shown} is not finite")
-            if DATE.fullmatch(text):
-                raise Fault(f"{shown} is a date: turn it into a number (a year, days since another date), or {_IGNORE}")
-            if mark == "." and "," in text and COMMA_NUMBER.fullmatch(text):
-                raise Fault(
-                    f"{shown} has a comma: if fractions begin there, and something else separates the fields, write "
-                    "`csv: {decimal: ','}`"
-                )
-            raise Fault(f"{shown} is not a number: declare categories, or {_IGNORE} (free text, identifiers)")
-        number = float(plain)
-        if not math.isfinite(number):
-            raise Fault(f"{shown} is not finite")
-        if whole and not number.is_integer():
-            raise Fault(f"{shown} is not a whole number: declare the column numeric")
-        return number
-
-    def quick(values: pa.Array) -> np.ndarray | None:
-        """The numbers of a batch without any fault; None where there may be one."""
-        if values.null_count and not column.missing:
-            return None
+def _encode(
+    read: Read, quick: Callable[[pa.Array], np.ndarray | None] | None, values: Values
+) -> tuple[np.ndarray, dict[int, str]]:
+    if isinstance(values, pa.Array):
+        values = decoded(values)
+        codes = None if quick is None else quick(values)
+        if codes is not None:
+            return codes, {}
+    cells, at = distinct(values)
+    table, wrong = np.full(len(cells), math.nan), {}
+    for i, cell in enumerate(cells):
         try:
-            numbers = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-        except pa.ArrowException:
-            return None
-        known = numbers if not values.null_count else numbers[values.is_valid().to_numpy(zero_copy_only=False)]
-        if not np.isfinite(known).all() or (whole and (known != np.rint(known)).any()):
-            return None
-        return numbers
-
-    def encode(values: pa.Array) -> tuple[np.ndarray, dict[int, str]]:
-        values = cleaned(values, missing)
-        mark = decimal if pa.types.is_large_string(values.type) else "."
-        codes = quick(values) if mark == "." else None
-        codes, faults = _by_distinct(values, partial(code, mark=mark), absent) if codes is None else (codes, {})
-        return np.clip(codes, -_LARGEST, _LARGEST), faults
-
-    return encode
+            table[i] = read(cell)
+        except Fault as fault:
+            wrong[i] = str(fault)
+    rows = np.flatnonzero(np.isin(at, list(wrong))) if wrong else ()
+    return table[at], {int(row): wrong[int(at[row])] for row in rows}
 
 
-def _choices(
-    index: dict[str, int], missing: frozenset[str], absent: Callable[[], float], advice: str, other: int | None
-) -> Encode:
-    by_key: dict[str, int] = {}
-    marks = {number_key(text) for text in missing}
-    for text, i in index.items():
-        if by_key.setdefault(number_key(text), i) != i:
-            # Which of them a number means would depend on the type of the column, which other rows decide.
-            raise DataError(f"Two categories or classes mean the number {text[:80]!r}: declare one of them.")
-
-    def code(text: str) -> float:
-        key = number_key(text)
-        if key in marks and key not in by_key:
-            return absent()
-        found = index.get(text, by_key.get(key, other))
-        if found is None:
-            raise Fault(f"{text[:80]!r} {advice}")
-        return found
-
-    return lambda values: _by_distinct(cleaned(values, frozenset()), code, absent)
-
-
-def cleaned(values: pa.Array, missing: frozenset[str]) -> pa.Array:
-    """Values as numbers, truth values or trimmed texts; null where one is missing.
-
-    What is missing is so by its value: whether a column comes as numbers or as texts may depend on other rows.
+def decoded(values: pa.Array) -> pa.Array:
+    """An array without a dictionary.
 
     Raises:
         Fault: values of a type that has no codes, such as dates.
     """
-    if pa.types.is_dictionary(values.type):
+    if _TYPES.is_dictionary(values.type):
         values = values.dictionary_decode()
     kind = values.type
-    if pa.types.is_floating(kind):
-        values = values.cast(pa.float32()) if pa.types.is_float16(kind) else values
-        values = _without(values, _COMPUTE.is_nan(values))
-    if any(is_number(kind) for is_number in _NUMBERS):
-        numbers = [float(text) for text in missing if NUMBER.fullmatch(text)]
-        return _without(values, _COMPUTE.is_in(values.cast(pa.float64(), safe=False), pa.array(numbers, pa.float64())))
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind) or kind == pa.string_view():
-        texts = _COMPUTE.utf8_trim_whitespace(values.cast(pa.large_string()))
-        return _without(texts, _COMPUTE.is_in(texts, pa.array(_marked(texts, missing), texts.type)))
-    words = "dates or times" if pa.types.is_temporal(kind) else f"values of type {kind}"
-    raise Fault(f"holds {words}: turn them into numbers or categories, or {_IGNORE}")
+    if any(is_kind(kind) for is_kind in (*_NUMBERS, *_TEXTS, _TYPES.is_decimal, _TYPES.is_null)) or _is_uuid(kind):
+        return values
+    if _TYPES.is_temporal(kind):
+        raise Fault(f"holds dates or times: turn them into numbers or categories, or {IGNORE}")
+    if _TYPES.is_binary(kind) or _TYPES.is_large_binary(kind) or _TYPES.is_fixed_size_binary(kind):
+        raise Fault(f"holds bytes: decode them into texts, or {IGNORE}")
+    raise Fault(f"holds values of type {kind}: turn them into numbers or texts, or {IGNORE}")
 
 
-def _marked(texts: pa.Array, missing: frozenset[str]) -> list[str]:
-    """The texts that mean something missing: those of `missing`, and all that stand for one of its numbers."""
-    marks = {number_key(text) for text in missing}
-    if not any(PLAIN.fullmatch(mark) for mark in marks):
-        return sorted(missing)
-    found = {text for text in _COMPUTE.unique(texts).to_pylist() if text is not None and number_key(text) in marks}
-    return sorted(found | missing)
+_NUMBERS = (_TYPES.is_floating, _TYPES.is_integer, _TYPES.is_boolean)
+_TEXTS = (_TYPES.is_string, _TYPES.is_large_string, lambda kind: kind == pa.string_view())
 
 
-def _without(values: pa.Array, absent: pa.Array) -> pa.Array:
-    return _COMPUTE.if_else(absent, pa.scalar(None, values.type), values)
+def _is_uuid(kind: Any) -> bool:
+    return isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.uuid"
 
 
-def _by_distinct(
-    values: pa.Array, code: Callable[[str], float], absent: Callable[[], float]
-) -> tuple[np.ndarray, dict[int, str]]:
-    """Codes of a batch, from those of its distinct values, and the faults in words, by row."""
+def distinct(values: Values) -> tuple[list[Any], np.ndarray]:
+    """The distinct cells of a column as Python values, and which of them each row holds, (n,) int.
+
+    Values are distinct where their types are: 1, 1.0 and True are three.
+    """
+    if not isinstance(values, pa.Array):
+        return _distinct_of_list(values)
+    kind = values.type
+    if _is_uuid(kind) or _TYPES.is_null(kind):
+        return _distinct_of_list(values.to_pylist())
+    if kind == pa.string_view():
+        values = values.cast(pa.large_string())
     encoded = values.dictionary_encode()
-    texts = encoded.dictionary.cast(pa.large_string()).to_pylist()
-    table, wrong = np.full(len(texts) + 1, math.nan), {}
-    for i, text in enumerate([*texts, None]):
+    kept: Any = encoded.dictionary
+    # as_py makes a float of a float32, whose shortest text is another.
+    cells = list(kept.to_numpy(zero_copy_only=False)) if _TYPES.is_floating(kind) else kept.to_pylist()
+    return [*cells, None], encoded.indices.fill_null(len(cells)).to_numpy(zero_copy_only=False)
+
+
+def tally(values: Values) -> list[tuple[Any, int]]:
+    """The distinct cells of a column as Python values, and how many rows hold each.
+
+    Raises:
+        Fault: an array of a type that has no codes.
+    """
+    cells, at = distinct(decoded(values) if isinstance(values, pa.Array) else values)
+    counts = np.bincount(at, minlength=len(cells))
+    return [(cell, int(count)) for cell, count in zip(cells, counts, strict=True) if count]
+
+
+def _distinct_of_list(values: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
+    index: dict[Hashable, int] = {}
+    cells: list[Any] = []
+    at = np.empty(len(values), np.intp)
+    for row, value in enumerate(values):
         try:
-            table[i] = absent() if text is None else code(text)
-        except Fault as fault:
-            wrong[i] = str(fault)
-    at = encoded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
-    rows = np.flatnonzero(np.isin(at, list(wrong))) if wrong else ()
-    return table[at], {int(row): wrong[int(at[row])] for row in rows}
+            place = index.setdefault((type(value), value), len(cells))
+        except TypeError:  # a list, which has no hash
+            place = len(cells)
+        if place == len(cells):
+            cells.append(value)
+        at[row] = place
+    return cells, at
+
+
+def _quick_numbers(column: Column, marks: Marks, decimal: str, values: pa.Array) -> np.ndarray | None:
+    """The codes of a column of numbers without any fault, by Arrow; None where there may be one."""
+    kind = values.type
+    if _TYPES.is_decimal(kind) or _is_uuid(kind):
+        return None  # Arrow rounds decimals to other floats than Python does
+    if any(is_text(kind) for is_text in _TEXTS):
+        if decimal != ".":
+            return None
+        values = _COMPUTE.utf8_trim_whitespace(values.cast(pa.large_string()))
+        marked = _COMPUTE.is_in(values, pa.array(sorted(marks.texts), values.type))
+        values = _COMPUTE.if_else(marked, pa.scalar(None, values.type), values)
+    elif _TYPES.is_float16(kind) or _TYPES.is_float32(kind):
+        values = _short_texts(values)
+    try:
+        numbers = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    except pa.ArrowException:
+        return None
+    known = values.is_valid().to_numpy(zero_copy_only=False)
+    if _TYPES.is_float64(kind):
+        known &= ~np.isnan(numbers)
+    known &= ~np.isin(numbers, list(marks.numbers))
+    if not (column.missing or known.all()) or not np.isfinite(numbers[known]).all():
+        return None
+    if column.kind == "integer" and (numbers[known] != np.rint(numbers[known])).any():
+        return None
+    return np.where(known, np.clip(numbers, -LARGEST, LARGEST) + 0.0, math.nan)
+
+
+def _short_texts(values: pa.Array) -> pa.Array:
+    """The shortest text of each value of single or half precision; null where one is missing."""
+    values = values.cast(pa.float32())
+    values = _COMPUTE.if_else(_COMPUTE.is_nan(values), pa.scalar(None, values.type), values)
+    return values.cast(pa.large_string())

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from dpdistill.data.files import is_address, require_file, show
 from dpdistill.schema import DataError
 
@@ -74,11 +72,12 @@ class Rows:
     def hint(self, declared: Sequence[str]) -> str:
         return "Name the columns of the query as the schema does: SELECT age_at_visit AS age."
 
-    def batches(self, columns: Sequence[str]) -> Iterator[list[pa.Array]]:
+    def batches(self, columns: Sequence[str]) -> Iterator[list[Sequence[Any]]]:
+        """The named columns, each as the values that the driver hands out, each of its own type."""
         quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
         with self._run(quoted) as rows:
             for part in rows.partitions(_ROWS):
-                yield [_to_arrow(values) for values in zip(*part, strict=True)]
+                yield [*zip(*part, strict=True)]
 
     @contextmanager
     def _run(self, columns: str, where: str = "") -> Iterator[Any]:
@@ -153,12 +152,3 @@ def _url(address: str) -> Any:
             f"Expected a database of PostgreSQL, SQLite or DuckDB ({known}): write others' rows to Parquet."
         )
     return url
-
-
-def _to_arrow(values: tuple[Any, ...]) -> pa.Array:
-    """Values of a column; those of mixed or unknown types as texts."""
-    try:
-        return pa.array(values)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        absent = [value is None or value != value for value in values]  # NaN, which is nothing among numbers too
-        return pa.array([None if gone else str(v) for gone, v in zip(absent, values, strict=True)], pa.string())

@@ -6,17 +6,17 @@ Everything here looks at records without noise. It belongs on the owner's termin
 from __future__ import annotations
 
 import math
-import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from dpdistill.data.files import reading
-from dpdistill.data.number_text import COMMA_NUMBER, NUMBER, number_key, with_point
-from dpdistill.data.tables.codes import DATE, Fault, cleaned, encoder, label_encoder, unit_encoder
+from dpdistill.data.number_text import COMMA_NUMBER, NUMBER
+from dpdistill.data.tables.cells import Marks
+from dpdistill.data.tables.codes import Values, encoder, label_encoder, unit_encoder
 from dpdistill.data.tables.load import encode_column, open_stated
+from dpdistill.data.tables.looks import MARKS, MAX_CATEGORIES, Look
 from dpdistill.data.tables.schema_file import TableFile
 from dpdistill.data.tables.source import CsvFormat, Table, open_table
 from dpdistill.schema import Column, DataError, TableSchema
@@ -24,10 +24,6 @@ from dpdistill.schema import Column, DataError, TableSchema
 WARN_FROM = 0.01
 """Share of a column's values that may be lost without a warning."""
 REPLACE = "from the records: replace by what is known without them"
-_MARKS = ("?", "-", "--", "N/A", "n/a", "#N/A", "None", "NULL", "<NA>")
-_MAX_CATEGORIES = 100
-_SAMPLE = 2_000
-_IDENTIFIER = re.compile(r"(^|[_\W])(id|uuid|guid|identifier|index)$|[a-z]ID$", re.IGNORECASE)
 
 
 def draft_schema(
@@ -63,8 +59,9 @@ def draft_schema(
             "not a comma (--separator ';' or tab)."
         )
     is_csv = not table.typed and (isinstance(source, str) or hasattr(source, "__fspath__"))
-    about = (frozenset(form.missing), table.typed, form.decimal, is_csv and "," not in (form.separator, form.decimal))
-    looks = {name: _Look(name, *about) for name in table.names}
+    marks = Marks.of(form.missing, form.decimal)
+    about = (marks, table.typed, form.decimal, is_csv and "," not in (form.separator, form.decimal))
+    looks = {name: Look(name, *about) for name in table.names}
     with reading(table.title):
         for arrays in table.batches(table.names):
             for look, values in zip(looks.values(), arrays, strict=True):
@@ -72,10 +69,10 @@ def draft_schema(
     if is_csv and form.header and not named:
         _check_names(table.title, list(looks.values()))
     classes = looks.pop(target).choices()
-    if not 2 <= len(classes) <= _MAX_CATEGORIES:
+    if not 2 <= len(classes) <= MAX_CATEGORIES:
         raise DataError(
-            f"Expected 2 to {_MAX_CATEGORIES} classes in the label {target!r}; got "
-            f"{len(classes) or f'more than {_MAX_CATEGORIES}, or none'}: name another column as label."
+            f"Expected 2 to {MAX_CATEGORIES} classes in the label {target!r}; got "
+            f"{len(classes) or f'more than {MAX_CATEGORIES}, or none'}: name another column as label."
         )
     notes = {"classes": f"classes {REPLACE}"}
     if label is None:
@@ -90,17 +87,22 @@ def draft_schema(
             what = f"kind, {'bounds, scale' if guess.is_number else 'categories'} and missing"
             comma = "; with --decimal , these would be numbers" if look.has_commas else ""
             notes[f"columns.{name}"] = f"{what} {REPLACE}{comma}"
+    left_out = "; ".join(f"{name[:40]}: {why}" for name, why in ignored.items())
+    if not columns:
+        raise DataError(
+            f"Expected at least one column beside the label in {table.title}; all are left out ({left_out})."
+        )
     if ignored:
-        notes["ignored"] = "; ".join(f"{name[:40]}: {why}" for name, why in ignored.items())
-    marks = sorted({mark for look in looks.values() for mark in look.marks})
-    if marks:
-        notes["csv"] = f"missing: {' '.join(marks)} {REPLACE}"
+        notes["ignored"] = left_out
+    found_marks = sorted({mark for look in looks.values() for mark in look.marks_found})
+    if found_marks:
+        notes["csv"] = f"missing: {' '.join(found_marks)} {REPLACE}"
     found = tuple(table.names) if is_csv and not form.header else ()
-    form = replace(form, header=not found, names=found, missing=(*form.missing, *marks))
+    form = replace(form, header=not found, names=found, missing=(*form.missing, *found_marks))
     return TableFile(TableSchema(tuple(columns), target, classes), False, form, tuple(ignored)), notes
 
 
-def _check_names(title: str, looks: list[_Look]) -> None:
+def _check_names(title: str, looks: list[Look]) -> None:
     """Refuse a file that begins with a record: no name may be a number, or a value of its column."""
     if [look.name for look in looks] in ([str(i + k) for i in range(len(looks))] for k in (0, 1)):
         return  # as programs write columns that have no names
@@ -108,7 +110,7 @@ def _check_names(title: str, looks: list[_Look]) -> None:
         str(i)
         for i, look in enumerate(looks, 1)
         if look.name in look.texts
-        or look.name in _MARKS
+        or look.name in MARKS
         or COMMA_NUMBER.fullmatch(look.name)
         or NUMBER.fullmatch(look.name)
     ]
@@ -118,126 +120,6 @@ def _check_names(title: str, looks: list[_Look]) -> None:
             f"column{'s' * (len(found) > 1)} {', '.join(found[:5])}{', ...' * (len(found) > 5)}): name all columns "
             "with --names age,job,..., or say with --header that the line holds their names."
         )
-
-
-@dataclass
-class _Look:
-    """What is seen of a column, batch by batch."""
-
-    name: str
-    missing: frozenset[str]
-    typed: bool = False
-    decimal: str = "."
-    may_have_commas: bool = False
-    texts: set[str] = field(default_factory=set)
-    marks: set[str] = field(default_factory=set)
-    sample: list[np.ndarray] = field(default_factory=list)
-    low: float = math.inf
-    high: float = -math.inf
-    known: int = 0
-    gaps: bool = False
-    numbers: bool = True
-    whole: bool = True
-    dates: bool = True
-    commas: bool = True
-    distinct: bool = True
-    unusable: str = ""
-
-    def add(self, values: pa.Array) -> None:
-        is_known = not pa.types.is_null(values.type)
-        try:
-            values = cleaned(values, self.missing)
-        except Fault as fault:
-            self.unusable = self.unusable or str(fault)
-            return
-        if self.typed and is_known:
-            self.numbers &= not pa.types.is_large_string(values.type)
-            has_fraction = pa.types.is_decimal(values.type) and values.type.scale > 0
-            self.whole &= not (pa.types.is_floating(values.type) or has_fraction)
-        encoded = values.drop_null().dictionary_encode()
-        texts = encoded.dictionary.cast(pa.large_string()).to_pylist()
-        counts = np.bincount(encoded.indices.to_numpy(), minlength=len(texts))
-        marks = set(texts).intersection(_MARKS)
-        self.marks |= marks
-        self.gaps |= values.null_count > 0 or bool(marks)
-        counts = counts[[text not in marks for text in texts]]
-        texts = [text for text in texts if text not in marks]
-        if not texts:
-            return
-        self.known += int(counts.sum())
-        self.distinct &= bool((counts == 1).all()) and self.texts.isdisjoint(texts)
-        if len(self.texts) <= _MAX_CATEGORIES:
-            self.texts.update(texts)
-        self.dates &= all(DATE.fullmatch(text) for text in texts)
-        self.commas &= all(COMMA_NUMBER.fullmatch(text) or NUMBER.fullmatch(text) for text in texts)
-        decimal = self.decimal if pa.types.is_large_string(values.type) else "."
-        plain = [with_point(text, decimal) for text in texts]
-        numbers = [float(text) if NUMBER.fullmatch(text) else math.nan for text in map(number_key, plain)]
-        self.numbers &= bool(np.isfinite(numbers).all())
-        if self.numbers:
-            x = np.repeat(numbers, counts)
-            self.low, self.high = min(self.low, float(x.min())), max(self.high, float(x.max()))
-            self.whole &= bool((x == np.rint(x)).all())
-            self.sample.append(np.sort(x)[:: max(1, len(x) // _SAMPLE)])
-
-    @property
-    def has_commas(self) -> bool:
-        """Whether all would be numbers, if a comma were the decimal one."""
-        return self.commas and not self.numbers and self.may_have_commas
-
-    def choices(self) -> tuple[str, ...]:
-        """The distinct values in order, if there are few; numbers as whole as they are."""
-        if len(self.texts) > _MAX_CATEGORIES or self.unusable:
-            return ()
-        if not self.numbers or any(with_point(text, self.decimal) != text for text in self.texts):
-            return tuple(sorted(self.texts))
-        return tuple(sorted({number_key(text) for text in self.texts}, key=float))
-
-    def guess(self) -> Column | str:
-        """A column, or why it is left out."""
-        if self.unusable:
-            return self.unusable.partition(":")[0]
-        if not self.known:
-            return "holds no value"
-        choices = self.choices()
-        if len(choices) == 1:
-            return "never varies"
-        if self.dates:
-            return "holds dates; a number (a year, days since another date) could be kept"
-        is_flag = self.whole and self.high - self.low == 1
-        if self.numbers and not is_flag:
-            if self._names_rows():
-                return "looks like identifiers"
-            bounds = _nice_bounds(self.low, self.high)
-            scale = "log" if self._has_long_tail(bounds) else "linear"
-            return Column(self.name, "integer" if self.whole else "numeric", bounds, scale, missing=self.gaps)
-        if not choices or (self.distinct and len(choices) > 10) or (self.has_commas and self._has_signs()):
-            if self.has_commas:
-                return "holds numbers with a comma; draft with --decimal , if fractions begin there"
-            return "holds too many different texts: free text or identifiers"
-        return Column(self.name, "categorical", categories=choices, missing=self.gaps)
-
-    def _has_signs(self) -> bool:
-        return any(text.startswith(("-", "+")) for text in self.texts)
-
-    def _names_rows(self) -> bool:
-        consecutive = self.high - self.low == self.known - 1 and self.known > 10
-        return self.whole and self.distinct and (consecutive or _IDENTIFIER.search(self.name) is not None)
-
-    def _has_long_tail(self, bounds: tuple[float, float]) -> bool:
-        lowest, most = np.quantile(np.concatenate(self.sample), (0.0, 0.9))
-        span = bounds[1] - bounds[0]
-        return span >= 100 and span > 20 * (most - lowest)
-
-
-def _nice_bounds(low: float, high: float) -> tuple[float, float]:
-    """Round numbers around an interval, that look like public ones: 17 to 90 gives 0 to 100."""
-    span = (high - low) or abs(high) or 1.0
-    power = 10.0 ** math.floor(math.log10(span))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= span * (1 - 1e-9)) / 5
-    bottom, top = math.floor(low / step) * step, math.ceil(high / step) * step
-    bottom = 0.0 if 0 <= low <= span else bottom
-    return float(f"{bottom:.12g}"), float(f"{max(top, bottom + step):.12g}")
 
 
 def check_table(source: Any, table_file: TableFile) -> list[str]:
@@ -258,10 +140,10 @@ def check_table(source: Any, table_file: TableFile) -> list[str]:
     schema = table_file.schema
     table = open_stated(source, table_file)
     counts = [_Count(column, table_file.csv) for column in schema.columns]
-    encode_label = label_encoder(schema, table_file.csv.missing)
+    encode_label = label_encoder(schema, table_file.csv.missing, table_file.csv.decimal)
     classes, rows, lost, unknown, first, nobodys = np.zeros(len(schema.classes), int), 0, 0, 0, 0, 0
     names, unit = [*(column.name for column in schema.columns), schema.label], table_file.unit_column
-    encode_unit = unit_encoder(table_file.csv.missing, {})
+    encode_unit = unit_encoder(table_file.csv.missing, {}, table_file.csv.decimal)
     with reading(table.title):
         for arrays in table.batches(names if unit is None else [*names, unit]):
             units, labels = None if unit is None else arrays.pop(), arrays.pop()
@@ -309,7 +191,7 @@ class _Count:
         self.first = ""
         self.low, self.high = math.inf, -math.inf
 
-    def add(self, table: Table, values: pa.Array, start: int) -> list[int]:
+    def add(self, table: Table, values: Values, start: int) -> list[int]:
         """Counts a batch whose first row follows `start` others; the rows at fault."""
         codes, faults = encode_column(table, self.column.name, self.encode, values)
         if faults and not self.bad:

@@ -12,7 +12,8 @@ from dpdistill.data.memory import Memory
 from dpdistill.data.prepare import ranked
 from dpdistill.data.records import Records
 from dpdistill.data.spool import Spool, forget, slices
-from dpdistill.data.tables.codes import Encode, Fault, encoder, label_encoder, unit_encoder
+from dpdistill.data.tables.cells import Fault
+from dpdistill.data.tables.codes import Encode, encoder, label_encoder, unit_encoder
 from dpdistill.data.tables.schema_file import DRAFT, TableFile
 from dpdistill.data.tables.source import Table, open_table
 from dpdistill.schema import DataError
@@ -60,10 +61,11 @@ def load_table(
     table = open_stated(source, table_file)
     unit, index = table_file.unit_column, {}
     names = [*(column.name for column in schema.columns), schema.label, *([] if unit is None else [unit])]
-    encoders = [encoder(column, table_file.csv.missing, table_file.csv.decimal) for column in schema.columns]
-    encoders.append(label_encoder(schema, table_file.csv.missing))
+    missing, decimal = table_file.csv.missing, table_file.csv.decimal
+    encoders = [encoder(column, missing, decimal) for column in schema.columns]
+    encoders.append(label_encoder(schema, missing, decimal))
     if unit is not None:
-        encoders.append(unit_encoder(table_file.csv.missing, index))
+        encoders.append(unit_encoder(missing, index, decimal))
     room = Memory.of(memory, scratch)
     spool = Spool(room)
     with reading(table.title):
@@ -101,7 +103,7 @@ def _sorted(X: np.ndarray, y: np.ndarray, *units: np.ndarray, memory: Memory) ->
     order, spool = np.lexsort((*units, *X.T, y)), Spool(memory)
     for part in slices(X):
         rows = order[part]
-        spool.append(X[rows] + 0.0, *(each[rows] for each in (y, *units)))  # of -0.0 and 0.0 only one is left
+        spool.append(X[rows], *(each[rows] for each in (y, *units)))
         forget(X, y, *units)
     return spool.arrays()
 

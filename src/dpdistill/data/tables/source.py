@@ -19,6 +19,7 @@ import pyarrow as pa
 from pydantic import StrictBool
 
 from dpdistill.data.files import head, is_address, is_gzip, reading, refuse_elsewhere, require_file, show
+from dpdistill.data.tables.codes import Values
 from dpdistill.data.tables.database import DatabaseQuery, Rows, holds_database
 from dpdistill.schema import DataError
 from dpdistill.schema.facts import STRICT
@@ -41,10 +42,11 @@ class CsvFormat:
         header: a file begins with the names of its columns.
         names: of all columns in the file's order, where there is no header.
         separator: of fields, one character.
-        missing: texts that stand for a missing value, also in other formats.
+        missing: texts that stand for a missing value, also in other formats; a number among them stands for all
+            spellings of that number.
         comment: lines that begin with it are skipped.
-        decimal: what the fraction of a number begins with where columns of numbers come as texts, "." or ","; with a
-            comma 1.234,5 is 1234.5, 1.234 is 1234 and 0.5 is no number.
+        decimal: what the fraction of a number begins with in texts, "." or ",", also in other formats; with a comma
+            1.234,5 is 1234.5, 1.234 is 1234 and 0.5 is no number. Values that are numbers by their type are themselves.
 
     Raises:
         DataError: a separator, comment or decimal that cannot be.
@@ -85,7 +87,7 @@ class Table(Protocol):
     typed: bool
     ordered: bool
 
-    def batches(self, columns: Sequence[str]) -> Iterator[list[pa.Array]]:
+    def batches(self, columns: Sequence[str]) -> Iterator[list[Values]]:
         """The named columns, in this order, some rows at a time.
 
         Raises:
@@ -166,7 +168,7 @@ class _Csv:
             raise DataError(f"{self.title} has no header that can be read.") from None
         return tuple(name.strip() for name in row)
 
-    def batches(self, columns: Sequence[str]) -> Iterator[list[pa.Array]]:
+    def batches(self, columns: Sequence[str]) -> Iterator[list[Values]]:
         from pyarrow import csv as arrow
 
         with self._open() as file:
@@ -312,7 +314,7 @@ class _Parquet:
                     raise
                 raise DataError(f"{self.title} is damaged: it cannot be read as Parquet.") from None
 
-    def batches(self, columns: Sequence[str]) -> Iterator[list[pa.Array]]:
+    def batches(self, columns: Sequence[str]) -> Iterator[list[Values]]:
         with self._open() as file:
             for batch in file.iter_batches(_ROWS, columns=list(columns), use_threads=False):
                 yield [batch.column(name) for name in columns]
@@ -334,22 +336,25 @@ class _Frame:
         self.title, self._frame = "The frame", frame
         self.names = tuple(str(name).strip() for name in frame.columns)
 
-    def batches(self, columns: Sequence[str]) -> Iterator[list[pa.Array]]:
+    def batches(self, columns: Sequence[str]) -> Iterator[list[Values]]:
         at = [self.names.index(name) for name in columns]
         for start in range(0, len(self._frame), _ROWS):
-            yield [_to_arrow(self._frame.iloc[start : start + _ROWS, i]) for i in at]
+            yield [_values(self._frame.iloc[start : start + _ROWS, i]) for i in at]
 
     def hint(self, declared: Sequence[str]) -> str:
         """Nothing: a frame has been read by its owner."""
         return ""
 
 
-def _to_arrow(series: Any) -> pa.Array:
-    """Values of a pandas column; those of mixed or unknown types as texts."""
+def _values(series: Any) -> Values:
+    """The values of a pandas column: an array where pandas states one type of all, else each cell by itself.
+
+    Arrow would infer the type of a column of objects, or of mixed categories, from all of them.
+    """
+    if series.dtype == object or series.dtype == "category":
+        return series.tolist()
     try:
         values = pa.array(series, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        gaps = series.isna().to_numpy(bool)
-        texts = [None if gap else str(value) for gap, value in zip(gaps, series, strict=True)]
-        values = pa.array(texts, pa.string())
+        return series.tolist()
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
