@@ -578,9 +578,13 @@ def dicom_bytes(values, **more):
     image.SamplesPerPixel, image.PhotometricInterpretation = 1, "MONOCHROME2"
     image.BitsAllocated, image.BitsStored, image.HighBit, image.PixelRepresentation = 16, 16, 15, 1
     image.RescaleSlope, image.RescaleIntercept = "2", "-1024"
-    image.PixelData = values.astype("<i2").tobytes()
+    kept = values.astype("<i2") if values.dtype == np.int16 else values
+    image.PixelData = kept.tobytes() + b"\0" * (kept.nbytes % 2)
     for name, value in more.items():
-        setattr(image, name, value)
+        if value is None:
+            delattr(image, name)
+        else:
+            setattr(image, name, value)
     stream = io.BytesIO()
     pydicom.dcmwrite(stream, image, enforce_file_format=True)
     return stream.getvalue()
@@ -613,10 +617,13 @@ class TestDICOM:
     def test_refusals(self, tmp_path):
         good = dicom_bytes(self.stored[0])
         contents = {
-            "frames": (dicom_bytes(self.stored[0], NumberOfFrames=3), "has 3 frames; expected a single image."),
+            "frames": (
+                dicom_bytes(self.stored[0], NumberOfFrames=3),
+                "has 3 frames; expected a single image: write each frame to its own file.",
+            ),
             "colour": (
                 dicom_bytes(self.stored[0], SamplesPerPixel=3),
-                "is a DICOM image in colour: expected a grey one.",
+                "is a DICOM image of the kind 'MONOCHROME2'; expected a grey one, or RGB.",
             ),
             "cut": (good[:-20], "is damaged: its DICOM image cannot be decoded."),
             "head": (good[:140], "is not a DICOM image, or is damaged."),

@@ -153,15 +153,14 @@ def decode(content: Path | IO[bytes], title: str, stated: Stated, formats: tuple
     Raises:
         DataError: not a picture, truncated, too large to be decoded safely, or deeper than what is stated.
     """
-    with reading(title):
+    with reading(title), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         if dicom.is_dicom(content):
-            return _brought(Image.fromarray(dicom.read_values(content, title, stated.bounds)), stated)
+            return to_values(dicom.read_picture(content, title, stated.bounds), title, stated)
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                warnings.simplefilter("error", Image.DecompressionBombWarning)
-                with Image.open(content, formats=formats) as image:
-                    return to_values(image, title, stated)
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(content, formats=formats) as image:
+                return to_values(image, title, stated)
         except (DataError, MemoryError, PermissionError):
             raise
         except (Image.DecompressionBombError, Image.DecompressionBombWarning):
