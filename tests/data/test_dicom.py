@@ -18,13 +18,13 @@ from pydicom.dataset import Dataset  # noqa: E402
 from pydicom.encaps import encapsulate  # noqa: E402
 from pydicom.pixels import get_decoder  # noqa: E402
 from pydicom.uid import (  # noqa: E402
+    MPEG2MPML,
     HTJ2KLossless,
     ImplicitVRLittleEndian,
     JPEG2000Lossless,
     JPEGBaseline8Bit,
     JPEGLosslessSV1,
     JPEGLSLossless,
-    MPEG2MPML,
     RLELossless,
 )
 

@@ -539,7 +539,7 @@ class TestDeepPictures:
     def test_moving_pictures(self, tmp_path):
         moving = picture(SMALL[0], "WEBP", save_all=True, append_images=[Image.fromarray(SMALL[1])])
         source = write(tmp_path, {"a/a.webp": moving, "b/b.png": png(SMALL[1])})
-        assert "a.webp has 2 pages; expected a single image." in refusal(source)
+        assert "a.webp has 2 frames; expected a single image." in refusal(source)
 
     def test_one_record_does_not_change_another(self, tmp_path):
         # A record of 16 bits comes first: the others keep their values, and a bad one alone contributes nothing.
@@ -560,7 +560,9 @@ class TestDeepPictures:
         for name in ("two/b", "text/b"):
             (tmp_path / name).mkdir()
         assert "a.tif has 4 pages; expected a single image." in refusal(tmp_path / "two")
-        assert "a.tif is not a TIFF image, or is damaged." in refusal(tmp_path / "text")
+        assert "a.tif is not a TIFF image, or is damaged, or has values or channels that are not read." in refusal(
+            tmp_path / "text"
+        )
         write(tmp_path, {"a.tif": stream.getvalue()})
         assert "a.tif is a single image; name the folder" in refusal(tmp_path / "a.tif")
 

@@ -35,9 +35,9 @@ def is_dicom(content: Path | IO[bytes]) -> bool:
 def read_picture(content: Path | IO[bytes], title: str, window: tuple[float, float] | None) -> Image.Image:
     """Returns the one picture of a DICOM file, which depends on this file and the window alone.
 
-    A grey picture (mode F) holds slope times stored value plus intercept (Hounsfield units for CT), or what its modality
-    table says. If it shows low values white (MONOCHROME1), it is mirrored within the window, so that high is white.
-    Padding is as dark as the window goes. A picture in colour, or of a palette, is RGB with 8 bits a value.
+    A grey picture (mode F) holds slope times stored value plus intercept (Hounsfield units for CT), or what its
+    modality table says. If it shows low values white (MONOCHROME1), it is mirrored within the window: high is
+    white. Padding is as dark as the window goes. A picture in colour, or of a palette, is RGB with 8 bits a value.
 
     Args:
         content: of a DICOM file.
