@@ -355,6 +355,7 @@ def _npz_arrays(X: np.ndarray, y: np.ndarray) -> Iterator[Case]:
     nan[3, 1, 1], infinite[0, 0, 0] = np.nan, -np.inf
     shape = "d.npz: Expected X of shape (n, h, w) or (n, h, w, c); got {}."
     labels = "d.npz: Expected as many labels as images; got labels of shape {} and 5 images."
+    one_hot = "d.npz: Expected one label an image; got 2: turn one-hot rows into numbers, argmax(axis=1)."
     label_type = "d.npz: Expected labels as whole numbers or class names; got {}."
     image_type = "d.npz: Expected X as whole numbers or floats; got {}."
     bounds = "d.npz: Expected bounds -1e30 <= low < high <= 1e30; got {}."
@@ -371,8 +372,8 @@ def _npz_arrays(X: np.ndarray, y: np.ndarray) -> Iterator[Case]:
         "fewer labels": (labels.format("(4,)"), {"X": X, "y": y[:4]}),
         "more labels": (labels.format("(9,)"), {"X": X, "y": np.zeros(9, int)}),
         "no label at all": (labels.format("(0,)"), {"X": X, "y": y[:0]}),
-        "columns of labels": (labels.format("(5, 1)"), {"X": X, "y": y[:, None]}),
-        "one-hot labels": (labels.format("(5, 2)"), {"X": X, "y": np.eye(2)[y]}),
+        "a row of labels": (labels.format("(1, 5)"), {"X": X, "y": y[None]}),
+        "one-hot labels": (one_hot, {"X": X, "y": np.eye(2)[y]}),
         "float labels": (label_type.format("float64"), {"X": X, "y": y.astype(float)}),
         "bool labels": (label_type.format("bool"), {"X": X, "y": y.astype(bool)}),
         "complex labels": (label_type.format("complex128"), {"X": X, "y": y.astype(complex)}),

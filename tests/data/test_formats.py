@@ -376,7 +376,7 @@ def test_grey_palette_and_transparent_images_are_converted(tmp_path):
     palette = Image.fromarray(RED).convert("P", palette=Image.Palette.ADAPTIVE)
     stream = io.BytesIO()
     palette.save(stream, "PNG")
-    transparent = png(np.dstack([RED, np.full((4, 4), 128, np.uint8)]))
+    transparent = png(np.dstack([RED, np.full((4, 4), 255, np.uint8)]))
     r = load(write(tmp_path, {"a/1.png": stream.getvalue(), "b/2.png": transparent}))
     np.testing.assert_array_equal(r.X[0], RED)
     np.testing.assert_array_equal(r.X[1], RED)

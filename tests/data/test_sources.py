@@ -539,7 +539,7 @@ class TestDeepPictures:
     def test_moving_pictures(self, tmp_path):
         moving = picture(SMALL[0], "WEBP", save_all=True, append_images=[Image.fromarray(SMALL[1])])
         source = write(tmp_path, {"a/a.webp": moving, "b/b.png": png(SMALL[1])})
-        assert "a.webp has 2 pages; expected a single image." in refusal(source)
+        assert "a.webp has 2 frames; expected a single image." in refusal(source)
 
     def test_one_record_does_not_change_another(self, tmp_path):
         # A record of 16 bits comes first: the others keep their values, and a bad one alone contributes nothing.
@@ -560,7 +560,9 @@ class TestDeepPictures:
         for name in ("two/b", "text/b"):
             (tmp_path / name).mkdir()
         assert "a.tif has 4 pages; expected a single image." in refusal(tmp_path / "two")
-        assert "a.tif is not a TIFF image, or is damaged." in refusal(tmp_path / "text")
+        assert "a.tif is not a TIFF image, or is damaged, or has values or channels that are not read." in refusal(
+            tmp_path / "text"
+        )
         write(tmp_path, {"a.tif": stream.getvalue()})
         assert "a.tif is a single image; name the folder" in refusal(tmp_path / "a.tif")
 
@@ -578,9 +580,13 @@ def dicom_bytes(values, **more):
     image.SamplesPerPixel, image.PhotometricInterpretation = 1, "MONOCHROME2"
     image.BitsAllocated, image.BitsStored, image.HighBit, image.PixelRepresentation = 16, 16, 15, 1
     image.RescaleSlope, image.RescaleIntercept = "2", "-1024"
-    image.PixelData = values.astype("<i2").tobytes()
+    kept = values.astype("<i2") if values.dtype == np.int16 else values
+    image.PixelData = kept.tobytes() + b"\0" * (kept.nbytes % 2)
     for name, value in more.items():
-        setattr(image, name, value)
+        if value is None:
+            delattr(image, name)
+        else:
+            setattr(image, name, value)
     stream = io.BytesIO()
     pydicom.dcmwrite(stream, image, enforce_file_format=True)
     return stream.getvalue()
@@ -613,10 +619,13 @@ class TestDICOM:
     def test_refusals(self, tmp_path):
         good = dicom_bytes(self.stored[0])
         contents = {
-            "frames": (dicom_bytes(self.stored[0], NumberOfFrames=3), "has 3 frames; expected a single image."),
+            "frames": (
+                dicom_bytes(self.stored[0], NumberOfFrames=3),
+                "has 3 frames; expected a single image: write each frame to its own file.",
+            ),
             "colour": (
                 dicom_bytes(self.stored[0], SamplesPerPixel=3),
-                "is a DICOM image in colour: expected a grey one.",
+                "is a DICOM image of the kind 'MONOCHROME2'; expected a grey one, or RGB.",
             ),
             "cut": (good[:-20], "is damaged: its DICOM image cannot be decoded."),
             "head": (good[:140], "is not a DICOM image, or is damaged."),

@@ -251,8 +251,8 @@ def test_images_are_the_same_from_a_file(tmp_path, name, monkeypatch):
 def test_what_has_its_size_already_stays_where_it_is(tmp_path):
     source = save_npz(tmp_path / "a.npz", False, X=COLOUR, y=Y)
     assert is_mapped(load(source, classes=3, resize=32).X)
-    hidden = np.ma.masked_array(GREY, mask=np.ones_like(GREY))
-    assert type(Records.from_arrays(hidden, Y, 3).X) is np.ndarray
+    unmasked = np.ma.masked_array(GREY, mask=np.zeros_like(GREY))
+    assert type(Records.from_arrays(unmasked, Y, 3).X) is np.ndarray
 
 
 @pytest.mark.parametrize("memory", [1 << 30, LIMIT])

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any
 
 from dpdistill.data.memory import Memory
 from dpdistill.schema import DataError
+from dpdistill.schema.errors import require_ordered
 
 MAX_CLASSES = 65_536
 MAX_SIDE = 4_096
@@ -57,21 +59,27 @@ def parse_classes(classes: Classes) -> tuple[str, ...]:
         The names in the order of their indices.
 
     Raises:
-        DataError: not a number of classes, or a name that is empty, repeated or not printable.
+        DataError: not a number of classes, a set of names, which has no order, or a name that is empty, repeated, not
+            printable, or neither a text nor a whole number.
     """
     if isinstance(classes, str) and re.fullmatch(r"\s*-?[0-9]+\s*", classes):
         if len(classes) > 9:
             raise DataError(f"Expected 2 to {MAX_CLASSES} classes; got a number of {len(classes)} digits.")
         classes = int(classes)
-    if isinstance(classes, int) and not isinstance(classes, bool):
+    if isinstance(classes, Integral) and not isinstance(classes, bool):
+        classes = int(classes)
         if not 2 <= classes <= MAX_CLASSES:
             raise DataError(f"Expected 2 <= classes={classes} <= {MAX_CLASSES}.")
         return tuple(str(k) for k in range(classes))
     if isinstance(classes, str):
         classes = [name.strip() for name in classes.split(",")]
-    elif not isinstance(classes, Iterable):
+    elif not isinstance(classes, Iterable) or isinstance(classes, bytes):
         raise DataError(f"Expected classes as a number or as names (cat,dog); got {classes!r}.")
-    names = tuple(str(name) for name in classes)
+    require_ordered("classes", classes)
+    listed = tuple(classes)
+    if odd := [name for name in listed if not isinstance(name, str | Integral)]:
+        raise DataError(f"Expected class names as texts or whole numbers; got {odd[0]!r:.80}.")
+    names = tuple(str(name) for name in listed)
     for name in names:
         if not name or not name.isprintable():
             raise DataError(f"Expected class names of printable characters; got {name[:80]!r}.")
@@ -86,8 +94,9 @@ def parse_bounds(bounds: Bounds) -> tuple[float, float]:
     """Bounds (low, high) of a raw value from "0,255" or a pair of numbers.
 
     Raises:
-        DataError: not two finite numbers low < high.
+        DataError: not two finite numbers low < high, or a set of them.
     """
+    require_ordered("bounds", bounds)
     parts = bounds.split(",") if isinstance(bounds, str) else bounds
     try:
         low, high = (float(part) for part in parts)

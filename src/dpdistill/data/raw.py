@@ -12,6 +12,9 @@ import numpy as np
 from dpdistill.data.spool import slices
 from dpdistill.schema import DataError
 
+_CHANNELS = 4
+"""The most values of a pixel of any picture, those of RGBA; spectra have more, but fewer than rows or columns."""
+
 
 class Part(NamedTuple):
     """Some of the records.
@@ -63,7 +66,7 @@ class Raw:
 
         Args:
             X: images, (n, h, w) or (n, h, w, c), whole numbers or floats.
-            y: labels, (n,).
+            y: labels, (n,) or (n, 1).
             units: of the records, (n,), or None.
             title: what to call their source in a sentence, or nothing.
             said: what the format says.
@@ -73,6 +76,7 @@ class Raw:
         """
         with titled(title):
             X, y = _as_array(X, "X"), _as_array(y, "y")
+            y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
             units = None if units is None else _as_array(units, "units")
             _require(X, y, units)
         X = X[..., None] if X.ndim == 3 else X
@@ -86,12 +90,32 @@ def _require(X: np.ndarray, y: np.ndarray, units: np.ndarray | None) -> None:
         raise DataError(f"Expected X of shape (n, h, w) or (n, h, w, c); got {X.shape}.")
     if X.ndim == 4 and X.shape[1] in (1, 3, 4) and X.shape[3] > 4:
         raise DataError(f"Expected X of shape (n, h, w, c); got {X.shape}: channels stand first, move them to the end.")
+    if X.ndim == 4 and X.shape[3] > _CHANNELS and X.shape[3] >= min(X.shape[1:3]):
+        raise DataError(
+            f"Expected X of shape (n, h, w, c); got {X.shape}: volumes are not read, and channels stand at the end."
+        )
     if X.dtype.kind not in "uif":
         raise DataError(f"Expected X as whole numbers or floats; got {X.dtype}.")
+    if y.ndim == 2 and len(y) == len(X):
+        raise DataError(
+            f"Expected one label an image; got {y.shape[1]}: turn one-hot rows into numbers, argmax(axis=1)."
+        )
     if y.shape != X.shape[:1]:
         raise DataError(f"Expected as many labels as images; got labels of shape {y.shape} and {len(X)} images.")
     if units is not None and units.shape != y.shape:
         raise DataError("Expected as many units as records.")
+
+
+def require_unmasked(values: Any, name: str) -> None:
+    """Refuses masked values, in an array or in a list of arrays: NumPy hands out what lies below a mask.
+
+    Raises:
+        DataError: as said.
+    """
+    if np.ma.is_masked(values) or (isinstance(values, list | tuple) and any(map(np.ma.is_masked, values))):
+        raise DataError(
+            f"Expected {name} without masked values: fill them (numpy.ma.filled), or leave the records out."
+        )
 
 
 @contextmanager
@@ -104,6 +128,7 @@ def titled(title: str) -> Iterator[None]:
 
 
 def _as_array(values: Any, name: str) -> np.ndarray:
+    require_unmasked(values, name)
     try:
         array = values if isinstance(values, np.memmap) else np.asarray(values)
     except ValueError:

@@ -1,10 +1,22 @@
 """Checks of texts that are public facts."""
 
 import re
+from collections.abc import Mapping, Set
+from typing import Any
 
 from dpdistill.errors import DataError
 
 _SECRET = re.compile(r"([A-Za-z][\w+.-]+):/+.*[@?]\S*")  # pathlib writes one slash for two
+
+
+def require_ordered(what: str, values: Any) -> None:
+    """Refuses a set or a mapping instead of a list: Python orders texts in a set anew in every process.
+
+    Raises:
+        DataError: as said.
+    """
+    if isinstance(values, Set | Mapping):
+        raise DataError(f"Expected {what} as a list or tuple, in their order; got a {type(values).__name__}.")
 
 
 def require_trimmed(what: str, *texts: str) -> None:

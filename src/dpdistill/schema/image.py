@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from dpdistill.schema.errors import DataError
+from dpdistill.schema.errors import DataError, require_ordered
 from dpdistill.schema.facts import STRICT, StrictBool, StrictFloat, StrictInt, read_facts
 
 FEW_PIXELS = 12
@@ -35,6 +35,8 @@ class Schema:
     straightened: StrictBool = False
 
     def __post_init__(self) -> None:
+        for name in ("shape", "bounds", "classes"):
+            require_ordered(name, getattr(self, name))
         if len(self.shape) != 3 or min(self.shape) < 1:
             raise DataError(f"Expected shape (height, width, channels) of positive sizes; got {self.shape}.")
         low, high = self.bounds

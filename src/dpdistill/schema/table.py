@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from dpdistill.schema.errors import DataError, require_harmless, require_trimmed
+from dpdistill.schema.errors import DataError, require_harmless, require_ordered, require_trimmed
 from dpdistill.schema.facts import STRICT, StrictBool, StrictFloat, read_facts
 
 Kind = Literal["numeric", "integer", "ordinal", "categorical"]
@@ -45,6 +45,7 @@ class Column:
 
     def __post_init__(self) -> None:
         name = f"column {self.name!r}"
+        require_ordered(f"the categories of {name}", self.categories)
         require_trimmed("the name of a column", self.name)
         require_trimmed(f"each category of {name}", *self.categories)
         require_harmless("the name of a column", self.name)
@@ -143,6 +144,8 @@ class TableSchema:
     unit: str = "row"
 
     def __post_init__(self) -> None:
+        for name in ("columns", "classes", "labels"):
+            require_ordered(name, getattr(self, name))
         names = [column.name for column in self.columns]
         require_trimmed("label", self.label)
         require_trimmed("unit", self.unit)

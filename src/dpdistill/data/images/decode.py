@@ -23,7 +23,11 @@ FORMATS |= {".tif": ("TIFF",), ".tiff": ("TIFF",), ".bmp": ("BMP",), ".webp": ("
 ANY = ("PNG", "JPEG", "TIFF", "BMP", "WEBP")
 _DEEP = ("I", "F")
 _PHOTOMETRIC, _LIGHT_IS_ZERO, _DARK_IS_ZERO = 262, 0, 1
-"""Of TIFF: the tag PhotometricInterpretation; Pillow turns pictures of eight bits round, and no deeper ones."""
+"""The TIFF tag PhotometricInterpretation; Pillow turns pictures of eight bits round, and no deeper ones."""
+_BITS, _KIND, _UNSIGNED, _SIGNED = 258, 339, 1, 2
+"""The TIFF tags BitsPerSample and SampleFormat."""
+_FURTHER, _UNKNOWN, _SLICES = 338, 0, 32997
+"""The TIFF tags ExtraSamples, whose value 0 does not say what a channel is, and ImageDepth."""
 _VALUES = 1 << 20
 
 
@@ -153,31 +157,35 @@ def decode(content: Path | IO[bytes], title: str, stated: Stated, formats: tuple
     Raises:
         DataError: not a picture, truncated, too large to be decoded safely, or deeper than what is stated.
     """
-    with reading(title):
+    with reading(title), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         if dicom.is_dicom(content):
-            return _brought(Image.fromarray(dicom.read_values(content, title, stated.bounds)), stated)
+            return to_values(dicom.read_picture(content, title, stated.bounds), title, stated)
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                warnings.simplefilter("error", Image.DecompressionBombWarning)
-                with Image.open(content, formats=formats) as image:
-                    return to_values(image, title, stated)
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(content, formats=formats) as image:
+                return to_values(image, title, stated)
         except (DataError, MemoryError, PermissionError):
             raise
         except (Image.DecompressionBombError, Image.DecompressionBombWarning):
             raise DataError(f"{title} has too many pixels to be decoded safely.") from None
         except Exception:  # image decoders raise many types on damaged input
-            raise DataError(f"{title} is not a {' or '.join(formats)} image, or is damaged.") from None
+            others = ", or has values or channels that are not read" if formats == ("TIFF",) else ""
+            raise DataError(f"{title} is not a {' or '.join(formats)} image, or is damaged{others}.") from None
 
 
 def to_values(image: Any, title: str, stated: Stated) -> np.ndarray:
     """A picture that Pillow has opened as (h, w, channels): uint8, or its own values where they are deeper.
 
+    Transparent pictures are laid on white; opaque ones with an alpha channel keep their colours as they are.
+
     Raises:
-        DataError: several pages, or values that are deeper than what is stated.
+        DataError: several pages or frames, a volume, channels or values whose meaning is unknown, nothing to be seen on
+            white, or values that are deeper than what is stated.
     """
-    if image.format in ("TIFF", "WEBP") and image.n_frames > 1:
-        raise DataError(f"{title} has {image.n_frames} pages; expected a single image.")
+    _require_single(image, title)
+    if image.format == "TIFF":
+        _require_known(image, title)
     if not image.mode.startswith(_DEEP):
         if ";16" in str(getattr(image, "tile", "")):
             raise DataError(f"{title} has more than 8 bits a value in colour: convert it to 8 bits.")
@@ -187,20 +195,57 @@ def to_values(image: Any, title: str, stated: Stated) -> np.ndarray:
                 f"{title} has 8 bits a value, from 0 to 255, and the bounds are {low:g},{high:g}: nearly all of it "
                 "would be white. Leave --bounds out."
             )
-        upright = ImageOps.exif_transpose(image)
+        upright = _on_white(ImageOps.exif_transpose(image), title)
         return _brought(upright.convert("L" if stated.channels == 1 else "RGB"), stated)
+    if image.has_transparency_data:
+        raise DataError(f"{title} has transparent pixels and more than 8 bits a value: save it without transparency.")
     values = _light(image, title)
     if stated.bounds is None or (image.mode != "F" and stated.bounds[1] <= 255):
         raise DataError(
             f"{title} has more than 8 bits a value: state the bounds of a value (--bounds 0,65535), or convert it to "
             "8 bits."
         )
-    return _brought(Image.fromarray(values.astype(np.float32)), stated, np.uint16 if values.dtype.kind == "u" else None)
+    return _brought(
+        Image.fromarray(values.astype(np.float32)), stated, np.uint16 if values.dtype == np.uint16 else None
+    )
+
+
+def _require_single(image: Any, title: str) -> None:
+    """Refuses pages, animations and volumes; of a JPEG with further pictures (MPO) the first one is the photograph."""
+    frames = 1 if image.format == "MPO" else getattr(image, "n_frames", 1)
+    if frames > 1:
+        what = "pages" if image.format == "TIFF" else "frames"
+        raise DataError(f"{title} has {frames} {what}; expected a single image.")
+
+
+def _require_known(image: Any, title: str) -> None:
+    """Refuses TIFF pictures of which Pillow reads a part, or other values than they have."""
+    if (slices := image.tag_v2.get(_SLICES, 1)) > 1:
+        raise DataError(f"{title} is a volume of {slices} slices; expected a single image.")
+    if _UNKNOWN in image.tag_v2.get(_FURTHER, ()):
+        raise DataError(f"{title} has a channel that does not say what it is (ExtraSamples 0): save it without.")
+    if _SIGNED in image.tag_v2.get(_KIND, ()) and not image.mode.startswith(_DEEP):
+        raise DataError(f"{title} has values below zero in 8 bits: convert it to values from 0 to 255.")
+
+
+def _on_white(image: Any, title: str) -> Any:
+    """A picture as it is seen on white paper: programs write any colour into pixels that nobody sees."""
+    clear = image.convert("RGBA") if image.has_transparency_data else None
+    if clear is None or clear.getchannel("A").getextrema()[0] == 255:
+        return image
+    seen = Image.alpha_composite(Image.new("RGBA", image.size, "white"), clear).convert("RGB")
+    if all(low == 255 for low, _ in seen.getextrema()):
+        raise DataError(
+            f"{title} shows nothing on white, where transparent pictures are laid: save it on a background."
+        )
+    return seen
 
 
 def _light(image: Any, title: str) -> np.ndarray:
     """The deep values of a picture, upright, of which larger ones are lighter."""
     values = np.asarray(ImageOps.exif_transpose(image))
+    if image.format == "TIFF" and image.tag_v2.get(_BITS) == (32,) and _SIGNED not in image.tag_v2.get(_KIND, ()):
+        values = values.view(np.uint32) if values.dtype == np.int32 else values  # Pillow counts down from 2^31 on
     if image.format != "TIFF" or image.tag_v2.get(_PHOTOMETRIC, _DARK_IS_ZERO) != _LIGHT_IS_ZERO:
         return values
     if values.dtype != np.uint16:

@@ -1,9 +1,10 @@
-"""Pictures of DICOM files through pydicom: grey values in the units of their modality; the caller states the window."""
+"""Pictures of DICOM files through pydicom: grey values in the units of their modality, or colours of eight bits."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 from PIL import Image
@@ -12,6 +13,12 @@ from dpdistill.schema import DataError
 
 _AT, _MAGIC = 128, b"DICM"
 _INSTALL = "DICOM files need pydicom: pip install 'dpdistill[dicom]'."
+_GREY, _PALETTE = ("MONOCHROME1", "MONOCHROME2"), "PALETTE COLOR"
+_COLOURS = ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT")
+_PIXELS = ("PixelData", "FloatPixelData", "DoubleFloatPixelData")
+_GROUPS = ("SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence")
+_TRANSFORMATION = {"RescaleSlope": 1, "RescaleIntercept": 0}
+"""Elements that turn stored values into values, and what an absent or empty one stands for."""
 
 
 def is_dicom(content: Path | IO[bytes]) -> bool:
@@ -25,10 +32,12 @@ def is_dicom(content: Path | IO[bytes]) -> bool:
     return start[_AT:] == _MAGIC
 
 
-def read_values(content: Path | IO[bytes], title: str, window: tuple[float, float] | None) -> np.ndarray:
-    """The values of one DICOM image, (h, w) float32: slope times stored value plus intercept (Hounsfield units for CT).
+def read_picture(content: Path | IO[bytes], title: str, window: tuple[float, float] | None) -> Image.Image:
+    """Returns the one picture of a DICOM file, which depends on this file and the window alone.
 
-    In a picture that shows low values white (MONOCHROME1) they are mirrored within the window, so that high is white.
+    A grey picture (mode F) holds slope times stored value plus intercept (Hounsfield units for CT), or what its
+    modality table says. If it shows low values white (MONOCHROME1), it is mirrored within the window: high is
+    white. Padding is as dark as the window goes. A picture in colour, or of a palette, is RGB with 8 bits a value.
 
     Args:
         content: of a DICOM file.
@@ -36,34 +45,130 @@ def read_values(content: Path | IO[bytes], title: str, window: tuple[float, floa
         window: (low, high), the bounds that the caller states; values outside are clamped where records are scaled.
 
     Raises:
-        DataError: pydicom is not installed, no window is stated, or anything but a single grey image.
+        DataError: pydicom or one of its packages is not installed, several frames, a grey picture without a window, a
+            picture in colour with another window than 0 to 255, or one that is damaged or of an unknown kind.
     """
     try:
         import pydicom
-        from pydicom.pixels.processing import apply_modality_lut
     except ImportError:
         raise DataError(_INSTALL) from None
-    if window is None:
-        raise DataError(f"{title} is a DICOM image: state its window in the units of its modality (--bounds LOW,HIGH).")
     try:
         image = pydicom.dcmread(content)
-        rows, columns = int(image.Rows), int(image.Columns)
-        frames, samples = int(image.get("NumberOfFrames") or 1), int(image.get("SamplesPerPixel", 1))
+        pixels, frames = int(image.Rows) * int(image.Columns), int(image.get("NumberOfFrames") or 1)
+        kind, samples = str(image.PhotometricInterpretation), int(image.get("SamplesPerPixel", 1))
+        if not any(name in image for name in _PIXELS):
+            raise ValueError
     except Exception:  # pydicom raises many types on damaged input
         raise DataError(f"{title} is not a DICOM image, or is damaged.") from None
     if frames > 1:
-        raise DataError(f"{title} has {frames} frames; expected a single image.")
-    if samples != 1:
-        raise DataError(f"{title} is a DICOM image in colour: expected a grey one.")
-    if rows * columns > (Image.MAX_IMAGE_PIXELS or rows * columns):
+        raise DataError(f"{title} has {frames} frames; expected a single image: write each frame to its own file.")
+    if pixels > (Image.MAX_IMAGE_PIXELS or pixels):
         raise DataError(f"{title} has too many pixels to be decoded safely.")
+    _require_decoder(image.file_meta.get("TransferSyntaxUID"), title)
+    _require_plain(image, title)
+    if (kind, samples) == (_PALETTE, 1) or (kind in _COLOURS and samples == 3):
+        return _coloured(image, title, window)
+    if kind in _GREY and samples == 1:
+        return _grey(image, title, window)
+    raise DataError(f"{title} is a DICOM image of the kind {kind[:20]!r}; expected a grey one, or RGB.")
+
+
+def _require_decoder(syntax: Any, title: str) -> None:
+    """Refuses a compression that pydicom cannot decode here, and says which packages it lacks."""
+    from pydicom.pixels import get_decoder
+
+    if not getattr(syntax, "is_compressed", False):
+        return
     try:
-        stored = image.pixel_array
-        values = np.asarray(apply_modality_lut(stored, image), np.float32).reshape(rows, columns)
-    except (RuntimeError, NotImplementedError):
+        decoder = get_decoder(syntax)
+    except NotImplementedError:
+        raise DataError(f"{title} is compressed as {syntax.name}, which pydicom does not decode.") from None
+    if not decoder.is_available:
+        lacking = next((text for text in decoder.missing_dependencies if text.startswith("pylibjpeg")), "")
+        packages = " ".join(re.findall(r"([\w-]+)>=", lacking)) or "pylibjpeg[all]"
         raise DataError(
-            f"{title} is compressed in a way that needs a plug-in of pydicom: see its documentation."
-        ) from None
+            f"{title} is compressed as {syntax.name}, which needs a further package: pip install {packages}."
+        )
+
+
+def _require_plain(image: Any, title: str) -> None:
+    """Refuses pictures whose stored values pydicom reads as something else than they are."""
+    stored, highest = image.get("BitsStored"), image.get("HighBit")
+    if isinstance(stored, int) and isinstance(highest, int) and highest >= stored:
+        first = highest - stored + 1
+        raise DataError(f"{title} keeps its values in bits {first} to {highest}; expected them from bit 0: convert it.")
+    if image.get("PixelPresentation") in ("COLOR", "MIXED"):
+        raise DataError(f"{title} shows some of its grey values in colour; expected a grey image, or RGB: convert it.")
+
+
+def _grey(image: Any, title: str, window: tuple[float, float] | None) -> Image.Image:
+    from pydicom.pixels import apply_modality_lut, pixel_array
+
+    if window is None:
+        raise DataError(f"{title} is a DICOM image: state its window in the units of its modality (--bounds LOW,HIGH).")
+    try:
+        _state_transformation(image)
+        stored = pixel_array(image)
+        # A table may begin below zero or be longer than the stored type can count.
+        wide = stored if stored.dtype.kind == "f" else stored.astype(np.int64)
+        values = np.asarray(apply_modality_lut(wide, image), np.float32).reshape(int(image.Rows), int(image.Columns))
+        padded = _padding(stored, image)
     except Exception:
-        raise DataError(f"{title} is damaged: its DICOM image cannot be decoded.") from None
-    return window[0] + window[1] - values if image.get("PhotometricInterpretation") == "MONOCHROME1" else values
+        raise _damaged(title) from None
+    if image.PhotometricInterpretation == "MONOCHROME1":
+        values = window[0] + window[1] - values
+    return Image.fromarray(np.where(padded, np.float32(window[0]), values))
+
+
+def _state_transformation(image: Any) -> None:
+    """Puts what turns stored values into values where pydicom looks for it, with nothing of it absent."""
+    for name in _GROUPS:  # what a frame states goes before what all frames share
+        for groups in (image.get(name) or [])[:1]:
+            for stated in groups.get("PixelValueTransformationSequence") or ():
+                for element in stated:
+                    image[element.tag] = element
+    for name, default in _TRANSFORMATION.items():
+        if image.get(name) in (None, ""):
+            setattr(image, name, default)
+    if not float(image.RescaleSlope):
+        raise ValueError("a slope of 0")
+
+
+def _padding(stored: np.ndarray, image: Any) -> Any:
+    """Which stored values (h, w) pad the picture."""
+    padding = image.get("PixelPaddingValue")
+    if padding is None or stored.dtype.kind == "f":
+        return False
+    limit = image.get("PixelPaddingRangeLimit")
+    ends = np.array([padding, padding if limit is None else limit]).astype(stored.dtype)  # stated with another sign
+    return (stored >= ends.min()) & (stored <= ends.max())
+
+
+def _coloured(image: Any, title: str, window: tuple[float, float] | None) -> Image.Image:
+    from pydicom.pixels import apply_color_lut, pixel_array
+
+    if window is not None and window != (0.0, 255.0):
+        raise DataError(
+            f"{title} is in colour, with values from 0 to 255, and has no window of its own; got the bounds "
+            f"{window[0]:g},{window[1]:g}: leave --bounds out, and put grey DICOM images into another data set."
+        )
+    try:
+        values = pixel_array(image)
+        if of_palette := image.PhotometricInterpretation == _PALETTE:
+            size, first, _ = image.RedPaletteColorLookupTableDescriptor
+            values = apply_color_lut(np.clip(values.astype(np.int64), first, first + (size or 1 << 16) - 1), image)
+            if values.dtype == np.uint8 and (size or 1 << 16) > 256:
+                raise ValueError("pydicom counts no further than the type of the colours")
+    except Exception:
+        raise _damaged(title) from None
+    if of_palette and values.dtype == np.uint16:
+        if 0 < values.max() <= 255:
+            raise DataError(f"{title} has a palette of 16 bits that is nearly black: convert the image to RGB.")
+        values = (values >> 8).astype(np.uint8)
+    if values.dtype != np.uint8:
+        raise DataError(f"{title} has more than 8 bits a value in colour: convert it to 8 bits.")
+    return Image.fromarray(values)
+
+
+def _damaged(title: str) -> DataError:
+    return DataError(f"{title} is damaged: its DICOM image cannot be decoded.")

@@ -70,9 +70,14 @@ def _medmnist(path: Path, archive: zipfile.ZipFile, members: dict[str, str], par
         found = ", ".join(sorted(show(name) for name in members)[:8])
         raise DataError(f"{show(path)} has no array {absent[0]} of the {part} part; it has: {found}.")
     X, y = (read_member(path, archive, members[f"{part}_{what}"], memory) for what in ("images", "labels"))
+    if X.ndim > 3 and X.shape[3:] not in ((1,), (3,)):
+        raise DataError(
+            f"{show(path)} has volumes of {'x'.join(map(str, X.shape[1:]))} values; expected images, (n, h, w) or "
+            "(n, h, w, 3): MedMNIST's 3D sets cannot be distilled."
+        )
     if y.ndim == 2 and y.shape[1] > 1:
         raise DataError(f"{show(path)} has {y.shape[1]} labels an image; expected one: several cannot be distilled.")
-    return Raw.of(X, y[:, 0] if y.ndim == 2 and y.shape[1] else y, title=show(path))
+    return Raw.of(X, y, title=show(path))
 
 
 def _key(members: dict[str, str], names: tuple[str, ...], part: str) -> tuple[str | None, bool]:

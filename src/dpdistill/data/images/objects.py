@@ -14,7 +14,7 @@ from dpdistill.data.images.decode import Picture, picture_notes, require_stated,
 from dpdistill.data.images.parquet import choose, class_notes
 from dpdistill.data.options import Stated
 from dpdistill.data.prepare import resize_images
-from dpdistill.data.raw import Raw
+from dpdistill.data.raw import Raw, require_unmasked
 from dpdistill.schema import DataError
 
 TITLE = "The data set"
@@ -113,6 +113,7 @@ def _values(image: Any, title: str, stated: Stated) -> np.ndarray:
     """The values of one image, (h, w, channels), resized if stated."""
     if isinstance(image, Image.Image):
         return to_values(image, title, stated)
+    require_unmasked(image, f"{title[:1].lower()}{title[1:]}")
     is_tensor = hasattr(image, "detach")
     try:
         values = np.asarray(image.detach().cpu() if is_tensor else image)

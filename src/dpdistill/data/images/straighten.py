@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from PIL import Image
 
+from dpdistill.data.raw import require_unmasked
 from dpdistill.data.spool import slices
 from dpdistill.schema import DataError
 
@@ -31,10 +32,11 @@ def straighten_images(X: np.ndarray) -> np.ndarray:
         (n, h, w, c), uint8 if X is, else float32.
 
     Raises:
-        DataError: X of another shape.
+        DataError: X of another shape, or masked values.
 
     Source: LeCun et al., 1998 (Gradient-based learning applied to document recognition), deslanted digits; sizes: ours.
     """
+    require_unmasked(X, "images")
     if X.ndim != 4 or not min(X.shape[1:]):
         raise DataError(f"Expected images of shape (n, h, w, c); got {X.shape}.")
     straightened = np.empty(X.shape, np.uint8 if X.dtype == np.uint8 else np.float32)

@@ -118,7 +118,7 @@ def _parse(content: Any) -> TableFile:
         _type_values(part)
     given = read_facts(_File, content)
     labels = tuple(given.classes.values()) if isinstance(given.classes, dict) else ()
-    schema = TableSchema(given.columns, given.label, parse_classes(given.classes), labels, given.unit)
+    schema = TableSchema(given.columns, given.label, parse_classes(tuple(given.classes)), labels, given.unit)
     return TableFile(schema, given.reviewed, given.csv, given.ignored, given.unit_column)
 
 
