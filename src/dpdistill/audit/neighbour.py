@@ -1,166 +1,219 @@
-"""A run beside its neighbour: the releases are recorded and frozen, one record is removed, and all else is compared."""
+"""An audit of a method: one run is replayed on other records with the same releases, and nothing else may change."""
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.audit.exact import Exact
+from dpdistill.audit.fresh import Job, packed, replay_fresh
+from dpdistill.audit.held import held
+from dpdistill.audit.observe import Observation, differences, observe
+from dpdistill.audit.replay import Procedure, Recording, Tape
+from dpdistill.audit.worlds import choose, random_records, with_all_but_one_replaced, with_one_replaced, without
 from dpdistill.data.records import Records
 from dpdistill.method import Method, Progress, no_progress
 from dpdistill.private.linear import ROUNDING_SHARE
-from dpdistill.query import ByValue, LinearQuery, Params, Query, Release
-from dpdistill.run.driver import run_rounds
-from dpdistill.run.store import Store
+from dpdistill.query import LinearQuery
 
 TOLERANCE = 1e-6
 """Of a sum's movement beside the clip norm, where sums are of float64: far below what is paid for rounding."""
+SAME, ALL, FRESH = "no record changed", "all records replaced", "all records replaced, in a fresh process"
 
 
 @dataclass(frozen=True)
-class Neighbour:
-    """What changed when one record was removed and every release stayed as it was.
+class Replay:
+    """One run on other records with the recorded releases.
 
     Args:
-        removed: index of the record.
-        moved: how far the sum of each round moved, over the sensitivity that was paid for, (rounds,): at most 1.
-        differ: what else is not byte for byte the same, in words: nothing may be.
+        change: how its records differ from the private ones, in words.
+        moved: how far the sum of each round moved, over the sensitivity that was paid for, at most 1; empty where more
+            than one record differs.
+        differ: what else is not the same bit for bit: nothing may be.
     """
 
-    removed: int
-    moved: tuple[float, ...]
-    differ: tuple[str, ...]
+    change: str
+    moved: tuple[float, ...] = ()
+    differ: tuple[str, ...] = ()
 
     @property
-    def holds(self) -> bool:
-        """Whether the record moved nothing further than was paid for, and nothing else at all."""
-        return max(self.moved) <= 1.0 and not self.differ
+    def found(self) -> bool:
+        """Whether there is a difference that the releases do not pay for."""
+        return bool(self.differ) or max(self.moved, default=0.0) > 1.0
 
 
-class _Frozen:
-    """A curator that hands out what was recorded, and notes what was asked and how far the true sum has moved."""
+@dataclass(frozen=True, eq=False)
+class MethodAudit:
+    """What was tried with a method, and what was found.
 
-    def __init__(self, recorded: list[tuple[Query, Params, Release]], whole: list[np.ndarray], rest: Exact) -> None:
-        self._recorded, self._whole, self._rest = recorded, whole, rest
-        self.moved: list[float] = []
-        self.differ: list[str] = []
+    Args:
+        result: of the run that was recorded and paid for.
+        replays: all that was tried.
+        chosen: indices of the records that were removed and replaced one by one, and why each was chosen.
+        records: how many private records there are.
+        held: arrays and records that the method's code holds beside its fields, in words.
+        not_tried: what could not be tried, in words.
+    """
 
-    def release(self, t: int, query: Query, params: Params) -> Release:
-        """The recorded release of round t."""
-        asked, asked_params, release = self._recorded[t]
-        if ByValue(query) != ByValue(asked) or not _same(params, asked_params):
-            self.differ.append(f"what round {t} asks")
-        moved = float(np.linalg.norm(self._whole[t] - self._rest.sum(asked, asked_params, release)))
-        allowed = 1.0 + (TOLERANCE + ROUNDING_SHARE if isinstance(asked, LinearQuery) else TOLERANCE)
-        self.moved.append(moved / (asked.clip_norm * allowed))
-        return release
+    result: run.Result
+    replays: tuple[Replay, ...]
+    chosen: Mapping[int, str]
+    records: int
+    held: tuple[str, ...] = ()
+    not_tried: tuple[str, ...] = ()
+
+    @property
+    def found(self) -> bool:
+        """Whether any replay or the method's code shows more than the releases pay for."""
+        return bool(self.held) or any(each.found for each in self.replays)
+
+    @property
+    def largest(self) -> float:
+        """The largest movement of a sum, over the sensitivity that was paid for."""
+        return max((m for each in self.replays for m in each.moved), default=0.0)
+
+    def __str__(self) -> str:
+        tried = f"for the {len(self.chosen):,} records tried, of {self.records:,}, in {len(self.replays):,} replays"
+        return f"{'A leak was found' if self.found else 'No leak was found'} {tried}"
 
 
-def recorded_neighbours(
+def audit_method(
     records: Records,
-    method: Method,
+    method: Method | Callable[[Records], Method],
     budget: Budget,
     *,
-    removed: Iterable[int] = (0,),
+    chosen: int | Iterable[int] = 3,
     seed: int = 0,
+    distill: Callable[..., run.Result] = run.distill,
+    fresh: bool = True,
+    private_files: Iterable[str] = (),
     progress: Progress = no_progress,
-    **how: Any,
-) -> tuple[run.Result, list[Neighbour]]:
-    """Run once and record the releases; replay with one record removed while every release stays what was recorded.
+    **paid: Any,
+) -> MethodAudit:
+    """Run a method once and record its releases; then run it on other records that get the same releases.
 
-    Each sum without noise must move by at most the clip norm, and what the method asks, what it says of its progress
-    and every file that is shared must stay the same, byte for byte: a method learns of records by releases alone.
+    Every output, state, file, log line and message of these replays must equal that of the first bit for bit, since a
+    method may learn of records by releases alone. The replays: no record changed (a control), each chosen record
+    removed and replaced, all records but one replaced, and all replaced in a process that has never seen the records.
+    Each sum without noise must move by at most the sensitivity where one record is removed or replaced.
 
     Args:
         records: the private records.
-        method: a private one; perhaps your own.
-        budget: what the run pays.
-        removed: indices of records, each removed in a replay of its own.
-        seed: of everything public.
-        progress: told the rounds and steps of the run.
-        how: what else `run.distill` takes: ledger, cap, label.
-
-    Returns:
-        The run's result, and what each replay found.
+        method: a private one; or a function of records that returns one. Give the function where the method is made
+            after a look at the records: it is called anew for every replay.
+        budget: what the run pays; for single records.
+        chosen: how many records to try one by one, lone members of a class, outliers and duplicates first; or indices.
+        seed: of everything public, and of the choice.
+        distill: called in the place of `run.distill`; it must hand its keyword arguments on to it.
+        fresh: replay in a process of its own too, a few seconds.
+        private_files: files and folders that hold the records: a method that opens one there is found.
+        progress: told the rounds and steps of the first run, and the replays.
+        paid: what else the first run takes: ledger, cap, label, workers.
 
     Raises:
-        ValueError: a budget that protects units.
+        ValueError: a budget that protects units, or an index that is not that of a record.
 
     Guarantee: none: this reads the private records. The run's result alone is covered by its certificate.
     Source: after dp-recorder (arXiv 2602.17454).
     """
     if budget.unit is not None:
         raise ValueError("Expected a budget of single records: one record is removed, not all of a unit.")
-    recorded: list[tuple[Query, Params, Release]] = []
-    told: list[tuple] = []
-
-    def watch(query: Query, params: Params, release: Release) -> None:
-        recorded.append((query, jax.tree.map(np.array, params), release))
-
-    def tell(stage: str, done: int, total: int) -> None:
-        told.append((stage, done, total))
-        progress(stage, done, total)
-
-    result = run.distill(records, method, budget, seed=seed, progress=tell, watch=watch, **how)
-    exact = Exact(records)
-    whole = [exact.sum(*each) for each in recorded]
-    files = _files(result)
-    return result, [
-        _replay(i, exact.without(i), without(records, i), method, result, recorded, whole, files, told, seed)
-        for i in removed
-    ]
-
-
-def without(records: Records, i: int) -> Records:
-    """The records but for one."""
-    kept = np.arange(len(records)) != i
-    return Records(records.X[kept], records.y[kept], records.schema)
+    tried = _tried(records, chosen, seed)
+    procedure = Procedure(method, distill, budget, seed)
+    tape = Tape()
+    result, first = observe(procedure, records, tape, progress, **paid)
+    assert result is not None
+    replaying = _Replaying(procedure, tape.recordings, first, budget.adjacency, seed)
+    jobs = replaying.jobs(records, tried, Exact(records))
+    replays, not_tried = [], []
+    total = len(jobs) + fresh
+    for done, job in enumerate(jobs):
+        replays.append(job())
+        progress("replaying", done + 1, total)
+    if fresh:
+        made = replaying.in_a_fresh_process(records, tuple(private_files))
+        progress("replaying", total, total)
+        if made is None:
+            not_tried.append("a fresh process: the method or the function that runs it cannot be imported there")
+        else:
+            replays.append(made)
+    holds = held(method if isinstance(method, Method) else method(records)) if isinstance(method, Method) else ()
+    return MethodAudit(result, tuple(replays), tried, len(records), holds, tuple(not_tried))
 
 
-def _replay(
-    i: int,
-    sums: Exact,
-    rest: Records,
-    method: Method,
-    result: run.Result,
-    recorded: list,
-    whole: list[np.ndarray],
-    files: dict[str, bytes],
-    told: list[tuple],
-    seed: int,
-) -> Neighbour:
-    frozen, again = _Frozen(recorded, whole, sums), []
-
-    def tell(*said: Any) -> None:
-        again.append(said)
-
-    state = run_rounds(method, frozen, Store(None), len(recorded), seed, rest.schema, tell)
-    made = replace(result, distilled=method.finish(state, rest.schema, tell))
-    differ = list(dict.fromkeys(frozen.differ))
-    if again != told:
-        differ.append("what is said of the progress")
-    found = _files(made)
-    differ += [name for name in sorted(files.keys() | found.keys()) if files.get(name) != found.get(name)]
-    return Neighbour(i, tuple(frozen.moved), tuple(differ))
+def _tried(records: Records, chosen: int | Iterable[int], seed: int) -> dict[int, str]:
+    if isinstance(chosen, int):
+        return choose(records, chosen, seed)
+    stated = {int(i): "stated" for i in chosen}
+    for i in stated:
+        if not 0 <= i < len(records):
+            raise ValueError(f"Expected indices of records from 0 to {len(records) - 1}; got {i}.")
+    return stated
 
 
-def _same(one: Params, other: Params) -> bool:
-    if jax.tree.structure(one) != jax.tree.structure(other):
-        return False
-    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-    return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
+@dataclass
+class _Replaying:
+    """Replays of one recorded run."""
 
+    procedure: Procedure
+    recordings: list[Recording]
+    first: Observation
+    adjacency: str
+    seed: int
 
-def _files(result: run.Result) -> dict[str, bytes]:
-    """Every file of the shared folder."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = replace(result, run_dir=None).save(Path(folder) / "shared")
-        return {str(p.relative_to(path)): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
+    def jobs(self, records: Records, tried: Iterable[int], exact: Exact) -> list[Callable[[], Replay]]:
+        """The replays in this process, each to be called."""
+        rounds = [each for recording in self.recordings for each in recording.rounds]
+        whole = [exact.sum(*each) for each in rounds]
+
+        def removed(i: int) -> Replay:
+            moved = self._moved(rounds, whole, exact.without(i), 1.0)
+            return self._replay(without(records, i), f"record {i} removed", moved)
+
+        def replaced(i: int) -> Replay:
+            other = with_one_replaced(records, i, self.seed)
+            moved = self._moved(rounds, whole, exact.with_records(other), 2.0)
+            return self._replay(other, f"record {i} replaced", moved)
+
+        def others_replaced(i: int) -> Replay:
+            return self._replay(
+                with_all_but_one_replaced(records, i, self.seed), f"all records but {i} replaced"
+            )
+
+        tried = list(tried)
+        one_by_one = (removed, replaced) if self.adjacency == "add-remove" else (replaced,)
+        jobs = [lambda: self._replay(records, SAME)]
+        jobs += [lambda i=i: others_replaced(i) for i in tried[:1]]
+        return jobs + [lambda i=i, change=change: change(i) for i in tried for change in one_by_one]
+
+    def in_a_fresh_process(self, records: Records, private: tuple[str, ...]) -> Replay | None:
+        """All records replaced where nothing of them has been; None where that cannot be."""
+        n = len(records)
+        if self.adjacency == "add-remove":
+            n = n // 2 + 1 if n > 2 else n + 1
+        asked = tuple(each.without_questions() for each in self.recordings)
+        what = (records.schema, n, records.X.dtype.str, self.seed, private)
+        job = packed(Job(self.procedure, asked, *what))
+        if job is None:
+            other = random_records(records.schema, n, records.X.dtype, self.seed)
+            return self._replay(other, ALL)
+        return Replay(FRESH, (), differences(self.first, replay_fresh(job)))
+
+    def _replay(self, records: Records, change: str, moved: tuple[float, ...] = ()) -> Replay:
+        _, seen = observe(self.procedure, records, Tape(self.recordings))
+        return Replay(change, moved, differences(self.first, seen))
+
+    @staticmethod
+    def _moved(rounds: list, whole: list[np.ndarray], rest: Exact, records: float) -> tuple[float, ...]:
+        """How far each sum is from the whole one, over what one record (removed), or two (replaced), may move."""
+        found = []
+        for (query, params, release), total in zip(rounds, whole, strict=True):
+            allowed = 1.0 + TOLERANCE + (ROUNDING_SHARE if isinstance(query, LinearQuery) else 0.0)
+            moved = float(np.linalg.norm(total - rest.sum(query, params, release)))
+            found.append(moved / (records * query.clip_norm * allowed))
+        return tuple(found)
