@@ -5,7 +5,7 @@ from dpdistill.audit.leaks import LEAKS
 from dpdistill.audit.marginals import Comparison, compare_marginals
 from dpdistill.audit.marginals_page import write_marginals
 from dpdistill.audit.membership import Roc, attack_membership
-from dpdistill.audit.neighbour import MethodAudit, Replay, audit_method
+from dpdistill.audit.method_audit import MethodAudit, Replay, audit_method
 from dpdistill.audit.reconstruction import Reconstruction, curve
 from dpdistill.audit.reference import nearest_real, random_real
 from dpdistill.audit.rkip import Inducing, rkip_finite

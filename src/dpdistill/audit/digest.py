@@ -31,7 +31,9 @@ def _parts(value: Any, inside: tuple[int, ...]) -> Iterator[bytes]:
     if isinstance(value, PLAIN):
         yield value if isinstance(value, bytes) else repr(value).encode()
     elif isinstance(value, jax.Array | np.ndarray):
-        array = np.asarray(jax.random.key_data(value) if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key) else value)
+        array = np.asarray(
+            jax.random.key_data(value) if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key) else value
+        )
         yield f"{array.dtype.str} {array.shape}".encode()
         yield np.ascontiguousarray(array).tobytes()
     elif id(value) in inside:

@@ -17,6 +17,8 @@ from dpdistill.audit.replay import Procedure, Recording, Tape
 from dpdistill.audit.worlds import random_records
 from dpdistill.schema import AnySchema
 
+OPENED = ", which was opened"
+"""What follows the name of a file of private records that a replay has opened."""
 _START = "from dpdistill.audit.fresh import main; main()"
 
 
@@ -27,7 +29,7 @@ class Job:
     Args:
         procedure: what is run.
         recordings: the releases.
-        schema, n, dtype, seed: of the random records.
+        schema, n, dtype, seed, majority: of the random records.
         private: files and folders that hold the private records: opening one is noted.
     """
 
@@ -36,7 +38,8 @@ class Job:
     schema: AnySchema
     n: int
     dtype: str
-    seed: int
+    seed: tuple[int, int]
+    majority: int
     private: tuple[str, ...] = ()
 
 
@@ -74,12 +77,12 @@ def main() -> None:
     answer = os.dup(1)
     os.dup2(2, 1)  # whatever the method prints is none of the answer
     sys.path[:] = json.loads(sys.stdin.buffer.readline())
-    job: Job = pickle.loads(sys.stdin.buffer.read())  # noqa: S301 - from the process that started this one
+    job: Job = pickle.loads(sys.stdin.buffer.read())
     opened = _watch_files(job.private)
-    records = random_records(job.schema, job.n, job.dtype, job.seed)
+    records = random_records(job.schema, job.n, job.dtype, job.seed, job.majority)
     _, seen = observe(job.procedure, records, Tape(list(job.recordings)))
     with os.fdopen(answer, "w") as file:
-        json.dump(seen | {f"{name}, which was opened": "opened" for name in opened}, file)
+        json.dump(seen | {name + OPENED: "" for name in opened}, file)
 
 
 def _watch_files(private: Sequence[str]) -> list[str]:

@@ -39,9 +39,7 @@ class Procedure:
     def __call__(self, records: Records, parts: Parts, progress: Progress, **paid: Any) -> run.Result:
         """The result of a run on these records."""
         method = self.method if isinstance(self.method, Method) else self.method(records)
-        return self.distill(
-            records, method, self.budget, seed=self.seed, progress=progress, parts=parts, **paid
-        )
+        return self.distill(records, method, self.budget, seed=self.seed, progress=progress, parts=parts, **paid)
 
 
 @dataclass

@@ -36,11 +36,16 @@ def with_one_replaced(records: Records, i: int, seed: int = 0) -> Records:
 
 
 def with_all_but_one_replaced(records: Records, i: int, seed: int = 0) -> Records:
-    """One of the records among random others, as many as before, most of them of the last class."""
-    drawn = random_records(records.schema, len(records), records.X.dtype, (seed, 1), records.classes - 1)
+    """One of the records among random others, as many as before, most of them of the rarest class."""
+    drawn = random_records(records.schema, len(records), records.X.dtype, (seed, 1), rarest(records))
     X, y = np.array(drawn.X), np.array(drawn.y)
     X[i], y[i] = records.X[i], records.y[i]
     return Records(X, y, records.schema)
+
+
+def rarest(records: Records) -> int:
+    """Index of the class with the fewest records."""
+    return int(np.bincount(records.y[records.y >= 0], minlength=records.classes).argmin())
 
 
 def random_records(schema: AnySchema, n: int, dtype: Any, seed: Any, majority: int = 0) -> Records:

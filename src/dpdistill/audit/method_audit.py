@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,11 @@ import numpy as np
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.audit.exact import Exact
-from dpdistill.audit.fresh import Job, packed, replay_fresh
+from dpdistill.audit.fresh import OPENED, Job, packed, replay_fresh
 from dpdistill.audit.held import held
 from dpdistill.audit.observe import Observation, differences, observe
 from dpdistill.audit.replay import Procedure, Recording, Tape
-from dpdistill.audit.worlds import choose, random_records, with_all_but_one_replaced, with_one_replaced, without
+from dpdistill.audit.worlds import choose, random_records, rarest, with_all_but_one_replaced, with_one_replaced, without
 from dpdistill.data.records import Records
 from dpdistill.method import Method, Progress, no_progress
 from dpdistill.private.linear import ROUNDING_SHARE
@@ -23,7 +24,8 @@ from dpdistill.query import LinearQuery
 
 TOLERANCE = 1e-6
 """Of a sum's movement beside the clip norm, where sums are of float64: far below what is paid for rounding."""
-SAME, ALL, FRESH = "no record changed", "all records replaced", "all records replaced, in a fresh process"
+SAME, ALL = "no record changed", "all records replaced"
+FRESH, FRESH_TWICE = f"{ALL}, in a fresh process", f"{ALL} in two ways, in two fresh processes"
 
 
 @dataclass(frozen=True)
@@ -73,11 +75,18 @@ class MethodAudit:
         return bool(self.held) or any(each.found for each in self.replays)
 
     @property
+    def undecided(self) -> bool:
+        """Whether two runs on the same records and releases differ, so that nothing follows from the others."""
+        return any(each.found for each in self.replays if each.change == SAME)
+
+    @property
     def largest(self) -> float:
         """The largest movement of a sum, over the sensitivity that was paid for."""
         return max((m for each in self.replays for m in each.moved), default=0.0)
 
     def __str__(self) -> str:
+        if self.undecided:
+            return "Nothing can be said: two runs on the same records and releases differ"
         tried = f"for the {len(self.chosen):,} records tried, of {self.records:,}, in {len(self.replays):,} replays"
         return f"{'A leak was found' if self.found else 'No leak was found'} {tried}"
 
@@ -110,7 +119,7 @@ def audit_method(
         chosen: how many records to try one by one, lone members of a class, outliers and duplicates first; or indices.
         seed: of everything public, and of the choice.
         distill: called in the place of `run.distill`; it must hand its keyword arguments on to it.
-        fresh: replay in a process of its own too, a few seconds.
+        fresh: replay all records replaced in a process of its own, a few seconds.
         private_files: files and folders that hold the records: a method that opens one there is found.
         progress: told the rounds and steps of the first run, and the replays.
         paid: what else the first run takes: ledger, cap, label, workers.
@@ -129,21 +138,15 @@ def audit_method(
     result, first = observe(procedure, records, tape, progress, **paid)
     assert result is not None
     replaying = _Replaying(procedure, tape.recordings, first, budget.adjacency, seed)
-    jobs = replaying.jobs(records, tried, Exact(records))
-    replays, not_tried = [], []
-    total = len(jobs) + fresh
+    jobs, replays = replaying.jobs(records, tried), []
     for done, job in enumerate(jobs):
         replays.append(job())
-        progress("replaying", done + 1, total)
-    if fresh:
-        made = replaying.in_a_fresh_process(records, tuple(private_files))
-        progress("replaying", total, total)
-        if made is None:
-            not_tried.append("a fresh process: the method or the function that runs it cannot be imported there")
-        else:
-            replays.append(made)
-    holds = held(method if isinstance(method, Method) else method(records)) if isinstance(method, Method) else ()
-    return MethodAudit(result, tuple(replays), tried, len(records), holds, tuple(not_tried))
+        progress("replaying", done + 1, len(jobs) + 1)
+    made, not_tried = replaying.all_replaced(records, tuple(private_files), fresh)
+    progress("replaying", len(jobs) + 1, len(jobs) + 1)
+    replays.append(made)
+    holds = held(method) if isinstance(method, Method) else ()  # a function makes its own from other records
+    return MethodAudit(result, tuple(replays), tried, len(records), holds, not_tried)
 
 
 def _tried(records: Records, chosen: int | Iterable[int], seed: int) -> dict[int, str]:
@@ -166,54 +169,72 @@ class _Replaying:
     adjacency: str
     seed: int
 
-    def jobs(self, records: Records, tried: Iterable[int], exact: Exact) -> list[Callable[[], Replay]]:
-        """The replays in this process, each to be called."""
+    def jobs(self, records: Records, tried: Iterable[int]) -> list[Callable[[], Replay]]:
+        """The replays in this process but for that of all records replaced, each to be called."""
         rounds = [each for recording in self.recordings for each in recording.rounds]
-        whole = [exact.sum(*each) for each in rounds]
+        exact, chosen = Exact(records), list(tried)
+        whole = [exact.sum(*each) for each in rounds] if chosen else []
 
         def removed(i: int) -> Replay:
-            moved = self._moved(rounds, whole, exact.without(i), 1.0)
+            moved = _moved(rounds, whole, exact.without(i), 1.0)
             return self._replay(without(records, i), f"record {i} removed", moved)
 
         def replaced(i: int) -> Replay:
             other = with_one_replaced(records, i, self.seed)
-            moved = self._moved(rounds, whole, exact.with_records(other), 2.0)
+            moved = _moved(rounds, whole, exact.with_records(other), 2.0)
             return self._replay(other, f"record {i} replaced", moved)
 
         def others_replaced(i: int) -> Replay:
-            return self._replay(
-                with_all_but_one_replaced(records, i, self.seed), f"all records but {i} replaced"
-            )
+            return self._replay(with_all_but_one_replaced(records, i, self.seed), f"all records but {i} replaced")
 
-        tried = list(tried)
         one_by_one = (removed, replaced) if self.adjacency == "add-remove" else (replaced,)
-        jobs = [lambda: self._replay(records, SAME)]
-        jobs += [lambda i=i: others_replaced(i) for i in tried[:1]]
-        return jobs + [lambda i=i, change=change: change(i) for i in tried for change in one_by_one]
+        jobs: list[Callable[[], Replay]] = [lambda: self._replay(records, SAME)]
+        jobs += [partial(others_replaced, i) for i in chosen[:1]]
+        return jobs + [partial(change, i) for i in chosen for change in one_by_one]
 
-    def in_a_fresh_process(self, records: Records, private: tuple[str, ...]) -> Replay | None:
-        """All records replaced where nothing of them has been; None where that cannot be."""
-        n = len(records)
-        if self.adjacency == "add-remove":
-            n = n // 2 + 1 if n > 2 else n + 1
-        asked = tuple(each.without_questions() for each in self.recordings)
-        what = (records.schema, n, records.X.dtype.str, self.seed, private)
-        job = packed(Job(self.procedure, asked, *what))
+    def all_replaced(self, records: Records, private: tuple[str, ...], fresh: bool) -> tuple[Replay, tuple[str, ...]]:
+        """All records replaced, if possible in a process that has not seen them, and what could not be tried."""
+        n, rare = _number(len(records), self.adjacency), rarest(records)
+        job = self._job(records, n, rare, private) if fresh else None
         if job is None:
-            other = random_records(records.schema, n, records.X.dtype, self.seed)
-            return self._replay(other, ALL)
-        return Replay(FRESH, (), differences(self.first, replay_fresh(job)))
+            why = "the method cannot be imported there" if fresh else "not asked for"
+            other = random_records(records.schema, n, records.X.dtype, self.seed, rare)
+            return self._replay(other, ALL), (f"{FRESH}: {why}",)
+        seen = replay_fresh(job)
+        if not (differ := differences(self.first, seen)):
+            return Replay(FRESH), ()
+        if any(name.endswith(OPENED) for name in differ):
+            return Replay(FRESH, (), differ), ()
+        # Another process may compute with other low bits: then two such processes agree, whatever their records.
+        n, other = n + (n != len(records)), (rare + 1) % records.classes
+        again = self._job(records, n, other, private)
+        assert again is not None
+        if differences(seen, replay_fresh(again)):
+            return Replay(FRESH, (), differ), ()
+        return Replay(FRESH_TWICE), (f"{FRESH}, against the first run: other low bits of {', '.join(differ[:3])}",)
+
+    def _job(self, records: Records, n: int, majority: int, private: tuple[str, ...]) -> bytes | None:
+        asked = tuple(each.without_questions() for each in self.recordings)
+        drawn = (records.schema, n, records.X.dtype.str, (self.seed, majority), majority)
+        return packed(Job(self.procedure, asked, *drawn, private))
 
     def _replay(self, records: Records, change: str, moved: tuple[float, ...] = ()) -> Replay:
         _, seen = observe(self.procedure, records, Tape(self.recordings))
         return Replay(change, moved, differences(self.first, seen))
 
-    @staticmethod
-    def _moved(rounds: list, whole: list[np.ndarray], rest: Exact, records: float) -> tuple[float, ...]:
-        """How far each sum is from the whole one, over what one record (removed), or two (replaced), may move."""
-        found = []
-        for (query, params, release), total in zip(rounds, whole, strict=True):
-            allowed = 1.0 + TOLERANCE + (ROUNDING_SHARE if isinstance(query, LinearQuery) else 0.0)
-            moved = float(np.linalg.norm(total - rest.sum(query, params, release)))
-            found.append(moved / (records * query.clip_norm * allowed))
-        return tuple(found)
+
+def _moved(rounds: list, whole: list[np.ndarray], rest: Exact, records: float) -> tuple[float, ...]:
+    """How far each sum is from the whole one, over what one record (removed), or two (replaced), may move it."""
+    found = []
+    for (query, params, release), total in zip(rounds, whole, strict=True):
+        allowed = 1.0 + TOLERANCE + (ROUNDING_SHARE if isinstance(query, LinearQuery) else 0.0)
+        moved = float(np.linalg.norm(total - rest.sum(query, params, release)))
+        found.append(moved / (records * query.clip_norm * allowed))
+    return tuple(found)
+
+
+def _number(n: int, adjacency: str) -> int:
+    """How many other records: another number where it is private."""
+    if adjacency == "replace-one":
+        return n
+    return n // 2 + 1 if n > 2 else n + 1
