@@ -25,8 +25,8 @@ import numpy as np
 from dpdistill.accounting.bounds import epsilon_rdp
 from dpdistill.accounting.gaussian import root
 from dpdistill.cli.benchmarks.figures import PUBLISHED, Cell
-from dpdistill.recipe.published.rows import all_published
 from dpdistill.query import Event
+from dpdistill.recipe.published.rows import all_published
 
 DELTA, CONFIDENCE = 1e-5, 0.999
 SEEDS = 100_000

@@ -40,6 +40,7 @@ from dpdistill.cli.recipes import build
 from dpdistill.data import Records, load
 from dpdistill.data.tables.load import load_table
 from dpdistill.data.tables.schema_file import read_schema
+from dpdistill.kernels import KERNELS
 from dpdistill.methods import METHODS
 from dpdistill.private.checks import blocks_of, check_query
 from dpdistill.private.grid import make_grid
@@ -47,7 +48,6 @@ from dpdistill.private.holder import Holder, Question
 from dpdistill.private.linear import FRACTION, step_and_sensitivity
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import LinearQuery
-from dpdistill.kernels import KERNELS
 from dpdistill.schema import Schema
 
 SCHEMAS = Path(dpdistill.__file__).parent / "cli" / "benchmarks" / "suites" / "schemas"

@@ -13,8 +13,8 @@ from dpdistill.accounting.schedule import Budget
 from dpdistill.audit import canaries as audit
 from dpdistill.audit.exact import Exact
 from dpdistill.audit.leaks import LEAKS
-from dpdistill.certificate.build import CertificateError
 from dpdistill.data.records import Records
+from dpdistill.errors import CertificateError
 from dpdistill.methods import DOS, DPMERF, METHODS
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Release

@@ -22,9 +22,9 @@ from dpdistill.cli.reading import check_source
 from dpdistill.cli.recipes import build
 from dpdistill.data import read_distilled, write_distilled
 from dpdistill.data.tables.schema_file import read_schema
-from dpdistill.recipe.kernels import KERNELS
 from dpdistill.method import Distilled
 from dpdistill.methods import METHODS
+from dpdistill.recipe.kernels import KERNELS
 from dpdistill.recipe.published import published
 from dpdistill.recipe.saved import check_kind, check_private
 from dpdistill.schema import DataError

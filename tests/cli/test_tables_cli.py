@@ -14,7 +14,7 @@ from test_cli import refused, succeeds
 
 from dpdistill import DOS, DPKIP, DPMERF, Column, DataError, TableDistiller, TableSchema
 from dpdistill.data import read_distilled
-from dpdistill.ledger.database import LedgerError
+from dpdistill.errors import LedgerError
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
 

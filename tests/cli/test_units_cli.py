@@ -8,6 +8,7 @@ import shutil
 import numpy as np
 import pytest
 from contract import Stop, make_records, of_units, stop_after, tiny
+from dpdistill.audit.neighbour import recorded_neighbours
 from PIL import Image
 from test_cli import refused, succeeds
 from test_tables_cli import SCHEMA, STATED, patients
@@ -15,13 +16,12 @@ from test_tables_cli import SCHEMA, STATED, patients
 from dpdistill import DPMERF, TableDistiller, run, verify
 from dpdistill.accounting.schedule import Budget, calibrate
 from dpdistill.audit.canaries import audit_one_run
-from dpdistill.audit.neighbour import recorded_neighbours
 from dpdistill.certificate.build import group_epsilon
 from dpdistill.data import load
 from dpdistill.data.records import Records
 from dpdistill.data.tables.load import load_table
 from dpdistill.data.tables.schema_file import TableFile, read_schema, with_units, write_schema
-from dpdistill.ledger.database import LedgerError
+from dpdistill.errors import LedgerError
 from dpdistill.run.blobs import digest_records
 from dpdistill.schema import DataError
 

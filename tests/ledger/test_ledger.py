@@ -18,8 +18,8 @@ import pytest
 from dpdistill.accounting.bounds import epsilon_lower_bound, epsilon_rdp
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.accounting.schedule import Budget, Schedule, calibrate
+from dpdistill.errors import LedgerError
 from dpdistill.ledger import folder as folder_module
-from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.folder import digest_key
 from dpdistill.ledger.run import RunLedger

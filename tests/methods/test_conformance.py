@@ -24,7 +24,7 @@ from dpdistill.certificate.build import read_certificate
 from dpdistill.cli.recipes import build
 from dpdistill.data import read_distilled
 from dpdistill.data.records import Records
-from dpdistill.ledger.database import LedgerError
+from dpdistill.errors import LedgerError
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled, Method, finish_field, no_progress, release_field
 from dpdistill.methods import METHODS

@@ -19,12 +19,12 @@ from dpdistill.data import read_distilled
 from dpdistill.encode.apply import encode_slices
 from dpdistill.encode.augment import partition_expand
 from dpdistill.encode.whitening import WhiteScatterNet
+from dpdistill.errors import LedgerError
 from dpdistill.evaluate.krr import score_krr
 from dpdistill.evaluate.teacher import Teacher, score_classifier
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import one_hot
-from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods import support
 from dpdistill.methods.class_means import _less, common_directions

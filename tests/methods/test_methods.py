@@ -19,8 +19,8 @@ from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.certificate import build
 from dpdistill.data import read_distilled
 from dpdistill.encode.augment import mosaic
+from dpdistill.errors import LedgerError
 from dpdistill.kernels.feature import FeatureKernel
-from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import ORIGINS, Allowed, Method
 from dpdistill.methods import LDPDC, METHODS

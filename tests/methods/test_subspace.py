@@ -14,7 +14,7 @@ from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.certificate.build import scope
 from dpdistill.cli.recipes import build, build_again
-from dpdistill.ledger.database import LedgerError
+from dpdistill.errors import LedgerError
 from dpdistill.methods import dos
 from dpdistill.methods.centre import pictures_around
 from dpdistill.methods.matching import features, network, principal_directions

@@ -28,10 +28,9 @@ from scipy.stats import kstest
 
 from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.data.records import Records
-from dpdistill.ledger.database import LedgerError
+from dpdistill.errors import CuratorError, LedgerError
 from dpdistill.methods import METHODS
 from dpdistill.private import checks, placed
-from dpdistill.private.checks import CuratorError
 from dpdistill.private.curator import Curator
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Stage

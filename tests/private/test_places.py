@@ -15,15 +15,14 @@ from dpdistill.data.records import Records
 from dpdistill.encode import auxiliary, normalised, pictures, whitening
 from dpdistill.encode.eight_bits import EightBits
 from dpdistill.encode.scattering import ScatterNet
+from dpdistill.errors import CuratorError, LedgerError
 from dpdistill.kernels import KERNELS
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
-from dpdistill.ledger.database import LedgerError
 from dpdistill.methods import DOS, DPKIP
 from dpdistill.methods.class_means import ClassSumsQuery
 from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.private import curator, holder
-from dpdistill.private.checks import CuratorError
 from dpdistill.private.noise import SeededEntropy, SystemEntropy
 from dpdistill.private.placed import PlacedRecords
 from dpdistill.private.sampling import draw_places

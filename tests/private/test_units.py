@@ -6,8 +6,8 @@ import pytest
 from contract import FlatLinear, FlatQuery, make_curator, make_records, memory_ledger, of_units, unit_schedule
 
 from dpdistill.accounting.schedule import Budget, calibrate
+from dpdistill.errors import CuratorError
 from dpdistill.private import curator
-from dpdistill.private.checks import CuratorError
 from dpdistill.private.noise import SeededEntropy, SystemEntropy
 from dpdistill.private.placed import PlacedRecords
 from dpdistill.private.sampling import keep_rows

@@ -5,9 +5,9 @@ import re
 import pytest
 
 from dpdistill import run
-from dpdistill.recipe.kernels import KERNELS
 from dpdistill.methods import DOS, METHODS
 from dpdistill.recipe.build import fields_of
+from dpdistill.recipe.kernels import KERNELS
 from dpdistill.recipe.published import all_published, notes, published, read_recipe
 from dpdistill.schema import DataError
 

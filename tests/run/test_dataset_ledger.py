@@ -12,7 +12,7 @@ from contract import make_records
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.data import Records
-from dpdistill.ledger.database import LedgerError
+from dpdistill.errors import LedgerError
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled, Method, release_field

@@ -20,13 +20,13 @@ from dpdistill.certificate.check import Expected
 from dpdistill.certificate.verify import check_certificate
 from dpdistill.data.features import Features
 from dpdistill.encode.scattering import ScatterNet
+from dpdistill.errors import CuratorError
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled, Method, finish_field, no_progress, release_field, to_json
 from dpdistill.methods import METHODS
 from dpdistill.methods.decoupled_kip import DecoupledKIP
-from dpdistill.private.checks import CuratorError
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import SLACK_TEXT, Stage
 from dpdistill.run.driver import backend

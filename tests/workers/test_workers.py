@@ -17,9 +17,9 @@ import contract
 import numpy as np
 import pytest
 from contract import make_records, tiny
+from dpdistill.audit.neighbour import recorded_neighbours
 
 from dpdistill.accounting.schedule import Budget, Schedule
-from dpdistill.audit.neighbour import recorded_neighbours
 from dpdistill.data import parts
 from dpdistill.data.features import Features
 from dpdistill.data.memory import Memory

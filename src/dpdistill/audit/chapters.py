@@ -15,7 +15,7 @@ from dpdistill.accounting.attacker import RATES, true_positives
 from dpdistill.accounting.schedule import Schedule
 from dpdistill.audit.canaries import OneRun
 from dpdistill.audit.membership import Roc
-from dpdistill.audit.neighbour import Neighbour
+from dpdistill.audit.method_audit import MethodAudit
 from dpdistill.audit.onion import Layer, rank_correlation
 from dpdistill.audit.page import Chapter, chapter
 from dpdistill.audit.reconstruction import Curve
@@ -87,11 +87,18 @@ def canary_chapter(found: OneRun) -> tuple[Chapter, dict[str, Any]]:
     return chapter("Canaries", "canaries", rows=rows, **details), results
 
 
-def neighbour_chapter(found: Sequence[Neighbour]) -> tuple[Chapter, dict[str, Any]]:
-    """What changed in replays without one record."""
-    rows = [(each.removed, max(each.moved), each.differ) for each in found]
-    results = {str(each.removed): {"moved": each.moved, "differ": each.differ} for each in found}
-    return chapter("A recorded neighbour", "neighbour", rows=rows, holds=all(each.holds for each in found)), results
+def replays_chapter(audit: MethodAudit) -> tuple[Chapter, dict[str, Any]]:
+    """Which replays were tried with a method, and what changed in each."""
+    rows = [(each.change, f"{max(each.moved):.4f}" if each.moved else "", each.differ) for each in audit.replays]
+    results = {
+        "found": audit.found,
+        "records": audit.records,
+        "tried": {str(i): why for i, why in audit.chosen.items()},
+        "replays": {each.change: {"moved": each.moved, "differ": each.differ} for each in audit.replays},
+        "held": audit.held,
+        "not_tried": audit.not_tried,
+    }
+    return chapter("Replays", "replays", audit=audit, rows=rows, chosen=list(audit.chosen.items())), results
 
 
 def reconstruction_chapter(

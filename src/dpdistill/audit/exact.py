@@ -42,6 +42,12 @@ class Exact:
         rest._placed._places = self._placed._places[kept]
         return rest
 
+    def with_records(self, others: Records) -> Exact:
+        """The same for as many other records, record i at the place of record i."""
+        made = Exact(others, self._compute)
+        made._placed._places = self._placed._places
+        return made
+
     def sum(self, query: Query, params: Params, release: Release) -> np.ndarray:
         """The sum over all records, in the shape of the release, float64."""
         with jax.default_matmul_precision("highest"):

@@ -1,6 +1,10 @@
 """The command line."""
 
-from dpdistill.cli import audit_networks, tables
+from dpdistill.cli import (
+    audit_method,  # noqa: F401 - adds its command
+    audit_networks,
+    tables,
+)
 from dpdistill.cli.app import app, main
 from dpdistill.cli.benchmarks.command import benchmark, results
 from dpdistill.cli.commands import account, budget, methods, report, verify

@@ -146,7 +146,7 @@ def audit_run(
     """
     name = method or ("dos-kip" if schema is None else "dp-merf")
     check_names("leak", [] if leak is None else [leak], choices.LEAKS)
-    _check_recipe(name, set_, epsilon, delta, schema is not None)
+    check_recipe(name, set_, epsilon, delta, schema is not None)
     check_source(data, schema is not None, sql)
     from dpdistill import run
     from dpdistill.accounting.schedule import Budget
@@ -182,56 +182,6 @@ def audit_run(
     write_page(to, "canaries", "What one run gives away", f"{what}.", [made], results)
 
 
-@app.command("method")
-def audit_method(
-    data: Data,
-    *,
-    to: Out,
-    method: Named,
-    set_: Fields = None,
-    epsilon: Epsilon = 1.0,
-    delta: Delta = 1e-5,
-    removed: Annotated[int, typer.Option(min=1, help="Records to remove, each in a replay of its own.")] = 3,
-    schema: SchemaFile = None,
-    sql: Sql = None,
-    classes: Classes = None,
-    bounds: Bounds = None,
-    resize: Resize = None,
-    channels: Channels = None,
-    straighten: Straighten = False,
-    labels: Labels = None,
-    seed: Seed = 0,
-) -> None:
-    """Replay a run without one record while all releases stay: for whoever wrote a method. Nothing is handed out.
-
-    For a method of your own: `dpdistill.audit.recorded_neighbours` in Python.
-    """
-    _check_recipe(method, set_, epsilon, delta, schema is not None)
-    owners_folder(to)
-    records = records_of(data, schema, sql, classes, bounds, resize, channels, straighten, labels)
-    if not len(records):
-        raise DataError(f"Expected at least one record, to be removed; {data} has none.")
-    import numpy as np
-
-    from dpdistill.accounting.schedule import Budget
-    from dpdistill.audit.chapters import neighbour_chapter
-    from dpdistill.audit.neighbour import recorded_neighbours
-    from dpdistill.cli.recipes import build
-
-    recipe = build(method, set_ or ())
-    chosen = np.random.default_rng(seed).choice(len(records), min(removed, len(records)), replace=False)
-    with Bar() as bar:
-        how = {"removed": [int(i) for i in chosen], "seed": seed, "progress": bar}
-        _, found = recorded_neighbours(records, recipe, Budget(epsilon, delta), **how)
-    made, results = neighbour_chapter(found)
-    for each in found:
-        say(f"without record {each.removed}: sums moved by {max(each.moved):.4f} of what was paid for; "
-            f"else: {', '.join(each.differ) or 'nothing changed'}")  # fmt: skip
-    write_page(to, "neighbour", f"{recipe.name} beside its neighbour", "One run, replayed.", [made], results)
-    if not all(each.holds for each in found):
-        raise typer.Exit(1)
-
-
 @app.command("shadows")
 def audit_shadows(
     data: Data,
@@ -256,7 +206,7 @@ def audit_shadows(
     seed: Seed = 0,
 ) -> None:
     """Distil halves of the records many times, and tell from a set who was in its half. Nothing is handed out."""
-    _check_recipe(method, set_, epsilon, delta, schema is not None, private=False)
+    check_recipe(method, set_, epsilon, delta, schema is not None, private=False)
     owners_folder(to)
     records = records_of(data, schema, sql, classes, bounds, resize, channels, straighten, labels)
     from dpdistill.accounting.schedule import Budget, calibrate
@@ -275,7 +225,7 @@ def audit_shadows(
     write_page(to, "shadows", f"Who was in, by {runs} shadows", f"{recipe.name}, {paid}.", [made], results)
 
 
-def _check_recipe(
+def check_recipe(
     method: str, settings: list[str] | None, epsilon: float, delta: float, table: bool, private: bool = True
 ) -> None:
     """Refuse, before JAX is imported, what cannot be run."""

@@ -53,6 +53,17 @@ def _unwatched(query: Query, params: Params, release: Release) -> None:
     """A silent Watch."""
 
 
+@dataclass(frozen=True)
+class Parts:
+    """Classes that a run makes its curator and its store of: an audit names subclasses of its own here."""
+
+    curator: Callable[..., Curator] = Curator
+    store: Callable[..., Store] = Store
+
+
+USUAL = Parts()
+
+
 @dataclass(frozen=True, eq=False)
 class Result:
     """A distilled set and what is known about how it was made.
@@ -177,6 +188,7 @@ def distill(
     compute: Compute | None = None,
     workers: Workers | None = None,
     memory: int | str | None = None,
+    parts: Parts = USUAL,
 ) -> Result:
     """Distil private records under a budget: every release is noised, paid for, and never drawn twice.
 
@@ -201,6 +213,7 @@ def distill(
         workers: other processes that hold the records and add up shards of them; None leaves that to this one.
         memory: bytes, or a text such as "4G", that features of records may take; beyond it they lie in a file without
             a name on the disk of run_dir. None takes half of what the machine has.
+        parts: classes of the curator and the store: for an audit.
 
     Returns:
         The result, with X, y, epsilon, and save(folder).
@@ -246,8 +259,8 @@ def distill(
         run_ledger = stack.enter_context(open_ledger(records, identity, schedule, folder, dataset, label, overwrite))
         holders = stack.enter_context((workers or Workers()).holders(folder))
         space = Memory.of(memory, folder)
-        curator = Curator(whole, schedule, run_ledger, entropy, compute, space, holders or Holder)
-        store, earlier = Store(folder, run_ledger.run_id, run_ledger), len(run_ledger.events())
+        curator = parts.curator(whole, schedule, run_ledger, entropy, compute, space, holders or Holder)
+        store, earlier = parts.store(folder, run_ledger.run_id, run_ledger), len(run_ledger.events())
         state = run_rounds(method, curator, store, schedule.rounds, seed, records.schema, progress, watch)
     noise = curator.noise_kind
     del curator  # features of records: the set takes memory of its own

@@ -23,8 +23,8 @@ from contract.private.queries import FlatLinear, FlatQuery, MixingEncoder, Print
 
 from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.data.records import Records
+from dpdistill.errors import CuratorError
 from dpdistill.ledger.run import RunLedger
-from dpdistill.private.checks import CuratorError
 from dpdistill.query import Stage
 
 FAILED = "Round 0 could not be answered and released nothing; what the run may spend stays reserved."

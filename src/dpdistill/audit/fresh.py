@@ -1,0 +1,100 @@
+"""A replay in a process that has never seen the records: what a cache keeps, or memory holds, is not there."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpdistill.audit.observe import Observation, observe
+from dpdistill.audit.replay import Procedure, Recording, Tape
+from dpdistill.audit.worlds import random_records
+from dpdistill.schema import AnySchema
+
+OPENED = ", which was opened"
+"""What follows the name of a file of private records that a replay has opened."""
+_START = "from dpdistill.audit.fresh import main; main()"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What another process is to replay: the releases, and random records in the place of the private ones.
+
+    Args:
+        procedure: what is run.
+        recordings: the releases.
+        schema, n, dtype, seed, majority: of the random records.
+        private: files and folders that hold the private records: opening one is noted.
+    """
+
+    procedure: Procedure
+    recordings: tuple[Recording, ...]
+    schema: AnySchema
+    n: int
+    dtype: str
+    seed: tuple[int, int]
+    majority: int
+    private: tuple[str, ...] = ()
+
+
+def packed(job: Job) -> bytes | None:
+    """The job as another process gets it; None where the procedure is not importable there.
+
+    That is so for functions inside of functions, and for all that a script or a notebook defines.
+    """
+    procedure = job.procedure
+    parts = (procedure.distill, procedure.method, type(procedure.method))
+    if any(getattr(part, "__module__", "") == "__main__" for part in parts):
+        return None
+    try:
+        return pickle.dumps(job)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return None
+
+
+def replay_fresh(job: bytes) -> Observation:
+    """What leaves the replay in a process of its own.
+
+    Raises:
+        RuntimeError: the process could not do it; with its last line.
+    """
+    said = json.dumps(sys.path).encode()
+    done = subprocess.run([sys.executable, "-c", _START], input=said + b"\n" + job, capture_output=True, check=False)
+    if done.returncode:
+        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        raise RuntimeError(f"The replay in a fresh process failed: {' '.join(last)}")
+    return json.loads(done.stdout)
+
+
+def main() -> None:
+    """Read a job from stdin, replay it, and write what was seen to stdout as JSON."""
+    answer = os.dup(1)
+    os.dup2(2, 1)  # whatever the method prints is none of the answer
+    sys.path[:] = json.loads(sys.stdin.buffer.readline())
+    job: Job = pickle.loads(sys.stdin.buffer.read())
+    opened = _watch_files(job.private)
+    records = random_records(job.schema, job.n, job.dtype, job.seed, job.majority)
+    _, seen = observe(job.procedure, records, Tape(list(job.recordings)))
+    with os.fdopen(answer, "w") as file:
+        json.dump(seen | {name + OPENED: "" for name in opened}, file)
+
+
+def _watch_files(private: Sequence[str]) -> list[str]:
+    """Names of private files that are opened from here on."""
+    places, opened = [Path(name).resolve() for name in private], []
+
+    def noted(event: str, args: Any) -> None:
+        if event == "open" and isinstance(args[0], str | bytes):
+            path = Path(os.fsdecode(args[0])).resolve()
+            for place in places:
+                if place in (path, *path.parents) and str(place) not in opened:
+                    opened.append(str(place))
+
+    sys.addaudithook(noted)
+    return opened
