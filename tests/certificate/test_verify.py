@@ -5,6 +5,7 @@ import json
 import os
 import sqlite3
 
+import contract
 import numpy as np
 import pytest
 
@@ -320,6 +321,11 @@ class TestFails:
         verification = verify(demo)
         assert failed(verification) == ["certificate"]
         assert detail(verification, "certificate") == "The certificate's 'schedule' is not a schedule."
+
+    def test_full_batch_claim_lowered(self, tmp_path):
+        contract.check_full_batch_claims()
+        schedule = Schedule(FULL.stages, FULL.noise_multipliers, Budget(1 - 1e-6))
+        assert failed(verify(make(tmp_path / "demo", schedule))) == ["epsilon"]
 
     def test_sampled_claim_lowered(self, tmp_path):
         schedule = Schedule(SAMPLED.stages, SAMPLED.noise_multipliers, Budget(1.98))

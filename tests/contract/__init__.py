@@ -6,6 +6,7 @@ are there to find. The modules lie as the rooms in src/ do.
 """
 
 from contract.accounting import check_replace_one_costs_more
+from contract.certificate import check_full_batch_claims
 from contract.data import (
     NAMES,
     SCHEMA,
@@ -82,6 +83,7 @@ from contract.private.queries import (
 )
 from contract.private.rounds import (
     check_batches_are_poisson,
+    check_blocks_of_coins,
     check_noise_scale,
     check_release_is_the_committed_one,
     check_release_on_grid,
@@ -113,7 +115,9 @@ from contract.private.units import (
     check_kept_rows,
     check_others_of_a_unit_stay,
     check_unit_sensitivity,
+    check_units_are_admitted_whole,
     of_units,
     unit_schedule,
 )
 from contract.run import Stop, check_noise_is_nobodys_seed, check_only_releases_speak, stop_after
+from contract.workers import check_coins_of_workers

@@ -25,6 +25,7 @@ import pytest
 
 from dpdistill import run
 from dpdistill.accounting import schedule as accounting
+from dpdistill.certificate import arithmetic
 from dpdistill.data.records import Records
 from dpdistill.evaluate import score
 from dpdistill.ledger.run import RunLedger
@@ -32,14 +33,15 @@ from dpdistill.methods import dos, dp_kip
 from dpdistill.methods.descent import Descent
 from dpdistill.methods.generator_method import GeneratorMethod
 from dpdistill.methods.kip_gradient import FCNTKGradient
-from dpdistill.private import checks, curator, holder, linear, placed
+from dpdistill.private import checks, curator, holder, linear, placed, sampling
 from dpdistill.private.grid import Grid
-from dpdistill.private.noise import SeededEntropy, SystemEntropy
+from dpdistill.private.noise import KeyedEntropy, SeededEntropy, SystemEntropy
 from dpdistill.programs import checks as abstract
 from dpdistill.programs import compiled, jaxprs
 from dpdistill.query import Release
 from dpdistill.run import driver
 from dpdistill.schema import Schema
+from dpdistill.workers import pool, worker
 
 
 def folder_check(check: Callable[..., None]) -> Callable[[], None]:
@@ -78,6 +80,7 @@ draw_round, plain_sum, run_rounds = curator.Curator._draw, curator.Curator._sum,
 release_linear = linear.release_linear
 compose, noise_for = accounting.compose, accounting.gaussian_noise_multiplier
 write, to_unit, commit, take_rows = run.Result.save, Schema.to_unit, RunLedger.commit, Records.take
+answer_of_pool = pool.Pool.answer
 fc_ntk_norm, dp_kip_tell = FCNTKGradient.norm, dp_kip.DPKIP.tell
 
 
@@ -200,7 +203,45 @@ def truncated_batches() -> Any:
     return swap(holder, "poisson_coins", coins)
 
 
+def coins_of_the_first_round_again() -> Any:
+    """Workers toss the coins of one key in every round: the same records are in all samples, nothing is amplified."""
+
+    def answer(self: Any, question: Any, entropy: Any) -> np.ndarray:
+        key = self.__dict__.setdefault("key", entropy.bytes(pool.KEY))
+        return answer_of_pool(self, question, mock.Mock(bytes=lambda n: key))
+
+    return swap(pool.Pool, "answer", answer)
+
+
+def parts_share_their_coins() -> Any:
+    """Every part of the records tosses the coins of the first one."""
+
+    def answer(self: Any, task: Any) -> Any:
+        coins = KeyedEntropy(task.coins + (0).to_bytes(8, "little"), self._holding.kind)
+        return self._holder(task.part).sum(task.question, coins, task.shard)
+
+    return swap(worker.Worker, "_answer", answer)
+
+
+def coins_repeat_by_block() -> Any:
+    """Words are drawn for the first block of records, and used for every block."""
+
+    def coins(n: int, q: float, entropy: Any) -> np.ndarray:
+        return np.resize(poisson_coins(min(n, sampling.BLOCK), q, entropy), n)
+
+    return swap(sampling, "poisson_coins", coins)
+
+
 # Units.
+
+
+def rows_of_a_unit_are_admitted_apart() -> Any:
+    """The integers of a unit are looked at row by row, not together: only the float clip keeps their sum short."""
+
+    def admissible(self: Any, z: np.ndarray, rows_per_unit: int = 1) -> np.ndarray:
+        return np.repeat(admit(self, z).reshape(-1, rows_per_unit).all(1), rows_per_unit)
+
+    return swap(Grid, "admissible", admissible)
 
 
 def coins_of_rows() -> Any:
@@ -580,6 +621,11 @@ def noise_of_add_or_remove() -> Any:
     return swap(accounting, "gaussian_noise_multiplier", lambda epsilon, delta, adjacency: noise_for(epsilon, delta))
 
 
+def claims_may_be_a_percent_too_small() -> Any:
+    """What is allowed for rounding hides a claim that is too small."""
+    return swap(arithmetic, "_ROUNDING", 1.01)
+
+
 def checkpoint_by_test_accuracy() -> Any:
     """The iterate that scores best on the test set is the one that is reported."""
     train, measure = score.train_classifier, score.accuracy
@@ -610,6 +656,14 @@ MUTANTS = [
     (private_counts_in_q, contract.check_batches_are_poisson, "mean size of a batch is not the public one"),
     (fixed_batches, contract.check_batches_are_poisson, "does not vary as a binomial"),
     (truncated_batches, contract.check_batches_are_poisson, "No batch is large"),
+    (coins_of_the_first_round_again, contract.check_coins_of_workers, "Two rounds have the same coins"),
+    (parts_share_their_coins, contract.check_coins_of_workers, "Two parts have the same coins"),
+    (coins_repeat_by_block, contract.check_blocks_of_coins, "Another number of words"),
+    (
+        rows_of_a_unit_are_admitted_apart,
+        contract.check_units_are_admitted_whole,
+        "not admitted by their sum: one step more",
+    ),
     (coins_of_rows, contract.check_coins_by_unit, "and others of it are not"),
     (every_row_is_clipped_for_itself, contract.check_clip_is_shared, "by more than the noise is scaled to"),
     (classes_of_a_unit_are_clipped_apart, contract.check_clip_is_shared, "by more than the noise is scaled to"),
@@ -645,6 +699,7 @@ MUTANTS = [
     (records_are_pickled, contract.check_nothing_is_pickled, "Records was pickled"),
     (adjacency_is_dropped, contract.check_replace_one_costs_more, "epsilon under replace-one is not 2.155"),
     (noise_of_add_or_remove, contract.check_replace_one_is_paid, "by more than is paid for"),
+    (claims_may_be_a_percent_too_small, contract.check_full_batch_claims, "A claim of 0.999999 .* judged wrongly"),
     (checkpoint_by_test_accuracy, contract.check_score_is_the_final_iterate, "test label picks the net"),
     (test_labels_by_position, contract.check_test_classes_by_name, "other classes was accepted"),
 ]

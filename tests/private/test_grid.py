@@ -2,6 +2,7 @@
 
 import math
 
+import contract
 import numpy as np
 import pytest
 
@@ -44,6 +45,10 @@ def test_admissible_is_exact_at_the_border():
         np.int32,
     )
     assert grid.admissible(z).tolist() == [True, True, False, False, False, True, True]
+
+
+def test_rows_of_a_unit_are_admitted_by_the_sum_of_their_squares():
+    contract.check_units_are_admitted_whole()
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])

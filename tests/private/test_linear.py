@@ -307,6 +307,9 @@ class TestNoise:
         assert p[1] > 1e-3
         assert max(p[2 / 3], p[1.5]) < 1e-9
 
+    def test_it_is_scaled_to_the_sensitivity_within_a_ten_thousandth(self):
+        contract.check_ghost_noise_scale()
+
     def test_samples(self):
         records, coins = known(11), np.arange(11) % 2 == 0
         schedule = Schedule((Stage(1, 0.5),), (NOISE,), Budget(1.0))

@@ -1,5 +1,6 @@
 """Poisson coins: exact thresholds, independence, legal extremes."""
 
+import contract
 import numpy as np
 import pytest
 from scipy import stats
@@ -36,6 +37,10 @@ def test_frequencies_and_independence():
         assert stats.binomtest(int((coins[1:] & coins[:-1]).sum()), n - 1, q * q).pvalue > 1e-6
         assert stats.binomtest(int(coins.sum()), n, 1.2 * q).pvalue < 1e-12
     assert stats.binomtest(int((first & second).sum()), n, q * q).pvalue > 1e-6
+
+
+def test_blocks_join_into_one_stream():
+    contract.check_blocks_of_coins()
 
 
 def test_batch_sizes_vary_as_binomials_do():

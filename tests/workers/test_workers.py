@@ -83,6 +83,10 @@ def test_two_workers_are_bit_identical_to_one_and_leave_nothing(expected, tmp_pa
     assert capfd.readouterr() == ("", "")
 
 
+def test_coins_and_places_are_drawn_for_every_round_and_part():
+    contract.check_coins_of_workers()
+
+
 def test_killed_workers_change_nothing(expected, tmp_path):
     """A worker is killed after each round, and others while the next one is computed."""
     records, query, params, value = expected

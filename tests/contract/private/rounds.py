@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from unittest import mock
 
 import numpy as np
 from contract.data import SCHEMA, make_records
@@ -12,6 +13,7 @@ from scipy import stats
 
 from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.data.records import Records
+from dpdistill.private import sampling
 from dpdistill.private.grid import make_grid
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Stage
@@ -94,3 +96,24 @@ def check_batches_are_poisson() -> None:
         p = stats.chi2(rounds - 1).cdf(sizes.var(ddof=1) * (rounds - 1) / variance)
         assert 1e-4 < p < 1 - 1e-4, "The size of a batch does not vary as a binomial."
     assert counts.sum(1).max() > n * q + 8, "No batch is large."
+
+
+def check_blocks_of_coins() -> None:
+    """Coins of a long list are those of one stream of words: the block in which they are drawn repeats nothing."""
+    words = np.random.default_rng(2).integers(0, 2**64, 40, np.uint64)
+
+    class Stream:
+        kind = "insecure: stated words"
+        drawn = 0
+
+        def bytes(self, n: int) -> bytes:
+            start, self.drawn = self.drawn, self.drawn + n // 8
+            return words[start : self.drawn].tobytes()
+
+    expected = words < np.uint64(2**63)
+    assert 10 < expected.sum() < 30
+    with mock.patch.object(sampling, "BLOCK", 7):
+        stream = Stream()
+        coins = sampling.poisson_coins(len(words), 0.5, stream)
+    assert stream.drawn == len(words), "Another number of words is drawn than one a record."
+    np.testing.assert_array_equal(coins, expected, "Coins repeat block by block.")

@@ -99,6 +99,29 @@ def check_clip_is_shared() -> None:
             assert moved >= 0.99, "A person moves the sum by less than is paid for."
 
 
+def check_units_are_admitted_whole() -> None:
+    """The integers of a unit's rows are admitted together: the squares of all of them add up to K^2 at most.
+
+    The float clip comes before and hides what this check forgets, so it is asked directly.
+    """
+    grid = make_grid(1.0, NOISE, 4, 8)
+    K, half = grid.K, grid.K // 2
+    units = {
+        "one row at the clip norm": ([[K, 0, 0, 0], [0] * 4, [0] * 4], True),
+        "four squares that add up to it": ([[half, half, 0, 0], [0, 0, half, 0], [0, 0, 0, half]], True),
+        "one step more": ([[half, half, 0, 0], [0, 0, half, 1], [0, 0, 0, half]], False),
+        "two rows at the clip norm": ([[K, 0, 0, 0], [0, -K, 0, 0], [0] * 4], False),
+        "three rows just below it": ([[K - 1, 0, 0, 0]] * 3, False),
+        "a row beyond it beside zeros": ([[0] * 4, [K + 1, 0, 0, 0], [0] * 4], False),
+        "a row beyond it beside a small one": ([[1, 0, 0, 0], [0] * 4, [K, K, 0, 0]], False),
+        "zeros": ([[0] * 4] * 3, True),
+    }
+    z = np.concatenate([np.array(rows, np.int32) for rows, _ in units.values()])
+    found = grid.admissible(z, 3).reshape(-1, 3)
+    for (name, (_, expected)), kept in zip(units.items(), found, strict=True):
+        assert kept.tolist() == [expected] * 3, f"The rows of a unit are not admitted by their sum: {name}."
+
+
 def check_kept_rows() -> None:
     """Of more than k rows of a unit each is kept equally often, in whatever order they come; no other unit matters."""
     units, runs = np.array([0] * 5 + [1] * 2 + [-1] * 3 + [2] * 8), 4000
