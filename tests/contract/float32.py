@@ -41,6 +41,13 @@ def assert_close_float32(actual: Any, expected: Any, terms: int, scale: Any = No
         scale: as in `float32_tolerance`; the largest magnitude expected if None: where terms do not cancel.
     """
     actual, expected = (np.asarray(values, np.float64) for values in (actual, expected))
-    if scale is None:
-        scale = np.abs(expected).max(initial=0.0)
-    np.testing.assert_allclose(actual, expected, rtol=0, atol=np.max(float32_tolerance(terms, scale)))
+    assert actual.shape == expected.shape, f"Expected shape {expected.shape}; got {actual.shape}."
+    off, scale = np.abs(actual - expected), np.abs(expected).max(initial=0.0) if scale is None else scale
+    tolerance = np.broadcast_to(float32_tolerance(terms, scale), off.shape)
+    beyond = ~(off <= tolerance)  # NaN too
+    if beyond.any():
+        at = tuple(int(i) for i in np.argwhere(beyond)[0])
+        raise AssertionError(
+            f"Expected {expected[at]:.9g} +- {tolerance[at]:.3g}; got {actual[at]:.9g} at {at}, and {beyond.sum()} of "
+            f"{beyond.size} numbers are beyond the tolerance of float32."
+        )
