@@ -1,5 +1,8 @@
 """The tolerance of float32 comparisons: wide enough for any order of a sum, too narrow for a defect."""
 
+import ast
+from pathlib import Path
+
 import numpy as np
 import pytest
 from contract.float32 import assert_close_float32, float32_tolerance
@@ -44,3 +47,15 @@ def test_another_shape_is_not_close():
 def test_it_grows_with_the_root_of_the_terms_and_with_their_size():
     assert float32_tolerance(100) == 80 * 2.0**-23
     np.testing.assert_array_equal(float32_tolerance(25, np.array([1.0, 3.0])), [40 * 2.0**-23, 120 * 2.0**-23])
+
+
+def test_every_comparison_states_its_tolerance():
+    """The one that `assert_allclose` has by default, 1e-7 of a number, is less than the distance of two float32."""
+    found = [
+        f"{path.name}:{call.lineno}"
+        for path in Path(__file__).parent.rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "assert_allclose"
+        if not {keyword.arg for keyword in call.keywords} & {"rtol", "atol"}
+    ]
+    assert found == []
