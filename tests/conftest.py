@@ -7,6 +7,7 @@ and in tests that ask for `as_users`. With --as-users all are compiled as users 
 import contextlib
 import inspect
 import os
+import re
 from pathlib import Path
 
 import jax
@@ -14,8 +15,10 @@ import pytest
 
 from dpdistill.programs import compiled
 
-# What many tests compile is compiled once. Each worker has a folder of its own: nobody reads what another one writes.
-COMPILED = Path(__file__).parents[1] / "build" / "compiled" / os.environ.get("PYTEST_XDIST_WORKER", "alone")
+# What many tests compile is compiled once. Each worker has a folder of its own: nobody reads what another one writes,
+# and no program that was compiled for another set of instructions is loaded.
+XLA_FLAGS = re.sub(r"\W+", "-", os.environ.get("XLA_FLAGS", "")).strip("-") or "default"
+COMPILED = Path(__file__).parents[1] / "build" / "compiled" / XLA_FLAGS / os.environ.get("PYTEST_XDIST_WORKER", "alone")
 jax.config.update("jax_compilation_cache_dir", str(COMPILED))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 

@@ -150,8 +150,8 @@ def test_against_pandas_and_numpy(monkeypatch, chunk):
             expected = shares[0].subtract(shares[1], fill_value=0.0).abs().sum() / 2
             distance = compared.distance if k == slice(None) else compared.distances[k]
             assert math.isclose(distance, expected, abs_tol=1e-9), (column.name, k)
-    np.testing.assert_allclose(found.real_shares, np.bincount(y) / 3_000)
-    np.testing.assert_allclose(found.synthetic_shares, np.bincount(z) / 700)
+    np.testing.assert_allclose(found.real_shares, np.bincount(y) / 3_000, rtol=1e-12)
+    np.testing.assert_allclose(found.synthetic_shares, np.bincount(z) / 700, rtol=1e-12)
     R, S = (np.corrcoef(SCHEMA.to_unit(A).astype(np.float64).T) for A in (X, Z))
     gap = np.abs(R - S)
     upper = gap[np.triu_indices(len(gap), 1)]
@@ -194,7 +194,7 @@ def test_a_spread_small_beside_its_mean_is_not_lost():
     R = moments.correlations()
     np.testing.assert_allclose(R, np.corrcoef((U - U.mean(0, np.float64)).T.astype(np.float64)), atol=1e-6)
     assert math.isclose(R[0, 1], 1.0, abs_tol=1e-9)
-    np.testing.assert_allclose(moments.mean, U.mean(0, np.float64))
+    np.testing.assert_allclose(moments.mean, U.mean(0, np.float64), rtol=0, atol=1e-12)
 
 
 def test_one_row_and_nothing_at_all():

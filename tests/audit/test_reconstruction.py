@@ -260,12 +260,12 @@ class TestCurve:
         pairs = curve(members, found)
         assert pairs.images.tolist() == [1, 2, 0]
         assert pairs.found.tolist() == [0, 3, 2]
-        np.testing.assert_allclose(pairs.distances, [0.01, 0.25, 1.44])
+        np.testing.assert_allclose(pairs.distances, [0.01, 0.25, 1.44], rtol=1e-12)
         assert pairs.error == pytest.approx(1.7 / 3)
         with pytest.raises(ValueError, match="Expected at least 3 reconstructions of finite values; got 2"):
             curve(members, found[:2])
         spoiled = np.concatenate([found, np.full((2, 1), np.nan)])
-        np.testing.assert_allclose(curve(members, spoiled).distances, [0.01, 0.25, 1.44])
+        np.testing.assert_allclose(curve(members, spoiled).distances, [0.01, 0.25, 1.44], rtol=1e-12)
         with pytest.raises(ValueError, match="of finite values; got 0"):
             curve(members, np.full((4, 1), np.nan))
 

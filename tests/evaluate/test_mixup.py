@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from contract import toy_records
+from contract.float32 import assert_close_float32
 
 from dpdistill.encode.networks import ConvNet
 from dpdistill.encode.train import MIXUP, MUON, QUICK, Training, _batch, train_classifier
@@ -29,8 +30,8 @@ def test_what_is_linear_in_the_labels_stays_so(shape):
     records = jnp.tensordot(Y, B, 1)
     for X, labels in batches(MIXED, records, Y):
         assert X.shape == (6, *shape)
-        np.testing.assert_allclose(X, np.tensordot(labels, B, 1), atol=1e-5)
-        np.testing.assert_allclose(labels.sum(1), 1, atol=1e-5)
+        assert_close_float32(X, np.tensordot(labels, B, 1), terms=4 + 3, scale=np.tensordot(labels, np.abs(B), 1))
+        assert_close_float32(labels.sum(1), np.ones(6), terms=4 + 3)
 
 
 def test_each_record_keeps_the_same_share_and_the_rest_is_another_of_the_batch():
@@ -39,11 +40,11 @@ def test_each_record_keeps_the_same_share_and_the_rest_is_another_of_the_batch()
     shares = []
     for (_, mixed), (_, own) in zip(batches(MIXED, records, Y), plain, strict=True):
         mates = mixed @ own.T  # (6, 6): what each is made of
-        np.testing.assert_allclose(mates.sum(0), 1, atol=1e-6)  # each is another's mate once
-        np.testing.assert_allclose(mates.sum(1), 1, atol=1e-6)
+        assert_close_float32(mates.sum(0), np.ones(6), terms=24 + 6)  # each is another's mate once
+        assert_close_float32(mates.sum(1), np.ones(6), terms=24 + 6)
         alone = np.isclose(np.diag(mates), 1)
         kept = np.diag(mates)[~alone]
-        np.testing.assert_allclose(kept, kept[:1].repeat(len(kept)), atol=1e-6)
+        assert_close_float32(kept, kept[:1].repeat(len(kept)), terms=24, scale=1.0)
         shares.extend(kept[:1])
     # Of Beta(0.3, 0.3) a share is below 0.1 or above 0.9 with probability 0.566.
     outside = np.mean([min(s, 1 - s) < 0.1 for s in shares])

@@ -162,7 +162,7 @@ class TestQueries:
         assert norms.max() <= 1.0 + 1e-6
         assert norms.max() >= (0.9 if "merf" in name else 0.3)
         if hasattr(query, "count"):
-            np.testing.assert_allclose(rows[:, 0], query.count)
+            np.testing.assert_allclose(rows[:, 0], query.count, rtol=1e-12)
 
     def test_neighbours(self, name):
         query, params = queries(MIXED)[name]

@@ -30,6 +30,7 @@ from dpdistill.private import checks
 from dpdistill.private.linear import release_linear, step_and_sensitivity, sum_limbs
 from dpdistill.programs import compiled
 from dpdistill.programs.checks import check_programs
+from dpdistill.programs.jaxprs import compiles_float16
 from dpdistill.programs.self_test import check_rows
 from dpdistill.query import ByValue, LinearQuery
 from dpdistill.schema import Schema
@@ -38,6 +39,12 @@ GREY = Schema((28, 28, 1), (0.0, 255.0), tuple("0123456789"))
 UNIT = Schema((28, 28, 1), (-1.0, 1.0), contract.NAMES)
 CLASSES, SUPPORT = 3, 6
 Y_S = labels(CLASSES, 2)
+WIDENED = [
+    np.float32,
+    np.int8,
+    pytest.param(np.float16, marks=pytest.mark.skipif(not compiles_float16(), reason="XLA compiles no float16 here")),
+]
+"""Types of features: encoders return the first two."""
 
 
 def flat(X):
@@ -210,7 +217,7 @@ class TestPlainGradients:
             expected = np.stack([np.ravel(jax.grad(loss)(jnp.asarray(W), x, k)) for x, k in zip(X, y, strict=True)])
         contract.check_linear_is_plain(SoftmaxQuery(1.0, CLASSES, None), W, X, y, expected, 1e-12, 2e-6)
 
-    @pytest.mark.parametrize("dtype", [np.float16, np.int8])
+    @pytest.mark.parametrize("dtype", WIDENED)
     @pytest.mark.parametrize("d", [1, 511, 512, 513, 1024, 1300])
     def test_the_classifiers_sum_is_that_of_all_columns(self, d, dtype):
         rng = np.random.default_rng(d)
@@ -356,7 +363,7 @@ class TestExactArithmetic:
             coefficients = jax.tree.map(np.asarray, found)
         assert contract.check_error_bound(query, params, coefficients, shares(query, params, coefficients)) < 1e-2
 
-    @pytest.mark.parametrize("dtype", [np.float16, np.int8])
+    @pytest.mark.parametrize("dtype", WIDENED)
     def test_of_more_columns_than_are_widened_at_once(self, dtype):
         rng, query = np.random.default_rng(4), SoftmaxQuery(0.1, CLASSES, None)
         X, residuals = (30 * rng.normal(size=(4, 1100))).astype(dtype), rng.normal(size=(4, CLASSES)).astype(np.float32)

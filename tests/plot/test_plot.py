@@ -82,7 +82,7 @@ def test_accuracy_is_drawn_by_epsilon():
 
 def test_marginals_are_shares_of_the_rows(table):
     age, ward = plot.marginals(table)
-    np.testing.assert_allclose(age.patches[0].get_data().values, [0.25, 0, 0, 0.5])
+    np.testing.assert_allclose(age.patches[0].get_data().values, [0.25, 0, 0, 0.5], rtol=1e-12)
     assert age.get_title() == "age (25% missing)"
     assert [bar.get_width() for bar in ward.patches] == [0.25, 0.75]
     assert [text.get_text() for text in ward.get_yticklabels()] == ["A", "B"]

@@ -2,7 +2,11 @@
 
 import copy
 import math
+import os
 import pickle
+import platform
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,13 +30,16 @@ from contract import (
 )
 from scipy.stats import kstest
 
+from dpdistill import run
 from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.data.records import Records
 from dpdistill.errors import CuratorError, LedgerError
+from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.methods import METHODS
 from dpdistill.private import checks, placed
 from dpdistill.private.curator import Curator
 from dpdistill.private.noise import SeededEntropy
+from dpdistill.programs import jaxprs
 from dpdistill.query import Event, Stage
 
 PRIVATE = [name for name, kind in METHODS.items() if kind.private]
@@ -251,6 +258,60 @@ class TestRefusals:
     def test_speech_of_an_encoder(self, how):
         with pytest.raises(CuratorError, match="The query is refused"):
             make_curator(make_records(3)).release(0, FlatQuery(encoder=SpeakingEncoder(how)), 1.0)
+
+
+@dataclass(frozen=True)
+class Narrow:
+    """An encoder that rounds pixels to float16, at the end or on the way."""
+
+    returned: str = "float16"
+
+    def __call__(self, X: Any) -> Any:
+        return X.reshape(len(X), -1).astype(jnp.float16).astype(self.returned)
+
+
+@dataclass(frozen=True)
+class NarrowQuery(UnitQuery):
+    """A contribution that rounds pixels to float16."""
+
+    def contribution(self, params: Any, x: Any, y: Any) -> Any:
+        return jax.jit(lambda v: v.astype(jnp.float16))(jnp.ravel(x)).astype(jnp.float32)
+
+
+class TestFloat16:
+    """A processor without it is simulated, but for the last test."""
+
+    REFUSED = (
+        r"The query is refused: .* float16, which XLA cannot compile for this processor\. Use float32: the guarantee"
+    )
+
+    @pytest.fixture(autouse=True)
+    def without_float16(self, monkeypatch):
+        monkeypatch.setattr(jaxprs, "compiles_float16", lambda: False)
+
+    @pytest.mark.parametrize(
+        "query", [FlatQuery(encoder=Narrow()), FlatQuery(encoder=Narrow("float32")), NarrowQuery()]
+    )
+    def test_is_refused_on_shapes_and_types(self, query):
+        with pytest.raises(CuratorError, match=self.REFUSED):
+            checks.check_query(query, np.float32(1), contract.SCHEMA)
+        assert checks.check_query(FlatQuery(), np.float32(1), contract.SCHEMA) == (64,)
+
+    def test_is_refused_before_anything_is_paid(self, tmp_path):
+        method = contract.tiny("decoupled-kip", kernel=FeatureKernel(Narrow()))
+        paths = {"run_dir": tmp_path / "a.run", "ledger": tmp_path / "ledger"}
+        with pytest.raises(CuratorError, match=self.REFUSED):
+            run.distill(make_records(6), method, Budget(1.0), cap=1.0, **paths)
+        assert not [*tmp_path.iterdir()]
+
+    @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="other processors have no such set")
+    @pytest.mark.parametrize(("most", "expected"), [("SSE4_2", "False"), ("AVX", "True")])
+    def test_where_xla_cannot_compile_it(self, most, expected):
+        """Processors have the conversion, F16C, from AVX on."""
+        code = "from dpdistill.programs.jaxprs import compiles_float16; print(compiles_float16())"
+        limited = {**os.environ, "XLA_FLAGS": f"--xla_cpu_max_isa={most}"}
+        done = subprocess.run([sys.executable, "-c", code], env=limited, capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == expected
 
 
 @jax.custom_batching.custom_vmap

@@ -167,11 +167,13 @@ def test_a_long_category_is_cut_and_named_in_full_by_its_title(tmp_path):
 
 
 def test_edges_by_hand():
-    np.testing.assert_allclose(edges(Column("x", "numeric", (-1.0, 1.0))), np.linspace(-1, 1, BINS + 1)[1:-1])
-    np.testing.assert_allclose(edges(Column("x", "integer", (1.0, 4.0))), [1.5, 2.5, 3.5])
-    np.testing.assert_allclose(edges(AGE), np.arange(4.5, 100, 5))
+    np.testing.assert_allclose(
+        edges(Column("x", "numeric", (-1.0, 1.0))), np.linspace(-1, 1, BINS + 1)[1:-1], atol=1e-12
+    )
+    np.testing.assert_allclose(edges(Column("x", "integer", (1.0, 4.0))), [1.5, 2.5, 3.5], rtol=1e-12)
+    np.testing.assert_allclose(edges(AGE), np.arange(4.5, 100, 5), rtol=1e-12)
     tens = Column("x", "numeric", (10.0, 10.0 + 9_999.0), scale="log")
-    np.testing.assert_allclose(edges(tens)[[5, 11, 17]], [10 + 9, 10 + 99, 10 + 999])
+    np.testing.assert_allclose(edges(tens)[[5, 11, 17]], [10 + 9, 10 + 99, 10 + 999], rtol=1e-12)
     whole = edges(Column("x", "integer", (0.0, 9_999.0), scale="log"))
     assert (whole % 1 == 0.5).all()
     assert (np.diff(whole) > 0).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import jax
@@ -35,7 +36,29 @@ def trace(f: Any, *abstract: Any, allowed: tuple[str, ...] = ()) -> tuple[Any, A
     """(jaxpr of f, shape and type of its result), once it is sure that f has no side effects."""
     jaxpr, out = jax.make_jaxpr(f, return_shape=True)(*abstract)
     _refuse_side_effects(jaxpr.jaxpr, allowed)
+    _refuse_float16(jaxpr.jaxpr)
     return jaxpr.jaxpr, out
+
+
+@cache
+def compiles_float16() -> bool:
+    """True if XLA can compile float16 for this processor; on x86 that takes the instruction set F16C."""
+    try:
+        jax.jit(lambda x: x + x)(np.ones(1, np.float16)).block_until_ready()
+    except jax.errors.JaxRuntimeError:
+        return False
+    return True
+
+
+def _refuse_float16(jaxpr: Any) -> None:
+    """Refuse float16 where it cannot be compiled: else the run would fail after its budget is reserved."""
+    for one in _with_inner(jaxpr):
+        variables = (*one.invars, *one.constvars, *(variable for equation in one.eqns for variable in equation.outvars))
+        if any(getattr(v.aval, "dtype", None) == jnp.float16 for v in variables) and not compiles_float16():
+            raise Refused(
+                "The query is refused: its encoder or its formulas use float16, which XLA cannot compile for this "
+                "processor. Use float32: the guarantee stays the same."
+            )
 
 
 def _refuse_side_effects(jaxpr: Any, allowed: tuple[str, ...] = ()) -> None:
