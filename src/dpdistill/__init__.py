@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dpdistill.run.driver import distill as distill
     from dpdistill.run.driver import distill_without_privacy as distill_without_privacy
     from dpdistill.run.driver import finish_again as finish_again
+    from dpdistill.run.start import begin_ledger as begin_ledger
     from dpdistill.schema import Column as Column
     from dpdistill.schema import DataError as DataError
     from dpdistill.schema import Schema as Schema
@@ -30,10 +31,11 @@ def _offered() -> dict[str, Any]:
     from dpdistill.data import Records, load, straighten_images
     from dpdistill.methods import METHODS
     from dpdistill.run.driver import Result, distill, distill_without_privacy, finish_again
+    from dpdistill.run.start import begin_ledger
     from dpdistill.schema import Column, DataError, Schema, TableSchema
     from dpdistill.verification import verify
 
-    functions = (distill, distill_without_privacy, finish_again, load, straighten_images, verify)
+    functions = (begin_ledger, distill, distill_without_privacy, finish_again, load, straighten_images, verify)
     types = (Budget, Column, DataError, Records, Result, Schema, TableSchema, *METHODS.values())
     return {each.__name__: each for each in (*functions, *types)}
 

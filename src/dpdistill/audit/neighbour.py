@@ -86,7 +86,7 @@ def recorded_neighbours(
         removed: indices of records, each removed in a replay of its own.
         seed: of everything public.
         progress: told the rounds and steps of the run.
-        how: what else `run.distill` takes: ledger, cap, label.
+        how: what else `run.distill` takes: ledger, label.
 
     Returns:
         The run's result, and what each replay found.

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpdistill.cli.options import Folder
+from dpdistill.cli.options import Folder, by_default
 from dpdistill.cli.terminal import FAILED, add_row, give, say, show_table, table, working
 from dpdistill.schema import DataError
 
@@ -143,7 +143,28 @@ def account(
         say(f"epsilon = {e:.4f} at delta = {d:g}", mark="  ")
 
 
-def budget(file: Annotated[str, typer.Argument(metavar="FILE", help="A data set's ledger.")]) -> None:
+budget = typer.Typer(
+    cls=by_default("show"), no_args_is_help=True, help="What the runs in a data set's ledger have spent, or a new ledger."
+)
+LedgerFile = Annotated[str, typer.Argument(metavar="FILE", help="A data set's ledger.")]
+
+
+@budget.command("new")
+def begin_ledger(
+    file: LedgerFile,
+    cap: Annotated[float, typer.Option(help="Epsilon that all runs on the data set may spend together.")],
+) -> None:
+    """Begin the ledger of a data set, with a cap that never changes. Once: a second ledger forgets what was spent."""
+    from dpdistill.ledger.dataset import DatasetLedger
+
+    DatasetLedger.begin(file, cap)
+    give(ledger=file, cap=cap)
+    say(f"{file} is a new ledger: all runs with --ledger {file} may spend epsilon = {cap:g} together.")
+    say("Keep it for as long as the records exist, and never put an older copy of it back.")
+
+
+@budget.command("show")
+def show_ledger(file: LedgerFile) -> None:
     """What the runs in a ledger have spent together, and what is left."""
     from dpdistill.ledger.dataset import DatasetLedger
 
