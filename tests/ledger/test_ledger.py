@@ -18,7 +18,7 @@ import pytest
 from dpdistill.accounting.bounds import epsilon_lower_bound, epsilon_rdp
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.accounting.schedule import Budget, Schedule, calibrate
-from dpdistill.ledger import dataset as dataset_module
+from dpdistill.ledger import dataset_file as file_module
 from dpdistill.ledger import folder as folder_module
 from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.dataset import DatasetLedger
@@ -566,9 +566,10 @@ class TestDataset:
             raise KeyboardInterrupt
 
         for name in ("create_tables", "sync_folder"):
-            with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-                patch.setattr(dataset_module, name, stop)
-                DatasetLedger.begin(tmp_path / name, 2.0)
+            with monkeypatch.context() as patch:
+                patch.setattr(file_module, name, stop)
+                with pytest.raises(KeyboardInterrupt):
+                    DatasetLedger.begin(tmp_path / name, 2.0)
         assert [path.name for path in tmp_path.iterdir()] == ["sync_folder"]
         assert DatasetLedger(tmp_path / "sync_folder").summary().cap == 2.0
 
@@ -588,7 +589,7 @@ class TestDataset:
                 lambda: pay(DatasetLedger(file), "b", full(0.3)),
                 DatasetLedger(file).summary,
             ):
-                with pytest.raises(LedgerError, match="damaged|cannot be used as a ledger|is not a ledger"):
+                with pytest.raises(LedgerError, match=r"damaged|cannot be used as a ledger|is not a ledger"):
                     use()
             assert file.read_bytes() == whole[:size]
         file.write_bytes(whole)
@@ -600,7 +601,7 @@ class TestDataset:
         file, journal = tmp_path / "ledger", tmp_path / f"ledger{ending}"
         file.touch()
         journal.write_bytes(b"pages")
-        with pytest.raises(LedgerError, match="damaged|Expected no file at .*-wal"):
+        with pytest.raises(LedgerError, match=r"damaged|Expected no file at .*-wal"):
             DatasetLedger(file).check(full(0.3))
         assert (file.read_bytes(), journal.read_bytes()) == (b"", b"pages")
 

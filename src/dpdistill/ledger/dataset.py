@@ -6,7 +6,6 @@ import math
 import os
 import secrets
 import sqlite3
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,15 +17,15 @@ from typing import Any
 from dpdistill.accounting.bounds import Group
 from dpdistill.accounting.pld import compose
 from dpdistill.accounting.schedule import MAX_EPSILON, MIN_EPSILON, Budget, Schedule, calibrate
-from dpdistill.ledger.database import LedgerError, check_format, connect, create_tables, sync_folder, transaction
+from dpdistill.ledger.database import LedgerError, check_format, connect, transaction
+from dpdistill.ledger.dataset_file import check_database, damaged, make_database
 from dpdistill.ledger.folder import KEY_BYTES
 from dpdistill.query import Stage
 
 Nonces = tuple[str, str]
 """What a run's ledger has for the round before its last, and for the last."""
 
-_FORMAT = 0x64700004
-_HEADER, _MAGIC = 100, b"SQLite format 3\0"
+FORMAT = 0x64700004
 _TABLES = (
     "CREATE TABLE ledger (id INTEGER PRIMARY KEY CHECK (id = 1), cap REAL NOT NULL, key BLOB NOT NULL, digest BLOB)",
     "CREATE TABLE runs (number INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, label TEXT NOT NULL,"
@@ -115,18 +114,10 @@ class DatasetLedger:
         """
         if isinstance(cap, bool) or not isinstance(cap, Real) or not 0.0 < cap < math.inf:
             raise LedgerError(f"Expected 0 < cap={cap!r:.80} < inf.")
-        path = Path(file)
-        for there in (path, *(Path(f"{path}{ending}") for ending in ("-journal", "-wal"))):
-            if os.path.lexists(there):
-                shown = f"`dpdistill budget {path}` shows what is in it" if there == path else "it is part of a ledger"
-                raise LedgerError(f"Expected no file at {there} to begin a ledger; there is one: {shown}.")
-        try:
-            _make(path, float(cap))
-        except FileExistsError:
-            raise LedgerError(f"Expected no file at {path} to begin a ledger; another process has made it.") from None
-        except (OSError, sqlite3.Error) as error:
-            raise LedgerError(f"The ledger {path} cannot be made: {error}.") from None
-        return cls(path)
+        key = secrets.token_bytes(KEY_BYTES)
+        rows = (("INSERT INTO ledger VALUES (1, ?, ?, NULL)", (float(cap), key)),)
+        make_database(Path(file), _TABLES, FORMAT, rows)
+        return cls(file)
 
     def bind(self, digest_of: Callable[[bytes], bytes]) -> None:
         """State which records the runs read, before any of them is released from; the first to come decides.
@@ -165,8 +156,8 @@ class DatasetLedger:
             The composed epsilon of all runs, this one included.
 
         Raises:
-            LedgerError: it would exceed the cap, states another relation or schedule, has gone on in another copy of its
-                folder, no records are stated, or the file is no ledger.
+            LedgerError: it would exceed the cap, states another relation or schedule, has gone on in another copy of
+                its folder, no records are stated, or the file is no ledger.
         """
         run = LedgerRun(run_id, label, date or Date.today().isoformat(), schedule, nonces[1])
         with self._open() as db, transaction(db):
@@ -280,12 +271,12 @@ class DatasetLedger:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        _check_file(self._file)
+        check_database(self._file)
         db = connect(self._file, "DELETE", "EXTRA", create=False)
         try:
             if db.execute("PRAGMA integrity_check").fetchone() != ("ok",):
-                raise LedgerError(_damaged(self._file, "SQLite finds it inconsistent"))
-            check_format(db, self._file, _FORMAT)
+                raise LedgerError(damaged(self._file, "SQLite finds it inconsistent"))
+            check_format(db, self._file, FORMAT)
             yield db
         except sqlite3.Error as error:
             raise LedgerError(f"{self._file} cannot be used as a ledger: {error}.") from None
@@ -293,56 +284,12 @@ class DatasetLedger:
             db.close()
 
 
-def _make(path: Path, cap: float) -> None:
-    """The file of a ledger without runs: written aside and linked, so that it is there in full or not at all."""
-    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    os.close(handle)
-    try:
-        db = connect(Path(aside), "DELETE", "EXTRA", create=False)
-        try:
-            with transaction(db):
-                create_tables(db, _TABLES, _FORMAT)
-                db.execute("INSERT INTO ledger VALUES (1, ?, ?, NULL)", (cap, secrets.token_bytes(KEY_BYTES)))
-        finally:
-            db.close()
-        os.link(aside, path)
-    finally:
-        os.unlink(aside)
-    sync_folder(path.parent)
-
-
-def _check_file(path: Path) -> None:
-    """Refuses, before SQLite opens it, what SQLite would take for a new database or for that of its neighbour."""
-    if not os.path.lexists(path):
-        raise LedgerError(
-            f"There is no ledger at {path}. Put the data set's ledger back there if it ever had one: a new one forgets"
-            f" what was spent. Else begin it: dpdistill budget new {path} --cap EPSILON."
-        )
-    if not path.is_file():
-        raise LedgerError(f"Expected a data set's ledger at {path}; it is a folder, a broken link or a device.")
-    if os.path.lexists(f"{path}-wal"):
-        raise LedgerError(f"Expected no file at {path}-wal: no ledger of a data set has one. Move it away.")
-    try:
-        with open(path, "rb") as file:
-            header = file.read(_HEADER)
-    except OSError as error:
-        raise LedgerError(f"{path} cannot be read: {error.strerror}.") from None
-    if len(header) < _HEADER:
-        raise LedgerError(_damaged(path, "it is empty or cut off"))
-    if not header.startswith(_MAGIC):
-        raise LedgerError(f"{path} is not a ledger: it is not an SQLite database.")
-
-
-def _damaged(path: Path, how: str) -> str:
-    return f"The ledger {path} is damaged: {how}. Take its latest copy if no run was paid since, and begin no new one."
-
-
 def _row(db: sqlite3.Connection, path: Path) -> tuple[float, bytes, bytes | None]:
     """(cap, key, digest of the records) of a ledger."""
     rows = db.execute("SELECT cap, key, digest FROM ledger").fetchall()
     cap, key, digest = rows[0] if len(rows) == 1 else (None, None, None)
     if not isinstance(cap, float) or not 0.0 < cap < math.inf or not isinstance(key, bytes) or len(key) != KEY_BYTES:
-        raise LedgerError(_damaged(path, "it has no cap or no key"))
+        raise LedgerError(damaged(path, "it has no cap or no key"))
     return cap, key, digest
 
 

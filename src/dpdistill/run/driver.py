@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Callable
@@ -15,7 +14,14 @@ import jax
 import numpy as np
 
 from dpdistill.accounting.schedule import Budget, Schedule, calibrate
-from dpdistill.certificate.build import NO_NOISE, NOT_STATED, OF_THE_RELEASES, build_certificate, write_certificate
+from dpdistill.certificate.build import (
+    NO_NOISE,
+    NOT_STATED,
+    OF_THE_RELEASES,
+    build_certificate,
+    recipe_content,
+    write_certificate,
+)
 from dpdistill.data import check_output, write_distilled
 from dpdistill.data.atomic import write_atomically
 from dpdistill.data.folder import RECIPE, UNLISTED
@@ -137,8 +143,8 @@ class Result:
         for stale in UNLISTED:
             (target / stale).unlink(missing_ok=True)
         write_distilled(target, self.distilled)
-        text = json.dumps(self.recipe, indent=2) + "\n"
-        write_atomically(target / RECIPE, lambda file: file.write(text.encode()))
+        content = recipe_content(self.recipe)
+        write_atomically(target / RECIPE, lambda file: file.write(content))
         certificate = build_certificate(
             target,
             schedule=self.schedule,
