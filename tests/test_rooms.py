@@ -35,7 +35,7 @@ ROOMS: dict[str, set[str]] = {
 """What each room may import: rooms, and single modules of others."""
 ROOMS["run"] = {*ROOMS} - {"evaluate", "encode", "kernels", "pages", "plot", "public_images"}
 ROOMS["table_distiller"] = {"schema", "query", "method", "data", "accounting", "private", "methods", "run"}
-ROOMS["verification"] = {"schema", "query", "recipe", "certificate", "report", "export"}
+ROOMS["verification"] = {"schema", "query", "recipe", "data.contents", "methods", "certificate", "report", "export"}
 ROOMS[TOP] = {"errors", "schema", "data", "accounting", "methods", "run", "table_distiller", "verification"}
 ROOMS["audit"] = {*ROOMS} - {"report", "export", "plot", "table_distiller", "verification", TOP}
 ROOMS["cli"] = {*ROOMS}

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from dpdistill.run.driver import distill as distill
     from dpdistill.run.driver import distill_without_privacy as distill_without_privacy
     from dpdistill.run.driver import finish_again as finish_again
+    from dpdistill.run.start import begin_ledger as begin_ledger
     from dpdistill.schema import Column as Column
     from dpdistill.schema import Schema as Schema
     from dpdistill.schema import TableSchema as TableSchema
@@ -42,22 +43,8 @@ _PLACES = {
     "accounting.schedule": ("Budget",),
     "data": ("Records", "load", "straighten_images"),
     "errors": ("CertificateError", "CuratorError", "DPDistillError", "DataError", "LedgerError"),
-    "methods": (
-        "DM",
-        "DOS",
-        "DOSKIP",
-        "DPHP",
-        "DPKIP",
-        "DPMERF",
-        "DPNTK",
-        "DPSGD",
-        "KIP",
-        "LDPDC",
-        "NDPDC",
-        "PSG",
-        "DecoupledKIP",
-    ),
     "run.driver": ("Result", "distill", "distill_without_privacy", "finish_again"),
+    "run.start": ("begin_ledger",),
     "schema": ("Column", "Schema", "TableSchema"),
     "table_distiller": ("TableDistiller",),
     "verification": ("verify",),
@@ -90,6 +77,7 @@ __all__ = [
     "Schema",
     "TableDistiller",
     "TableSchema",
+    "begin_ledger",
     "distill",
     "distill_without_privacy",
     "finish_again",

@@ -174,9 +174,9 @@ class Stage:
         # A float would be accounted as it is, and released as the next whole number.
         if type(self.rounds) is not int or self.rounds < 1:
             raise ValueError(f"Expected rounds={self.rounds!r:.80} as a whole number >= 1.")
-        if not 0.0 < self.sampling_prob <= 1.0:
+        if isinstance(self.sampling_prob, bool) or not 0.0 < self.sampling_prob <= 1.0:
             raise ValueError(f"Expected 0 < sampling_prob={self.sampling_prob} <= 1.")
-        if not 0.0 < self.weight < float("inf"):
+        if isinstance(self.weight, bool) or not 0.0 < self.weight < float("inf"):
             raise ValueError(f"Expected weight={self.weight} > 0.")
 
 

@@ -31,8 +31,8 @@ class TableDistiller(BaseEstimator):
         strict: stop at a row that the schema does not allow; otherwise it contributes nothing.
         seed: fixes everything public, never the noise.
         run_dir: the owner's folder: ledger and checkpoints, for resuming; None keeps them in memory.
-        ledger: file that adds up all runs on this data set, under one cap, and refuses the fit that would exceed it.
-        cap: epsilon that all runs in ledger may spend together; to be stated where there is no ledger yet.
+        ledger: file that adds up all runs on this data set, under one cap, and refuses the fit that would exceed it;
+            `begin_ledger` makes it.
         unit_column: column that names the person of each row; None for what schema.yaml states, or for single rows.
         rows_per_unit: the most rows of a person that are used, drawn at random; with a unit column, and only then.
 
@@ -61,7 +61,6 @@ class TableDistiller(BaseEstimator):
         seed: int = 0,
         run_dir: str | os.PathLike | None = None,
         ledger: str | os.PathLike | None = None,
-        cap: float | None = None,
         unit_column: str | None = None,
         rows_per_unit: int | None = None,
     ) -> None:
@@ -74,7 +73,6 @@ class TableDistiller(BaseEstimator):
         self.seed = seed
         self.run_dir = run_dir
         self.ledger = ledger
-        self.cap = cap
         self.unit_column = unit_column
         self.rows_per_unit = rows_per_unit
 
@@ -97,7 +95,7 @@ class TableDistiller(BaseEstimator):
         persons = 1 if self.rows_per_unit is None else self.rows_per_unit
         budget = Budget(self.epsilon, self.delta, self.adjacency, unit, persons)  # type: ignore[arg-type]
         method = DPMERF() if self.method is None else self.method
-        paid: Any = {"ledger": self.ledger, "cap": self.cap, "seed": self.seed, "run_dir": self.run_dir}
+        paid: Any = {"ledger": self.ledger, "seed": self.seed, "run_dir": self.run_dir}
         run.check_ledger(method, budget, **paid)
         if y is not None:
             X = X.assign(**{table_file.schema.label: np.asarray(y)})

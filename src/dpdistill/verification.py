@@ -11,6 +11,7 @@ from typing import Any
 from dpdistill.certificate.build import versions
 from dpdistill.certificate.check import Expected, Verification, plain
 from dpdistill.certificate.verify import check_certificate
+from dpdistill.data.contents import check_contents
 from dpdistill.export.documents import compare
 from dpdistill.query import SLACK_TEXT
 from dpdistill.recipe.build import from_fields, is_method
@@ -23,17 +24,19 @@ from dpdistill.schema import DataError
 def verify(folder: str | os.PathLike, run: str | os.PathLike | None = None) -> Verification:
     """Check a shared folder, as the command `dpdistill verify` does.
 
-    Every file is listed in the certificate by its hash, made again and compared (report.html and the documents for
-    catalogues, which a publisher may have completed), or named as not covered.
-    The recipe is what its method writes, its plan is that of the schedule and of the run's ledger, and every stated
-    epsilon is computed by another route.
+    Every file is listed in the certificate by its hash and read to its last byte, made again and compared (report.html
+    and the documents for catalogues, which a publisher may have completed), or named as not covered. The recipe is what
+    its method writes, its plan is that of the schedule and of the run's ledger, and every stated epsilon is computed by
+    another route.
 
     Args:
         folder: the folder that was shared.
         run: the owner's folder of the run; by default the one beside it (folder + ".run"), if it is there.
 
     Returns:
-        The checks; `passed` says whether none failed. A damaged folder gives a failed check, never an exception.
+        The checks, and their `outcome`: "PASSED", "FAILED", or "GUARANTEE PASSED, DOCUMENTS NOT COMPARED" where another
+        version wrote what this one cannot make again. `passed` is True for the first alone. A damaged folder gives a
+        failed check, never an exception.
 
     Example:
         >>> verify("shared").passed  # doctest: +SKIP
@@ -47,12 +50,21 @@ def _expected(folder: Path, certificate: dict) -> Expected:
     of_method = {**_of_method(certificate["recipe"]), "refused": _refused(certificate)}
     try:
         found = read_folder(folder)
+        contents = tuple(check_contents(folder, certificate["files"], _generator))
         page = render_report(found).encode()
         documents = tuple(compare(folder, found))
     except Exception as error:  # of a stranger's files: whatever cannot be read is a fault, never a traceback
         sentence = plain(error, 300) if isinstance(error, DataError) else "The records or the page cannot be read."
         return Expected(**of_method, fault=sentence)
-    return Expected(**of_method, schema=json.loads(json.dumps(found.schema.to_json())), page=page, documents=documents)
+    schema = json.loads(json.dumps(found.schema.to_json()))
+    return Expected(**of_method, schema=schema, page=page, documents=documents, contents=contents)
+
+
+def _generator(*stated: Any) -> Any:
+    """A generator from what its file states. Its code needs JAX: a folder without one is checked without."""
+    from dpdistill.methods.generator import Generator
+
+    return Generator.from_arrays(*stated)
 
 
 def _refused(certificate: dict) -> str | None:

@@ -3,22 +3,31 @@
 import hashlib
 import json
 import os
+import shutil
 import sqlite3
+import time
 
 import contract
 import numpy as np
 import pytest
 
 from dpdistill.accounting.bounds import epsilon_rdp
-from dpdistill.accounting.schedule import Budget, Schedule, calibrate
+from dpdistill.accounting.schedule import MAX_ROUNDS, Budget, Schedule, calibrate
 from dpdistill.certificate import arithmetic
 from dpdistill.certificate import verify as verify_module
-from dpdistill.certificate.build import SCOPE, SEEDED_NOISE, build_certificate, write_certificate
-from dpdistill.certificate.check import Check, Expected, Verification
+from dpdistill.certificate.build import (
+    SCOPE,
+    SEEDED_NOISE,
+    build_certificate,
+    recipe_content,
+    write_certificate,
+)
+from dpdistill.certificate.check import FAILED, NOT_COMPARED, PASSED, Check, Expected, Verification
 from dpdistill.certificate.verify import CLOSING, check_certificate
 from dpdistill.data import folder as folder_module
 from dpdistill.ledger.run import RunLedger
 from dpdistill.query import Stage
+from dpdistill.recipe.published import all_published
 from dpdistill.schema import Schema
 
 RECIPE = {
@@ -38,7 +47,7 @@ def make(folder, schedule=FULL, **changes):
     (folder / "images" / "0").mkdir(parents=True)
     np.savez(folder / "synthetic.npz", X=np.arange(6.0))
     (folder / "images" / "0" / "000.png").write_bytes(b"image")
-    (folder / "recipe.json").write_text(json.dumps(RECIPE))
+    (folder / "recipe.json").write_bytes(recipe_content(RECIPE))
     facts = {"recipe": RECIPE, "schema": SCHEMA} | changes
     write_certificate(folder, build_certificate(folder, schedule=schedule, **facts))
     return folder
@@ -76,7 +85,8 @@ def failed(verification):
         assert len(check.detail) < 400
     assert verification.checks[-1] == Check("scope", None, CLOSING)
     names = [check.name for check in verification.checks if check.passed is False]
-    assert verification.passed is not bool(names)
+    assert (verification.outcome == FAILED) is bool(names)
+    assert verification.passed is (verification.outcome == PASSED)
     return names
 
 
@@ -84,7 +94,8 @@ def edit(folder, change):
     path = folder / "certificate.json"
     certificate = json.loads(path.read_text())
     change(certificate)
-    path.write_text(json.dumps(certificate))
+    text = json.dumps(certificate, indent=2, ensure_ascii=False) + "\n"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
 
 
 def put(*path, value):
@@ -112,7 +123,7 @@ class TestHonest:
         assert results(verification) == {
             **dict.fromkeys(("certificate", "files", "recipe", "origin", "schema", "noise", "slack"), True),
             **dict.fromkeys(("events", "plan", "ledger", "epsilon", "epsilons", "attacker", "groups"), True),
-            **dict.fromkeys(("report", "self-test", "looser bound", "covered", "scope"), None),
+            **dict.fromkeys(("contents", "report", "self-test", "looser bound", "covered", "scope"), None),
         }
         assert detail(verification, "covered") == SCOPE
         details = {check.name: check.detail for check in verification.checks}
@@ -149,7 +160,7 @@ class TestHonest:
 
     def test_without_plan_and_ledger_they_are_left_open(self, demo):
         verification = verify(demo)
-        assert verification.passed
+        assert verification.outcome == NOT_COMPARED
         assert (results(verification)["plan"], results(verification)["ledger"]) == (None, None)
         assert detail(verification, "plan") == "The recipe is unknown to this version: its plan was not checked."
 
@@ -165,7 +176,7 @@ class TestHonest:
         assert failed(verify(demo)) == ["handover"]
         monkeypatch.setattr(os, "access", lambda path, mode: "demo.run" not in str(path))
         verification = verify(demo)
-        assert verification.passed
+        assert verification.outcome == NOT_COMPARED
         assert "handover" not in results(verification)
         assert detail(verification, "ledger") == (
             "The run's ledger is not here, or not to be read: it stays with the owner."
@@ -175,8 +186,8 @@ class TestHonest:
         verification = verify(make(tmp_path / "demo", None))
         assert failed(verification) == []
         assert results(verification) == {
-            **{"certificate": True, "files": True, "recipe": True, "origin": None, "schema": None, "report": None},
-            **{"guarantee": None, "scope": None},
+            **{"certificate": True, "files": True, "recipe": True},
+            **dict.fromkeys(("contents", "origin", "schema", "report", "guarantee", "scope"), None),
         }
         assert detail(verification, "guarantee") == "epsilon is infinite: this run gives no privacy guarantee."
 
@@ -251,9 +262,20 @@ class TestFails:
             (put("files", "../secret", value="ab" * 32), ["files"]),
             (put("files", value={"synthetic.npz": 3}), ["certificate"]),
             (put("files", value={f"{number}.npz": "" for number in range(1000)}), ["files"]),
-            (put("files", "\ud800\x1b[2J\n", value=""), ["files"]),
-            (put("noise", value="\ud800\x1b[2J\n" * 99), ["noise"]),
-            (put("epsilons", "\ud800\x1b[2J\n", value=1.0), ["epsilons"]),
+            (put("files", "\x1b[2J\n", value=""), ["files"]),
+            (put("noise", value="\x1b[2J\n" * 99), ["noise"]),
+            (put("epsilons", "\x1b[2J\n", value=1.0), ["epsilons"]),
+            (put("noise", value="\ud800"), ["certificate"]),
+            (put("claim", "epsilon", value=True), ["events"]),
+            (put("events", "composition", 0, "sampling_prob", value=True), ["events"]),
+            (put("schedule", "stages", 0, "sampling_prob", value=True), ["certificate"]),
+            (put("schedule", "budget", "unit", value=None), ["certificate"]),
+            (put("date", value="2026-01-31T10:00:00"), ["certificate"]),
+            (put("date", value="20260131"), ["certificate"]),
+            (put("versions", "dpdistill", value="newest"), ["certificate"]),
+            (put("versions", "dpdistill", value=1), ["certificate"]),
+            (put("versions", "torch", value="2.0"), ["certificate"]),
+            (put("versions", value={}), ["certificate"]),
             (put("format", value=1), ["certificate"]),
             (put("format", value=3), ["certificate"]),
             (put("format", value=6), ["certificate"]),
@@ -367,14 +389,59 @@ class TestFiles:
     def test_other_files_are_named(self, demo):
         (demo / "notes").mkdir()
         (demo / "notes" / "a\x1b[2J.txt").write_bytes(b"")
-        (demo / "real.pkl").symlink_to(demo / "synthetic.npz")
-        (demo / "linked").symlink_to(demo / "images")
+        (demo / "LICENSE").write_bytes(b"")
         verification = verify(demo)
         assert failed(verification) == []
         assert [check.detail for check in verification.checks if check.name == "not covered"] == [
             f"{name} is not in the certificate: nothing here speaks of it."
-            for name in ("linked", "notes/a\\x1b[2J.txt", "real.pkl")
+            for name in ("LICENSE", "notes/a\\x1b[2J.txt")
         ]
+
+    def test_links_pipes_and_devices_fail(self, demo, tmp_path):
+        def link(path, to):
+            os.remove(path)
+            path.symlink_to(to)
+
+        def link_folder():
+            (demo / "images" / "0").symlink_to(elsewhere / "images" / "0")
+
+        picture, elsewhere = demo / "images" / "0" / "000.png", tmp_path / "elsewhere"
+        shutil.copytree(demo, elsewhere)
+        for name, change in (
+            ("images/0/000.png", lambda: link(picture, elsewhere / "images" / "0" / "000.png")),
+            ("images/0/000.png", lambda: link(picture, "/dev/zero")),
+            ("certificate.json", lambda: link(demo / "certificate.json", elsewhere / "certificate.json")),
+            ("report.html", lambda: (demo / "report.html").symlink_to(elsewhere / "recipe.json")),
+            ("images/0", lambda: (shutil.rmtree(demo / "images" / "0"), link_folder())),
+            ("linked", lambda: (demo / "linked").symlink_to(demo / "images")),
+            ("dangling", lambda: (demo / "dangling").symlink_to(demo / "nothing")),
+            ("pipe", lambda: os.mkfifo(demo / "pipe")),
+        ):
+            change()
+            verification = verify(demo)
+            assert failed(verification) == ["files"]
+            assert detail(verification, "files").startswith(
+                f"Expected files of their own; these are links, pipes or devices: {name}."
+            )
+            shutil.rmtree(demo)
+            shutil.copytree(elsewhere, demo)
+
+    def test_a_folder_that_might_be_a_class_fails(self, demo):
+        (demo / "images" / "bird").mkdir()
+        verification = verify(demo)
+        assert failed(verification) == ["files"]
+        assert "images/bird is not in the certificate" in detail(verification, "files")
+
+    def test_deep_folders_are_no_traceback(self, demo):
+        here = os.getcwd()
+        os.chdir(demo)
+        try:
+            for _ in range(1200):
+                os.mkdir("d")
+                os.chdir("d")
+        finally:
+            os.chdir(here)
+        assert failed(verify(demo)) == []
 
     def test_no_more_than_twenty_are_named(self, demo):
         for k in range(25):
@@ -403,7 +470,8 @@ class TestFiles:
         edit(demo, put("versions", "pillow", value="1.0"))
         verification = verify(demo, page=b"other")
         assert failed(verification) == []
-        assert "it was made with pillow 1.0, so that decides nothing" in detail(verification, "report")
+        assert "it was made with pillow 1.0, so it was not compared" in detail(verification, "report")
+        assert verification.outcome == NOT_COMPARED
 
     def test_the_schema_is_compared(self, demo):
         assert results(verify(demo, schema=FACTS))["schema"] is True
@@ -531,8 +599,11 @@ class TestRecipe:
         assert detail(verification, "origin") == f"The method states another {name} for these fields."
         edit(demo, put("versions", "dpdistill", value="0.0.1"))
         verification = verify(demo, recipe=RECIPE | {name: "another"})
-        assert failed(verification) == []
-        assert "it was made with dpdistill 0.0.1, so that decides nothing" in detail(verification, "origin")
+        assert failed(verification) == ["origin"]
+        assert detail(verification, "origin") == (
+            f"The method states another {name} for these fields; the certificate was made with dpdistill 0.0.1, whose"
+            " verify may tell more."
+        )
 
     @pytest.mark.parametrize(("change", "name"), IN_THE_LEDGER)
     @pytest.mark.parametrize("free", [None, {"per_class"}])
@@ -593,6 +664,91 @@ class TestLedger:
         assert failed(verification) == ["ledger"]
 
 
-def test_passed_means_nothing_failed():
-    assert Verification((Check("a", True, "."), Check("b", None, "."))).passed
-    assert not Verification((Check("a", True, "."), Check("b", False, "."))).passed
+@pytest.mark.parametrize(
+    ("checks", "outcome"),
+    [
+        ([(True, True), (None, True)], PASSED),
+        ([(True, True), (False, True)], FAILED),
+        ([(True, True), (None, False)], NOT_COMPARED),
+        ([(False, True), (None, False)], FAILED),
+    ],
+)
+def test_the_outcome_is_one_of_three(checks, outcome):
+    verification = Verification(tuple(Check("a", passed, ".", compared) for passed, compared in checks))
+    assert verification.outcome == outcome
+    assert verification.passed is (outcome == PASSED)
+
+
+class TestWork:
+    """A certificate of 64 stages of 15,000 rounds kept verify busy for minutes."""
+
+    @pytest.mark.parametrize(
+        ("stages", "sentence"),
+        [
+            ([Stage(15_000, 0.01 + k / 1e4) for k in range(64)], "at most 4 stages with sampling, to compute its epsilon; got 64"),
+            ([Stage(1, 0.5)] * 5, "at most 4 stages with sampling, to compute its epsilon; got 5"),
+            ([Stage(1)] * 65, "at most 64 stages, to compute its epsilon; got 65"),
+            ([Stage(2_000_000)], "at most 1,000,000 rounds, to compute its epsilon; got 2,000,000"),
+            ([Stage(10**400)], "at most 1,000,000 rounds, to compute its epsilon; got a billion or more"),
+        ],
+    )  # fmt: skip
+    def test_what_takes_too_long_is_refused_in_a_sentence(self, demo, stages, sentence):
+        schedule = Schedule(tuple(stages), (5.0,) * len(stages), Budget(1.0))
+        edit(demo, put("schedule", value=json.loads(schedule.to_json())))
+        began = time.monotonic()
+        verification = verify(demo)
+        assert time.monotonic() - began < 5.0
+        assert failed(verification) == ["certificate"]
+        assert detail(verification, "certificate") == f"The schedule is not checked. Expected a plan of {sentence}."
+        with pytest.raises(ValueError, match=sentence):
+            calibrate(stages, Budget(1.0))
+
+    def test_every_published_recipe_is_far_below(self):
+        plans = [row.build().plan() for row in all_published().values() if row.epsilon is not None]
+        assert len(plans) > 50
+        assert max(sum(stage.sampling_prob < 1.0 for stage in plan) for plan in plans) == 1
+        assert max(map(len, plans)) <= 5
+        assert max(sum(stage.rounds for stage in plan) for plan in plans) <= MAX_ROUNDS / 4
+
+
+class TestText:
+    """One text for each certificate: no two readers take it for two things."""
+
+    @pytest.mark.parametrize(
+        "change",
+        {
+            "BOM": lambda text: "\ufeff" + text,
+            "CRLF": lambda text: text.replace("\n", "\r\n"),
+            "1e0": lambda text: text.replace('"epsilon": 1.0', '"epsilon": 1e0', 1),
+            "1": lambda text: text.replace('"epsilon": 1.0', '"epsilon": 1.00', 1),
+            "escape": lambda text: text.replace('"noise"', '"nois\\u0065"', 1),
+            "space": lambda text: text.replace('"noise": ', '"noise":  ', 1),
+            "behind": lambda text: text + " ",
+            "twice": lambda text: text.replace('"noise": ', '"noise": "none",\n  "noise": ', 1),
+            "infinity": lambda text: text.replace('"epsilon": 1.0', '"epsilon": 1e400', 1),
+            "nan": lambda text: text.replace('"epsilon": 1.0', '"epsilon": NaN', 1),
+            "digits": lambda text: text.replace('"seed": 0', '"seed": ' + "9" * 5000, 1),
+        }.items(),
+        ids=lambda change: change[0],
+    )
+    def test_another_text_of_the_same_certificate(self, demo, change):
+        text = (demo / "certificate.json").read_text()
+        (demo / "certificate.json").write_bytes(change[1](text).encode())
+        assert (demo / "certificate.json").read_bytes() != text.encode()
+        assert failed(verify(demo)) == ["certificate"]
+
+    @pytest.mark.parametrize("depth", [40, 700, 50_000])
+    def test_deep_nesting(self, demo, depth):
+        text = (demo / "certificate.json").read_text()
+        deep = "[" * depth + "]" * depth
+        (demo / "certificate.json").write_text(text.replace('"seed": 0', f'"seed": {deep}', 1))
+        assert failed(verify(demo)) == ["certificate"]
+        if depth < 1000:
+            nested = []
+            for _ in range(depth):
+                nested = [nested]
+            (demo / "certificate.json").write_text(text)
+            edit(demo, put("recipe", "seed", value=nested))
+            verification = verify(demo)
+            assert failed(verification) == ["certificate"]
+            assert "nested more deeply" in detail(verification, "certificate")

@@ -19,6 +19,7 @@ from dpdistill.accounting.bounds import epsilon_lower_bound, epsilon_rdp
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.accounting.schedule import Budget, Schedule, calibrate
 from dpdistill.errors import LedgerError
+from dpdistill.ledger import dataset_file as file_module
 from dpdistill.ledger import folder as folder_module
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.folder import digest_key
@@ -140,7 +141,7 @@ class TestCommit:
         assert kept == [(0, 4.0, 1.0, 4.0, "<f8", "[2]", np.ones(2).tobytes())]
 
     def test_a_round_that_the_data_sets_ledger_does_not_take_is_never_handed_out(self, tmp_path):
-        dataset = DatasetLedger(tmp_path / "ledger", cap=5.0)
+        dataset = DatasetLedger.begin(tmp_path / "ledger", 5.0)
         dataset.bind(of())
         with start(tmp_path / "run") as ledger:
             ledger.join(dataset, "demo")
@@ -422,7 +423,7 @@ def pay(ledger, run_id, schedule, nonces=NONCES, **more):
 
 class TestDataset:
     def test_runs_are_composed(self, tmp_path):
-        ledger = DatasetLedger(tmp_path / "mnist.ledger", cap=3.0)
+        ledger = DatasetLedger.begin(tmp_path / "mnist.ledger", 3.0)
         assert pay(ledger, "a", full(1.0), label="first", date="2026-01-02") == pytest.approx(1.0, abs=1e-8)
         spent = pay(ledger, "b", full(1.0, rounds=7), label="second")
         assert spent == pytest.approx(composed(full(1.0), full(1.0)), abs=1e-9)
@@ -437,10 +438,11 @@ class TestDataset:
 
     def test_the_records_are_those_of_the_first_run(self, tmp_path):
         keys = []
-        ledger = DatasetLedger(tmp_path / "ledger", cap=3.0)
-        for file in (tmp_path / "ledger", tmp_path / "other"):
+        ledger = DatasetLedger.begin(tmp_path / "ledger", 3.0)
+        other = DatasetLedger.begin(tmp_path / "other", 3.0)
+        for each in (ledger, other):
             for _ in range(2):
-                DatasetLedger(file, cap=3.0).bind(lambda key: (keys.append(key), b"r" * 32)[1])
+                each.bind(lambda key: (keys.append(key), b"r" * 32)[1])
         assert [len(key) for key in keys] == [32] * 4
         assert keys[0] == keys[1] != keys[2] == keys[3]
         with pytest.raises(LedgerError, match="is the ledger of other records"):
@@ -448,7 +450,7 @@ class TestDataset:
         ledger.bind(of(b"r" * 32))
 
     def test_nothing_is_paid_before_the_records_are_stated(self, tmp_path):
-        ledger = DatasetLedger(tmp_path / "ledger", cap=3.0)
+        ledger = DatasetLedger.begin(tmp_path / "ledger", 3.0)
         with pytest.raises(ZeroDivisionError):
             ledger.bind(lambda key: 1 // 0)
         with pytest.raises(LedgerError, match=r"Expected the records of .* to be stated"):
@@ -456,7 +458,7 @@ class TestDataset:
         pay(ledger, "a", full(1.0))
 
     def test_a_nonce_is_taken_in_its_turn_only(self, tmp_path):
-        ledger = DatasetLedger(tmp_path / "ledger", cap=3.0)
+        ledger = DatasetLedger.begin(tmp_path / "ledger", 3.0)
         pay(ledger, "a", full(1.0), ("1", "2"))
         for nonces in (("1", "2"), ("2", "3"), ("2", "3"), ("3", "4")):
             ledger.advance("a", nonces)
@@ -475,7 +477,7 @@ class TestDataset:
             ledger.advance("unknown", ("5", "6"))
 
     def test_what_is_left_fits_and_no_more(self, tmp_path):
-        ledger = DatasetLedger(tmp_path / "ledger", cap=3.0)
+        ledger = DatasetLedger.begin(tmp_path / "ledger", 3.0)
         pay(ledger, "a", full(1.0))
         left = ledger.summary().left
         assert left > 3.0 - 1.0 + 0.5
@@ -485,19 +487,19 @@ class TestDataset:
         assert ledger.summary().left < 0.05
 
     def test_the_cap_is_held(self, tmp_path):
-        ledger = DatasetLedger(tmp_path / "ledger", cap=1.4)
+        ledger = DatasetLedger.begin(tmp_path / "ledger", 1.4)
         pay(ledger, "a", full(1.0))
         with pytest.raises(LedgerError, match=r"would have spent epsilon=1\.46517, over the cap of 1\.4"):
             pay(ledger, "b", full(1.0))
         assert [run.run_id for run in ledger.summary().runs] == ["a"]
 
     def test_a_run_of_exactly_the_cap_fits(self, tmp_path):
-        ledger = DatasetLedger(tmp_path / "ledger", cap=1.0)
+        ledger = DatasetLedger.begin(tmp_path / "ledger", 1.0)
         assert pay(ledger, "a", full(1.0, rounds=10)) <= 1.0
         assert ledger.summary().left == 0.0
 
     def test_a_resumed_run_pays_nothing_again(self, tmp_path):
-        ledger = DatasetLedger(tmp_path / "ledger", cap=1.0)
+        ledger = DatasetLedger.begin(tmp_path / "ledger", 1.0)
         spent = pay(ledger, "a", full(1.0))
         assert pay(ledger, "a", full(1.0)) == spent
         assert len(ledger.summary().runs) == 1
@@ -505,7 +507,7 @@ class TestDataset:
             pay(ledger, "a", full(0.5))
 
     def test_sampled_runs(self, tmp_path):
-        ledger = DatasetLedger(tmp_path / "ledger", cap=2.0)
+        ledger = DatasetLedger.begin(tmp_path / "ledger", 2.0)
         sampled = Schedule((Stage(50, sampling_prob=0.1),), (2.0,), Budget(2.0))
         first = pay(ledger, "a", sampled)
         assert first == pytest.approx(sampled.epsilon(1e-5))
@@ -518,45 +520,148 @@ class TestDataset:
         assert spent < pay(ledger, "c", full(left)) <= 2.0
 
     def test_delta_is_the_first_runs(self, tmp_path):
-        ledger = DatasetLedger(tmp_path / "ledger", cap=50.0)
+        ledger = DatasetLedger.begin(tmp_path / "ledger", 50.0)
         pay(ledger, "a", full(1.0))
         second = full(1.0, delta=1e-7)
         assert pay(ledger, "b", second) == pytest.approx(composed(full(1.0), second), abs=1e-9)
         assert ledger.summary().delta == 1e-5
 
     def test_another_relation_is_refused(self, tmp_path):
-        ledger = DatasetLedger(tmp_path / "ledger", cap=50.0)
+        ledger = DatasetLedger.begin(tmp_path / "ledger", 50.0)
         pay(ledger, "a", full(1.0))
         with pytest.raises(LedgerError, match="protect add-remove; one of another relation cannot join"):
             pay(ledger, "b", full(1.0, adjacency="replace-one"))
         assert len(ledger.summary().runs) == 1
 
-    def test_another_cap_is_refused(self, tmp_path):
-        pay(DatasetLedger(tmp_path / "ledger", cap=3.0), "a", full(1.0))
-        for cap in (2.0, 4.0):
-            with pytest.raises(LedgerError, match=rf"was made with, 3\.0; got cap={cap}"):
-                pay(DatasetLedger(tmp_path / "ledger", cap=cap), "b", full(0.1))
-        pay(DatasetLedger(tmp_path / "ledger"), "b", full(0.1))
-        assert DatasetLedger(tmp_path / "ledger").summary().cap == 3.0
+    def test_no_run_begins_a_ledger(self, tmp_path):
+        ledger = DatasetLedger(tmp_path / "ledger")
+        for use in (
+            lambda: ledger.check(full(1.0)),
+            lambda: ledger.check_first(1.0),
+            lambda: ledger.bind(of()),
+            lambda: pay(ledger, "a", full(1.0)),
+            lambda: ledger.advance("a", NONCES),
+            ledger.summary,
+        ):
+            with pytest.raises(LedgerError, match=rf"There is no ledger at {tmp_path}.* dpdistill budget new .* --cap"):
+                use()
+        assert [*tmp_path.iterdir()] == []
 
-    def test_a_new_one_wants_a_cap(self, tmp_path):
-        for file in (tmp_path / "ledger", tmp_path / "empty"):
-            with pytest.raises(LedgerError, match=f"There is no ledger at {file}: state a cap to start one"):
-                DatasetLedger(file).check(full(1.0))
-            with pytest.raises(LedgerError, match=f"There is no ledger at {file}: state a cap to start one"):
-                DatasetLedger(file).bind(of())
-            assert not (tmp_path / "ledger").exists()
-            (tmp_path / "empty").touch()  # as a run leaves it that is killed before the first transaction
-        assert DatasetLedger(tmp_path / "empty", cap=2.0).check(full(1.0)) == pytest.approx(1.0, abs=1e-8)
-        pay(DatasetLedger(tmp_path / "empty", cap=2.0), "a", full(1.0))
-        assert DatasetLedger(tmp_path / "empty").summary().cap == 2.0
+    def test_a_ledger_is_begun_once(self, tmp_path):
+        pay(DatasetLedger.begin(tmp_path / "ledger", 2.0), "a", full(1.0))
+        before = (tmp_path / "ledger").read_bytes()
+        (tmp_path / "empty").touch()
+        (tmp_path / "link").symlink_to(tmp_path / "nothing")
+        (tmp_path / "gone-journal").touch()
+        (tmp_path / "of another-wal").touch()
+        for name in ("ledger", "empty", "link", "gone", "of another"):
+            with pytest.raises(LedgerError, match=r"Expected no file at .* to begin a ledger; there is one"):
+                DatasetLedger.begin(tmp_path / name, 5.0)
+        assert (tmp_path / "ledger").read_bytes() == before
+        assert DatasetLedger(tmp_path / "ledger").summary().cap == 2.0
+        assert len([*tmp_path.iterdir()]) == 5
+
+    def test_a_ledger_is_there_whole_or_not_at_all(self, tmp_path, monkeypatch):
+        def stop(*_):
+            raise KeyboardInterrupt
+
+        for name in ("create_tables", "sync_folder"):
+            with monkeypatch.context() as patch:
+                patch.setattr(file_module, name, stop)
+                with pytest.raises(KeyboardInterrupt):
+                    DatasetLedger.begin(tmp_path / name, 2.0)
+        assert [path.name for path in tmp_path.iterdir()] == ["sync_folder"]
+        assert DatasetLedger(tmp_path / "sync_folder").summary().cap == 2.0
+
+    def test_a_ledger_that_is_empty_or_cut_off_is_damaged(self, tmp_path):
+        """An empty one counted as a new one, so that a run which the whole file refuses was taken."""
+        file = tmp_path / "ledger"
+        pay(DatasetLedger.begin(file, 1.4), "a", full(1.0))
+        whole = file.read_bytes()
+        with pytest.raises(LedgerError, match="over the cap"):
+            DatasetLedger(file).check(full(1.0))
+        for size in {0, 1, 15, 16, 99, 100, 511, 4095, 4096, *range(4097, len(whole), 1500)}:
+            file.write_bytes(whole[:size])
+            for use in (
+                lambda: DatasetLedger(file).check(full(0.3)),
+                lambda: DatasetLedger(file).check_first(0.3),
+                lambda: DatasetLedger(file).bind(of()),
+                lambda: pay(DatasetLedger(file), "b", full(0.3)),
+                DatasetLedger(file).summary,
+            ):
+                with pytest.raises(LedgerError, match=r"damaged|cannot be used as a ledger|is not a ledger"):
+                    use()
+            assert file.read_bytes() == whole[:size]
+        file.write_bytes(whole)
+        assert DatasetLedger(file).summary().spent == pytest.approx(1.0, abs=1e-8)
+
+    @pytest.mark.parametrize("ending", ["-journal", "-wal"])
+    def test_an_empty_ledger_beside_a_journal_stays_as_it_is(self, ending, tmp_path):
+        """SQLite would have taken the journal away, with all that could still tell what was spent."""
+        file, journal = tmp_path / "ledger", tmp_path / f"ledger{ending}"
+        file.touch()
+        journal.write_bytes(b"pages")
+        with pytest.raises(LedgerError, match=r"damaged|Expected no file at .*-wal"):
+            DatasetLedger(file).check(full(0.3))
+        assert (file.read_bytes(), journal.read_bytes()) == (b"", b"pages")
+
+    def test_pages_of_another_database_beside_a_ledger(self, tmp_path):
+        file = tmp_path / "ledger"
+        pay(DatasetLedger.begin(file, 1.4), "a", full(1.0))
+        (tmp_path / "ledger-wal").write_bytes(b"pages of another database")
+        with pytest.raises(LedgerError, match=r"Expected no file at .*ledger-wal: .* Move it away\."):
+            DatasetLedger(file).check(full(0.1))
+
+    def test_what_is_no_ledger(self, tmp_path):
+        (tmp_path / "text").write_text("spent: 0\n" * 99)
+        (tmp_path / "folder").mkdir()
+        (tmp_path / "dangling").symlink_to(tmp_path / "nothing")
+        os.mkfifo(tmp_path / "pipe")
+        sqlite3.connect(tmp_path / "bare").execute("CREATE TABLE patients (age)").connection.close()
+        for name, sentence in (
+            ("text", "is not a ledger: it is not an SQLite database"),
+            ("folder", "Expected a data set's ledger at .*folder; it is a folder"),
+            ("dangling", "broken link"),
+            ("pipe", "or a device"),
+            ("bare", "another kind or version of ledger"),
+        ):
+            with pytest.raises(LedgerError, match=sentence):
+                DatasetLedger(tmp_path / name).check(full(0.3))
+
+    def test_a_link_to_a_ledger_is_the_ledger(self, tmp_path):
+        pay(DatasetLedger.begin(tmp_path / "ledger", 1.4), "a", full(1.0))
+        (tmp_path / "link").symlink_to(tmp_path / "ledger")
+        with pytest.raises(LedgerError, match="over the cap"):
+            pay(DatasetLedger(tmp_path / "link"), "b", full(1.0))
+
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            "DELETE FROM ledger",
+            "UPDATE ledger SET cap = -1.0",
+            "UPDATE ledger SET cap = 'much'",
+            "UPDATE ledger SET cap = 9e999",
+            "UPDATE ledger SET key = x'00'",
+            "UPDATE ledger SET key = 'text'",
+        ],
+    )
+    def test_a_ledger_without_cap_or_key(self, statement, tmp_path):
+        pay(DatasetLedger.begin(tmp_path / "ledger", 2.0), "a", full(1.0))
+        db = sqlite3.connect(tmp_path / "ledger")
+        with db:
+            db.execute(statement)
+        db.close()
+        for use in (DatasetLedger(tmp_path / "ledger").summary, lambda: DatasetLedger(tmp_path / "ledger").bind(of())):
+            with pytest.raises(LedgerError, match=r"is damaged: it has no cap or no key\."):
+                use()
 
     def test_a_check_says_what_paying_would_and_writes_nothing(self, tmp_path):
-        ledger = DatasetLedger(tmp_path / "ledger", cap=1.4)
+        ledger = DatasetLedger.begin(tmp_path / "ledger", 1.4)
+        before = (tmp_path / "ledger").read_bytes()
         assert ledger.check(full(1.0)) == pytest.approx(1.0, abs=1e-8)
         with pytest.raises(LedgerError, match=r"over the cap of 1\.4"):
             ledger.check(full(2.0))
-        assert not (tmp_path / "ledger").exists()
+        assert (tmp_path / "ledger").read_bytes() == before
         pay(ledger, "a", full(1.0))
         before = (tmp_path / "ledger").read_bytes()
         with pytest.raises(LedgerError, match=r"over the cap of 1\.4"):
@@ -567,7 +672,8 @@ class TestDataset:
     @pytest.mark.parametrize("cap", [0.0, -1.0, math.inf, math.nan])
     def test_a_cap_is_positive_and_finite(self, cap, tmp_path):
         with pytest.raises(LedgerError, match="Expected 0 < cap="):
-            DatasetLedger(tmp_path / "ledger", cap=cap)
+            DatasetLedger.begin(tmp_path / "ledger", cap)
+        assert not (tmp_path / "ledger").exists()
 
     def test_no_ledger(self, tmp_path):
         with pytest.raises(LedgerError, match="There is no ledger at"):
@@ -575,8 +681,8 @@ class TestDataset:
         assert not (tmp_path / "ledger").exists()
 
     def test_no_such_folder(self, tmp_path):
-        with pytest.raises(LedgerError, match="cannot be opened"):
-            pay(DatasetLedger(tmp_path / "none" / "ledger", cap=2.0), "a", full(1.0))
+        with pytest.raises(LedgerError, match="cannot be made: "):
+            DatasetLedger.begin(tmp_path / "none" / "ledger", 2.0)
 
     def test_a_runs_ledger_is_another_kind(self, tmp_path):
         start(tmp_path).close()
@@ -584,7 +690,7 @@ class TestDataset:
             pay(DatasetLedger(tmp_path / "ledger.sqlite"), "a", full(1.0))
 
     def test_a_damaged_ledger(self, tmp_path):
-        pay(DatasetLedger(tmp_path / "ledger", cap=2.0), "a", full(1.0))
+        pay(DatasetLedger.begin(tmp_path / "ledger", 2.0), "a", full(1.0))
         db = sqlite3.connect(tmp_path / "ledger")
         db.execute("DROP TABLE runs")
         db.close()
@@ -592,7 +698,7 @@ class TestDataset:
             DatasetLedger(tmp_path / "ledger").summary()
 
     def test_an_earlier_format(self, tmp_path):
-        pay(DatasetLedger(tmp_path / "ledger", cap=2.0), "a", full(1.0))
+        pay(DatasetLedger.begin(tmp_path / "ledger", 2.0), "a", full(1.0))
         start(tmp_path / "run").close()
         for file in (tmp_path / "ledger", tmp_path / "run" / "ledger.sqlite"):
             db = sqlite3.connect(file)
@@ -608,7 +714,7 @@ class TestDataset:
                 look()
 
     def test_a_damaged_run(self, tmp_path):
-        pay(DatasetLedger(tmp_path / "ledger", cap=2.0), "a", full(1.0))
+        pay(DatasetLedger.begin(tmp_path / "ledger", 2.0), "a", full(1.0))
         db = sqlite3.connect(tmp_path / "ledger")
         with db:
             db.execute("UPDATE runs SET schedule = '{}'")
@@ -617,7 +723,7 @@ class TestDataset:
             DatasetLedger(tmp_path / "ledger").summary()
 
     def test_a_cost_that_cannot_be_composed(self, tmp_path):
-        ledger = DatasetLedger(tmp_path / "ledger", cap=50.0)
+        ledger = DatasetLedger.begin(tmp_path / "ledger", 50.0)
         pay(ledger, "a", full(1.0, delta=1e-12))
         with pytest.raises(LedgerError, match="cannot be composed"):
             pay(ledger, "b", Schedule((Stage(5, sampling_prob=0.1),), (2.0,), Budget(1.0)))
@@ -627,11 +733,12 @@ class TestDataset:
             "import sys\n"
             "from test_ledger import DatasetLedger, LedgerError, full, pay\n"
             "try:\n"
-            "    pay(DatasetLedger(sys.argv[1], cap=1.4), sys.argv[2], full(1.0))\n"
+            "    pay(DatasetLedger(sys.argv[1]), sys.argv[2], full(1.0))\n"
             "    print('paid')\n"
             "except LedgerError:\n"
             "    print('refused')\n"
         )
+        DatasetLedger.begin(tmp_path / "ledger", 1.4)
         runs = [child(code, tmp_path / "ledger", name, stdout=subprocess.PIPE) for name in "ab"]
         assert sorted(run.communicate(timeout=120)[0].strip() for run in runs) == ["paid", "refused"]
 

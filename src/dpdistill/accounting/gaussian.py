@@ -39,7 +39,7 @@ def check_delta(delta: float) -> None:
 
 def check_noise_multiplier(noise_multiplier: float) -> None:
     """Raises ValueError unless noise_multiplier is > 0 and finite, and so is its square."""
-    if not 0.0 < noise_multiplier < math.inf:
+    if isinstance(noise_multiplier, bool) or not 0.0 < noise_multiplier < math.inf:
         raise ValueError(f"Expected noise_multiplier={noise_multiplier} > 0 and finite.")
     if not 1e-150 <= noise_multiplier <= 1e150:
         raise ValueError(f"Expected 1e-150 <= noise_multiplier={noise_multiplier} <= 1e150.")

@@ -28,6 +28,8 @@ MIN_EPSILON, MAX_EPSILON = 1e-9, 1e4
 MAX_DELTA = 1e-2
 CAUTIOUS_DELTA = 1e-4
 MAX_ROWS_PER_UNIT = 1_000
+MAX_ROUNDS, MAX_STAGES, MAX_SAMPLED_STAGES = 1_000_000, 64, 4
+"""Of a plan: every sampled stage is composed by itself, which takes seconds, in a run and for whoever verifies it."""
 _OF_UNITS = ("unit", "rows_per_unit")
 _FAILS = "with probability up to delta the guarantee of a record may fail altogether"
 
@@ -194,6 +196,22 @@ def check_affordable(epsilon: float) -> None:
         )
 
 
+def check_work(plan: Sequence[Stage]) -> None:
+    """Refuses a plan whose epsilon would take minutes or hours to compute.
+
+    Raises:
+        ValueError: more than MAX_ROUNDS rounds, MAX_STAGES stages or MAX_SAMPLED_STAGES sampled ones.
+    """
+    for found, most, what in (
+        (sum(stage.rounds for stage in plan), MAX_ROUNDS, "rounds"),
+        (len(plan), MAX_STAGES, "stages"),
+        (sum(stage.sampling_prob < 1.0 for stage in plan), MAX_SAMPLED_STAGES, "stages with sampling"),
+    ):
+        if found > most:
+            got = f"{found:,}" if found < 10**9 else "a billion or more"
+            raise ValueError(f"Expected a plan of at most {most:,} {what}, to compute its epsilon; got {got}.")
+
+
 def calibrate(plan: Sequence[Stage], budget: Budget) -> Schedule:
     """The least noise at which a plan costs no more than the budget.
 
@@ -209,8 +227,8 @@ def calibrate(plan: Sequence[Stage], budget: Budget) -> Schedule:
         The schedule, with schedule.epsilon() <= budget.epsilon.
 
     Raises:
-        ValueError: an empty plan, an epsilon below 1e-9 or above 10,000, or a budget whose noise the accountant
-            cannot handle.
+        ValueError: an empty plan, one of too many rounds or stages, an epsilon below 1e-9 or above 10,000, or a budget
+            whose noise the accountant cannot handle.
 
     Guarantee:
         The plan is (epsilon, delta)-private under the budget's adjacency if every round adds a Gaussian of its noise
@@ -220,6 +238,7 @@ def calibrate(plan: Sequence[Stage], budget: Budget) -> Schedule:
     plan = tuple(plan)
     if not plan:
         raise ValueError("Expected a plan of at least one stage.")
+    check_work(plan)
     check_affordable(budget.epsilon)
     common = _common_multiplier(plan, budget)
     return Schedule(plan, tuple(common / stage.weight for stage in plan), budget)

@@ -85,7 +85,7 @@ def audit_one_run(
         distill: what is audited; the package's own, or one that leaks on purpose.
         entropy: of the coins; the operating system's unless a test states another.
         progress: told the rounds and steps of the run.
-        how: what else `distill` takes: ledger and cap, where it pays; label.
+        how: what else `distill` takes: ledger, where it pays; label.
 
     Raises:
         DataError: fewer canaries than can show anything.

@@ -272,13 +272,26 @@ def write_certificate(folder: str | Path, certificate: dict) -> Path:
     Raises:
         CertificateError: something in it cannot be written as JSON.
     """
-    path = Path(folder) / CERTIFICATE
-    try:
-        text = json.dumps(certificate, indent=2, allow_nan=False, ensure_ascii=False)
-    except (TypeError, ValueError):
-        raise CertificateError("The certificate cannot be written as JSON.") from None
-    write_atomically(path, lambda file: file.write(f"{text}\n".encode()))
+    path, content = Path(folder) / CERTIFICATE, certificate_content(certificate)
+    write_atomically(path, lambda file: file.write(content))
     return path
+
+
+def certificate_content(certificate: dict) -> bytes:
+    """The bytes of certificate.json: there is one text for each certificate.
+
+    Raises:
+        CertificateError: something in it cannot be written as JSON.
+    """
+    try:
+        return f"{json.dumps(certificate, indent=2, allow_nan=False, ensure_ascii=False)}\n".encode()
+    except (TypeError, ValueError, RecursionError):
+        raise CertificateError("The certificate cannot be written as JSON.") from None
+
+
+def recipe_content(recipe: dict) -> bytes:
+    """The bytes of recipe.json: there is one text for each recipe."""
+    return f"{json.dumps(recipe, indent=2)}\n".encode()
 
 
 def read_certificate(folder: str | Path) -> dict:

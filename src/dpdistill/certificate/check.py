@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+PASSED, FAILED, NOT_COMPARED = "PASSED", "FAILED", "GUARANTEE PASSED, DOCUMENTS NOT COMPARED"
+"""What verify ends with."""
+
 
 @dataclass(frozen=True)
 class Check:
@@ -14,23 +17,40 @@ class Check:
         name: what was checked.
         passed: True or False, or None for a statement that decides nothing.
         detail: one sentence.
+        compared: False where this version cannot make again what it should be compared with.
     """
 
     name: str
     passed: bool | None
     detail: str
+    compared: bool = True
 
 
 @dataclass(frozen=True)
 class Verification:
-    """All checks of a certificate, in order; the last says what verify cannot know."""
+    """All checks of a certificate, in order; the last says what verify cannot know.
+
+    `outcome` is one of three:
+
+    * "PASSED": no check failed, and every file was compared with what this version writes.
+    * "FAILED": a check failed.
+    * "GUARANTEE PASSED, DOCUMENTS NOT COMPARED": no check failed, but another version wrote something that this one
+      cannot make again: a page, a document, or the recipe of a method that this version does not have.
+    """
 
     checks: tuple[Check, ...]
 
     @property
+    def outcome(self) -> str:
+        """PASSED, FAILED or NOT_COMPARED."""
+        if any(check.passed is False for check in self.checks):
+            return FAILED
+        return PASSED if all(check.compared for check in self.checks) else NOT_COMPARED
+
+    @property
     def passed(self) -> bool:
-        """No check failed."""
-        return all(check.passed is not False for check in self.checks)
+        """Whether the outcome is "PASSED": nothing failed and nothing was left uncompared."""
+        return self.outcome == PASSED
 
 
 @dataclass(frozen=True)
@@ -46,6 +66,8 @@ class Expected:
         schema: as the records' file states it.
         page: report.html.
         documents: (file name, whether it agrees, a sentence) of each document that is there.
+        contents: (file name, what is wrong with it or None, packages another version of which explains that) of each
+            listed file; packages ("",) where one that compares it is not installed. None where they were not compared.
         fault: why the records or the page cannot be used, in a sentence.
     """
 
@@ -57,6 +79,7 @@ class Expected:
     schema: dict[str, Any] | None = None
     page: bytes | None = None
     documents: tuple[tuple[str, bool | None, str], ...] = ()
+    contents: tuple[tuple[str, str | None, tuple[str, ...]], ...] | None = None
     fault: str | None = None
 
 
@@ -68,4 +91,13 @@ def plain(text: object, length: int = 80) -> str:
 def differing(one: dict, other: dict) -> list[str]:
     """Names of what two objects do not have in common."""
     absent = object()
-    return sorted(key for key in one.keys() | other.keys() if one.get(key, absent) != other.get(key, absent))
+    return sorted(key for key in one.keys() | other.keys() if not same(one.get(key, absent), other.get(key, absent)))
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values of JSON say the same: 1 and 1.0 do, 1 and true do not; a tuple is a list."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return isinstance(one, bool) is isinstance(other, bool) and one == other

@@ -3,56 +3,57 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from dpdistill.certificate.build import versions
+from dpdistill.certificate.build import recipe_content, versions
 from dpdistill.certificate.check import Check, Expected, differing, plain
+from dpdistill.certificate.stated import states_another
 from dpdistill.data.folder import (
     CERTIFICATE,
     FINISHED,
+    IMAGES,
     RECIPE,
     REPORT,
     SCORES,
     SYNTHETIC,
     UNLISTED,
     hash_files,
-    list_files,
+    is_plain,
     looks_listed,
     owner_folder,
     read_object,
     sha256,
+    walk,
 )
 from dpdistill.schema import DataError
 
 MOST_NAMED = 20
 _SQLITE = b"SQLite format 3\0"
-_NUMBER = r"([0-9][0-9,]*\.?[0-9]*(?:e[+-]?[0-9]+)?)"
-_EPSILON = tuple(
-    re.compile(rf"{start}{_NUMBER}", re.IGNORECASE | re.MULTILINE)
-    for start in (
-        r"^ *epsilon: ",  # of a YAML file, which explains others in comments before
-        r"(?:epsilon|ε)[^0-9]{0,40}",
-    )
-)
 
 
 def check_files(folder: Path, certificate: dict, expected: Expected) -> Iterator[Check]:
     """Every file of the folder: hashes, the recipe, the page, the scores, and what the certificate does not speak of.
 
-    A file that the certificate does not list fails if it might be taken for one that a run wrote: it lies in images/ or
-    ends in .npz, .csv, .parquet, .yaml, .png, .json or .html; so does a ledger. Any other is named as not covered.
+    A file that the certificate does not list fails if it might be taken for one that a run wrote: it lies in images/,
+    or ends as such a file does (.npz, .csv, .parquet, .yaml, .png, .json, .html). So do a ledger, and whatever is a
+    link, a pipe or a device. Any other is named as not covered.
     """
     try:
-        found, names = hash_files(folder), list_files(folder)
+        found, (names, folders) = hash_files(folder), walk(folder)
     except OSError:
         yield Check("files", False, "A file of the folder cannot be read.")
         return
+    if irregular := [name for name in names if not is_plain(folder / name)]:
+        named = plain(", ".join(irregular[:3])) + (" and more" if len(irregular) > 3 else "")
+        yield Check("files", False, f"Expected files of their own; these are links, pipes or devices: {named}.")
+        return
     extra = [name for name in names if name not in certificate["files"] and name not in UNLISTED]
     foreign = [name for name in extra if looks_listed(name) or _is_ledger(folder / name)]
+    foreign += _foreign_folders(folders, certificate["files"])
     yield _listed(found, certificate["files"], foreign)
     yield from _named([name for name in extra if name not in foreign])
+    yield _contents(expected, certificate)
     yield _recipe(folder, certificate)
     yield _origin(certificate, expected)
     yield _schema(certificate, expected)
@@ -60,6 +61,12 @@ def check_files(folder: Path, certificate: dict, expected: Expected) -> Iterator
         yield Check("not covered", None, f"{SCORES} holds scores on test records: epsilon does not cover them.")
     yield _page(folder / REPORT, certificate, expected)
     yield from _documents(folder, certificate, expected)
+
+
+def _foreign_folders(folders: list[str], listed: dict[str, str]) -> list[str]:
+    """The folders in images/ that hold no listed picture: a reader of class folders takes each for a class."""
+    holding = {IMAGES, *(name.rpartition("/")[0] for name in listed)}
+    return [name for name in folders if f"{name}/".startswith(f"{IMAGES}/") and name not in holding]
 
 
 def _is_ledger(path: Path) -> bool:
@@ -96,6 +103,23 @@ def _listed(found: dict[str, str], listed: dict[str, str], foreign: list[str]) -
     return Check("files", True, f"The SHA-256 of all {len(listed)} files that the certificate lists agree.")
 
 
+def _contents(expected: Expected, certificate: dict) -> Check:
+    """Each listed file holds what its kind may hold, and agrees with the arrays."""
+    if expected.fault is not None:
+        return Check("folder", False, expected.fault)
+    if expected.contents is None:
+        return Check("contents", None, "What the files hold was not compared.", compared=False)
+    faults = [each for each in expected.contents if each[1] is not None]
+    settled = [fault for _, fault, packages in faults if not _others(certificate, *packages) and packages != ("",)]
+    shown = [plain(fault, 120) for fault in (settled or [fault for _, fault, _ in faults])]
+    said = "; ".join(shown[:2]) + ("; and more" if len(shown) > 2 else "")
+    if settled:
+        return Check("contents", False, f"A file is not as the run wrote it: {said}.")
+    if faults:
+        return Check("contents", None, f"A file was not compared: {said}.", compared=False)
+    return Check("contents", True, f"The files agree with {SYNTHETIC}, and hold nothing else.")
+
+
 def _named(names: list[str]) -> Iterator[Check]:
     for name in names[:MOST_NAMED]:
         yield Check("not covered", None, f"{plain(name)} is not in the certificate: nothing here speaks of it.")
@@ -106,56 +130,47 @@ def _named(names: list[str]) -> Iterator[Check]:
 def _recipe(folder: Path, certificate: dict) -> Check:
     try:
         differ = differing(read_object(folder / RECIPE), certificate["recipe"])
-    except DataError as error:
-        return Check("recipe", False, str(error))
+        content = (folder / RECIPE).read_bytes()
+    except (DataError, OSError, RecursionError) as error:
+        return Check("recipe", False, str(error) if isinstance(error, DataError) else f"{RECIPE} cannot be read.")
     if differ:
         return Check("recipe", False, f"{RECIPE} and the certificate differ in {plain(', '.join(differ))}.")
+    if content != recipe_content(certificate["recipe"]):
+        return Check(
+            "recipe", False, f"{RECIPE} is not written as dpdistill writes it: another layout or other numbers."
+        )
     return Check("recipe", True, f"{RECIPE} is the certificate's recipe.")
 
 
 def _origin(certificate: dict, expected: Expected) -> Check:
     if expected.recipe is None:
-        return Check("origin", None, "The recipe is unknown to this version: what it says of itself was not checked.")
+        unknown = "The recipe is unknown to this version: what it says of itself was not checked."
+        return Check("origin", None, unknown, compared=False)
     differ = differing(expected.recipe, certificate["recipe"])
     if not differ:
         return Check("origin", True, "Title, origin and references are those that the method states for these fields.")
-    named = f"The method states another {plain(', '.join(differ))} for these fields"
-    return _unless_elsewhere("origin", named, certificate, "dpdistill")
+    others = _others(certificate, "dpdistill")
+    where = f"; the certificate was made with {others}, whose verify may tell more" if others else ""
+    return Check("origin", False, f"The method states another {plain(', '.join(differ))} for these fields{where}.")
 
 
 def _schema(certificate: dict, expected: Expected) -> Check:
-    if expected.fault is not None:
-        return Check("folder", False, expected.fault)
     if expected.schema is None:
-        return Check("schema", None, f"The schema was not compared with that of {SYNTHETIC}.")
+        return Check("schema", None, f"The schema was not compared with that of {SYNTHETIC}.", compared=False)
     if differ := differing(expected.schema, certificate["schema"]):
         return Check("schema", False, f"{SYNTHETIC} and the certificate differ in {plain(', '.join(differ))}.")
     return Check("schema", True, f"The schema is that of {SYNTHETIC}.")
-
-
-def _headline(text: str) -> float | None:
-    """The first number that a text states as an epsilon."""
-    found = next((found for pattern in _EPSILON if (found := pattern.search(text))), None)
-    return None if found is None else float(found[1].replace(",", ""))
-
-
-def _states_another(path: Path, certificate: dict) -> bool:
-    """Whether the first epsilon of a file is not the claimed one: no other version explains that."""
-    if certificate["schedule"] is None:
-        return False
-    stated, claim = _headline(path.read_text(errors="replace")), certificate["schedule"]["budget"]["epsilon"]
-    return stated is not None and abs(stated - claim) > 1e-2 * claim
 
 
 def _page(path: Path, certificate: dict, expected: Expected) -> Check:
     if not path.is_file():
         return Check("report", None, f"There is no {REPORT}.")
     if expected.page is None:
-        return Check("report", None, f"{REPORT} was not compared with the folder.")
+        return Check("report", None, f"{REPORT} was not compared with the folder.", compared=False)
     if path.stat().st_size == len(expected.page) and path.read_bytes() == expected.page:
         return Check("report", True, f"{REPORT} is the page of this folder, byte for byte.")
     named = f"{REPORT} is not the page of this folder, which `dpdistill report` writes anew"
-    if _states_another(path, certificate):
+    if states_another(path, certificate, headline=True):
         return Check("report", False, f"{named}: it states another epsilon.")
     return _unless_elsewhere("report", named, certificate, "dpdistill", "pillow", "jinja2")
 
@@ -163,18 +178,24 @@ def _page(path: Path, certificate: dict, expected: Expected) -> Check:
 def _documents(folder: Path, certificate: dict, expected: Expected) -> Iterator[Check]:
     for name, agrees, said in expected.documents:
         sentence = said.replace("ε", "epsilon").replace("δ", "delta")
-        if agrees is False and _states_another(folder / name, certificate):
-            yield Check(name, False, plain(sentence, 300))
+        if another := states_another(folder / name, certificate):
+            yield Check(name, False, f"{name} states {plain(another)}, which the certificate does not state.")
         elif agrees is False:
             yield _unless_elsewhere(name, sentence.removesuffix("."), certificate, "dpdistill")
         else:
             yield Check(name, agrees, sentence)
 
 
+def _others(certificate: dict, *packages: str) -> str:
+    """The packages that the certificate was made with other versions of, such as "dpdistill 0.2"; empty for none."""
+    here, stated = versions(), certificate["versions"]
+    others = (f"{name} {stated[name]}" for name in packages if name in here and stated[name] != here[name])
+    return plain(" and ".join(others))
+
+
 def _unless_elsewhere(name: str, fault: str, certificate: dict, *packages: str) -> Check:
     """A fault, unless the certificate was made with other versions of packages that may well explain it."""
-    here, stated = versions(), certificate["versions"]
-    others = [f"{package} {stated.get(package)}" for package in packages if stated.get(package) != here[package]]
-    if not others:
-        return Check(name, False, f"{fault}.")
-    return Check(name, None, f"{fault}; it was made with {plain(' and '.join(others))}, so that decides nothing.")
+    if others := _others(certificate, *packages):
+        told = f"{plain(fault, 240)}; it was made with {others}, so it was not compared."
+        return Check(name, None, told, compared=False)
+    return Check(name, False, plain(f"{fault}.", 300))

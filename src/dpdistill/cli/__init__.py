@@ -17,9 +17,10 @@ from dpdistill.cli.sample import sample
 
 for _command in (
     *(distill, plan, demo, evaluate, sample, export, report, verify),
-    *(methods, account, budget, benchmark, results),
+    *(methods, account, benchmark, results),
 ):
     app.command(name=_command.__name__)(_command)
+app.add_typer(budget, name="budget")
 app.add_typer(tables.app, name="schema")
 app.add_typer(audit_networks.app, name="audit")
 

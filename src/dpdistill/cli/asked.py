@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dpdistill.cli.options import refuse_cap
 from dpdistill.cli.reading import NEEDS_SCHEMA, check_source, public_images, read_records
 from dpdistill.cli.settings import check_kind, check_method, check_settings, check_size, named_under, stated_by
 from dpdistill.cli.terminal import note
@@ -43,7 +44,7 @@ class Asked:
 
     def paid(self, given: dict[str, Any], run_dir: Path | None) -> dict[str, Any]:
         """How the run is paid, as the driver takes it."""
-        paid = {name: given[name] for name in ("ledger", "cap", "overwrite")}
+        paid = {name: given[name] for name in ("ledger", "overwrite")}
         return {**paid, "seed": given["seed"] or 0, "named": self.published, "run_dir": run_dir}
 
     def say_outlook(
@@ -76,6 +77,7 @@ def asked_of(given: dict[str, Any]) -> Asked:
     Raises:
         DataError: options that contradict each other, or that cannot be.
     """
+    refuse_cap(given["cap"])
     stated = {name: given[name] for name in ("epsilon", "delta", "adjacency") if given[name] is not None}
     _refuse_contradictions(given, stated)
     check_method(given["method"])
@@ -93,7 +95,7 @@ def asked_of(given: dict[str, Any]) -> Asked:
     if given["from_"] is None:
         check_kind(named, table, not given["non_private"])
         check_settings(named, given["set_"] or (), given["per_class"], given["public"])
-        _check_ledger(given["ledger"], given["cap"], budget.epsilon)
+        _check_ledger(given["ledger"], budget.epsilon)
     asked = None if given["non_private"] else budget
     return Asked(stated, asked, given["recipe"], published, named, protects.get("unit"))
 
@@ -110,7 +112,7 @@ def prepared(given: dict[str, Any], asked: Asked, paid: dict[str, Any]) -> tuple
         room = {"memory": given["memory"], "scratch": paid["run_dir"]}
         return read_records(*source, not given["lenient"], **which, **room)
 
-    reads_first = not any(given[name] for name in ("ledger", "cap", "public", "recipe"))
+    reads_first = not any(given[name] for name in ("ledger", "public", "recipe"))
     reads_first &= asked.budget is None or RECIPES[asked.method].private
     records = read() if reads_first else None
     if records is None:
@@ -136,11 +138,6 @@ def _refuse_contradictions(given: dict[str, Any], stated: dict[str, Any]) -> Non
         ((given["data"] is None) != again, "Expected either DATA or --from DIR.run: one of the two."),
         (_lies_in(given["to"], given["data"]), "Expected --out outside of DATA, which is left as it is."),
         (_lies_in(ledger, given["to"]), "Expected --ledger outside of --out: it tells whether records were used."),
-        (given["cap"] is not None and ledger is None, "Expected --ledger FILE with --cap."),
-        (
-            ledger and given["cap"] is None and not (again or non_private or Path(ledger).exists()),
-            f"There is no ledger at {ledger}: state a cap to start one (--cap EPSILON).",
-        ),
         (
             given["public"] and given["data"] and _place(given["public"]) == _place(given["data"]),
             "The images of --public are the private ones of DATA: name others, or leave it out.",
@@ -179,17 +176,12 @@ def _refuse_contradictions(given: dict[str, Any], stated: dict[str, Any]) -> Non
             raise DataError(sentence)
 
 
-def _check_ledger(ledger: str | None, cap: float | None, epsilon: float) -> None:
-    """Refuse what is no ledger, and the first run of a new one that is over its cap; others are composed later."""
-    if ledger is None:
-        return
-    from dpdistill.errors import LedgerError
-    from dpdistill.ledger.dataset import DatasetLedger
+def _check_ledger(ledger: str | None, epsilon: float) -> None:
+    """Refuse what is no ledger, and the first run of one that is over its cap; others are composed later."""
+    if ledger is not None:
+        from dpdistill.ledger.dataset import DatasetLedger
 
-    new = not Path(ledger).exists()
-    cap = DatasetLedger(ledger, cap).find_cap()
-    if new and epsilon > cap:
-        raise LedgerError(f"Expected a run within the cap of {cap} in {ledger}; got epsilon={epsilon:g}.")
+        DatasetLedger(ledger).check_first(epsilon)
 
 
 def workers_of(given: dict[str, Any]) -> Any:

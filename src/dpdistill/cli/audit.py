@@ -6,19 +6,22 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from dpdistill.cli.options import (
     MAX_SEED,
     SOURCES,
     SQL,
     Bounds,
+    Cap,
     Channels,
     Classes,
     Folder,
     Labels,
+    Ledger,
     Resize,
     Straighten,
+    by_default,
+    refuse_cap,
     table_source,
 )
 from dpdistill.cli.owners_page import owners_folder, write_page
@@ -43,19 +46,8 @@ Delta = Annotated[float, typer.Option(help="Privacy budget of a run.")]
 Seed = Annotated[int, typer.Option(min=0, max=MAX_SEED, metavar="<int>", help="Of everything public.")]
 
 
-class _SetByDefault(TyperGroup):
-    """`dpdistill audit DIR` is `dpdistill audit set DIR`, with its options before DIR or after it."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        own = {option for param in self.get_params(ctx) for option in param.opts}
-        first = next((i for i, word in enumerate(args) if word not in own), len(args))
-        if args[first:] and args[first] not in self.commands:
-            args = [*args[:first], "set", *args[first:]]
-        return super().parse_args(ctx, args)
-
-
 app = typer.Typer(
-    cls=_SetByDefault,
+    cls=by_default("set"),
     no_args_is_help=True,
     help="Attack a set, a run, a method or a network, for the owner of the records: not covered by epsilon.",
 )
@@ -137,13 +129,14 @@ def audit_run(
     straighten: Straighten = False,
     labels: Labels = None,
     seed: Seed = 0,
-    ledger: Annotated[str | None, typer.Option(help="File that adds up all runs on this data set.")] = None,
-    cap: Annotated[float | None, typer.Option(help="Epsilon that all runs in --ledger may spend together.")] = None,
+    ledger: Ledger = None,
+    cap: Cap = None,
 ) -> None:
     """Distil the records beside canaries, and bound epsilon from below by what can be guessed.
 
     It is a run, and pays like one: name the data set's ledger. What it distils is not handed out: canaries are in it.
     """
+    refuse_cap(cap)
     name = method or ("dos-kip" if schema is None else "dp-merf")
     check_names("leak", [] if leak is None else [leak], choices.LEAKS)
     check_recipe(name, set_, epsilon, delta, schema is not None)
@@ -158,7 +151,7 @@ def audit_run(
     recipe = build(name, set_ or ())
     budget = Budget(epsilon, delta)
     run.check_private(recipe)
-    run.check_ledger(recipe, budget, ledger, cap, seed=seed)
+    run.check_ledger(recipe, budget, ledger, seed=seed)
     owners_folder(to)
     records = records_of(data, schema, sql, classes, bounds, resize, channels, straighten, labels)
     with Bar() as bar:
@@ -171,7 +164,6 @@ def audit_run(
             distill=run.distill if leak is None else LEAKS[leak],
             progress=bar,
             ledger=ledger,
-            cap=cap,
         )
     made, results = canary_chapter(found)
     for name, each in found.bounds.items():

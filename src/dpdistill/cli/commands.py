@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from dpdistill.cli.options import Folder
-from dpdistill.cli.terminal import FAILED, add_row, give, say, show_table, table, working
+from dpdistill.cli.options import Folder, by_default
+from dpdistill.cli.terminal import FAILED, NOT_COMPARED, add_row, give, say, show_table, table, working
 from dpdistill.schema import DataError
 
 
@@ -25,7 +25,10 @@ def verify(
     folder: Folder,
     run: Annotated[str | None, typer.Option(help="The owner's folder of the run; DIR.run if it is there.")] = None,
 ) -> None:
-    """Re-check a shared folder: every file, the recipe, arithmetic, plan and ledger. Exit code 1 if a check fails."""
+    """Re-check a shared folder: every file, the recipe, arithmetic, plan and ledger.
+
+    The last line and the exit code say the outcome: 0 PASSED, 1 FAILED, 4 GUARANTEE PASSED, DOCUMENTS NOT COMPARED.
+    """
     from dpdistill import verification
 
     with working("checking"):
@@ -33,10 +36,11 @@ def verify(
     for item in result.checks:
         mark, style = {True: ("ok", "green"), False: ("FAIL", "bold red"), None: ("", None)}[item.passed]
         say(f"{item.name}: {item.detail}", mark=f"{mark:5}", style=style)
-    checks = [{"name": item.name, "passed": item.passed, "detail": item.detail} for item in result.checks]
-    give(passed=bool(result.passed), checks=checks)
+    checks = [vars(item) for item in result.checks]
+    give(outcome=result.outcome, passed=result.passed, checks=checks)
+    say(result.outcome, style="bold green" if result.passed else "bold red")
     if not result.passed:
-        raise typer.Exit(FAILED)
+        raise typer.Exit(FAILED if result.outcome == "FAILED" else NOT_COMPARED)
 
 
 def methods(
@@ -143,7 +147,30 @@ def account(
         say(f"epsilon = {e:.4f} at delta = {d:g}", mark="  ")
 
 
-def budget(file: Annotated[str, typer.Argument(metavar="FILE", help="A data set's ledger.")]) -> None:
+budget = typer.Typer(
+    cls=by_default("show"),
+    no_args_is_help=True,
+    help="What the runs in a data set's ledger have spent, or a new ledger.",
+)
+LedgerFile = Annotated[str, typer.Argument(metavar="FILE", help="A data set's ledger.")]
+
+
+@budget.command("new")
+def begin_ledger(
+    file: LedgerFile,
+    cap: Annotated[float, typer.Option(help="Epsilon that all runs on the data set may spend together.")],
+) -> None:
+    """Begin the ledger of a data set, with a cap that never changes. Once: a second ledger forgets what was spent."""
+    from dpdistill.ledger.dataset import DatasetLedger
+
+    DatasetLedger.begin(file, cap)
+    give(ledger=file, cap=cap)
+    say(f"{file} is a new ledger: all runs with --ledger {file} may spend epsilon = {cap:g} together.")
+    say("Keep it for as long as the records exist, and never put an older copy of it back.")
+
+
+@budget.command("show")
+def show_ledger(file: LedgerFile) -> None:
     """What the runs in a ledger have spent together, and what is left."""
     from dpdistill.ledger.dataset import DatasetLedger
 

@@ -9,7 +9,19 @@ from typing import Annotated, Any
 import typer
 
 from dpdistill.cli.asked import asked_of, prepared, workers_of
-from dpdistill.cli.options import MAX_SEED, SOURCES, SQL, Bounds, Channels, Classes, Labels, Resize, Straighten
+from dpdistill.cli.options import (
+    MAX_SEED,
+    SOURCES,
+    SQL,
+    Bounds,
+    Cap,
+    Channels,
+    Classes,
+    Labels,
+    Ledger,
+    Resize,
+    Straighten,
+)
 from dpdistill.cli.reading import public_images
 from dpdistill.cli.settings import check_settings
 from dpdistill.cli.terminal import Bar, give, note, say, working
@@ -67,10 +79,8 @@ def distill(
         str | None,
         typer.Option(help="What the records may take: 512M, 4G; half of all if left out. The rest is on the disk."),
     ] = None,
-    ledger: Annotated[
-        str | None, typer.Option(help="File that adds up all runs on this data set; new: with --cap.")
-    ] = None,
-    cap: Annotated[float | None, typer.Option(help="Epsilon that all runs in --ledger may spend together.")] = None,
+    ledger: Ledger = None,
+    cap: Cap = None,
     from_: Annotated[
         str | None, typer.Option("--from", help="DIR.run of a finished run: use its releases again, free.")
     ] = None,
@@ -150,9 +160,6 @@ def _finish_again(
 def _run(records: Any, recipe: Any, budget: Any, label: str, paid: dict, workers: Any, memory: str | None) -> Any:
     from dpdistill import run
 
-    ledger = paid["ledger"]
-    if ledger is not None and not Path(ledger).exists():
-        note(f"{ledger} is a new ledger: this is the first run in it.")
     with Bar() as bar:
         if budget is None:
             return run.distill_without_privacy(records, recipe, seed=paid["seed"], named=paid["named"], progress=bar)

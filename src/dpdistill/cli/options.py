@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+
+from dpdistill.schema import DataError
 
 SOURCES = (
     "IDX, CIFAR or SVHN folder or file, .npz (also MedMNIST's), Parquet with images, folder, zip or tar of class "
@@ -42,5 +45,39 @@ Labels = Annotated[
     typer.Option(help="Which labels, where there are several: fine or coarse of CIFAR-100, or a column of Parquet."),
 ]
 
+Ledger = Annotated[
+    str | None,
+    typer.Option(help="File that adds up all runs on this data set; `dpdistill budget new FILE --cap ...` begins it."),
+]
+Cap = Annotated[float | None, typer.Option(hidden=True, help="Of a ledger: `dpdistill budget new` takes it.")]
+
 SUITES = ("smoke", "papers", "frontier", "subspaces", "dosser", "transferred")
 """Suites of benchmarks that come with the package, cli/benchmarks/suites."""
+
+
+def by_default(name: str) -> type[TyperGroup]:
+    """A group of commands one of which need not be named: `dpdistill audit DIR` is `dpdistill audit set DIR`.
+
+    Args:
+        name: of that command; the group's own options stand before what it takes.
+    """
+
+    class Group(TyperGroup):
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            own = {option for param in self.get_params(ctx) for option in param.opts}
+            first = next((i for i, word in enumerate(args) if word not in own), len(args))
+            if args[first:] and args[first] not in self.commands:
+                args = [*args[:first], name, *args[first:]]
+            return super().parse_args(ctx, args)
+
+    return Group
+
+
+def refuse_cap(cap: float | None) -> None:
+    """Refuses --cap of a run: a script that always states it would begin a new account where the file has gone.
+
+    Raises:
+        DataError: a cap is stated.
+    """
+    if cap is not None:
+        raise DataError("A run begins no ledger: leave --cap out; `dpdistill budget new FILE --cap EPSILON` begins it.")

@@ -26,7 +26,7 @@ err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 WIDTH = 80
 SAY_EVERY = 60.0
 SLOWEST = " (the first is often the slowest)"
-DONE, FAILED, REFUSED, CRASHED, STOPPED = 0, 1, 2, 3, 130
+DONE, FAILED, REFUSED, CRASHED, NOT_COMPARED, STOPPED = 0, 1, 2, 3, 4, 130
 """Exit codes: docs/scripts.md tells what each means."""
 EXTRAS = {
     **{"sklearn": "digits", "pandas": "tables", "pyarrow": "tables", "xgboost": "xgboost", "matplotlib": "plot"},

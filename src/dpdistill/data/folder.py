@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,7 +40,7 @@ ROUNDING = 1e-5
 """By how much single precision may leave [-1, 1]."""
 
 _PICTURE = re.compile(rf"{IMAGES}/[^/]+/\d{{3,}}\.png")
-_ENDINGS = {Path(name).suffix for name in (*LISTED, *UNLISTED) if name != CARD}
+_ENDINGS = {Path(name).suffix for name in (*LISTED, *UNLISTED) if name != CARD} | {".npy", ".htm", ".yml"}
 
 
 def owner_folder(folder: Path) -> Path:
@@ -60,8 +61,29 @@ def looks_listed(name: str) -> bool:
 
 def list_files(folder: Path) -> list[str]:
     """Names of everything below a folder that is not a folder itself, sorted, with slashes; a link is a file."""
-    found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
-    return sorted(path.relative_to(folder).as_posix() for path in found)
+    return walk(folder)[0]
+
+
+def walk(folder: Path) -> tuple[list[str], list[str]]:
+    """(names of files, names of folders) below a folder, sorted, with slashes; a link is a file, and is not followed.
+
+    Raises:
+        OSError: a folder that cannot be read.
+    """
+    files, folders, left = [], [], [folder] if folder.is_dir() else []
+    while left:  # no recursion: a stranger's folders may be deep
+        with os.scandir(left.pop()) as entries:
+            for entry in entries:
+                path = Path(entry.path)
+                inner = entry.is_dir(follow_symlinks=False)
+                (folders if inner else files).append(path.relative_to(folder).as_posix())
+                left += [path] if inner else []
+    return sorted(files), sorted(folders)
+
+
+def is_plain(path: Path) -> bool:
+    """Whether a path is a file of its own: no link, which may lead out of the folder, no pipe and no device."""
+    return not path.is_symlink() and path.is_file()
 
 
 def hash_files(folder: str | Path) -> dict[str, str]:
@@ -74,7 +96,7 @@ def hash_files(folder: str | Path) -> dict[str, str]:
         Digest by file name, relative to the folder, sorted.
     """
     folder = Path(folder)
-    names = [name for name in list_files(folder) if is_listed(name) and (folder / name).is_file()]
+    names = [name for name in list_files(folder) if is_listed(name) and is_plain(folder / name)]
     return {name: sha256(folder / name) for name in names}
 
 

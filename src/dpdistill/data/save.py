@@ -113,13 +113,13 @@ def write_distilled(folder: str | os.PathLike, distilled: Distilled) -> None:
     """
     path, schema, classes = Path(folder), distilled.schema, len(distilled.schema.classes)
     X, y = _checked(distilled.X, distilled.y, schema)
-    contents = {SYNTHETIC: _arrays(X, y, schema)}
+    contents = {SYNTHETIC: labelled_arrays(X, y, schema)}
     if distilled.targets is not None:
         contents[SYNTHETIC]["targets"] = _checked_columns("targets", distilled.targets, len(X), classes)
     trained_on, train_set = SYNTHETIC, (X, y)
     if distilled.training is not None:
         trained_on, train_set = TRAINING, _checked(*distilled.training, schema)
-        contents[TRAINING] = _arrays(*train_set, schema)
+        contents[TRAINING] = labelled_arrays(*train_set, schema)
     if distilled.soft_labels is not None:
         rows = len(contents[trained_on]["y"])
         contents[trained_on]["soft_labels"] = _checked_probabilities(distilled.soft_labels, rows, classes)
@@ -247,7 +247,7 @@ def _checked_probabilities(M: np.ndarray, rows: int, classes: int) -> np.ndarray
     return M
 
 
-def _arrays(X: np.ndarray, y: np.ndarray, schema: AnySchema) -> dict[str, np.ndarray]:
+def labelled_arrays(X: np.ndarray, y: np.ndarray, schema: AnySchema) -> dict[str, np.ndarray]:
     """Labelled records as they are stored, with the public facts that give them a meaning."""
     if isinstance(schema, TableSchema):
         return {"X": X, "y": y.astype("<i8"), "schema": np.array(json.dumps(schema.to_json()))}

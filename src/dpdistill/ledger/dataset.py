@@ -18,14 +18,15 @@ from dpdistill.accounting.bounds import Group
 from dpdistill.accounting.pld import compose
 from dpdistill.accounting.schedule import MAX_EPSILON, MIN_EPSILON, Budget, Schedule, calibrate
 from dpdistill.errors import LedgerError
-from dpdistill.ledger.database import check_format, connect, create_tables, is_new, transaction
+from dpdistill.ledger.database import check_format, connect, transaction
+from dpdistill.ledger.dataset_file import check_database, damaged, make_database
 from dpdistill.ledger.folder import KEY_BYTES
 from dpdistill.query import Stage
 
 Nonces = tuple[str, str]
 """What a run's ledger has for the round before its last, and for the last."""
 
-_FORMAT = 0x64700004
+FORMAT = 0x64700004
 _TABLES = (
     "CREATE TABLE ledger (id INTEGER PRIMARY KEY CHECK (id = 1), cap REAL NOT NULL, key BLOB NOT NULL, digest BLOB)",
     "CREATE TABLE runs (number INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, label TEXT NOT NULL,"
@@ -67,15 +68,10 @@ class LedgerSummary:
 
 
 class DatasetLedger:
-    """The ledger kept for a data set across runs; its first run fixes the cap and the records.
+    """The ledger kept for a data set across runs: `begin` makes its file and fixes the cap, its first run the records.
 
     Args:
-        file: the ledger's file, made by the first `bind`.
-        cap: the epsilon all runs may spend together, > 0; to be stated for a ledger that does not exist yet, and None
-            or the same afterwards.
-
-    Raises:
-        LedgerError: a cap that is not positive and finite.
+        file: the ledger's file. No run makes it: one that is missing, empty or cut off is refused.
 
     Guarantee:
         *Cap.* All reserved runs together are (cap, delta)-DP at the first run's delta, if their schedules were
@@ -100,10 +96,29 @@ class DatasetLedger:
         Smith and Thakurta 2022, Fully Adaptive Composition for Gaussian Differential Privacy (the filter).
     """
 
-    def __init__(self, file: str | os.PathLike, cap: float | None = None) -> None:
-        if cap is not None and (isinstance(cap, bool) or not isinstance(cap, Real) or not 0.0 < cap < math.inf):
+    def __init__(self, file: str | os.PathLike) -> None:
+        self._file = Path(file)
+
+    @classmethod
+    def begin(cls, file: str | os.PathLike, cap: float) -> DatasetLedger:
+        """Makes the file of a new ledger, whole or not at all.
+
+        Args:
+            file: where; nothing may be there, nor the journal of a ledger that was.
+            cap: the epsilon that all runs may spend together, > 0; it never changes.
+
+        Returns:
+            The ledger, without runs and not yet bound to records.
+
+        Raises:
+            LedgerError: a cap that is not positive and finite, a file that is there, or one that cannot be made.
+        """
+        if isinstance(cap, bool) or not isinstance(cap, Real) or not 0.0 < cap < math.inf:
             raise LedgerError(f"Expected 0 < cap={cap!r:.80} < inf.")
-        self._file, self._cap = Path(file), cap if cap is None or isinstance(cap, int) else float(cap)
+        key = secrets.token_bytes(KEY_BYTES)
+        rows = (("INSERT INTO ledger VALUES (1, ?, ?, NULL)", (float(cap), key)),)
+        make_database(Path(file), _TABLES, FORMAT, rows)
+        return cls(file)
 
     def bind(self, digest_of: Callable[[bytes], bytes]) -> None:
         """State which records the runs read, before any of them is released from; the first to come decides.
@@ -112,27 +127,20 @@ class DatasetLedger:
             digest_of: digest of the records by a key of 32 bytes, which is this ledger's own.
 
         Raises:
-            LedgerError: it was kept for other records, has another cap, or does not exist and no cap is stated.
+            LedgerError: it was kept for other records, or there is no ledger in the file.
         """
-        if not self._file.exists():
-            self._new_cap()
-        with self._open(create=True) as db:
-            with transaction(db):
-                if is_new(db):
-                    create_tables(db, _TABLES, _FORMAT)
-                    row = (self._new_cap(), secrets.token_bytes(KEY_BYTES))
-                    db.execute("INSERT INTO ledger VALUES (1, ?, ?, NULL)", row)
-                self._read_cap(db)
-                key = db.execute("SELECT key FROM ledger").fetchone()[0]
+        with self._open() as db:
+            with transaction(db, "BEGIN"):
+                key = _row(db, self._file)[1]
             digest = digest_of(key)
             with transaction(db):
-                stored = db.execute("SELECT digest FROM ledger").fetchone()[0]
+                stored = _row(db, self._file)[2]
                 if stored is None:
                     db.execute("UPDATE ledger SET digest = ?", (digest,))
                 elif stored != digest:
                     raise LedgerError(
                         f"{self._file} is the ledger of other records (or of these, read in another way): take the"
-                        " ledger of this data set, or state another file and its cap to start one."
+                        " ledger of this data set, or begin one for it: dpdistill budget new FILE --cap EPSILON."
                     )
 
     def reserve(self, run_id: str, label: str, schedule: Schedule, nonces: Nonces, date: str | None = None) -> float:
@@ -149,13 +157,13 @@ class DatasetLedger:
             The composed epsilon of all runs, this one included.
 
         Raises:
-            LedgerError: it would exceed the cap, states another cap, relation or schedule, has gone on in another copy
-                of its folder, no records are stated, or the file is no ledger.
+            LedgerError: it would exceed the cap, states another relation or schedule, has gone on in another copy of
+                its folder, no records are stated, or the file is no ledger.
         """
         run = LedgerRun(run_id, label, date or Date.today().isoformat(), schedule, nonces[1])
         with self._open() as db, transaction(db):
-            cap, runs = self._read_cap(db), _runs(db)
-            if db.execute("SELECT digest FROM ledger").fetchone()[0] is None:
+            (cap, _, digest), runs = _row(db, self._file), _runs(db)
+            if digest is None:
                 raise LedgerError(f"Expected the records of {self._file} to be stated before a run on them is paid.")
             spent = self._admit(runs, cap, run, nonces)
             row = (run_id, label, run.date, schedule.to_json(), run.nonce)
@@ -179,20 +187,21 @@ class DatasetLedger:
             self._check_latest(found[0] if found else "", nonces)
             db.execute("UPDATE runs SET nonce = ? WHERE run_id = ?", (nonces[1], run_id))
 
-    def find_cap(self) -> float:
-        """The cap in the file, or the one stated for a new file; nothing is composed.
+    def check_first(self, epsilon: float) -> None:
+        """Refuses what is no ledger, and an epsilon over the cap where no run is in it yet; nothing is composed.
+
+        Args:
+            epsilon: of the budget.
 
         Raises:
-            LedgerError: no ledger and no cap, another cap, a file that is no ledger, or a folder that cannot be written
-                to.
+            LedgerError: as said, or a folder that cannot be written to.
         """
         folder = self._file.resolve().parent
         if not os.access(folder, os.W_OK | os.X_OK):
             raise LedgerError(f"Expected --ledger in a folder that can be written to; {folder} cannot.")
-        if not self._file.exists():
-            return self._new_cap()
-        with self._open() as db, transaction(db, "BEGIN"):
-            return self._new_cap() if is_new(db) else self._read_cap(db)
+        cap, runs = self._read()
+        if not runs and epsilon > cap:
+            raise LedgerError(f"Expected a run within the cap of {cap} in {self._file}; got epsilon={epsilon:g}.")
 
     def check(self, schedule: Schedule, run_id: str = "", nonces: Nonces = ("", "")) -> float:
         """What `reserve` would say, without writing anything: for a refusal before any record is opened.
@@ -206,23 +215,18 @@ class DatasetLedger:
             The composed epsilon of all runs, this one included.
 
         Raises:
-            LedgerError: as `reserve`, or the ledger does not exist and no cap is stated.
+            LedgerError: as `reserve`.
         """
-        found = None
-        if self._file.exists():
-            with self._open() as db, transaction(db, "BEGIN"):
-                found = None if is_new(db) else (self._read_cap(db), _runs(db))
-        cap, runs = found or (self._new_cap(), ())
+        cap, runs = self._read()
         return self._admit(runs, cap, LedgerRun(run_id, "", "", schedule, nonces[1]), nonces)
 
     def summary(self) -> LedgerSummary:
         """The runs, what they have spent together, and what still fits.
 
         Raises:
-            LedgerError: there is no ledger in the file, or it has another cap.
+            LedgerError: there is no ledger in the file.
         """
-        with self._open() as db, transaction(db, "BEGIN"):
-            cap, runs = self._read_cap(db), _runs(db)
+        cap, runs = self._read()
         delta, adjacency = _terms(runs)
         return LedgerSummary(runs, delta, adjacency, cap, self._spent(runs), _left(runs, delta, adjacency, cap))
 
@@ -261,27 +265,33 @@ class DatasetLedger:
         except ValueError as error:
             raise LedgerError(f"What the runs in {self._file} spend cannot be composed: {error}") from None
 
-    def _new_cap(self) -> float:
-        if self._cap is None:
-            raise LedgerError(f"There is no ledger at {self._file}: state a cap to start one (--cap EPSILON).")
-        return self._cap
-
-    def _read_cap(self, db: sqlite3.Connection) -> float:
-        check_format(db, self._file, _FORMAT)
-        cap = db.execute("SELECT cap FROM ledger").fetchone()[0]
-        if self._cap not in (None, cap):
-            raise LedgerError(f"Expected the cap that {self._file} was made with, {cap}; got cap={self._cap}.")
-        return cap
+    def _read(self) -> tuple[float, tuple[LedgerRun, ...]]:
+        """The cap and the runs."""
+        with self._open() as db, transaction(db, "BEGIN"):
+            return _row(db, self._file)[0], _runs(db)
 
     @contextmanager
-    def _open(self, create: bool = False) -> Iterator[sqlite3.Connection]:
-        db = connect(self._file, "DELETE", "EXTRA", create)
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        check_database(self._file)
+        db = connect(self._file, "DELETE", "EXTRA", create=False)
         try:
+            if db.execute("PRAGMA integrity_check").fetchone() != ("ok",):
+                raise LedgerError(damaged(self._file, "SQLite finds it inconsistent"))
+            check_format(db, self._file, FORMAT)
             yield db
         except sqlite3.Error as error:
             raise LedgerError(f"{self._file} cannot be used as a ledger: {error}.") from None
         finally:
             db.close()
+
+
+def _row(db: sqlite3.Connection, path: Path) -> tuple[float, bytes, bytes | None]:
+    """(cap, key, digest of the records) of a ledger."""
+    rows = db.execute("SELECT cap, key, digest FROM ledger").fetchall()
+    cap, key, digest = rows[0] if len(rows) == 1 else (None, None, None)
+    if not isinstance(cap, float) or not 0.0 < cap < math.inf or not isinstance(key, bytes) or len(key) != KEY_BYTES:
+        raise LedgerError(damaged(path, "it has no cap or no key"))
+    return cap, key, digest
 
 
 def _runs(db: sqlite3.Connection) -> tuple[LedgerRun, ...]:

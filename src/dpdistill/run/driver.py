@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Callable
@@ -15,7 +14,14 @@ import jax
 import numpy as np
 
 from dpdistill.accounting.schedule import Budget, Schedule, calibrate
-from dpdistill.certificate.build import NO_NOISE, NOT_STATED, OF_THE_RELEASES, build_certificate, write_certificate
+from dpdistill.certificate.build import (
+    NO_NOISE,
+    NOT_STATED,
+    OF_THE_RELEASES,
+    build_certificate,
+    recipe_content,
+    write_certificate,
+)
 from dpdistill.data import check_output, write_distilled
 from dpdistill.data.atomic import write_atomically
 from dpdistill.data.folder import RECIPE, UNLISTED
@@ -148,8 +154,8 @@ class Result:
         for stale in UNLISTED:
             (target / stale).unlink(missing_ok=True)
         write_distilled(target, self.distilled)
-        text = json.dumps(self.recipe, indent=2) + "\n"
-        write_atomically(target / RECIPE, lambda file: file.write(text.encode()))
+        content = recipe_content(self.recipe)
+        write_atomically(target / RECIPE, lambda file: file.write(content))
         certificate = build_certificate(
             target,
             schedule=self.schedule,
@@ -177,7 +183,6 @@ def distill(
     seed: int = 0,
     run_dir: str | os.PathLike | None = None,
     ledger: str | os.PathLike | None = None,
-    cap: float | None = None,
     label: str = "",
     overwrite: bool = False,
     named: str | None = None,
@@ -199,8 +204,8 @@ def distill(
         seed: fixes everything public; noise and coins never follow it.
         run_dir: the owner's folder: ledger and checkpoints, for resuming; None keeps them in memory.
         ledger: file that composes all runs on a data set, and knows its records and how far each run has come; a run
-            that would exceed its cap, reads other records, or has gone on in a copy of run_dir, is refused.
-        cap: that ledger's cap; to be stated where there is no ledger yet.
+            that would exceed its cap, reads other records, or has gone on in a copy of run_dir, is refused, and so is
+            a file that is missing: `begin_ledger` makes it.
         label: what the owner calls the run in that ledger.
         overwrite: archive the ledger of a finished or another run in run_dir, and pay anew.
         named: the published recipe that the method's fields were taken from, by name: the certificate says so.
@@ -250,8 +255,8 @@ def distill(
     for (query, params), noise_multiplier in zip(asked, schedule.noise_multipliers, strict=True):
         check_query(query, params, records.schema, noise_multiplier, rows_per_unit=budget.rows_per_unit)
     recipe = recipe_of(method, seed, named)
-    check_ledger(method, budget, ledger, cap, seed=seed, run_dir=run_dir, overwrite=overwrite, named=named)
-    dataset = None if ledger is None else DatasetLedger(ledger, cap)
+    check_ledger(method, budget, ledger, seed=seed, run_dir=run_dir, overwrite=overwrite, named=named)
+    dataset = None if ledger is None else DatasetLedger(ledger)
     identity = {**recipe, "schema": records.schema.to_json(), "noise": entropy.kind}
     LOG.info("%s: %d releases, epsilon %g at delta %g", method.name, schedule.rounds, budget.epsilon, budget.delta)
     whole = records if beside is None else records.joined(beside)

@@ -21,11 +21,27 @@ from dpdistill.run.blobs import digest_records
 from dpdistill.schema import AnySchema, name_unit
 
 
+def begin_ledger(file: str | os.PathLike, cap: float) -> Path:
+    """Makes the file of a new data-set ledger, as `dpdistill budget new` does; no run ever makes one.
+
+    Args:
+        file: where; nothing may be there.
+        cap: the epsilon that all runs on the data set may spend together, > 0.
+
+    Returns:
+        The file's path, which `distill(ledger=)` takes.
+
+    Raises:
+        LedgerError: a cap that is not positive and finite, a file that is there, or one that cannot be made.
+    """
+    DatasetLedger.begin(file, cap)
+    return Path(file)
+
+
 def check_ledger(
     method: Method,
     budget: Budget,
     ledger: str | os.PathLike | None,
-    cap: float | None = None,
     *,
     seed: int = 0,
     run_dir: str | os.PathLike | None = None,
@@ -38,19 +54,16 @@ def check_ledger(
         method: a distiller.
         budget: what may be spent.
         ledger: the data set's ledger; None for a run without one.
-        cap: its cap; to be stated where there is no ledger yet.
         seed, run_dir, overwrite, named: as in `distill`.
 
     Raises:
         LedgerError: the cap would be exceeded (a resumed run has paid already), the run has gone on in a copy of
-            run_dir, there is no ledger and no cap is stated, or the ledger cannot be written.
+            run_dir, or there is no ledger in the file (`begin_ledger`), or it cannot be written.
     """
     if ledger is None:
-        if cap is not None:
-            raise LedgerError(f"Expected a ledger with cap={cap}: the file that adds up the runs on a data set.")
         return
-    dataset = DatasetLedger(ledger, cap)
-    dataset.find_cap()
+    dataset = DatasetLedger(ledger)
+    dataset.check_first(budget.epsilon)
     schedule = calibrate(method.plan(), budget)
     resumed = None if run_dir is None else _resumed(Path(run_dir), recipe_of(method, seed, named), schedule, overwrite)
     run_id, nonces = ("", ("", "")) if resumed is None else (resumed.run_id, resumed.nonces)

@@ -112,10 +112,23 @@ def write_rows(path: str | os.PathLike, X: np.ndarray, y: np.ndarray, schema: Ta
         raise DataError("Expected at least one row to write.")
     with writing(path):
         if path.suffix == ".csv":
-            texts = [*frame.columns, *schema.classes, *(text for c in schema.columns for text in c.categories)]
-            quoting = csv.QUOTE_ALL if any("\r" in text for text in texts) else csv.QUOTE_MINIMAL  # which misses it
-            text = frame.to_csv(index=False, lineterminator="\n", quoting=quoting)
-            write_atomically(path, lambda file: file.write(text.encode("utf-8")))
+            content = _csv(frame, schema)
+            write_atomically(path, lambda file: file.write(content))
         else:
             table = pa.Table.from_pandas(frame, preserve_index=False)
             write_atomically(path, lambda file: parquet.write_table(table, file))
+
+
+def csv_content(X: np.ndarray, y: np.ndarray, schema: TableSchema) -> bytes:
+    """The bytes of raw rows as a CSV file, as `write_rows` writes them.
+
+    Raises:
+        DataError: rows that do not fit the schema.
+    """
+    return _csv(to_frame(X, y, schema), schema)
+
+
+def _csv(frame: pd.DataFrame, schema: TableSchema) -> bytes:
+    texts = [*frame.columns, *schema.classes, *(text for c in schema.columns for text in c.categories)]
+    quoting = csv.QUOTE_ALL if any("\r" in text for text in texts) else csv.QUOTE_MINIMAL  # which misses it
+    return frame.to_csv(index=False, lineterminator="\n", quoting=quoting).encode("utf-8")

@@ -182,9 +182,14 @@ def write_schema(path: str | os.PathLike, table_file: TableFile, notes: Mapping[
     Raises:
         DataError: a file that cannot be written.
     """
-    text = "".join(f"{line}\n" for line in _lines(table_file, notes or {}))
+    content = schema_content(table_file, notes)
     with writing(Path(path)):
-        write_atomically(Path(path), lambda file: file.write(text.encode("utf-8")))
+        write_atomically(Path(path), lambda file: file.write(content))
+
+
+def schema_content(table_file: TableFile, notes: Mapping[str, str] | None = None) -> bytes:
+    """The bytes of schema.yaml, as `write_schema` writes them."""
+    return "".join(f"{line}\n" for line in _lines(table_file, notes or {})).encode("utf-8")
 
 
 def _lines(table_file: TableFile, notes: Mapping[str, str]) -> list[str]:

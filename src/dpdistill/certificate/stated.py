@@ -1,0 +1,67 @@
+"""The epsilons and deltas that a text states: none but those of the certificate."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+MOST = 1 << 22
+"""Bytes of a text that are looked at."""
+_NUMBER = r"(\d[\d,]*\.?\d*(?:e[+-]?\d+)?)(?! ?[\^⁻*\d])"
+_GAP = r"[^\d\n]{0,40}?"
+_EPSILON = re.compile(
+    rf"(?:epsilon|\beps\b|[εϵɛєԑƐ]){_GAP}{_NUMBER}|\(\s*{_NUMBER}\s*,[^()]*\)[\s-]*(?:DP\b|differ)", re.I
+)
+_DELTA = re.compile(rf"(?:delta|δ){_GAP}{_NUMBER}", re.IGNORECASE)
+_UNSEEN = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]")
+_HEADLINE = (
+    re.compile(rf"^ *epsilon: {_NUMBER}", re.IGNORECASE | re.MULTILINE),  # of YAML, which explains others before
+    _EPSILON,
+)
+
+
+def states_another(path: Path, certificate: dict, headline: bool = False) -> str | None:
+    """What a text states as epsilon or delta that the certificate does not, such as "epsilon 0.1"; None where nothing.
+
+    Args:
+        path: of the text.
+        certificate: its claim, its epsilons at other deltas and those of persons with several rows may be stated.
+        headline: look at the first epsilon alone, which must be the claimed one.
+    """
+    with path.open("rb") as file:
+        text = file.read(MOST).decode("utf-8", "replace")
+    text = _UNSEEN.sub("", unicodedata.normalize("NFKC", text))
+    epsilons, deltas = _allowed(certificate)
+    if headline:
+        first = next((found for each in _HEADLINE if (found := next(_numbers(each, text), None))), None)
+        return f"epsilon {first}" if first and epsilons and not _is_among(first, epsilons[:1]) else None
+    for name, pattern, allowed in (("epsilon", _EPSILON, epsilons), ("delta", _DELTA, deltas)):
+        for number in _numbers(pattern, text):
+            if not _is_among(number, allowed):
+                return f"{name} {number}"
+    return None
+
+
+def _numbers(pattern: re.Pattern, text: str) -> Iterator[str]:
+    for found in pattern.finditer(text):
+        yield next(group for group in found.groups() if group)
+
+
+def _allowed(certificate: dict) -> tuple[list[Any], list[Any]]:
+    """(epsilons, deltas) of a certificate, the claimed ones first; none of one without a guarantee."""
+    if certificate["schedule"] is None:
+        return [], []
+    claim = certificate["schedule"]["budget"]
+    tables = [*certificate["epsilons"].values(), *certificate["groups"].values(), certificate.get("group_privacy")]
+    deltas = [float(delta) for delta in certificate["epsilons"] if re.fullmatch(r"[\d.e-]{1,30}", delta)]
+    return [claim["epsilon"], *tables], [claim["delta"], *deltas]
+
+
+def _is_among(number: str, allowed: list[Any]) -> bool:
+    """Whether a number is one of these within the rounding of a page; a comma is one of thousands, or of a fraction."""
+    read = {float(number.replace(",", "")), float(number.replace(",", ".")) if number.count(",") == 1 else 0.0}
+    numbers = [each for each in allowed if isinstance(each, int | float)]
+    return any(abs(stated - each) <= 1e-2 * each for stated in read for each in numbers)
