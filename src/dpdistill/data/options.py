@@ -9,6 +9,7 @@ from typing import Any
 
 from dpdistill.data.memory import Memory
 from dpdistill.schema import DataError
+from dpdistill.schema.errors import require_printable
 
 MAX_CLASSES = 65_536
 MAX_SIDE = 4_096
@@ -72,9 +73,7 @@ def parse_classes(classes: Classes) -> tuple[str, ...]:
     elif not isinstance(classes, Iterable):
         raise DataError(f"Expected classes as a number or as names (cat,dog); got {classes!r}.")
     names = tuple(str(name) for name in classes)
-    for name in names:
-        if not name or not name.isprintable():
-            raise DataError(f"Expected class names of printable characters; got {name[:80]!r}.")
+    require_printable("class names", *names)
     if not 2 <= len(names) <= MAX_CLASSES:
         raise DataError(f"Expected 2 to {MAX_CLASSES} classes; got {len(names)}.")
     if len(set(names)) != len(names):
