@@ -147,7 +147,7 @@ def draw_canaries(m: int, schema: Any, seed: int) -> Records:
             X[:, j] = np.rint(X[:, j]) if column.kind == "integer" else X[:, j]
         else:
             X[:, j] = rng.integers(len(column.categories), size=m)
-    return Records(X.astype(np.float32), y, schema)
+    return Records(X, y, schema)
 
 
 class Attack:

@@ -10,7 +10,7 @@ from typing import Any
 
 from dpdistill.data.memory import Memory
 from dpdistill.schema import DataError
-from dpdistill.schema.errors import require_ordered
+from dpdistill.schema.errors import require_ordered, require_printable
 
 MAX_CLASSES = 65_536
 MAX_SIDE = 4_096
@@ -80,9 +80,7 @@ def parse_classes(classes: Classes) -> tuple[str, ...]:
     if odd := [name for name in listed if not isinstance(name, str | Integral)]:
         raise DataError(f"Expected class names as texts or whole numbers; got {odd[0]!r:.80}.")
     names = tuple(str(name) for name in listed)
-    for name in names:
-        if not name or not name.isprintable():
-            raise DataError(f"Expected class names of printable characters; got {name[:80]!r}.")
+    require_printable("class names", *names)
     if not 2 <= len(names) <= MAX_CLASSES:
         raise DataError(f"Expected 2 to {MAX_CLASSES} classes; got {len(names)}.")
     if len(set(names)) != len(names):

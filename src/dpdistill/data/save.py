@@ -210,7 +210,7 @@ def read_generator(folder: str | os.PathLike) -> dict[str, np.ndarray]:
 
 def _in_unit(X: np.ndarray, y: np.ndarray, schema: AnySchema) -> Labelled:
     """Stored records in [-1, 1]."""
-    X = np.clip(X, -1.0, 1.0) if isinstance(schema, TableSchema) else schema.to_unit(X)
+    X = X if isinstance(schema, TableSchema) else schema.to_unit(X)
     X, y = _checked(X, y, schema)
     return X, y.astype(np.int32)
 
@@ -222,6 +222,7 @@ def _checked(X: np.ndarray, y: np.ndarray, schema: AnySchema) -> Labelled:
         raise DataError(f"Expected synthetic X of shape ({expected}), m >= 1; got {X.shape}.")
     if not np.isfinite(X).all():
         raise DataError("Expected a synthetic set of finite values; got NaN or infinity.")
+    X = np.clip(X, -1.0, 1.0)
     if y.shape != X.shape[:1] or y.min() < 0 or y.max() >= len(schema.classes):
         raise DataError(f"Expected one class index from 0 to {len(schema.classes) - 1} for each synthetic record.")
     return X, y

@@ -26,7 +26,7 @@ def write(source: Path, to: Path, folder: Folder, publisher: Publisher) -> None:
     """A folder with data/train-00000-of-00001.parquet and README.md, as the Hub shows and loads it.
 
     Images are structs {bytes, path} of 8-bit PNG, labels a ClassLabel; where networks learn from expanded records or
-    soft labels, those are what is written. Rows of tables keep their columns; categories are strings.
+    soft labels, those are what is written. Rows of tables keep their columns; categories are strings, or bool where they are `false` and `true`.
     """
     try:
         import pyarrow as pa
@@ -84,7 +84,8 @@ def _table(source: Path, schema: TableSchema) -> tuple[dict[str, Any], dict[str,
     for column in schema.columns:
         dtype = _dtype(column)
         values = frame[column.name]
-        columns[column.name] = pa.array(values if column.is_number else values.astype(object), dtype, from_pandas=True)
+        values = values.astype(object) if dtype == pa.string() else values
+        columns[column.name] = pa.array(values, dtype, from_pandas=True)
         features[column.name] = {"dtype": str(dtype).replace("double", "float64"), "_type": "Value"}
     columns[schema.label] = pa.array(distilled.y.astype(np.int64))
     features[schema.label] = _class_label(schema.classes)
@@ -94,7 +95,10 @@ def _table(source: Path, schema: TableSchema) -> tuple[dict[str, Any], dict[str,
 def _dtype(column: Column) -> Any:
     import pyarrow as pa
 
-    return {"integer": pa.int64(), "numeric": pa.float64()}.get(column.kind, pa.string())
+    from dpdistill.data.tables.save import are_truth_values
+
+    texts = pa.bool_() if are_truth_values(column.categories) else pa.string()
+    return {"integer": pa.int64(), "numeric": pa.float64()}.get(column.kind, texts)
 
 
 def _class_label(classes: tuple[str, ...]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from dpdistill.data.records import Records
 from dpdistill.data.spool import forget
+from dpdistill.schema import TableSchema
 
 
 def pack(tree: Any) -> bytes:
@@ -54,11 +55,15 @@ def releases_id(run_id: str, state: Any) -> str:
 
 
 def digest_records(records: Records, key: bytes, chunk: int = 1024) -> bytes:
-    """Keyed digest of values, labels and units, in order: for the owner's ledgers only, never for what is shared."""
+    """Keyed digest of values, labels and units, in order: for the owner's ledgers only, never for what is shared.
+
+    Values of tables count in single precision, as ledgers of earlier versions know them.
+    """
+    kind = np.dtype(np.float32) if isinstance(records.schema, TableSchema) else records.X.dtype
     digest = hashlib.blake2b(key=key, digest_size=32)
-    digest.update(f"{records.X.dtype.str} {records.X.shape}".encode())
+    digest.update(f"{kind.str} {records.X.shape}".encode())
     for start in range(0, len(records), chunk):
-        digest.update(np.ascontiguousarray(records.X[start : start + chunk]).tobytes())
+        digest.update(np.ascontiguousarray(records.X[start : start + chunk], kind).tobytes())
         digest.update(np.ascontiguousarray(records.y[start : start + chunk]).tobytes())
         forget(records.X, records.y)
     if records.units is not None:

@@ -98,7 +98,7 @@ class Result:
 
     @property
     def X(self) -> np.ndarray:
-        """Synthetic records in the schema's raw units, (m, h, w, c) or (m, columns), float32."""
+        """Synthetic records in the schema's raw units: images (m, h, w, c), float32, or rows (m, columns), float64."""
         return self.distilled.schema.from_unit(self.distilled.X)
 
     @property

@@ -6,6 +6,7 @@ from typing import Any
 
 from dpdistill.errors import DataError
 
+_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufeff\ufffe\uffff]")
 _SECRET = re.compile(r"([A-Za-z][\w+.-]+):/+.*[@?]\S*")  # pathlib writes one slash for two
 
 
@@ -27,6 +28,33 @@ def require_trimmed(what: str, *texts: str) -> None:
     """
     if odd := [text for text in texts if not text or text != text.strip()]:
         raise DataError(f"Expected {what} as a text without spaces around it; got {odd[0][:80]!r}.")
+
+
+def require_writable(what: str, *texts: str) -> None:
+    """Raises unless every file format that a result is written in can hold the texts and give them back.
+
+    UTF-8 has no lone surrogates, XML (pages and plots) no control characters but tabs and line breaks, and readers of
+    CSV files drop a byte order mark.
+
+    Raises:
+        DataError: a text with such a character.
+    """
+    for text in texts:
+        if odd := _UNWRITABLE.search(text):
+            raise DataError(
+                f"Expected {what} without the character U+{ord(odd[0]):04X}, which not every file format can hold; got "
+                f"{text[:80]!r}: rename it, in the records too."
+            )
+
+
+def require_printable(what: str, *texts: str) -> None:
+    """Raises unless all are texts of printable characters, as names of classes are everywhere.
+
+    Raises:
+        DataError: an empty text, or one with a line break or another character that is not printable.
+    """
+    if odd := [text for text in texts if not text or not text.isprintable()]:
+        raise DataError(f"Expected {what} of printable characters; got {odd[0][:80]!r}.")
 
 
 def require_harmless(what: str, *texts: str) -> None:

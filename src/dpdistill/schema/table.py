@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from dpdistill.schema.errors import DataError, require_harmless, require_ordered, require_trimmed
+from dpdistill.schema.errors import (
+    DataError,
+    require_harmless,
+    require_ordered,
+    require_printable,
+    require_trimmed,
+    require_writable,
+)
 from dpdistill.schema.facts import STRICT, StrictBool, StrictFloat, read_facts
 
 Kind = Literal["numeric", "integer", "ordinal", "categorical"]
 KINDS: tuple[str, ...] = get_args(Kind)
 SCALES = ("linear", "log")
+LARGEST, LARGEST_WHOLE = 1e30, 2**53
+"""Largest magnitude of the bounds of numeric and of integer columns: a double holds every whole number up to 2^53."""
+INDEX = re.compile("__index_level_[0-9]+__")
+"""Names that pandas gives to the index of rows in Parquet files, where they are no columns."""
+LONGEST = 4 << 20
+"""Most characters of a schema as JSON: what reads synthetic.npz takes no longer one."""
+
+
+def _require_no_index(name: str) -> None:
+    if INDEX.fullmatch(name):
+        raise DataError(
+            f"Expected a column's name other than {name!r}, which names an index in Parquet files: rename it."
+        )
 
 
 @dataclass(frozen=True)
@@ -24,14 +46,16 @@ class Column:
     Args:
         name: as in the file.
         kind: numeric, integer, ordinal (categories in order) or categorical.
-        bounds: (low, high) of a numeric or integer column, else None; values outside are clamped.
+        bounds: (low, high) of a numeric or integer column, else None; values outside are clamped. At most 1e30 in
+            magnitude; of an integer column at most 2^53, and with at least two whole numbers between them.
         scale: linear, or log for heavy tails: log(1 + x - low), and sign(x) log(1 + |x|) where 0 is between the bounds.
         categories: of an ordinal or categorical column, in order, else none.
         other: the category that unknown values go to; None where there is none.
         missing: a value may be missing.
 
     Raises:
-        DataError: facts that contradict each other, or a text that a spreadsheet may run as a formula.
+        DataError: facts that contradict each other, a text that a spreadsheet may run as a formula, or what a
+            synthetic table cannot be written with.
     """
 
     __pydantic_config__ = STRICT
@@ -48,8 +72,10 @@ class Column:
         require_ordered(f"the categories of {name}", self.categories)
         require_trimmed("the name of a column", self.name)
         require_trimmed(f"each category of {name}", *self.categories)
-        require_harmless("the name of a column", self.name)
-        require_harmless(f"each category of {name}", *self.categories)
+        for require in (require_writable, require_harmless):
+            require("the name of a column", self.name)
+            require(f"each category of {name}", *self.categories)
+        _require_no_index(self.name)
         if self.kind not in KINDS:
             raise DataError(f"Expected kind of {name} among {', '.join(KINDS)}; got {self.kind!r}.")
         if self.scale not in SCALES:
@@ -58,6 +84,7 @@ class Column:
             if self.bounds is None or not -math.inf < self.bounds[0] < self.bounds[1] < math.inf:
                 got = "None" if self.bounds is None else f"{self.bounds[0]:g} and {self.bounds[1]:g}"
                 raise DataError(f"Expected bounds low < high of {name}, both finite; got {got}.")
+            self._check_bounds(*self.bounds)
             if self.categories or self.other is not None:
                 raise DataError(f"Expected no categories of {name}, which is {self.kind}.")
             return
@@ -70,6 +97,22 @@ class Column:
         if self.other is not None and self.other not in self.categories:
             raise DataError(f"Expected other={self.other!r} of {name} among its categories.")
 
+    def _check_bounds(self, low: float, high: float) -> None:
+        """Refuses bounds between which no exact value could be written."""
+        got, most = f"column {self.name!r}; got {float(low)!r} and {float(high)!r}", max(-low, high)
+        if self.kind == "integer" and most > LARGEST_WHOLE:
+            raise DataError(
+                f"Expected bounds from -2^53 to 2^53 of integer {got}: larger whole numbers are not exact. Declare the "
+                "column numeric, or list it under ignored if it holds identifiers."
+            )
+        if most > LARGEST:
+            raise DataError(f"Expected bounds from -1e30 to 1e30 of {got}: values outside the bounds are clamped.")
+        if self.kind == "integer" and math.floor(high) - math.ceil(low) < 1:
+            raise DataError(
+                f"Expected at least two whole numbers between the bounds of integer {got}: state whole numbers as "
+                "bounds, or declare the column numeric."
+            )
+
     @property
     def is_number(self) -> bool:
         return self.kind in ("numeric", "integer")
@@ -80,24 +123,49 @@ class Column:
         return (len(self.categories) if self.kind == "categorical" else 1) + self.missing
 
 
+def _scaled(x: Any, log: Any) -> np.ndarray:
+    """Numbers on their scale: sign(x) log(1 + |x|) where log, else as they are."""
+    return np.where(log, np.sign(x) * np.log1p(np.abs(x)), x)
+
+
+def _zero(low: Any, high: Any) -> np.ndarray:
+    """The number that a scale begins at: 0 where it is between the bounds, else low."""
+    return np.where((low < 0) & (high > 0), 0.0, low)
+
+
 def to_share(values: np.ndarray, low: Any, high: Any, log: Any) -> np.ndarray:
     """Where numbers stand between their bounds, on their scale: 0 at low, 1 at high; clamped, NaN stays NaN."""
-    zero = np.where((low < 0) & (high > 0), 0.0, low)
-    beyond = np.clip(values, low, high) - zero
-
-    def scaled(x: np.ndarray) -> np.ndarray:
-        return np.where(log, np.sign(x) * np.log1p(np.abs(x)), x)
-
-    return np.clip((scaled(beyond) - scaled(low - zero)) / (scaled(high - zero) - scaled(low - zero)), 0.0, 1.0)
+    zero = _zero(low, high)
+    first, last = _scaled(low - zero, log), _scaled(high - zero, log)
+    return np.clip((_scaled(np.clip(values, low, high) - zero, log) - first) / (last - first), 0.0, 1.0)
 
 
 def from_share(share: np.ndarray, low: Any, high: Any, log: Any) -> np.ndarray:
-    """The numbers of which to_share makes these shares."""
-    zero = np.where((low < 0) & (high > 0), 0.0, low)
-    ends = [np.where(log, np.sign(x) * np.log1p(np.abs(x)), x) for x in (low - zero, high - zero)]
-    scaled = ends[0] + share * (ends[1] - ends[0])
+    """The numbers of which to_share makes these shares: exactly low at 0, exactly high at 1."""
+    zero = _zero(low, high)
+    first, last = _scaled(low - zero, log), _scaled(high - zero, log)
+    scaled = first + share * (last - first)
     powers = np.sign(scaled) * np.expm1(np.abs(np.where(log, scaled, 0.0)))
-    return np.clip(np.where(log, powers, scaled) + zero, low, high)
+    values = np.clip(np.where(log, powers, scaled) + zero, low, high)
+    return np.where(share <= 0.0, low, np.where(share >= 1.0, high, values))
+
+
+def _decimals(low: np.ndarray, high: np.ndarray, log: np.ndarray) -> np.ndarray:
+    """Decimal places that numbers are rounded to: 1e-8 of the distance of their bounds on the scale, or finer.
+
+    An encoded number is a float32 in [-1, 1]: of what lies below a 2^25th of that distance it says nothing.
+    """
+    zero = _zero(low, high)
+    spans = _scaled(high - zero, log) - _scaled(low - zero, log)
+    return np.array([8 - math.floor(math.log10(span)) for span in spans], np.int64)
+
+
+def _rounded(values: np.ndarray, decimals: np.ndarray) -> np.ndarray:
+    """Values to decimal places, negative ones in front of the point; as they are where a double has not as many."""
+    power = 10.0 ** np.minimum(np.abs(decimals), 22)  # the largest one that a double holds exactly
+    whole = np.rint(np.where(decimals > 0, values * power, values / power))
+    digits = np.where(decimals > 0, whole / power, whole * power)
+    return np.where((decimals <= 22) & (np.abs(whole) < 2**53), digits, values)
 
 
 class _Layout(NamedTuple):
@@ -109,6 +177,7 @@ class _Layout(NamedTuple):
     high: np.ndarray
     log: np.ndarray
     whole: np.ndarray
+    decimals: np.ndarray
     gaps: np.ndarray  # those of them that may be missing, with an indicator
     gap_at: np.ndarray
     categorical: np.ndarray
@@ -133,7 +202,8 @@ class TableSchema:
         unit: whom one row stands for, in words: "row", "patient".
 
     Raises:
-        DataError: facts that contradict each other, or a text that a spreadsheet may run as a formula.
+        DataError: facts that contradict each other, a text that a spreadsheet may run as a formula, or what a
+            synthetic table cannot be written with.
     """
 
     __pydantic_config__ = STRICT
@@ -159,11 +229,21 @@ class TableSchema:
             raise DataError(
                 f"Expected at least 2 distinct classes of {self.label!r}; got {', '.join(self.classes) or 'none'}."
             )
-        require_harmless("the name of the label", self.label)
-        require_harmless("each class", *self.classes)
+        for require in (require_writable, require_harmless):
+            require("the name of the label", self.label)
+            require("each class", *self.classes)
+        _require_no_index(self.label)
+        require_printable("class names", *self.classes)
+        require_writable("unit", self.unit)
+        require_writable(f"each value of {self.label!r}", *(text for group in self.labels for text in group))
         values = [value for group in self.label_values for value in group]
         if len(self.label_values) != len(self.classes) or len(set(values)) != len(values) or () in self.labels:
             raise DataError(f"Expected distinct values of {self.label!r} for each of {len(self.classes)} classes.")
+        if (characters := len(json.dumps(self.to_json()))) > LONGEST:
+            raise DataError(
+                f"Expected a schema of at most {LONGEST:,} characters as JSON; got {characters:,}: declare fewer "
+                "categories, with `other` for the rest."
+            )
 
     @property
     def label_values(self) -> tuple[tuple[str, ...], ...]:
@@ -200,6 +280,8 @@ class TableSchema:
         numbers = [(i, at, c) for i, at, c in rows if c.kind != "categorical"]
         categories = [(i, at, c) for i, at, c in rows if c.kind == "categorical"]
         bounds = [c.bounds or (0.0, len(c.categories) - 1.0) for _, _, c in numbers]
+        low, high = (np.array([pair[k] for pair in bounds], np.float64) for k in (0, 1))
+        log = np.array([c.scale == "log" for _, _, c in numbers], bool)
         gaps = [(i, at + 1) for i, at, c in numbers if c.missing]
 
         def whole(values: list) -> np.ndarray:
@@ -208,10 +290,11 @@ class TableSchema:
         return _Layout(
             whole([i for i, _, _ in numbers]),
             whole([at for _, at, _ in numbers]),
-            np.array([low for low, _ in bounds]),
-            np.array([high for _, high in bounds]),
-            np.array([c.scale == "log" for _, _, c in numbers], bool),
+            low,
+            high,
+            log,
             np.array([c.kind != "numeric" for _, _, c in numbers], bool),
+            _decimals(low, high, log),
             whole([i for i, _ in gaps]),
             whole([at for _, at in gaps]),
             whole([i for i, _, _ in categories]),
@@ -239,17 +322,22 @@ class TableSchema:
         return U
 
     def from_unit(self, U: np.ndarray) -> np.ndarray:
-        """Encoded rows (n, d) to raw rows (n, columns), float32: clamped, whole numbers rounded, NaN if missing."""
+        """Encoded rows (n, d) to raw rows (n, columns), float64, exactly within bounds; NaN where a value is missing.
+
+        Coordinates are clamped to [-1, 1]; -1 is the lower bound and 1 the upper one. Integers are whole numbers, other
+        numbers are rounded to 1e-8 of the distance of their bounds.
+        """
         at, U = self._layout, np.clip(np.asarray(U, np.float64), -1.0, 1.0)
         X = np.empty((len(U), len(self.columns)), np.float64)
         values = from_share((U[:, at.number_at] + 1.0) / 2.0, at.low, at.high, at.log)
         whole = np.clip(np.rint(values), np.ceil(at.low), np.floor(at.high))
-        X[:, at.numbers] = np.where(at.whole, whole, values)
+        rounded = np.clip(_rounded(values, at.decimals), at.low, at.high)
+        X[:, at.numbers] = np.where(at.whole, whole, rounded) + 0.0  # no negative zero
         X[:, at.gaps] = np.where(U[:, at.gap_at] > 0.5, np.nan, X[:, at.gaps])
         for column, start, width, gap in zip(at.categorical, at.category_at, at.width, at.gap, strict=True):
             slot = U[:, start : start + width + gap].argmax(1)
             X[:, column] = np.where(slot == width, np.nan, slot)
-        return X.astype(np.float32)
+        return X
 
     def to_json(self) -> dict:
         return asdict(self)

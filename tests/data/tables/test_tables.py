@@ -110,8 +110,8 @@ DOORS = {
 @pytest.mark.parametrize("door", DOORS)
 def test_records_are_the_same_through_every_door(tmp_path, door):
     records = load_table(DOORS[door](tmp_path), FILE)
-    assert (records.X.dtype, records.y.dtype) == (np.float32, np.int64)
-    np.testing.assert_array_equal(records.X, np.array(X, np.float32))
+    assert (records.X.dtype, records.y.dtype) == (np.float64, np.int64)
+    np.testing.assert_array_equal(records.X, np.array(X, np.float64))
     assert records.y.tolist() == Y
     assert records.schema == SCHEMA
 
@@ -127,7 +127,7 @@ def test_no_header_another_separator_and_comments(tmp_path):
     text = "|a comment, with, fields\n" + "\n| more\n".join(lines).replace(",", ";") + "\n"
     names = ("id", "age", "gain", "work", "flag", "size", "ill")
     table_file = replace(FILE, csv=CsvFormat(False, names, ";", FILE.csv.missing, "|"))
-    np.testing.assert_array_equal(load_table(write(tmp_path, text), table_file).X, np.array(X[:3], np.float32))
+    np.testing.assert_array_equal(load_table(write(tmp_path, text), table_file).X, np.array(X[:3], np.float64))
     path = write(tmp_path, gzip.compress(text.encode()))
     assert load_table(path, table_file).y.tolist() == Y[:3]
 
@@ -148,7 +148,7 @@ def test_numbers_with_a_decimal_comma(tmp_path):
     path = write(tmp_path, GERMAN)
     table_file = TableFile(GERMAN_SCHEMA, True, CsvFormat(separator=";", decimal=","))
     expected = [[41, 1234.5, 0], [7, -0.25, 1], [1041, 12, 0], [33, 1500, 1], [2, 0.5, 0]]
-    np.testing.assert_array_equal(load_table(path, table_file).X, np.array(expected, np.float32))
+    np.testing.assert_array_equal(load_table(path, table_file).X, np.array(expected, np.float64))
     with pytest.raises(DataError, match=r"row 1: '1.234,5' has a comma: if fractions begin there, and something else"):
         load_table(path, replace(table_file, csv=CsvFormat(separator=";")))
     for text in ("0.125", "1.5", "1.2345", "1,2,3", "12.34,5"):

@@ -42,7 +42,7 @@ def load_table(
         scratch: folder on whose disk those files lie; None for the system's temporary folder.
 
     Returns:
-        The records, X (n, columns) float32; with units where the facts name their column. Units are the same where the
+        The records, X (n, columns) float64; with units where the facts name their column. Units are the same where the
         column holds the same number or the same text; a missing one is a bad value.
 
     Raises:
@@ -95,7 +95,7 @@ def _columns(codes: np.ndarray, bad: np.ndarray, features: int) -> list[np.ndarr
     """X, y and, where there is a column behind the label's, units of a batch of codes."""
     y = np.where(bad, -1, codes[:, features]).astype(np.int64)
     units = [np.nan_to_num(column, nan=-1.0).astype(np.int64) for column in codes[:, features + 1 :].T]
-    return [codes[:, :features].astype(np.float32), y, *units]
+    return [codes[:, :features], y, *units]
 
 
 def _sorted(X: np.ndarray, y: np.ndarray, *units: np.ndarray, memory: Memory) -> tuple[np.ndarray, ...]:

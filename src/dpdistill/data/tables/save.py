@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +14,14 @@ from dpdistill.data.atomic import write_atomically, writing
 from dpdistill.data.files import show
 from dpdistill.data.folder import CSV, PARQUET
 from dpdistill.schema import Column, DataError, TableSchema
+from dpdistill.schema.table import LARGEST_WHOLE
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 def to_frame(X: np.ndarray, y: np.ndarray, schema: TableSchema) -> pd.DataFrame:
-    """Raw rows as a frame with the schema's columns, then the label.
+    """Raw rows as a frame with the schema's columns, then the label; the types follow from the schema alone.
 
     Args:
         X: raw rows, (n, columns): numbers, indices of categories, NaN where a value is missing.
@@ -28,24 +30,31 @@ def to_frame(X: np.ndarray, y: np.ndarray, schema: TableSchema) -> pd.DataFrame:
 
     Returns:
         Integer columns as int64, or Int64 where a value may be missing; numeric ones as float64; categories and class
-        names as categoricals of texts.
+        names as bool, or boolean, where they are `false` and `true`, else as categoricals of texts.
 
     Raises:
         DataError: rows that do not fit the schema.
     """
+    return _frame(X, y, schema)
+
+
+def _frame(X: np.ndarray, y: np.ndarray, schema: TableSchema, spelled: bool = False) -> pd.DataFrame:
+    """As `to_frame`; where spelled, truth values are the texts of their categories."""
     import pandas as pd
 
-    X, y = np.asarray(X, np.float32), np.asarray(y)
+    X, y = np.asarray(X, np.float64), np.asarray(y)
     if X.ndim != 2 or X.shape[1:] != schema.raw_shape or y.shape != X.shape[:1]:
         raise DataError(f"Expected X of shape (n, {len(schema.columns)}) and y (n,); got {X.shape} and {y.shape}.")
     if y.dtype.kind not in "ui" or (y.size and not 0 <= y.min() <= y.max() < len(schema.classes)):
         raise DataError(f"Expected class indices y from 0 to {len(schema.classes) - 1}.")
-    columns: dict[str, Any] = {column.name: _values(X[:, i], column) for i, column in enumerate(schema.columns)}
-    columns[schema.label] = pd.Categorical.from_codes(y, pd.Index(list(schema.classes)))
+    columns: dict[str, Any] = {
+        column.name: _values(X[:, i], column, spelled) for i, column in enumerate(schema.columns)
+    }
+    columns[schema.label] = _chosen(y.astype(np.int64), schema.classes, spelled)
     return pd.DataFrame(columns)
 
 
-def _values(codes: np.ndarray, column: Column) -> Any:
+def _values(codes: np.ndarray, column: Column, spelled: bool) -> Any:
     """A column's values, from its codes (n,)."""
     import pandas as pd
 
@@ -53,19 +62,34 @@ def _values(codes: np.ndarray, column: Column) -> Any:
     if np.isinf(codes).any() or (absent.any() and not column.missing):
         raise DataError(f"Expected a finite value in every row of column {column.name!r}.")
     if column.kind == "numeric":
-        distinct, at = np.unique(codes, return_inverse=True)
-        return distinct.astype(str).astype(np.float64)[at]
-    codes = np.where(absent, 0, codes).astype(np.float64)
-    if (codes != np.rint(codes)).any() or np.abs(codes).max(initial=0.0) >= 2**63:
+        return codes
+    codes = np.where(absent, 0, codes)
+    if (codes != np.rint(codes)).any() or np.abs(codes).max(initial=0.0) > LARGEST_WHOLE:
         raise DataError(f"Expected whole numbers in column {column.name!r}.")
     whole = codes.astype(np.int64)
     if column.kind == "integer":
         return pd.arrays.IntegerArray(whole, absent) if column.missing else whole
     if whole.size and not 0 <= whole.min() <= whole.max() < len(column.categories):
         raise DataError(f"Expected indices of the {len(column.categories)} categories of column {column.name!r}.")
-    return pd.Categorical.from_codes(
-        np.where(absent, -1, whole), pd.Index(list(column.categories)), ordered=column.kind == "ordinal"
-    )
+    codes = np.where(absent, -1, whole)
+    return _chosen(codes, column.categories, spelled, column.kind == "ordinal", column.missing)
+
+
+def are_truth_values(names: Sequence[str]) -> bool:
+    """Whether categories or classes are `false` and `true`, in either order and in small letters or capitals."""
+    return len(names) == 2 and {name.lower() for name in names} == {"false", "true"}
+
+
+def _chosen(
+    codes: np.ndarray, names: tuple[str, ...], spelled: bool, ordered: bool = False, missing: bool = False
+) -> Any:
+    """Categories or classes by their indices, (n,); -1 where one is missing."""
+    import pandas as pd
+
+    if spelled or not are_truth_values(names):
+        return pd.Categorical.from_codes(codes, pd.Index(list(names)), ordered=ordered)
+    truth = np.array([name.lower() == "true" for name in names])[codes]
+    return pd.arrays.BooleanArray(truth, codes < 0) if missing else truth
 
 
 def write_table(folder: str | os.PathLike, X: np.ndarray, y: np.ndarray, schema: TableSchema) -> None:
@@ -107,7 +131,7 @@ def write_rows(path: str | os.PathLike, X: np.ndarray, y: np.ndarray, schema: Ta
     path = Path(path)
     if path.suffix not in (".csv", ".parquet"):
         raise DataError(f"Expected a .csv or .parquet file; got {show(path)}.")
-    frame = to_frame(X, y, schema)
+    frame = _frame(X, y, schema, spelled=path.suffix == ".csv")
     if frame.empty:
         raise DataError("Expected at least one row to write.")
     with writing(path):
