@@ -12,7 +12,7 @@ import pytest
 
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
-from dpdistill.encode import drawn, learn_drawn, pictures
+from dpdistill.encode import drawn, learn_drawn
 from dpdistill.encode.drawn import DrawnNet, Filters
 from dpdistill.encode.eight_bits import EightBits
 from dpdistill.encode.learn_drawn import Learning, learn
@@ -20,6 +20,7 @@ from dpdistill.kernels import KERNELS
 from dpdistill.methods import METHODS
 from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.programs.self_test import check_rows
+from dpdistill.public_images import pictures
 from dpdistill.schema import Schema
 
 FEATURES = jax.jit(lambda encoder, X: encoder(X), static_argnums=0)

@@ -21,9 +21,10 @@ from dpdistill.methods.dp_hp import DPHP, hermite
 from dpdistill.methods.dp_merf import DPMERF, fourier
 from dpdistill.methods.dp_ntk import DPNTK
 from dpdistill.methods.generator import Generator, Piece, pieces_of
-from dpdistill.methods.generator_networks import ARCHITECTURES, init_weights, kernels_of, outputs_of
+from dpdistill.methods.generator_networks import init_weights, kernels_of, outputs_of
 from dpdistill.methods.matching import counts_of
 from dpdistill.private.noise import SeededEntropy
+from dpdistill.recipe.generators import GENERATORS, GeneratorSettings
 from dpdistill.schema import Column, Schema, TableSchema
 
 MIXED = contract.TABLE
@@ -207,7 +208,7 @@ def test_codes_are_fresh_at_every_step():
         def __call__(self, params, X, step):
             return jnp.square(X - params).mean((1, 2))
 
-    recipe = training.Recipe(hidden=5, layers=1, code_size=3, batch=8, steps=10, learning_rate=0.01)
+    recipe = GeneratorSettings(hidden=5, layers=1, code_size=3, batch=8, steps=10, learning_rate=0.01)
     how, key = training.Training(recipe, Schema((2, 1, 1), (-1.0, 1.0), ("a", "b")), Near()), jax.random.key(0)
     moved = how.start(key)
     shares = jnp.array([0.5, 0.5])
@@ -324,7 +325,7 @@ class TestGenerator:
         assert X.shape == (5, 4, 4, 1)
         assert y.shape == (5,)
 
-    @pytest.mark.parametrize("architecture", ARCHITECTURES)
+    @pytest.mark.parametrize("architecture", GENERATORS)
     @pytest.mark.parametrize("shape", [(28, 28, 1), (9, 14, 3), (3, 2, 1), (1, 1, 1), (64, 64, 3)])
     def test_images_of_any_sides_are_made(self, shape, architecture):
         schema = Schema(shape, (-1.0, 1.0), ("no", "yes"))

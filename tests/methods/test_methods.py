@@ -22,13 +22,14 @@ from dpdistill.encode.augment import mosaic
 from dpdistill.errors import LedgerError
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.ledger.run import RunLedger
-from dpdistill.method import ORIGINS, Allowed, Method
+from dpdistill.method import Method
 from dpdistill.methods import LDPDC, METHODS
 from dpdistill.methods.descent import Descent
 from dpdistill.methods.dos import SignalMatch
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.private.sampling import poisson_coins
 from dpdistill.query import Event, Release
+from dpdistill.recipe.fields import ORIGINS, Allowed
 from dpdistill.run import store as stores
 
 RECORDS = make_records(40)

@@ -20,7 +20,6 @@ from dpdistill.private import curator, holder
 from dpdistill.private.checks import CuratorError, check_query
 from dpdistill.private.linear import (
     FRACTION,
-    SLACK_TEXT,
     carried,
     most_records,
     release_linear,
@@ -30,7 +29,7 @@ from dpdistill.private.linear import (
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.private.placed import GROUP
 from dpdistill.programs.jaxprs import Refused, in_double
-from dpdistill.query import ROUNDING_SHARE, Event, LinearQuery, Stage
+from dpdistill.query import ROUNDING_SHARE, SLACK_TEXT, Event, LinearQuery, Stage
 
 D, K = 64, 3
 

@@ -12,7 +12,7 @@ from contract import FlatQuery, MixingEncoder, NoNoise, UnitQuery, make_curator,
 
 from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.data.records import Records
-from dpdistill.encode import auxiliary, normalised, pictures, whitening
+from dpdistill.encode import normalised, whitening
 from dpdistill.encode.eight_bits import EightBits
 from dpdistill.encode.scattering import ScatterNet
 from dpdistill.errors import CuratorError, LedgerError
@@ -29,6 +29,7 @@ from dpdistill.private.sampling import draw_places
 from dpdistill.programs import compiled
 from dpdistill.programs.jaxprs import Refused
 from dpdistill.programs.self_test import check_rows, rows_stand_alone
+from dpdistill.public_images import auxiliary, pictures
 from dpdistill.query import ByValue, Compute, Stage
 from dpdistill.schema import Schema
 

@@ -16,7 +16,8 @@ import pytest
 import report_fakes as fakes
 from PIL import Image
 
-from dpdistill import recipes
+from dpdistill.kernels import KERNELS
+from dpdistill.recipe.build import _parts
 from dpdistill.report.folder import read_folder
 from dpdistill.report.page import render_report, write_report
 from dpdistill.report.pictures import png_uri, to_pixels
@@ -466,5 +467,5 @@ def test_words_for_numbers():
 
 
 def test_every_part_of_a_kernel_has_a_word():
-    parts = {name for kernel in recipes.KERNELS.values() for name in recipes._parts(kernel)}
+    parts = {name for kernel in KERNELS.values() for name in _parts(kernel)}
     assert parts <= set(KINDS)

@@ -24,11 +24,12 @@ from dpdistill.errors import CuratorError
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.ledger.run import RunLedger
-from dpdistill.method import Distilled, Method, finish_field, no_progress, release_field, to_json
+from dpdistill.method import Distilled, Method, finish_field, no_progress, release_field
 from dpdistill.methods import METHODS
 from dpdistill.methods.decoupled_kip import DecoupledKIP
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import SLACK_TEXT, Stage
+from dpdistill.recipe.fields import to_json
 from dpdistill.run.driver import backend
 from dpdistill.workers import Workers
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import tomllib
+from copy import copy
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from dpdistill.certificate.versions import versions_of
+from dpdistill.cli.panels import arrange, show_all
 from dpdistill.cli.terminal import mode, note
 from dpdistill.schema import DataError
 
@@ -36,9 +38,11 @@ def with_common_options(command: Any) -> Any:
         The same command.
     """
     commands = getattr(command, "commands", {})
-    command.params += [param for param in _params() if not commands or param.name != "config"]
+    command.params += [copy(param) for param in _params() if not commands or param.name in ("as_json", "quiet")]
     for each in commands.values():
         with_common_options(each)
+    if not commands:
+        arrange(command)
     return command
 
 
@@ -90,6 +94,10 @@ def _common(
             help=f"Options in TOML, a section a command; {CONFIG} if there is one.",
         ),
     ] = None,
+    help_all: Annotated[
+        bool,
+        typer.Option("--help-all", is_eager=True, expose_value=False, callback=show_all, help="Show every option."),
+    ] = False,
 ) -> None:
     """Only for its parameters."""
 
