@@ -44,31 +44,49 @@ def verify(
 
 
 def methods(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="One method; all if left out.")] = None,
     recipes: Annotated[bool, typer.Option("--recipes", help="List recipes by name: own ones and papers'.")] = False,
 ) -> None:
     """List the methods and their recipe fields."""
+    from dpdistill.recipe.build import fields_of
+    from dpdistill.recipe.kernels import KERNELS
+    from dpdistill.recipe.methods import RECIPES
+
+    if recipes and name is not None:
+        raise DataError("Expected NAME or --recipes, not both.")
     if recipes:
         _list_recipes()
         return
-    from dpdistill.recipe.build import KERNELS, fields_of, shown
-    from dpdistill.recipe.methods import RECIPES
-
-    for name, method in RECIPES.items():
-        title = f"{name}: {method.title.partition(': ')[2]}"
-        listed = table("field", "default", "allowed", "use again", "meaning", title=title)
-        for field in sorted(fields_of(name).values(), key=lambda field: field.metadata["finish"]):
-            free = "free" if field.metadata["finish"] else "paid" if method.private else ""
-            default, allowed = shown(field.default) or "none", str(field.metadata["allowed"])
-            add_row(listed, field.name, default, allowed, free, field.metadata["help"])
-        show_table(listed)
-        say("")
-    give(methods=_fields_listed(), kernels=[*KERNELS])
-    say(f"Kernels: {', '.join(KERNELS)}.")
+    if name is not None:
+        fields_of(name)  # which refuses an unknown one
+    listed = [*RECIPES] if name is None else [name]
+    for each in listed:
+        _show_fields(each)
+    give(methods=_fields_listed(listed), kernels=[*KERNELS])
+    if name is None or any(field.name == "kernel" for field in fields_of(name).values()):
+        say(f"Kernels: {', '.join(KERNELS)}.")
     say('"free" fields may change with --from: the releases of a finished run are used again at no cost.')
 
 
-def _fields_listed() -> dict[str, Any]:
-    """Every method's fields as --json has them."""
+def _show_fields(name: str) -> None:
+    """A table of a method's fields: those that shape releases first."""
+    from dpdistill.recipe.build import fields_of, shown
+    from dpdistill.recipe.methods import RECIPES
+
+    method = RECIPES[name]
+    listed = table(
+        *("field", "default", "allowed", "use again", "meaning"), title=f"{name}: {method.title.partition(': ')[2]}"
+    )
+    for field in sorted(fields_of(name).values(), key=lambda field: field.metadata["finish"]):
+        free = "free" if field.metadata["finish"] else "paid" if method.private else ""
+        default, allowed = shown(field.default) or "none", str(field.metadata["allowed"])
+        add_row(listed, field.name, default, allowed, free, field.metadata["help"])
+    show_table(listed)
+    say("")
+
+
+def _fields_listed(names: list[str]) -> dict[str, Any]:
+    """The fields of methods as --json has them."""
     from dpdistill.recipe.build import fields_of, shown
     from dpdistill.recipe.methods import RECIPES
 
@@ -86,7 +104,7 @@ def _fields_listed() -> dict[str, Any]:
                 for field in fields_of(name).values()
             },
         }
-        for name, method in RECIPES.items()
+        for name, method in ((name, RECIPES[name]) for name in names)
     }
 
 
