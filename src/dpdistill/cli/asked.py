@@ -12,8 +12,8 @@ from dpdistill.cli.reading import NEEDS_SCHEMA, check_source, public_images, rea
 from dpdistill.cli.settings import check_kind, check_method, check_settings, check_size, named_under, stated_by
 from dpdistill.cli.terminal import note
 from dpdistill.data.memory import parse_memory
-from dpdistill.recipe.methods import RECIPES
-from dpdistill.schema import DataError
+from dpdistill.recipe.methods import DEFAULTS, RECIPES
+from dpdistill.schema import DataError, Schema, TableSchema
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def asked_of(given: dict[str, Any]) -> Asked:
     budget = _budget(row, stated, protects)
     published = named_under(row, None if given["non_private"] else (budget.epsilon, budget.delta))
     table = given["schema"] is not None
-    named = row.get("method") or given["method"] or ("dp-merf" if table else "dos-kip")
+    named = row.get("method") or given["method"] or DEFAULTS[TableSchema if table else Schema]
     if given["from_"] is None:
         check_kind(named, table, not given["non_private"])
         check_settings(named, given["set_"] or (), given["per_class"], given["public"])

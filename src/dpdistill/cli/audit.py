@@ -29,6 +29,7 @@ from dpdistill.cli.reading import check_source, read_records
 from dpdistill.cli.settings import check_kind, check_method, check_names, check_settings
 from dpdistill.cli.terminal import Bar, note, say, working
 from dpdistill.recipe import choices
+from dpdistill.recipe.methods import DEFAULTS
 from dpdistill.schema import DataError, TableSchema
 
 Members = Annotated[
@@ -137,7 +138,7 @@ def audit_run(
     It is a run, and pays like one: name the data set's ledger. What it distils is not handed out: canaries are in it.
     """
     refuse_cap(cap)
-    name = method or ("dos-kip" if schema is None else "dp-merf")
+    name = method or DEFAULTS[Schema if schema is None else TableSchema]
     check_names("leak", [] if leak is None else [leak], choices.LEAKS)
     check_recipe(name, set_, epsilon, delta, schema is not None)
     check_source(data, schema is not None, sql)

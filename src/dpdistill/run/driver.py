@@ -39,6 +39,8 @@ from dpdistill.private.holder import Holder
 from dpdistill.private.noise import Entropy, SystemEntropy
 from dpdistill.programs.self_test import PASSED
 from dpdistill.query import Compute, LinearQuery, Params, Query, Release
+from dpdistill.recipe.methods import default_recipe
+from dpdistill.recipe.parts import implement
 from dpdistill.recipe.saved import changed_releases, check_kind, check_private, recipe_of, slack_of
 from dpdistill.report import write_report
 from dpdistill.run import handover
@@ -95,6 +97,11 @@ class Result:
     backend: str = NOT_STATED
     self_test: str = NOT_STATED
     releases: str | None = None
+
+    def __repr__(self) -> str:
+        spent = "infinite" if self.schedule is None else f"{self.schedule.budget.epsilon:g}"
+        made = f"{len(self.y)} records of {len(self.distilled.schema.classes)} classes"
+        return f"Result({self.recipe['method']}, {made}, epsilon={spent})"
 
     @property
     def X(self) -> np.ndarray:
@@ -177,7 +184,7 @@ class Result:
 
 def distill(
     records: Records,
-    method: Method,
+    method: Method | None = None,
     budget: Budget | None = None,
     *,
     seed: int = 0,
@@ -199,7 +206,7 @@ def distill(
 
     Args:
         records: the private records.
-        method: a distiller; its fields are the recipe.
+        method: a distiller; its fields are the recipe. None for DOS-KIP of images and DP-MERF of tables.
         budget: what may be spent; epsilon 1 at delta 1e-5 under add-or-remove by default.
         seed: fixes everything public; noise and coins never follow it.
         run_dir: the owner's folder: ledger and checkpoints, for resuming; None keeps them in memory.
@@ -238,6 +245,7 @@ def distill(
         >>> result.save("shared")  # doctest: +SKIP
     """
     check_given(records, method, budget)
+    method = implement(default_recipe(records.schema) if method is None else method)
     check_private(method)
     check_kind(method, records.schema)
     if beside is not None and run_dir is not None:

@@ -16,7 +16,7 @@ def check_given(records: object, method: object, budget: object = None) -> None:
         raise TypeError(
             f"Expected records as load(...) or Records.from_arrays(X, y, ...) gives them; got {_kind(records)}."
         )
-    if isinstance(method, type) or not callable(getattr(method, "plan", None)):
+    if method is not None and (isinstance(method, type) or not callable(getattr(method, "plan", None))):
         raise TypeError(f"Expected a method with its fields, such as DOS(per_class=10); got {_kind(method)}.")
     if not isinstance(budget, Budget | None):
         raise TypeError(f"Expected a budget such as Budget(epsilon=1.0), or None; got {_kind(budget)}.")

@@ -14,9 +14,17 @@ from dpdistill.recipe.methods.kip import KIP
 from dpdistill.recipe.methods.ldpdc import LDPDC
 from dpdistill.recipe.methods.ndpdc import NDPDC
 from dpdistill.recipe.methods.psg import PSG
+from dpdistill.schema import AnySchema, Schema, TableSchema
 
 RECIPES: dict[str, type[Recipe]] = {
     recipe.name: recipe
     for recipe in (DOS, DecoupledKIP, DOSKIP, DPKIP, DPMERF, DPHP, DPNTK, NDPDC, LDPDC, PSG, DPSGD, DM, KIP)
 }
 """Every recipe by the name of its method; the class of a method of one's own is added here."""
+DEFAULTS: dict[type[AnySchema], str] = {Schema: "dos-kip", TableSchema: "dp-merf"}
+"""The method for each kind of records, where a caller names none."""
+
+
+def default_recipe(schema: AnySchema) -> Recipe:
+    """The recipe for records of a kind, where a caller names none."""
+    return RECIPES[DEFAULTS[type(schema)]]()

@@ -1,0 +1,70 @@
+"""What the public functions do where a caller names no method, and how a result is shown."""
+
+import inspect
+
+import numpy as np
+import pytest
+from contract import make_records, table_records
+
+import dpdistill
+from dpdistill import run
+from dpdistill.methods import DOSKIP, DPMERF, METHODS
+from dpdistill.recipe.methods import DEFAULTS, RECIPES, default_recipe
+from dpdistill.recipe.parts import implement
+from dpdistill.run import driver
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.mark.parametrize(("records", "expected"), [(make_records(4), DOSKIP()), (table_records(4), DPMERF())])
+def test_records_without_a_method_take_the_default_of_their_kind(records, expected, monkeypatch):
+    taken = []
+
+    def private(method):
+        taken.append(method)
+        raise Stopped
+
+    monkeypatch.setattr(driver, "check_private", private)
+    with pytest.raises(Stopped):
+        dpdistill.distill(records)
+    assert taken == [expected]
+    assert implement(default_recipe(records.schema)) == expected
+    assert DEFAULTS[type(records.schema)] == expected.name
+
+
+def test_the_two_tables_of_methods_are_one():
+    assert list(METHODS) == list(RECIPES)
+    for name, method in METHODS.items():
+        assert issubclass(method, RECIPES[name])
+        assert method.__name__ == RECIPES[name].__name__
+        assert implement(RECIPES[name]()) == method()
+        assert method.plan(method()) == RECIPES[name]().plan()
+
+
+def test_a_result_is_shown_in_one_line():
+    records = make_records(8)
+    result = run.distill_without_privacy(records, METHODS["ldpdc"](per_class=2, sampling_prob=1.0))
+    classes = len(records.schema.classes)
+    assert repr(result) == f"Result(ldpdc, {2 * classes} records of {classes} classes, epsilon=infinite)"
+    assert np.isinf(result.epsilon)
+
+
+def test_the_public_names_are_documented_and_no_other_leaks():
+    assert sorted([*dpdistill.__all__, "__version__"]) == dir(dpdistill)
+    for name in dpdistill.__all__:
+        each = getattr(dpdistill, name)
+        assert each.__name__ == name
+        assert each.__doc__, name
+        if inspect.isfunction(each):
+            assert "Args:" in each.__doc__, name
+            assert "Raises:" in each.__doc__ or "Returns:" in each.__doc__, name
+    for name in ("Any", "cache", "TYPE_CHECKING", "import_module", "_PLACES"):
+        assert name not in dir(dpdistill)
+
+
+def test_every_error_is_one_of_the_package():
+    errors = [getattr(dpdistill, name) for name in dpdistill.__all__ if name.endswith("Error")]
+    assert len(errors) == 5
+    assert all(issubclass(error, dpdistill.DPDistillError) for error in errors)
