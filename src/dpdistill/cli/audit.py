@@ -30,7 +30,7 @@ from dpdistill.cli.settings import check_kind, check_method, check_names, check_
 from dpdistill.cli.terminal import Bar, note, say, working
 from dpdistill.recipe import choices
 from dpdistill.recipe.methods import DEFAULTS
-from dpdistill.schema import DataError, TableSchema
+from dpdistill.schema import DataError, Schema, TableSchema
 
 Members = Annotated[
     str | None,
