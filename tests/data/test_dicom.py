@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,15 +15,17 @@ from test_sources import dicom_bytes, refusal
 from dpdistill.data import load
 
 pydicom = pytest.importorskip("pydicom", reason="the extra dpdistill[dicom] is not installed")
+from pydicom.data import get_testdata_file  # noqa: E402
 from pydicom.dataset import Dataset  # noqa: E402
 from pydicom.encaps import encapsulate  # noqa: E402
-from pydicom.pixels import get_decoder  # noqa: E402
+from pydicom.pixels import apply_color_lut, get_decoder  # noqa: E402
 from pydicom.uid import (  # noqa: E402
     MPEG2MPML,
     HTJ2KLossless,
     ImplicitVRLittleEndian,
     JPEG2000Lossless,
     JPEGBaseline8Bit,
+    JPEGExtended12Bit,
     JPEGLosslessSV1,
     JPEGLSLossless,
     RLELossless,
@@ -237,6 +240,9 @@ def refusals():
         sentence = f"as {syntax.name}, which needs a further package: pip install pylibjpeg pylibjpeg-{package}."
         here = "is damaged" if get_decoder(syntax).is_available else f"is compressed {sentence}"
         yield syntax.name, packed(GREY8, syntax, **PLAIN, **BYTES), here
+    deep = f"is compressed as {JPEGExtended12Bit.name} and cannot be decoded: it is damaged, or needs a further package"
+    yield "JPEG of 12 bits", packed(STORED.astype(np.uint16), JPEGExtended12Bit, **PLAIN), deep
+    yield "doses", dicom_bytes(STORED, DoseGridScaling="0.001", **PLAIN), "is a grid of radiation doses"
     film = f"is compressed as {MPEG2MPML.name}, which pydicom does not decode."
     yield "film", packed(GREY8, MPEG2MPML, **PLAIN, **BYTES), film
     rle = packed(STORED.astype(np.uint16), RLELossless, **PLAIN, PixelRepresentation=0)
@@ -262,3 +268,30 @@ def test_warnings_of_pydicom_are_not_shown(tmp_path, recwarn):
     r = load(write(tmp_path, dict.fromkeys(("a/a.dcm", "b/a.dcm"), content)), bounds="0,1000", channels=1)
     np.testing.assert_array_equal(r.X[0, ..., 0], STORED)
     assert not [w for w in recwarn if "pydicom" in w.filename]
+
+
+OF_PYDICOM = {
+    "CT_small.dcm": lambda x, image: x - 1024.0,
+    "693_J2KI.dcm": lambda x, image: np.where(x == -2000, -5000.0, x - 1024.0),  # padding
+    "MR_small_RLE.dcm": lambda x, image: x,
+    "MR_small_bigendian.dcm": lambda x, image: x,
+    "image_dfl.dcm": lambda x, image: x,
+    "SC_rgb_jpeg_dcmtk.dcm": lambda x, image: x,
+    "SC_ybr_full_422_uncompressed.dcm": lambda x, image: x,
+    "examples_jpeg2k.dcm": lambda x, image: x,
+    "examples_palette.dcm": lambda x, image: apply_color_lut(x, image) >> 8,
+}
+"""Files of scanners and other programs that come with pydicom, and what they mean."""
+
+
+@pytest.mark.parametrize("name", OF_PYDICOM)
+def test_files_of_other_programs(tmp_path, name):
+    if (path := get_testdata_file(name, download=False)) is None:
+        pytest.skip("pydicom came without its test files")
+    image = pydicom.dcmread(path)
+    expected = np.asarray(OF_PYDICOM[name](image.pixel_array, image), np.float32)
+    in_colour = expected.ndim == 3
+    contents = dict.fromkeys(("a/a.dcm", "b/a.dcm"), Path(path).read_bytes())
+    r = load(write(tmp_path, contents), bounds=None if in_colour else "-5000,5000", channels=3 if in_colour else 1)
+    np.testing.assert_array_equal(r.X[1] if in_colour else r.X[1, ..., 0], expected)
+    assert np.ptp(expected) > 100

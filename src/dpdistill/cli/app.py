@@ -10,6 +10,7 @@ import typer
 
 from dpdistill.cli.allocator import keep_freed_memory
 from dpdistill.cli.common import versions, with_common_options
+from dpdistill.cli.streams import lasting_streams
 from dpdistill.cli.terminal import give, run_app, say
 
 app = typer.Typer(
@@ -43,4 +44,6 @@ def _command() -> Any:
 def main() -> None:
     """Entry point."""
     keep_freed_memory()
-    sys.exit(run_app(_command()))
+    with lasting_streams() as final:
+        code = final(run_app(_command()))
+    sys.exit(code)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
@@ -227,6 +228,19 @@ def crash() -> int:
     return CRASHED
 
 
+def _lacking_device() -> str | None:
+    """The sentence for a machine on which JAX finds no device, whose exceptions differ by version; None if it does."""
+    import jax
+
+    try:
+        jax.devices()
+    except Exception:
+        stated = os.environ.get("JAX_PLATFORMS")
+        where = f"on JAX_PLATFORMS={stated}, which this machine lacks" if stated else "on any device of this machine"
+        return f"JAX cannot compute {where}: set JAX_PLATFORMS=cpu, or leave it out. Nothing was computed or paid."
+    return None
+
+
 def run_app(app: Callable[..., Any]) -> int:
     """Exit code of a command: errors a person can mend are one sentence and code 2, never a traceback.
 
@@ -262,7 +276,8 @@ def _exit_code(app: Callable[..., Any]) -> int:
             return fail(said) if said else REFUSED  # a group without a command has shown its help
         if isinstance(error, DPDistillError):
             return fail(str(error))
-        return crash()
+        lacking = _lacking_device()
+        return crash() if lacking is None else fail(lacking)
     code = code if isinstance(code, int) else DONE
     if code == STOPPED:
         warn("Stopped. A run of distill goes on where it stopped with the same command.")

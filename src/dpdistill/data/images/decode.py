@@ -231,10 +231,10 @@ def _require_known(image: Any, title: str) -> None:
 def _on_white(image: Any, title: str) -> Any:
     """A picture as it is seen on white paper: programs write any colour into pixels that nobody sees."""
     clear = image.convert("RGBA") if image.has_transparency_data else None
-    if clear is None or clear.getchannel("A").getextrema()[0] == 255:
+    if clear is None or np.asarray(clear)[..., 3].min() == 255:
         return image
     seen = Image.alpha_composite(Image.new("RGBA", image.size, "white"), clear).convert("RGB")
-    if all(low == 255 for low, _ in seen.getextrema()):
+    if np.asarray(seen).min() == 255:
         raise DataError(
             f"{title} shows nothing on white, where transparent pictures are laid: save it on a background."
         )

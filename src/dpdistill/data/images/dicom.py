@@ -75,7 +75,7 @@ def read_picture(content: Path | IO[bytes], title: str, window: tuple[float, flo
 
 def _require_decoder(syntax: Any, title: str) -> None:
     """Refuses a compression that pydicom cannot decode here, and says which packages it lacks."""
-    from pydicom.pixels import get_decoder
+    from pydicom.pixels.decoders.base import get_decoder
 
     if not getattr(syntax, "is_compressed", False):
         return
@@ -84,11 +84,14 @@ def _require_decoder(syntax: Any, title: str) -> None:
     except NotImplementedError:
         raise DataError(f"{title} is compressed as {syntax.name}, which pydicom does not decode.") from None
     if not decoder.is_available:
-        lacking = next((text for text in decoder.missing_dependencies if text.startswith("pylibjpeg")), "")
-        packages = " ".join(re.findall(r"([\w-]+)>=", lacking)) or "pylibjpeg[all]"
-        raise DataError(
-            f"{title} is compressed as {syntax.name}, which needs a further package: pip install {packages}."
-        )
+        needed = f"which needs a further package: pip install {_packages(decoder)}"
+        raise DataError(f"{title} is compressed as {syntax.name}, {needed}.")
+
+
+def _packages(decoder: Any) -> str:
+    """The packages of the pylibjpeg family that a decoder lacks, as pip takes them."""
+    lacking = next((text for text in decoder.missing_dependencies if text.startswith("pylibjpeg")), "")
+    return " ".join(re.findall(r"([\w-]+)>=", lacking))
 
 
 def _require_plain(image: Any, title: str) -> None:
@@ -97,12 +100,15 @@ def _require_plain(image: Any, title: str) -> None:
     if isinstance(stored, int) and isinstance(highest, int) and highest >= stored:
         first = highest - stored + 1
         raise DataError(f"{title} keeps its values in bits {first} to {highest}; expected them from bit 0: convert it.")
+    if "DoseGridScaling" in image:
+        raise DataError(f"{title} is a grid of radiation doses; expected a picture: leave it out.")
     if image.get("PixelPresentation") in ("COLOR", "MIXED"):
         raise DataError(f"{title} shows some of its grey values in colour; expected a grey image, or RGB: convert it.")
 
 
 def _grey(image: Any, title: str, window: tuple[float, float] | None) -> Image.Image:
-    from pydicom.pixels import apply_modality_lut, pixel_array
+    from pydicom.pixels.processing import apply_modality_lut
+    from pydicom.pixels.utils import pixel_array
 
     if window is None:
         raise DataError(f"{title} is a DICOM image: state its window in the units of its modality (--bounds LOW,HIGH).")
@@ -114,7 +120,7 @@ def _grey(image: Any, title: str, window: tuple[float, float] | None) -> Image.I
         values = np.asarray(apply_modality_lut(wide, image), np.float32).reshape(int(image.Rows), int(image.Columns))
         padded = _padding(stored, image)
     except Exception:
-        raise _damaged(title) from None
+        raise _undecoded(image, title) from None
     if image.PhotometricInterpretation == "MONOCHROME1":
         values = window[0] + window[1] - values
     return Image.fromarray(np.where(padded, np.float32(window[0]), values))
@@ -145,7 +151,8 @@ def _padding(stored: np.ndarray, image: Any) -> Any:
 
 
 def _coloured(image: Any, title: str, window: tuple[float, float] | None) -> Image.Image:
-    from pydicom.pixels import apply_color_lut, pixel_array
+    from pydicom.pixels.processing import apply_color_lut
+    from pydicom.pixels.utils import pixel_array
 
     if window is not None and window != (0.0, 255.0):
         raise DataError(
@@ -160,7 +167,7 @@ def _coloured(image: Any, title: str, window: tuple[float, float] | None) -> Ima
             if values.dtype == np.uint8 and (size or 1 << 16) > 256:
                 raise ValueError("pydicom counts no further than the type of the colours")
     except Exception:
-        raise _damaged(title) from None
+        raise _undecoded(image, title) from None
     if of_palette and values.dtype == np.uint16:
         if 0 < values.max() <= 255:
             raise DataError(f"{title} has a palette of 16 bits that is nearly black: convert the image to RGB.")
@@ -170,5 +177,14 @@ def _coloured(image: Any, title: str, window: tuple[float, float] | None) -> Ima
     return Image.fromarray(values)
 
 
-def _damaged(title: str) -> DataError:
-    return DataError(f"{title} is damaged: its DICOM image cannot be decoded.")
+def _undecoded(image: Any, title: str) -> DataError:
+    """The error for pixels that pydicom cannot decode with the packages that are installed."""
+    from pydicom.pixels.decoders.base import get_decoder
+
+    syntax = image.file_meta.TransferSyntaxUID
+    if "JPEG" not in syntax.name or not (packages := _packages(get_decoder(syntax))):
+        return DataError(f"{title} is damaged: its DICOM image cannot be decoded.")
+    return DataError(
+        f"{title} is compressed as {syntax.name} and cannot be decoded: it is damaged, or needs a further package: "
+        f"pip install {packages}."
+    )
