@@ -9,7 +9,7 @@ import numpy as np
 EPSILON = 2.0**-23
 """Distance from 1 to the next larger float32."""
 MARGIN = 8.0
-"""Standard deviations of the sum of all roundings; covers functions that are off by a few units in the last place."""
+"""The lambda below; it also covers functions that are off by a few units in the last place."""
 
 
 def float32_tolerance(terms: int, scale: Any = 1.0) -> Any:
@@ -26,7 +26,7 @@ def float32_tolerance(terms: int, scale: Any = 1.0) -> Any:
         scale: sum of the magnitudes of the terms, not of the result, which may be small since terms cancel. Where a
             result passes through a function, the slope of the function times the scale of its argument.
 
-    Source: Higham & Mary, 2019 (A new approach to probabilistic rounding error analysis), theorem 2.4.
+    Source: Higham & Mary, 2019 (A new approach to probabilistic rounding error analysis).
     """
     return MARGIN * np.sqrt(terms) * EPSILON * scale
 

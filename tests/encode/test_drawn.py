@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from contract.float32 import assert_close_float32
 
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
@@ -156,7 +157,7 @@ class TestFeatures:
         with jax.enable_x64(True):
             again = np.asarray(FEATURES(NET, X))
         assert again.dtype == np.float32
-        np.testing.assert_allclose(again, found, atol=1e-6)
+        assert_close_float32(again, found, terms=found.shape[1])
 
     def test_a_small_picture_is_named(self):
         with pytest.raises(ValueError, match=re.escape("Expected pictures of at least 8 x 8; got 7 x 9.")):

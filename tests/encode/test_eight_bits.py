@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from contract.float32 import assert_close_float32
 
 from dpdistill.encode.apply import encode_slices
 from dpdistill.encode.eight_bits import EightBits, unit_of
@@ -27,7 +28,7 @@ def test_codes_of_rows():
 
 def test_they_are_read_with_norm_one():
     codes = jnp.asarray([3, -4, 0, 12], jnp.int8)
-    np.testing.assert_allclose(read(codes, jnp.float32), np.array([3, -4, 0, 12]) / 13, rtol=1e-6)
+    assert_close_float32(read(codes, jnp.float32), np.array([3, -4, 0, 12]) / 13, terms=8)
     np.testing.assert_array_equal(read(jnp.zeros(4, jnp.int8), jnp.float32), np.zeros(4))
     assert unit_of(jnp.asarray([3.0, 4.0]), jnp.float32) == 1.0
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from contract import SCATTER, SCHEMA, tiny
+from contract.float32 import assert_close_float32
 
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget, calibrate
@@ -65,7 +66,7 @@ def test_the_view_is_the_image_made_smaller():
     np.testing.assert_allclose(seen[:, 1:-1], X.reshape(2, 7, 4, 28, 3).mean(2)[:, 1:-1, ::4], atol=1e-5)
     flat = jnp.full((1, 5, 40, 2), 0.3)
     assert view(flat).shape == (1, 5 * 7 * 2)
-    np.testing.assert_allclose(view(flat), 0.3, atol=1e-6)
+    assert_close_float32(view(flat), np.full((1, 70), 0.3), terms=40 + 2)
 
 
 def test_the_means_of_cells_are_bounded_by_what_their_noise_is_for():
@@ -80,7 +81,7 @@ def test_the_means_of_cells_are_bounded_by_what_their_noise_is_for():
 def test_first_offsets_are_nobodys_and_of_as_many_directions():
     found = first_offsets((8, 8, 1), 4)
     assert found.shape == (4, 49)
-    np.testing.assert_allclose(found.mean(0), 0, atol=1e-6)
+    assert_close_float32(found.mean(0), np.zeros(49), terms=4 + 4, scale=np.abs(found).max())
     assert 0.1 * NEAR < np.linalg.norm(found, axis=1).min() <= np.linalg.norm(found, axis=1).max() < 7 * NEAR
     np.testing.assert_array_equal(found, first_offsets.__wrapped__((8, 8, 1), 4))
 

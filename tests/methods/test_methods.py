@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from contract import SCHEMA, Stop, make_records, stop_after, subset, tiny, toy_records
+from contract.float32 import assert_close_float32, float32_tolerance
 from PIL import Image
 
 import dpdistill
@@ -68,14 +69,15 @@ class TestFinishAgain:
         assert expanded is not None
         assert (X.shape, training[0].shape) == ((6, 8, 8, 1), (24, 8, 8, 1))
         np.testing.assert_array_equal(training[1], np.repeat(y, 4))
-        np.testing.assert_allclose(training[0], expanded[0], atol=1e-6)
+        assert_close_float32(training[0], expanded[0], terms=12, scale=1.0)
         assert back.train_set is back.support_set is training
         raw, classes = made.train_set
         np.testing.assert_allclose(raw, made.distilled.schema.from_unit(training[0]), atol=1e-4)
         np.testing.assert_array_equal(classes, training[1])
         pictures = sorted((folder / "images").rglob("*.png"))
         shown = np.stack([np.asarray(Image.open(path)) for path in pictures])
-        np.testing.assert_allclose(shown / 127.5 - 1, np.clip(training[0][..., 0], -1, 1), atol=1 / 255 + 1e-6)
+        half = 1 / 255 + float32_tolerance(4)  # of a step of eight bits
+        np.testing.assert_allclose(shown / 127.5 - 1, np.clip(training[0][..., 0], -1, 1), rtol=0, atol=half)
         assert len(list((plain / "images").rglob("*.png"))) == 6
 
     def test_images_start_from_tiles_of_the_pilots_means(self, paid):
@@ -354,7 +356,7 @@ class TestDescent:
         g = {"a": jnp.array([1.0, 2.0]), "b": jnp.array([-30.0])}
         descent = Descent(0.1, 9, momentum=0.5)
         moved = descent.step(descent.step(descent.start(X), g), g)
-        np.testing.assert_allclose(moved.X["a"], [0.5 - 0.1 - 0.15, -1.0], atol=1e-6)
+        assert_close_float32(moved.X["a"], [0.5 - 0.1 - 0.15, -1.0], terms=6)
         assert moved.X["b"] == moved.average["b"] == 1.0
         free = dataclasses.replace(descent, bound=math.inf)
         assert free.step(free.start(X), g).X["b"] == pytest.approx(3.0)

@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from contract.float32 import assert_close_float32
 
 from dpdistill.schema import Column, DataError, Schema, TableSchema, schema_from_json
 
@@ -41,7 +42,7 @@ def test_by_hand():
     ]
     # volt: -log 8 .. log 64 are the ends, so that 0 lies at a third: 2 / 3 - 1
     expected[0][3] = 2 / 3 - 1
-    np.testing.assert_allclose(SCHEMA.to_unit(rows), expected, atol=1e-6)
+    assert_close_float32(SCHEMA.to_unit(rows), expected, terms=6)
     assert (SCHEMA.shape, SCHEMA.raw_shape, SCHEMA.offsets) == ((11,), (6,), (0, 1, 3, 4, 8, 9))
 
 
