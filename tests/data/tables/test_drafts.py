@@ -115,13 +115,23 @@ def test_numbers_as_classes_are_in_order():
 def test_what_has_no_draft(tmp_path):
     with pytest.raises(DataError, match="lacks the column 'sex'"):
         draft_schema(FRAME, "sex")
-    for label, count in (("name", "more than 100, or none"), ("same", "1"), ("none", "more than 100, or none")):
+    for label, count in (
+        ("name", "more than 100"),
+        ("same", "1"),
+        ("none", "none"),
+        ("born", "a column that holds dates or times"),
+    ):
         with pytest.raises(
             DataError, match=f"Expected 2 to 100 classes in the label '{label}'; got {count}: name another"
         ):
             draft_schema(FRAME, label)
     with pytest.raises(DataError, match="Expected at least one column beside the label"):
         draft_schema(FRAME[["id", "ill"]])
+    (tmp_path / "t.csv").write_text("sep=;\na;y\n1;0\n2;1\n")
+    with pytest.raises(
+        DataError, match=r"begins with Excel's line sep=, which holds no names of columns: remove it\.$"
+    ):
+        draft_schema(tmp_path / "t.csv", form=CsvFormat(separator=";"))
 
 
 def test_check_counts_what_the_schema_does():

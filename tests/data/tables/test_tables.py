@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
 import datetime
 import decimal
@@ -355,12 +356,20 @@ FILES = {
     ),
     "utf-16": (TEXT.encode("utf-16"), "is UTF-16 text, such as Excel's Unicode Text: save it as CSV"),
     "binary": (bytes(range(256)) * 9, "is no table"),
-    "zip": (b"PK\x03\x04 and more", "is no table"),
+    "pdf": (b"%PDF-1.7 and more", "is no table"),
     "open quote": (
         f'{HEAD}\n{ROW}\na,"{"x" * (3 << 20)}',
         "has a row of more than 1048576 bytes, or a quote that is never",
     ),
-    "long header": ("x" * 200_000, "has no header that can be read."),
+    "long header": ("x" * 200_000, "has no header that can be read: expected a line of names that ends"),
+    "old line ends": (
+        TEXT.replace("\n", "\r"),
+        "has no header that can be read: expected a line of names that ends in",
+    ),
+    "names of rows": (
+        f"{HEAD}\n1,{ROW}\n",
+        "has 8 fields in row 1; expected 7. That is line 2: a field that holds ',' ",
+    ),
     "cut gzip": (gzip.compress(os.urandom(9_000).hex().encode())[:-40], "is truncated: its gzip stream ends early."),
     "bad gzip": (gzip.compress(TEXT.encode())[:-8] + b"\0" * 8, "is damaged: its gzip checksum or header is wrong."),
     "cut parquet": (b"PAR1" + b"\1" * 100, "is damaged: it cannot be read as Parquet."),
@@ -637,6 +646,14 @@ OTHERS = {
         lambda path: b"PK\3\4" + b"\0" * 26 + b"xl/workbook.xml",
         "is an Excel workbook: save it as CSV UTF-8.",
     ),
+    "JSON": (
+        lambda path: frame().to_json(orient="records").encode(),
+        "is JSON: read it with pandas.read_json and write",
+    ),
+    "JSON lines": (lambda path: b'{"age":1}\n{"age":2}\n', "is JSON: read it with pandas.read_json and write it with"),
+    "HTML": (lambda path: frame().to_html().encode(), "is HTML or XML: save it as CSV UTF-8."),
+    "zip": (lambda path: b"PK\3\4" + TEXT.encode(), "is a zip archive: unpack it first."),
+    "bz2": (lambda path: bz2.compress(TEXT.encode()), "is packed by another program than gzip: unpack it first."),
     "R objects": (lambda path: gzip.compress(b"X\n\0\0\0\3"), "is a file of R objects: write it in R with write.csv("),
 }
 

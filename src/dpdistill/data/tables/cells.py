@@ -130,7 +130,7 @@ class Marks:
     def hold(self, cell: Cell) -> bool:
         """Whether a cell of a column of texts stands for a missing value."""
         if cell.typed:
-            return float(TRUTH.get(cell.text, cell.text)) in self.numbers
+            return bool(self.numbers) and float(TRUTH.get(cell.text, cell.text)) in self.numbers
         return number_key(cell.text) in self.keys
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 NOT_UTF8 = "is not UTF-8 text: save it as CSV UTF-8, or convert it: iconv -f WINDOWS-1252 -t UTF-8 FILE > table.csv"
+HEADER = "expected a line of names that ends in \\n or \\r\\n, with all its quotes closed"
 _QUOTED = rb'(\A|[%s\r\n]) *("(?:[^"]|"")*+"?)'
 RAGGED = re.compile(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
 

@@ -57,11 +57,15 @@ def draft_schema(
     if is_csv and form.header and not named:
         _check_names(table.title, list(looks.values()))
     found_marks = sorted({mark for look in looks.values() for mark in look.marks_found})
-    classes = looks.pop(target).choices()
+    labels = looks.pop(target)
+    classes = labels.choices()
     if not 2 <= len(classes) <= MAX_CATEGORIES:
+        many = (
+            f"a column that {labels.unusable.partition(':')[0]}" if labels.unusable else f"more than {MAX_CATEGORIES}"
+        )
         raise DataError(
             f"Expected 2 to {MAX_CATEGORIES} classes in the label {target!r}; got "
-            f"{len(classes) or f'more than {MAX_CATEGORIES}, or none'}: name another column as label."
+            f"{len(classes) or (many if labels.unusable or labels.known else 'none')}: name another column as label."
         )
     columns, ignored, notes = _columns(looks)
     if not columns:
@@ -91,7 +95,7 @@ def _target(table: Table, label: str | None) -> str:
     if len(table.names) == 1:
         raise DataError(
             f"Expected columns beside the label in {table.title}; got one: state what separates its fields, if it is "
-            "not a comma (--separator ';' or tab)."
+            "not a comma (--separator ';' or tab), and what lines before the names begin with (--comment '#')."
         )
     return target
 

@@ -20,7 +20,7 @@ from pydantic import StrictBool
 
 from dpdistill.data.files import head, is_address, is_gzip, reading, refuse_elsewhere, require_file, show
 from dpdistill.data.tables.codes import Values
-from dpdistill.data.tables.csv_text import NOT_UTF8, RAGGED, end_of_rows, sentence, unspaced
+from dpdistill.data.tables.csv_text import HEADER, NOT_UTF8, RAGGED, end_of_rows, sentence, unspaced
 from dpdistill.data.tables.database import DatabaseQuery, Rows, holds_database
 from dpdistill.data.tables.frame import Frame
 from dpdistill.data.tables.other_formats import require_text
@@ -163,7 +163,9 @@ class _Csv:
         except UnicodeDecodeError:
             raise DataError(f"{self.title} {NOT_UTF8}.") from None
         except csv.Error:
-            raise DataError(f"{self.title} has no header that can be read.") from None
+            raise DataError(f"{self.title} has no header that can be read: {HEADER}.") from None
+        if row and re.fullmatch("sep=.?", row[0]):
+            raise DataError(f"{self.title} begins with Excel's line sep=, which holds no names of columns: remove it.")
         return tuple(name.strip() for name in row)
 
     def batches(self, columns: Sequence[str]) -> Iterator[list[Values]]:
@@ -214,7 +216,11 @@ class _Csv:
             rows = csv.reader(lines, delimiter=self.form.separator, skipinitialspace=True)
             line = next((rows.line_num for row in rows if row and len(row) != len(self.names)), None)
         where = "" if line is None or self.form.comment else f"That is line {line}: "
-        return f" {where}a field that holds {self.form.separator!r} itself must be in double quotes."
+        rows = " R names its rows in a column without a name: write.table(..., row.names = FALSE)."
+        return (
+            f" {where}a field that holds {self.form.separator!r} itself must be in double quotes."
+            f"{rows if re.search(f'Row #1: .* {len(self.names)} columns, got {len(self.names) + 1}', problem) else ''}"
+        )
 
     def hint(self, declared: Sequence[str]) -> str:
         """What the first line of the file is separated by, or that it holds no names; never what it holds."""
