@@ -181,6 +181,41 @@ def test_a_function_that_writes_is_refused(postgres):
     assert len(load_table(DatabaseQuery(postgres, SQL), STATED)) == 60
 
 
+def test_a_database_that_states_no_encoding(postgres):
+    """SQL_ASCII: texts came as bytes, and a traceback."""
+    import psycopg
+
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE plain ENCODING 'SQL_ASCII' TEMPLATE template0")
+    plain = f"{postgres.rpartition('/')[0]}/plain"
+    fill_postgres(plain)
+    assert values(load_table(DatabaseQuery(plain, SQL), STATED)) == EXPECTED
+    with psycopg.connect(plain) as connection:
+        connection.execute(rb"UPDATE stays SET ward = E'\xe9' WHERE age = 20")
+    with pytest.raises(DataError, match=r"^The database .* encoding \"UTF8\": 0xe9"):
+        load_table(DatabaseQuery(plain, SQL), STATED)
+
+
+def test_uuids_and_bytes(duck, postgres, sqlite):
+    schema = TableSchema((Column("age", "integer", (0, 9)),), "outcome", ("a", "b"))
+    stated = TableFile(schema, True, unit_column="who")
+    one, two = (f"CAST('00000000-0000-0000-0000-00000000000{k}' AS uuid)" for k in (1, 2))
+    rows = " UNION ALL ".join(
+        f"SELECT {k} AS age, {who} AS who, 'a' AS outcome" for k, who in enumerate((one, two, one))
+    )
+    for place in (duck, postgres):
+        records = load_table(DatabaseQuery(place, rows), stated)
+        assert dict(zip(records.X[:, 0].tolist(), records.units.tolist(), strict=True)) == {0: 0, 1: 1, 2: 0}
+    with pytest.raises(DataError, match="row 1: the value is bytes: decode it into a text, or list the column under"):
+        load_table(DatabaseQuery(sqlite, "SELECT x'00ff' AS age, 1 AS who, 'a' AS outcome"), stated)
+
+
+def test_spaces_around_names_of_columns(place):
+    schema = TableSchema((Column("age", "integer", (0, 9)),), "outcome", ("a", "b"))
+    sql = """SELECT 3 AS " age ", 'b' AS "outcome " """
+    assert load_table(DatabaseQuery(place, sql), TableFile(schema, True)).X.tolist() == [[3.0]]
+
+
 @pytest.mark.parametrize(
     ("sql", "sentence"),
     [

@@ -334,6 +334,7 @@ def test_a_table_is_the_same_whatever_the_batches_and_the_memory(tmp_path, name,
 
     expected = read()
     monkeypatch.setattr(table_source, "_ROWS", batch)
+    monkeypatch.setattr("dpdistill.data.tables.frame._ROWS", batch)
     monkeypatch.setattr("dpdistill.data.tables.database._ROWS", batch)
     monkeypatch.setattr(table_source, "_BLOCK", 30 * batch)  # of bytes: a row of the CSV has less than 40
     (tmp_path / "t.db").unlink(missing_ok=True)

@@ -14,6 +14,8 @@ _EXACT = Context(prec=200)
 
 def number_key(text: str) -> str:
     """One text for all that stand for the same number; other texts as they are, and so is 007."""
+    if text.isascii() and text.isdigit():
+        return text
     text = TRUTH.get(text.lower(), text)
     return format(_EXACT.add(Decimal(text), 0).normalize(_EXACT), "f") if PLAIN.fullmatch(text) else text
 

@@ -26,8 +26,9 @@ def unit_key(name: str | bytes | int) -> str | None:
     """
     text = name.decode("utf-8", "surrogateescape") if isinstance(name, bytes) else str(name)
     key = number_key(text if text.isascii() and text.isalnum() else _plain(text))
-    nobody = key in NOBODY or is_negative(key) or _NEGATIVE.fullmatch(key) is not None
-    return None if nobody else key
+    if key in NOBODY or (key.startswith("-") and (is_negative(key) or _NEGATIVE.fullmatch(key))):
+        return None
+    return key
 
 
 def _plain(text: str) -> str:

@@ -1,13 +1,17 @@
-"""YAML that people write: every key once."""
+"""YAML that people write, with every key once; and YAML for them, in which a text is a text to every program."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from typing import Any
 
 import yaml
 
 from dpdistill.schema import DataError
+
+_AMBIGUOUS = re.compile(r"[-+.\d][-+.,:_\da-fox]*|~|y|n|yes|no|on|off|true|false|null|[-+]?\.?(nan|inf)", re.IGNORECASE)
+"""Texts that some version of YAML takes for a number, a time, a flag or nothing: 08, 1e3, no, 12:30."""
 
 
 class _Once:
@@ -48,3 +52,37 @@ def load_yaml(content: bytes, texts: bool = True) -> Any:
         raise DataError(f"Expected YAML; {error.problem or error.context}{where}.") from None
     except (yaml.YAMLError, RecursionError):
         raise DataError("Expected YAML; the text has characters or a nesting that it does not allow.") from None
+
+
+class _Dumper(yaml.SafeDumper):
+    """Ambiguous texts are quoted, texts with line breaks or other invisible characters are written as escapes."""
+
+    def represent_text(self, text: str) -> yaml.ScalarNode:
+        style = '"' if not text.isprintable() else "'" if _AMBIGUOUS.fullmatch(text) else None
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+    def represent_number(self, x: float) -> yaml.ScalarNode:
+        return self.represent_int(int(x)) if x.is_integer() and abs(x) < 2**53 else self.represent_float(x)
+
+
+_Dumper.add_representer(str, _Dumper.represent_text)
+
+
+class _WholeDumper(_Dumper):
+    """Whole numbers are written without a point."""
+
+
+_WholeDumper.add_representer(float, _Dumper.represent_number)
+
+
+def dump_yaml(value: Any, *, flow: bool | None = False, whole: bool = False, width: int = 100) -> str:
+    """YAML in the order of the keys; every text is read back as a text by YAML 1.1 and 1.2.
+
+    Args:
+        value: lists, mappings, texts, numbers and flags.
+        flow: all in brackets, nothing, or, for None, the innermost lists.
+        whole: write floats that are whole numbers without a point.
+        width: of a line, in characters.
+    """
+    how: dict[str, Any] = {"default_flow_style": flow, "sort_keys": False, "allow_unicode": True, "width": width}
+    return yaml.dump(value, Dumper=_WholeDumper if whole else _Dumper, **how)

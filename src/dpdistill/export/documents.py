@@ -12,7 +12,7 @@ import yaml
 
 from dpdistill.data.atomic import write_atomically
 from dpdistill.data.folder import CARD, CROISSANT, DEPLOYMENT, MAX_JSON, read_json
-from dpdistill.data.yaml_text import load_yaml
+from dpdistill.data.yaml_text import dump_yaml, load_yaml
 from dpdistill.export import card, croissant, deployment
 from dpdistill.export.publisher import TO_FILL_IN, Publisher
 from dpdistill.report.folder import Folder, read_folder
@@ -31,7 +31,7 @@ def deployment_text(folder: Folder, publisher: Publisher) -> str:
     Raises:
         DataError: the set has no guarantee to register.
     """
-    return yaml.safe_dump(deployment.describe(folder, publisher), sort_keys=False, allow_unicode=True, width=100)
+    return dump_yaml(deployment.describe(folder, publisher))
 
 
 DOCUMENTS: dict[str, Callable[[Folder, Publisher], str]] = {

@@ -89,10 +89,9 @@ VALUES = st.one_of(
     st.floats(width=32).map(np.float32),
     st.floats(width=16).map(np.float16),
     st.decimals(),
-    st.sampled_from(
-        [Decimal("1.000"), Decimal("-9"), Decimal("sNaN"), 2**53 + 1, 10**5_000, np.int8(1), np.bool_(True)]
-    ),
+    st.sampled_from([Decimal("1.000"), Decimal("-9"), Decimal("sNaN"), 2**53 + 1, np.int8(1), np.bool_(True)]),
     st.sampled_from([pd.NA, pd.NaT, np.datetime64("NaT"), b"1", [1], {"a": 1}, 1j, datetime.date(2020, 1, 1)]),
+    st.integers(4_900, 5_000).map(lambda digits: 10**digits),
     st.uuids(),
 )
 
@@ -141,21 +140,21 @@ def same(found, expected):
     return found[0].tobytes() == expected[0].tobytes() and found[1].keys() == expected[1].keys()
 
 
-@settings(max_examples=15000, deadline=None, derandomize=False, database=None)
+@settings(max_examples=12000, deadline=None, derandomize=False, database=None)
 @given(arrays(), st.sampled_from(KINDS), st.sampled_from(".,"))
 def test_an_array_is_read_as_its_cells_are(array, kind, mark):
     read, encode = readers(kind, mark)
     assert same(encode(array[0]), cell_by_cell(read, array[1]))
 
 
-@settings(max_examples=15000, deadline=None, derandomize=False, database=None)
+@settings(max_examples=12000, deadline=None, derandomize=False, database=None)
 @given(st.lists(VALUES, max_size=8), st.sampled_from(KINDS), st.sampled_from(".,"))
 def test_values_of_mixed_types_are_read_as_each_of_them_is(cells, kind, mark):
     read, encode = readers(kind, mark)
     assert same(encode(cells), cell_by_cell(read, cells))
 
 
-@settings(max_examples=15000, deadline=None, derandomize=False, database=None)
+@settings(max_examples=12000, deadline=None, derandomize=False, database=None)
 @given(st.data(), st.sampled_from([kind for kind in KINDS if kind != "unit"]), st.sampled_from(".,"))
 def test_neither_cuts_nor_order_matter(data, kind, mark):
     values, cells = data.draw(st.one_of(arrays(), st.lists(VALUES, max_size=8).map(lambda c: (c, c))))

@@ -115,13 +115,23 @@ def test_numbers_as_classes_are_in_order():
 def test_what_has_no_draft(tmp_path):
     with pytest.raises(DataError, match="lacks the column 'sex'"):
         draft_schema(FRAME, "sex")
-    for label, count in (("name", "more than 100, or none"), ("same", "1"), ("none", "more than 100, or none")):
+    for label, count in (
+        ("name", "more than 100"),
+        ("same", "1"),
+        ("none", "none"),
+        ("born", "a column that holds dates or times"),
+    ):
         with pytest.raises(
             DataError, match=f"Expected 2 to 100 classes in the label '{label}'; got {count}: name another"
         ):
             draft_schema(FRAME, label)
     with pytest.raises(DataError, match="Expected at least one column beside the label"):
         draft_schema(FRAME[["id", "ill"]])
+    (tmp_path / "t.csv").write_text("sep=;\na;y\n1;0\n2;1\n")
+    with pytest.raises(
+        DataError, match=r"begins with Excel's line sep=, which holds no names of columns: remove it\.$"
+    ):
+        draft_schema(tmp_path / "t.csv", form=CsvFormat(separator=";"))
 
 
 def test_check_counts_what_the_schema_does():
@@ -222,7 +232,7 @@ def test_a_mark_before_quoted_names_is_no_part_of_them(tmp_path):
 def test_a_column_without_a_name_is_told(first, at, tmp_path):
     path = tmp_path / "t.csv"
     path.write_text(f"{first}\n" + "".join(f"{i},{i + 3},{i % 2}\n" for i in range(9)))
-    with pytest.raises(DataError, match=rf"Column {at} of .*t\.csv has no name \(pandas writes its index so"):
+    with pytest.raises(DataError, match=rf"Column {at} of .*t\.csv has no name \(pandas and R write names of rows so"):
         draft_schema(path)
 
 
@@ -255,3 +265,66 @@ def test_fields_that_another_character_separates(tmp_path, label):
     (tmp_path / "t.csv").write_text("a;b\n1,5;0\n2,5;1\n")
     with pytest.raises(DataError, match="separated by ';', not by ','" if label else "got one: state what separates"):
         draft_schema(tmp_path / "t.csv", label)
+
+
+def draft_of(values, labels=("no", "yes")):
+    """The column, or why it is left out, that a draft makes of values, and the classes that it makes of labels."""
+    rows = [(v, i % 5 + 3, labels[i % len(labels)]) for i, v in enumerate(values)]
+    drafted, notes = draft_schema(pd.DataFrame(rows, columns=["a", "b", "y"]).astype({"a": object}))
+    column = {c.name: c for c in drafted.schema.columns}.get("a")
+    return column or notes["ignored"], drafted
+
+
+TRUTH = {
+    "truth values": ([True, False, True, None], ("false", "true")),
+    "texts": (["True", "False", "True"], ("False", "True")),
+    "texts in small letters": (["true", "false", ""], ("false", "true")),
+    "numbers": ([1, 0, 1.0], ("0", "1")),
+    "both": ([True, 0, "False"], ("0", "1")),
+}
+
+
+@pytest.mark.parametrize("name", TRUTH)
+def test_truth_values_are_spelled_as_in_the_data(name):
+    values, expected = TRUTH[name]
+    column, drafted = draft_of(values * 4)
+    assert column.categories == expected
+    assert column.missing == (None in values or "" in values)
+    frame = pd.DataFrame({"a": pd.Series(values, dtype=object), "b": 3, "y": "no"})
+    found = load_table(frame, replace(drafted, reviewed=True)).X[:, 0]
+    assert np.nan_to_num(found, nan=-1).tolist() == [
+        -1 if v in (None, "") else float(str(v).lower() in ("true", "1", "1.0")) for v in values
+    ]
+
+
+def test_classes_that_are_truth_values_keep_their_spelling():
+    assert draft_of(["a", "b"] * 4, [True, False])[1].schema.classes == ("false", "true")
+    assert draft_of(["a", "b"] * 4, ["True", "False"])[1].schema.classes == ("False", "True")
+
+
+def test_a_minus_beside_a_plus_is_no_missing_value():
+    why, drafted = draft_of(["+", "-", "+", "-"] * 3)
+    assert why.startswith("a: holds texts that no category may be, such as ones that begin with +, -, = or @")
+    assert "-" not in drafted.csv.missing
+    column, drafted = draft_of(["x", "-", "y", "-"] * 3)
+    assert (column.categories, column.missing, drafted.csv.missing[-1]) == (("x", "y"), True, "-")
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [([0.5, 1e300, 2, 3], "holds numbers beyond 1e30"), ([2**63, 5, 2**60, 1], "holds whole numbers beyond 2^53")],
+)
+def test_numbers_that_no_bounds_can_hold_are_left_out(values, why, tmp_path):
+    found, drafted = draft_of(values * 3)
+    assert found == f"a: {why}"
+    write_schema(tmp_path / "s.yaml", drafted)
+    assert read_schema(tmp_path / "s.yaml") == drafted
+
+
+def test_a_draft_without_columns_says_why_each_is_left_out():
+    frame = FRAME[["id", "same", "ill"]]
+    with pytest.raises(
+        DataError,
+        match=r"beside the label in The frame; all are left out \(id: looks like identifiers; same: never varies\)\.",
+    ):
+        draft_schema(frame)

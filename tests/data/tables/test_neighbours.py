@@ -21,7 +21,7 @@ import pytest
 from contract.postgres import postgres_server
 from pyarrow import parquet
 
-from dpdistill.data.tables import database, source
+from dpdistill.data.tables import database, frame, source
 from dpdistill.data.tables.database import DatabaseQuery
 from dpdistill.data.tables.load import load_table
 from dpdistill.data.tables.schema_file import TableFile
@@ -249,8 +249,8 @@ def test_a_record_changes_no_other(name, mark, tmp_path, request):
 def test_every_source_of_tables_is_here():
     classes = {
         value.__name__
-        for module in (source, database)
+        for module in (source, database, frame)
         for value in vars(module).values()
         if isinstance(value, type) and hasattr(value, "batches") and value.__module__ == module.__name__
     }
-    assert classes - {"Table"} == {"_Csv", "_Parquet", "_Frame", "Rows"}
+    assert classes - {"Table"} == {"_Csv", "_Parquet", "Frame", "Rows"}

@@ -89,10 +89,9 @@ VALUES = st.one_of(
     st.floats(width=32).map(np.float32),
     st.floats(width=16).map(np.float16),
     st.decimals(),
-    st.sampled_from(
-        [Decimal("1.000"), Decimal("-9"), Decimal("sNaN"), 2**53 + 1, 10**5_000, np.int8(1), np.bool_(True)]
-    ),
+    st.sampled_from([Decimal("1.000"), Decimal("-9"), Decimal("sNaN"), 2**53 + 1, np.int8(1), np.bool_(True)]),
     st.sampled_from([pd.NA, pd.NaT, np.datetime64("NaT"), b"1", [1], {"a": 1}, 1j, datetime.date(2020, 1, 1)]),
+    st.integers(4_900, 5_000).map(lambda digits: 10**digits),
     st.uuids(),
 )
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -269,3 +270,22 @@ def test_schemas_of_the_benchmarks(name, columns, coordinates, classes):
     assert table_file.reviewed
     assert (len(schema.columns), schema.dimension, len(schema.classes)) == (columns, coordinates, classes)
     assert all(math.isfinite(sum(column.bounds or (0.0,))) for column in schema.columns)
+
+
+AMBIGUOUS = ("no", "y", "On", "08", "1e3", "1_000", "0x1F", "0o17", "12:30", "~", "null", "True", ".5", "2020-01-02")
+
+
+def test_ambiguous_texts_are_texts_to_every_program(tmp_path):
+    """Quoted as written by us, and as they are where a person writes them without quotes."""
+    column = Column("08", "categorical", categories=(*AMBIGUOUS, "plain", "a-b", "Grade 3"))
+    written = TableFile(TableSchema((column,), "no", AMBIGUOUS), True, CsvFormat(missing=("", *AMBIGUOUS)), ("1e3",))
+    write_schema(tmp_path / "s.yaml", written)
+    assert read_schema(tmp_path / "s.yaml") == written
+    text = (tmp_path / "s.yaml").read_text()
+    found = yaml.safe_load(text)  # YAML 1.1 with types
+    assert tuple(found["columns"][0]["categories"]) == column.categories
+    for word in AMBIGUOUS:
+        assert text.count(f"'{word}'") >= 3, word
+    assert "plain, a-b, Grade 3]" in text.replace("\n", " ").replace("  ", "")
+    (tmp_path / "s.yaml").write_text(text.replace("'", "").replace("missing: [,", "missing: ['',"))
+    assert read_schema(tmp_path / "s.yaml") == written

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
 import datetime
 import decimal
@@ -345,16 +346,30 @@ FILES = {
     "short row": (f"{HEAD}\n{ROW}\na,1\n", "has 2 fields in row 2; expected 7."),
     "long row": (f"{HEAD}\n{ROW}\n{ROW}\n{ROW},x\n", "has 8 fields in row 3; expected 7."),
     "separator": (TEXT.replace(",", ";"), "lacks the column 'age'."),
-    "latin": (TEXT.replace("office", "bür").encode("latin-1"), "is not UTF-8 text: convert it first."),
-    "latin header": (TEXT.replace("id", "büro").encode("latin-1"), "is not UTF-8 text: convert it first."),
-    "utf-16": (TEXT.encode("utf-16"), "is no table: expected UTF-8 text (CSV), gzip or not, or Parquet."),
+    "latin": (
+        TEXT.replace("office", "bür").encode("latin-1"),
+        "is not UTF-8 text: save it as CSV UTF-8, or convert it: iconv -f W",
+    ),
+    "latin header": (
+        TEXT.replace("id", "büro").encode("latin-1"),
+        "is not UTF-8 text: save it as CSV UTF-8, or convert it: iconv -f W",
+    ),
+    "utf-16": (TEXT.encode("utf-16"), "is UTF-16 text, such as Excel's Unicode Text: save it as CSV"),
     "binary": (bytes(range(256)) * 9, "is no table"),
-    "zip": (b"PK\x03\x04 and more", "is no table"),
+    "pdf": (b"%PDF-1.7 and more", "is no table"),
     "open quote": (
         f'{HEAD}\n{ROW}\na,"{"x" * (3 << 20)}',
         "has a row of more than 1048576 bytes, or a quote that is never",
     ),
-    "long header": ("x" * 200_000, "has no header that can be read."),
+    "long header": ("x" * 200_000, "has no header that can be read: expected a line of names that ends"),
+    "old line ends": (
+        TEXT.replace("\n", "\r"),
+        "has no header that can be read: expected a line of names that ends in",
+    ),
+    "names of rows": (
+        f"{HEAD}\n1,{ROW}\n",
+        "has 8 fields in row 1; expected 7. That is line 2: a field that holds ',' ",
+    ),
     "cut gzip": (gzip.compress(os.urandom(9_000).hex().encode())[:-40], "is truncated: its gzip stream ends early."),
     "bad gzip": (gzip.compress(TEXT.encode())[:-8] + b"\0" * 8, "is damaged: its gzip checksum or header is wrong."),
     "cut parquet": (b"PAR1" + b"\1" * 100, "is damaged: it cannot be read as Parquet."),
@@ -562,3 +577,95 @@ def test_two_categories_that_mean_one_number_are_refused():
     schema = TableSchema((flag,), "y", ("a", "b"))
     with pytest.raises(DataError, match="Two categories or classes mean the number '1': declare one of them"):
         load_table(pd.DataFrame({"flag": [True], "y": ["a"]}), TableFile(schema, reviewed=True))
+
+
+SMALL = TableFile(
+    TableSchema((Column("who", "categorical", categories=("Smith, J", "é")),), "ill", ("no", "yes")), True
+)
+
+
+def test_spaces_before_quotes_are_skipped_in_rows_as_in_names(tmp_path):
+    path = write(tmp_path, 'ill, "who"\nno, "Smith, J"\nyes,é\n no,  "Smith, J" \nyes,"Smith, J"\n')
+    records = load_table(path, SMALL)
+    assert (records.X[:, 0].tolist(), records.y.tolist()) == ([0, 1, 0, 0], [0, 1, 0, 1])
+    spaced = write(tmp_path, 'a, b\n1, "x"" , ""\n, y"\n2," , ""z"""\n')
+    (batch,) = open_table(spaced, CsvFormat()).batches(["a", "b"])
+    assert [c.to_pylist() for c in batch] == [["1", "2"], ['x" , "\n, y', ' , "z"']]
+    with pytest.raises(DataError, match=r"has 3 fields in row 1; expected 2\. That is line 2: a field that holds ','"):
+        load_table(write(tmp_path, "ill,who\nno, Smith, J\n"), SMALL)
+
+
+def test_another_form_of_unicode_is_told(tmp_path):
+    for name in (frame, tmp_path / "t.csv", tmp_path / "t.parquet"):
+        given = pd.DataFrame({"who": ["e\u0301"], "ill": ["no"]})
+        if name is not frame:
+            given.to_csv(name, index=False) if name.suffix == ".csv" else given.to_parquet(name)
+            given = name
+        with pytest.raises(
+            DataError, match="row 1: 'e\u0301' has another form of Unicode than the one that looks the same"
+        ):
+            load_table(given, SMALL)
+    stated = replace(SMALL, schema=TableSchema((Column("caf\u00e9", "integer", (0, 9)),), "ill", ("no", "yes")))
+    with pytest.raises(
+        DataError, match=r"lacks the column 'café'\. It has one that looks the same, in another form of Uni"
+    ):
+        load_table(pd.DataFrame({"cafe\u0301": [1], "ill": ["no"]}), stated)
+
+
+def test_spaces_around_names_of_columns_are_no_part_of_them(tmp_path):
+    pd.DataFrame({" who ": ["é"], "ill\t": ["yes"]}).to_parquet(tmp_path / "t")
+    assert load_table(tmp_path / "t", SMALL).X.tolist() == [[1]]
+    pd.DataFrame({"who": ["é"], "who ": ["é"], "ill": ["yes"]}).to_parquet(tmp_path / "t")
+    with pytest.raises(DataError, match="has two columns named 'who'"):
+        load_table(tmp_path / "t", SMALL)
+
+
+def as_stata(path, version):
+    frame().drop(columns="work").assign(ill=[0, 1, 0, 1]).to_stata(path, version=version)
+    return path.read_bytes()
+
+
+OTHERS = {
+    "stata 114": (
+        lambda path: as_stata(path, 114),
+        "is a Stata file: read it with pandas.read_stata and write it with",
+    ),
+    "stata 118": (
+        lambda path: as_stata(path, 118),
+        "is a Stata file: read it with pandas.read_stata and write it with",
+    ),
+    "xpt": (lambda path: b"HEADER RECORD*******LIBRARY HEADER RECORD!!!!!!!", "is a SAS transport file: read it with"),
+    "feather": (lambda path: frame().to_feather(path), "is an Arrow or Feather file: read it with pandas.read_feather"),
+    "pickle": (lambda path: frame().to_pickle(path), "is a pickle, which can run code: write it with to_parquet"),
+    "unicode text": (
+        lambda path: TEXT.replace(",", "\t").encode("utf-16"),
+        "is UTF-16 text, such as Excel's Unicode Te",
+    ),
+    "big-endian": (lambda path: b"\xfe\xff" + TEXT.encode("utf-16-be"), "is UTF-16 text, such as Excel's Unicode Text"),
+    "workbook": (
+        lambda path: b"PK\3\4" + b"\0" * 26 + b"xl/workbook.xml",
+        "is an Excel workbook: save it as CSV UTF-8.",
+    ),
+    "JSON": (
+        lambda path: frame().to_json(orient="records").encode(),
+        "is JSON: read it with pandas.read_json and write",
+    ),
+    "JSON lines": (lambda path: b'{"age":1}\n{"age":2}\n', "is JSON: read it with pandas.read_json and write it with"),
+    "HTML": (lambda path: frame().to_html().encode(), "is HTML or XML: save it as CSV UTF-8."),
+    "zip": (lambda path: b"PK\3\4" + TEXT.encode(), "is a zip archive: unpack it first."),
+    "bz2": (lambda path: bz2.compress(TEXT.encode()), "is packed by another program than gzip: unpack it first."),
+    "R objects": (lambda path: gzip.compress(b"X\n\0\0\0\3"), "is a file of R objects: write it in R with write.csv("),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_files_of_other_programs_are_named_with_what_to_do(name, tmp_path):
+    content, sentence = OTHERS[name]
+    path = tmp_path / "table"
+    written = content(path)
+    if written is not None:
+        path.write_bytes(written)
+    for read in (lambda: load_table(path, FILE), lambda: draft_schema(path)):
+        with pytest.raises(DataError) as caught:
+            read()
+        assert str(caught.value).startswith(f"{path} {sentence}")

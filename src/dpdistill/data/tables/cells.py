@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
+import unicodedata
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from dpdistill.schema import Column, DataError, TableSchema
 LARGEST = float(np.finfo(np.float32).max)
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?", re.ASCII)
 IGNORE = "list the column under ignored"
+FORMS = "It has one that looks the same, in another form of Unicode (é is one character, or two): use one form."
 _MAX_BITS = 4_000
 _TIMES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 _BYTES = (bytes, bytearray, memoryview)
@@ -128,7 +130,7 @@ class Marks:
     def hold(self, cell: Cell) -> bool:
         """Whether a cell of a column of texts stands for a missing value."""
         if cell.typed:
-            return float(TRUTH.get(cell.text, cell.text)) in self.numbers
+            return bool(self.numbers) and float(TRUTH.get(cell.text, cell.text)) in self.numbers
         return number_key(cell.text) in self.keys
 
 
@@ -247,7 +249,15 @@ def _choice(index: dict[str, int], marks: Marks, absent: Callable[[], float], ad
             return absent()
         found = by_key.get(key, other)
         if found is None:
-            raise Fault(f"{cell.text[:80]!r} {advice}")
+            alike = like(cell.text, index)
+            form = "has another form of Unicode than the one that looks the same (é may be one character or two)"
+            raise Fault(f"{cell.text[:80]!r} {f'{form}: use one form' if alike else advice}")
         return float(found)
 
     return read
+
+
+def like(text: str, others: Iterable[str]) -> bool:
+    """Whether one of other texts differs by its form of Unicode alone, as é may be one character or two."""
+    plain = unicodedata.normalize("NFC", text)
+    return any(plain == unicodedata.normalize("NFC", other) for other in others)

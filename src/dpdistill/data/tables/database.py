@@ -67,14 +67,16 @@ class Rows:
             raise DataError("Expected --sql as one SELECT; got an empty text.")
         self._engine, self._secrets = _engine(query.place)
         with self._run("*", "WHERE 1 = 0") as rows:
-            self.names = tuple(map(str, rows.keys()))
+            self._written = [*map(str, rows.keys())]
+        self.names = tuple(name.strip() for name in self._written)
 
     def hint(self, declared: Sequence[str]) -> str:
         return "Name the columns of the query as the schema does: SELECT age_at_visit AS age."
 
     def batches(self, columns: Sequence[str]) -> Iterator[list[Sequence[Any]]]:
         """The named columns, each as the values that the driver hands out, each of its own type."""
-        quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
+        written = [self._written[self.names.index(name)] for name in columns]
+        quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in written)
         with self._run(quoted) as rows:
             for part in rows.partitions(_ROWS):
                 yield [*zip(*part, strict=True)]
@@ -96,7 +98,12 @@ class Rows:
             raise DataError(f"The database cannot be reached or read{self._said(error)}.") from None
         except exc.SQLAlchemyError as error:
             raise DataError(f"The database refuses the query of --sql{self._said(error)}.") from None
-        except (sqlite3.Error, UnicodeError) as error:
+        except UnicodeError:
+            raise DataError(
+                "The database holds a text that is not UTF-8: convert it in the query (in PostgreSQL by "
+                "convert_from(name::bytea, 'LATIN1') AS name), or leave its row out."
+            ) from None
+        except sqlite3.Error as error:
             raise DataError(f"The database cannot be read ({type(error).__name__}).") from None
 
     def _said(self, error: Any) -> str:
@@ -119,7 +126,8 @@ def _engine(place: str | os.PathLike) -> tuple[Any, tuple[str, ...]]:
         if url is not None and url.get_backend_name() == "postgresql":
             stated = [value for key, values in url.normalized_query.items() if "pass" in key for value in values]
             secrets = (url.password, os.environ.get("PGPASSWORD"), *stated)
-            engine = sa.create_engine(url.set(drivername="postgresql+psycopg"), **kept)
+            encoding = {} if "client_encoding" in url.query else {"client_encoding": "utf8"}  # also of SQL_ASCII
+            engine = sa.create_engine(url.set(drivername="postgresql+psycopg"), connect_args=encoding, **kept)
             return engine, tuple(str(secret) for secret in secrets if secret)
         path = Path(place if url is None else url.database or "")
         require_file(path)

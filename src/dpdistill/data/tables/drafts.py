@@ -45,19 +45,7 @@ def draft_schema(
             line looks like a record: it would be published as the names of columns.
     """
     table = open_table(source, form)
-    if "" in table.names:
-        raise DataError(
-            f"Column {table.names.index('') + 1} of {table.title} has no name (pandas writes its index so, without "
-            "index=False): name it in the first line, or leave it out."
-        )
-    target = table.names[-1] if label is None else label
-    if target not in table.names:
-        raise DataError(f"{table.title} lacks the column {target!r}. {table.hint([target])}".rstrip())
-    if len(table.names) == 1:
-        raise DataError(
-            f"Expected columns beside the label in {table.title}; got one: state what separates its fields, if it is "
-            "not a comma (--separator ';' or tab)."
-        )
+    target = _target(table, label)
     is_csv = not table.typed and (isinstance(source, str) or hasattr(source, "__fspath__"))
     marks = Marks.of(form.missing, form.decimal)
     about = (marks, table.typed, form.decimal, is_csv and "," not in (form.separator, form.decimal))
@@ -68,16 +56,53 @@ def draft_schema(
                 look.add(values)
     if is_csv and form.header and not named:
         _check_names(table.title, list(looks.values()))
-    classes = looks.pop(target).choices()
+    found_marks = sorted({mark for look in looks.values() for mark in look.marks_found})
+    labels = looks.pop(target)
+    classes = labels.choices()
     if not 2 <= len(classes) <= MAX_CATEGORIES:
+        many = (
+            f"a column that {labels.unusable.partition(':')[0]}" if labels.unusable else f"more than {MAX_CATEGORIES}"
+        )
         raise DataError(
             f"Expected 2 to {MAX_CATEGORIES} classes in the label {target!r}; got "
-            f"{len(classes) or f'more than {MAX_CATEGORIES}, or none'}: name another column as label."
+            f"{len(classes) or (many if labels.unusable or labels.known else 'none')}: name another column as label."
         )
-    notes = {"classes": f"classes {REPLACE}"}
+    columns, ignored, notes = _columns(looks)
+    if not columns:
+        raise DataError(
+            f"Expected at least one column beside the label in {table.title}; all are left out ({notes['ignored']})."
+        )
+    notes["classes"] = f"classes {REPLACE}"
     if label is None:
         notes["label"] = "the last column: name another where it is not the label"
-    columns, ignored = [], {}
+    if found_marks:
+        notes["csv"] = f"missing: {' '.join(found_marks)} {REPLACE}"
+    found = tuple(table.names) if is_csv and not form.header else ()
+    form = replace(form, header=not found, names=found, missing=(*form.missing, *found_marks))
+    return TableFile(TableSchema(columns, target, classes), False, form, ignored), notes
+
+
+def _target(table: Table, label: str | None) -> str:
+    """The column of the label, where the columns of a table can be told apart."""
+    if "" in table.names:
+        raise DataError(
+            f"Column {table.names.index('') + 1} of {table.title} has no name (pandas and R write names of rows so, "
+            "without index=False and row.names=FALSE): name it in the first line, or leave it out."
+        )
+    target = table.names[-1] if label is None else label
+    if target not in table.names:
+        raise DataError(f"{table.title} lacks the column {target!r}. {table.hint([target])}".rstrip())
+    if len(table.names) == 1:
+        raise DataError(
+            f"Expected columns beside the label in {table.title}; got one: state what separates its fields, if it is "
+            "not a comma (--separator ';' or tab), and what lines before the names begin with (--comment '#')."
+        )
+    return target
+
+
+def _columns(looks: dict[str, Look]) -> tuple[tuple[Column, ...], tuple[str, ...], dict[str, str]]:
+    """The columns that are kept, the names of those that are left out, and comments on both."""
+    columns, ignored, notes = [], {}, {}
     for name, look in looks.items():
         guess = look.guess()
         if isinstance(guess, str):
@@ -87,19 +112,9 @@ def draft_schema(
             what = f"kind, {'bounds, scale' if guess.is_number else 'categories'} and missing"
             comma = "; with --decimal , these would be numbers" if look.has_commas else ""
             notes[f"columns.{name}"] = f"{what} {REPLACE}{comma}"
-    left_out = "; ".join(f"{name[:40]}: {why}" for name, why in ignored.items())
-    if not columns:
-        raise DataError(
-            f"Expected at least one column beside the label in {table.title}; all are left out ({left_out})."
-        )
     if ignored:
-        notes["ignored"] = left_out
-    found_marks = sorted({mark for look in looks.values() for mark in look.marks_found})
-    if found_marks:
-        notes["csv"] = f"missing: {' '.join(found_marks)} {REPLACE}"
-    found = tuple(table.names) if is_csv and not form.header else ()
-    form = replace(form, header=not found, names=found, missing=(*form.missing, *found_marks))
-    return TableFile(TableSchema(tuple(columns), target, classes), False, form, tuple(ignored)), notes
+        notes["ignored"] = "; ".join(f"{name[:40]}: {why}" for name, why in ignored.items())
+    return tuple(columns), tuple(ignored), notes
 
 
 def _check_names(title: str, looks: list[Look]) -> None:

@@ -12,7 +12,7 @@ from dpdistill.data.memory import Memory
 from dpdistill.data.prepare import ranked
 from dpdistill.data.records import Records
 from dpdistill.data.spool import Spool, forget, slices
-from dpdistill.data.tables.cells import Fault
+from dpdistill.data.tables.cells import FORMS, Fault, like
 from dpdistill.data.tables.codes import Encode, encoder, label_encoder, unit_encoder
 from dpdistill.data.tables.schema_file import DRAFT, TableFile
 from dpdistill.data.tables.source import Table, open_table
@@ -133,7 +133,7 @@ def open_stated(source: Any, table_file: TableFile) -> Table:
         declared.append(table_file.unit_column)
     for name in declared:
         if name not in found:
-            hint = table.hint(declared)
+            hint = FORMS if like(name, found) else table.hint(declared)
             raise DataError(f"{table.title} lacks the column {name!r}.{hint and f' {hint}'}")
     for name in table.names:
         if name not in (*declared, *table_file.ignored):

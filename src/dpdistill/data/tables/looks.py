@@ -18,7 +18,7 @@ MARKS = ("?", "-", "--", "N/A", "n/a", "#N/A", "None", "NULL", "<NA>")
 """Texts that often stand for a missing value."""
 MAX_CATEGORIES = 100
 _SAMPLE = 2_000
-_LARGEST_BOUND = 1e30
+_LARGEST, _LARGEST_WHOLE = 1e30, 2.0**52
 _IDENTIFIER = re.compile(r"(^|[_\W])(id|uuid|guid|identifier|index)$|[a-z]ID$", re.IGNORECASE)
 
 
@@ -118,27 +118,23 @@ class Look:
             return "never varies"
         if self.dates:
             return "holds dates; a number (a year, days since another date) could be kept"
+        has_gaps = bool(self.gaps or self.marks_found)
         is_flag = self.whole and self.high - self.low == 1
         if self.numbers and not is_flag:
             if self._names_rows():
                 return "looks like identifiers"
-            if max(-self.low, self.high) > _LARGEST_BOUND:
-                return "holds numbers beyond 1e30, which no bounds can hold"
+            largest = max(-self.low, self.high)
+            if largest > _LARGEST or (self.whole and largest > _LARGEST_WHOLE):
+                return "holds whole numbers beyond 2^53" if largest <= _LARGEST else "holds numbers beyond 1e30"
             bounds = _nice_bounds(self.low, self.high)
             scale = "log" if self._has_long_tail(bounds) else "linear"
-            return Column(
-                self.name,
-                "integer" if self.whole else "numeric",
-                bounds,
-                scale,
-                missing=bool(self.gaps or self.marks_found),
-            )
+            return Column(self.name, "integer" if self.whole else "numeric", bounds, scale, missing=has_gaps)
         if not choices or (self.distinct and len(choices) > 10) or (self.has_commas and self._has_signs()):
             if self.has_commas:
                 return "holds numbers with a comma; draft with --decimal , if fractions begin there"
             return "holds too many different texts: free text or identifiers"
         try:
-            return Column(self.name, "categorical", categories=choices, missing=bool(self.gaps or self.marks_found))
+            return Column(self.name, "categorical", categories=choices, missing=has_gaps)
         except DataError:
             return "holds texts that no category may be, such as ones that begin with +, -, = or @: rename these"
 

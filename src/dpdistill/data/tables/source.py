@@ -20,7 +20,10 @@ from pydantic import StrictBool
 
 from dpdistill.data.files import head, is_address, is_gzip, reading, refuse_elsewhere, require_file, show
 from dpdistill.data.tables.codes import Values
+from dpdistill.data.tables.csv_text import HEADER, NOT_UTF8, RAGGED, end_of_rows, sentence, unspaced
 from dpdistill.data.tables.database import DatabaseQuery, Rows, holds_database
+from dpdistill.data.tables.frame import Frame
+from dpdistill.data.tables.other_formats import require_text
 from dpdistill.schema import DataError
 from dpdistill.schema.facts import STRICT
 
@@ -30,8 +33,6 @@ _ROWS = 1 << 16
 _PARQUET = b"PAR1"
 _INDEX = re.compile(r"__index_level_\d+__")  # where pandas keeps the index of rows
 _SEPARATORS = (",", ";", "\t", "|")
-_QUOTED = rb'(?:\A|[%s\r\n])"(?:[^"]|"")*+"?'
-_RAGGED = re.compile(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
 
 
 @dataclass(frozen=True)
@@ -122,15 +123,12 @@ def open_table(source: Any, form: CsvFormat) -> Table:
         if start.startswith(_PARQUET) and not is_gzip(path):
             table: Table = _Parquet(path)
         else:
-            if not start:
-                raise DataError(f"{show(path)} is empty.")
-            if b"\0" in start or start.startswith((b"PK", b"\x80", b"%PDF")):
-                raise DataError(f"{show(path)} is no table: expected UTF-8 text (CSV), gzip or not, or Parquet.")
+            require_text(path, start)
             table = _Csv(path, form)
     elif isinstance(source, DatabaseQuery):
         table = Rows(source)
     else:
-        table = _Frame(source)
+        table = Frame(source)
     if not table.names:
         raise DataError(f"{table.title} has no columns.")
     if twice := next((name for name in table.names if table.names.count(name) > 1), None):
@@ -163,9 +161,11 @@ class _Csv:
             rows = csv.reader(lines, delimiter=self.form.separator, skipinitialspace=True)
             row = next((row for row in rows if row), [])
         except UnicodeDecodeError:
-            raise DataError(f"{self.title} is not UTF-8 text: convert it first.") from None
+            raise DataError(f"{self.title} {NOT_UTF8}.") from None
         except csv.Error:
-            raise DataError(f"{self.title} has no header that can be read.") from None
+            raise DataError(f"{self.title} has no header that can be read: {HEADER}.") from None
+        if row and re.fullmatch("sep=.?", row[0]):
+            raise DataError(f"{self.title} begins with Excel's line sep=, which holds no names of columns: remove it.")
         return tuple(name.strip() for name in row)
 
     def batches(self, columns: Sequence[str]) -> Iterator[list[Values]]:
@@ -185,13 +185,11 @@ class _Csv:
             # Not by open_csv: after an error its thread may hang or abort the end of the process.
             for rows in self._whole_rows(file):
                 try:
-                    table = arrow.read_csv(pa.BufferReader(rows), read, parse, convert)
+                    table = arrow.read_csv(pa.BufferReader(unspaced(rows, self.form.separator)), read, parse, convert)
                 except pa.ArrowInvalid as error:
                     if "Empty CSV" in str(error):
                         continue
-                    raise DataError(
-                        f"{self.title} {_sentence(str(error), before)}.{self._ragged(str(error))}"
-                    ) from None
+                    raise DataError(f"{self.title} {sentence(str(error), before)}.{self._ragged(str(error))}") from None
                 before += len(table)
                 for batch in table.to_batches():
                     yield batch.columns
@@ -202,7 +200,7 @@ class _Csv:
         rest = b"\n" if self.form.header else b""
         while block := file.read(_BLOCK):
             rest += block
-            end = _end_of_rows(rest, self.form.separator)
+            end = end_of_rows(rest, self.form.separator)
             if len(rest) - end > _BLOCK:
                 raise DataError(f"{self.title} has a row of more than {_BLOCK} bytes, or a quote that is never closed.")
             yield rest[:end]
@@ -211,14 +209,18 @@ class _Csv:
 
     def _ragged(self, problem: str) -> str:
         """Which line of the file it is that has another number of fields, and what to do."""
-        if not _RAGGED.search(problem):
+        if not RAGGED.search(problem):
             return ""
         with self._open() as file:
             lines = (line.decode("utf-8", "replace") for line in _physical_lines(file))
             rows = csv.reader(lines, delimiter=self.form.separator, skipinitialspace=True)
             line = next((rows.line_num for row in rows if row and len(row) != len(self.names)), None)
         where = "" if line is None or self.form.comment else f"That is line {line}: "
-        return f" {where}a field that holds {self.form.separator!r} itself must be in double quotes."
+        rows = " R names its rows in a column without a name: write.table(..., row.names = FALSE)."
+        return (
+            f" {where}a field that holds {self.form.separator!r} itself must be in double quotes."
+            f"{rows if re.search(f'Row #1: .* {len(self.names)} columns, got {len(self.names) + 1}', problem) else ''}"
+        )
 
     def hint(self, declared: Sequence[str]) -> str:
         """What the first line of the file is separated by, or that it holds no names; never what it holds."""
@@ -244,31 +246,6 @@ class _Csv:
                 "header, write `csv: {header: false, names: [...]}` with all of its columns into the schema."
             )
         return kind.rstrip()
-
-
-def _sentence(problem: str, before: int) -> str:
-    """What is wrong with a CSV file, from what Arrow says about rows that have so many before them."""
-    if ragged := _RAGGED.search(problem):
-        row, expected, found = ragged.groups()
-        return f"has {found} fields in {f'row {before + int(row)}' if row else 'a row'}; expected {expected}"
-    if "UTF8" in problem:
-        return "is not UTF-8 text: convert it first"
-    return "cannot be read as CSV: check its separator and quotes"
-
-
-def _end_of_rows(text: bytes, separator: str) -> int:
-    """Where the last line ends that is outside of quotes, which open at the beginning of a field only; 0 if nowhere."""
-    quoted = re.finditer(_QUOTED % re.escape(separator.encode()), text) if b'"' in text else ()
-    stop = len(text)
-    for field in [*quoted][::-1]:
-        if end := _last_line_end(text, field.end(), stop):
-            return end
-        stop = field.start() + 1  # the line end or separator before it
-    return _last_line_end(text, 0, stop)
-
-
-def _last_line_end(text: bytes, start: int, stop: int) -> int:
-    return max(text.rfind(b"\n", start, stop), text.rfind(b"\r", start, stop)) + 1
 
 
 def _physical_lines(file: io.BufferedIOBase) -> Iterator[bytes]:
@@ -299,7 +276,8 @@ class _Parquet:
         self.path, self.title = path, show(path)
         with self._open() as file:
             names = file.schema_arrow.names
-        self.names = tuple(name for name in names if not _INDEX.fullmatch(name))
+        self._written = [name for name in names if not _INDEX.fullmatch(name)]
+        self.names = tuple(name.strip() for name in self._written)
 
     @contextmanager
     def _open(self) -> Iterator[Any]:
@@ -315,46 +293,12 @@ class _Parquet:
                 raise DataError(f"{self.title} is damaged: it cannot be read as Parquet.") from None
 
     def batches(self, columns: Sequence[str]) -> Iterator[list[Values]]:
+        written = [self._written[self.names.index(name)] for name in columns]
         with self._open() as file:
-            for batch in file.iter_batches(_ROWS, columns=list(columns), use_threads=False):
-                yield [batch.column(name) for name in columns]
+            for batch in file.iter_batches(_ROWS, columns=written, use_threads=False):
+                yield [batch.column(name) for name in written]
 
     def hint(self, declared: Sequence[str]) -> str:
         """Of the name of a file that is Parquet whatever it is called."""
         named = re.search(r"\.(csv|tsv|txt)(\.gz)?$", self.path.name, re.IGNORECASE)
         return f"It is Parquet, although its name ends in {named[0]}." if named else ""
-
-
-class _Frame:
-    typed, ordered = False, True
-
-    def __init__(self, frame: Any) -> None:
-        import pandas as pd
-
-        if not isinstance(frame, pd.DataFrame):
-            raise DataError(f"Expected a table as a path or a pandas DataFrame; got {type(frame).__name__}.")
-        self.title, self._frame = "The frame", frame
-        self.names = tuple(str(name).strip() for name in frame.columns)
-
-    def batches(self, columns: Sequence[str]) -> Iterator[list[Values]]:
-        at = [self.names.index(name) for name in columns]
-        for start in range(0, len(self._frame), _ROWS):
-            yield [_values(self._frame.iloc[start : start + _ROWS, i]) for i in at]
-
-    def hint(self, declared: Sequence[str]) -> str:
-        """Nothing: a frame has been read by its owner."""
-        return ""
-
-
-def _values(series: Any) -> Values:
-    """The values of a pandas column: an array where pandas states one type of all, else each cell by itself.
-
-    Arrow would infer the type of a column of objects, or of mixed categories, from all of them.
-    """
-    if series.dtype == object or series.dtype == "category":
-        return series.tolist()
-    try:
-        values = pa.array(series, from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        return series.tolist()
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
