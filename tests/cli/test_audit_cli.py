@@ -107,7 +107,7 @@ def test_a_method_is_replayed_on_other_records(here):
     assert summary in said
     assert summary in page(here / "mine.audit/method.html")
     kept = json.loads((here / "mine.audit/method.json").read_text())
-    assert list(kept["tried"].values()) == ["an outlier", "an outlier"]
+    assert list(kept["tried"].values()) == ["an outlier", "drawn at random"]
     assert not (here / "mine").exists()
     wrong = refused("audit", "method", "digits:train", "--out", "mine", "--method", "nosuch")
     assert "Unknown method 'nosuch'" in wrong
@@ -123,15 +123,19 @@ def audited(name, *how):
 def test_a_method_of_a_file_is_audited(here, monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path])
     rng = np.random.default_rng(0)
-    how = {"classes": np.array(["cat", "dog"]), "bounds": np.array([0.0, 16.0])}
-    np.savez(here / "plain.npz", X=rng.integers(0, 17, (40, 8, 8)).astype(np.uint8), y=np.arange(40) % 2, **how)
+    X, classes, bounds = (
+        rng.integers(0, 17, (40, 8, 8)).astype(np.uint8),
+        np.array(["cat", "dog"]),
+        np.array([0.0, 16.0]),
+    )
+    np.savez(here / "plain.npz", X=X, y=np.arange(40) % 2, classes=classes, bounds=bounds)
     code, out, _ = audited("Means", "--set", "copies=3", "--records", "3,17")
     assert (code, len(re.findall(MOVED, out))) == (0, 4)
     assert "record 17 removed" in out
     code, out, _ = audited("captured_record", "--records", 1)
     assert code == 1
     assert re.search(r"all records replaced: changed: .*distilled\.X.*synthetic\.npz", out)
-    assert "A leak was found for the 1 records tried, of 40, in 5 replays." in out
+    assert "A leak was found for the 1 record tried, of 40, in 5 replays." in out
     again = ("audit", "method", "plain.npz", "--out", "mine", "--method")
     assert "cannot be imported" in refused(*again, f"{LEAKY}:Nothing")
     assert "no --set with" in refused(*again, f"{LEAKY}:honest", "--set", "copies=3")
