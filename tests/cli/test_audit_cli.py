@@ -3,6 +3,8 @@
 import io
 import json
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import typer
 from PIL import Image
-from test_cli import refused, succeeds
+from test_cli import dpdistill, refused, succeeds
 
 from dpdistill.audit.attacked import Descent, Smooth, start
 from dpdistill.audit.canaries import LEAST
@@ -22,7 +24,9 @@ from dpdistill.data import load
 from dpdistill.encode.networks import LeNet, times
 from dpdistill.encode.parameters import write_parameters
 
+MOVED = r"record \d+ re(?:moved|placed): sums moved by 0\.\d{4} of what was paid for; else nothing changed"
 MERF = ("--method", "dp-merf", "--set", "steps=2", "--set", "samples=40")
+LDPDC = ("--method", "ldpdc", "--set", "per_class=2", "--set", "sampling_prob=1")
 
 
 @pytest.fixture
@@ -96,22 +100,58 @@ def test_an_honest_run_is_a_run_and_pays_in_the_ledger_of_all_others(here):
     assert kept["certified"] == {"epsilon": 1.0, "delta": 1e-5}
 
 
-def test_a_method_is_replayed_without_a_record(here):
-    said = succeeds("audit", "method", "digits:train", "--out", "mine", *MERF, "--removed", 2)
-    assert len(re.findall(r"sums moved by 0\.99\d\d of what was paid for; else: nothing changed", said)) == 2
-    assert "nothing else did" in page(here / "mine.audit/neighbour.html")
+def test_a_method_is_replayed_on_other_records(here):
+    said = succeeds("audit", "method", "digits:train", "--out", "mine", *LDPDC, "--records", 2, "--no-fresh")
+    assert len(re.findall(MOVED, said)) == 4
+    summary = "No leak was found for the 2 records tried, of 1,438, in 7 replays."
+    assert summary in said
+    assert summary in page(here / "mine.audit/method.html")
+    kept = json.loads((here / "mine.audit/method.json").read_text())
+    assert list(kept["tried"].values()) == ["an outlier", "drawn at random"]
     assert not (here / "mine").exists()
     wrong = refused("audit", "method", "digits:train", "--out", "mine", "--method", "nosuch")
     assert "Unknown method 'nosuch'" in wrong
 
 
+LEAKY = Path(__file__).parents[1] / "audit" / "leaky_methods.py"
+
+
+def audited(name, *how):
+    return dpdistill("audit", "method", "plain.npz", "--out", "mine", "--method", f"{LEAKY}:{name}", *how, "--no-fresh")
+
+
+def test_a_method_of_a_file_is_audited(here, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    rng = np.random.default_rng(0)
+    X, classes, bounds = (
+        rng.integers(0, 17, (40, 8, 8)).astype(np.uint8),
+        np.array(["cat", "dog"]),
+        np.array([0.0, 16.0]),
+    )
+    np.savez(here / "plain.npz", X=X, y=np.arange(40) % 2, classes=classes, bounds=bounds)
+    code, out, _ = audited("Means", "--set", "copies=3", "--records", "3,17")
+    assert (code, len(re.findall(MOVED, out))) == (0, 4)
+    assert "record 17 removed" in out
+    code, out, _ = audited("captured_record", "--records", 1)
+    assert code == 1
+    assert re.search(r"all records replaced: changed: .*distilled\.X.*synthetic\.npz", out)
+    assert "A leak was found for the 1 record tried, of 40, in 5 replays." in out
+    again = ("audit", "method", "plain.npz", "--out", "mine", "--method")
+    assert "cannot be imported" in refused(*again, f"{LEAKY}:Nothing")
+    assert "no --set with" in refused(*again, f"{LEAKY}:honest", "--set", "copies=3")
+    assert "a class of methods, a method, or a function" in refused(*again, f"{LEAKY}:FILLED")
+    for wrong in ("0", "x", "-1,2", "1,x", ""):
+        assert "Expected --records as a number from 1" in refused(*again, "dos", "--records", wrong)
+    assert "from 0 to 39; got 40" in refused(*again, "dos", *("--set", "steps=2"), "--records", "40,")
+
+
 def test_arrays_that_state_no_classes_are_audited_with_those_of_the_caller(here):
     rng = np.random.default_rng(0)
     np.savez(here / "plain.npz", X=rng.integers(0, 17, (40, 8, 8)).astype(np.uint8), y=np.arange(40) % 2)
-    again = ("audit", "method", "plain.npz", "--out", "mine", "--removed", 1, *MERF)
+    again = ("audit", "method", "plain.npz", "--out", "mine", "--records", 1, "--no-fresh", *LDPDC)
     assert "plain.npz does not state its classes: pass --classes" in refused(*again)
     said = succeeds(*again, "--classes", "cat,dog", "--bounds", "0,16")
-    assert re.search(r"sums moved by 0\.99\d\d of what was paid for; else: nothing changed", said)
+    assert len(re.findall(MOVED, said)) == 2
     stated = (("--classes", "2"), ("--bounds", "0,1"), ("--resize", "8"), ("--channels", "1"), ("--straighten",))
     for option in (*stated, ("--labels", "fine")):
         assert "With --schema leave --classes, --bounds, " in refused(*again, *option, "--schema", "schema.yaml")
@@ -125,10 +165,10 @@ def test_photographs_are_audited_as_they_are_distilled(here):
             Image.fromarray(rng.integers(0, 256, (side, side, 3)).astype(np.uint8)).save(
                 here / f"photos/{name}/{k}.png"
             )
-    again = ("audit", "method", "photos", "--out", "mine", "--removed", 1, *MERF)
+    again = ("audit", "method", "photos", "--out", "mine", "--records", 1, "--no-fresh", *LDPDC)
     assert "--resize" in refused(*again)
     said = succeeds(*again, "--resize", 8, "--channels", 1, "--straighten")
-    assert re.search(r"sums moved by 0\.99\d\d of what was paid for; else: nothing changed", said)
+    assert len(re.findall(MOVED, said)) == 2
     read = records_of("photos", resize="8", channels=1, straighten=True)
     expected = load("photos", resize="8", channels=1, straighten=True)
     assert read.schema == expected.schema

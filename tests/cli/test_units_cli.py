@@ -8,7 +8,6 @@ import shutil
 import numpy as np
 import pytest
 from contract import Stop, make_records, of_units, stop_after, tiny
-from dpdistill.audit.neighbour import recorded_neighbours
 from PIL import Image
 from test_cli import refused, succeeds
 from test_tables_cli import SCHEMA, STATED, patients
@@ -16,6 +15,7 @@ from test_tables_cli import SCHEMA, STATED, patients
 from dpdistill import DPMERF, TableDistiller, run, verify
 from dpdistill.accounting.schedule import Budget, calibrate
 from dpdistill.audit.canaries import audit_one_run
+from dpdistill.audit.method_audit import audit_method
 from dpdistill.certificate.build import group_epsilon
 from dpdistill.data import load
 from dpdistill.data.records import Records
@@ -189,7 +189,7 @@ class TestRefused:
         )
         assert "an audit takes single rows: list it under ignored" in said
         records, budget = of_units(make_records(9), np.arange(9) // 2), Budget(1.0, unit="person", rows_per_unit=2)
-        for audit in (audit_one_run, recorded_neighbours):
+        for audit in (audit_one_run, audit_method):
             with pytest.raises(ValueError, match="Expected a budget of single records"):
                 audit(records, tiny("dos"), budget)
         with pytest.raises(ValueError, match="Expected a budget of single records with records beside"):

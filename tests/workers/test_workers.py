@@ -17,9 +17,9 @@ import contract
 import numpy as np
 import pytest
 from contract import make_records, tiny
-from dpdistill.audit.neighbour import recorded_neighbours
 
 from dpdistill.accounting.schedule import Budget, Schedule
+from dpdistill.audit.method_audit import audit_method
 from dpdistill.data import parts
 from dpdistill.data.features import Features
 from dpdistill.data.memory import Memory
@@ -124,10 +124,11 @@ def test_an_error_in_a_worker_says_nothing(tmp_path, monkeypatch):
 
 
 def test_a_run_with_workers_is_the_run_without(tmp_path):
-    """The recorded neighbour: with workers too, one record moves nothing but its share of the releases."""
-    _, (found,) = recorded_neighbours(make_records(12), tiny("dos"), Budget(1.0), removed=(5,), workers=Workers(2))
-    assert found.holds
-    assert max(found.moved) > 0.5
+    """Replays: with workers too, one record moves nothing but its share of the releases."""
+    how = {"chosen": (5,), "fresh": False, "workers": Workers(2)}
+    audit = audit_method(make_records(12), tiny("dos"), Budget(1.0), **how)
+    assert not audit.found
+    assert 0.5 < audit.largest <= 1.0
 
 
 def test_workers_that_are_lost_again_and_again_are_given_up(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes, np.generic, np.dtype)
@@ -31,9 +32,7 @@ def _parts(value: Any, inside: tuple[int, ...]) -> Iterator[bytes]:
     if isinstance(value, PLAIN):
         yield value if isinstance(value, bytes) else repr(value).encode()
     elif isinstance(value, jax.Array | np.ndarray):
-        array = np.asarray(
-            jax.random.key_data(value) if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key) else value
-        )
+        array = np.asarray(jax.random.key_data(value) if _is_key(value) else value)
         yield f"{array.dtype.str} {array.shape}".encode()
         yield np.ascontiguousarray(array).tobytes()
     elif id(value) in inside:
@@ -58,3 +57,8 @@ def _named(value: Any) -> Iterator[tuple[str, Any]]:
         yield value.__qualname__, value.__module__
     else:
         yield from sorted(getattr(value, "__dict__", {}).items())
+
+
+def _is_key(value: Any) -> bool:
+    """Whether an array holds keys of random numbers, which NumPy does not read."""
+    return isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)

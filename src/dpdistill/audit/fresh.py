@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from dpdistill.schema import AnySchema
 OPENED = ", which was opened"
 """What follows the name of a file of private records that a replay has opened."""
 _START = "from dpdistill.audit.fresh import main; main()"
+_JOB, _PATHS, _ANSWER = "job", "paths", "answer"
 
 
 @dataclass(frozen=True)
@@ -64,25 +66,29 @@ def replay_fresh(job: bytes) -> Observation:
     Raises:
         RuntimeError: the process could not do it; with its last line.
     """
-    said = json.dumps(sys.path).encode()
-    done = subprocess.run([sys.executable, "-c", _START], input=said + b"\n" + job, capture_output=True, check=False)
-    if done.returncode:
-        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        raise RuntimeError(f"The replay in a fresh process failed: {' '.join(last)}")
-    return json.loads(done.stdout)
+    with tempfile.TemporaryDirectory() as folder:
+        at = Path(folder)
+        (at / _JOB).write_bytes(job)
+        (at / _PATHS).write_text(json.dumps(sys.path))
+        with open(at / "words", "w+") as words:
+            command = [sys.executable, "-c", _START, folder]
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=words, stderr=words, check=False)
+            words.seek(0)
+            last = words.read().strip().splitlines()[-1:]
+        if done.returncode:
+            raise RuntimeError(f"The replay in a fresh process failed: {' '.join(last)}")
+        return json.loads((at / _ANSWER).read_text())
 
 
 def main() -> None:
-    """Read a job from stdin, replay it, and write what was seen to stdout as JSON."""
-    answer = os.dup(1)
-    os.dup2(2, 1)  # whatever the method prints is none of the answer
-    sys.path[:] = json.loads(sys.stdin.buffer.readline())
-    job: Job = pickle.loads(sys.stdin.buffer.read())
+    """Replay the job in the folder that the command names, and leave there what was seen."""
+    at = Path(sys.argv[1])
+    sys.path[:] = json.loads((at / _PATHS).read_text())
+    job: Job = pickle.loads((at / _JOB).read_bytes())
     opened = _watch_files(job.private)
     records = random_records(job.schema, job.n, job.dtype, job.seed, job.majority)
     _, seen = observe(job.procedure, records, Tape(list(job.recordings)))
-    with os.fdopen(answer, "w") as file:
-        json.dump(seen | {name + OPENED: "" for name in opened}, file)
+    (at / _ANSWER).write_text(json.dumps(seen | {name + OPENED: "" for name in opened}))
 
 
 def _watch_files(private: Sequence[str]) -> list[str]:

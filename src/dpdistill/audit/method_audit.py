@@ -86,7 +86,8 @@ class MethodAudit:
     def __str__(self) -> str:
         if self.undecided:
             return "Nothing can be said: two runs on the same records and releases differ"
-        tried = f"for the {len(self.chosen):,} records tried, of {self.records:,}, in {len(self.replays):,} replays"
+        n = len(self.chosen)
+        tried = f"for the {n:,} record{'s' * (n != 1)} tried, of {self.records:,}, in {len(self.replays):,} replays"
         return f"{'A leak was found' if self.found else 'No leak was found'} {tried}"
 
 
@@ -184,7 +185,7 @@ class _Replaying:
             return self._replay(other, f"record {i} replaced", moved)
 
         def others_replaced(i: int) -> Replay:
-            return self._replay(with_all_but_one_replaced(records, i, self.seed), f"all records but {i} replaced")
+            return self._replay(with_all_but_one_replaced(records, i, self.seed), f"all but record {i} replaced")
 
         one_by_one = (removed, replaced) if self.adjacency == "add-remove" else (replaced,)
         jobs: list[Callable[[], Replay]] = [lambda: self._replay(records, SAME)]

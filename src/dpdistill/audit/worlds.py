@@ -68,16 +68,18 @@ def random_records(schema: AnySchema, n: int, dtype: Any, seed: Any, majority: i
 def choose(records: Records, most: int, seed: int = 0) -> dict[int, str]:
     """Records to try, and why each: lone members of a class, outliers and duplicates in turn, then random ones.
 
+    Outliers and duplicates are a third each at most.
+
     Args:
         records: the private records.
         most: how many, at most.
         seed: of the random ones.
     """
-    labels, norms = Counter(records.y.tolist()), _distances(records)
+    labels, norms, third = Counter(records.y.tolist()), _distances(records), -(-most // 3)
     lone = [i for i, y in enumerate(records.y.tolist()) if y >= 0 and labels[y] == 1]
-    far = np.argsort(-norms, kind="stable")[: min(most, len(records) // 10 + 1)].tolist()
-    kinds = {"the only record of its class": lone, "an outlier": far, "a duplicate": _duplicates(records)}
-    turns = zip_longest(*[[(i, why) for i in found[:most]] for why, found in kinds.items()])
+    far, again = np.argsort(-norms, kind="stable")[:third].tolist(), _duplicates(records)[:third]
+    kinds = {"the only record of its class": lone, "an outlier": far, "a duplicate": again}
+    turns = zip_longest(*[[(i, why) for i in found] for why, found in kinds.items()])
     drawn = np.random.default_rng(seed).permutation(len(records)).tolist()
     chosen: dict[int, str] = {}
     for i, why in [*(pair for turn in turns for pair in turn if pair), *((i, "drawn at random") for i in drawn)]:
