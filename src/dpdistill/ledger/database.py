@@ -13,6 +13,10 @@ class LedgerError(ValueError):
     """A ledger that cannot be used as asked; its text is one sentence for the person at the door."""
 
 
+class LedgerUnusable(LedgerError):
+    """A ledger that cannot be written or read for now: a full disk, a lock, a folder that is gone."""
+
+
 def is_new(db: sqlite3.Connection) -> bool:
     """Nothing was ever written to it."""
     return db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0] == 0
@@ -41,7 +45,7 @@ def connect(path: Path, journal: str = "", synchronous: str = "FULL", create: bo
             sync_folder(path.parent)
         db = sqlite3.connect(path, timeout=60.0, isolation_level=None)
     except (OSError, sqlite3.Error) as error:
-        raise LedgerError(f"{path} cannot be opened: {error}.") from None
+        raise LedgerUnusable(f"{path} cannot be opened: {error}.") from None
     try:
         if journal:
             db.execute(f"PRAGMA journal_mode = {journal}")
@@ -51,6 +55,12 @@ def connect(path: Path, journal: str = "", synchronous: str = "FULL", create: bo
         db.close()
         raise LedgerError(f"{path} is not a ledger: {error}.") from None
     return db
+
+
+def is_of_the_disk(error: BaseException) -> bool:
+    """Whether SQLite could not read or write, and says nothing against what the file holds."""
+    codes = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY)
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in codes
 
 
 @contextmanager
@@ -64,6 +74,15 @@ def transaction(db: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Itera
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
+
+
+@contextmanager
+def usable(name: object) -> Iterator[None]:
+    """Says in one sentence what SQLite cannot do with a ledger."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise LedgerUnusable(f"{name} cannot be used as a ledger: {error}.") from None
 
 
 def sync_folder(folder: Path) -> None:

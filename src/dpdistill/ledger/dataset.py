@@ -17,7 +17,7 @@ from typing import Any
 from dpdistill.accounting.bounds import Group
 from dpdistill.accounting.pld import compose
 from dpdistill.accounting.schedule import MAX_EPSILON, MIN_EPSILON, Budget, Schedule, calibrate
-from dpdistill.ledger.database import LedgerError, check_format, connect, create_tables, is_new, transaction
+from dpdistill.ledger.database import LedgerError, check_format, connect, create_tables, is_new, transaction, usable
 from dpdistill.ledger.folder import KEY_BYTES
 from dpdistill.query import Stage
 
@@ -276,9 +276,8 @@ class DatasetLedger:
     def _open(self, create: bool = False) -> Iterator[sqlite3.Connection]:
         db = connect(self._file, "DELETE", "EXTRA", create)
         try:
-            yield db
-        except sqlite3.Error as error:
-            raise LedgerError(f"{self._file} cannot be used as a ledger: {error}.") from None
+            with usable(self._file):
+                yield db
         finally:
             db.close()
 

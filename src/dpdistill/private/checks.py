@@ -17,6 +17,10 @@ class CuratorError(RuntimeError):
     """A query that is refused, or a round that could not be answered; its text holds public facts only."""
 
 
+class Unanswered(CuratorError):
+    """A round that this machine could not answer, for want of memory, disk or workers; another try may."""
+
+
 def check_query(
     query: Query,
     params: Params,

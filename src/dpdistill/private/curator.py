@@ -14,7 +14,7 @@ from dpdistill.data.memory import Memory
 from dpdistill.data.records import Records, Unshown
 from dpdistill.ledger.database import LedgerError
 from dpdistill.ledger.run import RunLedger
-from dpdistill.private.checks import CuratorError, blocks_of, check_query
+from dpdistill.private.checks import CuratorError, Unanswered, blocks_of, check_query
 from dpdistill.private.grid import make_grid
 from dpdistill.private.holder import Holder, Holders, Question
 from dpdistill.private.linear import most_records, release_linear
@@ -99,13 +99,13 @@ class Curator(Unshown):
                 shape = check_query(query, params, self._schema, size=k * self._size(t, query), rows_per_unit=k)
                 value, stddev = self._draw(t, query, params, shape)
             except CuratorError as error:
-                return CuratorError(str(error))
+                return type(error)(str(error))
             except Exception:
-                return CuratorError(UNANSWERED.format(t))
+                return Unanswered(UNANSWERED.format(t))
             try:
                 return self._ledger.commit(t, self._schedule.event(t), value, stddev)
             except LedgerError as error:
-                return LedgerError(str(error))
+                return type(error)(str(error))
 
     def _size(self, t: int, query: Query) -> int:
         """Units of a chunk."""
