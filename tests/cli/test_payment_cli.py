@@ -21,9 +21,11 @@ from test_cli import dpdistill, succeeds
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.cli import terminal
+from dpdistill.ledger.database import LedgerUnusable
 from dpdistill.ledger.dataset import DatasetLedger
+from dpdistill.ledger.run import RunLedger
 from dpdistill.methods import LDPDC
-from dpdistill.run import driver, store
+from dpdistill.run import driver, start, store
 from dpdistill.workers import crew, pool, worker
 
 COMMAND = sys.modules["dpdistill.cli.distill"]
@@ -163,6 +165,8 @@ CASES = (
     (store.Store, "save", fails(MemoryError, "shape (60, 64)"), 5, "There is not enough memory for this"),
     (store.Store, "save", fails(KeyboardInterrupt), 130, "Stopped."),
     (store.Store, "save", ends_in_order, 143, "Stopped."),
+    (RunLedger, "open", fails(LedgerUnusable, "The ledger cannot be opened."), 5, "The ledger cannot be opened."),
+    (start, "digest_key", fails(*FULL), 5, "No space left on device: /far/x"),
     (LDPDC, "finish", fails(*NO_MEMORY), 5, "There is not enough memory for this"),
     (LDPDC, "finish", fails(ZeroDivisionError, "by zero"), 6, "This is a mistake of the program"),
     (LDPDC, "finish", fails(np.linalg.LinAlgError, "singular"), 6, "singular"),
@@ -192,13 +196,14 @@ def test_whatever_ends_a_run_after_a_payment_says_so(command, tmp_path, monkeypa
             assert "paid" not in err.replace("what the run may spend stays reserved", "")
             continue
         assert code == expected, err
-        assert PAID.format(places) in err
+        earlier = PAID.replace("This run has paid", "An earlier start of this run has paid, or may have paid,")
+        assert (earlier if where in (RunLedger, start) else PAID).format(places) in err
         last = err.splitlines()[-1]
         if expected == 6:
             assert last.endswith(REPEATED + (released if where is not store.Store else ""))
         else:
             assert last.endswith(RESUME)
-        assert last.startswith("Stopped. This run" if expected > 128 else "This run")
+        assert last.startswith("Stopped. This run" if expected > 128 else ("This run", "An earlier start of this run"))
         assert "60" not in err
         assert ("Traceback" in err) is ("mistake of the program" in says)
     with monkeypatch.context() as patch:

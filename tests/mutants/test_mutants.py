@@ -594,7 +594,7 @@ def errors_with_a_traceback() -> Any:
         try:
             value, stddev = self._draw(t, query, params, shape)
         except Exception as error:
-            raise curator.CuratorError(curator.UNANSWERED.format(t)) from error
+            raise checks.Unanswered(curator.UNANSWERED.format(t)) from error
         stored = self._ledger.commit(t, self._schedule.event(t), value, stddev)
         return Release(stored.round, stored.value, stored.stddev, stored.event)
 

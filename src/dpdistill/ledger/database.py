@@ -53,6 +53,8 @@ def connect(path: Path, journal: str = "", synchronous: str = "FULL", create: bo
             db.execute(f"PRAGMA {pragma}")
     except sqlite3.Error as error:
         db.close()
+        if is_of_the_disk(error):
+            raise LedgerUnusable(f"{path} cannot be opened: {error}.") from None
         raise LedgerError(f"{path} is not a ledger: {error}.") from None
     return db
 
@@ -81,6 +83,8 @@ def usable(name: object) -> Iterator[None]:
     """Says in one sentence what SQLite cannot do with a ledger."""
     try:
         yield
+    except sqlite3.ProgrammingError:  # a mistake of ours: the file is as it was
+        raise
     except sqlite3.Error as error:
         raise LedgerUnusable(f"{name} cannot be used as a ledger: {error}.") from None
 

@@ -318,7 +318,8 @@ def _start_run(db: sqlite3.Connection, texts: dict[str, str], digest: bytes, nam
             check_format(db, name, _RUN_FORMAT)
             stored = db.execute("SELECT recipe, schedule, digest FROM run").fetchone()
     except sqlite3.Error as error:
-        raise LedgerError(f"The ledger in {name} cannot be used: {error}.") from None
+        kind = LedgerUnusable if is_of_the_disk(error) else LedgerError
+        raise kind(f"The ledger in {name} cannot be used: {error}.") from None
     differ = " and ".join(
         what for what, mine, other in zip(stated, stated.values(), stored, strict=True) if mine != other
     )

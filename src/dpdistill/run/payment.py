@@ -36,6 +36,7 @@ class Payment:
         run_dir: the owner's folder; None where the releases are kept in memory.
         ledger: the data set's ledger, or None.
         run: the run's ledger, once it is open.
+        earlier: the run's ledger cannot be opened for now, and an earlier start of the run has paid, or may have paid.
         released: all rounds are released.
         saved: the folder of the result, once it is complete.
     """
@@ -44,13 +45,14 @@ class Payment:
     run_dir: Path | None
     ledger: Path | None
     run: RunLedger | None = None
+    earlier: bool = False
     released: bool = False
     saved: Path | None = None
 
     @property
     def made(self) -> bool:
         """Whether a ledger on the disk holds a payment of this run, or may hold one."""
-        return self.run is not None and self.run.paid and bool(self.run_dir or self.ledger)
+        return self.earlier or (self.run is not None and self.run.paid and bool(self.run_dir or self.ledger))
 
     def resumes_after(self, error: BaseException) -> bool:
         """Whether the same command can resume the run after this error."""
@@ -59,7 +61,8 @@ class Payment:
     def words(self, error: BaseException) -> str:
         """What was paid, where it is kept and what to do: public facts only, nothing of the error but its kind."""
         b, places = self.budget, [str(place) for place in (self.run_dir, self.ledger) if place]
-        paid = f"This run has paid epsilon = {b.epsilon:.10g} at delta = {b.delta:.10g} ({b.adjacency}); "
+        who = "An earlier start of this run has paid, or may have paid," if self.earlier else "This run has paid"
+        paid = f"{who} epsilon = {b.epsilon:.10g} at delta = {b.delta:.10g} ({b.adjacency}); "
         paid += f"the payment is kept in {' and in '.join(places)}."
         if self.saved is not None:
             return f"{paid} {COMPLETE.format(self.saved)}"
