@@ -166,6 +166,9 @@ CASES = (
     (store.Store, "save", fails(KeyboardInterrupt), 130, "Stopped."),
     (store.Store, "save", ends_in_order, 143, "Stopped."),
     (RunLedger, "open", fails(LedgerUnusable, "The ledger cannot be opened."), 5, "The ledger cannot be opened."),
+    (RunLedger, "find", fails(LedgerUnusable, "It cannot be read."), 5, "It cannot be read."),
+    (DatasetLedger, "bind", fails(LedgerUnusable, "It cannot be read."), 5, "It cannot be read."),
+    (COMMAND, "prepared", fails(KeyboardInterrupt), 130, "Stopped."),
     (start, "digest_key", fails(*FULL), 5, "No space left on device: /far/x"),
     (LDPDC, "finish", fails(*NO_MEMORY), 5, "There is not enough memory for this"),
     (LDPDC, "finish", fails(ZeroDivisionError, "by zero"), 6, "This is a mistake of the program"),
@@ -178,6 +181,10 @@ CASES = (
 )
 
 
+BEFORE = (RunLedger, DatasetLedger, COMMAND, start)
+"""Where a run that was begun before is not opened yet."""
+
+
 @pytest.mark.parametrize("ledger", [True, False], ids=["data-set", "run"])
 def test_whatever_ends_a_run_after_a_payment_says_so(command, tmp_path, monkeypatch, ledger):
     monkeypatch.setattr(worker, "settle", lambda *_: "kind")
@@ -185,6 +192,8 @@ def test_whatever_ends_a_run_after_a_payment_says_so(command, tmp_path, monkeypa
     places = f"{tmp_path / 'set.run'}" + (f" and in {tmp_path / 'all.ledger'}" if ledger else "")
     released = f" Other settings of the last part can use the releases again at no cost: --from {tmp_path}/set.run."
     for i, (where, name, made, expected, says) in enumerate(CASES):
+        if not ledger and (where is DatasetLedger or name == "find"):
+            continue  # nobody asks
         workers = ("--workers", 1) if where is pool else ()
         with monkeypatch.context() as patch:
             patch.setattr(where, name, made)
@@ -197,13 +206,15 @@ def test_whatever_ends_a_run_after_a_payment_says_so(command, tmp_path, monkeypa
             continue
         assert code == expected, err
         earlier = PAID.replace("This run has paid", "An earlier start of this run has paid, or may have paid,")
-        assert (earlier if where in (RunLedger, start) else PAID).format(places) in err
+        assert (earlier if where in BEFORE else PAID).format(places) in err
         last = err.splitlines()[-1]
         if expected == 6:
             assert last.endswith(REPEATED + (released if where is not store.Store else ""))
         else:
             assert last.endswith(RESUME)
-        assert last.startswith("Stopped. This run" if expected > 128 else ("This run", "An earlier start of this run"))
+        assert last.startswith(
+            ("Stopped. This run", "Stopped. An earlier") if expected > 128 else ("This run", "An earlier start")
+        )
         assert "60" not in err
         assert ("Traceback" in err) is ("mistake of the program" in says)
     with monkeypatch.context() as patch:

@@ -288,7 +288,7 @@ def _exit_code(app: Callable[..., Any]) -> int:
 def _after_payment(error: BaseException, code: int) -> int:
     """The exit code of an error once something was paid, which is said."""
     paid = payment.latest()
-    if paid is None or not paid.made:
+    if paid is None or not paid.made(error):
         if code in (STOPPED, TERMINATED):
             said = "Nothing was paid." if paid is not None else "Give the same command again to start or resume it."
             warn(f"Stopped. {said}")

@@ -16,6 +16,9 @@ class LedgerError(ValueError):
 class LedgerUnusable(LedgerError):
     """A ledger that cannot be written or read for now: a full disk, a lock, a folder that is gone."""
 
+    of_the_machine = True
+    """Another try may work."""
+
 
 def is_new(db: sqlite3.Connection) -> bool:
     """Nothing was ever written to it."""

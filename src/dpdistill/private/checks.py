@@ -18,7 +18,10 @@ class CuratorError(RuntimeError):
 
 
 class Unanswered(CuratorError):
-    """A round that this machine could not answer, for want of memory, disk or workers; another try may."""
+    """A round that this machine could not answer, for want of memory, disk or workers."""
+
+    of_the_machine = True
+    """Another try may work."""
 
 
 def check_query(

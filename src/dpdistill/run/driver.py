@@ -249,13 +249,13 @@ def distill(
     for (query, params), noise_multiplier in zip(asked, schedule.noise_multipliers, strict=True):
         check_query(query, params, records.schema, noise_multiplier, rows_per_unit=budget.rows_per_unit)
     recipe = recipe_of(method, seed, named)
-    check_ledger(method, budget, ledger, cap, seed=seed, run_dir=run_dir, overwrite=overwrite, named=named)
     dataset = None if ledger is None else DatasetLedger(ledger, cap)
     identity = {**recipe, "schema": records.schema.to_json(), "noise": entropy.kind}
     LOG.info("%s: %d releases, epsilon %g at delta %g", method.name, schedule.rounds, budget.epsilon, budget.delta)
     whole = records if beside is None else records.joined(beside)
     payment = Payment(budget, folder, None if ledger is None else Path(ledger))
     with told(payment):
+        check_ledger(method, budget, ledger, cap, seed=seed, run_dir=run_dir, overwrite=overwrite, named=named)
         with ExitStack() as stack:
             opened = open_ledger(records, identity, schedule, folder, dataset, label, overwrite, payment)
             run_ledger = stack.enter_context(opened)

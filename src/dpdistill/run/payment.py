@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpdistill.ledger.database import LedgerUnusable
+from dpdistill.ledger.database import LedgerError, LedgerUnusable
 
 if TYPE_CHECKING:
     from dpdistill.accounting.schedule import Budget
@@ -36,7 +36,6 @@ class Payment:
         run_dir: the owner's folder; None where the releases are kept in memory.
         ledger: the data set's ledger, or None.
         run: the run's ledger, once it is open.
-        earlier: the run's ledger cannot be opened for now, and an earlier start of the run has paid, or may have paid.
         released: all rounds are released.
         saved: the folder of the result, once it is complete.
     """
@@ -45,14 +44,29 @@ class Payment:
     run_dir: Path | None
     ledger: Path | None
     run: RunLedger | None = None
-    earlier: bool = False
     released: bool = False
     saved: Path | None = None
 
-    @property
-    def made(self) -> bool:
-        """Whether a ledger on the disk holds a payment of this run, or may hold one."""
-        return self.earlier or (self.run is not None and self.run.paid and bool(self.run_dir or self.ledger))
+    def made(self, error: BaseException) -> bool:
+        """Whether a ledger on the disk holds a payment of this run, or may hold one, when an error ends the run."""
+        if self.run is not None:
+            return self.run.paid and bool(self.run_dir or self.ledger)
+        return is_of_the_machine(error) and self._made_before()
+
+    def _made_before(self) -> bool:
+        """Whether an earlier start of a run that has not ended may have paid; also where its ledger cannot be read."""
+        from dpdistill.data.folder import FINISHED
+        from dpdistill.ledger.run import RunLedger  # SciPy comes with it: no refusal waits for that
+
+        if self.run_dir is None or (self.run_dir / FINISHED).exists():
+            return False
+        try:
+            found = RunLedger.find(self.run_dir)
+        except LedgerUnusable:
+            return True
+        except LedgerError:
+            return False
+        return found is not None and (self.ledger is not None or len(found.events) > 0)
 
     def resumes_after(self, error: BaseException) -> bool:
         """Whether the same command can resume the run after this error."""
@@ -61,7 +75,7 @@ class Payment:
     def words(self, error: BaseException) -> str:
         """What was paid, where it is kept and what to do: public facts only, nothing of the error but its kind."""
         b, places = self.budget, [str(place) for place in (self.run_dir, self.ledger) if place]
-        who = "An earlier start of this run has paid, or may have paid," if self.earlier else "This run has paid"
+        who = "An earlier start of this run has paid, or may have paid," if self.run is None else "This run has paid"
         paid = f"{who} epsilon = {b.epsilon:.10g} at delta = {b.delta:.10g} ({b.adjacency}); "
         paid += f"the payment is kept in {' and in '.join(places)}."
         if self.saved is not None:
@@ -88,16 +102,21 @@ def forget() -> None:
     _latest = None
 
 
+def expect(payment: Payment) -> None:
+    """Makes a payment the latest before anything is paid: the run may have paid when it was started before."""
+    global _latest
+    _latest = payment
+
+
 @contextmanager
 def told(payment: Payment | None) -> Iterator[None]:
     """Every exception from within says, as a note, what the run has paid."""
-    global _latest
     if payment is not None:
-        _latest = payment
+        expect(payment)
     try:
         yield
     except BaseException as error:
-        if payment is not None and payment.made:
+        if payment is not None and payment.made(error):
             words = payment.words(error)
             if words not in getattr(error, "__notes__", ()):
                 error.add_note(words)
@@ -106,9 +125,7 @@ def told(payment: Payment | None) -> Iterator[None]:
 
 def is_of_the_machine(error: BaseException) -> bool:
     """Whether the machine or its owner caused an error, not the run: a full disk, too little memory, lost workers."""
-    from dpdistill.private.checks import Unanswered
-
-    if isinstance(error, KeyboardInterrupt | SystemExit | ModuleNotFoundError | LedgerUnusable | Unanswered):
+    if isinstance(error, KeyboardInterrupt | SystemExit | ModuleNotFoundError) or hasattr(error, "of_the_machine"):
         return True
     cause: BaseException | None = error
     while cause is not None:

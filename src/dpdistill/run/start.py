@@ -106,15 +106,11 @@ def open_ledger(
     Raises:
         LedgerError: the run cannot be started or resumed, or the data set's ledger does not take it.
     """
-    try:
-        if dataset is not None:
-            # Before a ledger is archived: a refused run leaves everything as it was.
-            dataset.bind(lambda key: digest_records(records, key))
-        digest = digest_records(records, digest_key(run_dir))
-        run_ledger = payment.run = _open_run(run_dir, identity, schedule, digest, overwrite, dataset)
-    except (LedgerUnusable, OSError):
-        payment.earlier = run_dir is not None and _may_have_paid(run_dir, dataset is not None)
-        raise
+    if dataset is not None:
+        # Before a ledger is archived: a refused run leaves everything as it was.
+        dataset.bind(lambda key: digest_records(records, key))
+    digest = digest_records(records, digest_key(run_dir))
+    run_ledger = payment.run = _open_run(run_dir, identity, schedule, digest, overwrite, dataset)
     if dataset is not None:
         try:
             run_ledger.join(dataset, label)
@@ -151,17 +147,6 @@ def _open_run(
     if run_dir is not None:
         (run_dir / handover.FINISHED).unlink(missing_ok=True)
     return ledger
-
-
-def _may_have_paid(run_dir: Path, joined: bool) -> bool:
-    """Whether the ledger in a folder holds a payment; also where that cannot be read."""
-    try:
-        found = RunLedger.find(run_dir)
-    except LedgerUnusable:
-        return True
-    except LedgerError:
-        return False
-    return found is not None and (joined or len(found.events) > 0)
 
 
 def _resumed(run_dir: Path, recipe: dict, schedule: Schedule, overwrite: bool) -> RunRecord | None:
