@@ -19,3 +19,17 @@ class CertificateError(DPDistillError, ValueError):
 
 class CuratorError(DPDistillError, RuntimeError):
     """A release that was refused or failed inside the private room; the text states public facts only."""
+
+
+class LedgerUnusable(LedgerError):
+    """A ledger that cannot be written or read for now: a full disk, a lock, a folder that is gone."""
+
+    of_the_machine = True
+    """Another try may work."""
+
+
+class Unanswered(CuratorError):
+    """A round that this machine could not answer, for want of memory, disk or workers."""
+
+    of_the_machine = True
+    """Another try may work."""

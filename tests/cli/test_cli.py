@@ -1201,7 +1201,7 @@ def test_from_a_run_that_has_not_ended(tmp_path, digits, monkeypatch):
         patch.setattr(RunLedger, "commit", stop)
         code, out, err = dpdistill(*command)
         assert (code, out) == (130, "")
-        assert "goes on where it stopped" in err
+        assert err.endswith("\nStopped. Nothing was paid.\n")
         assert "Traceback" not in err
     assert "not complete" in refused("distill", "--from", tmp_path / "x.run", "--out", tmp_path / "y")
     assert "--overwrite archives it" in refused(*command, "--per-class", 3)

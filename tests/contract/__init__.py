@@ -87,6 +87,7 @@ from contract.private.rounds import (
     check_noise_scale,
     check_release_is_the_committed_one,
     check_release_on_grid,
+    check_resumed_rounds_draw_anew,
     check_round_is_drawn_once,
     check_rounds_are_independent,
 )

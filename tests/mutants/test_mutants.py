@@ -148,6 +148,16 @@ def noise_key_restarts() -> Any:
     return swap(curator, "rounded_gaussian", noise)
 
 
+def entropy_of_the_run() -> Any:
+    """A stream keyed by the run's secret name starts again whenever the run is resumed."""
+    init = curator.Curator.__init__
+
+    def keyed(self: Any, records: Any, schedule: Any, ledger: Any, entropy: Any = None, *others: Any) -> None:
+        init(self, records, schedule, ledger, entropy or KeyedEntropy(ledger.run_id.encode()), *others)
+
+    return swap(curator.Curator, "__init__", keyed)
+
+
 def noise_two_thirds() -> Any:
     """A scale that is a little too small."""
     return swap(curator, "rounded_gaussian", lambda shape, s, entropy: rounded_gaussian(shape, s / 1.5, entropy))
@@ -594,7 +604,7 @@ def errors_with_a_traceback() -> Any:
         try:
             value, stddev = self._draw(t, query, params, shape)
         except Exception as error:
-            raise curator.CuratorError(curator.UNANSWERED.format(t)) from error
+            raise checks.Unanswered(curator.UNANSWERED.format(t)) from error
         stored = self._ledger.commit(t, self._schedule.event(t), value, stddev)
         return Release(stored.round, stored.value, stored.stddev, stored.event)
 
@@ -651,6 +661,7 @@ MUTANTS = [
     (augmentation_seeds_the_noise, contract.check_noise_is_nobodys_seed, "noises of two runs are correlated"),
     (noise_is_seeded, contract.check_noise_is_nobodys_seed, "noises of two runs are correlated"),
     (noise_key_restarts, contract.check_rounds_are_independent, "noises of two rounds are correlated"),
+    (entropy_of_the_run, contract.check_resumed_rounds_draw_anew, "draws the noise of an earlier round again"),
     (noise_two_thirds, contract.check_noise_scale, "does not have the stated standard deviation"),
     (noise_of_floats, contract.check_release_on_grid, "between two multiples of the step"),
     (private_counts_in_q, contract.check_batches_are_poisson, "mean size of a batch is not the public one"),

@@ -142,6 +142,9 @@ class TestNoise:
     def test_rounds_are_independent(self):
         contract.check_rounds_are_independent()
 
+    def test_a_resumed_run_draws_anew(self):
+        contract.check_resumed_rounds_draw_anew()
+
     def test_it_follows_no_seed(self):
         contract.check_noise_is_nobodys_seed()
 

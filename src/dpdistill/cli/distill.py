@@ -25,6 +25,7 @@ from dpdistill.cli.options import (
 from dpdistill.cli.reading import public_images
 from dpdistill.cli.settings import check_settings
 from dpdistill.cli.terminal import Bar, give, note, say, working
+from dpdistill.run import payment
 from dpdistill.schema import DataError, name_unit
 
 
@@ -118,6 +119,8 @@ def distill(
         result = _finish_again(from_, method, set_ or (), fields, asked.stated)
     else:
         paid = asked.paid(context.params, owner_folder(path))
+        if asked.budget is not None:
+            payment.expect(payment.Payment(asked.budget, paid["run_dir"], None if ledger is None else Path(ledger)))
         distiller, records = prepared(context.params, asked, paid)
         asked.say_outlook(distiller, records.schema, class_size, paid["seed"], note)
         result = _run(records, distiller, asked.budget, path.name, paid, workers_of(context.params), memory)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 import os
+import signal
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from threading import current_thread, main_thread
 from typing import Any
 
 import typer
@@ -19,6 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from dpdistill.errors import DPDistillError
+from dpdistill.run import payment
 from dpdistill.schema import hide_secrets
 
 out = Console(highlight=False, soft_wrap=True, emoji=False)
@@ -27,7 +30,8 @@ err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 WIDTH = 80
 SAY_EVERY = 60.0
 SLOWEST = " (the first is often the slowest)"
-DONE, FAILED, REFUSED, CRASHED, NOT_COMPARED, STOPPED = 0, 1, 2, 3, 4, 130
+DONE, FAILED, REFUSED, CRASHED, NOT_COMPARED, PAID_RESUMABLE, PAID_FAILED = 0, 1, 2, 3, 4, 5, 6
+STOPPED, TERMINATED = 130, 143
 """Exit codes: docs/scripts.md tells what each means."""
 EXTRAS = {
     **{"sklearn": "digits", "pandas": "tables", "pyarrow": "tables", "xgboost": "xgboost", "matplotlib": "plot"},
@@ -46,12 +50,14 @@ class _Mode:
         quiet: no notes and no progress.
         lines: what it said of its result.
         result: what it found, by documented keys.
+        terminated: the system has asked it to end.
     """
 
     as_json: bool = False
     quiet: bool = False
     lines: list[str] = field(default_factory=list)
     result: dict[str, Any] = field(default_factory=dict)
+    terminated: bool = False
 
 
 mode = _Mode()
@@ -221,9 +227,9 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def crash() -> int:
-    """Prints the traceback of the exception in hand, and whose mistake it is."""
-    traceback.print_exc()
+def crash(error: BaseException) -> int:
+    """Prints the traceback of an exception, and whose mistake it is."""
+    traceback.print_exception(error)
     warn("This is a mistake of the program, not yours: please report it with the lines above.")
     return CRASHED
 
@@ -241,46 +247,100 @@ def _lacking_device() -> str | None:
     return None
 
 
+class Terminated(KeyboardInterrupt):
+    """The system asks the program to end (SIGTERM)."""
+
+
 def run_app(app: Callable[..., Any]) -> int:
     """Exit code of a command: errors a person can mend are one sentence and code 2, never a traceback.
 
-    A traceback is a mistake of the program, code 3: a script tells it from a check that failed, code 1.
+    A traceback is a mistake of the program, code 3: a script tells it from a check that failed, code 1. Whatever ends a
+    command after it has paid, the last line says what was paid, where it is kept and how to resume.
     """
     try:
-        return _exit_code(app)
+        with _ends_in_order():
+            return _exit_code(app)
     finally:
-        mode.as_json, mode.quiet, mode.lines, mode.result = False, False, [], {}
+        payment.forget()
+        mode.as_json, mode.quiet, mode.lines, mode.result, mode.terminated = False, False, [], {}, False
+
+
+@contextmanager
+def _ends_in_order() -> Iterator[None]:
+    """Makes SIGTERM an exception, as Ctrl-C is one, unless somebody else handles it."""
+
+    def end(*_: object) -> None:
+        mode.terminated = True
+        raise Terminated
+
+    here = current_thread() is main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if here:
+        signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        if here:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _exit_code(app: Callable[..., Any]) -> int:
     try:
         code = app(standalone_mode=False)
-    except ValueError as error:
+        code = code if isinstance(code, int) else DONE
+        if code == STOPPED:  # Typer's answer to Ctrl-C, and to what ends the program as that does
+            raise Terminated if mode.terminated else KeyboardInterrupt
+        if mode.as_json:
+            print_json(code)
+        return code
+    except BaseException as caught:
+        # Typer makes an Abort of Ctrl-C.
+        error = caught.__cause__ if isinstance(caught, typer.Abort) and caught.__cause__ else caught
+        code = CRASHED
+        with suppress(OSError):  # nobody may be there to read it
+            code = _say_error(error)
+        return _after_payment(error, code)
+
+
+def _after_payment(error: BaseException, code: int) -> int:
+    """The exit code of an error once something was paid, which is said."""
+    paid = payment.latest()
+    if paid is None or not paid.made(error):
+        if code in (STOPPED, TERMINATED):
+            said = "Nothing was paid." if paid is not None else "Give the same command again to start or resume it."
+            warn(f"Stopped. {said}")
+        return code
+    with suppress(OSError):
+        warn(("Stopped. " if code in (STOPPED, TERMINATED) else "") + paid.words(error))
+    if code in (STOPPED, TERMINATED):
+        return code
+    return PAID_RESUMABLE if paid.resumes_after(error) else PAID_FAILED
+
+
+def _say_error(error: BaseException) -> int:
+    """Says on stderr what went wrong; the exit code where nothing was paid."""
+    if isinstance(error, Terminated):
+        return TERMINATED
+    if isinstance(error, KeyboardInterrupt | typer.Abort):
+        return STOPPED
+    if isinstance(error, SystemExit):  # Typer's answer to a pipe that nobody reads
+        return error.code if isinstance(error.code, int) else FAILED
+    if isinstance(error, ValueError):
         return fail(str(error))
-    except OSError as error:
+    if isinstance(error, OSError):
         name = f": {error.filename}" if error.filename else ""
         return fail(f"{error.strerror or 'Input or output failed'}{name}")
-    except MemoryError:
+    if isinstance(error, MemoryError) or payment.is_out_of_memory(error):
         return fail("There is not enough memory for this.")
-    except (KeyboardInterrupt, typer.Abort):
-        code = STOPPED
-    except ModuleNotFoundError as error:
+    if isinstance(error, ModuleNotFoundError):
         package = error.name or ""  # a part that an installed package lacks is another matter
-        return (
-            fail(f"This needs {package}: pip install 'dpdistill[{EXTRAS[package]}]'.") if package in EXTRAS else crash()
-        )
-    except Exception as error:
-        format_message = getattr(error, "format_message", None)
-        if format_message is not None:
-            said = format_message()
-            return fail(said) if said else REFUSED  # a group without a command has shown its help
-        if isinstance(error, DPDistillError):
-            return fail(str(error))
-        lacking = _lacking_device()
-        return crash() if lacking is None else fail(lacking)
-    code = code if isinstance(code, int) else DONE
-    if code == STOPPED:
-        warn("Stopped. A run of distill goes on where it stopped with the same command.")
-    elif mode.as_json:
-        print_json(code)
-    return code
+        if package in EXTRAS:
+            return fail(f"This needs {package}: pip install 'dpdistill[{EXTRAS[package]}]'.")
+        return crash(error)
+    format_message = getattr(error, "format_message", None)
+    if format_message is not None:
+        said = format_message()
+        return fail(said) if said else REFUSED  # a group without a command has shown its help
+    if isinstance(error, DPDistillError):
+        return fail(str(error))
+    lacking = _lacking_device()
+    return crash(error) if lacking is None else fail(lacking)

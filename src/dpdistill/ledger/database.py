@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dpdistill.errors import LedgerError
+from dpdistill.errors import LedgerError, LedgerUnusable
 
 
 def is_new(db: sqlite3.Connection) -> bool:
@@ -39,7 +39,7 @@ def connect(path: Path, journal: str = "", synchronous: str = "FULL", create: bo
             sync_folder(path.parent)
         db = sqlite3.connect(path, timeout=60.0, isolation_level=None)
     except (OSError, sqlite3.Error) as error:
-        raise LedgerError(f"{path} cannot be opened: {error}.") from None
+        raise LedgerUnusable(f"{path} cannot be opened: {error}.") from None
     try:
         if journal:
             db.execute(f"PRAGMA journal_mode = {journal}")
@@ -47,8 +47,16 @@ def connect(path: Path, journal: str = "", synchronous: str = "FULL", create: bo
             db.execute(f"PRAGMA {pragma}")
     except sqlite3.Error as error:
         db.close()
+        if is_of_the_disk(error):
+            raise LedgerUnusable(f"{path} cannot be opened: {error}.") from None
         raise LedgerError(f"{path} is not a ledger: {error}.") from None
     return db
+
+
+def is_of_the_disk(error: BaseException) -> bool:
+    """Whether SQLite could not read or write, and says nothing against what the file holds."""
+    codes = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY)
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in codes
 
 
 @contextmanager
@@ -62,6 +70,17 @@ def transaction(db: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Itera
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
+
+
+@contextmanager
+def usable(name: object) -> Iterator[None]:
+    """Says in one sentence what SQLite cannot do with a ledger."""
+    try:
+        yield
+    except sqlite3.ProgrammingError:  # a mistake of ours: the file is as it was
+        raise
+    except sqlite3.Error as error:
+        raise LedgerUnusable(f"{name} cannot be used as a ledger: {error}.") from None
 
 
 def sync_folder(folder: Path) -> None:

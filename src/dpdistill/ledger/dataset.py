@@ -18,7 +18,7 @@ from dpdistill.accounting.bounds import Group
 from dpdistill.accounting.pld import compose
 from dpdistill.accounting.schedule import MAX_EPSILON, MIN_EPSILON, Budget, Schedule, calibrate
 from dpdistill.errors import LedgerError
-from dpdistill.ledger.database import check_format, connect, transaction
+from dpdistill.ledger.database import check_format, connect, transaction, usable
 from dpdistill.ledger.dataset_file import check_database, damaged, make_database
 from dpdistill.ledger.folder import KEY_BYTES
 from dpdistill.query import Stage
@@ -275,12 +275,11 @@ class DatasetLedger:
         check_database(self._file)
         db = connect(self._file, "DELETE", "EXTRA", create=False)
         try:
-            if db.execute("PRAGMA integrity_check").fetchone() != ("ok",):
-                raise LedgerError(damaged(self._file, "SQLite finds it inconsistent"))
-            check_format(db, self._file, FORMAT)
-            yield db
-        except sqlite3.Error as error:
-            raise LedgerError(f"{self._file} cannot be used as a ledger: {error}.") from None
+            with usable(self._file):
+                if db.execute("PRAGMA integrity_check").fetchone() != ("ok",):
+                    raise LedgerError(damaged(self._file, "SQLite finds it inconsistent"))
+                check_format(db, self._file, FORMAT)
+                yield db
         finally:
             db.close()
 

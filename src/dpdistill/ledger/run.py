@@ -7,15 +7,24 @@ import math
 import os
 import secrets
 import sqlite3
-from contextlib import ExitStack, closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from dpdistill.accounting.schedule import Schedule
-from dpdistill.errors import LedgerError
-from dpdistill.ledger.database import check_format, connect, create_tables, is_new, transaction
+from dpdistill.errors import LedgerError, LedgerUnusable
+from dpdistill.ledger.database import (
+    check_format,
+    connect,
+    create_tables,
+    is_new,
+    is_of_the_disk,
+    transaction,
+    usable,
+)
 from dpdistill.ledger.dataset import DatasetLedger, Nonces
 from dpdistill.ledger.folder import RUN_LEDGER, archive_ledger, lock_folder, make_folder
 from dpdistill.query import Event, Release
@@ -66,6 +75,8 @@ class RunLedger:
         self.run_id: str = run_id
         """A random name, fixed at creation: what a data set's ledger knows the run by."""
         self._schedule, self._joined = Schedule.from_json(schedule), bool(joined)
+        self.paid = self.resume_at > 0
+        """Whether a round is committed here, or the run is in a data set's ledger; also where that is not known."""
 
     @classmethod
     def open(
@@ -112,10 +123,11 @@ class RunLedger:
             LedgerError: as `DatasetLedger.reserve`.
         """
         # Noted here first: once the data set's ledger knows the run, it cannot go on without being told.
-        with transaction(self._db):
+        with usable("The run's ledger"), transaction(self._db):
             self._db.execute("UPDATE run SET joined = 1")
         self._joined = True
-        dataset.reserve(self.run_id, label, self._schedule, _nonces(self._db))
+        with self._paying():
+            dataset.reserve(self.run_id, label, self._schedule, _nonces(self._db))
         self._dataset = dataset
 
     @staticmethod
@@ -135,7 +147,9 @@ class RunLedger:
                     return RunRecord(run_id, *texts, _events(db), _nonces(db))
             except LedgerError:
                 raise
-            except (sqlite3.Error, KeyError, TypeError, ValueError):
+            except (sqlite3.Error, KeyError, TypeError, ValueError) as error:
+                if is_of_the_disk(error):
+                    raise LedgerUnusable(f"{path} cannot be read: {error}.") from None
                 raise LedgerError(f"{path} is damaged.") from None
 
     @staticmethod
@@ -169,7 +183,8 @@ class RunLedger:
         """
         self._check_joined()
         columns = "noise_multiplier, sampling_prob, stddev, dtype, shape, value"
-        row = self._db.execute(f"SELECT {columns} FROM rounds WHERE round = ?", (round,)).fetchone()
+        with usable("The run's ledger"):
+            row = self._db.execute(f"SELECT {columns} FROM rounds WHERE round = ?", (round,)).fetchone()
         if row is None:
             return None
         noise_multiplier, sampling_prob, stddev, dtype, shape, value = row
@@ -206,12 +221,12 @@ class RunLedger:
         row = (round, event.noise_multiplier, event.sampling_prob, float(stddev))
         row = (*row, value.dtype.str, json.dumps(value.shape), value.tobytes())
         try:
-            with transaction(self._db):
+            with self._paying(), transaction(self._db):
                 self._check_round(round, event)
                 self._db.execute("INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?, ?)", row)
                 self._db.execute("UPDATE run SET previous = nonce, nonce = ?", (secrets.token_hex(16),))
         except (sqlite3.Error, OverflowError) as error:  # the latter for values of more than 2 GiB
-            raise LedgerError(f"Round {round} could not be written to the ledger: {error}.") from None
+            raise LedgerUnusable(f"Round {round} could not be written to the ledger: {error}.") from None
         if self._dataset is not None:
             try:
                 self._dataset.advance(self.run_id, _nonces(self._db))
@@ -221,6 +236,16 @@ class RunLedger:
         stored = self.lookup(round)
         assert stored is not None
         return stored
+
+    @contextmanager
+    def _paying(self) -> Iterator[None]:
+        """Counts as paid from before the transaction on: only an error that has rolled it back takes that back."""
+        before, self.paid = self.paid, True
+        try:
+            yield
+        except (LedgerError, sqlite3.Error, OverflowError):
+            self.paid = before
+            raise
 
     def _check_joined(self) -> None:
         if self._joined and self._dataset is None:
@@ -243,7 +268,7 @@ class RunLedger:
         Args:
             before: the first round to keep, >= 0.
         """
-        with transaction(self._db):
+        with usable("The run's ledger"), transaction(self._db):
             self._db.execute("UPDATE rounds SET value = NULL WHERE round < ?", (before,))
 
     def events(self) -> tuple[Event, ...]:
@@ -292,7 +317,8 @@ def _start_run(db: sqlite3.Connection, texts: dict[str, str], digest: bytes, nam
             check_format(db, name, _RUN_FORMAT)
             stored = db.execute("SELECT recipe, schedule, digest FROM run").fetchone()
     except sqlite3.Error as error:
-        raise LedgerError(f"The ledger in {name} cannot be used: {error}.") from None
+        kind = LedgerUnusable if is_of_the_disk(error) else LedgerError
+        raise kind(f"The ledger in {name} cannot be used: {error}.") from None
     differ = " and ".join(
         what for what, mine, other in zip(stated, stated.values(), stored, strict=True) if mine != other
     )

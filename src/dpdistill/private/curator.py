@@ -12,7 +12,7 @@ import numpy as np
 from dpdistill.accounting.schedule import Schedule
 from dpdistill.data.memory import Memory
 from dpdistill.data.records import Records, Unshown
-from dpdistill.errors import CuratorError, LedgerError
+from dpdistill.errors import CuratorError, LedgerError, Unanswered
 from dpdistill.ledger.run import RunLedger
 from dpdistill.private.checks import blocks_of, check_query
 from dpdistill.private.grid import make_grid
@@ -99,13 +99,13 @@ class Curator(Unshown):
                 shape = check_query(query, params, self._schema, size=k * self._size(t, query), rows_per_unit=k)
                 value, stddev = self._draw(t, query, params, shape)
             except CuratorError as error:
-                return CuratorError(str(error))
+                return type(error)(str(error))
             except Exception:
-                return CuratorError(UNANSWERED.format(t))
+                return Unanswered(UNANSWERED.format(t))
             try:
                 return self._ledger.commit(t, self._schedule.event(t), value, stddev)
             except LedgerError as error:
-                return LedgerError(str(error))
+                return type(error)(str(error))
 
     def _size(self, t: int, query: Query) -> int:
         """Units of a chunk."""

@@ -47,6 +47,7 @@ from dpdistill.run import handover
 from dpdistill.run.blobs import releases_id
 from dpdistill.run.given import check_given
 from dpdistill.run.non_private import NonPrivateCurator
+from dpdistill.run.payment import Payment, told
 from dpdistill.run.start import check_ledger, check_unit, open_ledger, queries_of
 from dpdistill.run.store import Store
 from dpdistill.schema import AnySchema, DataError, schema_from_json
@@ -86,6 +87,7 @@ class Result:
         backend: what the releases were computed on, in words.
         self_test: what was checked before the first release, in words.
         releases: the same for all sets that are made from the same releases; None where it is not known.
+        payment: what the run paid; None where this process paid nothing.
     """
 
     distilled: Distilled
@@ -97,6 +99,7 @@ class Result:
     backend: str = NOT_STATED
     self_test: str = NOT_STATED
     releases: str | None = None
+    payment: Payment | None = None
 
     def __repr__(self) -> str:
         spent = "infinite" if self.schedule is None else f"{self.schedule.budget.epsilon:g}"
@@ -154,9 +157,19 @@ class Result:
         Raises:
             DataError: the folder cannot be written.
         """
+        with told(self.payment):
+            path = self._save(folder, overwrite)
+        if self.payment is not None:
+            self.payment.saved = path
+        LOG.info("%s is written", path)
+        return path
+
+    def _save(self, folder: str | os.PathLike, overwrite: bool) -> Path:
         path = check_output(folder, overwrite)
         if self.run_dir is not None and path.resolve() in (self.run_dir.resolve(), *self.run_dir.resolve().parents):
             raise DataError(f"Expected a folder that does not hold the run's own, {self.run_dir}, which is not shared.")
+        if handover.ends(path, self.run_dir):
+            return path
         target = handover.start(path)
         for stale in UNLISTED:
             (target / stale).unlink(missing_ok=True)
@@ -178,7 +191,6 @@ class Result:
         write_documents(target)
         write_report(target)
         handover.hand_over(target, path, self.run_dir)
-        LOG.info("%s is written", path)
         return path
 
 
@@ -263,22 +275,26 @@ def distill(
     for (query, params), noise_multiplier in zip(asked, schedule.noise_multipliers, strict=True):
         check_query(query, params, records.schema, noise_multiplier, rows_per_unit=budget.rows_per_unit)
     recipe = recipe_of(method, seed, named)
-    check_ledger(method, budget, ledger, seed=seed, run_dir=run_dir, overwrite=overwrite, named=named)
     dataset = None if ledger is None else DatasetLedger(ledger)
     identity = {**recipe, "schema": records.schema.to_json(), "noise": entropy.kind}
     LOG.info("%s: %d releases, epsilon %g at delta %g", method.name, schedule.rounds, budget.epsilon, budget.delta)
     whole = records if beside is None else records.joined(beside)
-    with ExitStack() as stack:
-        run_ledger = stack.enter_context(open_ledger(records, identity, schedule, folder, dataset, label, overwrite))
-        holders = stack.enter_context((workers or Workers()).holders(folder))
-        space = Memory.of(memory, folder)
-        curator = parts.curator(whole, schedule, run_ledger, entropy, compute, space, holders or Holder)
-        store, earlier = parts.store(folder, run_ledger.run_id, run_ledger), len(run_ledger.events())
-        state = run_rounds(method, curator, store, schedule.rounds, seed, records.schema, progress, watch)
-    noise = curator.noise_kind
-    del curator  # features of records: the set takes memory of its own
-    distilled, name = method.finish(state, records.schema, progress), releases_id(run_ledger.run_id, state)
-    stated = {"slack": slack_of(method), "backend": _machine(workers, earlier), "self_test": PASSED, "releases": name}
+    payment = Payment(budget, folder, None if ledger is None else Path(ledger))
+    with told(payment):
+        check_ledger(method, budget, ledger, seed=seed, run_dir=run_dir, overwrite=overwrite, named=named)
+        with ExitStack() as stack:
+            opened = open_ledger(records, identity, schedule, folder, dataset, label, overwrite, payment)
+            run_ledger = stack.enter_context(opened)
+            holders = stack.enter_context((workers or Workers()).holders(folder))
+            space = Memory.of(memory, folder)
+            curator = parts.curator(whole, schedule, run_ledger, entropy, compute, space, holders or Holder)
+            store, earlier = parts.store(folder, run_ledger.run_id, run_ledger), len(run_ledger.events())
+            state = run_rounds(method, curator, store, schedule.rounds, seed, records.schema, progress, watch)
+        payment.released, noise = True, curator.noise_kind
+        del curator  # features of records: the set takes memory of its own
+        distilled, name = method.finish(state, records.schema, progress), releases_id(run_ledger.run_id, state)
+    on = _machine(workers, earlier)
+    stated = {"slack": slack_of(method), "backend": on, "self_test": PASSED, "releases": name, "payment": payment}
     return Result(distilled, recipe, schedule, noise, folder, **stated)
 
 

@@ -43,6 +43,22 @@ def start(path: Path) -> Path:
     return target
 
 
+def ends(path: Path, run_dir: Path | None) -> bool:
+    """Ends the handover of a run that was stopped after its last step but one: the whole result is there already.
+
+    To write it again in its place would begin by removing what shows that it is this run's.
+
+    Returns:
+        Whether the folder holds the whole result of this run.
+    """
+    if run_dir is None or not _handed_over(path, run_dir):
+        return False
+    for owner in {run_dir, owner_folder(path)}:
+        if (owner / _HANDING_OVER).exists():
+            os.replace(owner / _HANDING_OVER, owner / FINISHED)
+    return True
+
+
 def hand_over(target: Path, path: Path, run_dir: Path | None) -> None:
     """Give what was written its name, and note its certificate in the owner's folder, where the run is finished now.
 
@@ -63,11 +79,11 @@ def hand_over(target: Path, path: Path, run_dir: Path | None) -> None:
         os.replace(owner / _HANDING_OVER, owner / FINISHED)
 
 
-def _handed_over(folder: str | os.PathLike) -> bool:
-    """The folder holds the very result that the run beside it was handing over when it was killed."""
+def _handed_over(folder: str | os.PathLike, run_dir: Path | None = None) -> bool:
+    """The folder holds the very result that a run was handing over when it was stopped, by default that beside it."""
     try:
         path = Path(folder).resolve()
-        return (owner_folder(path) / _HANDING_OVER).read_bytes().endswith(_note(path))
+        return ((run_dir or owner_folder(path)) / _HANDING_OVER).read_bytes().endswith(_note(path))
     except (OSError, RuntimeError, ValueError):
         return False
 

@@ -9,7 +9,7 @@ import jax
 
 from dpdistill.accounting.schedule import Budget, Schedule, calibrate
 from dpdistill.data.records import Records
-from dpdistill.errors import LedgerError
+from dpdistill.errors import LedgerError, LedgerUnusable
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.folder import digest_key
 from dpdistill.ledger.run import MEMORY, RunLedger, RunRecord
@@ -18,6 +18,7 @@ from dpdistill.query import Params, Query
 from dpdistill.recipe.saved import recipe_of
 from dpdistill.run import handover
 from dpdistill.run.blobs import digest_records
+from dpdistill.run.payment import Payment
 from dpdistill.schema import AnySchema, name_unit
 
 
@@ -101,6 +102,7 @@ def open_ledger(
     dataset: DatasetLedger | None,
     label: str,
     overwrite: bool,
+    payment: Payment,
 ) -> RunLedger:
     """The run's ledger, bound to the records, and paid for in the data set's.
 
@@ -112,6 +114,7 @@ def open_ledger(
         dataset: the data set's ledger, or None.
         label: what the owner calls the run there.
         overwrite: archive the ledger of a finished or another run.
+        payment: follows the run's ledger from here on; a run that is refused has paid nothing.
 
     Raises:
         LedgerError: the run cannot be started or resumed, or the data set's ledger does not take it.
@@ -120,12 +123,14 @@ def open_ledger(
         # Before a ledger is archived: a refused run leaves everything as it was.
         dataset.bind(lambda key: digest_records(records, key))
     digest = digest_records(records, digest_key(run_dir))
-    run_ledger = _open_run(run_dir, identity, schedule, digest, overwrite, dataset)
+    run_ledger = payment.run = _open_run(run_dir, identity, schedule, digest, overwrite, dataset)
     if dataset is not None:
         try:
             run_ledger.join(dataset, label)
-        except BaseException:
+        except BaseException as error:
             run_ledger.close()
+            if isinstance(error, LedgerError) and not isinstance(error, LedgerUnusable):
+                payment.run = None
             raise
     return run_ledger
 

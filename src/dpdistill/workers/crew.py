@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection, wait
 from threading import Thread
 from typing import Any
 
-from dpdistill.errors import CuratorError
+from dpdistill.errors import Unanswered
 from dpdistill.schema import DataError
 from dpdistill.workers.worker import FAILED, Holding, Task, Worker
 
@@ -45,7 +45,7 @@ class Crew(ABC):
         """What `Worker.answer` says of each task.
 
         Raises:
-            CuratorError: workers are lost again and again.
+            Unanswered: workers are lost again and again.
         """
         try:
             return self._answers(tasks)
@@ -72,7 +72,7 @@ class Crew(ABC):
                 self.end(self.members.pop(number))
                 lost += 1
                 if lost >= (MOST_LOSSES if found else FIRST_LOSSES):
-                    raise CuratorError(LOST) from None
+                    raise Unanswered(LOST) from None
         return [found[i] for i in range(len(tasks))]
 
     def dismiss(self) -> None:

@@ -50,6 +50,21 @@ def check_rounds_are_independent() -> None:
     assert p > 1e-3, "The noises of six rounds do not add up as independent ones."
 
 
+def check_resumed_rounds_draw_anew() -> None:
+    """A run that is resumed before every round draws other noise and places each time: no stream starts again."""
+    rounds = 4
+    schedule = Schedule((Stage(rounds, 0.5),), (NOISE,), Budget(1.0))
+    ledger, records, noises, places = memory_ledger(schedule), make_records(200), [], []
+    for t in range(rounds):
+        asked = make_curator(records, schedule, ledger=ledger)
+        noises.append(asked.release(t, ZeroQuery(dimension=1000), 0.0).value.ravel())
+        places.append(asked._holders._records._places)  # pyright: ignore[reportAttributeAccessIssue]
+    correlation = np.corrcoef(noises) - np.eye(rounds)
+    assert np.abs(correlation).max() < 0.1, "A resumed run draws the noise of an earlier round again."
+    same = [(places[s] == places[t]).mean() for t in range(rounds) for s in range(t)]
+    assert max(same) < 0.05, "A resumed run draws the places of an earlier start again."
+
+
 def check_round_is_drawn_once() -> None:
     """A round that is committed is handed out again as it was, for whatever is asked: its sum is never noised anew."""
     schedule = full_batches(2)

@@ -23,7 +23,7 @@ from contract.private.queries import FlatLinear, FlatQuery, MixingEncoder, Print
 
 from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.data.records import Records
-from dpdistill.errors import CuratorError
+from dpdistill.errors import CuratorError, Unanswered
 from dpdistill.ledger.run import RunLedger
 from dpdistill.query import Stage
 
@@ -125,7 +125,7 @@ def check_errors_say_nothing(error_in: str = "dpdistill.private.curator.rounded_
             caught = error
         else:
             raise AssertionError("The failure was swallowed.")
-    assert type(caught) is CuratorError, "The error is of another type."
+    assert type(caught) is Unanswered, "The error is of another type."
     assert str(caught) == FAILED, "The error says something else."
     assert caught.__cause__ is None, "The error shows its cause."
     assert caught.__context__ is None, "The error shows its context."

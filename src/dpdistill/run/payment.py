@@ -1,0 +1,140 @@
+"""What a run has paid: every error after the first payment says so, where it is kept, and how to resume the run."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpdistill.errors import LedgerError, LedgerUnusable
+
+if TYPE_CHECKING:
+    from dpdistill.accounting.schedule import Budget
+    from dpdistill.ledger.run import RunLedger
+
+RESUME = "Give the same command again (in Python: make the same call): it resumes the run and pays nothing more."
+REPEATED = (
+    "The same command fails again until the cause of the error is removed; then it resumes and pays nothing more."
+)
+OTHER_SETTINGS = "Other settings of the last part can use the releases again at no cost: --from {}."
+IN_MEMORY = (
+    "Its releases were kept in memory only (run_dir=None): this run cannot be resumed, and another one pays again."
+)
+COMPLETE = "The result in {} is complete: do not pay for it again."
+LOST_BY_THE_MACHINE = (OSError, MemoryError, sqlite3.Error)
+
+
+@dataclass(eq=False)
+class Payment:
+    """What one run pays, and where that is kept.
+
+    Args:
+        budget: what is paid as soon as anything is: stopping early saves nothing.
+        run_dir: the owner's folder; None where the releases are kept in memory.
+        ledger: the data set's ledger, or None.
+        run: the run's ledger, once it is open.
+        released: all rounds are released.
+        saved: the folder of the result, once it is complete.
+    """
+
+    budget: Budget
+    run_dir: Path | None
+    ledger: Path | None
+    run: RunLedger | None = None
+    released: bool = False
+    saved: Path | None = None
+
+    def made(self, error: BaseException) -> bool:
+        """Whether a ledger on the disk holds a payment of this run, or may hold one, when an error ends the run."""
+        if self.run is not None:
+            return self.run.paid and bool(self.run_dir or self.ledger)
+        return is_of_the_machine(error) and self._made_before()
+
+    def _made_before(self) -> bool:
+        """Whether an earlier start of a run that has not ended may have paid; also where its ledger cannot be read."""
+        from dpdistill.data.folder import FINISHED
+        from dpdistill.ledger.run import RunLedger  # SciPy comes with it: no refusal waits for that
+
+        if self.run_dir is None or (self.run_dir / FINISHED).exists():
+            return False
+        try:
+            found = RunLedger.find(self.run_dir)
+        except LedgerUnusable:
+            return True
+        except LedgerError:
+            return False
+        return found is not None and (self.ledger is not None or len(found.events) > 0)
+
+    def resumes_after(self, error: BaseException) -> bool:
+        """Whether the same command can resume the run after this error."""
+        return self.saved is None and self.run_dir is not None and is_of_the_machine(error)
+
+    def words(self, error: BaseException) -> str:
+        """What was paid, where it is kept and what to do: public facts only, nothing of the error but its kind."""
+        b, places = self.budget, [str(place) for place in (self.run_dir, self.ledger) if place]
+        who = "An earlier start of this run has paid, or may have paid," if self.run is None else "This run has paid"
+        paid = f"{who} epsilon = {b.epsilon:.10g} at delta = {b.delta:.10g} ({b.adjacency}); "
+        paid += f"the payment is kept in {' and in '.join(places)}."
+        if self.saved is not None:
+            return f"{paid} {COMPLETE.format(self.saved)}"
+        if self.run_dir is None:
+            return f"{paid} {IN_MEMORY}"
+        if self.resumes_after(error):
+            return f"{paid} {RESUME}"
+        other = f" {OTHER_SETTINGS.format(self.run_dir)}" if self.released else ""
+        return f"{paid} {REPEATED}{other}"
+
+
+_latest: Payment | None = None
+
+
+def latest() -> Payment | None:
+    """The payment that this process began last; the command line asks for it, whatever ended the command."""
+    return _latest
+
+
+def forget() -> None:
+    """Forgets the latest payment: another command begins."""
+    global _latest
+    _latest = None
+
+
+def expect(payment: Payment) -> None:
+    """Makes a payment the latest before anything is paid: the run may have paid when it was started before."""
+    global _latest
+    _latest = payment
+
+
+@contextmanager
+def told(payment: Payment | None) -> Iterator[None]:
+    """Every exception from within says, as a note, what the run has paid."""
+    if payment is not None:
+        expect(payment)
+    try:
+        yield
+    except BaseException as error:
+        if payment is not None and payment.made(error):
+            words = payment.words(error)
+            if words not in getattr(error, "__notes__", ()):
+                error.add_note(words)
+        raise
+
+
+def is_of_the_machine(error: BaseException) -> bool:
+    """Whether the machine or its owner caused an error, not the run: a full disk, too little memory, lost workers."""
+    if isinstance(error, KeyboardInterrupt | SystemExit | ModuleNotFoundError) or hasattr(error, "of_the_machine"):
+        return True
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, LOST_BY_THE_MACHINE) or is_out_of_memory(cause):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error is JAX's of too little memory."""
+    return type(error).__name__ in ("JaxRuntimeError", "XlaRuntimeError") and "RESOURCE_EXHAUSTED" in str(error)
