@@ -10,7 +10,6 @@ import dataclasses
 import hashlib
 import io
 import json
-import os
 import shutil
 import struct
 import zipfile

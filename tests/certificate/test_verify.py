@@ -674,19 +674,22 @@ def test_the_outcome_is_one_of_three(checks, outcome):
     assert verification.passed is (outcome == PASSED)
 
 
+HOSTILE = [Stage(15_000, 0.01 + k / 1e4) for k in range(64)]
+
+
 class TestWork:
     """A certificate of 64 stages of 15,000 rounds kept verify busy for minutes."""
 
     @pytest.mark.parametrize(
         ("stages", "sentence"),
         [
-            ([Stage(15_000, 0.01 + k / 1e4) for k in range(64)], "at most 4 stages with sampling, to compute its epsilon; got 64"),
+            (HOSTILE, "at most 4 stages with sampling, to compute its epsilon; got 64"),
             ([Stage(1, 0.5)] * 5, "at most 4 stages with sampling, to compute its epsilon; got 5"),
             ([Stage(1)] * 65, "at most 64 stages, to compute its epsilon; got 65"),
             ([Stage(2_000_000)], "at most 1,000,000 rounds, to compute its epsilon; got 2,000,000"),
             ([Stage(10**400)], "at most 1,000,000 rounds, to compute its epsilon; got a billion or more"),
         ],
-    )  # fmt: skip
+    )
     def test_what_takes_too_long_is_refused_in_a_sentence(self, demo, stages, sentence):
         schedule = Schedule(tuple(stages), (5.0,) * len(stages), Budget(1.0))
         edit(demo, put("schedule", value=json.loads(schedule.to_json())))
