@@ -150,9 +150,11 @@ def test_distill_and_verify_in_json(tmp_path, shared):
     assert {key: value for key, value in found["checks"][1].items() if key != "detail"} == {
         "name": "files",
         "passed": True,
+        "compared": True,
     }
+    assert (found["outcome"], found["text"][-1]) == ("PASSED", "PASSED")
     failed = as_json("verify", tmp_path / "missing", code=1)
-    assert failed["passed"] is False
+    assert (failed["passed"], failed["outcome"]) == (False, "FAILED")
     assert failed["checks"][0]["name"] == "certificate"
 
 
