@@ -122,7 +122,7 @@ def _picture_names(made: Distilled) -> dict[str, int]:
     """The names of the pictures, and of which record that models are trained on each is."""
     y, names = made.train_set[1], folder_names(made.schema.classes)
     return {
-        f"{IMAGES}/{name}/{i:03d}.png": row
+        f"{IMAGES}/{name}/{i:03d}.png": int(row)
         for k, name in enumerate(names)
         for i, row in enumerate(np.flatnonzero(y == k))
     }
