@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import dpdistill as dp
-from dpdistill.cli.app import app
+from dpdistill.cli.app import _command, app
 from dpdistill.cli.terminal import run_app
+from dpdistill.data.images.npz import write_file
 from dpdistill.export import write_documents
 from dpdistill.kernels import KERNELS
 from dpdistill.query import SLACK_TEXT
@@ -58,7 +59,7 @@ def look(folder):
 def edit(folder, change, name="certificate.json"):
     data = json.loads((folder / name).read_text())
     change(data)
-    (folder / name).write_text(json.dumps(data, indent=2) + "\n")
+    (folder / name).write_text(json.dumps(data, indent=2, ensure_ascii=name == "recipe.json") + "\n")
 
 
 def hash_anew(folder, name):
@@ -88,12 +89,22 @@ def test_an_honest_folder_passes_every_check(made, name):
 
 
 def test_the_command_says_what_python_says(folder, capsys):
-    for expected in (0, 1):
+    marks = {True: "ok   ", False: "FAIL ", None: "     "}
+    for expected, outcome in ((0, "PASSED"), (4, "GUARANTEE PASSED, DOCUMENTS NOT COMPARED"), (1, "FAILED")):
         assert run_app(lambda **how: app(["verify", str(folder)], **how)) == expected
-        marks = {True: "ok   ", False: "FAIL ", None: "     "}
-        said = "".join(f"{marks[check.passed]}{check.name}: {check.detail}\n" for check in dp.verify(folder).checks)
-        assert capsys.readouterr().out == said
-        (folder / "report.html").write_text("")
+        found = dp.verify(folder)
+        assert (found.outcome, found.passed) == (outcome, expected == 0)
+        said = "".join(f"{marks[check.passed]}{check.name}: {check.detail}\n" for check in found.checks)
+        assert capsys.readouterr().out == f"{said}{outcome}\n"
+        assert run_app(lambda **how: _command()(["verify", str(folder), "--json"], **how)) == expected
+        told = json.loads(capsys.readouterr().out)
+        assert (told["exit_code"], told["outcome"], told["passed"]) == (expected, outcome, expected == 0)
+        assert told["text"][-1] == outcome
+        assert [check["compared"] for check in told["checks"]] == [check.compared for check in found.checks]
+        if outcome == "PASSED":
+            edit(folder, lambda certificate: certificate["versions"].update(dpdistill="9.9.0"))
+        else:
+            edit(folder, lambda certificate: certificate.update(noise="secret"))
 
 
 def test_an_edited_page(folder):
@@ -125,7 +136,7 @@ def test_extra_files(folder):
 def test_a_recipe_that_is_gone(folder):
     (folder / "recipe.json").unlink()
     names, said = look(folder)
-    assert names == ["files", "recipe", "folder"]
+    assert names == ["files", "folder", "recipe"]
     assert "Expected recipe.json in" in said["folder"]
 
 
@@ -157,6 +168,7 @@ def test_an_unknown_method_is_said(folder):
     write_pages(folder)
     names, said = look(folder)
     assert names == ["slack"]
+    assert dp.verify(folder).outcome == "FAILED"
     for name in ("origin", "plan"):
         assert "The recipe is unknown to this version" in said[name]
 
@@ -180,7 +192,7 @@ def test_a_false_slack(made, tmp_path, name, slack):
 
 
 @pytest.mark.parametrize(
-    ("name", "names"), [("certificate.json", ["certificate"]), ("recipe.json", ["files", "recipe", "folder"])]
+    ("name", "names"), [("certificate.json", ["certificate"]), ("recipe.json", ["files", "folder", "recipe"])]
 )
 def test_a_name_twice(folder, name, names):
     text = (folder / name).read_text()
@@ -193,9 +205,9 @@ def test_replaced_records_beside_their_run(made, tmp_path):
     folder = tmp_path / "all" / "ldpdc"
     with np.load(folder / "synthetic.npz") as saved:
         arrays = {**saved, "X": saved["X"][::-1]}
-    np.savez(folder / "synthetic.npz", **arrays)
+    write_file(folder / "synthetic.npz", arrays)
     hash_anew(folder, "synthetic.npz")
-    assert look(folder)[0] == ["handover"]
+    assert look(folder)[0] == ["contents", "handover"]
 
 
 def test_records_that_cannot_be_read(folder):
@@ -261,7 +273,7 @@ def test_another_version_explains_other_words_and_no_other_epsilon(folder, name,
 def test_what_a_certificate_cannot_hold(folder):
     for change, sentence in (
         (lambda c: c["schedule"].update(note="the true epsilon is 0.0001"), "'schedule' is not a schedule"),
-        (lambda c: c["schedule"]["stages"][0].update(rounds=2_000_000), "'schedule' is not a schedule"),
+        (lambda c: c["schedule"]["stages"][0].update(rounds=2_000_000), "a plan of at most 1,000,000 rounds"),
         (lambda c: c.update(date="1999-99-99"), "'date' is not a date"),
     ):
         saved = (folder / "certificate.json").read_bytes()

@@ -23,6 +23,8 @@ from dpdistill.cli.audit import records_of
 from dpdistill.data import load
 from dpdistill.encode.networks import LeNet, times
 from dpdistill.encode.parameters import write_parameters
+from dpdistill.ledger.dataset import DatasetLedger
+from dpdistill.run import begin_ledger
 
 MOVED = r"record \d+ re(?:moved|placed): sums moved by 0\.\d{4} of what was paid for; else nothing changed"
 MERF = ("--method", "dp-merf", "--set", "steps=2", "--set", "samples=40")
@@ -83,7 +85,8 @@ def test_a_run_with_a_planted_leak_is_found_out_and_writes_no_set(here):
 
 def test_an_honest_run_is_a_run_and_pays_in_the_ledger_of_all_others(here):
     paid = ("--ledger", "digits.ledger")
-    succeeds("distill", "digits:train", "--out", "shared", *MERF, *paid, "--cap", 2)
+    begin_ledger("digits.ledger", 2.0)
+    succeeds("distill", "digits:train", "--out", "shared", *MERF, *paid)
     said = succeeds("audit", "run", "digits:train", "--out", "honest", *MERF, "--canaries", 300, *paid)
     assert "certified: 1." in said
     assert not (here / "honest").exists()
@@ -323,10 +326,11 @@ class TestBeforeAnythingIsPaid:
     @pytest.mark.parametrize("audit", ["run", "method", "shadows", "training"])
     def test_a_page_that_cannot_be_written_is_refused(self, here, audit, to):
         (here / "file.npz").write_bytes(b"")
-        how = () if audit == "training" else (*MERF, "--ledger", "all.ledger", "--cap", 9)[: 6 + 4 * (audit == "run")]
+        ledger = begin_ledger("all.ledger", 9.0)
+        how = () if audit == "training" else (*MERF, "--ledger", ledger)[: 6 + 2 * (audit == "run")]
         said = refused("audit", audit, "digits:train", "--out", to, *how)
         assert "a name for the page's folder" in said if to == "/" else "is a file; expected a folder" in said
-        assert not (here / "all.ledger").exists()
+        assert DatasetLedger(ledger).summary().runs == ()
 
     def test_records_to_remove_are_needed(self, here):
         np.savez(here / "none.npz", X=np.zeros((0, 8, 8), np.uint8), y=np.zeros(0, np.int64))

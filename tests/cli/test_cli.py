@@ -515,9 +515,11 @@ def test_account_of_sampled_rounds():
 def test_budget_adds_runs_up_and_the_cap_refuses_before_records_are_opened(tmp_path, digits):
     ledger = tmp_path / "all.ledger"
     command = ("distill", digits, "--method", "ldpdc", "--set", "sampling_prob=1", "--epsilon", 0.5)
-    capped = ("--ledger", ledger, "--cap", 0.8)
-    assert "all.ledger is a new ledger" in dpdistill(*command, "--out", tmp_path / "one", *capped)[2]
-    assert "new ledger" not in dpdistill(*command, "--out", tmp_path / "two [red]", *capped[:2])[2]
+    capped = ("--ledger", ledger)
+    assert "all.ledger is a new ledger" in succeeds("budget", "new", ledger, "--cap", 0.8)
+    assert "Expected no file at" in refused("budget", "new", ledger, "--cap", 5)
+    for name in ("one", "two [red]"):
+        succeeds(*command, "--out", tmp_path / name, *capped)
     out = succeeds("budget", ledger)
     sigma = 1.0 / np.sqrt(2.0 / 7.0318**2)
     together = gaussian_epsilon(sigma, 1e-5)
@@ -529,19 +531,32 @@ def test_budget_adds_runs_up_and_the_cap_refuses_before_records_are_opened(tmp_p
     before = sorted(tmp_path.iterdir()), ledger.read_bytes()
     assert "over the cap of 0.8" in refused(*nowhere, "--out", tmp_path / "three", "--ledger", ledger)
     assert "over the cap of 0.8" in refused(*nowhere, "--out", tmp_path / "one", "--overwrite", *capped)
-    assert "got cap=0.9" in refused(*nowhere, "--out", tmp_path / "three", "--ledger", ledger, "--cap", 0.9)
-    inside = ("--out", tmp_path / "three", "--ledger", tmp_path / "three" / "all.ledger", "--cap", 1)
+    for cap in (0.8, 0.9):
+        assert "`dpdistill budget new FILE --cap EPSILON` begins it" in refused(
+            *nowhere, "--out", tmp_path / "three", "--ledger", ledger, "--cap", cap
+        )
+    inside = ("--out", tmp_path / "three", "--ledger", tmp_path / "three" / "all.ledger")
     assert "Expected --ledger outside of --out" in refused(*nowhere, *inside)
     unprotected = ("distill", nowhere[1], "--method", "dm", "--non-private")
     assert "without a privacy guarantee" in refused(*unprotected, "--out", tmp_path / "three", "--ledger", ledger)
     assert "torn.npz" in refused(*nowhere[:2], "--epsilon", 0.1, "--out", tmp_path / "three", "--ledger", ledger)
     assert (sorted(tmp_path.iterdir()), ledger.read_bytes()) == before
+    # A script that runs every night must not begin another account where the file has gone, or was cut off.
+    content = ledger.read_bytes()
+    for left in (None, b"", content[:5000]):
+        ledger.unlink(missing_ok=True)
+        if left is not None:
+            ledger.write_bytes(left)
+        said = refused(*command, "--epsilon", 0.3, "--out", tmp_path / "three", "--ledger", ledger)
+        assert ("There is no ledger at" if left is None else "damaged") in said or "malformed" in said
+        assert ledger.exists() is (left is not None)
 
 
 @pytest.mark.parametrize("cap", [30_000, 10**9])
 def test_a_ledger_whose_cap_is_larger_than_what_is_calibrated_says_what_is_left(cap, tmp_path, digits):
     ledger = tmp_path / "all.ledger"
-    how = ("--method", "ldpdc", "--set", "sampling_prob=1", "--ledger", ledger, "--cap", cap)
+    how = ("--method", "ldpdc", "--set", "sampling_prob=1", "--ledger", ledger)
+    succeeds("budget", "new", ledger, "--cap", cap)
     succeeds("distill", digits, *how, "--out", tmp_path / "one")
     left = re.search(r"; one more full-batch run of epsilon = (\S+) still fits", succeeds("budget", ledger))
     assert left is not None
@@ -552,14 +567,16 @@ def test_a_run_at_a_smaller_delta_may_state_more_than_the_cap(tmp_path, digits):
     """The ledger composes at the delta of its first run, where the second costs less than it states."""
     ledger = tmp_path / "all.ledger"
     how = ("distill", digits, "--method", "ldpdc", "--set", "sampling_prob=1", "--ledger", ledger)
-    succeeds(*how, "--epsilon", 0.1, "--delta", 1e-4, "--cap", 1.5, "--out", tmp_path / "one")
+    succeeds("budget", "new", ledger, "--cap", 1.5)
+    succeeds(*how, "--epsilon", 0.1, "--delta", 1e-4, "--out", tmp_path / "one")
     succeeds(*how, "--epsilon", 1.8, "--delta", 1e-8, "--out", tmp_path / "two")
     assert DatasetLedger(ledger).summary().spent < 1.5
 
 
 def test_a_copy_of_the_owners_folder_is_refused_before_records_are_opened(tmp_path, digits, monkeypatch):
     small = ("--set", "rounds=3", "--set", "width=4", "--set", "sampling_prob=1")
-    command = ("--method", "ndpdc", *small, "--ledger", tmp_path / "all.ledger", "--cap", 2)
+    command = ("--method", "ndpdc", *small, "--ledger", tmp_path / "all.ledger")
+    succeeds("budget", "new", tmp_path / "all.ledger", "--cap", 2)
     commit = RunLedger.commit
 
     def stop_at_two(self, round, *row):
@@ -589,7 +606,7 @@ def test_overwriting_a_finished_run_pays_anew_and_an_ended_one_is_not_touched_wi
     command = ("distill", digits, "--method", "ldpdc", "--set", "sampling_prob=1", "--out", folder, "--ledger", ledger)
     assert "There is no ledger at" in refused(*command)
     assert not ledger.exists()
-    command = (*command, "--cap", 3)
+    succeeds("budget", "new", ledger, "--cap", 3)
     succeeds(*command)
     content = {name: (folder / name).read_bytes() for name in files_of(folder)}
     assert "--overwrite" in refused(*command)
@@ -1077,7 +1094,7 @@ WRONG = {
     "seed 2^32": (["distill", "digits:train", *OUT, "--seed", str(2**32)], "--seed"),
     "missing data": (["distill", "missing", *OUT], "missing does not exist"),
     "missing data with a ledger": (
-        ["distill", "missing", *OUT, "--ledger", "OUT.ledger", "--cap", "1"],
+        ["distill", "missing", *OUT, "--ledger", "BEGUN"],
         "missing does not exist",
     ),
     "torn data": (["distill", "TORN", *OUT], "TORN.npz"),
@@ -1092,19 +1109,19 @@ WRONG = {
     "out is here": (["distill", "digits:train", "--out", ".", "--overwrite"], "working folder"),
     "out with a zero byte": (["distill", "digits:train", "--out", "a\0b"], "impossible"),
     "budget without privacy": (["distill", "missing", *OUT, "--non-private", "--epsilon", "1"], "--epsilon"),
-    "cap without ledger": (["distill", "digits:train", *OUT, "--cap", "1"], "--ledger"),
-    "cap 0": (["distill", "digits:train", *OUT, "--ledger", "OUT.ledger", "--cap", "0"], "cap=0"),
-    "cap nan": (["distill", "digits:train", *OUT, "--ledger", "OUT.ledger", "--cap", "nan"], "cap=nan"),
-    "epsilon over a new cap": (
-        ["distill", "TORN", *OUT, "--ledger", "OUT.ledger", "--cap", "0.5"],
-        "cap of 0.5 in OUT.ledger",
-    ),
+    "cap of a run": (["distill", "digits:train", *OUT, "--ledger", "BEGUN", "--cap", "1"], "dpdistill budget new FILE"),
+    "cap of an audit": (["audit", "run", "digits:train", *OUT, "--cap", "1"], "dpdistill budget new FILE"),
+    "cap 0": (["budget", "new", "OUT.ledger", "--cap", "0"], "cap=0"),
+    "cap nan": (["budget", "new", "OUT.ledger", "--cap", "nan"], "cap=nan"),
+    "no cap": (["budget", "new", "OUT.ledger"], "--cap"),
+    "a ledger twice": (["budget", "new", "BEGUN", "--cap", "5"], "Expected no file at BEGUN to begin a ledger"),
+    "epsilon over a new cap": (["distill", "TORN", *OUT, "--epsilon", "5", "--ledger", "BEGUN"], "cap of 2.0 in BEGUN"),
     "sql without a schema": (
         ["distill", "digits:train", *OUT, "--sql", "SELECT 1"],
         "Expected --schema SCHEMA with --sql",
     ),
     "no ledger, no cap": (["distill", "missing", *OUT, "--ledger", "OUT.ledger"], "There is no ledger at OUT.ledger"),
-    "ledger in no folder": (["distill", "digits:train", *OUT, "--ledger", "no/such/x", "--cap", "2"], "folder"),
+    "ledger in no folder": (["distill", "digits:train", *OUT, "--ledger", "no/such/x"], "folder"),
     "ledger is a folder": (["distill", "digits:train", *OUT, "--ledger", "FULL"], "FULL"),
     "ledger is no ledger": (["distill", "digits:train", *OUT, "--ledger", "FULL/file"], "file"),
     "from a missing run": (["distill", "--from", "missing", *OUT], "missing"),
@@ -1119,9 +1136,7 @@ WRONG = {
             "TORN",
             *OUT,
             "--ledger",
-            "OUT.ledger",
-            "--cap",
-            "2",
+            "BEGUN",
             "--delta",
             "1e-12",
             "--set",
@@ -1179,6 +1194,7 @@ def test_wrong_input_is_one_sentence_and_nothing_is_written(argv, expected, tmp_
     (tmp_path / "FULL" / "file").write_text("mine")
     np.savez(tmp_path / "OTHER.npz", X=np.zeros((3, 4, 4), np.uint8), y=[0, 1, 2], bounds=[0.0, 16.0])
     torn(tmp_path / "TORN.npz")
+    DatasetLedger.begin("BEGUN", 2.0)
     before = files_of(tmp_path), sorted(tmp_path.iterdir())
     stands_for = {"SHARED": str(shared), **{name: str(tmp_path / f"{name}.npz") for name in ("OTHER", "TORN")}}
     assert expected in refused(*[stands_for.get(word, word) for word in argv])

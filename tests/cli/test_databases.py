@@ -16,6 +16,7 @@ from dpdistill.data.tables.drafts import check_table, draft_schema
 from dpdistill.data.tables.load import load_table
 from dpdistill.data.tables.schema_file import TableFile
 from dpdistill.data.tables.source import CsvFormat, open_table
+from dpdistill.run import begin_ledger
 from dpdistill.run.blobs import digest_records
 from dpdistill.schema import Column, DataError, TableSchema, hide_secrets
 
@@ -242,7 +243,8 @@ def test_from_a_draft_to_a_result_by_the_command_line(postgres, tmp_path, monkey
     Path("schema.yaml").write_text(YAML)
     said += [succeeds("schema", "check", postgres, "schema.yaml", "--sql", SQL)]
     command = ("distill", postgres, "--sql", SQL, "--schema", "schema.yaml", "--out", "shared")
-    code, out, err = dpdistill(*command, "--ledger", "stays.ledger", "--cap", "3", *QUICK)
+    begin_ledger("stays.ledger", 3.0)
+    code, out, err = dpdistill(*command, "--ledger", "stays.ledger", *QUICK)
     assert code == 0, err
     said += [out, err]
     assert PASSWORD not in "".join(said)

@@ -27,6 +27,7 @@ from dpdistill.methods import METHODS
 from dpdistill.recipe.kernels import KERNELS
 from dpdistill.recipe.published import published
 from dpdistill.recipe.saved import check_kind, check_private
+from dpdistill.run import begin_ledger
 from dpdistill.schema import DataError
 
 SMALL = ("--method", "ldpdc", "--set", "sampling_prob=1", "--per-class", 1)
@@ -129,9 +130,11 @@ def test_distill_and_verify_in_json(tmp_path, shared):
     assert {key: value for key, value in found["checks"][1].items() if key != "detail"} == {
         "name": "files",
         "passed": True,
+        "compared": True,
     }
+    assert (found["outcome"], found["text"][-1]) == ("PASSED", "PASSED")
     failed = as_json("verify", tmp_path / "missing", code=1)
-    assert failed["passed"] is False
+    assert (failed["passed"], failed["outcome"]) == (False, "FAILED")
     assert failed["checks"][0]["name"] == "certificate"
 
 
@@ -278,7 +281,8 @@ def test_the_options_in_the_page_for_scripts_are_taken(tmp_path, monkeypatch):
     Path("dpdistill.toml").write_text(text)
     Path("schema.yaml").write_text(SCHEMA)
     Path("patients.csv").write_text("age,ill\n30,no\nold,yes\n")
-    code, _, err = dpdistill("distill", "--cap", 1)
+    begin_ledger("patients.ledger", 1.0)
+    code, _, err = dpdistill("distill")
     assert code == 2
     assert err.splitlines()[-1].startswith("Error: patients.csv: column 'age', row 2: 'old' is not a number: ")
 
@@ -400,12 +404,13 @@ def test_a_plan_takes_the_options_of_distill():
     required = {param.name for param in commands["plan"].params if param.required}
     assert required == {"data"}
     assert "Missing argument 'DATA'" in refused("plan")
-    assert "Expected --ledger FILE with --cap." in refused("plan", "digits:train", "--cap", 1)
+    assert "begins no ledger: leave --cap out" in refused("plan", "digits:train", "--cap", 1)
 
 
 def test_a_plan_knows_what_a_ledger_has_left(tmp_path):
     command = ("digits:train", *SMALL, "--ledger", tmp_path / "l")
-    succeeds("distill", *command, "--cap", 1.2, "--out", tmp_path / "x")
+    begin_ledger(tmp_path / "l", 1.2)
+    succeeds("distill", *command, "--out", tmp_path / "x")
     assert re.search(r"\b1\.2\b", refused("plan", *command))
     succeeds("plan", *command, "--epsilon", 0.1)
     assert "--overwrite" in refused("plan", "digits:train", *SMALL, "--out", tmp_path / "x")
@@ -443,6 +448,8 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
     write_distilled(tmp_path / "table", Distilled(np.zeros((2, facts.dimension), np.float32), np.array([0, 1]), facts))
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("mine")
+    begin_ledger(tmp_path / "begun", 2.0)
+    (tmp_path / "empty").touch()
     out = ["distill", "bad.csv", "--out", "x"]
     commands = [
         ["nonsense"],
@@ -566,11 +573,15 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
         ([*recipe, "dm-mnist-ipc10"], "DM has no private form: `dpdistill distill --non-private` runs it."),
         ([*recipe, "psg-mnist-eps1-ipc10", "--epsilon", "0"], "Expected epsilon=0.0 > 0."),
         ([*recipe[:-1], "--set", "kernel=fc-ntk"], "The method cannot use kernel=fc-ntk: choose among perceptual, "),
-        (["distill", "missing", "--out", "x", "--ledger", "new", "--cap", "1"], "missing does not exist."),
-        ([*ledger, "--cap", "0"], "Expected 0 < cap=0.0 < inf."),
-        ([*ledger, "--cap", "0.5"], "Expected a run within the cap of 0.5 in new.ledger; got epsilon=1."),
-        ([*ledger[:-1], "full/file"], "full/file is not a ledger: file is not a database."),
-        ([*ledger[:-1], "no/such", "--cap", "1"], "Expected --ledger in a folder that can be written to; "),
+        (["distill", "missing", "--out", "x", "--ledger", "begun"], "missing does not exist."),
+        ([*ledger, "--cap", "0.5"], "A run begins no ledger: leave --cap out; `dpdistill budget new FILE --cap EPS"),
+        (ledger, "There is no ledger at new.ledger. Put the data set's ledger back there if it ever had one: "),
+        ([*ledger[:-1], "empty"], "The ledger empty is damaged: it is empty or cut off. Take its latest copy if no "),
+        ([*ledger[:-1], "begun", "--epsilon", "5"], "Expected a run within the cap of 2.0 in begun; got epsilon=5."),
+        (["budget", "new", "begun", "--cap", "3"], "Expected no file at begun to begin a ledger; there is one: "),
+        (["budget", "new", "other", "--cap", "0"], "Expected 0 < cap=0.0 < inf."),
+        ([*ledger[:-1], "full/file"], "full/file is not a ledger: it is not an SQLite database."),
+        ([*ledger[:-1], "no/such"], "Expected --ledger in a folder that can be written to; "),
         ([*scored, "--ridge", "-1"], "Expected ridge=-1.0 >= 0."),
         ([*scored[:-1], "small.npz"], "Expected test records of shape (8, 8, 1); got (4, 4, 1)."),
         ([*recipe, "unread.recipe.yaml"], "Expected YAML in unread.recipe.yaml: method, and epsilon, delta and fields"),

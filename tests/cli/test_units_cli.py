@@ -22,6 +22,7 @@ from dpdistill.data.records import Records
 from dpdistill.data.tables.load import load_table
 from dpdistill.data.tables.schema_file import TableFile, read_schema, with_units, write_schema
 from dpdistill.errors import LedgerError
+from dpdistill.run import begin_ledger
 from dpdistill.run.blobs import digest_records
 from dpdistill.schema import DataError
 
@@ -51,7 +52,8 @@ def table(tmp_path_factory):
 @pytest.fixture(scope="module")
 def shared(table):
     """A run for persons, and what it said."""
-    stated = ["--schema", table / "schema.yaml", "--rows-per-unit", 4, "--ledger", table / "ledger", "--cap", 9]
+    stated = ["--schema", table / "schema.yaml", "--rows-per-unit", 4, "--ledger", table / "ledger"]
+    begin_ledger(table / "ledger", 9.0)
     said = succeeds("distill", table / "patients.csv", *stated, "--out", table / "shared", *QUICK)
     return table / "shared", said
 

@@ -62,7 +62,9 @@ class Killed:
         # A small epsilon: its accounting takes a second.
         self.argv = ["distill", str(data), "--classes", "2", "--out", str(self.shared), "--per-class", "1"]
         self.argv += ["--epsilon", "0.05", "--set", "sampling_prob=0.5", "--set", "width=4", *METHODS[method]]
-        self.argv += ["--overwrite"] * overwrite + (["--ledger", str(self.ledger), "--cap", "0.2"] if ledger else [])
+        self.argv += ["--overwrite"] * overwrite + (["--ledger", str(self.ledger)] if ledger else [])
+        if self.ledger is not None:
+            DatasetLedger.begin(self.ledger, 0.2)
         self.kept: dict[int, tuple] = {}
         self.run_id: str | None = None
         self.earlier: list[str] = []

@@ -71,8 +71,10 @@ def stop():
 def go(tmp_path):
     """A run in a folder and in all.ledger, from the start or from where it stopped."""
 
-    def run_in(name, records=RECORDS, **settings):
-        paid = {"ledger": tmp_path / "all.ledger", "cap": 2.0} | settings
+    def run_in(name, records=RECORDS, cap=2.0, **settings):
+        paid = {"ledger": tmp_path / "all.ledger"} | settings
+        if paid["ledger"] == tmp_path / "all.ledger" and not paid["ledger"].exists():
+            DatasetLedger.begin(paid["ledger"], cap)
         return run.distill(records, Sums(), BUDGET, run_dir=tmp_path / name, **paid)
 
     return run_in
@@ -171,12 +173,12 @@ class TestCopies:
     def test_a_run_in_a_ledger_does_not_go_on_without_it(self, go):
         stopped(go, 2)
         with pytest.raises(LedgerError, match="kept in a data set's ledger: state it again"):
-            go("a.run", ledger=None, cap=None)
+            go("a.run", ledger=None)
         go("a.run")
 
     def test_a_run_may_join_later(self, go, copy):
         with pytest.raises(Stopped):
-            go("a.run", ledger=None, cap=None, progress=at(2, stop))
+            go("a.run", ledger=None, progress=at(2, stop))
         copy()
         go("a.run")
         with pytest.raises(LedgerError, match=ELSEWHERE):
@@ -196,7 +198,7 @@ class TestRecords:
         go("a.run", cap=4.0)
         other = replace(RECORDS, schema=replace(RECORDS.schema, bounds=(-1.0, 2.0)))
         assert other.schema != RECORDS.schema
-        go("b.run", other, cap=None)
+        go("b.run", other)
 
     def test_the_first_that_are_read_are_bound_before_anything_is_released(self, go, tmp_path):
         with pytest.raises(Stopped):
@@ -206,14 +208,20 @@ class TestRecords:
 
 
 class TestNew:
-    def test_a_ledger_that_is_not_there_is_not_made_without_a_cap(self, go, tmp_path):
-        with pytest.raises(LedgerError, match=r"There is no ledger at .*al\.ledger: state a cap to start one"):
-            go("a.run", ledger=tmp_path / "al.ledger", cap=None)
+    def test_a_ledger_that_is_not_there_is_not_made(self, go, tmp_path):
+        with pytest.raises(LedgerError, match=r"There is no ledger at .*al\.ledger\. .* dpdistill budget new"):
+            go("a.run", ledger=tmp_path / "al.ledger")
         assert not list(tmp_path.iterdir())
 
-    def test_a_cap_wants_a_ledger(self, go):
-        with pytest.raises(LedgerError, match=r"Expected a ledger with cap=2\.0"):
-            go("a.run", ledger=None)
+    def test_a_ledger_that_has_gone_is_not_begun_again(self, go, tmp_path):
+        go("a.run")
+        (tmp_path / "all.ledger").rename(tmp_path / "elsewhere")
+        for left in (None, b""):
+            if left is not None:
+                (tmp_path / "all.ledger").write_bytes(left)
+            with pytest.raises(LedgerError, match=r"There is no ledger at|damaged"):
+                run.distill(RECORDS, Sums(), BUDGET, run_dir=tmp_path / "b.run", ledger=tmp_path / "all.ledger")
+        assert not (tmp_path / "b.run").exists()
 
 
 def test_a_refused_overwrite_leaves_the_run_that_is_there(go, tmp_path):

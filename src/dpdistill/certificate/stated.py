@@ -10,7 +10,8 @@ from typing import Any
 
 MOST = 1 << 22
 """Bytes of a text that are looked at."""
-_NUMBER = r"(\d[\d,]*\.?\d*(?:e[+-]?\d+)?)(?! ?[\^⁻*\d])"
+_NUMBER = r"((?>\d[\d,]*\.?\d*(?:e[+-]?\d+)?))(?! ?(?:\^|[⁻−]|\*\*[-−]))"
+"""Whole, and no power of ten in other writing."""
 _GAP = r"[^\d\n]{0,40}?"
 _EPSILON = re.compile(
     rf"(?:epsilon|\beps\b|[εϵɛєԑƐ]){_GAP}{_NUMBER}|\(\s*{_NUMBER}\s*,[^()]*\)[\s-]*(?:DP\b|differ)", re.I

@@ -167,7 +167,6 @@ def account(
 
 budget = typer.Typer(
     cls=by_default("show"),
-    no_args_is_help=True,
     help="What the runs in a data set's ledger have spent, or a new ledger.",
 )
 LedgerFile = Annotated[str, typer.Argument(metavar="FILE", help="A data set's ledger.")]

@@ -66,7 +66,7 @@ def by_default(name: str) -> type[TyperGroup]:
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
             own = {option for param in self.get_params(ctx) for option in param.opts}
             first = next((i for i, word in enumerate(args) if word not in own), len(args))
-            if args[first:] and args[first] not in self.commands:
+            if (args[first:] and args[first] not in self.commands) or not (args or self.no_args_is_help):
                 args = [*args[:first], name, *args[first:]]
             return super().parse_args(ctx, args)
 

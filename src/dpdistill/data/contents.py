@@ -122,7 +122,7 @@ def _picture_names(made: Distilled) -> dict[str, int]:
     """The names of the pictures, and of which record that models are trained on each is."""
     y, names = made.train_set[1], folder_names(made.schema.classes)
     return {
-        f"{IMAGES}/{name}/{i:03d}.png": row
+        f"{IMAGES}/{name}/{i:03d}.png": int(row)
         for k, name in enumerate(names)
         for i, row in enumerate(np.flatnonzero(y == k))
     }
@@ -159,8 +159,11 @@ def _table(folder: Path, made: Distilled) -> Iterator[Content]:
         (CSV, csv_content(raw, y, schema)),
         (SCHEMA, schema_content(TableFile(schema, reviewed=True))),
     ):
+        if not (folder / name).is_file():
+            continue  # which the list of files says
         with reading(folder / name):
             same = (folder / name).stat().st_size == len(content) and (folder / name).read_bytes() == content
         yield Content(name, None if same else f"{name} does not say what {SYNTHETIC} holds")
-    fault = parquet_fault(folder / PARQUET, raw, y, schema)
-    yield Content(PARQUET, None if fault is None else f"{PARQUET} {fault}")
+    if (folder / PARQUET).is_file():
+        fault = parquet_fault(folder / PARQUET, raw, y, schema)
+        yield Content(PARQUET, None if fault is None else f"{PARQUET} {fault}")

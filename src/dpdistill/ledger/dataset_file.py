@@ -76,10 +76,10 @@ def check_database(path: Path) -> None:
             header = file.read(_HEADER)
     except OSError as error:
         raise LedgerError(f"{path} cannot be read: {error.strerror}.") from None
+    if header[: len(_MAGIC)] != _MAGIC[: len(header)]:
+        raise LedgerError(f"{path} is not a ledger: it is not an SQLite database.")
     if len(header) < _HEADER:
         raise LedgerError(damaged(path, "it is empty or cut off"))
-    if not header.startswith(_MAGIC):
-        raise LedgerError(f"{path} is not a ledger: it is not an SQLite database.")
 
 
 def damaged(path: Path, how: str) -> str:
