@@ -20,6 +20,7 @@ _HINTS = {
     (".zip", ".tar", ".gz", ".tgz", ".7z", ".rar"): "Archives in folders or in archives are not opened: unpack them.",
     (".avif", ".jp2", ".svg"): "AVIF, JPEG 2000 and SVG are not read: export the pictures as PNG.",
 }
+_REMEDY = "Put all pictures of a class into its folder, or list them in a CSV file (file,label)."
 Parts = tuple[str, ...]
 
 
@@ -89,7 +90,7 @@ def read_tree(title: str, folders: Mapping[Parts, Content], part: str, stated: S
     for path in sorted(chosen):
         _require_printable(title, path[-1])
     training = _chosen(usable, "train", parts) or chosen
-    notes = [*(single_part(kind, part) if parts == {None} else ()), *_left_out(folders)]
+    notes = [*(single_part(kind, part) if parts == {None} else ()), *_left_out(folders), *_misplaced(folders, around)]
     if stated.classes is None:
         _refuse_empty(title, folders, training)
         classes, inferred = tuple(sorted({path[-1] for path in training})), (CLASSES,)
@@ -124,19 +125,18 @@ def _refuse_depths(title: str, paths: list[Parts], around: int) -> None:
         if above is not None:
             raise DataError(
                 f"{title} has pictures in the class folder '{_shown(above)}' and in the folder '{_shown(path)}' within "
-                "it: put all pictures of a class into its folder, or list them in a CSV file (file,label)."
+                f"it. {_REMEDY}"
             )
     for path in sorted(paths):
         if _depth(path) > around:
             raise DataError(
                 f"{title} has pictures in '{_shown(path)}', deeper than in class folders (<class>/*.png): name the "
-                "folder that holds the class folders, put all pictures of a class into its folder, or list them in a "
-                "CSV file (file,label)."
+                f"folder that holds the class folders. {_REMEDY}"
             )
     roots = sorted({path[: _depth(path)] for path in paths})
     if len(roots) > 1:
         where = " and ".join(f"'{_shown(root) or '.'}'" for root in roots[:2])
-        raise DataError(f"{title} has class folders in {where}: expected one folder that holds all of them.")
+        raise DataError(f"{title} has class folders in {where}: expected one folder that holds all of them. {_REMEDY}")
     of_parts = {part_of_folder(path): path for path in sorted(paths, reverse=True)}
     if None in of_parts and len(of_parts) > 1:
         inner = next(path for part, path in of_parts.items() if part is not None)
@@ -175,6 +175,14 @@ def _left_out(folders: Mapping[Parts, Content]) -> list[str]:
     total = counts.total()
     notes = [f"{total:,} file{'s are' if total > 1 else ' is'} left out: {_kinds(counts)}."]
     return notes + [hint for suffixes, hint in _HINTS.items() if any(counts[suffix] for suffix in suffixes)]
+
+
+def _misplaced(folders: Mapping[Parts, Content], around: int) -> list[str]:
+    """How many pictures are left out, because they lie in no class folder or in a folder within one."""
+    count = sum(content.pictures for path, content in folders.items() if not path or _depth(path) > around)
+    if not count:
+        return []
+    return [f"{count:,} picture{'s are' if count > 1 else ' is'} left out: not in a class folder (<class>/*.png)."]
 
 
 def _left_out_words(folders: Mapping[Parts, Content]) -> str:
