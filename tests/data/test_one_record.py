@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import get_args
 
 import numpy as np
@@ -13,7 +14,7 @@ from dpdistill.data.images import decode
 from dpdistill.data.load import Form
 from dpdistill.data.records import Records
 from dpdistill.schema import DataError, Schema
-from dpdistill.schema.public_facts import CHANNELS, CLASSES, IMAGE_SIZE, INFERRED
+from dpdistill.schema.public_facts import CHANNELS, CLASSES, FACTS, IMAGE_SIZE, INFERRED
 
 SOURCES = sources()
 FIRST, MIDDLE, LAST = "a", "m1x", "z"
@@ -130,3 +131,13 @@ def test_a_schema_that_was_written_before_facts_were_said_is_read():
     assert schema.to_json() == {"shape": (2, 2, 1), "bounds": (0.0, 1.0), "classes": ("a", "b")}
     read = Schema.from_json({"shape": [2, 2, 1], "bounds": [0.0, 1.0], "classes": ["a", "b"], "inferred": ["channels"]})
     assert (read, read.inferred) == (schema, ("channels",))
+
+
+def test_the_documentation_has_all_facts():
+    text = (Path(__file__).parents[2] / "docs" / "guarantees.md").read_text()
+    rows = [line.split("|")[1:5] for line in text.splitlines() if line.startswith("| ") and line.count("|") == 5]
+    stated = {name.strip(): (option.strip(" `"), taken.strip()) for name, option, _, taken in rows}
+    assert {fact.name for fact in FACTS} <= stated.keys()
+    for fact in FACTS:
+        option, taken = stated[fact.name]
+        assert (option, taken != "none") == (fact.stated_by, bool(fact.inferred_from))
