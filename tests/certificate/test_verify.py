@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import time
+from dataclasses import replace
 
 import contract
 import numpy as np
@@ -164,6 +165,16 @@ class TestHonest:
         assert verification.outcome == NOT_COMPARED
         assert (results(verification)["plan"], results(verification)["ledger"]) == (None, None)
         assert detail(verification, "plan") == "The recipe is unknown to this version: its plan was not checked."
+
+    def test_facts_that_were_taken_from_the_records_are_named(self, tmp_path):
+        inferred = replace(SCHEMA, inferred=("classes", "image size"))
+        folder = make(tmp_path / "inferred", schema=inferred)
+        stated = json.loads((folder / "certificate.json").read_text())["schema"]
+        assert stated == {**FACTS, "inferred": ["classes", "image size"]}
+        verification = verify(folder, schema=stated)
+        assert (failed(verification), results(verification)["facts"]) == ([], None)
+        assert detail(verification, "facts").endswith("epsilon does not cover them: classes, image size.")
+        assert failed(verify(folder, schema=FACTS)) == ["schema"]
 
     def test_a_run_that_stopped_early(self, demo):
         run_all(demo.with_name("demo.run"), rounds=3)

@@ -364,7 +364,7 @@ class TestImages:
             ([0, 1], "Expected as many units as records"),
             ([0, -2, 1], r"Record 1 has no unit\.$"),
             (["Maria", "Anna", ""], r"Record 2 has no unit\.$"),
-            ([0.5, 1.0, 2.0], "Expected units as whole numbers or texts; got float64"),
+            ([0.5, 1.0, 2.0], r"Record 0 has no unit\.$"),
         ],
     )
     def test_units_of_arrays(self, units, said):

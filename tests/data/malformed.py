@@ -374,14 +374,19 @@ def _npz_arrays(X: np.ndarray, y: np.ndarray) -> Iterator[Case]:
         "no label at all": (labels.format("(0,)"), {"X": X, "y": y[:0]}),
         "a row of labels": (labels.format("(1, 5)"), {"X": X, "y": y[None]}),
         "one-hot labels": (one_hot, {"X": X, "y": np.eye(2)[y]}),
-        "float labels": (label_type.format("float64"), {"X": X, "y": y.astype(float)}),
-        "bool labels": (label_type.format("bool"), {"X": X, "y": y.astype(bool)}),
+        "half a label": (_label(0, 0.5, 2), {"X": X, "y": y + 0.5}),
+        "NaN as a label": ("Record 0 has no label.", {"X": X, "y": np.full(5, np.nan)}),
+        "infinity as a label": (_label(0, np.inf, 2), {"X": X, "y": np.full(5, np.inf)}),
+        "times as labels": (label_type.format("datetime64[s]"), {"X": X, "y": y.astype("M8[s]")}),
         "complex labels": (label_type.format("complex128"), {"X": X, "y": y.astype(complex)}),
         "label 2 of 2": (_label(1, 2, 2), {"X": X, "y": y + 1}),
         "label -1": (_label(0, -1, 2), {"X": X, "y": y - 1}),
         "label of 64 bits": (_label(0, 2**64 - 1, 2), {"X": X, "y": np.full(5, 2**64 - 1, np.uint64)}),
         "unknown names": (_label(0, "a", 2), {"X": X, "y": np.array(list("abcde"))}),
-        "unknown byte names": ("Record 0 has the label \"b'\\\\xff'\", which", {"X": X, "y": np.array([b"\xff"] * 5)}),
+        "unknown byte names": (
+            "Record 0 has the label '\N{REPLACEMENT CHARACTER}', which",
+            {"X": X, "y": np.array([b"\xff"] * 5)},
+        ),
         "object labels": (_npz_objects("y"), {"X": X, "y": np.array(["0", 1, None, "1", 0], object)}),
         "object images": (_npz_objects("X"), {"X": np.array([[[None]]] * 5, object), "y": y}),
         "text images": (image_type.format("<U3"), {"X": X.astype(str), "y": y}),
@@ -494,11 +499,12 @@ def picture_cases() -> Iterator[Case]:
     says = "data has the class folder 'dog', which is not one of the stated classes."
     yield "classes that no folder has", says, folder_of(both, classes="cat,cow")
     yield "a single class folder", "data: Expected 2 to 65536 classes; got 1.", folder_of({"cat/a.png": png})
-    no_png = "data has no PNG, JPEG, TIFF, BMP, WebP or DICOM in its class folders (DIR/<class>/*.png)."
+    no_png = "data has no PNG, JPEG, TIFF, BMP, WebP, GIF or DICOM in class folders (<class>/*.png)."
     yield "class folders without images", no_png, folder_of({"cat/": b"", "dog/": b""})
     yield "class folders of texts", no_png, folder_of({"cat/a.txt": b"meow", "dog/b.txt": b"woof"})
     yield "images without class folders", UNKNOWN_FOLDER, folder_of({"a.png": png, "b.png": png})
-    yield "images too deep", no_png, folder_of({"all/cat/a.png": png, "all/dog/b.png": png})
+    says = "data has pictures in 'all/cat', deeper than in class folders (<class>/*.png): name the folder that holds"
+    yield "images too deep", says, folder_of({"all/cat/a.png": png, "all/dog/b.png": png})
     says = "data has no folder 'train' with class folders."
     yield "only a test folder", says, folder_of({"test/cat/a.png": png, "test/dog/b.png": png})
     says = "data has a class folder with a name that cannot be printed: "

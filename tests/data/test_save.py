@@ -351,3 +351,16 @@ def test_nothing_but_public_types_is_imported():
                     ("dpdistill.data", "dpdistill.method", "dpdistill.query", "dpdistill.schema")
                 )
             assert "import jax" not in line
+
+
+def test_facts_that_were_taken_from_the_records_stay_with_the_set(tmp_path):
+    schema = Schema((2, 2, 1), (0.0, 1.0), ("a", "b"), inferred=("classes", "image size"))
+    X, y = np.zeros((2, 2, 2, 1), np.float32), np.array([0, 1], np.int32)
+    write_distilled(tmp_path / "new", Distilled(X, y, schema))
+    assert read_distilled(tmp_path / "new").schema.inferred == ("classes", "image size")
+    with np.load(tmp_path / "new" / "synthetic.npz") as arrays:
+        np.savez(tmp_path / "odd.npz", **{**arrays, "inferred": np.zeros(2)})
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd.npz").rename(tmp_path / "odd" / "synthetic.npz")
+    with pytest.raises(DataError, match="Expected inferred as a list of names"):
+        read_distilled(tmp_path / "odd")

@@ -256,15 +256,18 @@ def test_what_has_its_size_already_stays_where_it_is(tmp_path):
 
 
 @pytest.mark.parametrize("memory", [1 << 30, LIMIT])
-def test_pictures_of_several_depths_and_bad_ones(tmp_path, memory, monkeypatch):
+def test_pictures_of_several_types_and_bad_ones(tmp_path, memory, monkeypatch):
     monkeypatch.setattr("dpdistill.data.images.decode._VALUES", 30)
-    deep = RNG.integers(0, 65_536, (6, 5), dtype=np.uint16)
-    contents = {f"a/{i:02d}.png": png(x) for i, x in enumerate(GREY)} | {"a/07.png": b"bad", "b/a.png": png(deep)}
+    deep = RNG.random((6, 5), np.float32)
+    contents = {f"a/{i:02d}.png": png(x) for i, x in enumerate(GREY)} | {
+        "a/07.png": b"bad",
+        "b/a.tif": png(deep, "TIFF"),
+    }
     r = load(
-        write(tmp_path, contents), bounds="0,65535", channels=1, resize=5, strict=False, memory=memory, scratch=tmp_path
+        write(tmp_path, contents), bounds="0,255", channels=1, resize=5, strict=False, memory=memory, scratch=tmp_path
     )
     contents["a/07.png"] = png(GREY[7])
-    expected = load(write(tmp_path / "good", contents), bounds="0,65535", channels=1, resize=5)
+    expected = load(write(tmp_path / "good", contents), bounds="0,255", channels=1, resize=5)
     assert r.X.dtype == expected.X.dtype == np.float32
     good = np.arange(N + 1) != 7
     np.testing.assert_array_equal(r.X[good], expected.X[good])

@@ -73,10 +73,11 @@ def write(
     scores: Any = None,
     certificate: dict[str, Any] | None = None,
     recipe: dict[str, Any] | None = None,
+    **more: np.ndarray,
 ) -> Path:
     """Writes a folder that write_report can read."""
     folder.mkdir(parents=True, exist_ok=True)
-    np.savez(folder / "synthetic.npz", X=X, y=y, classes=np.array(classes), bounds=np.array(bounds))
+    np.savez(folder / "synthetic.npz", X=X, y=y, classes=np.array(classes), bounds=np.array(bounds), **more)
     contents = {"certificate": certificate or globals()["certificate"](), "recipe": recipe or globals()["recipe"]()}
     for name, data in contents.items():
         (folder / f"{name}.json").write_text(json.dumps(data), encoding="utf-8")

@@ -99,6 +99,15 @@ def test_the_numbers_of_the_certificate_are_on_the_page(tmp_path):
     assert "insecure" not in text
 
 
+def test_facts_that_were_taken_from_the_records_are_named(tmp_path):
+    words = "Facts taken from the records."
+    assert words not in page(tmp_path / "stated").text
+    text = page(tmp_path / "inferred", inferred=np.array(["classes", "image size"])).text
+    assert words in text
+    said = "Nobody stated the classes, taken from the names of the folders that the pictures lie in, and the image size"
+    assert said in " ".join(text.split())
+
+
 def test_the_curve_has_its_points_where_the_certificate_says(tmp_path):
     circles = [attrs for tag, attrs in page(tmp_path).tags if tag == "circle"]
     x = np.array([float(circle["cx"]) for circle in circles])

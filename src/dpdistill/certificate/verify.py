@@ -75,6 +75,7 @@ def check_certificate(
             _ledger(certificate, schedule, folder, run, expected),
             *check_arithmetic(certificate, schedule),
             *_releases(certificate),
+            *_inferred(certificate),
             Check("covered", None, plain(cert.scope(schedule.budget, certificate["recipe"]), 1000)),
         ]
     return Verification((*checks, closing))
@@ -178,6 +179,16 @@ def _releases(certificate: dict) -> Iterator[Check]:
         said = "sets that state the same were made from the same releases, which are paid for once"
         name = plain(certificate["releases"])
         yield Check("releases", None, f"By its own word the id of its releases is {name}: {said}.")
+
+
+def _inferred(certificate: dict) -> Iterator[Check]:
+    """What the certificate says of public facts that were taken from the records; it agrees with the set's schema."""
+    names = certificate["schema"].get("inferred")
+    if isinstance(names, list) and names:
+        said = "taken from the records and treated as public, so that epsilon does not cover them"
+        yield Check(
+            "facts", None, f"As the certificate states, these facts were {said}: {plain(', '.join(map(str, names)))}."
+        )
 
 
 def _events(certificate: dict, schedule: Schedule) -> Check:

@@ -208,8 +208,11 @@ def _image_schema(arrays: dict[str, np.ndarray], path: Path) -> Schema:
     straightened = arrays.get("straightened", np.array(False))
     if straightened.dtype != bool or straightened.shape:
         raise DataError(f"Expected straightened as true or false in {show(path)}; got {straightened.dtype}.")
-    names = tuple(str(name) for name in classes)
-    return Schema(X.shape[1:], (float(bounds[0]), float(bounds[1])), names, bool(straightened))
+    inferred = arrays.get("inferred", np.zeros(0, np.str_))
+    if inferred.ndim != 1 or inferred.dtype.kind != "U":
+        raise DataError(f"Expected inferred as a list of names in {show(path)}; got {inferred.dtype} {inferred.shape}.")
+    names, facts = (tuple(str(name) for name in array) for array in (classes, inferred))
+    return Schema(X.shape[1:], (float(bounds[0]), float(bounds[1])), names, bool(straightened), facts)
 
 
 def _table_schema(X: np.ndarray, text: np.ndarray, path: Path) -> TableSchema:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
 
 from dpdistill.data import files
 from dpdistill.data.files import (
@@ -29,6 +32,7 @@ from dpdistill.data.options import Bounds, Classes, Stated, parse_bounds, parse_
 from dpdistill.data.raw import Raw
 from dpdistill.data.records import Records
 from dpdistill.schema import DataError, Schema
+from dpdistill.schema.public_facts import CLASSES
 
 _EXPECTED = (
     "expected IDX files, CIFAR binary files, a .npz with X and y, or MedMNIST's .npz, SVHN's .mat, Parquet with "
@@ -43,6 +47,10 @@ _FOREIGN = {
     b"\x93NUMPY": "is an array without labels; save X and y in one .npz",
     b"\x80": "looks like a Python pickle, which is never loaded; take the binary version of the data set",
 }
+
+
+Form = Literal["digits", "idx", "cifar", "svhn", "npz", "list", "parquet", "archive", "folders", "object"]
+"""Formats of images."""
 
 
 def load(
@@ -61,9 +69,10 @@ def load(
     memory: int | str | None = None,
     scratch: str | os.PathLike | None = None,
 ) -> Records:
-    """Labelled images from files; bounds and classes come from the format or the caller, never from a record.
+    """Reads labelled images; public facts come from the format or the caller, those of `public_facts.INFERRED` aside.
 
-    So does the shape, but for pictures in files, whose size is that of the first one unless `resize` states it.
+    What is taken from the records, because nobody states it, is in `schema.inferred` and in the notes: the classes of
+    class folders, the size of pictures in files, the channels of items.
 
     Args:
         source: a folder of IDX files, of CIFAR binary files, of SVHN's .mat files, of Parquet files with images or of
@@ -77,7 +86,8 @@ def load(
         bounds: (low, high) or "low,high" of a raw value; None for what the format states. Pictures with more than 8
             bits a value need them, and DICOM images, whose window they are.
         resize: side of the square to which images are resized (bilinear), or None.
-        channels: 1 or 3, for pictures in files of their own, in lists, in archives or in Parquet; 3 if None.
+        channels: 1 or 3, for pictures in files of their own, in lists, in archives or in Parquet, and for items; 3 if
+            None, and those of the first item.
         strict: stop at a bad record; otherwise it is kept with the label -1, and contributes nothing.
         labels: which labels to take where a source has several: "fine" or "coarse" of CIFAR-100, a column's name.
         like: a schema whose classes, bounds, size and channels are taken, in the place of the other options, and
@@ -126,12 +136,28 @@ def load(
             raise DataError(f"{title} holds straightened images: they cannot be compared with others.")
         if stated.classes is not None:
             raw = replace(raw, notes=tuple(note for note in raw.notes if not note.startswith("Classes default")))
-        return Records.from_raw(raw, stated, title)
+        records = Records.from_raw(raw, stated, title)
+    _refuse_nothing(title, records, part, strict)
+    return records
 
 
-_PICTURES = ("folders", "list", "archive", "parquet", "object")
-_WITH_UNITS = ("folders", "list", "npz")
-_SEVERAL = ("cifar", "parquet", "object")
+def _refuse_nothing(title: str, records: Records, part: str, strict: bool) -> None:
+    """Refuses a source without records, when strict, and a class that is known by folders without a usable picture."""
+    if strict and not len(records):
+        raise DataError(f"{title} has no records.")
+    if part != "train" or CLASSES not in records.schema.inferred:
+        return
+    used = set(np.unique(np.asarray(records.y)).tolist())
+    if absent := [name for k, name in enumerate(records.schema.classes) if k not in used]:
+        raise DataError(
+            f"{title} has the class folder '{absent[0]}', of which no picture can be used: remove the folder, or state "
+            "the classes (--classes) if it is one without records."
+        )
+
+
+_PICTURES: tuple[Form, ...] = ("folders", "list", "archive", "parquet", "object")
+_WITH_UNITS: tuple[Form, ...] = ("folders", "list", "npz")
+_SEVERAL: tuple[Form, ...] = ("cifar", "parquet", "object")
 
 
 def part_named(source: Any, part: str) -> tuple[Any, str]:
@@ -146,7 +172,7 @@ def part_named(source: Any, part: str) -> tuple[Any, str]:
     return path, found
 
 
-def _stated_by(like: Schema, form: str, stated: Stated) -> Stated:
+def _stated_by(like: Schema, form: Form, stated: Stated) -> Stated:
     """What a schema states; size and channels of pictures only, as other formats have their own."""
     h, w, c = like.shape
     stated = replace(stated, classes=like.classes, bounds=like.bounds, straighten=like.straightened)
@@ -155,7 +181,7 @@ def _stated_by(like: Schema, form: str, stated: Stated) -> Stated:
     return replace(stated, side=h if h == w else None, channels=c if c in (1, 3) else None)
 
 
-def _read(source: Any, form: str, part: str, stated: Stated) -> Raw:
+def _read(source: Any, form: Form, part: str, stated: Stated) -> Raw:
     if form == "object":
         return objects.load_object(source, part, stated)
     path = Path(source)
@@ -182,11 +208,8 @@ def _read(source: Any, form: str, part: str, stated: Stated) -> Raw:
     return replace(raw, notes=(*raw.notes, *files.single_part("file", part))) if single else raw
 
 
-def recognise(source: Any) -> str:
+def recognise(source: Any) -> Form:
     """The format of a source, by its content.
-
-    Returns:
-        "digits", "idx", "cifar", "svhn", "npz", "list", "parquet", "archive", "folders" or "object".
 
     Raises:
         DataError: nothing there, or nothing that can be read.
@@ -209,9 +232,14 @@ def recognise(source: Any) -> str:
         return _recognise_folder(path) if path.is_dir() else _recognise_file(path)
 
 
-def _recognise_folder(path: Path) -> str:
+def _recognise_folder(path: Path) -> Form:
     names = [*list_files(path), *list_folders(path)]
-    for form, holds in (("idx", idx.holds_idx), ("cifar", cifar.holds_cifar), ("svhn", svhn.holds_svhn)):
+    formats: tuple[tuple[Form, Callable[[list[str]], bool]], ...] = (
+        ("idx", idx.holds_idx),
+        ("cifar", cifar.holds_cifar),
+        ("svhn", svhn.holds_svhn),
+    )
+    for form, holds in formats:
         if holds(names):
             return form
     if parquet.shards(path):
@@ -221,15 +249,17 @@ def _recognise_folder(path: Path) -> str:
     raise DataError(f"{show(path)} holds no data set that is known: {_EXPECTED}.")
 
 
-def _recognise_file(path: Path) -> str:
+def _recognise_file(path: Path) -> Form:
     size = require_file(path)
+    if cifar.is_plain(path):
+        return "cifar"
     start = head(path, 4)
-    named_cifar = re.search(r"\.bin(\.gz)?$", path.name, re.IGNORECASE) is not None
+    named_cifar = cifar.NAMED.fullmatch(path.name) is not None
     if start[:2] == b"PK":
         return "archive" if archives.holds_pictures(path) else "npz"
     if listed.lists_images(path):
         return "list"
-    if start == idx.IMAGES_MAGIC.to_bytes(4, "big") and not (named_cifar and size % (cifar.IMAGE_BYTES + 1) == 0):
+    if start == idx.IMAGES_MAGIC.to_bytes(4, "big") and not (named_cifar and cifar.is_whole(_length(path, size))):
         return "idx"
     if start == idx.LABELS_MAGIC.to_bytes(4, "big") and not named_cifar:
         raise DataError(f"{show(path)} is a file of labels; name the images, or the folder of both.")
@@ -258,7 +288,9 @@ def _recognise_file(path: Path) -> str:
 
 
 def _is_cifar(path: Path, size: int, named: bool) -> bool:
-    if named:
-        return True
-    length = sum(map(len, unpacking(path))) if is_gzip(path) else size
-    return length > 0 and length % (cifar.IMAGE_BYTES + 1) == 0
+    return named or ((length := _length(path, size)) > 0 and length % (cifar.IMAGE_BYTES + 1) == 0)
+
+
+def _length(path: Path, size: int) -> int:
+    """Bytes of a file, unpacked when it is gzip."""
+    return sum(map(len, unpacking(path))) if is_gzip(path) else size

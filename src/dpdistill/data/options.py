@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
@@ -14,6 +15,8 @@ from dpdistill.schema.errors import require_ordered, require_printable
 
 MAX_CLASSES = 65_536
 MAX_SIDE = 4_096
+EIGHT_BITS = 256
+"""Largest upper bound of values that have 8 bits, and the largest that deeper whole numbers cannot have."""
 
 Classes = int | str | Iterable[Any]
 Bounds = str | Sequence[float]
@@ -83,9 +86,14 @@ def parse_classes(classes: Classes) -> tuple[str, ...]:
     require_printable("class names", *names)
     if not 2 <= len(names) <= MAX_CLASSES:
         raise DataError(f"Expected 2 to {MAX_CLASSES} classes; got {len(names)}.")
-    if len(set(names)) != len(names):
+    if len(set(map(same_spelling, names))) != len(names):
         raise DataError("Expected distinct class names; at least one is named twice.")
     return names
+
+
+def same_spelling(name: str) -> str:
+    """One spelling of a name whose accents may be characters of their own, as macOS writes them (Unicode's NFC)."""
+    return unicodedata.normalize("NFC", name)
 
 
 def parse_bounds(bounds: Bounds) -> tuple[float, float]:
@@ -104,6 +112,36 @@ def parse_bounds(bounds: Bounds) -> tuple[float, float]:
     if not -1e30 <= low < high <= 1e30:
         raise DataError(f"Expected bounds -1e30 <= low < high <= 1e30; got {low:g},{high:g}.")
     return low, high
+
+
+def takes_eight_bits(bounds: Bounds) -> bool:
+    """Returns whether values of 8 bits, from 0 to 255, can be meant by these bounds.
+
+    Args:
+        bounds: (low, high), as the caller states them.
+    """
+    low, high = bounds
+    return low >= 0 and 1 < high <= EIGHT_BITS
+
+
+def refuse_eight_bits(title: str, bounds: tuple[float, float] | None) -> None:
+    """Refuses values of 8 bits under bounds of another range: they would be nearly white or nearly black.
+
+    Args:
+        title: what to call their source in a sentence.
+        bounds: as the caller states them, or None for 0 to 255.
+
+    Raises:
+        DataError: bounds of another range.
+    """
+    if bounds is None or takes_eight_bits(bounds):
+        return
+    low, high = bounds
+    shade = "white" if high <= 1 else "black" if low >= 0 else "of one shade"
+    raise DataError(
+        f"{title} has 8 bits a value, from 0 to 255, and the bounds are {low:g},{high:g}: nearly all of it would be "
+        f"{shade}. Leave --bounds out, or turn the values into floats if the bounds are theirs."
+    )
 
 
 def parse_resize(resize: int | str) -> int:

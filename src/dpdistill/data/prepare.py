@@ -11,7 +11,7 @@ from PIL import Image
 
 from dpdistill.data.images.straighten import straighten_images
 from dpdistill.data.memory import Memory
-from dpdistill.data.options import Stated
+from dpdistill.data.options import Stated, refuse_eight_bits, same_spelling
 from dpdistill.data.raw import Raw, titled
 from dpdistill.data.spool import Spool, forget, slices
 from dpdistill.data.unit_names import unit_key
@@ -32,16 +32,16 @@ def gather(
     Raises:
         DataError: a label, a unit or a value that cannot be used; what a format finds in its files.
     """
-    fits = raw.resized or (raw.whole is not None and raw.whole.shape[1:3] == (stated.side, stated.side))
+    fits = raw.prepared or (raw.whole is not None and raw.whole.shape[1:3] == (stated.side, stated.side))
     side = None if fits else stated.side
-    straighten = stated.straighten and not raw.straightened
+    straighten = stated.straighten and not raw.straightened and not raw.prepared
     kept = raw.whole if side is None and not straighten else None
     spool, index = Spool(stated.memory), {}
     numbers = label_numbers(classes, raw.classes, title)
     for part in raw.parts:
         with titled(title):
-            if raw.bounds is None and stated.bounds is None and part.X.dtype != np.uint8:
-                raise DataError(f"Expected bounds for {part.X.dtype} values: state them (--bounds LOW,HIGH).")
+            if not raw.prepared:
+                _require_range(part.X.dtype, raw, stated)
             y = label_indices(part.y, classes, numbers, stated.strict, spool.rows)
             bad = not_finite(part.X)
             if bad.any() and stated.strict:
@@ -55,10 +55,18 @@ def gather(
                 X = part.X if side is None else resize_images(part.X, side)
                 columns.append(straighten_images(X) if straighten else X)
         spool.append(*columns, at=part.at)
-        forget(part.X, part.y, part.units)
+        forget(part.X, part.units)
     y, *others = spool.arrays()
     X = others.pop() if kept is None else kept
     return X, y, ranked(others[0], index, stated.memory) if others else None
+
+
+def _require_range(kind: np.dtype, raw: Raw, stated: Stated) -> None:
+    """Refuses an array whose type has another range than the bounds, or none where none are stated."""
+    if kind == np.uint8 and raw.bounds in (None, (0.0, 255.0)):
+        refuse_eight_bits("The array of images", stated.bounds)
+    elif raw.bounds is None and stated.bounds is None:
+        raise DataError(f"Expected bounds for {kind} values: state them (--bounds LOW,HIGH).")
 
 
 def label_numbers(classes: tuple[str, ...], own: tuple[str, ...] | None, title: str = "") -> list[int]:
@@ -76,9 +84,10 @@ def label_numbers(classes: tuple[str, ...], own: tuple[str, ...] | None, title: 
     Raises:
         DataError: some of the names are the source's own, and stand for other numbers there.
     """
-    at = {name: k for k, name in enumerate(own or ()) if own != _counted(own)}
+    at = {same_spelling(name): k for k, name in enumerate(own or ()) if own != _counted(own)}
     if classes == _counted(classes):
         return [*range(len(classes))]
+    classes = tuple(map(same_spelling, classes))
     if all(name in at for name in classes):
         return [at[name] for name in classes]
     numeric = all(re.fullmatch("0|[1-9][0-9]*", name) for name in classes)
@@ -99,12 +108,12 @@ def _counted(classes: Sized | None) -> tuple[str, ...]:
 
 
 def label_indices(
-    y: np.ndarray, classes: tuple[str, ...], numbers: Sequence[int], strict: bool = True, start: int = 0
+    y: np.ndarray | list[Any], classes: tuple[str, ...], numbers: Sequence[int], strict: bool = True, start: int = 0
 ) -> np.ndarray:
-    """Class indices, (n,) int64, of labels (n,) given as whole numbers or as names; -1 where unknown if not strict.
+    """Class indices, (n,) int64, of labels (n,); -1 where unknown if not strict.
 
     Args:
-        y: labels.
+        y: labels: whole numbers, also as floats, and names; each is read by itself, whatever the others are.
         classes: names.
         numbers: the whole number that stands for each class.
         strict: refuse unknown ones.
@@ -113,23 +122,33 @@ def label_indices(
     Raises:
         DataError: labels of another type, or an unknown label when strict.
     """
-    table: dict[Any, int]
-    if y.dtype.kind in "SU":
-        table = {name: k for k, name in enumerate(classes)}
-        labels = (t.decode("utf-8", "replace") if isinstance(t, bytes) else t for t in y.tolist())
-    elif y.dtype.kind in "ui":
-        table = {number: k for k, number in enumerate(numbers)}
-        labels = y.tolist()
-    else:
+    if isinstance(y, np.ndarray) and y.dtype.kind not in "SUuifbO":
         raise DataError(f"Expected labels as whole numbers or class names; got {y.dtype}.")
-    indices = np.fromiter((table.get(label, -1) for label in labels), np.int64, len(y))
+    table: dict[Any, int] = {same_spelling(name): k for k, name in enumerate(classes)}
+    table |= {number: k for k, number in enumerate(numbers)}
+    labels = y.tolist() if isinstance(y, np.ndarray) else y
+    indices = np.fromiter((table.get(label_key(label), -1) for label in labels), np.int64, len(labels))
     if strict and (indices < 0).any():
         first = int(np.argmax(indices < 0))
-        label = str(y[first])[:80]
+        label = labels[first]
+        if label is None or label != label:
+            raise DataError(f"Record {start + first} has no label.")
+        shown = str(label.decode("utf-8", "replace") if isinstance(label, bytes) else label)[:80]
         raise DataError(
-            f"Record {start + first} has the label {label!r}, which is not one of the {len(classes)} classes."
+            f"Record {start + first} has the label {shown!r}, which is not one of the {len(classes)} classes."
         )
     return indices
+
+
+def label_key(label: Any) -> str | int | None:
+    """What a label says by itself: a name in one spelling, or a whole number; None where it is neither."""
+    if isinstance(label, bytes):
+        label = label.decode("utf-8", "replace")
+    if isinstance(label, str):
+        return same_spelling(label)
+    if isinstance(label, float):
+        return int(label) if label.is_integer() else None
+    return int(label) if isinstance(label, int | np.integer | np.bool_) else None
 
 
 def unit_indices(units: np.ndarray, index: dict[str, int], strict: bool = True, start: int = 0) -> np.ndarray:
@@ -147,10 +166,12 @@ def unit_indices(units: np.ndarray, index: dict[str, int], strict: bool = True, 
     Raises:
         DataError: another type, or a missing one when strict.
     """
-    if units.dtype.kind not in "SUui":
+    if units.dtype.kind not in "SUuifO":
         raise DataError(f"Expected units as whole numbers or texts; got {units.dtype}.")
+    if units.dtype.kind == "O":
+        units = np.array(["" if unit is None or unit != unit else str(unit) for unit in units.tolist()], np.str_)
     names, of_name = np.unique(units, return_inverse=True)
-    keys = [unit_key(name) for name in names.tolist()]
+    keys = [unit_key(_whole(name)) for name in names.tolist()]
     numbers = np.array([-1 if key is None else index.setdefault(key, len(index)) for key in keys], np.int64)[of_name]
     if strict and (numbers < 0).any():
         raise DataError(f"Record {start + int(np.argmax(numbers < 0))} has no unit.")
@@ -166,12 +187,20 @@ def ranked(units: np.ndarray, index: dict, memory: Memory) -> np.ndarray:
         memory: what the result may take.
     """
     rank = np.full(len(index) + 1, -1, np.int64)  # the last one is that of no unit
-    rank[[index[name] for name in sorted(index)]] = np.arange(len(index))
+    order = sorted(index, key=lambda name: (isinstance(name, str), name))
+    rank[[index[name] for name in order]] = np.arange(len(index))
     spool = Spool(memory)
     for rows in slices(units):
         spool.append(rank[units[rows]])
         forget(units)
     return spool.arrays()[0]
+
+
+def _whole(name: str | bytes | int | float) -> str | bytes | int:
+    """A unit's name; whole numbers come as floats where one of them is missing, and no other float names a unit."""
+    if isinstance(name, float):
+        return int(name) if name.is_integer() and abs(name) < 2**53 else ""
+    return name
 
 
 def not_finite(X: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -21,19 +21,15 @@ class Part(NamedTuple):
 
     Args:
         X: images, (k, h, w, c).
-        y: labels, (k,): whole numbers, or names.
+        y: labels, (k,): an array or a list of whole numbers and names; None where a record has none.
         units: names or numbers of the units that the records are of, (k,), or None.
         at: places among all records, (k,), where they come in another order, or None.
     """
 
     X: np.ndarray
-    y: np.ndarray
+    y: np.ndarray | list[Any]
     units: np.ndarray | None = None
     at: np.ndarray | None = None
-
-
-def _nothing(shape: tuple[int, ...]) -> Sequence[str]:
-    return ()
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -45,10 +41,10 @@ class Raw:
         whole: the images of all parts where they lie in memory or are mapped as they are; None where they do not.
         classes: class names that the format states, or None.
         bounds: bounds that the format states, or None.
-        notes: sentences shown to the owner while loading: public facts only.
-        resized: images have the size that the caller asked for already.
+        notes: sentences shown to the owner while loading, and to nobody else.
+        prepared: each image was brought to the stated size, range and position by itself, as its own type has it.
         straightened: images are upright already.
-        of_shape: further notes, given the shape (h, w, c) of the images.
+        inferred: names of the public facts that are taken from the records, of `dpdistill.schema.public_facts`.
     """
 
     parts: Iterable[Part]
@@ -56,9 +52,9 @@ class Raw:
     classes: tuple[str, ...] | None = None
     bounds: tuple[float, float] | None = None
     notes: tuple[str, ...] = ()
-    resized: bool = False
+    prepared: bool = False
     straightened: bool = False
-    of_shape: Callable[[tuple[int, ...]], Sequence[str]] = _nothing
+    inferred: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, X: Any, y: Any, units: Any = None, title: str = "", **said: Any) -> Raw:
@@ -75,9 +71,9 @@ class Raw:
             DataError: arrays of other shapes or types.
         """
         with titled(title):
-            X, y = _as_array(X, "X"), _as_array(y, "y")
+            X, y = _as_array(X, "X"), _as_array(y, "y", objects=True)
             y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
-            units = None if units is None else _as_array(units, "units")
+            units = None if units is None else _as_array(units, "units", objects=True)
             _require(X, y, units)
         X = X[..., None] if X.ndim == 3 else X
         parts = (Part(X[rows], y[rows], None if units is None else units[rows]) for rows in slices(X))
@@ -127,12 +123,13 @@ def titled(title: str) -> Iterator[None]:
         raise DataError(f"{title}: {error}" if title else str(error)) from None
 
 
-def _as_array(values: Any, name: str) -> np.ndarray:
+def _as_array(values: Any, name: str, objects: bool = False) -> np.ndarray:
+    """Values as an array; of Python objects where these may be, such as the names in a column of pandas."""
     require_unmasked(values, name)
     try:
         array = values if isinstance(values, np.memmap) else np.asarray(values)
     except ValueError:
         raise DataError(f"Expected {name} as one array; its rows have different lengths.") from None
-    if array.dtype.hasobject:
+    if array.dtype.hasobject and not objects:
         raise DataError(f"Expected numbers in {name}; got an array of Python objects.")
     return array

@@ -202,5 +202,5 @@ class Records(Unshown):
             bounds = parse_bounds(stated.bounds or raw.bounds or (0.0, 255.0))
         X, y, units = gather(raw, names, stated, title)
         h, w, c = (int(side) for side in X.shape[1:])
-        facts = Schema((h, w, c), bounds, names, stated.straighten or raw.straightened)
-        return cls(X, y, facts, (*raw.notes, *raw.of_shape((h, w, c))), units)
+        facts = Schema((h, w, c), bounds, names, stated.straighten or raw.straightened, raw.inferred)
+        return cls(X, y, facts, (*raw.notes, *facts.inferred_sentences()), units)

@@ -258,6 +258,7 @@ def labelled_arrays(X: np.ndarray, y: np.ndarray, schema: AnySchema) -> dict[str
         "classes": np.array(schema.classes),
         "bounds": np.array(schema.bounds, "<f8"),
         **({"straightened": np.array(True)} if schema.straightened else {}),
+        **({"inferred": np.array(schema.inferred)} if schema.inferred else {}),
     }
 
 

@@ -14,6 +14,7 @@ from dpdistill.report.guarantee import mapping, read_guarantee
 from dpdistill.report.pictures import shown_images
 from dpdistill.report.tables import marginals, shown_rows, unit
 from dpdistill.schema import TableSchema
+from dpdistill.schema.public_facts import INFERRED
 
 _PAGES = environment("dpdistill.report")
 _PAGES.filters |= {function.__name__: function for function in words.FILTERS}
@@ -59,6 +60,7 @@ def render_report(folder: Folder) -> str:
         balanced=len({int((folder.y == k).sum()) for k in range(len(schema.classes))}) == 1,
         date=certificate.get("date"),
         scope=certificate.get("scope"),
+        inferred=[] if isinstance(schema, TableSchema) else [(name, INFERRED[name].how) for name in schema.inferred],
         slack=certificate.get("slack"),
         facts=recipe.facts(folder.recipe),
         fields=recipe.fields(folder.recipe, isinstance(schema, TableSchema)),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
 from dpdistill.schema.errors import DataError, require_ordered, require_writable
 from dpdistill.schema.facts import STRICT, StrictBool, StrictFloat, StrictInt, read_facts
+from dpdistill.schema.public_facts import CHANNELS, CLASSES, IMAGE_SIZE, INFERRED, inferred_sentence
 
 FEW_PIXELS = 12
 """A side below which the eye sees squares where a digit is: such pictures are enlarged smoothly."""
@@ -15,7 +16,7 @@ FEW_PIXELS = 12
 
 @dataclass(frozen=True)
 class Schema:
-    """Shape, bounds and classes of a labelled image set, stated by the format or by the caller, never by the records.
+    """Shape, bounds and classes of a labelled image set, stated by the format or by the caller.
 
     Args:
         shape: (height, width, channels) of one record.
@@ -23,6 +24,8 @@ class Schema:
         classes: names of the classes, in the order of their indices.
         straightened: each image was brought upright by its own moments when it was read; so must be what is to be
             compared with them: `dpdistill.straighten_images`.
+        inferred: names of those facts that nobody stated, so that they were taken from the records; schemas that differ
+            in them alone are equal.
 
     Raises:
         DataError: a shape, bound or class list that cannot describe a data set.
@@ -33,6 +36,7 @@ class Schema:
     bounds: tuple[StrictFloat, StrictFloat]
     classes: tuple[str, ...]
     straightened: StrictBool = False
+    inferred: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         for name in ("shape", "bounds", "classes"):
@@ -47,6 +51,8 @@ class Schema:
         if len(set(self.classes)) != len(self.classes):
             raise DataError("Expected distinct class names; at least one is named twice.")
         require_writable("each class", *self.classes)
+        if unknown := [name for name in self.inferred if name not in INFERRED]:
+            raise DataError(f"Expected inferred facts among {', '.join(INFERRED)}; got {unknown[0]!r:.80}.")
 
     @property
     def raw_shape(self) -> tuple[int, ...]:
@@ -79,9 +85,16 @@ class Schema:
         return (np.float32(low) + (U + np.float32(1.0)) * np.float32((high - low) / 2.0)).astype(np.float32)
 
     def to_json(self) -> dict:
-        """The facts as files have them; `straightened` only where it is so."""
+        """The facts as files have them; `straightened` and `inferred` only where there is something to say."""
         facts = asdict(self)
-        return facts if facts.pop("straightened") is False else {**facts, "straightened": True}
+        return {key: value for key, value in facts.items() if value or key not in ("straightened", "inferred")}
+
+    def inferred_sentences(self) -> tuple[str, ...]:
+        """Sentences for the owner about the facts that were taken from the records."""
+        h, w, c = self.shape
+        classes = f"({', '.join(self.classes[:20])}{', ...' if len(self.classes) > 20 else ''})"
+        values = {CLASSES: classes, IMAGE_SIZE: f"{h}x{w}", CHANNELS: str(c)}
+        return tuple(inferred_sentence(name, values[name]) for name in self.inferred)
 
     @classmethod
     def from_json(cls, data: dict) -> Schema:

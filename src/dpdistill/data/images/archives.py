@@ -7,15 +7,16 @@ import io
 import re
 import tarfile
 import zipfile
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
 
-from dpdistill.data.files import MAX_UNPACKED, head, is_gzip, named_part, reading, require_file, show, single_part
+from dpdistill.data.files import MAX_UNPACKED, head, is_gzip, is_hidden, reading, require_file, show
 from dpdistill.data.images.decode import FORMATS, Picture, decode, raw_pictures, require_stated
-from dpdistill.data.images.folders import IMAGES, SUFFIXES, class_names, require_printable
+from dpdistill.data.images.tree import SUFFIXES, Content, Parts, read_tree
 from dpdistill.data.options import Stated
 from dpdistill.data.raw import Raw
 from dpdistill.schema import DataError
@@ -24,8 +25,6 @@ MAX_MEMBER = 256 << 20
 """Of bytes of one picture, unpacked."""
 _TAR_AT, _TAR_MAGIC = 257, b"ustar"
 _AWAY = re.compile(r"/|[A-Za-z]:|(.*/)?\.\.(/|$)")
-
-Parts = tuple[str, ...]
 
 
 class _Member(NamedTuple):
@@ -45,7 +44,8 @@ def holds_pictures(path: Path) -> bool:
             names = [member.name.lower() for member in members]
     except DataError:
         return path.suffix.lower() == ".zip"
-    return not any(name.endswith(".npy") for name in names) and any(name.endswith(SUFFIXES) for name in names)
+    arrays = any(name.endswith(".npy") and "/" not in name for name in names)
+    return not arrays and any(name.endswith(SUFFIXES) for name in names)
 
 
 def is_tar(path: Path) -> bool:
@@ -64,20 +64,16 @@ def load_archive(path: Path, part: str, stated: Stated) -> Raw:
 
     Raises:
         DataError: no images, a damaged archive, mixed sizes, a file that is not an image; names that lead out of the
-            archive, are there twice or are links; more than is safely unpacked.
+            archive, are there twice or are links; more than is safely unpacked; and as `read_tree`.
     """
     require_file(path)
     require_stated(stated)
     title = show(path)
     with _opened(path) as members:
-        folders, files = _tree(title, members)
-    names, labels, training, notes = _part_of(title, folders, files, part)
-    if not labels:
-        raise DataError(f"{title} has no {IMAGES} in class folders (<class>/*.png).")
-    for name in names:
-        require_printable(title, name)
-    classes, noted = class_names(title, names, training, stated)
-    return raw_pictures(_pictures(path, labels, stated), stated, classes, (*notes, *noted))
+        folders, files = _listed(title, members)
+    tree = read_tree(title, folders, part, stated, "archive", around=1)
+    labels = {name: tree.labels[parts] for name, parts in files.items() if parts in tree.labels}
+    return raw_pictures(_pictures(path, labels, stated), stated, tree.classes, tree.notes, tree.inferred)
 
 
 def _pictures(path: Path, labels: dict[str, str], stated: Stated) -> Iterator[Picture]:
@@ -91,61 +87,43 @@ def _pictures(path: Path, labels: dict[str, str], stated: Stated) -> Iterator[Pi
 
 
 def _read(path: Path, member: _Member, stated: Stated) -> Any:
-    title = show(path)
+    title, shown = show(path), show(member.name)
+    if not member.is_file:
+        raise DataError(f"{title} holds {shown} as a link or a device; expected a file.")
+    if member.size > MAX_MEMBER:
+        raise DataError(f"{title} holds {shown} of {member.size >> 20} MiB; expected at most {MAX_MEMBER >> 20}.")
     with _whole(path), member.read() as file:
         content = io.BytesIO(file.read(MAX_MEMBER))
     formats = FORMATS.get(PurePosixPath(member.name).suffix.lower(), ("PNG", "JPEG"))
-    return decode(content, f"{show(member.name)} in {title}", stated, formats)
+    return decode(content, f"{shown} in {title}", stated, formats)
 
 
-def _tree(title: str, members: Iterator[_Member]) -> tuple[set[Parts], dict[str, Parts]]:
-    """(folders, pictures by name), each as the parts of its path; what is hidden is left out.
+def _listed(title: str, members: Iterator[_Member]) -> tuple[dict[Parts, Content], dict[str, Parts]]:
+    """(what lies in each folder, folders of the pictures by name); what is hidden is left out.
 
     Raises:
-        DataError: a name that leads out of the archive; a picture that is a link, is there twice or is too large.
+        DataError: a name that leads out of the archive; a picture that is there twice.
     """
-    folders: set[Parts] = set()
+    folders: defaultdict[Parts, Content] = defaultdict(Content)
     files: dict[str, Parts] = {}
     for member in members:
-        shown = show(member.name)
         if _AWAY.match(member.name):
-            raise DataError(f"{title} holds {shown}, a name that leads out of the archive.")
+            raise DataError(f"{title} holds {show(member.name)}, a name that leads out of the archive.")
         parts = PurePosixPath(member.name).parts
-        if any(part.startswith((".", "__MACOSX")) for part in parts):
+        if any(map(is_hidden, parts)):
             continue
-        folders.update(parts[:i] for i in range(1, len(parts) + member.is_folder))
-        if member.is_folder or not member.name.lower().endswith(SUFFIXES):
+        for i in range(len(parts) + member.is_folder):
+            folders[parts[:i]]  # also those that no member names
+        if member.is_folder:
+            continue
+        if not member.name.lower().endswith(SUFFIXES):
+            folders[parts[:-1]].leave_out(member.name)
             continue
         if member.name in files:
-            raise DataError(f"{title} holds {shown} twice.")
-        if not member.is_file:
-            raise DataError(f"{title} holds {shown} as a link or a device; expected a file.")
-        if member.size > MAX_MEMBER:
-            raise DataError(f"{title} holds {shown} of {member.size >> 20} MiB; expected at most {MAX_MEMBER >> 20}.")
-        files[member.name] = parts
-    around = {parts[0] for parts in folders}
-    if len(around) == 1 and not any(map(named_part, around)) and min(map(len, files.values()), default=0) > 2:
-        return {parts[1:] for parts in folders if parts[1:]}, {name: parts[1:] for name, parts in files.items()}
-    return folders, files
-
-
-def _part_of(
-    title: str, folders: set[Parts], files: dict[str, Parts], part: str
-) -> tuple[list[str], dict[str, str], list[str], tuple[str, ...]]:
-    """(class folders, classes of the pictures by name, class folders of the training part, notes) of a part."""
-    split = {parts[0] for parts in files.values() if len(parts) == 3 and named_part(parts[0])}
-    if not split:
-        names = sorted(parts[0] for parts in folders if len(parts) == 1)
-        labels = {name: parts[0] for name, parts in files.items() if len(parts) == 2}
-        return names, labels, names, single_part("archive", part)
-
-    def below(wanted: str) -> list[str]:
-        return sorted({parts[1] for parts in folders if len(parts) == 2 and named_part(parts[0]) == wanted})
-
-    if part not in map(named_part, split):
-        raise DataError(f"{title} has no folder '{part}' with class folders.")
-    labels = {name: parts[1] for name, parts in files.items() if len(parts) == 3 and named_part(parts[0]) == part}
-    return below(part), labels, below("train") or below(part), ()
+            raise DataError(f"{title} holds {show(member.name)} twice.")
+        files[member.name] = parts[:-1]
+        folders[parts[:-1]].pictures += 1
+    return dict(folders), files
 
 
 @contextmanager

@@ -42,6 +42,8 @@ _PARTS = {
 }
 _CIFAR100 = re.compile(r"(train|test)\.bin(\.gz)?", re.IGNORECASE)
 _FOLDER = re.compile(r"(data_batch_\d+|test_batch)(\.bin)?(\.gz)?|(train|test)\.bin(\.gz)?", re.IGNORECASE)
+NAMED = re.compile(r".*\.bin(\.gz)?|(data_batch_\d+|test_batch)(\.gz)?", re.IGNORECASE)
+"""Names of CIFAR files: what has another name is recognised by its content."""
 
 
 def holds_cifar(names: list[str]) -> bool:
@@ -83,7 +85,7 @@ def load_file(path: Path, stated: Stated = NOTHING) -> Raw:
     Raises:
         DataError: not a whole number of records, or labels that the file does not have.
     """
-    content = spooled(unpacking(path), stated.memory) if is_gzip(path) else None
+    content = None if is_plain(path) or not is_gzip(path) else spooled(unpacking(path), stated.memory)
     size = require_file(path) if content is None else len(content)
     fine = is_cifar100(path, size)
     record = IMAGE_BYTES + (2 if fine else 1)
@@ -106,6 +108,17 @@ def load_file(path: Path, stated: Stated = NOTHING) -> Raw:
     if fine and (stated.labels or ("coarse" if are_coarse else "fine")) == "coarse":
         classes, note, at = CIFAR100_COARSE, NOTE100_COARSE, 0
     return Raw.of(X, rows[:, at], classes=classes, bounds=(0.0, 255.0), notes=(note,))
+
+
+def is_plain(path: Path) -> bool:
+    """Whether a file's name and size are those of a CIFAR file that is not packed, whatever its first record holds."""
+    is_named = NAMED.fullmatch(path.name) is not None and not path.name.lower().endswith(".gz")
+    return is_named and is_whole(require_file(path))
+
+
+def is_whole(size: int) -> bool:
+    """Whether so many bytes are a whole number of records of CIFAR-10 or CIFAR-100."""
+    return size % (IMAGE_BYTES + 1) == 0 or size % (IMAGE_BYTES + 2) == 0
 
 
 def is_cifar100(path: Path, size: int) -> bool:

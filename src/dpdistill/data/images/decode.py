@@ -5,22 +5,24 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial, reduce
+from functools import reduce
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, NoReturn
 
 import numpy as np
 from PIL import Image, ImageOps
 
 from dpdistill.data.files import reading
 from dpdistill.data.images import dicom
-from dpdistill.data.options import Stated
+from dpdistill.data.images.straighten import straighten_images
+from dpdistill.data.options import EIGHT_BITS, Stated, refuse_eight_bits
 from dpdistill.data.raw import Part, Raw
 from dpdistill.schema import DataError
+from dpdistill.schema.public_facts import IMAGE_SIZE
 
 FORMATS = {".png": ("PNG", "JPEG"), ".jpg": ("PNG", "JPEG"), ".jpeg": ("PNG", "JPEG"), ".jfif": ("PNG", "JPEG")}
-FORMATS |= {".tif": ("TIFF",), ".tiff": ("TIFF",), ".bmp": ("BMP",), ".webp": ("WEBP",)}
-ANY = ("PNG", "JPEG", "TIFF", "BMP", "WEBP")
+FORMATS |= {".tif": ("TIFF",), ".tiff": ("TIFF",), ".bmp": ("BMP",), ".webp": ("WEBP",), ".gif": ("GIF",)}
+ANY = ("PNG", "JPEG", "TIFF", "BMP", "WEBP", "GIF")
 _DEEP = ("I", "F")
 _PHOTOMETRIC, _LIGHT_IS_ZERO, _DARK_IS_ZERO = 262, 0, 1
 """The TIFF tag PhotometricInterpretation; Pillow turns pictures of eight bits round, and no deeper ones."""
@@ -37,49 +39,51 @@ class Picture(NamedTuple):
     Args:
         title: what to call it in a sentence.
         read: its values, (h, w, channels); what it raises is not shown where units are stated.
-        label: a whole number, or a name.
+        label: a whole number, or a name; None where it has none.
         unit: whose it is, or None.
         place: among all pictures, where they come in another order; None where they do not.
     """
 
     title: str
     read: Callable[[], np.ndarray]
-    label: int | str
+    label: int | str | bytes | None
     unit: str | None = None
     place: int | None = None
 
 
 def raw_pictures(
-    pictures: Iterable[Picture], stated: Stated, classes: tuple[str, ...] | None = None, notes: Iterable[str] = ()
+    pictures: Iterable[Picture],
+    stated: Stated,
+    classes: tuple[str, ...] | None = None,
+    notes: Iterable[str] = (),
+    inferred: tuple[str, ...] = (),
 ) -> Raw:
     """The pictures of a format whose files are pictures."""
+    colour = () if stated.channels else ("Images are read in colour (3 channels): pass --channels 1 for grey.",)
+    size = () if stated.side else (IMAGE_SIZE,)
+    parts = stacked(pictures, stated)
     return Raw(
-        stacked(pictures, stated),
-        classes=classes,
-        bounds=(0.0, 255.0),
-        notes=tuple(notes),
-        resized=True,
-        of_shape=partial(picture_notes, stated),
+        parts, classes=classes, bounds=(0.0, 255.0), notes=(*notes, *colour), prepared=True, inferred=(*inferred, *size)
     )
 
 
 def stacked(pictures: Iterable[Picture], stated: Stated) -> Iterator[Part]:
-    """Pictures of one size, decoded one by one.
+    """Pictures of one size, decoded and straightened one by one: no value of a record depends on another record.
 
-    Their type is uint8, or what holds the deeper values among them: no value of a record depends on another record.
-    Where bad ones are left out they are zeros, with a label that no class has.
+    Their type is that of the values if all of some have the same, or else one that holds all of them exactly. Where bad
+    ones are left out they are zeros, with a label that no class has; one of another shape than is stated is bad, too.
 
     Raises:
         DataError: another size than the others have; and, where bad records are not left out, what `read` raises.
     """
     side = stated.side or 1
-    first, shape = "", (side, side, stated.channels or 3)
+    first, shape = "the shape that is stated", (side, side, stated.channels or 3)
+    known = not stated.strict
     some: list[tuple[Picture, np.ndarray | None]] = []
     for picture in pictures:
-        image = _read(picture, stated)
-        if image is not None:
-            first, shape = (first, shape) if first else (picture.title, image.shape)
-            _require_shape(image, picture.title, shape, first)
+        image = _read(picture, stated, shape if known else None, first)
+        if image is not None and not known:
+            first, shape, known = picture.title, image.shape, True
         some.append((picture, image))
         if len(some) * math.prod(shape) >= _VALUES:
             yield _part(some, shape, stated)
@@ -87,25 +91,31 @@ def stacked(pictures: Iterable[Picture], stated: Stated) -> Iterator[Part]:
     yield _part(some, shape, stated)
 
 
-def _read(picture: Picture, stated: Stated) -> np.ndarray | None:
-    """The values of a picture; None where it is bad and may be."""
+def _read(picture: Picture, stated: Stated, shape: tuple[int, ...] | None, first: str) -> np.ndarray | None:
+    """The values of a picture, straightened if stated; None where it is bad and may be."""
     try:
-        return picture.read()
+        image = picture.read()
     except DataError:
         if not stated.strict:
             return None
         if stated.unit is None:
             raise
-    # The path may name a person.
-    raise DataError(f"{picture.title} cannot be used: it is missing, damaged, or no picture that is read.")
+        # The path may name a person.
+        raise DataError(
+            f"{picture.title} cannot be used: it is missing, damaged, or no picture that is read."
+        ) from None
+    if shape is not None and image.shape != shape:
+        if not stated.strict:
+            return None
+        _refuse_shape(image, picture.title, shape, first)
+    return straighten_images(image[None])[0] if stated.straighten else image
 
 
-def _require_shape(image: np.ndarray, title: str, shape: tuple[int, ...], first: str) -> None:
+def _refuse_shape(image: np.ndarray, title: str, shape: tuple[int, ...], first: str) -> NoReturn:
     (h, w, c), (height, width, channels) = image.shape, shape
     if c != channels:
         raise DataError(f"{title} has {c} channels where {first} has {channels}.")
-    if (h, w) != (height, width):
-        raise DataError(f"{title} is {h}x{w} pixels where {first} is {height}x{width}: pass --resize H.")
+    raise DataError(f"{title} is {h}x{w} pixels where {first} is {height}x{width}: pass --resize H.")
 
 
 def _part(some: list[tuple[Picture, np.ndarray | None]], shape: tuple[int, ...], stated: Stated) -> Part:
@@ -114,12 +124,19 @@ def _part(some: list[tuple[Picture, np.ndarray | None]], shape: tuple[int, ...],
     X = np.zeros((len(some), *shape), reduce(np.promote_types, kinds, np.dtype(np.uint8)))
     for x, (_, image) in zip(X, some, strict=True):
         x[...] = 0 if image is None else image
-    none = "" if any(isinstance(picture.label, str) for picture in pictures) else -1
-    labels = [none if image is None else picture.label for picture, image in some]
-    y = np.array(labels) if labels else np.zeros(0, np.int64)
+    labels = [None if image is None else picture.label for picture, image in some]
     units = None if stated.unit is None else np.array([picture.unit or "" for picture in pictures], np.str_)
     placed = any(picture.place is not None for picture in pictures)
-    return Part(X, y, units, np.array([picture.place for picture in pictures]) if placed else None)
+    return Part(X, labels, units, np.array([picture.place for picture in pictures]) if placed else None)
+
+
+def refused(fault: str) -> NoReturn:
+    """Refuses a picture, instead of reading it.
+
+    Raises:
+        DataError: the fault.
+    """
+    raise DataError(fault)
 
 
 def require_stated(stated: Stated) -> None:
@@ -132,17 +149,6 @@ def require_stated(stated: Stated) -> None:
         raise DataError(f"Expected channels={stated.channels} to be 1 (grey) or 3 (colour).")
     if stated.side is None and not stated.strict:
         raise DataError("Bad images can be left out only when the size is stated: pass --resize H.")
-
-
-def picture_notes(stated: Stated, shape: tuple[int, ...]) -> list[str]:
-    """Where channels and size come from, when the caller does not state them."""
-    notes = []
-    if stated.channels is None:
-        notes.append("Images are read in colour (3 channels): pass --channels 1 for grey.")
-    if stated.side is None:
-        h, w, _ = shape
-        notes.append(f"Image size {h}x{w} is taken from the files: pass --resize H to be independent of them.")
-    return notes
 
 
 def decode(content: Path | IO[bytes], title: str, stated: Stated, formats: tuple[str, ...] = ANY) -> np.ndarray:
@@ -189,18 +195,15 @@ def to_values(image: Any, title: str, stated: Stated) -> np.ndarray:
     if not image.mode.startswith(_DEEP):
         if ";16" in str(getattr(image, "tile", "")):
             raise DataError(f"{title} has more than 8 bits a value in colour: convert it to 8 bits.")
-        if stated.bounds is not None and stated.bounds[1] <= 1:
-            low, high = stated.bounds
-            raise DataError(
-                f"{title} has 8 bits a value, from 0 to 255, and the bounds are {low:g},{high:g}: nearly all of it "
-                "would be white. Leave --bounds out."
-            )
+        refuse_eight_bits(title, stated.bounds)
         upright = _on_white(ImageOps.exif_transpose(image), title)
         return _brought(upright.convert("L" if stated.channels == 1 else "RGB"), stated)
     if image.has_transparency_data:
         raise DataError(f"{title} has transparent pixels and more than 8 bits a value: save it without transparency.")
     values = _light(image, title)
-    if stated.bounds is None or (image.mode != "F" and stated.bounds[1] <= 255):
+    low, high = stated.bounds or (0.0, 0.0)
+    is_outside = image.mode != "F" and (high <= EIGHT_BITS or (low < 0 and values.dtype.kind == "u"))
+    if stated.bounds is None or is_outside:
         raise DataError(
             f"{title} has more than 8 bits a value: state the bounds of a value (--bounds 0,65535), or convert it to "
             "8 bits."

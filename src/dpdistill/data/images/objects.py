@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,12 +11,13 @@ import numpy as np
 from PIL import Image
 
 from dpdistill.data.files import named_part, single_part
-from dpdistill.data.images.decode import Picture, picture_notes, require_stated, stacked, to_values
+from dpdistill.data.images.decode import Picture, raw_pictures, refused, require_stated, stacked, to_values
 from dpdistill.data.images.parquet import choose, class_notes
-from dpdistill.data.options import Stated
+from dpdistill.data.options import Stated, refuse_eight_bits
 from dpdistill.data.prepare import resize_images
 from dpdistill.data.raw import Raw, require_unmasked
 from dpdistill.schema import DataError
+from dpdistill.schema.public_facts import CHANNELS, IMAGE_SIZE
 
 TITLE = "The data set"
 _KINDS = "a PIL image, an array (h, w) or (h, w, c), or a tensor (h, w) or (c, h, w)"
@@ -50,6 +52,8 @@ def load_object(source: Any, part: str, stated: Stated) -> Raw:
         if not found:
             raise DataError(f"{TITLE} has no part {part!r}; it has {', '.join(map(str, source))}.")
         source, notes = source[found[0]], ()
+    if not (stated.strict or hasattr(source, "features") or stated.channels):
+        raise DataError("Bad items can be left out only when the channels are stated: pass channels=1 or channels=3.")
     if not hasattr(source, "__len__"):
         raise DataError(f"{TITLE} has no length: expected one whose items are numbered, not a stream.")
     if not len(source):
@@ -57,26 +61,41 @@ def load_object(source: Any, part: str, stated: Stated) -> Raw:
     if stated.labels is not None and not hasattr(source, "features"):
         raise DataError(f"{TITLE} has a single label an image: labels is for one with features.")
     item, classes = _featured(source, stated) if hasattr(source, "features") else _numbered(source)
-    notes = (*notes, *class_notes(classes, stated))
-    parts = stacked(_pictures(item, len(source), stated), stated)
-    return Raw(parts, classes=classes, notes=notes, resized=True, of_shape=partial(_notes, item, stated))
+    notes, pictures = (*notes, *class_notes(classes, stated)), _pictures(item, len(source), stated)
+    if hasattr(source, "features"):
+        return replace(raw_pictures(pictures, stated, classes, notes), bounds=None)
+    inferred = (IMAGE_SIZE,) * (stated.side is None) + (CHANNELS,) * (stated.channels is None)
+    return Raw(stacked(pictures, stated), classes=classes, notes=notes, prepared=True, inferred=inferred)
 
 
 def _pictures(item: Items, count: int, stated: Stated) -> Iterator[Picture]:
-    kind = None
+    unchecked = True
     for i in range(count):
-        (image, label), title = item(i), f"Item {i} of the data set"
-        label = _label(label, title)
-        if type(label) is not (kind := kind or type(label)):
-            raise DataError(f"{TITLE} has labels of several kinds: expected whole numbers, or names.")
-        yield Picture(title, partial(_values, image, title, stated), label)
-    _require_same(item, stated)
+        title, label = f"Item {i} of the data set", None
+        try:
+            image, label = _asked(item, i, title)
+            label = _label(label, title)
+            read = partial(_values, image, title, stated)
+            if unchecked:
+                _require_same(item, i, title, stated)
+                unchecked = False
+        except _Changing:
+            raise
+        except DataError as error:
+            if stated.strict:
+                raise
+            read = partial(refused, str(error))
+        yield Picture(title, read, label)
 
 
-def _notes(item: Items, stated: Stated, shape: tuple[int, ...]) -> list[str]:
-    if isinstance(item(0)[0], Image.Image):
-        return picture_notes(stated, shape)
-    return [f"Shape {'x'.join(map(str, shape))} (height, width, channels) is taken from the items."]
+def _asked(item: Items, i: int, title: str) -> tuple[Any, Any]:
+    """One item; whatever goes wrong in the data set's own code is said in one sentence."""
+    try:
+        return item(i)
+    except DataError:
+        raise
+    except Exception as error:
+        raise DataError(f"{title} cannot be read: the data set raises {type(error).__name__}.") from error
 
 
 def _featured(source: Any, stated: Stated) -> tuple[Items, tuple[str, ...] | None]:
@@ -90,8 +109,7 @@ def _featured(source: Any, stated: Stated) -> tuple[Items, tuple[str, ...] | Non
 
     def item(i: int) -> tuple[Any, Any]:
         row = rows[i]
-        label = row[columns.label]
-        return row[columns.image], (-1 if columns.classes else "") if label is None else label
+        return row[columns.image], row[columns.label]
 
     return item, columns.classes
 
@@ -112,7 +130,12 @@ def _numbered(source: Any) -> tuple[Items, tuple[str, ...] | None]:
 def _values(image: Any, title: str, stated: Stated) -> np.ndarray:
     """The values of one image, (h, w, channels), resized if stated."""
     if isinstance(image, Image.Image):
-        return to_values(image, title, stated)
+        try:
+            return to_values(image, title, stated)
+        except (DataError, MemoryError):
+            raise
+        except Exception:  # Pillow decodes when values are asked for, and raises many types on damaged input
+            raise DataError(f"{title} is a damaged image.") from None
     require_unmasked(image, f"{title[:1].lower()}{title[1:]}")
     is_tensor = hasattr(image, "detach")
     try:
@@ -121,21 +144,41 @@ def _values(image: Any, title: str, stated: Stated) -> np.ndarray:
         raise DataError(f"Expected {title[:1].lower()}{title[1:]} as {_KINDS}, of a type that NumPy has.") from None
     if values.ndim not in (2, 3) or values.dtype.kind not in "uif" or not values.size:
         raise DataError(f"Expected {title[:1].lower()}{title[1:]} as {_KINDS}; got {values.dtype} {values.shape}.")
+    if values.dtype == np.uint8:
+        refuse_eight_bits(title, stated.bounds)
+    elif stated.bounds is None:
+        raise DataError(f"{title}: Expected bounds for {values.dtype} values: state them (--bounds LOW,HIGH).")
+    else:
+        values = _as_float32(values)
     values = values[..., None] if values.ndim == 2 else np.moveaxis(values, 0, 2) if is_tensor else values
+    if values.shape[2] == 1 and stated.channels is not None:
+        values = np.repeat(values, stated.channels, axis=2)
     return values if stated.side is None else resize_images(values[None], stated.side)[0]
 
 
-def _label(label: Any, title: str) -> int | str:
-    if isinstance(label, str):
-        return label
+def _as_float32(values: np.ndarray) -> np.ndarray:
+    """Values as float32, in which records are scaled; what is beyond its range becomes its largest number."""
+    most = np.finfo(np.float32).max
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.where(np.isfinite(values), np.clip(values, -most, most), values).astype(np.float32)
+
+
+def _label(label: Any, title: str) -> int | str | None:
+    if label is None or isinstance(label, str | bytes):
+        return label.decode("utf-8", "replace") if isinstance(label, bytes) else label
     value = np.asarray(label)
-    if value.size != 1 or value.dtype.kind not in "ui":
+    number = value.reshape(-1)[0].item() if value.size == 1 and value.dtype.kind in "uifb" else None
+    if number is None or not float(number).is_integer():
         raise DataError(f"{title} has the label {str(label)[:80]!r}: expected a whole number or a name.")
-    return int(value.reshape(()))
+    return int(number)
 
 
-def _require_same(item: Items, stated: Stated) -> None:
+class _Changing(DataError):
+    """A data set whose items differ whenever they are asked for."""
+
+
+def _require_same(item: Items, i: int, title: str, stated: Stated) -> None:
     """Refuses random transforms: a record that differs whenever it is read is none that can be protected."""
-    first, again = (_values(item(0)[0], "Item 0 of the data set", stated) for _ in range(2))
+    first, again = (_values(_asked(item, i, title)[0], title, stated) for _ in range(2))
     if not np.array_equal(first, again, equal_nan=first.dtype.kind == "f"):
-        raise DataError(f"{TITLE} gives another image whenever it is asked: leave random transforms out.")
+        raise _Changing(f"{TITLE} gives another image whenever it is asked: leave random transforms out.")

@@ -22,6 +22,7 @@ from dpdistill.schema import DataError
 MAGIC = b"PAR1"
 _INSTALL = "Parquet needs PyArrow: pip install 'dpdistill[tables]'."
 _LABELS = ("label", "labels")
+_LABEL_TYPES = ("integer", "floating", "boolean", "string", "large_string", "binary", "large_binary")
 _ROWS, _BUFFER = 64, 1 << 20
 
 
@@ -158,14 +159,29 @@ def _columns(title: str, schema: Any, stated: Stated) -> Columns:
     import pyarrow as pa
 
     images = _images(schema)
-    kinds = (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string)
-    simple = [field.name for field in schema if any(is_kind(field.type) for is_kind in kinds)]
+    kinds = {field.name: _values_of(field.type) for field in schema}
+    simple = [name for name, kind in kinds.items() if any(getattr(pa.types, f"is_{k}")(kind) for k in _LABEL_TYPES)]
     named = {name: names for name, names in _class_names(schema).items() if name in simple}
+    truths = [name for name in simple if pa.types.is_boolean(kinds[name]) and name not in named]
+    named |= {name: _truth_values(stated.classes) for name in truths if name in (*_LABELS, stated.labels)}
     if stated.labels in schema.names and stated.labels not in simple:
         raise DataError(
             f"{title} has no single label an image in the column {stated.labels!r}: expected one whole number or text."
         )
     return choose(title, images, named, [name for name in simple if name not in named], stated)
+
+
+def _values_of(kind: Any) -> Any:
+    """The type of the values of a column, which a dictionary may hold."""
+    import pyarrow as pa
+
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _truth_values(classes: tuple[str, ...] | None) -> tuple[str, ...]:
+    """What false and true are called, in the spelling of the stated classes."""
+    lower = {name.lower(): name for name in classes or ()}
+    return (lower["false"], lower["true"]) if lower.keys() == {"false", "true"} else ("False", "True")
 
 
 def _class_names(schema: Any) -> dict[str, tuple[str, ...]]:
@@ -182,14 +198,11 @@ def _class_names(schema: Any) -> dict[str, tuple[str, ...]]:
 
 
 def _pictures(path: Path, columns: Columns, stated: Stated) -> Iterator[Picture]:
-    """Encoded pictures and their labels; a missing label is one that no class has."""
-    import pyarrow as pa
-
+    """Encoded pictures and their labels, None where one is missing."""
     number = 0
     with _opened(path) as file:
         for batch in file.iter_batches(_ROWS, columns=[f"{columns.image}.bytes", columns.label], use_threads=False):
-            none = -1 if pa.types.is_integer(batch.schema.field(columns.label).type) else ""
             for row, label in zip(batch.column(columns.image), batch.column(columns.label), strict=True):
                 content, label, number = (row.as_py() or {}).get("bytes"), label.as_py(), number + 1
                 title = f"Row {number} of {show(path)}"
-                yield Picture(title, partial(_decode, content, title, stated), none if label is None else label)
+                yield Picture(title, partial(_decode, content, title, stated), label)

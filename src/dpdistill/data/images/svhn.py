@@ -43,11 +43,7 @@ def load_file(path: Path) -> Raw:
     """
     arrays = _read(path)
     X, y = arrays["X"].transpose(3, 0, 1, 2), arrays["y"].reshape(-1)
-    with np.errstate(invalid="ignore"):
-        labels = y.astype(np.int64)
-    if (labels != y).any():
-        raise DataError(f"{show(path)} has labels that are not whole numbers.")
-    return Raw.of(X, np.where(labels == 10, 0, labels), classes=DIGITS, bounds=(0.0, 255.0), notes=(NOTE,))
+    return Raw.of(X, np.where(y == 10, 0, y), classes=DIGITS, bounds=(0.0, 255.0), notes=(NOTE,))
 
 
 def _read(path: Path) -> Any:
