@@ -10,10 +10,10 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
-import yaml
 from markupsafe import Markup
 
 from dpdistill.data.folder import CSV, IMAGES, TRAINING
+from dpdistill.data.yaml_text import dump_yaml
 from dpdistill.export import sentences
 from dpdistill.export.publisher import LICENSES, TO_FILL_IN, Publisher
 from dpdistill.pages import environment
@@ -82,7 +82,7 @@ def describe(folder: Folder, publisher: Publisher, elsewhere: Elsewhere | None =
         values=records.values,
         in_folder=elsewhere is None,
     )
-    return f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n\n{text}"
+    return f"---\n{dump_yaml(front, width=80)}---\n\n{text}"
 
 
 def _stated(g: Guarantee) -> list[tuple[str, str]]:

@@ -20,6 +20,7 @@ from dpdistill.data.tables.load import encode_column, open_stated
 from dpdistill.data.tables.schema_file import TableFile
 from dpdistill.data.tables.source import CsvFormat, Table, open_table
 from dpdistill.schema import Column, DataError, TableSchema
+from dpdistill.schema.table import LARGEST, LARGEST_WHOLE
 
 WARN_FROM = 0.01
 """Share of a column's values that may be lost without a warning."""
@@ -208,9 +209,13 @@ class _Look:
         if self.numbers and not is_flag:
             if self._names_rows():
                 return "looks like identifiers"
-            bounds = _nice_bounds(self.low, self.high)
+            most = max(-self.low, self.high)
+            if most > LARGEST:
+                return f"holds numbers beyond {LARGEST:g}"
+            whole = self.whole and most <= LARGEST_WHOLE
+            bounds = _nice_bounds(self.low, self.high, whole)
             scale = "log" if self._has_long_tail(bounds) else "linear"
-            return Column(self.name, "integer" if self.whole else "numeric", bounds, scale, missing=self.gaps)
+            return Column(self.name, "integer" if whole else "numeric", bounds, scale, missing=self.gaps)
         if not choices or (self.distinct and len(choices) > 10) or (self.has_commas and self._has_signs()):
             if self.has_commas:
                 return "holds numbers with a comma; draft with --decimal , if fractions begin there"
@@ -230,14 +235,17 @@ class _Look:
         return span >= 100 and span > 20 * (most - lowest)
 
 
-def _nice_bounds(low: float, high: float) -> tuple[float, float]:
+def _nice_bounds(low: float, high: float, whole: bool) -> tuple[float, float]:
     """Round numbers around an interval, that look like public ones: 17 to 90 gives 0 to 100."""
     span = (high - low) or abs(high) or 1.0
     power = 10.0 ** math.floor(math.log10(span))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= span * (1 - 1e-9)) / 5
     bottom, top = math.floor(low / step) * step, math.ceil(high / step) * step
     bottom = 0.0 if 0 <= low <= span else bottom
-    return float(f"{bottom:.12g}"), float(f"{max(top, bottom + step):.12g}")
+    bottom, top, most = float(f"{bottom:.12g}"), float(f"{max(top, bottom + step):.12g}"), LARGEST
+    if whole:
+        bottom, top, most = float(math.floor(min(bottom, low))), float(math.ceil(max(top, high))), LARGEST_WHOLE
+    return max(bottom, -float(most)), min(top, float(most))
 
 
 def check_table(source: Any, table_file: TableFile) -> list[str]:

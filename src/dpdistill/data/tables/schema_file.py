@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import Discriminator, Tag
 
 from dpdistill.data.atomic import write_atomically, writing
@@ -16,7 +15,7 @@ from dpdistill.data.files import reading, require_file, show
 from dpdistill.data.number_text import NUMBER
 from dpdistill.data.options import parse_classes
 from dpdistill.data.tables.source import CsvFormat
-from dpdistill.data.yaml_text import load_yaml
+from dpdistill.data.yaml_text import dump_yaml, load_yaml
 from dpdistill.schema import Column, DataError, TableSchema
 from dpdistill.schema.facts import STRICT, StrictBool, read_facts
 
@@ -221,21 +220,6 @@ def _comment(note: str | None, indent: str) -> list[str]:
     return [f"{indent}# {' '.join(note.split())}"] if note else []
 
 
-class _Dumper(yaml.SafeDumper):
-    """Texts with line breaks or other invisible characters are written as escapes, whole numbers without a point."""
-
-    def represent_text(self, text: str) -> yaml.ScalarNode:
-        return self.represent_scalar("tag:yaml.org,2002:str", text, None if text.isprintable() else '"')
-
-    def represent_number(self, x: float) -> yaml.ScalarNode:
-        return self.represent_int(int(x)) if x.is_integer() and abs(x) < 2**53 else self.represent_float(x)
-
-
-_Dumper.add_representer(str, _Dumper.represent_text)
-_Dumper.add_representer(float, _Dumper.represent_number)
-
-
 def _dump(value: Any, flow: bool | None) -> list[str]:
     """Lines of YAML: all in brackets, nothing, or, for None, the innermost lists."""
-    form = {"default_flow_style": flow, "sort_keys": False, "allow_unicode": True, "width": 100}
-    return yaml.dump(value, Dumper=_Dumper, **form).removesuffix("\n").split("\n")
+    return dump_yaml(value, flow, whole=True).removesuffix("\n").split("\n")
