@@ -28,6 +28,9 @@ MIN_EPSILON, MAX_EPSILON = 1e-9, 1e4
 MAX_DELTA = 1e-2
 CAUTIOUS_DELTA = 1e-4
 MAX_ROWS_PER_UNIT = 1_000
+ROWS_PER_UNIT = 4
+"""Records of a unit that are used at most where a column of units is stated, and no number: epsilon is the same for
+any number, since the records of a unit are clipped as one."""
 _OF_UNITS = ("unit", "rows_per_unit")
 _FAILS = "with probability up to delta the guarantee of a record may fail altogether"
 
