@@ -173,9 +173,14 @@ def test_every_whole_number_of_a_wide_column_comes_back():
 
 
 def test_numbers_have_the_digits_that_their_encoding_holds():
-    schema = TableSchema((Column("x", "numeric", (0.0, 100.0)), Column("y", "numeric", (0.0, 1e12))), "l", ("a", "b"))
-    row = schema.from_unit(np.array([[1 / 3, 1 / 3]], np.float32))
-    assert row.tolist() == [[66.666667, 666666670000.0]]
+    columns = (
+        Column("x", "numeric", (0.0, 100.0)),
+        Column("y", "numeric", (0.0, 1e12)),
+        Column("z", "numeric", (0.0, 1e6), "log"),
+    )
+    schema = TableSchema(columns, "l", ("a", "b"))
+    rows = schema.from_unit(np.array([[1 / 3] * 3, [-0.99] * 3], np.float32))
+    assert rows.tolist() == [[66.666667, 666666670000.0, 9999.007], [0.5, 5000000000.0, 0.0715192]]
 
 
 @pytest.mark.parametrize(
