@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpdistill import run
 from dpdistill.accounting.schedule import ROWS_PER_UNIT, Budget
+from dpdistill.data.memory import check_sample
 from dpdistill.data.tables.load import load_table
 from dpdistill.data.tables.save import to_frame
 from dpdistill.data.tables.schema_file import TableFile, read_reviewed, with_units
@@ -123,6 +124,7 @@ class TableDistiller(BaseEstimator):
 
         Raises:
             ValueError: n rows from a method that makes its rows once.
+            DataError: more rows than memory holds.
             sklearn.exceptions.NotFittedError: `fit` was not called.
         """
         check_is_fitted(self, "result_")
@@ -133,6 +135,7 @@ class TableDistiller(BaseEstimator):
             raise ValueError(f"Expected n={n} >= 1.")
         if made.generator is None:
             raise ValueError(f"This method has no generator: sample() returns its {len(made.y)} rows.")
+        check_sample(n, self.schema_)
         X, y = made.generator.sample(n, seed)
         return to_frame(self.schema_.from_unit(X), y, self.schema_)
 
