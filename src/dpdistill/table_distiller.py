@@ -11,7 +11,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dpdistill import run
-from dpdistill.accounting.schedule import Budget
+from dpdistill.accounting.schedule import ROWS_PER_UNIT, Budget
+from dpdistill.data.memory import check_sample
 from dpdistill.data.tables.load import load_table
 from dpdistill.data.tables.save import to_frame
 from dpdistill.data.tables.schema_file import TableFile, read_reviewed, with_units
@@ -33,8 +34,10 @@ class TableDistiller(BaseEstimator):
         run_dir: the owner's folder: ledger and checkpoints, for resuming; None keeps them in memory.
         ledger: file that adds up all runs on this data set, under one cap, and refuses the fit that would exceed it;
             `begin_ledger` makes it.
-        unit_column: column that names the person of each row; None for what schema.yaml states, or for single rows.
-        rows_per_unit: the most rows of a person that are used, drawn at random; with a unit column, and only then.
+        unit_column: column that names the person of each row, whose rows are protected together; None for what
+            schema.yaml states, or for single rows.
+        rows_per_unit: the most rows of a person that are used, drawn at random; with a unit column, and only then. None
+            for 4; epsilon is the same for any number.
 
     Attributes:
         result_: what was distilled and what was paid (`Result`); it holds no private row.
@@ -90,10 +93,10 @@ class TableDistiller(BaseEstimator):
         """
         table_file = self._table_file()
         unit = table_file.unit_column
-        if (unit is None) != (self.rows_per_unit is None):
+        if unit is None and self.rows_per_unit is not None:
             raise ValueError("Expected rows_per_unit where a column names the person of a row, and only there.")
-        persons = 1 if self.rows_per_unit is None else self.rows_per_unit
-        budget = Budget(self.epsilon, self.delta, self.adjacency, unit, persons)  # type: ignore[arg-type]
+        rows = ROWS_PER_UNIT if self.rows_per_unit is None else self.rows_per_unit
+        budget = Budget(self.epsilon, self.delta, self.adjacency, unit, 1 if unit is None else rows)  # type: ignore[arg-type]
         method = DPMERF() if self.method is None else self.method
         paid: Any = {"ledger": self.ledger, "seed": self.seed, "run_dir": self.run_dir}
         run.check_ledger(method, budget, **paid)
@@ -119,6 +122,7 @@ class TableDistiller(BaseEstimator):
 
         Raises:
             ValueError: n rows from a method that makes its rows once.
+            DataError: more rows than memory holds.
             sklearn.exceptions.NotFittedError: `fit` was not called.
         """
         check_is_fitted(self, "result_")
@@ -129,6 +133,7 @@ class TableDistiller(BaseEstimator):
             raise ValueError(f"Expected n={n} >= 1.")
         if made.generator is None:
             raise ValueError(f"This method has no generator: sample() returns its {len(made.y)} rows.")
+        check_sample(n, self.schema_)
         X, y = made.generator.sample(n, seed)
         return to_frame(self.schema_.from_unit(X), y, self.schema_)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from contract import Stop, make_records, of_units, stop_after, tiny
 from PIL import Image
-from test_cli import refused, succeeds
+from test_cli import dpdistill, refused, succeeds
 from test_tables_cli import SCHEMA, STATED, patients
 
 from dpdistill import DPMERF, TableDistiller, run, verify
@@ -52,9 +52,14 @@ def table(tmp_path_factory):
 @pytest.fixture(scope="module")
 def shared(table):
     """A run for persons, and what it said."""
-    stated = ["--schema", table / "schema.yaml", "--rows-per-unit", 4, "--ledger", table / "ledger"]
     begin_ledger(table / "ledger", 9.0)
-    said = succeeds("distill", table / "patients.csv", *stated, "--out", table / "shared", *QUICK)
+    stated = ["--schema", table / "schema.yaml", "--ledger", table / "ledger"]  # persons, by default
+    code, said, notes = dpdistill("distill", table / "patients.csv", *stated, "--out", table / "shared", *QUICK)
+    assert code == 0
+    assert (
+        "Protects persons by patient_id: of each at most 4 records are used, which is the default (--rows-per-unit). "
+        "Epsilon is the same for any number.\n"
+    ) in notes
     return table / "shared", said
 
 
@@ -165,9 +170,10 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("stated", "said"),
         [
-            (["--schema", "schema.yaml"], "states unit_column 'patient_id': state --rows-per-unit as well"),
-            (["--schema", "ignored.yaml", "--rows-per-unit", 2], "Expected --unit-column and --rows-per-unit together"),
-            (["--unit-column", "who"], "Expected --unit-column and --rows-per-unit together"),
+            (
+                ["--schema", "ignored.yaml", "--rows-per-unit", 2],
+                "Expected --unit-column with --rows-per-unit: the column",
+            ),
             (["--schema", "schema.yaml", "--rows-per-unit", 0], "Expected 1 <= rows_per_unit=0 <= 1000"),
             (
                 ["--schema", "schema.yaml", "--rows-per-unit", 2, "--unit-column", "age"],
@@ -294,11 +300,11 @@ class TestTables:
     def test_the_door_for_pandas_users(self, table):
         frame = patients(40).assign(patient_id=np.arange(40) // 3)
         with pytest.raises(ValueError, match="Expected rows_per_unit where a column names the person"):
-            TableDistiller(table / "schema.yaml").fit(frame)
+            TableDistiller(table / "ignored.yaml", rows_per_unit=2).fit(frame)
         fields = {"frequencies": 20, "steps": 5, "samples": 40, "hidden": 8}
         method = DPMERF(**fields)
-        made = TableDistiller(table / "schema.yaml", method=method, rows_per_unit=2).fit(frame)
-        assert made.result_.schedule.budget == Budget(1.0, unit="patient_id", rows_per_unit=2)
+        made = TableDistiller(table / "schema.yaml", method=method).fit(frame)
+        assert made.result_.schedule.budget == Budget(1.0, unit="patient_id", rows_per_unit=4)
 
 
 class TestImages:

@@ -153,6 +153,9 @@ EXACT = TableSchema(
 )
 
 
+LONG = tuple(f"{'é' * 100}{k}" for k in range(8000))
+
+
 def test_both_bounds_are_reached_exactly_and_none_is_left():
     ends = EXACT.from_unit(np.array([[-1.0], [1.0], [-1e30], [1e30]], np.float32).repeat(7, 1))
     low, high = ([column.bounds[k] for column in EXACT.columns] for k in (0, 1))
@@ -171,38 +174,70 @@ def test_every_whole_number_of_a_wide_column_comes_back():
 
 
 def test_numbers_have_the_digits_that_their_encoding_holds():
-    schema = TableSchema((Column("x", "numeric", (0.0, 100.0)), Column("y", "numeric", (0.0, 1e12))), "l", ("a", "b"))
-    row = schema.from_unit(np.array([[1 / 3, 1 / 3]], np.float32))
-    assert row.tolist() == [[66.666667, 666666670000.0]]
+    columns = (
+        Column("x", "numeric", (0.0, 100.0)),
+        Column("y", "numeric", (0.0, 1e12)),
+        Column("z", "numeric", (0.0, 1e6), "log"),
+    )
+    schema = TableSchema(columns, "l", ("a", "b"))
+    rows = schema.from_unit(np.array([[1 / 3] * 3, [-0.99] * 3], np.float32))
+    assert rows.tolist() == [[66.666667, 666666670000.0, 9999.007], [0.5, 5000000000.0, 0.0715192]]
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Column("x", "integer", (0.0, 2.0**63)), r"from -2^53 to 2^53 of integer column 'x'; got 0.0 and 9.22337"),
-        (lambda: Column("x", "integer", (-1e20, 1.0)), "larger whole numbers are not exact. Declare the column numeric"),
-        (lambda: Column("x", "numeric", (0.0, 1e300)), "Expected bounds from -1e30 to 1e30 of column 'x'; got 0.0 and 1e+300"),
-        (lambda: Column("x", "integer", (0.2, 0.8)), "Expected at least two whole numbers between the bounds of integer"),
+        (
+            lambda: Column("x", "integer", (0.0, 2.0**63)),
+            r"from -2^53 to 2^53 of integer column 'x'; got 0.0 and 9.22337",
+        ),
+        (
+            lambda: Column("x", "integer", (-1e20, 1.0)),
+            "larger whole numbers are not exact. Declare the column numeric",
+        ),
+        (
+            lambda: Column("x", "numeric", (0.0, 1e300)),
+            "Expected bounds from -1e30 to 1e30 of column 'x'; got 0.0 and 1e+300",
+        ),
+        (
+            lambda: Column("x", "integer", (0.2, 0.8)),
+            "Expected at least two whole numbers between the bounds of integer",
+        ),
         (lambda: Column("x", "integer", (0.5, 1.5)), "column 'x'; got 0.5 and 1.5: state whole numbers as bounds"),
-        (lambda: Column("x", "categorical", categories=("a", "\ud800")), "each category of column 'x' without the character U+D800"),
+        (
+            lambda: Column("x", "categorical", categories=("a", "\ud800")),
+            "each category of column 'x' without the character U+D800",
+        ),
         (lambda: Column("x\0y", "integer", (0.0, 1.0)), "the name of a column without the character U+0000"),
-        (lambda: Column("\ufeffx", "integer", (0.0, 1.0)), "without the character U+FEFF, which not every file format can"),
+        (
+            lambda: Column("\ufeffx", "integer", (0.0, 1.0)),
+            "without the character U+FEFF, which not every file format can",
+        ),
         (lambda: Column("__index_level_0__", "integer", (0.0, 1.0)), "which names an index in Parquet files"),
         (lambda: TableSchema(SCHEMA.columns, "__index_level_1__", ("a", "b")), "which names an index in Parquet files"),
-        (lambda: TableSchema(SCHEMA.columns, "y\x1b", ("a", "b")), "the name of the label without the character U+001B"),
-        (lambda: TableSchema(SCHEMA.columns, "y", ("a", "b\nc")), "Expected class names of printable characters; got 'b\\nc'"),
-        (lambda: TableSchema(SCHEMA.columns, "y", ("a", "b"), unit="\udcff"), "Expected unit without the character U+DCFF"),
+        (
+            lambda: TableSchema(SCHEMA.columns, "y\x1b", ("a", "b")),
+            "the name of the label without the character U+001B",
+        ),
+        (
+            lambda: TableSchema(SCHEMA.columns, "y", ("a", "b\nc")),
+            "Expected class names of printable characters; got 'b\\nc'",
+        ),
+        (
+            lambda: TableSchema(SCHEMA.columns, "y", ("a", "b"), unit="\udcff"),
+            "Expected unit without the character U+DCFF",
+        ),
         (
             lambda: TableSchema(SCHEMA.columns, "y", ("a", "b"), (("0",), ("\udcff",))),
             "Expected each value of 'y' without the character U+DCFF",
         ),
         (
-            lambda: TableSchema((Column("x", "categorical", categories=tuple(f"{'é' * 100}{k}" for k in range(8000))),), "y", ("a", "b")),
+            lambda: TableSchema((Column("x", "ordinal", categories=LONG),), "y", ("a", "b")),
             "Expected a schema of at most 4,194,304 characters as JSON; got ",
         ),
         (lambda: Schema((2, 2, 1), (0.0, 1.0), ("a", "b\0")), "Expected each class without the character U+0000"),
     ],
-)  # fmt: skip
+)
 def test_what_a_synthetic_table_cannot_be_written_with_is_refused(make, message):
     with pytest.raises(DataError) as error:
         make()

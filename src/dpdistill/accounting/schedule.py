@@ -30,6 +30,9 @@ CAUTIOUS_DELTA = 1e-4
 MAX_ROWS_PER_UNIT = 1_000
 MAX_ROUNDS, MAX_STAGES, MAX_SAMPLED_STAGES = 1_000_000, 64, 4
 """Of a plan: every sampled stage is composed by itself, which takes seconds, in a run and for whoever verifies it."""
+ROWS_PER_UNIT = 4
+"""Records of a unit that are used at most where a column of units is stated, and no number: epsilon is the same for
+any number, since the records of a unit are clipped as one."""
 _OF_UNITS = ("unit", "rows_per_unit")
 _FAILS = "with probability up to delta the guarantee of a record may fail altogether"
 

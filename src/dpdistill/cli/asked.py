@@ -27,6 +27,7 @@ class Asked:
         published: its whole name, where it is one of the package's and its budget is kept.
         method: name of the method.
         unit: column of the units, or None.
+        counted: rows_per_unit is stated, or there are no units; False where it is the default.
     """
 
     stated: dict[str, Any]
@@ -35,12 +36,18 @@ class Asked:
     published: str | None
     method: str
     unit: str | None
+    counted: bool = True
 
     def caution(self) -> None:
-        """What a large delta or epsilon means is said before it is spent."""
+        """Says before anything is spent what a large delta or epsilon means, and whom the run protects by default."""
         from dpdistill.cli.outlook import say_caution
 
         say_caution(self.budget)
+        if not self.counted:
+            note(
+                f"Protects persons by {self.unit}: of each at most {self.budget.rows_per_unit} records are used, which "
+                "is the default (--rows-per-unit). Epsilon is the same for any number."
+            )
 
     def paid(self, given: dict[str, Any], run_dir: Path | None) -> dict[str, Any]:
         """How the run is paid, as the driver takes it."""
@@ -97,7 +104,8 @@ def asked_of(given: dict[str, Any]) -> Asked:
         check_settings(named, given["set_"] or (), given["per_class"], given["public"])
         _check_ledger(given["ledger"], budget.epsilon)
     asked = None if given["non_private"] else budget
-    return Asked(stated, asked, given["recipe"], published, named, protects.get("unit"))
+    counted = not protects or given["rows_per_unit"] is not None
+    return Asked(stated, asked, given["recipe"], published, named, protects.get("unit"), counted)
 
 
 def prepared(given: dict[str, Any], asked: Asked, paid: dict[str, Any]) -> tuple[Any, Any]:
@@ -210,8 +218,11 @@ def _lies_in(inner: str | None, outer: str | None) -> bool:
 def _protected(column: str | None, rows: int | None, schema: str | None, anew: bool) -> dict[str, Any]:
     """The budget's unit and rows_per_unit, as stated here or in schema.yaml; nothing for single records.
 
-    Without a new guarantee, one of both is an error, and what schema.yaml states does not count.
+    Where a column names persons, persons are protected, whether the most records of one are stated or not. Without a
+    new guarantee, one of both options is an error, and what schema.yaml states does not count.
     """
+    from dpdistill.accounting.schedule import ROWS_PER_UNIT
+
     if not anew:
         if column is not None or rows is not None:
             raise DataError("With --from or --non-private leave --unit-column and --rows-per-unit out.")
@@ -220,11 +231,9 @@ def _protected(column: str | None, rows: int | None, schema: str | None, anew: b
         from dpdistill.data.tables.schema_file import read_reviewed
 
         column = read_reviewed(schema).unit_column
-        if column is not None and rows is None:
-            raise DataError(f"{schema} states unit_column {column!r:.80}: state --rows-per-unit as well.")
-    if (column is None) != (rows is None):
-        raise DataError("Expected --unit-column and --rows-per-unit together.")
-    return {} if column is None else {"unit": column, "rows_per_unit": rows}
+    if column is None and rows is not None:
+        raise DataError("Expected --unit-column with --rows-per-unit: the column that names the person of a record.")
+    return {} if column is None else {"unit": column, "rows_per_unit": ROWS_PER_UNIT if rows is None else rows}
 
 
 def _budget(row: dict[str, Any], stated: dict[str, Any], protects: dict[str, Any]) -> Any:

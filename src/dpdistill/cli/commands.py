@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dpdistill.cli.options import Folder, by_default
-from dpdistill.cli.terminal import FAILED, NOT_COMPARED, add_row, give, say, show_table, table, working
+from dpdistill.cli.terminal import FAILED, NOT_COMPARED, add_row, epsilon_text, give, say, show_table, table, working
 from dpdistill.schema import DataError
 
 
@@ -162,7 +162,7 @@ def account(
     give(noise_multiplier=sigma, rounds=rounds, sampling_prob=sampling_prob, adjacency=adjacency)
     give(epsilons={f"{d:g}": e for d, e in epsilons.items()})
     for d, e in epsilons.items():
-        say(f"epsilon = {e:.4f} at delta = {d:g}", mark="  ")
+        say(f"epsilon = {epsilon_text(e)} at delta = {d:g}", mark="  ")
 
 
 budget = typer.Typer(
@@ -201,5 +201,6 @@ def show_ledger(file: LedgerFile) -> None:
     give(runs=runs, spent=summary.spent, delta=summary.delta, adjacency=summary.adjacency)
     give(cap=summary.cap, left=summary.left)
     delta = "" if summary.delta is None else f" at delta = {summary.delta:g} ({summary.adjacency})"
-    say(f"Spent together: epsilon = {summary.spent:.4f}{delta}")
-    say(f"Cap: epsilon = {summary.cap:g}; one more full-batch run of epsilon = {summary.left:.4f} still fits.")
+    say(f"Spent together: epsilon = {epsilon_text(summary.spent)}{delta}")
+    left = epsilon_text(summary.left)
+    say(f"Cap: epsilon = {summary.cap:g}; one more full-batch run of epsilon = {left} still fits.")

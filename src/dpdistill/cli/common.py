@@ -35,15 +35,31 @@ def with_common_options(command: Any) -> Any:
         command: as typer makes it.
 
     Returns:
-        The same command.
+        The same command, whose numbers are digits from 0 to 9.
     """
     commands = getattr(command, "commands", {})
+    for param in command.params:
+        _take_digits(param)
     command.params += [copy(param) for param in _params() if not commands or param.name in ("as_json", "quiet")]
     for each in commands.values():
         with_common_options(each)
     if not commands:
         arrange(command)
     return command
+
+
+def _take_digits(param: Any) -> None:
+    """Makes a parameter that is a number refuse 1_0, which Python reads as 10, and digits of other scripts."""
+    process = param.process_value
+
+    def processed(context: Any, value: Any) -> Any:
+        found = process(context, value)
+        number = isinstance(found, int | float) and not isinstance(found, bool)
+        if number and isinstance(value, str) and ("_" in value or not value.isascii()):
+            raise DataError(f"Expected {param.opts[-1]} as a number of digits from 0 to 9; got {value!r:.80}.")
+        return found
+
+    param.process_value = processed
 
 
 @cache

@@ -73,7 +73,7 @@ def distill(
         ),
     ] = None,
     rows_per_unit: Annotated[
-        int | None, typer.Option(help="Most records of a person that are used, drawn at random; with --unit-column.")
+        int | None, typer.Option(help="Most records of a person that are used, drawn at random; 4 if left out.")
     ] = None,
     lenient: Annotated[bool, typer.Option("--lenient/--strict", help="Let bad records contribute nothing.")] = False,
     memory: Annotated[

@@ -52,8 +52,10 @@ def sample(
     """
     from dpdistill.data import read_distilled
     from dpdistill.data.folder import GENERATOR
+    from dpdistill.data.memory import check_sample
 
     distilled, path = read_distilled(folder), Path(to)
+    check_sample(n, distilled.schema)
     if isinstance(distilled.schema, TableSchema):
         if kind is not None:
             raise DataError(f"{folder} holds a table: --kind is for pictures.")

@@ -125,6 +125,11 @@ def amount(size: float) -> str:
     return f"{math.ceil(10 * size / (1 << 30)) / 10:g} GiB"
 
 
+def epsilon_text(epsilon: float) -> str:
+    """An epsilon with four decimals; one below 0.1 with four significant digits, so that none above 0 reads as 0."""
+    return f"{epsilon:.4g}" if epsilon < 0.1 else f"{epsilon:.4f}"
+
+
 def working(at: str) -> AbstractContextManager[Any]:
     """Something moves on a terminal while there is nothing to count."""
     return err.status(at) if err.is_terminal and not mode.quiet else nullcontext()

@@ -19,6 +19,9 @@ _UNTOLD = 2 << 30
 _COPIES = 6
 """Of the synthetic records while they are optimised: they, their gradient, two moments, their average, one to write."""
 
+_SAMPLED = 3
+"""Copies of the records of a generator at once: encoded, decoded, as they are written."""
+
 
 @dataclass(frozen=True)
 class Memory:
@@ -83,6 +86,31 @@ def check_set_size(per_class: int, schema: AnySchema, kernel: bool, available: i
         raise DataError(
             f"Expected per_class={per_class} <= {largest}: more records of {schema.dimension} numbers do not fit into "
             f"the {available / 2**30:.3g} GiB of memory of this machine."
+        )
+
+
+def sample_bytes(schema: AnySchema) -> int:
+    """Bytes of memory that a record takes while more records are made and written: its numbers, several times."""
+    return 4 * _SAMPLED * schema.dimension + 8 * _SAMPLED * math.prod(schema.raw_shape)
+
+
+def check_sample(n: int, schema: AnySchema, available: int | None = None) -> None:
+    """Refuse more records of a generator, or pictures, than half of this machine's memory can hold.
+
+    Args:
+        n: records.
+        schema: of the records.
+        available: bytes; None for this machine's.
+
+    Raises:
+        DataError: with the largest number that fits.
+    """
+    available = available or machine_memory() or _UNTOLD
+    most = available // 2 // sample_bytes(schema)
+    if n > most:
+        raise DataError(
+            f"Expected n={n:,} <= {most:,}: more records of {schema.dimension:,} numbers do not fit into half of the "
+            f"{available / 2**30:.3g} GiB of memory of this machine. Make several parts, each with a seed of its own."
         )
 
 

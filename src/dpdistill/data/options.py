@@ -105,7 +105,7 @@ def parse_bounds(bounds: Bounds) -> tuple[float, float]:
     require_ordered("bounds", bounds)
     parts = bounds.split(",") if isinstance(bounds, str) else bounds
     try:
-        low, high = (float(part) for part in parts)
+        low, high = (float(part) for part in parts if "_" not in str(part))
     except (TypeError, ValueError):
         shown = " and ".join(map(str, bounds)) if isinstance(bounds, list | tuple) else repr(bounds)
         raise DataError(f"Expected bounds as two numbers low,high; got {shown}.") from None
@@ -151,7 +151,7 @@ def parse_resize(resize: int | str) -> int:
         DataError: not a whole number in that range.
     """
     try:
-        side = int(resize)
+        side = 0 if "_" in str(resize) else int(resize)
     except (TypeError, ValueError, OverflowError):
         side = 0
     if isinstance(resize, bool | float) or not 1 <= side <= MAX_SIDE:

@@ -62,7 +62,7 @@ class _Dumper(yaml.SafeDumper):
         return self.represent_scalar("tag:yaml.org,2002:str", text, style)
 
     def represent_number(self, x: float) -> yaml.ScalarNode:
-        return self.represent_int(int(x)) if x.is_integer() and abs(x) < 2**53 else self.represent_float(x)
+        return self.represent_int(int(x)) if x.is_integer() and abs(x) <= 2**53 else self.represent_float(x)
 
 
 _Dumper.add_representer(str, _Dumper.represent_text)

@@ -6,6 +6,7 @@ and Croissant RAI Specification 1.0.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from dpdistill.data.folder import CERTIFICATE, CSV, IMAGES
@@ -150,8 +151,12 @@ def _classes(folder: Folder) -> dict[str, Any]:
 def _records(folder: Folder) -> list[dict[str, Any]]:
     schema = folder.schema
     if isinstance(schema, TableSchema):
-        fields = [_column(column.name, _type(column), f"{sentences.holds(column)}.") for column in schema.columns]
-        return [_record_set("records", [*fields, _column(schema.label, _LABEL, "The class.") | _CLASSES])]
+        *ids, label = _ids([*(column.name for column in schema.columns), schema.label])
+        fields = [
+            _column(at, column.name, _type(column), f"{sentences.holds(column)}.")
+            for at, column in zip(ids, schema.columns, strict=True)
+        ]
+        return [_record_set("records", [*fields, _column(label, schema.label, _LABEL, "The class.") | _CLASSES])]
     if not folder.pictures:
         return []
     # A folder cannot be called whatever a class can: then its name is that of no class.
@@ -180,9 +185,25 @@ _LABEL = ["sc:Text", "cr:Label"]
 _CLASSES = {"references": {"field": {"@id": "classes/name"}}}
 
 
-def _column(name: str, kind: Any, said: str) -> dict[str, Any]:
+def to_id(text: str) -> str:
+    """A text as an @id may hold it: without spaces, line breaks and what else an address may not hold."""
+    return re.sub(r"[\s<>\"{}|\\^`%]", "_", text)
+
+
+def _ids(names: list[str]) -> list[str]:
+    """An @id a column, distinct."""
+    ids: list[str] = []
+    for name in names:
+        at = f"records/{to_id(name)}"
+        while at in ids:
+            at += "_"
+        ids.append(at)
+    return ids
+
+
+def _column(at: str, name: str, kind: Any, said: str) -> dict[str, Any]:
     source = {"fileObject": {"@id": CSV}, "extract": {"column": name}}
-    field = {"@type": "cr:Field", "@id": f"records/{name}", "name": name, "dataType": kind}
+    field = {"@type": "cr:Field", "@id": at, "name": name, "dataType": kind}
     return {**field, "description": said, "source": source}
 
 

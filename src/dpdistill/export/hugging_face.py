@@ -26,7 +26,8 @@ def write(source: Path, to: Path, folder: Folder, publisher: Publisher) -> None:
     """A folder with data/train-00000-of-00001.parquet and README.md, as the Hub shows and loads it.
 
     Images are structs {bytes, path} of 8-bit PNG, labels a ClassLabel; where networks learn from expanded records or
-    soft labels, those are what is written. Rows of tables keep their columns; categories are strings, or bool where they are `false` and `true`.
+    soft labels, those are what is written. Rows of tables keep their columns; categories are strings, or
+    bool where they are `false` and `true`.
     """
     try:
         import pyarrow as pa

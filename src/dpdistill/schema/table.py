@@ -150,19 +150,17 @@ def from_share(share: np.ndarray, low: Any, high: Any, log: Any) -> np.ndarray:
     return np.where(share <= 0.0, low, np.where(share >= 1.0, high, values))
 
 
-def _decimals(low: np.ndarray, high: np.ndarray, log: np.ndarray) -> np.ndarray:
-    """Decimal places that numbers are rounded to: 1e-8 of the distance of their bounds on the scale, or finer.
+def _rounded(values: np.ndarray, low: np.ndarray, high: np.ndarray, log: np.ndarray) -> np.ndarray:
+    """Numbers to the decimal places that their encoding has, negative ones in front of the point.
 
-    An encoded number is a float32 in [-1, 1]: of what lies below a 2^25th of that distance it says nothing.
+    An encoded number is a float32 in [-1, 1], so it says nothing of what lies below a 2^25th of the bounds' distance on
+    the scale: 8 digits are kept of that distance, times 1 + |x - zero|, the slope of a log scale. Where a double does
+    not hold as many places, numbers stay as they are.
     """
     zero = _zero(low, high)
-    spans = _scaled(high - zero, log) - _scaled(low - zero, log)
-    return np.array([8 - math.floor(math.log10(span)) for span in spans], np.int64)
-
-
-def _rounded(values: np.ndarray, decimals: np.ndarray) -> np.ndarray:
-    """Values to decimal places, negative ones in front of the point; as they are where a double has not as many."""
-    power = 10.0 ** np.minimum(np.abs(decimals), 22)  # the largest one that a double holds exactly
+    span = _scaled(high - zero, log) - _scaled(low - zero, log)
+    decimals = 8 - np.floor(np.log10(span * np.where(log, 1.0 + np.abs(values - zero), 1.0)))
+    power = 10.0 ** np.minimum(np.abs(decimals), 22.0)  # the largest one that a double holds exactly
     whole = np.rint(np.where(decimals > 0, values * power, values / power))
     digits = np.where(decimals > 0, whole / power, whole * power)
     return np.where((decimals <= 22) & (np.abs(whole) < 2**53), digits, values)
@@ -177,7 +175,6 @@ class _Layout(NamedTuple):
     high: np.ndarray
     log: np.ndarray
     whole: np.ndarray
-    decimals: np.ndarray
     gaps: np.ndarray  # those of them that may be missing, with an indicator
     gap_at: np.ndarray
     categorical: np.ndarray
@@ -280,8 +277,6 @@ class TableSchema:
         numbers = [(i, at, c) for i, at, c in rows if c.kind != "categorical"]
         categories = [(i, at, c) for i, at, c in rows if c.kind == "categorical"]
         bounds = [c.bounds or (0.0, len(c.categories) - 1.0) for _, _, c in numbers]
-        low, high = (np.array([pair[k] for pair in bounds], np.float64) for k in (0, 1))
-        log = np.array([c.scale == "log" for _, _, c in numbers], bool)
         gaps = [(i, at + 1) for i, at, c in numbers if c.missing]
 
         def whole(values: list) -> np.ndarray:
@@ -290,11 +285,10 @@ class TableSchema:
         return _Layout(
             whole([i for i, _, _ in numbers]),
             whole([at for _, at, _ in numbers]),
-            low,
-            high,
-            log,
+            np.array([low for low, _ in bounds], np.float64),
+            np.array([high for _, high in bounds], np.float64),
+            np.array([c.scale == "log" for _, _, c in numbers], bool),
             np.array([c.kind != "numeric" for _, _, c in numbers], bool),
-            _decimals(low, high, log),
             whole([i for i, _ in gaps]),
             whole([at for _, at in gaps]),
             whole([i for i, _, _ in categories]),
@@ -325,13 +319,13 @@ class TableSchema:
         """Encoded rows (n, d) to raw rows (n, columns), float64, exactly within bounds; NaN where a value is missing.
 
         Coordinates are clamped to [-1, 1]; -1 is the lower bound and 1 the upper one. Integers are whole numbers, other
-        numbers are rounded to 1e-8 of the distance of their bounds.
+        numbers have the digits that their encoding has.
         """
         at, U = self._layout, np.clip(np.asarray(U, np.float64), -1.0, 1.0)
         X = np.empty((len(U), len(self.columns)), np.float64)
         values = from_share((U[:, at.number_at] + 1.0) / 2.0, at.low, at.high, at.log)
         whole = np.clip(np.rint(values), np.ceil(at.low), np.floor(at.high))
-        rounded = np.clip(_rounded(values, at.decimals), at.low, at.high)
+        rounded = np.clip(_rounded(values, at.low, at.high, at.log), at.low, at.high)
         X[:, at.numbers] = np.where(at.whole, whole, rounded) + 0.0  # no negative zero
         X[:, at.gaps] = np.where(U[:, at.gap_at] > 0.5, np.nan, X[:, at.gaps])
         for column, start, width, gap in zip(at.categorical, at.category_at, at.width, at.gap, strict=True):

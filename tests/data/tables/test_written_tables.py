@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import Phase, assume, example, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
@@ -21,6 +22,7 @@ from pyarrow import parquet
 from dpdistill.data.folder import CSV, PARQUET, SCHEMA
 from dpdistill.data.save import read_distilled, write_distilled
 from dpdistill.data.tables.codes import encoder, label_encoder
+from dpdistill.data.tables.drafts import draft_schema
 from dpdistill.data.tables.load import load_table
 from dpdistill.data.tables.save import are_truth_values
 from dpdistill.data.tables.schema_file import TableFile, read_schema
@@ -154,7 +156,7 @@ def from_frame(column: Column, value: object) -> object:
     return (
         value
         if isinstance(value, str)
-        else [name for name in column.categories if (name.lower() == "true") == value][0]
+        else next(name for name in column.categories if (name.lower() == "true") == value)
     )
 
 
@@ -165,7 +167,7 @@ def type_of(column: Column) -> str:
     return (
         "bool"
         if are_truth_values(column.categories)
-        else "dictionary<values=string, indices=int8, ordered=%d>" % (column.kind == "ordinal")
+        else f"dictionary<values=string, indices=int8, ordered={int(column.kind == 'ordinal')}>"
     )
 
 
@@ -210,3 +212,23 @@ def check_written(folder, distilled: Distilled) -> None:
 @given(tables())
 def test_what_is_accepted_can_be_written_and_read(tmp_path_factory, distilled):
     check_written(tmp_path_factory.mktemp("table"), distilled)
+
+
+DRAFTED = {
+    "hash": (["9223372036854775809", "18446744073709551615", "3"], "numeric", (0.0, 2e19)),
+    "gap": (["1e20", "0.5", "7"], "numeric", (0.0, 1e20)),
+    "narrow": (["3", "5", "4"], "integer", (2.0, 6.0)),
+    "wide": (["9007199254740992", "-9007199254740992", "0"], "integer", (-(2.0**53), 2.0**53)),
+    "beyond": (["1e300", "-1.7e308", "0"], None, "holds numbers beyond 1e+30"),
+}
+
+
+@pytest.mark.parametrize("name", DRAFTED)
+def test_a_draft_states_what_can_be_written(tmp_path, name):
+    values, kind, expected = DRAFTED[name]
+    frame = pd.DataFrame({"filler": ["x", "y", "x"], "value": values, "ill": ["no", "yes", "no"]})
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    table_file, notes = draft_schema(tmp_path / "table.csv")
+    drafted = [(c.kind, c.bounds) for c in table_file.schema.columns if c.name == "value"]
+    assert drafted == ([] if kind is None else [(kind, expected)])
+    assert kind is not None or notes["ignored"] == f"value: {expected}"
