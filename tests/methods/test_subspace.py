@@ -21,6 +21,7 @@ from dpdistill.methods.matching import features, network, principal_directions
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.public_images.auxiliary import MOST, Drawn, PublicImages
 from dpdistill.recipe.build import from_fields
+from dpdistill.recipe.parts import implement
 from dpdistill.schema import DataError
 
 HUGE = Budget(150.0)
@@ -101,7 +102,7 @@ def test_it_is_a_method_like_the_others(auxiliary):
     contract.check_add_remove(query, params, make_records(9))
     contract.check_replace_one(query, params, make_records(9))
     recipe = run.recipe_of(method, 0)
-    again = from_fields("dos", recipe["fields"])
+    again = implement(from_fields("dos", recipe["fields"]))
     assert again == method
     assert again.plan() == method.plan()
 

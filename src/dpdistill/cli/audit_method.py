@@ -148,10 +148,11 @@ def _own(name: str, settings: list[str] | None) -> Any:
         ) from None
     from dpdistill.cli.recipes import build
     from dpdistill.method import Method
-    from dpdistill.methods import METHODS
+    from dpdistill.recipe.methods import RECIPES
+    from dpdistill.recipe.parts import code_of
 
     if isinstance(found, type) and issubclass(found, Method):
-        if METHODS.setdefault(found.name, found) is not found:
+        if code_of(RECIPES.setdefault(found.name, found)) is not found:
             raise DataError(f"Expected another name of {name}: {found.name!r} is a method of the package.")
         return build(found.name, settings or ())
     if settings:

@@ -39,13 +39,11 @@ from dpdistill.private.holder import Holder
 from dpdistill.private.noise import Entropy, SystemEntropy
 from dpdistill.programs.self_test import PASSED
 from dpdistill.query import Compute, LinearQuery, Params, Query, Release
-from dpdistill.recipe.methods import default_recipe
-from dpdistill.recipe.parts import implement
 from dpdistill.recipe.saved import changed_releases, check_kind, check_private, recipe_of, slack_of
 from dpdistill.report import write_report
 from dpdistill.run import handover
 from dpdistill.run.blobs import releases_id
-from dpdistill.run.given import check_given
+from dpdistill.run.given import check_given, method_for
 from dpdistill.run.non_private import NonPrivateCurator
 from dpdistill.run.payment import Payment, told
 from dpdistill.run.start import check_ledger, check_unit, open_ledger, queries_of
@@ -257,7 +255,7 @@ def distill(
         >>> result.save("shared")  # doctest: +SKIP
     """
     check_given(records, method, budget)
-    method = implement(default_recipe(records.schema) if method is None else method)
+    method = method_for(records, method)
     check_private(method)
     check_kind(method, records.schema)
     if beside is not None and run_dir is not None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dpdistill.accounting.schedule import Budget
 from dpdistill.data.records import Records
+from dpdistill.method import Method
+from dpdistill.recipe.methods import default_recipe
+from dpdistill.recipe.parts import implement
 
 
 def check_given(records: object, method: object, budget: object = None) -> None:
@@ -26,3 +29,8 @@ def _kind(given: object) -> str:
     return (
         f"the class {given.__name__}" if isinstance(given, type) else f"{type(given).__module__}.{type(given).__name__}"
     )
+
+
+def method_for(records: Records, method: Method | None) -> Method:
+    """The method that a caller names, or the default for the kind of records."""
+    return implement(default_recipe(records.schema) if method is None else method)
