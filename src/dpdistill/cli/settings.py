@@ -11,6 +11,7 @@ from dpdistill.public_images.auxiliary import Auxiliary
 from dpdistill.recipe.build import fields_of, from_fields, kernel_named
 from dpdistill.recipe.kernels import KERNELS
 from dpdistill.recipe.methods import RECIPES
+from dpdistill.recipe.parts import fields_of_kind
 from dpdistill.recipe.published import all_published, full_name, is_file, read_recipe
 from dpdistill.recipe.saved import kind_refusal
 from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
@@ -202,7 +203,8 @@ def _parse(field: str, text: str, described: dataclasses.Field) -> Any:
     check_named(field, text, kind := kind_of(described))
     if kind != "kernel":
         return parse(text, kind)
-    allowed = [name for name, kernel in KERNELS.items() if isinstance(kernel, described.metadata["allowed"].kind)]
+    wanted = fields_of_kind(described.metadata["allowed"].kind)
+    allowed = [name for name, kernel in KERNELS.items() if isinstance(kernel, wanted)]
     if text not in allowed:
         raise DataError(f"The method cannot use {field}={text}: choose among {', '.join(allowed)}.")
     return KERNELS[text]

@@ -29,6 +29,11 @@ def code_of(kind: type[Part]) -> Any:
     return kind if issubclass(kind, found) else found
 
 
+def fields_of_kind(kind: type) -> type:
+    """Returns the class of the recipe that a class of parts adds code to; itself where it is one, or has none."""
+    return next((base for base in kind.__mro__ if base.__module__.startswith("dpdistill.recipe.")), kind)
+
+
 def implement(part: Any) -> Any:
     """Returns the same part from the class that computes; its own parts as well."""
     kind = code_of(type(part))
