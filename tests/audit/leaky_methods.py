@@ -120,14 +120,14 @@ def classes_as_they_appear(records):
 
 
 def stopped_by_private_loss(records):
-    centre = records.X.mean(0)
+    contrast = float(np.abs(records.X).mean())
 
     class Stopped(Means):
         def finish(self, state, schema, progress=no_progress):
             scale, losses = np.float32(1.0), []
-            while len(losses) < 50 and (len(losses) < 2 or losses[-1] < losses[-2]):
-                scale *= np.float32(0.9)
-                losses.append(float(np.square(scale * super().finish(state, schema).X - centre).sum()))
+            while len(losses) < 500 and (len(losses) < 2 or losses[-1] < losses[-2]):
+                scale *= np.float32(0.99)
+                losses.append(abs(float(scale * np.abs(super().finish(state, schema).X).mean()) - contrast))
             progress("shrinking", len(losses), len(losses))
             return replace(super().finish(state, schema), X=scale * super().finish(state, schema).X)
 
