@@ -1,9 +1,18 @@
 """Checkpoints: whose they are, and what a damaged one says."""
 
+from types import SimpleNamespace
+from unittest.mock import Mock
+
+import contract
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from dpdistill import run
+from dpdistill.ledger.run import RunLedger
+from dpdistill.methods import LDPDC
+from dpdistill.run import store
 from dpdistill.run.store import Store
 
 STATE = {"images": jnp.arange(6.0).reshape(2, 3), "round": np.zeros((), np.int64)}
@@ -39,12 +48,37 @@ def test_one_of_other_shapes_is_one_sentence(tmp_path):
 
 
 def test_without_a_folder_nothing_is_kept():
-    store = Store(None)
-    store.save(3, STATE, last=True)
-    assert store.load(STATE) == (0, STATE)
+    nothing = Store(None)
+    nothing.save(3, STATE, last=True)
+    assert nothing.load(STATE) == (0, STATE)
 
 
 def test_a_checkpoint_is_not_written_at_every_round(tmp_path):
-    store = Store(tmp_path, "one")
-    store.save(1, STATE)
+    Store(tmp_path, "one").save(1, STATE)
     assert not list(tmp_path.iterdir())
+
+
+def test_values_are_dropped_only_once_the_checkpoint_is_there(tmp_path, monkeypatch):
+    """A disk that fills at the checkpoint must leave the values that the run is resumed from."""
+    dropped = []
+    one = Store(tmp_path, "one", SimpleNamespace(drop_values=dropped.append))
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "write_synced", Mock(side_effect=OSError(28, "No space left on device")))
+        with pytest.raises(OSError, match="No space left"):
+            one.save(7, STATE, last=True)
+    assert dropped == []
+    one.save(7, STATE, last=True)
+    assert dropped == [7]
+
+
+def test_a_run_is_resumed_at_the_round_after_its_checkpoint(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "EVERY", 0.0)
+    records, method = contract.known(30), LDPDC(per_class=4, sampling_prob=1.0)
+    with pytest.raises(contract.Stop):
+        run.distill(records, method, run_dir=tmp_path, progress=contract.stop_after(2))
+    found = RunLedger.read(tmp_path)
+    t, _ = Store(tmp_path, found.run_id).load(method.init(jax.random.key(0), records.schema))
+    assert t == len(found.events) == 2
+    released = []
+    run.distill(records, method, run_dir=tmp_path, watch=lambda query, params, release: released.append(release.round))
+    assert released == [2, 3]
