@@ -27,8 +27,8 @@ DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?", re.ASCII)
 IGNORE = "list the column under ignored"
 FORMS = "It has one that looks the same, in another form of Unicode (é is one character, or two): use one form."
 _MAX_BITS = 4_000
-_TIMES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
-_BYTES = (bytes, bytearray, memoryview)
+_TIMES: tuple[type, ...] = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
+_BYTES: tuple[type, ...] = (bytes, bytearray, memoryview)
 
 
 class Fault(Exception):
@@ -66,7 +66,7 @@ def cell_of(value: Any) -> Cell | None:
         case str():
             return Cell(str.strip(value), False)
         case bool() | np.bool_():
-            return Cell("true" if value else "false", True)
+            return Cell("true" if bool(value) else "false", True)
         case int() | np.integer():
             return Cell(_whole_text(int(value)), True)
         case float() | np.floating():

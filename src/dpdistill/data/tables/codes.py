@@ -113,8 +113,12 @@ def distinct(values: Values) -> tuple[list[Any], np.ndarray]:
 
     Values are distinct where their types are: 1, 1.0 and True are three.
     """
-    if not isinstance(values, pa.Array):
-        return _distinct_of_list(values)
+    if isinstance(values, pa.Array):
+        return _distinct_of_array(values)
+    return _distinct_of_list(values)
+
+
+def _distinct_of_array(values: Any) -> tuple[list[Any], np.ndarray]:
     kind = values.type
     if _is_uuid(kind) or _TYPES.is_null(kind):
         return _distinct_of_list(values.to_pylist())
