@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
-from dpdistill.schema.errors import DataError, require_ordered, require_writable
+from dpdistill.schema.errors import DataError, require_ordered
 from dpdistill.schema.facts import STRICT, StrictBool, StrictFloat, StrictInt, read_facts
 from dpdistill.schema.public_facts import CHANNELS, CLASSES, IMAGE_SIZE, INFERRED, inferred_sentence
 
@@ -50,7 +50,6 @@ class Schema:
             raise DataError("Expected at least 1 class; got 0.")
         if len(set(self.classes)) != len(self.classes):
             raise DataError("Expected distinct class names; at least one is named twice.")
-        require_writable("each class", *self.classes)
         if unknown := [name for name in self.inferred if name not in INFERRED]:
             raise DataError(f"Expected inferred facts among {', '.join(INFERRED)}; got {unknown[0]!r:.80}.")
 
