@@ -76,13 +76,13 @@ def test_one_record_changes_no_other(name, kind, tmp_path, monkeypatch):
     source = SOURCES[name]
     before = source.read(tmp_path / "before", source.good, **source.stated)
     hostile = source.hostile[kind]
-    for at, place in ((0, FIRST), (2, MIDDLE), (4, LAST)):
+    for at, place in ((0, FIRST), (4, LAST)):
         records = [*source.good]
         records.insert(at, hostile._replace(name=place))
         assert_others_are_the_same(before, source.read(tmp_path / f"at {at}", records, **source.stated))
     monkeypatch.setattr(decode, "_VALUES", 1)
     monkeypatch.setattr(spool, "_BYTES", 1)
-    records = [hostile._replace(name=FIRST), *source.good]
+    records = [*source.good[:2], hostile._replace(name=MIDDLE), *source.good[2:]]
     assert_others_are_the_same(before, source.read(tmp_path / "pieces", records, **source.stated, memory=1))
 
 
