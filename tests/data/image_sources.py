@@ -421,6 +421,14 @@ def sources() -> dict[str, Source]:
         "folders of persons": Source("folders", _folders(), persons, {"unit": "person"}, GOOD, PICTURES),
         "folders in parts": Source("folders", _folders("train/"), {**PHOTOS, "channels": 1}, {}, GOOD, PICTURES),
         "folders, straightened": Source("folders", _folders(), {**PHOTOS, "straighten": True}, {}, GOOD, PICTURES),
+        "folders with bounds, straightened": Source(
+            "folders",
+            _folders(),
+            {**PHOTOS, "bounds": (0, 255), "straighten": True},
+            {"bounds": (0, 255)},
+            GOOD,
+            PICTURES,
+        ),
         "16 bits": Source(
             "folders", _folders(), {**PHOTOS, "bounds": (0, 65_535)}, {"bounds": (0, 65_535)}, deep, PICTURES
         ),

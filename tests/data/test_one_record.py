@@ -9,11 +9,15 @@ import numpy as np
 import pytest
 from image_sources import Record, Source, sources
 
-from dpdistill.data import spool
+from dpdistill.cli import terminal
+from dpdistill.cli.reading import read_records
+from dpdistill.data import load, spool
 from dpdistill.data.images import decode
 from dpdistill.data.load import Form
 from dpdistill.data.records import Records
-from dpdistill.schema import DataError, Schema
+from dpdistill.data.tables.load import load_table
+from dpdistill.data.tables.schema_file import TableFile
+from dpdistill.schema import Column, DataError, Schema, TableSchema
 from dpdistill.schema.public_facts import CHANNELS, CLASSES, FACTS, IMAGE_SIZE, INFERRED
 
 SOURCES = sources()
@@ -72,13 +76,13 @@ def test_one_record_changes_no_other(name, kind, tmp_path, monkeypatch):
     source = SOURCES[name]
     before = source.read(tmp_path / "before", source.good, **source.stated)
     hostile = source.hostile[kind]
-    for at, place in ((0, FIRST), (2, MIDDLE), (4, LAST)):
+    for at, place in ((0, FIRST), (4, LAST)):
         records = [*source.good]
         records.insert(at, hostile._replace(name=place))
         assert_others_are_the_same(before, source.read(tmp_path / f"at {at}", records, **source.stated))
     monkeypatch.setattr(decode, "_VALUES", 1)
     monkeypatch.setattr(spool, "_BYTES", 1)
-    records = [hostile._replace(name=FIRST), *source.good]
+    records = [*source.good[:2], hostile._replace(name=MIDDLE), *source.good[2:]]
     assert_others_are_the_same(before, source.read(tmp_path / "pieces", records, **source.stated, memory=1))
 
 
@@ -141,3 +145,33 @@ def test_the_documentation_has_all_facts():
     for fact in FACTS:
         option, taken = stated[fact.name]
         assert (option, taken != "none") == (fact.stated_by, bool(fact.inferred_from))
+
+
+def test_tables_take_no_public_fact_from_records():
+    pd = pytest.importorskip("pandas")
+    schema = TableSchema(
+        (Column("age", "integer", (0.0, 90.0)), Column("h", "numeric", (0.0, 2.0))), "ill", ("no", "yes")
+    )
+    frame = pd.DataFrame({"age": [1, 90, 7], "h": [0.5, 1.0, 2.0], "ill": ["no", "yes", "no"]})
+    table_file = TableFile(schema, reviewed=True)
+    for rows in ([0, 1, 2], [0, 2], [1, 2], [0, 1], [1]):
+        records = load_table(frame.iloc[rows], table_file)
+        assert (records.schema, records.notes) == (schema, ())
+
+
+def test_a_size_that_is_of_two_formats_is_refused(tmp_path):
+    """3,074 records of CIFAR-10 have the size of 3,073 of CIFAR-100: with one record more they were read as others."""
+    (tmp_path / "train.bin").write_bytes(bytes(3_073 * 3_074))
+    with pytest.raises(DataError, match="may be of CIFAR-10 or of CIFAR-100, by its size: state --labels fine"):
+        load(tmp_path / "train.bin")
+    assert len(load(tmp_path / "train.bin", labels="fine")) == 3_073
+
+
+def test_facts_taken_from_records_are_printed_also_when_quiet(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(terminal.mode, "quiet", True)
+    source = SOURCES["folders"]
+    read_records(source.build(tmp_path, source.good), None)
+    said = " ".join(capsys.readouterr().err.split())
+    assert "Taken from the records and treated as public: classes (ant, bee, cow)" in said
+    assert "treated as public: image size 6x6, from the first picture. Pass --resize" in said
+    assert "Images are read in colour" not in said

@@ -7,7 +7,7 @@ from typing import Any
 
 from dpdistill.cli.options import table_source
 from dpdistill.cli.terminal import note, warn, working
-from dpdistill.schema import DataError
+from dpdistill.schema import DataError, Schema
 
 NEEDS_SCHEMA = "Expected --schema SCHEMA with --sql: the rows of a query are a table."
 
@@ -54,8 +54,9 @@ def read_records(
             table_file = read_reviewed(schema)
             table_file = without_units(table_file) if unit is None else with_units(table_file, unit)
             records = load_table(table_source(data, sql), table_file, stated[-1], **room)
+    facts = records.schema.inferred_sentences() if isinstance(records.schema, Schema) else ()
     for each in records.notes:
-        note(each)
+        (warn if each in facts else note)(each)
     return records
 
 

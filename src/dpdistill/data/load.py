@@ -145,7 +145,7 @@ def _refuse_nothing(title: str, records: Records, part: str, strict: bool) -> No
     """Refuses a source without records, when strict, and a class that is known by folders without a usable picture."""
     if strict and not len(records):
         raise DataError(f"{title} has no records.")
-    if part != "train" or CLASSES not in records.schema.inferred:
+    if part != "train" or not isinstance(records.schema, Schema) or CLASSES not in records.schema.inferred:
         return
     used = set(np.unique(np.asarray(records.y)).tolist())
     if absent := [name for k, name in enumerate(records.schema.classes) if k not in used]:

@@ -114,7 +114,7 @@ def parse_bounds(bounds: Bounds) -> tuple[float, float]:
     return low, high
 
 
-def takes_eight_bits(bounds: Bounds) -> bool:
+def takes_eight_bits(bounds: tuple[float, float]) -> bool:
     """Returns whether values of 8 bits, from 0 to 255, can be meant by these bounds.
 
     Args:

@@ -97,6 +97,15 @@ def load_file(path: Path, stated: Stated = NOTHING) -> Raw:
         raise DataError(
             f"{show(path)} is not a CIFAR file: its {size} bytes are not a whole number of records of {sizes} bytes."
         )
+    if (
+        _CIFAR100.fullmatch(path.name)
+        and size % (IMAGE_BYTES + 1) == size % (IMAGE_BYTES + 2) == 0
+        and not stated.labels
+    ):
+        raise DataError(
+            f"{show(path)} may be of CIFAR-10 or of CIFAR-100, by its size: state --labels fine or coarse, or call it "
+            "data_batch_1.bin if it is of CIFAR-10."
+        )
     rows = np.memmap(path, np.uint8, mode="r") if content is None else content
     rows = rows.reshape(-1, record)
     X = rows[:, -IMAGE_BYTES:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)

@@ -159,11 +159,13 @@ def _columns(title: str, schema: Any, stated: Stated) -> Columns:
     import pyarrow as pa
 
     images = _images(schema)
-    kinds = {field.name: _values_of(field.type) for field in schema}
+    kinds: dict[str, Any] = {field.name: _values_of(field.type) for field in schema}
     simple = [name for name, kind in kinds.items() if any(getattr(pa.types, f"is_{k}")(kind) for k in _LABEL_TYPES)]
     named = {name: names for name, names in _class_names(schema).items() if name in simple}
     truths = [name for name in simple if pa.types.is_boolean(kinds[name]) and name not in named]
-    named |= {name: _truth_values(stated.classes) for name in truths if name in (*_LABELS, stated.labels)}
+    for name in truths:
+        if name in (*_LABELS, stated.labels):
+            named[name] = _truth_values(stated.classes)
     if stated.labels in schema.names and stated.labels not in simple:
         raise DataError(
             f"{title} has no single label an image in the column {stated.labels!r}: expected one whole number or text."
