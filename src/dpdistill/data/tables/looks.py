@@ -18,7 +18,7 @@ MARKS = ("?", "-", "--", "N/A", "n/a", "#N/A", "None", "NULL", "<NA>")
 """Texts that often stand for a missing value."""
 MAX_CATEGORIES = 100
 _SAMPLE = 2_000
-_LARGEST, _LARGEST_WHOLE = 1e30, 2.0**52
+LARGEST, LARGEST_WHOLE = 1e30, 2**53
 _IDENTIFIER = re.compile(r"(^|[_\W])(id|uuid|guid|identifier|index)$|[a-z]ID$", re.IGNORECASE)
 
 
@@ -123,12 +123,13 @@ class Look:
         if self.numbers and not is_flag:
             if self._names_rows():
                 return "looks like identifiers"
-            largest = max(-self.low, self.high)
-            if largest > _LARGEST or (self.whole and largest > _LARGEST_WHOLE):
-                return "holds whole numbers beyond 2^53" if largest <= _LARGEST else "holds numbers beyond 1e30"
-            bounds = _nice_bounds(self.low, self.high)
+            most = max(-self.low, self.high)
+            if most > LARGEST:
+                return f"holds numbers beyond {LARGEST:g}"
+            whole = self.whole and most <= LARGEST_WHOLE
+            bounds = _nice_bounds(self.low, self.high, whole)
             scale = "log" if self._has_long_tail(bounds) else "linear"
-            return Column(self.name, "integer" if self.whole else "numeric", bounds, scale, missing=has_gaps)
+            return Column(self.name, "integer" if whole else "numeric", bounds, scale, missing=has_gaps)
         if not choices or (self.distinct and len(choices) > 10) or (self.has_commas and self._has_signs()):
             if self.has_commas:
                 return "holds numbers with a comma; draft with --decimal , if fractions begin there"
@@ -151,14 +152,17 @@ class Look:
         return span >= 100 and span > 20 * (most - lowest)
 
 
-def _nice_bounds(low: float, high: float) -> tuple[float, float]:
+def _nice_bounds(low: float, high: float, whole: bool) -> tuple[float, float]:
     """Round numbers around an interval, that look like public ones: 17 to 90 gives 0 to 100."""
     span = (high - low) or abs(high) or 1.0
     power = 10.0 ** math.floor(math.log10(span))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= span * (1 - 1e-9)) / 5
     bottom, top = math.floor(low / step) * step, math.ceil(high / step) * step
     bottom = 0.0 if 0 <= low <= span else bottom
-    return float(f"{bottom:.12g}"), float(f"{max(top, bottom + step):.12g}")
+    bottom, top, most = float(f"{bottom:.12g}"), float(f"{max(top, bottom + step):.12g}"), LARGEST
+    if whole:
+        bottom, top, most = float(math.floor(min(bottom, low))), float(math.ceil(max(top, high))), LARGEST_WHOLE
+    return max(bottom, -float(most)), min(top, float(most))
 
 
 def _scale(value: Decimal) -> int:
