@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -27,8 +27,8 @@ DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?", re.ASCII)
 IGNORE = "list the column under ignored"
 FORMS = "It has one that looks the same, in another form of Unicode (é is one character, or two): use one form."
 _MAX_BITS = 4_000
-_TIMES: tuple[type, ...] = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
-_BYTES: tuple[type, ...] = (bytes, bytearray, memoryview)
+_TIMES = cast(tuple[type, ...], (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64))
+_BYTES = (bytes, bytearray, memoryview)
 
 
 class Fault(Exception):
@@ -88,9 +88,8 @@ def _whole_text(value: int) -> str:
 
 def _float_text(value: Any) -> str:
     """The shortest text from which the value can be read back at its own precision."""
-    if isinstance(value, np.float16):
-        value = np.float32(value)
-    text = str(value) if isinstance(value, np.float32) else repr(float(value))
+    kind = getattr(value, "dtype", None)
+    text = str(np.float32(value)) if kind in (np.float16, np.float32) else repr(float(value))
     return text.removesuffix(".0")
 
 
