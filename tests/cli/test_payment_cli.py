@@ -25,7 +25,7 @@ from dpdistill.errors import LedgerUnusable
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods import LDPDC
-from dpdistill.run import driver, start, store
+from dpdistill.run import begin_ledger, driver, start, store
 from dpdistill.workers import crew, pool, worker
 
 COMMAND = sys.modules["dpdistill.cli.distill"]
@@ -43,7 +43,8 @@ def command(tmp_path, monkeypatch):
     data = tmp_path.with_name(tmp_path.name + "-data.npz")
     np.savez(data, X=np.random.default_rng(0).integers(0, 256, (60, 8, 8), dtype=np.uint8), y=np.arange(60) % 2)
     small = ("--classes", "2", "--method", "ldpdc", "--per-class", 2, "--set", "sampling_prob=1")
-    ledger = ("--ledger", tmp_path / "all.ledger", "--cap", 1.2)
+    begin_ledger(tmp_path / "all.ledger", 1.2)
+    ledger = ("--ledger", tmp_path / "all.ledger")
     return ("distill", data, "--out", tmp_path / "set", *small, *ledger)
 
 
@@ -269,7 +270,7 @@ def test_in_python_the_exception_carries_the_words(tmp_path, monkeypatch):
             run.distill(records, method)
         assert not hasattr(caught.value, "__notes__")
         with pytest.raises(ZeroDivisionError) as caught:
-            run.distill(records, method, ledger=tmp_path / "all.ledger", cap=2.0)
+            run.distill(records, method, ledger=begin_ledger(tmp_path / "all.ledger", 2.0))
         (words,) = caught.value.__notes__
         assert words.startswith(PAID.format(tmp_path / "all.ledger"))
         assert words.endswith("this run cannot be resumed, and another one pays again.")

@@ -5,6 +5,7 @@ import json
 import pytest
 from test_cli import dpdistill, refused, succeeds
 
+from dpdistill.certificate.build import write_certificate
 from dpdistill.cli.settings import named_under, stated_by
 from dpdistill.data.folder import CERTIFICATE
 from dpdistill.recipe.published import all_published
@@ -65,14 +66,14 @@ def test_verify_checks_what_is_said_of_the_recipe(by_name):
     for change in changes:
         forged = json.loads(before)
         forged["recipe"] |= change
-        (by_name / CERTIFICATE).write_text(json.dumps(forged))
+        write_certificate(by_name, forged)
         code, out, _ = dpdistill("verify", by_name)
         assert code == 1
         assert "FAIL origin: The method states another " in out
     for unknown in ("nosuch", 3, ["x"]):
         forged = json.loads(before)
         forged["recipe"] |= {"named": unknown, "origin": "recipe nosuch: the best"}
-        (by_name / CERTIFICATE).write_text(json.dumps(forged))
+        write_certificate(by_name, forged)
         code, out, _ = dpdistill("verify", by_name)
         assert code == 1
         assert "FAIL origin: The method states another " in out

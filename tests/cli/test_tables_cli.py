@@ -123,7 +123,7 @@ class TestCommands:
             said = refused("evaluate", "shared", "--test", "patients.csv", flag, *value)
             assert f"shared holds a table: {flag} is for images." in said
         said = refused("evaluate", "shared", "--test", "patients.csv", "--slopes", "--kernel", "scatternet")
-        assert "shared holds a table: --kernel, --slopes are for images." in said
+        assert "shared holds a table: --slopes, --kernel are for images." in said
         wrong = refused("sample", "shared", "--n", "3", "--out", "other.csv", "--format", "dpimagebench")
         assert "shared holds a table: --format is for pictures" in wrong
         wrong = refused("sample", "shared", "--n", "3", "--out", "other.csv", "--kind", "mixed")

@@ -163,7 +163,12 @@ def pictures():
     yield "JPEG progressive", saved(SMOOTH, "JPEG", progressive=True, quality=100), SMOOTH, 3
     yield "JPEG CMYK", saved(SMOOTH, "JPEG", "CMYK", quality=100), SMOOTH, 3
     whole = saved(COLOUR, "JPEG", quality=95)
-    yield "JPEG cut", whole[: len(whole) // 2], "is not a PNG or JPEG or TIFF or BMP or WEBP image, or is damaged.", 0
+    yield (
+        "JPEG cut",
+        whole[: len(whole) // 2],
+        "is not a PNG or JPEG or TIFF or BMP or WEBP or GIF image, or is damaged.",
+        0,
+    )
     yield "BMP of 1 bit", saved(ONE_BIT, "BMP", "1"), np.asarray(Image.fromarray(ONE_BIT).convert("1")) * 255, 0
     yield "BMP grey", saved(GREY, "BMP"), GREY, 0
     yield "BMP colour", saved(COLOUR, "BMP"), COLOUR, 0
@@ -209,7 +214,8 @@ def test_pictures(name):
     refused = isinstance(expected, str)
     deep = not refused and (expected.max() > 255 or expected.min() < 0 or (expected.dtype.kind == "f" and off == 0))
     formats = {"formats": ("TIFF",)} if "TIFF" in name else {}
-    stated = Stated(bounds=(-40_000.0, 5e9) if deep or "deep" in name else None)
+    low = 0.0 if refused or expected.min() >= 0 else -40_000.0
+    stated = Stated(bounds=(low, 5e9) if deep or "deep" in name else None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         if refused:
@@ -333,8 +339,12 @@ def mats():
     yield "records first", {"X": X, "y": Y[:, None]}, "has not the arrays of SVHN"
     yield "doubles", {"X": four.astype(float), "y": Y[:, None]}, "has not the arrays of SVHN"
     yield "a cell", {"X": four, "y": np.array([["a"]], object)}, "has not the arrays of SVHN"
-    yield "halves", {"X": four, "y": Y[:, None] + 0.5}, "has labels that are not whole numbers."
-    yield "no numbers", {"X": four, "y": np.where(Y == 1, np.nan, Y)[:, None]}, "has labels that are not whole numbers."
+    yield (
+        "halves",
+        {"X": four, "y": Y[:, None] + 0.5},
+        "Record 0 has the label '0.5', which is not one of the 10 classes.",
+    )
+    yield "no numbers", {"X": four, "y": np.where(Y == 1, np.nan, Y)[:, None]}, "Record 1 has no label."
 
 
 @pytest.mark.parametrize(("arrays", "sentence"), [case[1:] for case in mats()], ids=[case[0] for case in mats()])

@@ -302,7 +302,7 @@ STATED_X = np.array(
         [1, NAN, NAN, 2.5, NAN, NAN, NAN, NAN, 0, 0, NAN, NAN, 1e-3, 2**60, NAN, -8, 1, 1, 1, 1, NAN, NAN, 2.5],
         [0, 0, 0, 0, NAN, NAN, 1, NAN, NAN, NAN, NAN, 1, 1, 1, NAN, 1, 1, NAN, 2, 0, 0, 0, 0],
     ],
-    np.float32,
+    np.float64,
 ).T
 STATED_Y = [-1 if i == 10 else min(i % 3, 1) for i in range(23)]  # of which "abc" is no number
 TEXTS = TABLE.map(lambda value: "" if value is None or value != value else str(value))

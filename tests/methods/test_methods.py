@@ -31,6 +31,7 @@ from dpdistill.private.noise import SeededEntropy
 from dpdistill.private.sampling import poisson_coins
 from dpdistill.query import Event, Release
 from dpdistill.recipe.fields import ORIGINS, Allowed
+from dpdistill.recipe.methods import RECIPES
 from dpdistill.run import store as stores
 
 RECORDS = make_records(40)
@@ -294,8 +295,8 @@ class TestFields:
 
         with pytest.raises(TypeError, match=r"Expected Plain\.extra to be a release_field or a finish_field\."):
             Plain()
-        with mock.patch.object(LDPDC, "title"):
-            del LDPDC.title
+        with mock.patch.object(RECIPES["ldpdc"], "title"):
+            del RECIPES["ldpdc"].title
             with pytest.raises(TypeError, match=r"Expected LDPDC to state its title\."):
                 LDPDC()
         with (

@@ -27,6 +27,7 @@ from dpdistill import run
 from dpdistill.accounting import schedule as accounting
 from dpdistill.certificate import arithmetic
 from dpdistill.data.records import Records
+from dpdistill.errors import Unanswered
 from dpdistill.evaluate import score
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods import dos, dp_kip
@@ -604,7 +605,7 @@ def errors_with_a_traceback() -> Any:
         try:
             value, stddev = self._draw(t, query, params, shape)
         except Exception as error:
-            raise checks.Unanswered(curator.UNANSWERED.format(t)) from error
+            raise Unanswered(curator.UNANSWERED.format(t)) from error
         stored = self._ledger.commit(t, self._schedule.event(t), value, stddev)
         return Release(stored.round, stored.value, stored.stddev, stored.event)
 

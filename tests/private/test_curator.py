@@ -41,6 +41,7 @@ from dpdistill.private.curator import Curator
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.programs import jaxprs
 from dpdistill.query import Event, Stage
+from dpdistill.run import begin_ledger
 
 PRIVATE = [name for name, kind in METHODS.items() if kind.private]
 
@@ -303,9 +304,12 @@ class TestFloat16:
     def test_is_refused_before_anything_is_paid(self, tmp_path):
         method = contract.tiny("decoupled-kip", kernel=FeatureKernel(Narrow()))
         paths = {"run_dir": tmp_path / "a.run", "ledger": tmp_path / "ledger"}
+        begin_ledger(tmp_path / "ledger", 1.0)
+        before = (tmp_path / "ledger").read_bytes()
         with pytest.raises(CuratorError, match=self.REFUSED):
-            run.distill(make_records(6), method, Budget(1.0), cap=1.0, **paths)
-        assert not [*tmp_path.iterdir()]
+            run.distill(make_records(6), method, Budget(1.0), **paths)
+        assert [path.name for path in tmp_path.iterdir()] == ["ledger"]
+        assert (tmp_path / "ledger").read_bytes() == before
 
     @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="other processors have no such set")
     @pytest.mark.parametrize(("most", "expected"), [("SSE4_2", "False"), ("AVX", "True")])

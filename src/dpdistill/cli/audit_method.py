@@ -148,13 +148,14 @@ def _own(name: str, settings: list[str] | None) -> Any:
         ) from None
     from dpdistill.cli.recipes import build
     from dpdistill.method import Method
-    from dpdistill.recipe.methods import RECIPES
+    from dpdistill.recipe.methods import RECIPES, listed
     from dpdistill.recipe.parts import code_of
 
     if isinstance(found, type) and issubclass(found, Method):
-        if code_of(RECIPES.setdefault(found.name, found)) is not found:
+        if found.name in RECIPES and code_of(RECIPES[found.name]) is not found:
             raise DataError(f"Expected another name of {name}: {found.name!r} is a method of the package.")
-        return build(found.name, settings or ())
+        with listed(found):
+            return build(found.name, settings or ())
     if settings:
         raise DataError(f"Expected no --set with {name}: it is no class of methods.")
     if not isinstance(found, Method) and not callable(found):

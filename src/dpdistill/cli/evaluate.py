@@ -306,16 +306,17 @@ def _pixel_scores(distilled: Any, test: Any, names: list[str], seed: int) -> dic
 
 def _feature_kernels(names: Iterable[str], schema: Any) -> dict[str, Any]:
     """Kernels by name, or of a network's last hidden layer (network=FILE.npz), in the order they were asked for."""
-    from dpdistill.cli.recipes import kernel_named
     from dpdistill.encode.parameters import Hidden, read_parameters, sized
     from dpdistill.evaluate import ARCHITECTURES, check_krr, check_network
     from dpdistill.kernels.feature import FeatureKernel
+    from dpdistill.recipe.build import kernel_named
+    from dpdistill.recipe.parts import implement
 
     kernels: dict[str, Any] = {}
     for name in names:
         network, given, path = name.partition("=")
         if not given:
-            kernels[name] = kernel_named(name, "distance")
+            kernels[name] = implement(kernel_named(name, "distance"))
             continue
         used = sized(ARCHITECTURES[network], path)
         if not getattr(used, "widths", used):

@@ -262,6 +262,7 @@ def run_app(app: Callable[..., Any]) -> int:
     A traceback is a mistake of the program, code 3: a script tells it from a check that failed, code 1. Whatever ends a
     command after it has paid, the last line says what was paid, where it is kept and how to resume.
     """
+    payment.forget()
     try:
         with _ends_in_order():
             return _exit_code(app)

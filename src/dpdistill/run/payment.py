@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpdistill.errors import LedgerError, LedgerUnusable
 
@@ -46,6 +46,10 @@ class Payment:
     run: RunLedger | None = None
     released: bool = False
     saved: Path | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy of a result takes no open ledger with it."""
+        return {**vars(self), "run": None}
 
     def made(self, error: BaseException) -> bool:
         """Whether a ledger on the disk holds a payment of this run, or may hold one, when an error ends the run."""

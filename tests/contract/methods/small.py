@@ -23,6 +23,7 @@ from dpdistill.methods import METHODS
 from dpdistill.private import checks
 from dpdistill.public_images.auxiliary import Auxiliary, Drawn
 from dpdistill.query import Event, Release
+from dpdistill.recipe import kernels as recipe
 from dpdistill.schema import AnySchema
 
 SCATTER = FeatureKernel(ScatterNet(J=1, L=2, groups=1, normalise=True))
@@ -68,7 +69,7 @@ def _small(field: dataclasses.Field, most: int) -> Any:
 def small_parts(kind: type) -> list[Any]:
     """Small kernels, or public images, that a field of this kind takes."""
     parts = (FCNTK(), SCATTER, PixelKernel(), Drawn(40), Drawn(41))
-    return [part for part in parts if issubclass(kind, Kernel | Auxiliary) and isinstance(part, kind)]
+    return [part for part in parts if issubclass(kind, recipe.Kernel | Auxiliary) and isinstance(part, kind)]
 
 
 def variants(name: str, most: int = 2) -> dict[str, Any]:

@@ -41,7 +41,10 @@ def _values(series: Any) -> Values:
 
     Arrow would infer the type of a column of objects, or of mixed categories, from all of them.
     """
-    if series.dtype == object or series.dtype == "category":
+    if series.dtype == "category":  # whose values are of the categories' own type, which `tolist` makes Python's
+        kept = [*series.cat.categories.to_numpy()]
+        return [None if code < 0 else kept[code] for code in series.cat.codes.tolist()]
+    if series.dtype == object:
         return series.tolist()
     try:
         values = pa.array(series, from_pandas=True)

@@ -1,5 +1,8 @@
 """Recipes of the methods, one a file. RECIPES is the one table of them."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from dpdistill.recipe.fields import Recipe
 from dpdistill.recipe.methods.decoupled_kip import DecoupledKIP
 from dpdistill.recipe.methods.dm import DM
@@ -28,3 +31,16 @@ DEFAULTS: dict[type[AnySchema], str] = {Schema: "dos-kip", TableSchema: "dp-merf
 def default_recipe(schema: AnySchema) -> Recipe:
     """The recipe for records of a kind, where a caller names none."""
     return RECIPES[DEFAULTS[type(schema)]]()
+
+
+@contextmanager
+def listed(recipe: type[Recipe]) -> Iterator[None]:
+    """Adds the class of a method of one's own to RECIPES for a while."""
+    before = RECIPES.get(recipe.name)
+    RECIPES[recipe.name] = recipe
+    try:
+        yield
+    finally:
+        RECIPES.pop(recipe.name)
+        if before is not None:
+            RECIPES[recipe.name] = before
