@@ -158,7 +158,7 @@ def test_arrays_that_state_no_classes_are_audited_with_those_of_the_caller(here)
     stated = (("--classes", "2"), ("--bounds", "0,1"), ("--resize", "8"), ("--channels", "1"), ("--straighten",))
     for option in (*stated, ("--labels", "fine")):
         assert "With --schema leave --classes, --bounds, " in refused(
-            *again, *option, "--schema", "schema.yaml", "--method", "dp-merf"
+            "audit", "method", "plain.npz", "--out", "mine", *MERF, *option, "--schema", "schema.yaml"
         )
 
 

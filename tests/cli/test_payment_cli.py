@@ -106,7 +106,7 @@ def test_a_disk_that_fills_at_every_write_loses_nothing_and_pays_once(command, t
     assert reserved(tmp_path) == 1
     assert DatasetLedger(tmp_path / "all.ledger").summary().spent == pytest.approx(1.0, rel=1e-9)
     plain = [*command]
-    plain[3], plain[-3] = tmp_path / "plain", tmp_path / "other.ledger"
+    plain[3], plain[-1] = tmp_path / "plain", begin_ledger(tmp_path / "other.ledger", 1.2)
     succeeds(*plain)
     one, other = (json.loads((tmp_path / name / "certificate.json").read_text()) for name in ("set", "plain"))
     for key in ("claim", "schedule", "events", "epsilons", "attacker", "groups", "noise", "recipe"):
