@@ -109,7 +109,7 @@ class Method(Recipe, ABC):
         """The state after a release."""
 
     def finish_bytes(self, schema: Any) -> int:
-        """What `finish` holds in memory, at least, beside the synthetic records and their kernel matrix."""
+        """Returns what `finish` holds in memory, at least, beside the synthetic records and their kernel matrix."""
         return 0
 
     @abstractmethod

@@ -104,11 +104,11 @@ class LinearQuery(Query, Protocol):
     """
 
     def prepare(self, params: Params) -> Params:
-        """What the others below are given in the place of params: computed from them alone, once a release."""
+        """Returns what the others below are given in the place of params: computed from them alone, once a release."""
         ...
 
     def coefficients(self, params: Params, x: Array, y: Array) -> Any:
-        """What the contribution of ONE record is made of: a pytree of arrays, in any precision."""
+        """Returns what the contribution of ONE record is made of: a pytree of arrays, in any precision."""
         ...
 
     def norm(self, params: Params, coefficients: Any) -> Array:

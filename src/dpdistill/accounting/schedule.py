@@ -86,7 +86,7 @@ class Budget:
 
     @property
     def caution(self) -> str | None:
-        """What a large delta means, in a sentence; None for a delta that needs none."""
+        """Returns what a large delta means, in a sentence; None for a delta that needs none."""
         if self.delta <= CAUTIOUS_DELTA:
             return None
         return f"delta = {self.delta:g} is large: {_FAILS}; of {1 / self.delta:,.0f} records that may be about one."
@@ -129,7 +129,7 @@ class Schedule:
         return tuple((stage.rounds, Event(sigma, stage.sampling_prob)) for stage, sigma in pairs)
 
     def event(self, t: int) -> Event:
-        """What round t pays.
+        """Returns what round t pays.
 
         Raises:
             IndexError: t is not in 0 .. rounds - 1.

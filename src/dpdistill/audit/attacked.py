@@ -54,7 +54,7 @@ class AsItIs(Attacked):
 
 
 def attacked(network: Network) -> Attacked:
-    """What an attack sees of a network."""
+    """Returns what an attack sees of a network."""
     return Smooth() if isinstance(network, MLP) else AsItIs(network)
 
 
@@ -81,7 +81,7 @@ def cross_entropy(outputs: Array, targets: Array) -> Array:
 
 
 def targets_of(y: Any, classes: int, loss: str) -> np.ndarray:
-    """What a network is trained to say, (n, k): for squares +-1 of two classes, k = 1, and 0.9 or -0.1 of more;
+    """Returns what a network is trained to say, (n, k): for squares +-1 of two classes, k = 1, and 0.9 or -0.1 of more;
     for cross-entropy 1 or 0.
 
     Args:
@@ -184,7 +184,7 @@ def _expansion(net: Attacked, params: Any, X: Array, alpha: Array) -> Any:
 
 @partial(jax.jit, static_argnums=0)
 def outputs_of(net: Attacked, params: Any, X: Array) -> Array:
-    """What a network says of records X (n, ...), (n, k), in one compiled program."""
+    """Returns what a network says of records X (n, ...), (n, k), in one compiled program."""
     return net(params, X)
 
 

@@ -73,7 +73,7 @@ def membership_chapter(
 
 
 def canary_chapter(found: OneRun) -> tuple[Chapter, dict[str, Any]]:
-    """What was guessed of canaries, beside what the run certifies."""
+    """Returns what was guessed of canaries, beside what the run certifies."""
     rows = [(name, found.correct[name], found.guesses[name], bound) for name, bound in found.bounds.items()]
     budget = found.result.schedule.budget if found.result.schedule else None
     results = {

@@ -44,7 +44,7 @@ def _parts(value: Any, inside: tuple[int, ...]) -> Iterator[bytes]:
 
 
 def _named(value: Any) -> Iterator[tuple[str, Any]]:
-    """What a container or an object is made of, in an order of its own."""
+    """Returns what a container or an object is made of, in an order of its own."""
     if is_dataclass(value) and not isinstance(value, type):
         yield from ((f.name, getattr(value, f.name)) for f in fields(value))
     elif isinstance(value, Mapping):
@@ -60,5 +60,5 @@ def _named(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_key(value: Any) -> bool:
-    """Whether an array holds keys of random numbers, which NumPy does not read."""
+    """Returns whether an array holds keys of random numbers, which NumPy does not read."""
     return isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)

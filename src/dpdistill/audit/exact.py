@@ -69,7 +69,7 @@ class Exact:
         return self._placed.chunks(query.encoder, None, size, number=number)
 
     def contributions(self, query: Query, params: Params, release: Release) -> np.ndarray:
-        """What each record adds to its class's block, or to the sum: (n, d), float64; zeros where nothing."""
+        """Returns what each record adds to its class's block, or to the sum: (n, d), float64; zeros where nothing."""
         X, y = self._records.take(np.arange(len(self._records)))
         X, known = jnp.asarray(X), (y >= 0) & np.isfinite(X.reshape(len(X), -1)).all(1)
         with jax.default_matmul_precision("highest"):

@@ -61,7 +61,7 @@ def packed(job: Job) -> bytes | None:
 
 
 def replay_fresh(job: bytes) -> Observation:
-    """What leaves the replay in a process of its own.
+    """Returns what leaves the replay in a process of its own.
 
     Raises:
         RuntimeError: the process could not do it; with its last line.

@@ -51,7 +51,7 @@ class _Repeated:
         self._calls: Counter[int] = Counter()
 
     def bytes(self, n: int) -> builtins.bytes:
-        """What the k-th call for n bytes since the last start had."""
+        """Returns what the k-th call for n bytes since the last start had."""
         self._calls[n] += 1
         return np.random.default_rng((n, self._calls[n])).bytes(n)
 

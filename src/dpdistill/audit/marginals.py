@@ -259,7 +259,7 @@ def _correlations(real: Moments, synthetic: Moments, schema: TableSchema) -> Cor
 
 
 def coordinate_names(schema: TableSchema) -> tuple[str, ...]:
-    """What each coordinate of an encoded row stands for: "age", "sex = Male", "age missing"."""
+    """Returns what each coordinate of an encoded row stands for: "age", "sex = Male", "age missing"."""
     names: list[str] = []
     for column in schema.columns:
         if column.kind == "categorical":

@@ -122,7 +122,7 @@ def _column(column: ColumnComparison, facts: Column, named: bool) -> dict[str, A
 
 
 def _value(facts: Column, column: ColumnComparison, bin: int) -> str:
-    """What a bin stands for: a category, "missing", or the range of a bin of numbers in raw units."""
+    """Returns what a bin stands for: a category, "missing", or the range of a bin of numbers in raw units."""
     if facts.bounds is None or bin >= BINS:
         return column.values[bin]
     low, high = map(np.float64, facts.bounds)

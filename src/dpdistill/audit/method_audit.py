@@ -44,7 +44,7 @@ class Replay:
 
     @property
     def found(self) -> bool:
-        """Whether there is a difference that the releases do not pay for."""
+        """Returns whether there is a difference that the releases do not pay for."""
         return bool(self.differ) or max(self.moved, default=0.0) > 1.0
 
 
@@ -70,12 +70,12 @@ class MethodAudit:
 
     @property
     def found(self) -> bool:
-        """Whether any replay or the method's code shows more than the releases pay for."""
+        """Returns whether any replay or the method's code shows more than the releases pay for."""
         return bool(self.held) or any(each.found for each in self.replays)
 
     @property
     def undecided(self) -> bool:
-        """Whether two runs on the same records and releases differ, so that nothing follows from the others."""
+        """Returns whether two runs on the same records and releases differ, so that nothing follows from the others."""
         return any(each.found for each in self.replays if each.change == SAME)
 
     @property

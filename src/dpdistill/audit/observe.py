@@ -73,7 +73,7 @@ def observe(
 
 
 def differences(one: Observation, other: Observation) -> tuple[str, ...]:
-    """What is not the same in two observations, or is in one of them alone."""
+    """Returns what is not the same in two observations, or is in one of them alone."""
     names = dict.fromkeys((*one, *other))
     return tuple(name for name in names if one.get(name) != other.get(name))
 
@@ -129,7 +129,7 @@ def _logging_to(handler: logging.Handler) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _hearing() -> Iterator[tuple[_Heard, Any]]:
-    """What is printed, logged, warned of and told as progress inside; the owner's progress is shown as ever."""
+    """Returns what is printed, logged, warned of and told as progress inside; the owner's progress is shown as ever."""
     heard, terminal = _Heard(), (sys.stdout, sys.stderr)
 
     def tell(progress: Progress) -> Progress:

@@ -83,7 +83,7 @@ class Tape:
 
     @property
     def records(self) -> bool:
-        """Whether releases are recorded, not handed out again."""
+        """Returns whether releases are recorded, not handed out again."""
         return self._frozen is None
 
     @property

@@ -76,7 +76,7 @@ class Inducing:
         return NotPrivate(np.asarray(images), np.asarray(to))
 
     def scores(self, made: NotPrivate, X: Any) -> np.ndarray:
-        """What an infinitely wide network says of X (n, ...) that has learned the set, (n, k)."""
+        """Returns what an infinitely wide network says of X (n, ...) that has learned the set, (n, k)."""
         S = jnp.asarray(made.X)
         alpha = _taught(self.kernel, S, jnp.asarray(made.targets), self.ridge)
         return np.asarray(_scored(self.kernel, jnp.asarray(X, jnp.float32), S, alpha))

@@ -140,7 +140,7 @@ def unit(budget: Budget, schema: Mapping[str, Any]) -> str:
 
 
 def scope(budget: Budget | None, recipe: Mapping[str, Any]) -> str:
-    """What epsilon covers and what it does not, in words; None without a guarantee.
+    """Returns what epsilon covers and what it does not, in words; None without a guarantee.
 
     Args:
         budget: what was spent.

@@ -49,7 +49,7 @@ class Verification:
 
     @property
     def passed(self) -> bool:
-        """Whether the outcome is "PASSED": nothing failed and nothing was left uncompared."""
+        """Returns whether the outcome is "PASSED": nothing failed and nothing was left uncompared."""
         return self.outcome == PASSED
 
 
@@ -95,7 +95,7 @@ def differing(one: dict, other: dict) -> list[str]:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values of JSON say the same: 1 and 1.0 do, 1 and true do not; a tuple is a list."""
+    """Returns whether two values of JSON say the same: 1 and 1.0 do, 1 and true do not; a tuple is a list."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):

@@ -31,7 +31,7 @@ def remove_unfinished(folder: Path) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """What cannot be written is said in one sentence."""
+    """Returns what cannot be written is said in one sentence."""
     try:
         yield
     except OSError as error:

@@ -30,7 +30,7 @@ def named_part(name: str) -> str | None:
 
 
 def is_address(source: object) -> bool:
-    """Whether a text is the address of a database, such as postgresql://host/name, and not a path."""
+    """Returns whether a text is the address of a database, such as postgresql://host/name, and not a path."""
     return isinstance(source, str) and _ADDRESS.match(source) is not None
 
 
@@ -88,7 +88,7 @@ def require_file(path: Path) -> int:
 
 
 def is_gzip(path: Path) -> bool:
-    """Whether the content of a regular file begins as gzip does."""
+    """Returns whether the content of a regular file begins as gzip does."""
     require_file(path)
     with reading(path), path.open("rb") as file:
         return file.read(2) == GZIP_MAGIC
@@ -137,12 +137,12 @@ def list_folders(folder: Path) -> list[str]:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a name is hidden, or one under which systems keep what nobody put there."""
+    """Returns whether a name is hidden, or one under which systems keep what nobody put there."""
     return name.startswith(".") or name in _OF_SYSTEMS
 
 
 def single_part(source: str, part: str) -> tuple[str, ...]:
-    """What is noted when another part than training is asked of a file or folder that has one part."""
+    """Returns what is noted when another part than training is asked of a file or folder that has one part."""
     return (f"The {source} has a single part: all of it is read as the {part} part.",) if part != "train" else ()
 
 

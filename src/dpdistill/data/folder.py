@@ -49,7 +49,7 @@ def owner_folder(folder: Path) -> Path:
 
 
 def is_listed(name: str) -> bool:
-    """Whether a certificate lists a file of that name, relative to the folder and with slashes."""
+    """Returns whether a certificate lists a file of that name, relative to the folder and with slashes."""
     return name in LISTED or _PICTURE.fullmatch(name) is not None
 
 
@@ -82,7 +82,7 @@ def walk(folder: Path) -> tuple[list[str], list[str]]:
 
 
 def is_plain(path: Path) -> bool:
-    """Whether a path is a file of its own: no link, which may lead out of the folder, no pipe and no device."""
+    """Returns whether a path is a file of its own: no link, which may lead out of the folder, no pipe and no device."""
     return not path.is_symlink() and path.is_file()
 
 
@@ -107,7 +107,7 @@ def sha256(path: Path) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """What a JSON file holds.
+    """Returns what a JSON file holds.
 
     Raises:
         DataError: missing, larger than 16 MiB, no JSON, or a name twice in one object.
@@ -133,7 +133,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """What a JSON file holds, which is an object.
+    """Returns what a JSON file holds, which is an object.
 
     Raises:
         DataError: as `read_json`, and for anything that is no object.

@@ -173,7 +173,7 @@ def part_named(source: Any, part: str) -> tuple[Any, str]:
 
 
 def _stated_by(like: Schema, form: Form, stated: Stated) -> Stated:
-    """What a schema states; size and channels of pictures only, as other formats have their own."""
+    """Returns what a schema states; size and channels of pictures only, as other formats have their own."""
     h, w, c = like.shape
     stated = replace(stated, classes=like.classes, bounds=like.bounds, straighten=like.straightened)
     if form not in _PICTURES:

@@ -39,7 +39,7 @@ class Memory:
 
     @classmethod
     def of(cls, size: int | str | None = None, folder: str | os.PathLike | None = None) -> Memory:
-        """What is stated, or else half of what the machine has.
+        """Returns what is stated, or else half of what the machine has.
 
         Raises:
             DataError: no size.

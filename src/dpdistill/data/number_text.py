@@ -42,5 +42,5 @@ def with_point(text: str, decimal: str) -> str:
 
 
 def is_negative(key: str) -> bool:
-    """Whether a `number_key` is that of a negative number."""
+    """Returns whether a `number_key` is that of a negative number."""
     return key.startswith("-") and PLAIN.fullmatch(key) is not None and float(key) < 0

@@ -141,7 +141,7 @@ def label_indices(
 
 
 def label_key(label: Any) -> str | int | None:
-    """What a label says by itself: a name in one spelling, or a whole number; None where it is neither."""
+    """Returns what a label says by itself: a name in one spelling, or a whole number; None where it is neither."""
     if isinstance(label, bytes):
         label = label.decode("utf-8", "replace")
     if isinstance(label, str):

@@ -116,7 +116,7 @@ def require_unmasked(values: Any, name: str) -> None:
 
 @contextmanager
 def titled(title: str) -> Iterator[None]:
-    """What is wrong is said of the source, if it has a title."""
+    """Returns what is wrong is said of the source, if it has a title."""
     try:
         yield
     except DataError as error:

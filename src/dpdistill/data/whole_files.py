@@ -94,7 +94,7 @@ def _array(path: Path, name: str, content: mmap.mmap, begin: int, size: int) -> 
 
 
 def _directory(members: list[tuple[str, int, int, int]], at: int) -> bytes:
-    """What stands behind the members, the first byte of which is at a place."""
+    """Returns what stands behind the members, the first byte of which is at a place."""
     entries = b""
     for name, size, checksum, offset in members:
         encoded = f"{name}.npy".encode("ascii")
@@ -105,7 +105,7 @@ def _directory(members: list[tuple[str, int, int, int]], at: int) -> bytes:
 
 
 def is_whole_picture(path: Path, picture: Image.Image) -> bool:
-    """Whether a PNG file shows a picture; it holds its pixels and nothing else.
+    """Returns whether a PNG file shows a picture; it holds its pixels and nothing else.
 
     Args:
         path: of the file.

@@ -37,7 +37,7 @@ class _Values(_Once, yaml.SafeLoader):
 
 
 def load_yaml(content: bytes, texts: bool = True) -> Any:
-    """What YAML says, every scalar a text, or else numbers, dates and flags where they look so.
+    """Returns what YAML says, every scalar a text, or else numbers, dates and flags where they look so.
 
     Raises:
         DataError: what is no YAML, with the line, or a key that is written twice.

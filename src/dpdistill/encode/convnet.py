@@ -105,7 +105,7 @@ def embed_convnet(blocks: list[dict[str, Array]], X: Array) -> Array:
 def block_outputs(
     blocks: list[dict[str, Array]], X: Array, conv: Callable[[Array, Array, int], Array] = conv3x3
 ) -> list[Array]:
-    """What each block hands on, (n, h', w', width); conv is how its convolution is computed."""
+    """Returns what each block hands on, (n, h', w', width); conv is how its convolution is computed."""
     padding, outputs = first_padding(X.shape[1:]), []
     for block in blocks:
         X = conv(X, block["kernel"], padding) + block["bias"]

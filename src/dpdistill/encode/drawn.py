@@ -153,7 +153,7 @@ def layer2(filters: Filters, h: Array) -> tuple[Array, Array]:
 
 
 def columns(h: Array, sign: np.ndarray) -> tuple[Array, Array]:
-    """What even and odd parts of filters see of maps (n, h, w, rank), reflected at the border.
+    """Returns what even and odd parts of filters see of maps (n, h, w, rank), reflected at the border.
 
     Sums and differences of the columns beside each one, and the column itself: for the even part of the p channels
     that keep their sign, for the odd part of the m others. (n, h + 2, w, 2 p + m) and (n, h + 2, w, p + 2 m).

@@ -89,7 +89,7 @@ class TableScores:
 
     @property
     def text(self) -> str:
-        """What the numbers are; to be said with every table of them."""
+        """Returns what the numbers are; to be said with every table of them."""
         sentences = [MODES[self.mode].format(keep=self.keep)]
         if self.positive is not None:
             sentences.append(f"Positive class: {self.positive}.")

@@ -201,7 +201,7 @@ def _contradicted(expected: Any, found: Any, at: str = "it") -> list[str]:
 
 
 def _same_id(expected: Any, found: Any) -> bool:
-    """Whether two texts are one @id: those of columns have spaces in folders of earlier versions."""
+    """Returns whether two texts are one @id: those of columns have spaces in folders of earlier versions."""
     return isinstance(found, str) and croissant.to_id(found) == croissant.to_id(str(expected))
 
 
@@ -227,7 +227,7 @@ def _not_among(expected: Any, found: list[Any], at: str) -> list[str]:
 
 
 def _goes_on(expected: Any, found: Any) -> bool:
-    """Whether a text holds all of ours, which ends in a full stop, between words of its own."""
+    """Returns whether a text holds all of ours, which ends in a full stop, between words of its own."""
     if not isinstance(expected, str) or not isinstance(found, str) or not expected.endswith("."):
         return False
     ours, theirs = " ".join(expected.split()), " ".join(found.split())

@@ -111,14 +111,14 @@ def export(folder: str | os.PathLike, to: str, out: str | os.PathLike, publisher
 
 
 def _copy_claim(source: Path, to: Path) -> None:
-    """What the card of a folder rests on goes with it."""
+    """Returns what the card of a folder rests on goes with it."""
     for name in (CERTIFICATE, RECIPE, SCHEMA):
         if (source / name).is_file():
             shutil.copyfile(source / name, to / name)
 
 
 def _require_unchanged(path: Path, folder: Folder) -> None:
-    """What is exported carries the certificate's claim, so it must be what the certificate lists."""
+    """Returns what is exported carries the certificate's claim, so it must be what the certificate lists."""
     listed, found = mapping(folder.certificate.get("files")), hash_files(path)
     changed = sorted(name for name in {*listed, *found} if listed.get(name) != found.get(name))
     if changed:

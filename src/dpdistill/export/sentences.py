@@ -32,7 +32,7 @@ def name_of(folder: Folder) -> str:
 
 
 def contents(folder: Folder) -> str:
-    """What the set holds, in a sentence."""
+    """Returns what the set holds, in a sentence."""
     schema, count = folder.schema, f"{len(folder.y):,}"
     if isinstance(schema, TableSchema):
         return f"{count} synthetic rows of {len(schema.columns)} columns and the label {plain(schema.label)!r}."
@@ -50,7 +50,7 @@ STRAIGHTENED = (
 
 
 def holds(column: Column) -> str:
-    """What a column may hold: its bounds or its categories, whole ones up to SHOWN characters."""
+    """Returns what a column may hold: its bounds or its categories, whole ones up to SHOWN characters."""
     if column.is_number:
         said = " to ".join(map(number, column.bounds or ()))
     else:
@@ -86,7 +86,7 @@ def claim(g: Guarantee) -> str:
 
 
 def limits(folder: Folder, g: Guarantee) -> list[str]:
-    """What the guarantee does not cover and what the set cannot do, a sentence each."""
+    """Returns what the guarantee does not cover and what the set cannot do, a sentence each."""
     said = [
         *([SCORED] if folder.scores is not None else []),
         "A small set that summarises: rare values, small classes and fine detail may be absent or distorted"
@@ -101,7 +101,7 @@ def limits(folder: Folder, g: Guarantee) -> list[str]:
 
 
 def several(g: Guarantee) -> str:
-    """What somebody with several rows has, or several units together, in a sentence."""
+    """Returns what somebody with several rows has, or several units together, in a sentence."""
     several = f"Several units ({plain(g.name)}) together, such as a family, are"
     whose, counted = (several, "of them") if g.name else ("A person with several rows is", "rows")
     known = "; ".join(f"epsilon = {bound(epsilon)} with {k:g} {counted}" for k, epsilon in g.several)
@@ -109,12 +109,12 @@ def several(g: Guarantee) -> str:
 
 
 def protected(g: Guarantee) -> str:
-    """What the guarantee is about: one row, or all rows of one unit."""
+    """Returns what the guarantee is about: one row, or all rows of one unit."""
     return f"all rows of one {g.whose}" if g.name else "one row"
 
 
 def unknown(g: Guarantee) -> str:
-    """What the attacker of the guarantee does not know, as it follows "somebody who knows everything but"."""
+    """Returns what the attacker of the guarantee does not know, as it follows "somebody who knows everything but"."""
     whose, were = (f"all records of one {g.whose}", "they were") if g.name else ("one record", "it was")
     which = "which of two given sets of records was theirs" if g.name else "which of two given records was used"
     asked = which if g.relation == "replace-one" else f"whether {were} used"
@@ -122,7 +122,7 @@ def unknown(g: Guarantee) -> str:
 
 
 def uses(g: Guarantee, publisher: Publisher) -> str:
-    """What the set is for: its publisher's word, or ours."""
+    """Returns what the set is for: its publisher's word, or ours."""
     if g.holds:
         return publisher.intended_use or USES
     return f"{publisher.intended_use} {UNUSED}".strip()
@@ -135,7 +135,7 @@ def biases(g: Guarantee) -> str:
 
 
 def another(folder: Folder, g: Guarantee) -> str:
-    """What another set would cost, in a sentence or two."""
+    """Returns what another set would cost, in a sentence or two."""
     if not g.holds:
         return "Another set from the same records reveals more of them."
     name = folder.certificate.get("releases")
@@ -156,7 +156,7 @@ UNSAFE = "Made from records that may be personal. {claim}"
 
 
 def sensitive(folder: Folder, g: Guarantee) -> str:
-    """What the set holds about persons, in some sentences."""
+    """Returns what the set holds about persons, in some sentences."""
     said = (SENSITIVE if g.holds else UNSAFE).format(claim=claim(g))
     return said if folder.scores is None else f"{said} {SCORED}"
 

@@ -50,5 +50,5 @@ def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[tuple[Array, Array
 
 
 def _almost_one(cosine: Array) -> float:
-    """What is 1 but for rounding: arccos would make an error of sqrt(2 u) out of one of u."""
+    """Returns what is 1 but for rounding: arccos would make an error of sqrt(2 u) out of one of u."""
     return 1.0 - 32 * float(jnp.finfo(cosine.dtype).eps)

@@ -54,7 +54,7 @@ def connect(path: Path, journal: str = "", synchronous: str = "FULL", create: bo
 
 
 def is_of_the_disk(error: BaseException) -> bool:
-    """Whether SQLite could not read or write, and says nothing against what the file holds."""
+    """Returns whether SQLite could not read or write, and says nothing against what the file holds."""
     codes = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY)
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in codes
 

@@ -204,7 +204,7 @@ class DatasetLedger:
             raise LedgerError(f"Expected a run within the cap of {cap} in {self._file}; got epsilon={epsilon:g}.")
 
     def check(self, schedule: Schedule, run_id: str = "", nonces: Nonces = ("", "")) -> float:
-        """What `reserve` would say, without writing anything: for a refusal before any record is opened.
+        """Returns what `reserve` would say, without writing anything: for a refusal before any record is opened.
 
         Args:
             schedule: what the run costs.

@@ -47,7 +47,7 @@ def make_folder(folder: Path) -> Path:
 
 
 def _is_of_a_run(folder: Path) -> bool:
-    """Whether a folder is empty, but for what a system makes on a new disk, or holds a run."""
+    """Returns whether a folder is empty, but for what a system makes on a new disk, or holds a run."""
     names = {path.name for path in folder.iterdir()}
     return names <= {"lost+found", ".DS_Store"} or not names.isdisjoint({KEY, RUN_LEDGER})
 

@@ -69,7 +69,7 @@ def cell_of(cells: Any, x: Array, y: Array) -> Array:
 
 
 def view(X: Array) -> Array:
-    """What of images (n, h, w, c) decides, (n, v): VIEW x VIEW mean colours."""
+    """Returns what of images (n, h, w, c) decides, (n, v): VIEW x VIEW mean colours."""
     n, h, w, c = X.shape
     return jax.image.resize(X, (n, min(h, VIEW), min(w, VIEW), c), "linear").reshape(n, -1)
 

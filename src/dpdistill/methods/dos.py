@@ -128,7 +128,7 @@ class DOS(recipe.DOS, Method):
         return {**self._network(known["key"], t, known["pilot"].shape[2:], _taught(known, t)), **known["spaces"][t]}
 
     def known(self, state: Any, progress: Progress = no_progress) -> dict[str, Any]:
-        """What `params` reads of all networks, with their centres and directions, which take a while."""
+        """Returns what `params` reads of all networks, with their centres and directions, which take a while."""
         spaces = []
         for t in range(self.networks):
             spaces.append(self._space(state, t))
@@ -148,7 +148,7 @@ class DOS(recipe.DOS, Method):
         return kind(math.prod(state["pilot"].shape[2:]), self.count_coordinate)
 
     def _cells(self, state: Any) -> dict[str, Any]:
-        """What `cell_of` asks for; before the means of cells are released, offsets are nobody's."""
+        """Returns what `cell_of` asks for; before the means of cells are released, offsets are nobody's."""
         pilot, means = state["pilot"][0], state["cells"]
         if state["round"] < self.before:
             offsets = np.stack([first_offsets(pilot.shape[1:], self.cells)] * len(pilot))

@@ -99,7 +99,7 @@ class DPSGD(recipe.DPSGD, Method):
         return {**state, **jax.tree.map(np.asarray, moved)}
 
     def scores(self, state: Any, X: np.ndarray) -> np.ndarray:
-        """What the network says of images X (n, h, w, c) in [-1, 1], (n, classes)."""
+        """Returns what the network says of images X (n, h, w, c) in [-1, 1], (n, classes)."""
         parts = [X[i : i + PICTURES] for i in range(0, len(X), PICTURES)]
         return np.concatenate([np.asarray(_scores(self, state["params"], part)) for part in parts])
 

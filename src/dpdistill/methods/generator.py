@@ -194,7 +194,7 @@ class Generator:
         return X
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """What an .npz file holds of it; the schema is stored apart."""
+        """Returns what an .npz file holds of it; the schema is stored apart."""
         layers = {f"weights_{i}": w for i, w in enumerate(self.weights)}
         if self.marginals is not None:
             layers |= {"marginals_own": self.marginals.own, "marginals_shares": self.marginals.shares}

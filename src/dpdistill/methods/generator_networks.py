@@ -137,7 +137,7 @@ def init_weights(key: Array, kernels: list[tuple[int, ...]]) -> tuple[Array, ...
 
 
 def outputs_of(weights: tuple[Any, ...], codes: Array, labels: Array, shape: tuple[int, ...]) -> Array:
-    """What a generator's network says before the heads, (n, d), for records of a shape.
+    """Returns what a generator's network says before the heads, (n, d), for records of a shape.
 
     Between layers: normalised over the record, and ReLU.
     """

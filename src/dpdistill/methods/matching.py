@@ -90,7 +90,7 @@ class EmbeddingQuery(Counting):
 
     @property
     def scale(self) -> float:
-        """What a loss is divided by, so that a step does not depend on the clip norm."""
+        """Returns what a loss is divided by, so that a step does not depend on the clip norm."""
         return self.bound**2
 
     def contribution(self, params: Any, x: Array, y: Array) -> Array:

@@ -145,7 +145,7 @@ def _trained(network: Any, X: Array, y: Array, rate: float) -> Any:
 
 
 def _shaped(flat: Array, network: Any) -> list[Array]:
-    """What a contribution or a sum of them holds of each kernel."""
+    """Returns what a contribution or a sum of them holds of each kernel."""
     shapes = [kernel.shape for kernel in kernels(network)]
     ends = np.cumsum([np.prod(shape) for shape in shapes])[:-1]
     return [part.reshape(shape) for part, shape in zip(jnp.split(flat, ends), shapes, strict=True)]

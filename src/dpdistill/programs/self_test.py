@@ -66,7 +66,7 @@ def check_rows(query: Query, params: Params, schema: AnySchema, size: int, rows_
 
 
 def rows_stand_alone(program: Callable[[np.ndarray, np.ndarray], Any], X: np.ndarray, y: np.ndarray) -> bool:
-    """Whether the bits of every row stay as they are when the other rows change, on this machine.
+    """Returns whether the bits of every row stay as they are when the other rows change, on this machine.
 
     Half of the rows are exchanged for others: random, zero, huge, not finite. The halves are the rows whose index has
     a certain bit, and those that have not: of any two rows there is a half with the one and without the other, and

@@ -39,7 +39,7 @@ def kernel_named(name: str, field: str = "kernel") -> Any:
 
 
 def is_method(name: Any) -> bool:
-    """Whether it is the name of a method."""
+    """Returns whether it is the name of a method."""
     return isinstance(name, str) and name in RECIPES
 
 

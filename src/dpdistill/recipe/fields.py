@@ -89,7 +89,7 @@ class Allowed:
         return low and high and not self._also(value)
 
     def _also(self, value: float) -> str:
-        """What no number may be, whatever the bounds: not finite, or a size that no array has."""
+        """Returns what no number may be, whatever the bounds: not finite, or a size that no array has."""
         if isinstance(value, int):
             return "" if value < MOST else f" and < {MOST}"
         return "" if math.isfinite(value) else " and finite"

@@ -48,7 +48,7 @@ def kind_refusal(recipe: type[Recipe], schema: type[AnySchema]) -> str | None:
 
 
 def recipe_of(method: Recipe, seed: int, named: str | None = None) -> dict:
-    """What is saved of a method: its name, all fields, the public seed, where the settings come from.
+    """Returns what is saved of a method: its name, all fields, the public seed, where the settings come from.
 
     Args:
         method: a distiller.
@@ -91,5 +91,5 @@ def changed_releases(method: Recipe, recipe: dict) -> list[str]:
 
 
 def slack_of(method: Recipe) -> str | None:
-    """What a certificate says of the arithmetic of a method's sums; None where they are sums of integers."""
+    """Returns what a certificate says of the arithmetic of a method's sums; None where they are sums of integers."""
     return SLACK_TEXT if method.linear else None

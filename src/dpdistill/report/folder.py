@@ -50,7 +50,7 @@ class Folder:
     digest: str = ""
 
     def has(self, name: str) -> bool:
-        """Whether the certificate lists a file of that name."""
+        """Returns whether the certificate lists a file of that name."""
         files = self.certificate.get("files")
         return isinstance(files, dict) and name in files
 

@@ -53,7 +53,7 @@ class Guarantee:
 
     @property
     def holds(self) -> bool:
-        """Whether the noise that protects the records is there, and secret."""
+        """Returns whether the noise that protects the records is there, and secret."""
         return self.private and not self.seeded
 
     @property

@@ -80,7 +80,7 @@ class Capacity:
 def capacity(
     method: Method, schema: AnySchema, records: int, schedule: Schedule | None = None, seed: int = 0
 ) -> Capacity:
-    """What a run takes, found by trying its parts on random records: no record of anybody is read.
+    """Returns what a run takes, found by trying its parts on random records: no record of anybody is read.
 
         seconds = compiling + n encoding + sum over the stages of rounds (a + b chunks(n))
 
@@ -149,7 +149,7 @@ class _Trial:
     """The method with all that it learns from between two rounds."""
 
     def run(self, state: Any, t: int, encoders: dict[tuple[ByValue, int], float], last: bool) -> _Found:
-        """What the stage takes.
+        """Returns what the stage takes.
 
         Args:
             state: before the stage.

@@ -122,7 +122,7 @@ class Result:
 
     @property
     def epsilon(self) -> float:
-        """What was spent at the budget's delta; infinite without a guarantee."""
+        """Returns what was spent at the budget's delta; infinite without a guarantee."""
         return float("inf") if self.schedule is None else self.schedule.epsilon()
 
     def teacher(self, X: np.ndarray) -> np.ndarray:
@@ -391,7 +391,7 @@ def run_rounds(
 
 
 def _machine(workers: Workers | None, earlier: int) -> str:
-    """What the releases were computed on, as far as this process knows.
+    """Returns what the releases were computed on, as far as this process knows.
 
     Other machines of a Ray cluster do not tell, nor does the ledger of rounds before the run was started again.
     """
@@ -403,6 +403,6 @@ def _machine(workers: Workers | None, earlier: int) -> str:
 
 
 def backend() -> str:
-    """What this process computes on, in words: "cpu", "gpu (NVIDIA H200)"."""
+    """Returns what this process computes on, in words: "cpu", "gpu (NVIDIA H200)"."""
     name, kind = jax.default_backend(), jax.devices()[0].device_kind
     return name if kind == name else f"{name} ({kind})"

@@ -46,7 +46,7 @@ class Outlook:
 
     @property
     def hopeless(self) -> bool:
-        """Whether the stated number of records, or else LARGE_CLASS, is drowned by the noise."""
+        """Returns whether the stated number of records, or else LARGE_CLASS, is drowned by the noise."""
         return self.heard_from(self.reference) < HOPELESS
 
     @property

@@ -73,7 +73,7 @@ class Payment:
         return found is not None and (self.ledger is not None or len(found.events) > 0)
 
     def resumes_after(self, error: BaseException) -> bool:
-        """Whether the same command can resume the run after this error."""
+        """Returns whether the same command can resume the run after this error."""
         return self.saved is None and self.run_dir is not None and is_of_the_machine(error)
 
     def words(self, error: BaseException) -> str:
@@ -140,5 +140,5 @@ def is_of_the_machine(error: BaseException) -> bool:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error is JAX's of too little memory."""
+    """Returns whether an error is JAX's of too little memory."""
     return type(error).__name__ in ("JaxRuntimeError", "XlaRuntimeError") and "RESOURCE_EXHAUSTED" in str(error)

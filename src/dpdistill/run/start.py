@@ -72,7 +72,7 @@ def check_ledger(
 
 
 def queries_of(method: Method, schema: AnySchema, seed: int = 0) -> tuple[tuple[Query, Params], ...]:
-    """What a method asks first in each stage of its plan, found without a record.
+    """Returns what a method asks first in each stage of its plan, found without a record.
 
     Raises:
         ValueError: a recipe that does not fit the schema.

@@ -42,7 +42,7 @@ class Crew(ABC):
         self.members: dict[int, Any] = {}
 
     def answers(self, tasks: Sequence[Task]) -> list[Any]:
-        """What `Worker.answer` says of each task.
+        """Returns what `Worker.answer` says of each task.
 
         Raises:
             Unanswered: workers are lost again and again.
@@ -102,7 +102,7 @@ class Crew(ABC):
 
     @abstractmethod
     def answer(self, ticket: Any) -> Any:
-        """What the worker answered.
+        """Returns what the worker answered.
 
         Raises:
             Lost: it is gone.
@@ -146,7 +146,7 @@ class Processes(Crew):
         return wait(tickets)[0]
 
     def answer(self, ticket: Any) -> Any:
-        """What came by the connection."""
+        """Returns what came by the connection."""
         try:
             return ticket.recv()
         except (EOFError, OSError):
@@ -233,7 +233,7 @@ class Actors(Crew):
         return self._ray.wait(tickets, num_returns=1)[0][0]
 
     def answer(self, ticket: Any) -> Any:
-        """What the reference stands for."""
+        """Returns what the reference stands for."""
         try:
             return self._ray.get(ticket)
         except self._ray.exceptions.RayTaskError:  # what it was given could not even be read

@@ -60,7 +60,7 @@ class Workers:
 
     @contextmanager
     def holders(self, run_dir: Path | None) -> Iterator[Callable[..., Any] | None]:
-        """What makes the holders of a run; None where it is this process. What they need is removed in the end.
+        """Returns what makes the holders of a run; None where it is this process. What they need is removed in the end.
 
         Args:
             run_dir: the owner's folder; None takes a temporary one.

@@ -49,7 +49,7 @@ def holds_pictures(path: Path) -> bool:
 
 
 def is_tar(path: Path) -> bool:
-    """Whether a file is a tar archive, gzip or not."""
+    """Returns whether a file is a tar archive, gzip or not."""
     start = head(path, _TAR_AT + len(_TAR_MAGIC))
     return start[_TAR_AT:] == _TAR_MAGIC
 
@@ -143,7 +143,7 @@ def _opened(path: Path) -> Iterator[Iterator[_Member]]:
 
 @contextmanager
 def _whole(path: Path) -> Iterator[None]:
-    """What is wrong with an archive is said in one sentence."""
+    """Returns what is wrong with an archive is said in one sentence."""
     with reading(path):
         try:
             yield

@@ -47,7 +47,7 @@ NAMED = re.compile(r".*\.bin(\.gz)?|(data_batch_\d+|test_batch)(\.gz)?", re.IGNO
 
 
 def holds_cifar(names: list[str]) -> bool:
-    """Whether a folder with these names is one of CIFAR files."""
+    """Returns whether a folder with these names is one of CIFAR files."""
     return any(_FOLDER.fullmatch(name) for name in names)
 
 
@@ -126,10 +126,10 @@ def is_plain(path: Path) -> bool:
 
 
 def is_whole(size: int) -> bool:
-    """Whether so many bytes are a whole number of records of CIFAR-10 or CIFAR-100."""
+    """Returns whether so many bytes are a whole number of records of CIFAR-10 or CIFAR-100."""
     return size % (IMAGE_BYTES + 1) == 0 or size % (IMAGE_BYTES + 2) == 0
 
 
 def is_cifar100(path: Path, size: int) -> bool:
-    """Whether a file's name and size are those of the CIFAR-100 binary version."""
+    """Returns whether a file's name and size are those of the CIFAR-100 binary version."""
     return _CIFAR100.fullmatch(path.name) is not None and size > 0 and size % (IMAGE_BYTES + 2) == 0

@@ -22,7 +22,7 @@ _TRANSFORMATION = {"RescaleSlope": 1, "RescaleIntercept": 0}
 
 
 def is_dicom(content: Path | IO[bytes]) -> bool:
-    """Whether a file has the mark of DICOM, behind its preamble of 128 bytes."""
+    """Returns whether a file has the mark of DICOM, behind its preamble of 128 bytes."""
     if isinstance(content, Path):
         with content.open("rb") as file:
             return is_dicom(file)

@@ -68,7 +68,7 @@ def _walk(root: Path, folder: Path, path: Parts, folders: dict[Parts, Content], 
 
 
 def _is_within(root: Path, link: Path) -> bool:
-    """Whether a link leads into a folder, to itself, or to one around it."""
+    """Returns whether a link leads into a folder, to itself, or to one around it."""
     root, target = root.resolve(), link.resolve()
     return target == root or target in root.parents or root in target.parents
 
@@ -91,7 +91,7 @@ def _is_picture(path: Path) -> bool:
 
 
 def _is_bare(path: Path) -> bool:
-    """Whether a file without a suffix is a DICOM image; one that cannot be read is taken for none."""
+    """Returns whether a file without a suffix is a DICOM image; one that cannot be read is taken for none."""
     try:
         return _BARE.fullmatch(path.name) is not None and path.is_file() and dicom.is_dicom(path)
     except OSError:

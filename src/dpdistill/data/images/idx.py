@@ -30,7 +30,7 @@ def find(names: list[str], part: str, kind: str) -> list[str]:
 
 
 def holds_idx(names: list[str]) -> bool:
-    """Whether a folder with these names is one of IDX files."""
+    """Returns whether a folder with these names is one of IDX files."""
     return any(find(names, part, kind) for part in _PARTS for kind in ("images", "labels"))
 
 

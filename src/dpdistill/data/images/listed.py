@@ -21,7 +21,7 @@ FILE, LABEL = "file", "label"
 
 
 def lists_images(path: Path) -> bool:
-    """Whether a file is a CSV that begins with a header of the columns file and label."""
+    """Returns whether a file is a CSV that begins with a header of the columns file and label."""
     if not re.search(r"\.csv$", path.name, re.IGNORECASE):
         return False
     first = head(path, 1 << 12).decode("utf-8-sig", "replace").splitlines()[:1]

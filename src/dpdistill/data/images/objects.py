@@ -26,7 +26,7 @@ Items = Callable[[int], tuple[Any, Any]]
 
 
 def is_data_set(source: Any) -> bool:
-    """Whether an object is a data set: one of parts, of features, or of numbered items."""
+    """Returns whether an object is a data set: one of parts, of features, or of numbered items."""
     if isinstance(source, Mapping):
         return any(named_part(str(key)) for key in source)
     return hasattr(source, "features") or hasattr(source, "__getitem__")

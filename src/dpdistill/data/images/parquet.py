@@ -74,7 +74,7 @@ def class_notes(classes: tuple[str, ...] | None, stated: Stated) -> tuple[str, .
 
 
 def holds_images(path: Path) -> bool:
-    """Whether a Parquet file has a column of pictures; else it is a table."""
+    """Returns whether a Parquet file has a column of pictures; else it is a table."""
     with _opened(path) as file:
         return bool(_images(file.schema_arrow))
 
@@ -181,7 +181,7 @@ def _values_of(kind: Any) -> Any:
 
 
 def _truth_values(classes: tuple[str, ...] | None) -> tuple[str, ...]:
-    """What false and true are called, in the spelling of the stated classes."""
+    """Returns what false and true are called, in the spelling of the stated classes."""
     lower = {name.lower(): name for name in classes or ()}
     return (lower["false"], lower["true"]) if lower.keys() == {"false", "true"} else ("False", "True")
 

@@ -19,7 +19,7 @@ _FILE = re.compile(r"(train|test|extra)_32x32\.mat", re.IGNORECASE)
 
 
 def holds_svhn(names: list[str]) -> bool:
-    """Whether a folder with these names is one of SVHN's files."""
+    """Returns whether a folder with these names is one of SVHN's files."""
     return any(_FILE.fullmatch(name) for name in names)
 
 

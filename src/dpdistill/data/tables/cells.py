@@ -127,7 +127,7 @@ class Marks:
         )
 
     def hold(self, cell: Cell) -> bool:
-        """Whether a cell of a column of texts stands for a missing value."""
+        """Returns whether a cell of a column of texts stands for a missing value."""
         if cell.typed:
             return bool(self.numbers) and float(TRUTH.get(cell.text, cell.text)) in self.numbers
         return number_key(cell.text) in self.keys
@@ -257,6 +257,6 @@ def _choice(index: dict[str, int], marks: Marks, absent: Callable[[], float], ad
 
 
 def like(text: str, others: Iterable[str]) -> bool:
-    """Whether one of other texts differs by its form of Unicode alone, as é may be one character or two."""
+    """Returns whether one of other texts differs by its form of Unicode alone, as é may be one character or two."""
     plain = unicodedata.normalize("NFC", text)
     return any(plain == unicodedata.normalize("NFC", other) for other in others)

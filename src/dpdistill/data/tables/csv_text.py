@@ -11,7 +11,7 @@ RAGGED = re.compile(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
 
 
 def sentence(problem: str, before: int) -> str:
-    """What is wrong with a CSV file, from what Arrow says about rows that have so many before them."""
+    """Returns what is wrong with a CSV file, from what Arrow says about rows that have so many before them."""
     if ragged := RAGGED.search(problem):
         row, expected, found = ragged.groups()
         return f"has {found} fields in {f'row {before + int(row)}' if row else 'a row'}; expected {expected}"

@@ -46,7 +46,7 @@ class DatabaseQuery:
 
 
 def holds_database(path: Path) -> bool:
-    """Whether a file is one of SQLite or DuckDB, by its content."""
+    """Returns whether a file is one of SQLite or DuckDB, by its content."""
     return _kind_of(path) is not None
 
 
@@ -107,7 +107,7 @@ class Rows:
             raise DataError(f"The database cannot be read ({type(error).__name__}).") from None
 
     def _said(self, error: Any) -> str:
-        """What the driver says, unless a secret is in it."""
+        """Returns what the driver says, unless a secret is in it."""
         said = str(getattr(error, "orig", None) or "")
         said = " ".join(said.partition("\n\n")[0].split()).rstrip(".")
         return f": {said[:300]}" if said and not any(secret in said for secret in self._secrets) else ""

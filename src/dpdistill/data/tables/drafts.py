@@ -138,7 +138,7 @@ def _check_names(title: str, looks: list[Look]) -> None:
 
 
 def check_table(source: Any, table_file: TableFile) -> list[str]:
-    """What a stated schema makes of the records, in sentences with exact counts, for their owner only.
+    """Returns what a stated schema makes of the records, in sentences with exact counts, for their owner only.
 
     Args:
         source: path of a CSV file, gzip or not, or of a Parquet file; a pandas DataFrame; or a DatabaseQuery.

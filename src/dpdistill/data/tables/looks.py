@@ -93,7 +93,7 @@ class Look:
 
     @property
     def has_commas(self) -> bool:
-        """Whether all would be numbers, if a comma were the decimal one."""
+        """Returns whether all would be numbers, if a comma were the decimal one."""
         return self.commas and not self.numbers and self.may_have_commas
 
     def choices(self) -> tuple[str, ...]:

@@ -159,7 +159,7 @@ def without_units(table_file: TableFile) -> TableFile:
 
 
 def read_reviewed(path: str | os.PathLike) -> TableFile:
-    """What schema.yaml states, if its owner vouches for it.
+    """Returns what schema.yaml states, if its owner vouches for it.
 
     Raises:
         DataError: a draft; and as read_schema.

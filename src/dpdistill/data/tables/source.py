@@ -223,7 +223,7 @@ class _Csv:
         )
 
     def hint(self, declared: Sequence[str]) -> str:
-        """What the first line of the file is separated by, or that it holds no names; never what it holds."""
+        """Returns what the first line of the file is separated by, or that it holds no names; never what it holds."""
         named = re.search(r"\.(parquet|pq|xlsx?|json)$", self.path.name, re.IGNORECASE)
         kind = f"It is CSV text, although its name ends in {named[0]}. " if named else ""
         if not self.form.header or self.form.names:

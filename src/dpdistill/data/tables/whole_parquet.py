@@ -60,12 +60,12 @@ def parquet_fault(path: Path, X: np.ndarray, y: np.ndarray, schema: TableSchema)
 
 
 def _pandas(note: bytes) -> Any:
-    """What pandas notes of the columns, without versions."""
+    """Returns what pandas notes of the columns, without versions."""
     return {key: value for key, value in json.loads(note).items() if key not in _LIBRARY}
 
 
 def _is_gapless(content: bytes, facts: Any) -> bool:
-    """Whether the columns follow each other from the first byte to the footer, and the footer ends the file."""
+    """Returns whether the columns follow each other from the first byte to the footer, and the footer ends the file."""
     at = len(_MAGIC)
     for i in range(facts.num_row_groups):
         for j in range(facts.num_columns):

@@ -53,7 +53,7 @@ class Published:
 
     @property
     def origin(self) -> str:
-        """What a certificate says of it."""
+        """Returns what a certificate says of it."""
         selected = f"; selected on {self.selected}" if self.selected else ""
         return f"recipe {self.name}: {self.paper}, {self.where}{selected}"
 
@@ -86,7 +86,7 @@ def full_name(recipe: str) -> str | None:
 
 
 def is_file(recipe: str) -> bool:
-    """Whether a recipe is one in a person's file, or else the name of a published one."""
+    """Returns whether a recipe is one in a person's file, or else the name of a published one."""
     return Path(recipe).suffix.lower() in (".yaml", ".yml")
 
 
@@ -101,7 +101,7 @@ def all_published() -> dict[str, Published]:
 
 
 def notes() -> dict[str, list[str]]:
-    """What the package does otherwise than a paper, by the paper."""
+    """Returns what the package does otherwise than a paper, by the paper."""
     stated = [yaml.safe_load(path.read_text()) for path in sorted(FOLDER.glob("*.yaml"))]
     return {one["paper"]: one["notes"] for one in stated}
 
