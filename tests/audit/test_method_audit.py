@@ -11,6 +11,7 @@ from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.audit.exact import Exact
 from dpdistill.audit.method_audit import ALL, FRESH, SAME, audit_method
+from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.methods import METHODS
 from dpdistill.private.noise import SeededEntropy, SystemEntropy
 from dpdistill.schema import Schema
@@ -160,6 +161,13 @@ def test_the_result_is_that_of_the_first_run_and_pays_for_it():
     assert audit.result.schedule == again.schedule
     assert audit.result.noise == "operating-system entropy"
     assert not np.array_equal(audit.result.distilled.X, again.distilled.X)
+
+
+def test_a_run_that_is_paid_in_a_ledger_is_audited(tmp_path):
+    ledger = run.begin_ledger(tmp_path / "all.ledger", 2.0)
+    audit = audited(leaky.Means(), ledger=ledger, chosen=1, fresh=False)
+    assert not [replay for replay in audit.replays if replay.found]
+    assert DatasetLedger(ledger).summary().spent == pytest.approx(1.0)
 
 
 def test_refusals():

@@ -102,7 +102,7 @@ def test_a_device_that_this_machine_lacks(tmp_path):
     assert command.returncode == terminal.REFUSED
     assert command.stderr.splitlines()[-1] == (
         "Error: JAX cannot compute on JAX_PLATFORMS=abacus, which this machine lacks: set JAX_PLATFORMS=cpu, or leave "
-        "it out. Nothing was computed or paid."
+        "it out. This command paid nothing."
     )
     assert "Traceback" not in command.stderr
     assert list(tmp_path.iterdir()) == []

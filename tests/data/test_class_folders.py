@@ -206,6 +206,22 @@ class TestLabels:
         write(tmp_path, {"list.csv": b"file,label\na.png,2\na.png,1\n"})
         assert load(source, classes="1,2").y.tolist() == [1, 0]
 
+    def test_each_value_of_a_list_is_read_by_itself(self):
+        X = np.stack([GREY] * 3)
+        for third, expected in ((1, 1), ("b", 1), (None, -1), (0.5, -1), ("c", -1), (True, 1)):
+            found = Records.from_arrays(X, [0, 1, third], classes="a,b", strict=False)
+            assert found.y.tolist() == [0, 1, expected], third
+
+    @pytest.mark.parametrize("third", [1, 1.5, "1.5", None, "x", 2.0**60])
+    def test_each_unit_of_a_list_is_read_by_itself(self, third):
+        X = np.stack([GREY] * 4)
+        units = Records.from_arrays(X, [0, 1, 0, 1], "a,b", units=[2**60 + 1, 2**60, third, 7.5], strict=False).units
+        assert units is not None
+        assert min(units[0], units[1]) >= 0
+        assert units[0] != units[1]
+        assert units[3] == -1  # a fraction names no person
+        assert (units[2] >= 0) == (third in (1, "1.5", "x"))
+
     def test_series_of_pandas(self):
         pd = pytest.importorskip("pandas")
         X, names = np.stack([GREY] * 3), pd.Series(["dog", "cat", "dog"], index=[7, 8, 9])

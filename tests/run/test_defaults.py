@@ -1,5 +1,6 @@
 """What the public functions do where a caller names no method, and how a result is shown."""
 
+import dataclasses
 import inspect
 
 import numpy as np
@@ -68,3 +69,23 @@ def test_every_error_is_one_of_the_package():
     errors = [getattr(dpdistill, name) for name in dpdistill.__all__ if name.endswith("Error")]
     assert len(errors) == 5
     assert all(issubclass(error, dpdistill.DPDistillError) for error in errors)
+
+
+def test_a_recipe_is_run_by_every_entry_as_its_method(tmp_path):
+    recipe, records = RECIPES["ldpdc"](per_class=2, sampling_prob=1.0), make_records(8)
+    plain = run.distill_without_privacy(records, recipe)
+    np.testing.assert_array_equal(plain.X, run.distill_without_privacy(records, implement(recipe)).X)
+    paid = run.distill(records, recipe, run_dir=tmp_path / "run")
+    np.testing.assert_array_equal(run.finish_again(tmp_path / "run", recipe).X, paid.X)
+
+
+def test_a_run_is_resumed_whoever_stated_its_public_facts(tmp_path):
+    records = make_records(8)
+    method = METHODS["ldpdc"](per_class=2, sampling_prob=1.0)
+    paid = run.distill(records, method, run_dir=tmp_path / "run")
+    facts = dataclasses.replace(records.schema, inferred=("classes",))
+    again = run.distill(dataclasses.replace(records, schema=facts), method, run_dir=tmp_path / "run")
+    np.testing.assert_array_equal(again.X, paid.X)
+    assert again.distilled.schema.inferred == ("classes",)
+    again.save(tmp_path / "shared")
+    assert dpdistill.verify(tmp_path / "shared", tmp_path / "run").passed

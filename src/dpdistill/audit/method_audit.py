@@ -122,7 +122,7 @@ def audit_method(
         fresh: replay all records replaced in a process of its own, a few seconds.
         private_files: files and folders that hold the records: a method that opens one there is found.
         progress: told the rounds and steps of the first run, and the replays.
-        paid: what else the first run takes: ledger, cap, label, workers, entropy.
+        paid: what else the first run takes: ledger, label, workers, entropy.
 
     Raises:
         ValueError: a budget that protects units, or an index that is not that of a record.

@@ -80,7 +80,7 @@ def differences(one: Observation, other: Observation) -> tuple[str, ...]:
 
 def _of_result(result: run.Result, folder: Path) -> Observation:
     """Digests of the parts of a result, and of every file of the shared folder, with its name."""
-    whole = replace(result, run_dir=None)
+    whole = replace(result, run_dir=None, payment=None)
     seen = {f"result.{f.name}": digest(getattr(whole, f.name)) for f in fields(whole) if f.name != "distilled"}
     made = whole.distilled
     seen |= {f"distilled.{f.name}": digest(getattr(made, f.name)) for f in fields(made)}

@@ -16,6 +16,8 @@ from dpdistill.data.records import Records
 from dpdistill.method import Method, Progress
 from dpdistill.private.curator import Curator
 from dpdistill.query import Params, Query, Release
+from dpdistill.recipe.fields import Recipe
+from dpdistill.recipe.parts import implement
 from dpdistill.run.driver import Parts
 from dpdistill.run.store import Store
 
@@ -38,7 +40,7 @@ class Procedure:
 
     def __call__(self, records: Records, parts: Parts, progress: Progress, **paid: Any) -> run.Result:
         """The result of a run on these records."""
-        method = self.method if isinstance(self.method, Method) else self.method(records)
+        method = implement(self.method) if isinstance(self.method, Recipe) else self.method(records)
         return self.distill(records, method, self.budget, seed=self.seed, progress=progress, parts=parts, **paid)
 
 

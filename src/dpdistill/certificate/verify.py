@@ -16,7 +16,7 @@ from dpdistill.certificate.check import Check, Expected, Verification, differing
 from dpdistill.certificate.files import check_files, check_handover
 from dpdistill.data.folder import CERTIFICATE, owner_folder
 from dpdistill.errors import CertificateError, LedgerError
-from dpdistill.ledger.run import RUN_LEDGER, RunLedger, RunRecord
+from dpdistill.ledger.run import RUN_LEDGER, RunLedger, RunRecord, without_origin_of_facts
 
 CLOSING = (
     "verify checks arithmetic and files; that the run was as described - these records, this code, secret noise -"
@@ -243,6 +243,7 @@ def _ledgers_recipe(certificate: dict, record: RunRecord, free: frozenset[str] |
         return Check("ledger", False, "The run's ledger and the certificate have no fields to compare.")
     changed = differing(fields, paid_fields)
     compared = ("method", "seed", "schema", "noise", *(() if changed else ("origin",)))
+    paid, stated = without_origin_of_facts(paid), without_origin_of_facts(stated)
     differ = [key for key in compared if paid.get(key) != stated.get(key)]
     differ += [] if free is None else [f"the field {key}" for key in changed if key not in free]
     named = plain(", ".join(differ or changed))

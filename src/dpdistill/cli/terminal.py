@@ -248,7 +248,7 @@ def _lacking_device() -> str | None:
     except Exception:
         stated = os.environ.get("JAX_PLATFORMS")
         where = f"on JAX_PLATFORMS={stated}, which this machine lacks" if stated else "on any device of this machine"
-        return f"JAX cannot compute {where}: set JAX_PLATFORMS=cpu, or leave it out. Nothing was computed or paid."
+        return f"JAX cannot compute {where}: set JAX_PLATFORMS=cpu, or leave it out. This command paid nothing."
     return None
 
 

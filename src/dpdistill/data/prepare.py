@@ -169,7 +169,8 @@ def unit_indices(units: np.ndarray, index: dict[str, int], strict: bool = True, 
     if units.dtype.kind not in "SUuifO":
         raise DataError(f"Expected units as whole numbers or texts; got {units.dtype}.")
     if units.dtype.kind == "O":
-        units = np.array(["" if unit is None or unit != unit else str(unit) for unit in units.tolist()], np.str_)
+        named = (_whole(unit) if isinstance(unit, float) else unit for unit in units.tolist())
+        units = np.array(["" if unit is None or unit != unit else str(unit) for unit in named], np.str_)
     names, of_name = np.unique(units, return_inverse=True)
     keys = [unit_key(_whole(name)) for name in names.tolist()]
     numbers = np.array([-1 if key is None else index.setdefault(key, len(index)) for key in keys], np.int64)[of_name]

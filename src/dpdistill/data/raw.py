@@ -126,6 +126,10 @@ def titled(title: str) -> Iterator[None]:
 def _as_array(values: Any, name: str, objects: bool = False) -> np.ndarray:
     """Values as an array; of Python objects where these may be, such as the names in a column of pandas."""
     require_unmasked(values, name)
+    if objects and isinstance(values, list | tuple) and not any(np.ndim(value) for value in values):
+        array = np.empty(len(values), object)  # NumPy would find one type for all: a text makes texts of the numbers
+        array[:] = values
+        return array
     try:
         array = values if isinstance(values, np.memmap) else np.asarray(values)
     except ValueError:

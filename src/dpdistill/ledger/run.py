@@ -305,6 +305,19 @@ def _canonical(recipe: dict) -> str:
         raise LedgerError("The recipe cannot be written as JSON.") from None
 
 
+def same_recipe(one: dict, other: dict) -> bool:
+    """Returns whether two recipes say the same, whoever stated the public facts in their schemas."""
+    return without_origin_of_facts(one) == without_origin_of_facts(other)
+
+
+def without_origin_of_facts(recipe: dict) -> dict:
+    """Returns a recipe without the names of the public facts that were taken from the records."""
+    schema = recipe.get("schema")
+    if not isinstance(schema, dict):
+        return recipe
+    return {**recipe, "schema": {key: value for key, value in schema.items() if key != "inferred"}}
+
+
 def _start_run(db: sqlite3.Connection, texts: dict[str, str], digest: bytes, name: object) -> None:
     """Make the tables in one transaction with the run's row, or check that the row says the same."""
     stated = {**texts, "records": digest}
@@ -320,7 +333,9 @@ def _start_run(db: sqlite3.Connection, texts: dict[str, str], digest: bytes, nam
         kind = LedgerUnusable if is_of_the_disk(error) else LedgerError
         raise kind(f"The ledger in {name} cannot be used: {error}.") from None
     differ = " and ".join(
-        what for what, mine, other in zip(stated, stated.values(), stored, strict=True) if mine != other
+        what
+        for what, mine, other in zip(stated, stated.values(), stored, strict=True)
+        if mine != other and not (what == "recipe" and same_recipe(json.loads(texts["recipe"]), json.loads(other)))
     )
     if differ:
         again = " What only its last part reads may change later: end it as it was begun, then --from DIR.run."

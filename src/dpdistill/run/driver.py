@@ -39,6 +39,7 @@ from dpdistill.private.holder import Holder
 from dpdistill.private.noise import Entropy, SystemEntropy
 from dpdistill.programs.self_test import PASSED
 from dpdistill.query import Compute, LinearQuery, Params, Query, Release
+from dpdistill.recipe.parts import implement
 from dpdistill.recipe.saved import changed_releases, check_kind, check_private, recipe_of, slack_of
 from dpdistill.report import write_report
 from dpdistill.run import handover
@@ -313,6 +314,7 @@ def distill_without_privacy(
         TypeError: records or a method of another type.
     """
     check_given(records, method)
+    method = method_for(records, method)
     check_kind(method, records.schema)
     probs = [stage.sampling_prob for stage in method.plan() for _ in range(stage.rounds)]
     curator = NonPrivateCurator(records, probs, seed)
@@ -342,7 +344,7 @@ def finish_again(
     Raises:
         LedgerError: the run is not complete, or its releases do not fit the recipe.
     """
-    folder = Path(run_dir)
+    folder, method = Path(run_dir), implement(method)
     run = RunLedger.read(folder)
     changed = changed_releases(method, run.recipe)
     if changed:

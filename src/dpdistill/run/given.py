@@ -5,6 +5,7 @@ from __future__ import annotations
 from dpdistill.accounting.schedule import Budget
 from dpdistill.data.records import Records
 from dpdistill.method import Method
+from dpdistill.recipe.fields import Recipe
 from dpdistill.recipe.methods import default_recipe
 from dpdistill.recipe.parts import implement
 
@@ -31,6 +32,6 @@ def _kind(given: object) -> str:
     )
 
 
-def method_for(records: Records, method: Method | None) -> Method:
-    """The method that a caller names, or the default for the kind of records."""
+def method_for(records: Records, method: Recipe | None) -> Method:
+    """Returns the method that a caller names, also by its recipe, or the default for the kind of records."""
     return implement(default_recipe(records.schema) if method is None else method)

@@ -244,3 +244,13 @@ def test_a_uuid_is_its_text():
     assert [read(name), read(str(name)), read(uuid.UUID(int=8))] == [0.0, 0.0, 1.0]
     with pytest.raises(Fault, match=r"^the row has a unit of type bytes: turn units into numbers or texts$"):
         read(b"secret")
+
+
+@pytest.mark.parametrize("cells", [(Decimal(1), Decimal("1." + "0" * 250)), (Decimal("1E+300"), Decimal("10E+299"))])
+def test_equal_decimals_that_are_written_in_two_ways_are_read_each_by_itself(cells):
+    column = Column("a", "categorical", categories=("1", "1E+300"), other="1")
+    encode = encoder(column, (), ".")
+    alone = [encode([cell])[0][0] for cell in cells]
+    for order in ((0, 1), (1, 0)):
+        found, _ = encode([cells[k] for k in order])
+        np.testing.assert_array_equal(found, [alone[k] for k in order])

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpdistill.data.tables.load import load_table
-from dpdistill.data.tables.save import to_frame, write_rows, write_table
+from dpdistill.data.tables.save import csv_content, to_frame, write_rows, write_table
 from dpdistill.data.tables.schema_file import TableFile
 from dpdistill.schema import Column, DataError, TableSchema
 
@@ -149,3 +149,12 @@ def test_places_that_cannot_be_written(tmp_path):
         write_rows(tmp_path / "none" / "rows.csv", X, Y, SCHEMA)
     with pytest.raises(DataError, match=r"Expected a \.csv or \.parquet file; got rows\.txt"):
         write_rows("rows.txt", X, Y, SCHEMA)
+
+
+@pytest.mark.parametrize("truth", [("false", "true"), ("False", "True"), ("TRUE", "FALSE")])
+def test_the_text_that_verify_compares_is_the_one_that_is_written(tmp_path, truth):
+    schema = TableSchema((Column("ill", "categorical", categories=truth, missing=True),), "y", truth)
+    X, y = np.array([[0.0], [1.0], [np.nan]]), np.array([1, 0, 1])
+    write_rows(tmp_path / "a.csv", X, y, schema)
+    assert (tmp_path / "a.csv").read_bytes() == csv_content(X, y, schema)
+    assert (tmp_path / "a.csv").read_text().splitlines()[1] == f"{truth[0]},{truth[1]}"

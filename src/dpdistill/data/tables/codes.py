@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -148,7 +149,9 @@ def _distinct_of_list(values: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
     at = np.empty(len(values), np.intp)
     for row, value in enumerate(values):
         try:
-            place = index.setdefault((type(value), value), len(cells))
+            # Equal decimals may be written in two ways, which are two texts.
+            spelled = value.as_tuple() if isinstance(value, Decimal) else value
+            place = index.setdefault((type(value), spelled), len(cells))
         except TypeError:  # a list, which has no hash
             place = len(cells)
         if place == len(cells):

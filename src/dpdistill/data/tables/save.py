@@ -149,7 +149,7 @@ def csv_content(X: np.ndarray, y: np.ndarray, schema: TableSchema) -> bytes:
     Raises:
         DataError: rows that do not fit the schema.
     """
-    return _csv(to_frame(X, y, schema), schema)
+    return _csv(_frame(X, y, schema, spelled=True), schema)
 
 
 def _csv(frame: pd.DataFrame, schema: TableSchema) -> bytes:
