@@ -50,6 +50,8 @@ _PLACES = {
     "verification": ("verify",),
 }
 """Where the public names are, but for those of methods. A module is imported when a name is asked for: JAX is slow."""
+_ROOMS = ("accounting", "audit", "data", "evaluate", "export", "methods", "plot", "recipe", "run", "schema")
+"""Parts of the package that are asked for by name: `dpdistill.data`."""
 _MODULES = {name: module for module, names in _PLACES.items() for name in names}
 __all__ = [
     "DM",
@@ -88,9 +90,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES.get(name, 'methods')}"), name)
+    if name in __all__:
+        return getattr(import_module(f"{__name__}.{_MODULES.get(name, 'methods')}"), name)
+    if name in _ROOMS:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
@@ -12,6 +11,7 @@ from typing import Any
 from dpdistill.data.memory import Memory
 from dpdistill.schema import DataError
 from dpdistill.schema.errors import require_ordered, require_printable
+from dpdistill.schema.number_text import same_spelling
 
 MAX_CLASSES = 65_536
 MAX_SIDE = 4_096
@@ -89,11 +89,6 @@ def parse_classes(classes: Classes) -> tuple[str, ...]:
     if len(set(map(same_spelling, names))) != len(names):
         raise DataError("Expected distinct class names; at least one is named twice.")
     return names
-
-
-def same_spelling(name: str) -> str:
-    """One spelling of a name whose accents may be characters of their own, as macOS writes them (Unicode's NFC)."""
-    return unicodedata.normalize("NFC", name)
 
 
 def parse_bounds(bounds: Bounds) -> tuple[float, float]:

@@ -11,11 +11,12 @@ from PIL import Image
 
 from dpdistill.data.images.straighten import straighten_images
 from dpdistill.data.memory import Memory
-from dpdistill.data.options import Stated, refuse_eight_bits, same_spelling
+from dpdistill.data.options import Stated, refuse_eight_bits
 from dpdistill.data.raw import Raw, titled
 from dpdistill.data.spool import Spool, forget, slices
 from dpdistill.data.unit_names import unit_key
 from dpdistill.schema import DataError
+from dpdistill.schema.number_text import same_spelling
 
 
 def gather(

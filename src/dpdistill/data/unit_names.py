@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from dpdistill.data.number_text import is_negative, number_key
+from dpdistill.schema.number_text import is_negative, number_key
 
 _WORDS = ("NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NaT", "null", "NULL", "Null", "None", "none", "NONE")
 NOBODY = frozenset(("", "?", "-", "--", ".", *_WORDS))

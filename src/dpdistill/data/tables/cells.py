@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from dpdistill.data.number_text import COMMA_NUMBER, NUMBER, TRUTH, decimal_text, number_key, with_point
 from dpdistill.data.unit_names import unit_key
 from dpdistill.schema import Column, DataError, TableSchema
+from dpdistill.schema.number_text import COMMA_NUMBER, NUMBER, TRUTH, decimal_text, number_key, with_point
 
 LARGEST = float(np.finfo(np.float32).max)
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?", re.ASCII)

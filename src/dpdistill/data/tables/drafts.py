@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from dpdistill.data.files import reading
-from dpdistill.data.number_text import COMMA_NUMBER, NUMBER
 from dpdistill.data.tables.cells import Marks
 from dpdistill.data.tables.codes import Values, encoder, label_encoder, unit_encoder
 from dpdistill.data.tables.load import encode_column, open_stated
@@ -20,6 +19,7 @@ from dpdistill.data.tables.looks import MARKS, MAX_CATEGORIES, Look
 from dpdistill.data.tables.schema_file import TableFile
 from dpdistill.data.tables.source import CsvFormat, Table, open_table
 from dpdistill.schema import Column, DataError, TableSchema
+from dpdistill.schema.number_text import COMMA_NUMBER, NUMBER
 
 WARN_FROM = 0.01
 """Share of a column's values that may be lost without a warning."""

@@ -9,10 +9,10 @@ from decimal import Decimal
 
 import numpy as np
 
-from dpdistill.data.number_text import COMMA_NUMBER, NUMBER, TRUTH, number_key, with_point
 from dpdistill.data.tables.cells import DATE, Cell, Fault, Marks, cell_of
 from dpdistill.data.tables.codes import Values, tally
 from dpdistill.schema import Column, DataError
+from dpdistill.schema.number_text import COMMA_NUMBER, NUMBER, TRUTH, number_key, with_point
 from dpdistill.schema.table import LARGEST, LARGEST_WHOLE
 
 MARKS = ("?", "-", "--", "N/A", "n/a", "#N/A", "None", "NULL", "<NA>")

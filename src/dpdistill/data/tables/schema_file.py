@@ -12,12 +12,12 @@ from pydantic import Discriminator, Tag
 
 from dpdistill.data.atomic import write_atomically, writing
 from dpdistill.data.files import reading, require_file, show
-from dpdistill.data.number_text import NUMBER
 from dpdistill.data.options import parse_classes
 from dpdistill.data.tables.source import CsvFormat
 from dpdistill.data.yaml_text import dump_yaml, load_yaml
 from dpdistill.schema import Column, DataError, TableSchema
 from dpdistill.schema.facts import STRICT, StrictBool, read_facts
+from dpdistill.schema.number_text import NUMBER
 
 DRAFT = "is a draft: replace what came from the records, then set `reviewed: true` in it."
 """The sentence about a schema that is not reviewed."""

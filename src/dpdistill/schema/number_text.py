@@ -1,8 +1,9 @@
-"""Texts that stand for numbers: one key for all that stand for the same."""
+"""Texts that mean the same: spellings of one number, and forms of Unicode of one name."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from decimal import Context, Decimal
 
 TRUTH = {"true": "1", "false": "0"}
@@ -18,6 +19,11 @@ def number_key(text: str) -> str:
         return text
     text = TRUTH.get(text.lower(), text)
     return format(_EXACT.add(Decimal(text), 0).normalize(_EXACT), "f") if PLAIN.fullmatch(text) else text
+
+
+def same_spelling(name: str) -> str:
+    """Returns one spelling of a name whose accents may be characters of their own, as macOS writes them (NFC)."""
+    return unicodedata.normalize("NFC", name)
 
 
 def decimal_text(value: Decimal) -> str:
