@@ -29,7 +29,7 @@ MAX_DELTA = 1e-2
 CAUTIOUS_DELTA = 1e-4
 MAX_ROWS_PER_UNIT = 1_000
 MAX_ROUNDS, MAX_STAGES, MAX_SAMPLED_STAGES = 1_000_000, 64, 4
-"""Of a plan: every sampled stage is composed by itself, which takes seconds, in a run and for whoever verifies it."""
+"""Limits of a plan: every sampled stage is composed by itself, which takes seconds, in a run and in `verify`."""
 ROWS_PER_UNIT = 4
 """Records of a unit that are used at most where a column of units is stated, and no number: epsilon is the same for
 any number, since the records of a unit are clipped as one."""
