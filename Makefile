@@ -5,7 +5,7 @@ PIP = $(BIN)/pip --disable-pip-version-check
 CORES ?= auto
 # Workers side by side: threads of BLAS would keep busy while they wait for each other.
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) --maxprocesses 8 --dist worksteal
-QUICK = tests/test_rooms.py tests/schema tests/data tests/accounting tests/certificate tests/report \
+QUICK = tests/test_rooms.py tests/schema tests/sources tests/storage tests/accounting tests/certificate tests/publish \
 	$(addprefix tests/private/test_,grid.py linear.py noise.py sampling.py)
 
 .PHONY: demo test types suite quick lint install mutants constraints clean docs

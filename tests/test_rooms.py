@@ -17,32 +17,35 @@ ROOMS: dict[str, set[str]] = {
     "recipe": {"schema", "query", "public_images"},
     "programs": {"schema", "query"},
     "method": {"schema", "query", "recipe"},
-    "data": {"errors", "schema", "query", "method"},
+    "storage": {"errors", "schema"},
+    "sources": {"schema", "storage"},
+    "folder": {"schema", "method", "storage", "sources"},
     "accounting": {"query"},
     "ledger": {"errors", "query", "accounting"},
-    "private": {"errors", "schema", "query", "programs", "data", "accounting", "ledger"},
-    "workers": {"errors", "schema", "data", "private"},
-    "certificate": {"errors", "schema", "query", "data.atomic", "data.folder", "accounting", "ledger"},
-    "encode": {"schema", "public_images", "recipe"},
-    "kernels": {"recipe", "encode"},
-    "methods": {"schema", "query", "public_images", "recipe", "method", "encode", "kernels"},
-    "evaluate": {"schema", "query", "public_images", "recipe", "method", "data", "encode", "kernels"},
-    "pages": set(),
-    "report": {"schema", "data.atomic", "data.folder", "pages"},
-    "export": {"schema", "method", "data", "pages", "report"},
-    "plot": {"schema", "report"},
+    "private": {"errors", "schema", "query", "programs", "storage", "accounting", "ledger"},
+    "workers": {"errors", "schema", "storage", "private"},
+    "certificate": {"errors", "schema", "query", "storage.atomic", "folder.layout", "accounting", "ledger"},
+    "networks": {"schema", "recipe"},
+    "features": {"public_images", "recipe", "networks"},
+    "kernels": {"recipe", "features", "networks"},
+    "methods": {"schema", "query", "public_images", "recipe", "method", "features", "networks", "kernels"},
+    "evaluation": {"schema", "recipe", "method", "storage", "features", "networks", "kernels"},
+    "attacks": {"recipe", "method", "networks", "kernels"},
+    "publish": {"schema", "method", "storage", "sources", "folder"},
 }
 """What each room may import: rooms, and single modules of others."""
-ROOMS["run"] = {*ROOMS} - {"evaluate", "encode", "kernels", "pages", "plot", "public_images"}
-ROOMS["table_distiller"] = {"schema", "query", "method", "data", "accounting", "private", "methods", "run"}
-ROOMS["verification"] = {"schema", "query", "recipe", "data.contents", "methods", "certificate", "report", "export"}
-ROOMS[TOP] = {"errors", "schema", "data", "accounting", "methods", "run", "table_distiller", "verification"}
-ROOMS["audit"] = {*ROOMS} - {"report", "export", "plot", "table_distiller", "verification", TOP}
+ROOMS["run"] = {*ROOMS} - {"attacks", "evaluation", "features", "networks", "kernels", "public_images", "sources"}
+ROOMS["table_distiller"] = {"schema", "query", "method", "storage", "sources", "folder", "accounting", "methods", "run"}
+ROOMS["verification"] = {"schema", "query", "recipe", "folder.contents", "methods", "certificate", "publish"}
+ROOMS[TOP] = {*("errors", "schema", "storage", "sources", "accounting", "methods", "run", "table_distiller")}
+ROOMS[TOP] |= {"verification"}
+ROOMS["audits"] = {*ROOMS} - {"table_distiller", "verification", TOP}
 ROOMS["cli"] = {*ROOMS}
 ROOMS[MAIN] = {"cli"}
 FIND_CODE = {"recipe/parts", TOP}
 """Modules that import others by name: the code of a recipe, and the public names of the package."""
-READERS_OF_RECORDS = {"private", "workers", "data", "run", "cli", "evaluate", "audit", "table_distiller", TOP}
+READERS_OF_RECORDS = {"private", "workers", "storage", "sources", "run", "cli", "evaluation", "audits"}
+READERS_OF_RECORDS |= {"table_distiller", TOP}
 
 
 def imported(tree: ast.AST, module: tuple[str, ...]) -> list[str]:
@@ -78,7 +81,7 @@ def violations(package: Path) -> list[str]:
             target = parts[1] if len(parts) > 1 and parts[1] in ROOMS else TOP
             if target != room and not {target, ".".join(parts[1:3])} & ROOMS[room]:
                 found.append(f"{where} imports {name}")
-            records = parts[1:3] == ["data", "records"] or (target == "data" and parts[-1] in ("Records", "load"))
+            records = parts[1:3] == ["storage", "records"] or (target == "sources" and parts[-1] == "load")
             if records and room not in READERS_OF_RECORDS:
                 found.append(f"{where} reads records: {name}")
     return found
@@ -92,7 +95,7 @@ def test_the_package_is_what_was_looked_at():
     rooms = {path.relative_to(PACKAGE).with_suffix("").parts[0] for path in PACKAGE.rglob("*.py")}
     assert rooms == set(ROOMS)
     names = imported(ast.parse((PACKAGE / "run" / "driver.py").read_text()), ("run", "driver"))
-    assert {"dpdistill.private.curator.Curator", "dpdistill.data.records.Records"} <= set(names)
+    assert {"dpdistill.private.curator.Curator", "dpdistill.storage.records.Records"} <= set(names)
 
 
 def test_the_table_goes_in_one_direction():
@@ -104,12 +107,13 @@ def test_the_table_goes_in_one_direction():
             reached.add(room)
             waiting += ROOMS[room]
     assert reached == {
-        *("methods", "errors", "schema", "query", "public_images", "recipe", "method", "encode", "kernels")
+        *("methods", "errors", "schema", "query", "public_images", "recipe", "method"),
+        *("features", "networks", "kernels"),
     }
     assert [room for room, allowed in ROOMS.items() if any(name.split(".")[0] == "cli" for name in allowed)] == [MAIN]
     assert ROOMS["query"] == {"schema"}
-    assert not ROOMS["private"] & {"methods", "encode", "evaluate", "run", "certificate"}
-    assert not ROOMS["accounting"] & {"data", "private", "ledger"}
+    assert not ROOMS["private"] & {"methods", "features", "networks", "evaluation", "run", "certificate", "sources"}
+    assert not ROOMS["accounting"] & {"storage", "private", "ledger"}
 
 
 def test_the_table_of_the_documentation_is_this_one():
@@ -127,8 +131,8 @@ def test_the_table_of_the_documentation_is_this_one():
     ("module", "code", "found"),
     [
         ("methods/dos.py", "from dpdistill.private.curator import Curator", "private.curator.Curator"),
-        ("methods/dos.py", "from dpdistill import data", "dpdistill.data"),
-        ("methods/dos.py", "from ..data.records import Records", "dpdistill.data.records.Records"),
+        ("methods/dos.py", "from dpdistill import sources", "dpdistill.sources"),
+        ("methods/dos.py", "from ..storage.records import Records", "dpdistill.storage.records.Records"),
         ("methods/dos.py", "from ..private import noise", "dpdistill.private.noise"),
         ("methods/dos.py", "from dpdistill import Records", "imports dpdistill.Records"),
         ("methods/dos.py", "import dpdistill", "imports dpdistill"),
@@ -136,18 +140,26 @@ def test_the_table_of_the_documentation_is_this_one():
         ("methods/dos.py", "import importlib", "importlib"),
         ("methods/deep/er.py", "from ...run import distill", "dpdistill.run.distill"),
         ("private/curator.py", "from dpdistill.methods.dos import DOS", "dpdistill.methods.dos.DOS"),
-        ("private/curator.py", "from dpdistill.encode import convnet", "dpdistill.encode.convnet"),
-        ("accounting/schedule.py", "from dpdistill.data.records import Records", "dpdistill.data.records.Records"),
-        ("encode/convnet.py", "from dpdistill.query import Release", "dpdistill.query.Release"),
-        ("report/page.py", "from dpdistill.data.save import read_distilled", "dpdistill.data.save.read_distilled"),
-        ("certificate/build.py", "from dpdistill.data import load", "imports dpdistill.data.load"),
-        ("report/page.py", "from dpdistill.ledger.run import RunLedger", "dpdistill.ledger.run.RunLedger"),
+        ("private/curator.py", "from dpdistill.networks import convnet", "dpdistill.networks.convnet"),
+        (
+            "accounting/schedule.py",
+            "from dpdistill.storage.records import Records",
+            "dpdistill.storage.records.Records",
+        ),
+        ("networks/convnet.py", "from dpdistill.query import Release", "dpdistill.query.Release"),
+        (
+            "publish/report/page.py",
+            "from dpdistill.private.curator import Curator",
+            "dpdistill.private.curator.Curator",
+        ),
+        ("certificate/build.py", "from dpdistill.sources import load", "imports dpdistill.sources.load"),
+        ("publish/report/page.py", "from dpdistill.ledger.run import RunLedger", "dpdistill.ledger.run.RunLedger"),
         ("schema.py", "from . import query", "dpdistill.query"),
         ("run/driver.py", "from dpdistill.cli.recipes import METHODS", "dpdistill.cli.recipes.METHODS"),
         ("verification.py", "def f():\n    from dpdistill.cli.recipes import build", "dpdistill.cli.recipes.build"),
         ("recipe/build.py", "from ..cli import recipes", "dpdistill.cli.recipes"),
-        ("ledger/run.py", "from dpdistill.data.records import Records", "dpdistill.data.records.Records"),
-        ("certificate/build.py", "from dpdistill.data import Records", "reads records: dpdistill.data.Records"),
+        ("ledger/run.py", "from dpdistill.storage.records import Records", "dpdistill.storage.records.Records"),
+        ("certificate/build.py", "from dpdistill.sources import load", "reads records: dpdistill.sources.load"),
         ("new.py", "", "is in no room"),
     ],
 )
@@ -167,8 +179,11 @@ def test_a_planted_violation_is_found(tmp_path, module, code, found):
             "methods/dos.py",
             "import jax\nfrom dpdistill.query import Stage\nfrom dpdistill.methods.matching import clip",
         ),
-        ("methods/dos.py", "from .matching import clip\nfrom ..encode import convnet"),
-        ("run/driver.py", "from dpdistill.data import Records, load\nfrom dpdistill.report import write_report"),
+        ("methods/dos.py", "from .matching import clip\nfrom ..networks import convnet"),
+        (
+            "run/driver.py",
+            "from dpdistill.storage.records import Records\nfrom dpdistill.publish.report import write_report",
+        ),
         ("certificate/build.py", "from importlib.metadata import version"),
     ],
 )
@@ -275,7 +290,7 @@ def printing(package: Path) -> list[str]:
 
 
 def test_only_the_command_line_prints(tmp_path):
-    assert printing(PACKAGE) == ["audit/observe.py"], "An audit catches what a method prints; nobody else prints."
+    assert printing(PACKAGE) == ["audits/observe.py"], "An audit catches what a method prints; nobody else prints."
     (tmp_path / "cli").mkdir()
     (tmp_path / "cli" / "one.py").write_text("print(1)")
     (tmp_path / "two.py").write_text("def f():\n    print(1)")

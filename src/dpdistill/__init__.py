@@ -5,9 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpdistill.accounting.schedule import Budget as Budget
-    from dpdistill.data.images.straighten import straighten_images as straighten_images
-    from dpdistill.data.load import load as load
-    from dpdistill.data.records import Records as Records
     from dpdistill.errors import CertificateError as CertificateError
     from dpdistill.errors import CuratorError as CuratorError
     from dpdistill.errors import DataError as DataError
@@ -34,6 +31,9 @@ if TYPE_CHECKING:
     from dpdistill.schema import Column as Column
     from dpdistill.schema import Schema as Schema
     from dpdistill.schema import TableSchema as TableSchema
+    from dpdistill.sources.load import load
+    from dpdistill.storage.records import Records
+    from dpdistill.storage.straighten import straighten_images
     from dpdistill.table_distiller import TableDistiller as TableDistiller
     from dpdistill.verification import verify as verify
 
@@ -41,17 +41,19 @@ __version__ = "0.1.0"
 
 _PLACES = {
     "accounting.schedule": ("Budget",),
-    "data": ("Records", "load", "straighten_images"),
     "errors": ("CertificateError", "CuratorError", "DPDistillError", "DataError", "LedgerError"),
     "run.driver": ("Result", "distill", "distill_without_privacy", "finish_again"),
     "run.start": ("begin_ledger",),
     "schema": ("Column", "Schema", "TableSchema"),
+    "sources.load": ("load",),
+    "storage.records": ("Records",),
+    "storage.straighten": ("straighten_images",),
     "table_distiller": ("TableDistiller",),
     "verification": ("verify",),
 }
 """Where the public names are, but for those of methods. A module is imported when a name is asked for: JAX is slow."""
-_ROOMS = ("accounting", "audit", "data", "evaluate", "export", "methods", "plot", "recipe", "run", "schema")
-"""Parts of the package that are asked for by name: `dpdistill.data`."""
+_ROOMS = ("accounting", "audits", "evaluation", "methods", "publish", "recipe", "run", "schema", "sources", "storage")
+"""Parts of the package that are asked for by name: `dpdistill.sources`."""
 _MODULES = {name: module for module, names in _PLACES.items() for name in names}
 __all__ = [
     "DM",
