@@ -5,6 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpdistill.accounting.schedule import Budget as Budget
+    from dpdistill.api.options import BudgetChoice as BudgetChoice
+    from dpdistill.api.options import Machine as Machine
+    from dpdistill.api.options import Persons as Persons
+    from dpdistill.api.options import Reading as Reading
+    from dpdistill.api.options import RecipeChoice as RecipeChoice
+    from dpdistill.api.run import Plan as Plan
+    from dpdistill.api.run import distill as distill
+    from dpdistill.api.run import distill_without_privacy as distill_without_privacy
+    from dpdistill.api.run import finish_again as finish_again
+    from dpdistill.api.run import plan as plan
     from dpdistill.errors import CertificateError as CertificateError
     from dpdistill.errors import CuratorError as CuratorError
     from dpdistill.errors import DataError as DataError
@@ -24,9 +34,6 @@ if TYPE_CHECKING:
     from dpdistill.methods import PSG as PSG
     from dpdistill.methods import DecoupledKIP as DecoupledKIP
     from dpdistill.run.driver import Result as Result
-    from dpdistill.run.driver import distill as distill
-    from dpdistill.run.driver import distill_without_privacy as distill_without_privacy
-    from dpdistill.run.driver import finish_again as finish_again
     from dpdistill.run.start import begin_ledger as begin_ledger
     from dpdistill.schema import Column as Column
     from dpdistill.schema import Schema as Schema
@@ -42,7 +49,9 @@ __version__ = "0.1.0"
 _PLACES = {
     "accounting.schedule": ("Budget",),
     "errors": ("CertificateError", "CuratorError", "DPDistillError", "DataError", "LedgerError"),
-    "run.driver": ("Result", "distill", "distill_without_privacy", "finish_again"),
+    "api.options": ("BudgetChoice", "Machine", "Persons", "Reading", "RecipeChoice"),
+    "api.run": ("Plan", "distill", "distill_without_privacy", "finish_again", "plan"),
+    "run.driver": ("Result",),
     "run.start": ("begin_ledger",),
     "schema": ("Column", "Schema", "TableSchema"),
     "sources.load": ("load",),
@@ -69,6 +78,7 @@ __all__ = [
     "NDPDC",
     "PSG",
     "Budget",
+    "BudgetChoice",
     "CertificateError",
     "Column",
     "CuratorError",
@@ -76,6 +86,11 @@ __all__ = [
     "DataError",
     "DecoupledKIP",
     "LedgerError",
+    "Machine",
+    "Persons",
+    "Plan",
+    "Reading",
+    "RecipeChoice",
     "Records",
     "Result",
     "Schema",
@@ -86,6 +101,7 @@ __all__ = [
     "distill_without_privacy",
     "finish_again",
     "load",
+    "plan",
     "straighten_images",
     "verify",
 ]

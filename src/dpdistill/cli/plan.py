@@ -1,74 +1,74 @@
-"""The command that says what a run would cost, show and take."""
+"""`dpdistill plan`: what a run would cost, show and take."""
 
 from __future__ import annotations
 
-import math
-from inspect import Parameter, signature
 from typing import Annotated, Any
 
 import typer
 
-from dpdistill.cli.asked import asked_of, prepared
-from dpdistill.cli.distill import distill
-from dpdistill.cli.reading import count_for_owner
-from dpdistill.cli.terminal import amount, duration, give, note, say, warn, working
+from dpdistill import api
+from dpdistill.api.options import SOURCES, Account, BudgetChoice, Machine, Persons, Reading, RecipeChoice
+from dpdistill.cli.expand import expand
+from dpdistill.cli.listener import Terminal
+from dpdistill.cli.options import Cap, refuse_cap
+from dpdistill.cli.terminal import amount, duration, give, note, say, warn
 
 
-def plan(context: typer.Context, records: int | None, **_: Any) -> None:
+@expand
+def plan(
+    data: Annotated[str, typer.Argument(metavar="DATA", help=SOURCES)],
+    *,
+    out: Annotated[str | None, typer.Option("--out", help="Folder for the result; it may be shared.")] = None,
+    choice: RecipeChoice,
+    budget: BudgetChoice,
+    reading: Reading,
+    persons: Persons,
+    account: Account,
+    machine: Machine,
+    cap: Cap = None,
+    non_private: Annotated[
+        bool, typer.Option("--non-private", help="No noise and no guarantee: epsilon is infinite.")
+    ] = False,
+    records: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="<int>", help="How many records, if that is public; counted if left out."),
+    ] = None,
+) -> None:
     """Say what a run of distill would cost, show and take on this machine, and stop before anything is paid.
 
     Takes the options of distill. Time and memory are found on random records.
     """
-    given = {"from_": None, **context.params}
-    asked = asked_of(given)
-    run_dir = None
-    if given["to"] is not None:
-        from dpdistill.run.output_folder import output_folder, owner_folder
-
-        run_dir = owner_folder(output_folder(given["to"], given["overwrite"])[0])
-    asked.caution()
-    paid = asked.paid(given, run_dir)
-    method, held = prepared(given, asked, paid)
-    class_size = given["class_size"]
-    if class_size is None and records is not None:
-        class_size = max(1, records // len(held.schema.classes))
-    schedule = asked.say_outlook(method, held.schema, class_size, paid["seed"], say)
-    if asked.budget is None:
+    refuse_cap(cap)
+    found = api.plan(
+        data, choice, budget, records=records, reading=reading, persons=persons, machine=machine, account=account,
+        out=out, private=not non_private, listener=Terminal(say),
+    )  # fmt: skip
+    if found.outlook is None:
         say("Plan: no noise and no budget, so that nothing is paid: epsilon is infinite.")
-    with working("timing the method on random records"):
-        from dpdistill.run.capacity import capacity
-
-        found = capacity(method, held.schema, max(1, records or len(held)), schedule, paid["seed"])
-    record = held.X.itemsize * math.prod(held.schema.raw_shape)
-    _say_capacity(found, max(0, found.records - len(held)) * record)
+    _say_capacity(found.capacity, found.memory)
     if records is None:
-        count_for_owner(held, asked.unit)
+        _say_counts(found)
     how = "their number was counted" if records is None else "DATA was read"
     note(f"Seconds, memory and disk are for the owner of the records alone: {how}.")
     give(for_the_owner_only=True, counted=records is None)
 
 
-def _signature() -> Any:
-    """The options of `distill`, but for --from; DATA must be there and --out need not be."""
-    taken = dict(signature(distill, eval_str=True).parameters)
-    del taken["from_"]
-    taken["data"] = taken["data"].replace(default=Parameter.empty)
-    taken["to"] = taken["to"].replace(default=None)
-    option = typer.Option(min=1, metavar="<int>", help="How many records, if that is public; counted if left out.")
-    own = Parameter("records", Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[int | None, option])
-    return signature(distill).replace(parameters=[*taken.values(), own], return_annotation=None)
+def _say_counts(found: api.Plan) -> None:
+    """Says how many records are of no use, and how many units there are."""
+    if found.unused:
+        warn(f"Warning: {found.unused:,} of {found.records:,} records cannot be used, and are left out.")
+    if found.units is not None and found.outlook is not None:
+        unit = found.outlook.schedule.budget.unit
+        note(f"{found.records:,} records belong to {found.units:,} units ({unit}).")
 
 
-plan.__signature__ = _signature()  # pyright: ignore[reportFunctionMemberAccess]
-
-
-def _say_capacity(found: Any, unread: int) -> None:
-    """Seconds, memory and disk; a warning where memory does not hold the records, `unread` bytes of them to come."""
+def _say_capacity(found: Any, needed: int) -> None:
+    """Says seconds, memory and disk, and warns where memory does not hold the records."""
     from dpdistill.storage.memory import machine_memory
 
     parts = {name: getattr(found, name) for name in ("compiling", "encoding", "releasing", "finishing")}
     listed = ", ".join(f"{name} {duration(seconds)}" for name, seconds in parts.items() if seconds >= 0.5)
-    needed, available = found.memory + unread, machine_memory()
+    available = machine_memory()
     say(
         f"Plan: {found.records:,} records take about {duration(found.seconds)} on this machine"
         f"{f': {listed}' if listed else ''}."

@@ -1,0 +1,200 @@
+"""A run as its caller states it, and what follows from that before a record is read and before JAX is imported."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpdistill.api.listener import Listener
+from dpdistill.api.options import Account, BudgetChoice, Machine, Persons, Reading, RecipeChoice
+from dpdistill.api.reading import check_source
+from dpdistill.cli.settings import check_kind, check_method, check_settings, named_under, stated_by
+from dpdistill.recipe.methods import DEFAULTS
+from dpdistill.schema import DataError, Schema, TableSchema
+
+if TYPE_CHECKING:
+    from dpdistill.accounting.schedule import Budget
+    from dpdistill.method import Method
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A run, as its caller states it.
+
+    Args:
+        data: the private records: where they are, or an object that holds them.
+        choice: the recipe, by names and texts; what a method that is given does not need.
+        method: the method itself, or None.
+        budget: what may be spent, whole or in part.
+        reading: how records are read.
+        persons: whom the run protects.
+        machine: what it computes on.
+        account: how it is paid.
+        out: the folder for the result, or None.
+        run_dir: the owner's folder, or None for DIR.run of `out`.
+        label: what the owner calls the run in a ledger; None for the name of `out`.
+        private: False for a run without noise and without a guarantee.
+
+    Raises:
+        DataError: what contradicts itself; nothing is read for it.
+    """
+
+    data: Any
+    choice: RecipeChoice = RecipeChoice()
+    method: Method | None = None
+    budget: Budget | BudgetChoice = BudgetChoice()
+    reading: Reading = Reading()
+    persons: Persons = Persons()
+    machine: Machine = Machine()
+    account: Account = Account()
+    out: str | os.PathLike | None = None
+    run_dir: str | os.PathLike | None = None
+    label: str | None = None
+    private: bool = True
+
+    @property
+    def table(self) -> bool:
+        """Returns whether the records are rows of a table."""
+        schema = getattr(self.data, "schema", None)
+        return self.reading.table or isinstance(schema, TableSchema)
+
+    @property
+    def own_budget(self) -> dict[str, Any]:
+        """Returns what is stated of the budget, by name."""
+        return self.budget.stated if isinstance(self.budget, BudgetChoice) else vars(self.budget)
+
+    def __post_init__(self) -> None:
+        ledger, out, public, choice = self.account.ledger, self.out, self.choice.public, self.choice
+        for wrong, sentence in (
+            (_lies_in(out, self.data), "Expected --out outside of DATA, which is left as it is."),
+            (_lies_in(ledger, out), "Expected --ledger outside of --out: it tells whether records were used."),
+            (
+                public and isinstance(self.data, str) and _place(public) == _place(self.data),
+                "The images of --public are the private ones of DATA: name others, or leave it out.",
+            ),
+            (
+                not self.private and self.own_budget,
+                "With --non-private there is no budget: leave --epsilon, --delta and --adjacency out.",
+            ),
+            (
+                not self.private and ledger,
+                "A run without a privacy guarantee cannot join a ledger: its epsilon is infinite.",
+            ),
+            (
+                not self.private and self.machine.workers,
+                "Workers add up what is paid for: leave --workers out with --from and --non-private.",
+            ),
+            (
+                choice.recipe and choice.method,
+                "A recipe states its method, and a run its recipe: leave --method and --from out with --recipe.",
+            ),
+            (
+                not self.private and self.persons.stated,
+                "With --from or --non-private leave --unit-column and --rows-per-unit out.",
+            ),
+        ):
+            if wrong:
+                raise DataError(sentence)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What follows of a request before a record is read and before JAX is imported.
+
+    Args:
+        budget: None without a guarantee.
+        method: name of the method.
+        published: the whole name of a published recipe whose budget is kept, or None.
+        counted: rows_per_unit is stated, or there are no units; False where it is the default.
+    """
+
+    budget: Budget | None
+    method: str
+    published: str | None
+    counted: bool
+
+    @classmethod
+    def of(cls, request: Request) -> Terms:
+        """Returns the terms of a request.
+
+        Raises:
+            DataError, ValueError: a name, a field, a budget or a ledger that cannot be.
+        """
+        choice = request.choice
+        check_method(choice.method)
+        row = {} if choice.recipe is None else stated_by(choice.recipe)
+        if choice.public is not None:
+            check_source(choice.public, table=False)
+        protects = _protected(request) if request.private else {}
+        budget = _budget(row, request, protects) if request.private else None
+        published = named_under(row, None if budget is None else (budget.epsilon, budget.delta))
+        named = row.get("method") or choice.method or DEFAULTS[TableSchema if request.table else Schema]
+        if request.method is None:
+            check_kind(named, request.table, request.private)
+            check_settings(named, choice.settings, choice.per_class, choice.public)
+        if budget is not None and request.account.ledger is not None:
+            from dpdistill.ledger.dataset import DatasetLedger
+
+            DatasetLedger(request.account.ledger).check_first(budget.epsilon)
+        counted = not protects or request.persons.rows_per_unit is not None
+        return cls(budget, request.method.name if request.method else named, published, counted)
+
+    def caution(self, listener: Listener) -> None:
+        """Says before anything is spent what a large delta or epsilon means, and whom the run protects by default."""
+        if self.budget is None:
+            return
+        listener.caution(self.budget)
+        if not self.counted:
+            listener.note(
+                f"Protects persons by {self.budget.unit}: of each at most {self.budget.rows_per_unit} records are "
+                "used, which is the default (--rows-per-unit). Epsilon is the same for any number."
+            )
+
+
+def _place(source: str | os.PathLike) -> Path:
+    """Where a source is, as the part of it that is distilled: "set.npz:train" is "set.npz"."""
+    text = os.fspath(source)
+    return Path(text if text.startswith("digits:") else text.removesuffix(":train")).resolve()
+
+
+def _lies_in(inner: Any, outer: Any) -> bool:
+    """Whether a place is in a folder: an output in that of the records would be taken for some of them."""
+    paths = str | os.PathLike
+    if not (isinstance(inner, paths) and isinstance(outer, paths)) or "\0" in f"{inner}{outer}" or not f"{inner}":
+        return False
+    try:
+        return bool(f"{outer}") and _place(outer) in _place(inner).parents
+    except (OSError, RuntimeError):  # a loop of links, which is said when it is read
+        return False
+
+
+def _protected(request: Request) -> dict[str, Any]:
+    """Returns the budget's unit and rows_per_unit, as stated or in schema.yaml; nothing for single records.
+
+    Where a column names persons, persons are protected, whether the most records of one are stated or not.
+    """
+    from dpdistill.accounting.schedule import ROWS_PER_UNIT
+
+    column, rows = request.persons.unit_column, request.persons.rows_per_unit
+    if request.reading.schema is not None and column is None:
+        from dpdistill.sources.tables.schema_file import read_reviewed
+
+        column = read_reviewed(request.reading.schema).unit_column
+    if column is None and rows is not None:
+        raise DataError("Expected --unit-column with --rows-per-unit: the column that names the person of a record.")
+    return {} if column is None else {"unit": column, "rows_per_unit": ROWS_PER_UNIT if rows is None else rows}
+
+
+def _budget(row: dict[str, Any], request: Request, protects: dict[str, Any]) -> Budget:
+    """Returns the budget: what is stated overrides the published recipe's."""
+    from dpdistill.accounting.schedule import Budget, check_affordable
+
+    if isinstance(request.budget, Budget):
+        budget = request.budget if request.budget.unit or not protects else replace(request.budget, **protects)
+    else:
+        of_row = {name: row[name] for name in ("epsilon", "delta") if row.get(name) is not None}
+        budget = Budget(**{"epsilon": 1.0, **of_row, **request.own_budget, **protects})
+    check_affordable(budget.epsilon)
+    return budget

@@ -1,0 +1,66 @@
+"""Dataclasses of options as options of a command, which Typer does not take by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+
+def expand(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameters that are dataclasses of options (`dpdistill.api.options`) are given option by option.
+
+    Args:
+        command: a function; a parameter that is annotated with a dataclass takes one, made of the options of its
+            fields.
+
+    Returns:
+        The function for Typer, with one parameter a field. A dataclass that refuses its values does so before the
+        command begins.
+    """
+    taken, hints = signature(command).parameters, get_type_hints(command, include_extras=True)
+    groups = {name: hints[name] for name in taken if is_dataclass(hints[name])}
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        made = {name: kind(**{f.name: _value(f, given.pop(f.name)) for f in _options(kind)})
+                for name, kind in groups.items()}  # fmt: skip
+        command(**given, **made)
+
+    parameters: list[Parameter] = []
+    for name, parameter in taken.items():
+        if name in groups:
+            parameters += _parameters(groups[name])
+        else:
+            parameters.append(parameter.replace(annotation=hints[name]))
+    run.__signature__ = signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def _options(kind: Any) -> list[Any]:
+    return [each for each in fields(kind) if "option" in each.metadata]
+
+
+def _parameters(kind: Any) -> list[Parameter]:
+    """One keyword parameter a field, annotated as Typer reads it."""
+    hints, made = get_type_hints(kind), []
+    for each in _options(kind):
+        how = dict(each.metadata["option"])
+        name, stated = how.pop("name"), how.pop("kind")
+        hint = hints[each.name] if stated is None else stated | None
+        annotation = Annotated[hint, typer.Option(*([name] if name else []), **how)]
+        default = None if each.default == () else each.default
+        made.append(Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
+    return made
+
+
+def _value(field: Any, value: Any) -> Any:
+    """What a field takes of an option's value: several texts are a tuple."""
+    if isinstance(field.default, tuple):
+        return tuple(value or ())
+    return value

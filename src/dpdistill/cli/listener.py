@@ -1,0 +1,54 @@
+"""What a public function tells, on the owner's terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from dpdistill.api.listener import Listener
+from dpdistill.cli.terminal import Bar, note, say, warn, working
+from dpdistill.method import Progress
+
+if TYPE_CHECKING:
+    from dpdistill.accounting.schedule import Budget
+    from dpdistill.run.outlook import Outlook
+
+
+class Terminal(Listener):
+    """Prints results on stdout, and notes, warnings and progress on stderr.
+
+    Args:
+        speak: says what is public about a run before it is paid.
+    """
+
+    def __init__(self, speak: Callable[[str], None] = note) -> None:
+        super().__init__()
+        self._speak = speak
+
+    def line(self, text: str) -> None:
+        say(text)
+
+    def note(self, text: str) -> None:
+        note(text)
+
+    def warn(self, text: str) -> None:
+        warn(text)
+
+    def caution(self, budget: Budget) -> None:
+        from dpdistill.cli.outlook import say_caution
+
+        say_caution(budget)
+
+    def planned(self, outlook: Outlook) -> None:
+        from dpdistill.cli.outlook import say_outlook
+
+        say_outlook(outlook, self._speak)
+
+    def working(self, text: str) -> AbstractContextManager[Any]:
+        return working(text)
+
+    @contextmanager
+    def progress(self) -> Iterator[Progress]:
+        with Bar() as bar:
+            yield bar
