@@ -26,8 +26,8 @@ from dpdistill.errors import LedgerUnusable
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods import LDPDC
-from dpdistill.run import begin_ledger, driver, start, store
-from dpdistill.workers import crew, pool, worker
+from dpdistill.run import begin_ledger, checkpoint, driver, start
+from dpdistill.workers import processes, remote_aggregator, worker
 
 COMMAND = sys.modules["dpdistill.cli.distill"]
 PAID = "This run has paid epsilon = 1 at delta = 1e-05 (add-remove); the payment is kept in {}."
@@ -40,7 +40,7 @@ REPEATED = (
 @pytest.fixture
 def command(tmp_path, monkeypatch):
     """A run of two rounds on 60 records, kept in a data set's ledger."""
-    monkeypatch.setattr(store, "EVERY", 0.0)
+    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
     data = tmp_path.with_name(tmp_path.name + "-data.npz")
     np.savez(data, X=np.random.default_rng(0).integers(0, 256, (60, 8, 8), dtype=np.uint8), y=np.arange(60) % 2)
     small = ("--classes", "2", "--method", "ldpdc", "--per-class", 2, "--set", "sampling_prob=1")
@@ -147,7 +147,7 @@ class Loses(InThisProcess):
     """Workers that are lost whenever they are asked."""
 
     def answer(self, ticket):
-        raise crew.Lost
+        raise processes.Lost
 
 
 class Speaks(InThisProcess):
@@ -160,13 +160,13 @@ class Speaks(InThisProcess):
 FULL = (OSError, 28, "No space left on device", "/far/x")
 NO_MEMORY = (jax.errors.JaxRuntimeError, "RESOURCE_EXHAUSTED: Out of memory allocating 60 bytes.")
 CASES = (
-    (pool, "Processes", Loses, 5, "Workers are lost again and again"),
-    (pool, "Processes", Speaks, 5, "could not be answered"),
-    (store.Store, "load", fails(ValueError, "The checkpoint is damaged."), 6, "The checkpoint is damaged"),
-    (store.Store, "save", fails(*FULL), 5, "No space left on device: /far/x"),
-    (store.Store, "save", fails(MemoryError, "shape (60, 64)"), 5, "There is not enough memory for this"),
-    (store.Store, "save", fails(KeyboardInterrupt), 130, "Stopped."),
-    (store.Store, "save", ends_in_order, 143, "Stopped."),
+    (remote_aggregator, "Processes", Loses, 5, "Workers are lost again and again"),
+    (remote_aggregator, "Processes", Speaks, 5, "could not be answered"),
+    (checkpoint.Store, "load", fails(ValueError, "The checkpoint is damaged."), 6, "The checkpoint is damaged"),
+    (checkpoint.Store, "save", fails(*FULL), 5, "No space left on device: /far/x"),
+    (checkpoint.Store, "save", fails(MemoryError, "shape (60, 64)"), 5, "There is not enough memory for this"),
+    (checkpoint.Store, "save", fails(KeyboardInterrupt), 130, "Stopped."),
+    (checkpoint.Store, "save", ends_in_order, 143, "Stopped."),
     (RunLedger, "open", fails(LedgerUnusable, "The ledger cannot be opened."), 5, "The ledger cannot be opened."),
     (RunLedger, "find", fails(LedgerUnusable, "It cannot be read."), 5, "It cannot be read."),
     (DatasetLedger, "bind", fails(LedgerUnusable, "It cannot be read."), 5, "It cannot be read."),
@@ -196,7 +196,7 @@ def test_whatever_ends_a_run_after_a_payment_says_so(command, tmp_path, monkeypa
     for i, (where, name, made, expected, says) in enumerate(CASES):
         if not ledger and (where is DatasetLedger or name == "find"):
             continue  # nobody asks
-        workers = ("--workers", 1) if where is pool else ()
+        workers = ("--workers", 1) if where is remote_aggregator else ()
         with monkeypatch.context() as patch:
             patch.setattr(where, name, made)
             code, out, err = dpdistill(*command, *workers)
@@ -211,7 +211,7 @@ def test_whatever_ends_a_run_after_a_payment_says_so(command, tmp_path, monkeypa
         assert (earlier if where in BEFORE else PAID).format(places) in err
         last = err.splitlines()[-1]
         if expected == 6:
-            assert last.endswith(REPEATED + (released if where is not store.Store else ""))
+            assert last.endswith(REPEATED + (released if where is not checkpoint.Store else ""))
         else:
             assert last.endswith(RESUME)
         assert last.startswith(

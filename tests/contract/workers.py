@@ -13,15 +13,15 @@ from contract.data import SCHEMA
 from contract.private.curators import NOISE, OnlyCoins, memory_ledger
 from contract.private.queries import FlatQuery
 from dpdistill.accounting.schedule import Budget, Schedule
-from dpdistill.data.records import Records
 from dpdistill.private.curator import Curator
 from dpdistill.query import Stage
-from dpdistill.workers import Workers, crew, pool, worker
+from dpdistill.storage.records import Records
+from dpdistill.workers import Workers, processes, remote_aggregator, worker
 
 ROUNDS, PARTS, PIXELS = 4, 2, 64
 
 
-class InThisProcess(crew.Crew):
+class InThisProcess(processes.Crew):
     """Workers that answer in this process, so that what they hold can be looked at."""
 
     def start(self, number: int) -> Any:
@@ -48,12 +48,14 @@ def check_coins_of_workers() -> None:
     """
     records = Records(np.eye(PIXELS, dtype=np.float32).reshape(-1, 8, 8, 1), np.zeros(PIXELS, np.int64), SCHEMA)
     schedule = Schedule((Stage(ROUNDS, 0.5),), (NOISE,), Budget(1.0))
-    here = mock.patch.object(pool, "Processes", InThisProcess)
+    here = mock.patch.object(remote_aggregator, "Processes", InThisProcess)
     quiet = mock.patch.object(worker, "settle", return_value="kind")  # it would settle this process on one core
     with tempfile.TemporaryDirectory() as name, here, quiet, Workers(1, parts=PARTS).holders(Path(name)) as holders:
         assert holders is not None
         # OnlyCoins hands out real bytes for the keys of workers, which are as long as the coins of four records.
-        asked = Curator(records, schedule, memory_ledger(schedule), OnlyCoins(pool.KEY // 8, 5), None, None, holders)
+        asked = Curator(
+            records, schedule, memory_ledger(schedule), OnlyCoins(remote_aggregator.KEY // 8, 5), None, None, holders
+        )
         sums = np.stack([asked.release(t, FlatQuery(by_class=False), np.float32(1.0)).value for t in range(ROUNDS)])
         held: dict[int, Any] = asked._holders._crew.members[0]._holders  # pyright: ignore[reportAttributeAccessIssue]
         places = [held[part]._records._places for part in range(PARTS)]

@@ -26,15 +26,14 @@ import pytest
 from dpdistill import run
 from dpdistill.accounting import schedule as accounting
 from dpdistill.certificate import arithmetic
-from dpdistill.data.records import Records
 from dpdistill.errors import Unanswered
-from dpdistill.evaluate import score
+from dpdistill.evaluation import score
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods import dos, dp_kip
 from dpdistill.methods.descent import Descent
 from dpdistill.methods.generator_method import GeneratorMethod
 from dpdistill.methods.kip_gradient import FCNTKGradient
-from dpdistill.private import checks, curator, holder, linear, placed, sampling
+from dpdistill.private import aggregator, checks, chunking, curator, linear, sampling
 from dpdistill.private.grid import Grid
 from dpdistill.private.noise import KeyedEntropy, SeededEntropy, SystemEntropy
 from dpdistill.programs import checks as abstract
@@ -42,7 +41,8 @@ from dpdistill.programs import compiled, jaxprs
 from dpdistill.query import Release
 from dpdistill.run import driver
 from dpdistill.schema import Schema
-from dpdistill.workers import pool, worker
+from dpdistill.storage.records import Records
+from dpdistill.workers import remote_aggregator, worker
 
 
 def folder_check(check: Callable[..., None]) -> Callable[[], None]:
@@ -75,13 +75,13 @@ def records_of(asked: Any) -> Records:
     return asked._holders._records._records
 
 
-keep_rows, clip_rows, admit = placed.keep_rows, compiled.grid_rows, Grid.admissible
-rounded_gaussian, poisson_coins = curator.rounded_gaussian, holder.poisson_coins
+keep_rows, clip_rows, admit = chunking.keep_rows, compiled.grid_rows, Grid.admissible
+rounded_gaussian, poisson_coins = curator.rounded_gaussian, aggregator.poisson_coins
 draw_round, plain_sum, run_rounds = curator.Curator._draw, curator.Curator._sum, run.run_rounds
 release_linear = linear.release_linear
 compose, noise_for = accounting.compose, accounting.gaussian_noise_multiplier
 write, to_unit, commit, take_rows = run.Result.save, Schema.to_unit, RunLedger.commit, Records.take
-answer_of_pool = pool.Pool.answer
+answer_of_pool = remote_aggregator.Pool.answer
 fc_ntk_norm, dp_kip_tell = FCNTKGradient.norm, dp_kip.DPKIP.tell
 
 
@@ -188,7 +188,7 @@ def private_counts_in_q() -> Any:
             words = np.frombuffer(entropy.bytes(8 * n), np.uint64)
             return words / 2.0**64 < q
 
-        with swap(holder, "poisson_coins", coins):
+        with swap(aggregator, "poisson_coins", coins):
             return draw_round(self, t, query, params, shape)
 
     return swap(curator.Curator, "_draw", draw)
@@ -201,7 +201,7 @@ def fixed_batches() -> Any:
         order = np.argsort(np.frombuffer(entropy.bytes(8 * n), np.uint64))
         return order < round(q * n)
 
-    return swap(holder, "poisson_coins", coins)
+    return swap(aggregator, "poisson_coins", coins)
 
 
 def truncated_batches() -> Any:
@@ -211,17 +211,17 @@ def truncated_batches() -> Any:
         heads = poisson_coins(n, q, entropy)
         return heads & (np.cumsum(heads) <= round(q * n) + 8)
 
-    return swap(holder, "poisson_coins", coins)
+    return swap(aggregator, "poisson_coins", coins)
 
 
 def coins_of_the_first_round_again() -> Any:
     """Workers toss the coins of one key in every round: the same records are in all samples, nothing is amplified."""
 
     def answer(self: Any, question: Any, entropy: Any) -> np.ndarray:
-        key = self.__dict__.setdefault("key", entropy.bytes(pool.KEY))
+        key = self.__dict__.setdefault("key", entropy.bytes(remote_aggregator.KEY))
         return answer_of_pool(self, question, mock.Mock(bytes=lambda n: key))
 
-    return swap(pool.Pool, "answer", answer)
+    return swap(remote_aggregator.Pool, "answer", answer)
 
 
 def parts_share_their_coins() -> Any:
@@ -262,7 +262,7 @@ def coins_of_rows() -> Any:
         kept = keep_rows(units, most, entropy).reshape(-1, 1)
         return np.concatenate([kept, np.full((len(kept), most - 1), -1)], 1)
 
-    return swap(placed, "keep_rows", rows)
+    return swap(chunking, "keep_rows", rows)
 
 
 def every_row_is_clipped_for_itself() -> Any:
@@ -296,12 +296,12 @@ def first_rows_of_a_unit() -> Any:
         of = [np.flatnonzero((units == unit) & (ranks < most)) for unit in np.unique(units[units >= 0])]
         return np.stack([np.pad(rows, (0, most - len(rows)), constant_values=-1) for rows in of])
 
-    return swap(placed, "keep_rows", keep)
+    return swap(chunking, "keep_rows", keep)
 
 
 def all_rows_of_a_unit() -> Any:
     """Nobody counts the rows of a person."""
-    return swap(placed, "keep_rows", lambda units, most, entropy: keep_rows(units, len(units), entropy))
+    return swap(chunking, "keep_rows", lambda units, most, entropy: keep_rows(units, len(units), entropy))
 
 
 def words_shift_with_the_records() -> Any:
@@ -311,7 +311,7 @@ def words_shift_with_the_records() -> Any:
         words = np.roll(np.frombuffer(entropy.bytes(8 * len(units)), np.uint64), len(units) // 2)
         return keep_rows(units, most, mock.Mock(bytes=lambda n: words.tobytes()))
 
-    return swap(placed, "keep_rows", shifted)
+    return swap(chunking, "keep_rows", shifted)
 
 
 # Sensitivity.
@@ -377,19 +377,20 @@ def sums_kept_by_the_number_of_records() -> Any:
 def encoder_of_batches() -> Any:
     """Batch normalisation: what an encoder makes of a record depends on the others in its batch."""
     return both(
-        swap(placed, "encode_rows", lambda encoder, X: encoder.value(X)), swap(holder, "check_rows", lambda *_: None)
+        swap(chunking, "encode_rows", lambda encoder, X: encoder.value(X)),
+        swap(aggregator, "check_rows", lambda *_: None),
     )
 
 
 def known_labels_only_by_class() -> Any:
     """A record of an unknown label lands in the last class, as NumPy's y[-1] does."""
 
-    add = holder.sum_rows
+    add = aggregator.sum_rows
 
     def total(chunks: Any, *others: Any) -> np.ndarray:
         return add(((X, np.where(y < 0, 2, y)) for X, y in chunks), *others)
 
-    return swap(holder, "sum_rows", total)
+    return swap(aggregator, "sum_rows", total)
 
 
 # Ghost clipping. Compiled functions are replaced by plain ones: the compiler would not see the mutant.
@@ -549,7 +550,7 @@ def batch_size_is_said(say: Callable[[str], object]) -> Any:
             sizes.append(int(heads.sum()))
             return heads
 
-        with swap(holder, "poisson_coins", coins):
+        with swap(aggregator, "poisson_coins", coins):
             drawn = draw_round(self, t, *others)
         say(f"round {t}: {sizes[-1]} records")
         return drawn

@@ -32,16 +32,16 @@ from scipy.stats import kstest
 
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget, Schedule
-from dpdistill.data.records import Records
 from dpdistill.errors import CuratorError, LedgerError
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.methods import METHODS
-from dpdistill.private import checks, placed
+from dpdistill.private import checks, chunking
 from dpdistill.private.curator import Curator
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.programs import jaxprs
 from dpdistill.query import Event, Stage
 from dpdistill.run import begin_ledger
+from dpdistill.storage.records import Records
 
 PRIVATE = [name for name, kind in METHODS.items() if kind.private]
 
@@ -399,7 +399,7 @@ class TestErrors:
         [
             "dpdistill.private.curator.rounded_gaussian",
             "dpdistill.programs.compiled.grid_rows",
-            "dpdistill.data.records.Records.take",
+            "dpdistill.storage.records.Records.take",
             "dpdistill.schema.Schema.to_unit",
         ],
     )
@@ -505,8 +505,8 @@ class TestEdges:
 
 class TestEncoder:
     def test_it_is_kept_and_gives_what_it_gave(self, monkeypatch):
-        calls, encode = [], placed.encode_rows
-        monkeypatch.setattr(placed, "encode_rows", lambda *a: calls.append(1) or encode(*a))
+        calls, encode = [], chunking.encode_rows
+        monkeypatch.setattr(chunking, "encode_rows", lambda *a: calls.append(1) or encode(*a))
         records, schedule = make_records(11), full_batches(4)
         asked = make_curator(records, schedule, NoNoise(places=range(11)), chunk=4)
         values = [asked.release(t, FlatQuery(encoder=Halve()), 1.0).value for t in range(4)]

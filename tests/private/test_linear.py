@@ -15,9 +15,9 @@ from contract import NOISE, NoNoise, full_batches, insert, make_curator, make_re
 from scipy import stats
 
 from dpdistill.accounting.schedule import Budget, Schedule
-from dpdistill.data.records import Records
-from dpdistill.private import curator, holder
+from dpdistill.private import aggregator, curator
 from dpdistill.private.checks import CuratorError, check_query
+from dpdistill.private.chunking import GROUP
 from dpdistill.private.linear import (
     FRACTION,
     carried,
@@ -27,9 +27,9 @@ from dpdistill.private.linear import (
     sum_limbs,
 )
 from dpdistill.private.noise import SeededEntropy
-from dpdistill.private.placed import GROUP
 from dpdistill.programs.jaxprs import Refused, in_double
 from dpdistill.query import ROUNDING_SHARE, SLACK_TEXT, Event, LinearQuery, Stage
+from dpdistill.storage.records import Records
 
 D, K = 64, 3
 
@@ -355,7 +355,7 @@ class TestRefusals:
                 assert entropy.drawn == 2 * n  # their places
                 continue
             # Every sample is answered, whatever its size: a limit of 22 sampled records would leave small ones only.
-            monkeypatch.setattr(holder, "sum_limbs", lambda q, p, chunks, *_: sizes.append(rows(chunks)))
+            monkeypatch.setattr(aggregator, "sum_limbs", lambda q, p, chunks, *_: sizes.append(rows(chunks)))
             monkeypatch.setattr(curator, "release_linear", lambda *_: (None, 1.0))
             for t in range(100):
                 asked._draw(t, QUERY, W, (K, D))

@@ -11,20 +11,19 @@ import pytest
 from contract import FlatQuery, MixingEncoder, NoNoise, UnitQuery, make_curator, make_records
 
 from dpdistill.accounting.schedule import Budget, Schedule
-from dpdistill.data.records import Records
-from dpdistill.encode import normalised, whitening
-from dpdistill.encode.eight_bits import EightBits
-from dpdistill.encode.scattering import ScatterNet
 from dpdistill.errors import CuratorError, LedgerError
+from dpdistill.features import normalised, whitening
+from dpdistill.features.eight_bits import EightBits
+from dpdistill.features.scattering import ScatterNet
 from dpdistill.kernels import KERNELS
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.methods import DOS, DPKIP
 from dpdistill.methods.class_means import ClassSumsQuery
 from dpdistill.methods.softmax import SoftmaxQuery
-from dpdistill.private import curator, holder
+from dpdistill.private import aggregator, curator
+from dpdistill.private.chunking import PlacedRecords
 from dpdistill.private.noise import SeededEntropy, SystemEntropy
-from dpdistill.private.placed import PlacedRecords
 from dpdistill.private.sampling import draw_places
 from dpdistill.programs import compiled
 from dpdistill.programs.jaxprs import Refused
@@ -32,6 +31,7 @@ from dpdistill.programs.self_test import check_rows, rows_stand_alone
 from dpdistill.public_images import auxiliary, pictures
 from dpdistill.query import ByValue, Compute, Stage
 from dpdistill.schema import Schema
+from dpdistill.storage.records import Records
 
 SIDES = (8, 9, 12, 15, 16, 17, 20, 23, 24, 27, 28, 31, 32, 33, 36, 40, 45, 48, 56, 63, 64, 96)
 COMMON = {28, 32, 40, 64}
@@ -175,7 +175,7 @@ class TestSelfTest:
 
     def test_it_is_run_once_for_a_stage(self, monkeypatch):
         times = []
-        monkeypatch.setattr(holder, "check_rows", lambda *arguments: times.append(arguments) or True)
+        monkeypatch.setattr(aggregator, "check_rows", lambda *arguments: times.append(arguments) or True)
         asked = make_curator(make_records(9), contract.full_batches(4), chunk=4)
         for t in range(3):
             asked.release(t, FlatQuery(), np.float32(t))
@@ -262,7 +262,7 @@ class TestWhatIsTestedIsWhatRuns:
 
     def test_a_linear_query_is_given_128_rows_at_most(self, monkeypatch):
         sizes = []
-        monkeypatch.setattr(holder, "sum_limbs", lambda q, p, chunks, *_: sizes.append(len(next(chunks)[1])))
+        monkeypatch.setattr(aggregator, "sum_limbs", lambda q, p, chunks, *_: sizes.append(len(next(chunks)[1])))
         monkeypatch.setattr(curator, "release_linear", lambda *_: (None, 1.0))
         schedule = Schedule((Stage(1, 0.5),), (contract.NOISE,), Budget(1.0))
         asked = curator.Curator(
@@ -272,8 +272,8 @@ class TestWhatIsTestedIsWhatRuns:
         assert sizes == [128]
 
     def test_a_test_on_zeros_is_repeated(self, monkeypatch):
-        times, test = [], holder.check_rows
-        monkeypatch.setattr(holder, "check_rows", lambda *arguments: times.append(1) or test(*arguments))
+        times, test = [], aggregator.check_rows
+        monkeypatch.setattr(aggregator, "check_rows", lambda *arguments: times.append(1) or test(*arguments))
         asked = make_curator(make_records(9), contract.full_batches(3), chunk=4)
         for t, scale in enumerate((0.0, 1.0, 1.0)):
             asked.release(t, FlatQuery(), np.float32(scale))

@@ -12,11 +12,11 @@ from contract.private.curators import NOISE, NoNoise, memory_ledger
 from contract.private.queries import CountQuery, FlatQuery
 
 from dpdistill.accounting.schedule import Budget, Schedule
-from dpdistill.data.records import Records
-from dpdistill.private import checks, curator, holder, linear, placed
+from dpdistill.private import aggregator, checks, chunking, curator, linear
 from dpdistill.private.grid import make_grid
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Compute, LinearQuery, Release, Stage
+from dpdistill.storage.records import Records
 
 K = 3
 """Rows of a unit that are used."""
@@ -39,7 +39,7 @@ def answer(
     """What the curator of a unit releases, without noise unless an entropy is given."""
     schedule = schedule or unit_schedule()
     asked = curator.Curator(records, schedule, memory_ledger(schedule), entropy or NoNoise(), Compute(chunk, chunk))
-    with mock.patch.object(holder, "check_rows", return_value=True):  # it has a test of its own
+    with mock.patch.object(aggregator, "check_rows", return_value=True):  # it has a test of its own
         return asked.release(0, query, params)
 
 
@@ -128,7 +128,7 @@ def check_kept_rows() -> None:
     entropy = SeededEntropy(6)
     counts = np.zeros(len(units))
     for _ in range(runs):
-        rows = placed.keep_rows(units, K, entropy)
+        rows = chunking.keep_rows(units, K, entropy)
         assert (rows >= 0).sum(1).tolist() == [3, 2, 3], "Another number of rows is kept."
         kept = rows[rows >= 0]
         owners = np.repeat([0, 1, 2], [3, 2, 3])
@@ -137,8 +137,8 @@ def check_kept_rows() -> None:
     expected = np.array([3 / 5] * 5 + [1.0] * 2 + [0.0] * 3 + [3 / 8] * 8)
     off = np.abs(counts / runs - expected)
     assert off.max() < 4.5 * math.sqrt(0.25 / runs), "Which rows of a unit are kept depends on their order."
-    alone = placed.keep_rows(units[:5], K, _Words(np.arange(5)[::-1]))
-    beside = placed.keep_rows(units, K, _Words(np.r_[np.arange(5)[::-1], np.arange(13)]))
+    alone = chunking.keep_rows(units[:5], K, _Words(np.arange(5)[::-1]))
+    beside = chunking.keep_rows(units, K, _Words(np.r_[np.arange(5)[::-1], np.arange(13)]))
     assert alone.tolist() == beside[:1].tolist(), "What is kept of a unit depends on others."
 
 
