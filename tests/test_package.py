@@ -29,7 +29,7 @@ DATA = {
 
 def test_the_wheel_holds_every_file_of_the_package_and_no_compiled_code(tmp_path):
     pytest.importorskip("hatchling", reason="hatchling, which builds the package, is not installed")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("hatch_build.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path)
     shutil.copytree(PACKAGE, tmp_path / "src" / "dpdistill", ignore=shutil.ignore_patterns("__pycache__"))
     build = "from hatchling.build import build_wheel; print(build_wheel('dist'))"
@@ -127,7 +127,7 @@ def test_what_needs_an_extra_says_which(tmp_path):
 def test_the_dockerfile_copies_what_is_there_and_installs_extras_that_are():
     text = (ROOT / "Dockerfile").read_text()
     copied = [word for line in re.findall(r"^COPY (.+)$", text, re.MULTILINE) for word in line.split()[:-1]]
-    assert {"constraints.txt", "pyproject.toml", "README.md", "LICENSE", "src"} == set(copied)
+    assert {"constraints.txt", "hatch_build.py", "pyproject.toml", "README.md", "LICENSE", "src"} == set(copied)
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     for name in copied:
         assert (ROOT / name).exists()
