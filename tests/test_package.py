@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from dpdistill import __version__
 from dpdistill.cli.terminal import EXTRAS
 
 ROOT = Path(__file__).parents[1]
@@ -22,7 +23,7 @@ DATA = {
     "cli/benchmarks/suites/smoke.yaml",
     "encode/drawn_filters.npz",
     "export/templates/card.md",
-    "published/dp-kip.yaml",
+    "recipe/published/dp-kip.yaml",
     "report/templates/report.html",
 }
 
@@ -42,6 +43,10 @@ def test_the_wheel_holds_every_file_of_the_package_and_no_compiled_code(tmp_path
         held = {each.removeprefix("dpdistill/") for each in wheel.namelist() if each.startswith("dpdistill/")}
         (about,) = [each for each in wheel.namelist() if each.endswith("entry_points.txt")]
         assert "dpdistill = dpdistill.cli:main" in wheel.read(about).decode()
+        facts = wheel.read(about.replace("entry_points.txt", "METADATA")).decode().splitlines()
+        assert {f"Version: {__version__}", "Author: The dpdistill authors", "License-Expression: Apache-2.0"} <= {
+            *facts
+        }
     files = [path for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     assert held == {path.relative_to(PACKAGE).as_posix() for path in files}
     assert held > DATA
