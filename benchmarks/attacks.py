@@ -29,14 +29,15 @@ from PIL import Image
 
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
-from dpdistill.audit.attacked import Descent, Smooth, stable_rate, start
-from dpdistill.audit.onion import peel
-from dpdistill.audit.reconstruction import Reconstruction, curve
-from dpdistill.audit.rkip import Inducing, NotPrivate, rkip_finite
-from dpdistill.data import load, read_distilled
-from dpdistill.data.records import Records
+from dpdistill.attacks.attacked import Descent, Smooth, stable_rate, start
+from dpdistill.attacks.reconstruction import Reconstruction, curve
+from dpdistill.attacks.repeated_reconstruction import peel
+from dpdistill.attacks.rkip import Inducing, NotPrivate, rkip_finite
+from dpdistill.folder.save import read_distilled
 from dpdistill.methods.dp_sgd import DPSGD
 from dpdistill.schema import Schema
+from dpdistill.sources.load import load
+from dpdistill.storage.records import Records
 
 POSITIVE = {"mnist": (1, 3, 5, 7, 9), "fashion_mnist": (0, 2, 3, 4, 6), "cifar10": (2, 3, 4, 5, 6, 7)}
 NET = Smooth()

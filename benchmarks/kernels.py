@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 import scattering
 
-from dpdistill.encode.apply import encode_slices, pull_back_slices
-from dpdistill.encode.scattering import ScatterNet
+from dpdistill.features.apply import encode_slices, pull_back_slices
+from dpdistill.features.scattering import ScatterNet
 from dpdistill.kernels.conv_ntk import ConvNTK
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel

@@ -35,10 +35,10 @@ from dpdistill.accounting.schedule import Budget
 from dpdistill.cli.benchmarks.sources import open_source
 from dpdistill.cli.benchmarks.suite import Source, read_suite
 from dpdistill.cli.recipes import build
-from dpdistill.data import Records
-from dpdistill.evaluate.tables import score_tables
+from dpdistill.evaluation.tables import score_tables
 from dpdistill.schema import TableSchema
 from dpdistill.schema.table import from_share, to_share
+from dpdistill.storage.records import Records
 
 SUITE = Path(dpdistill.__file__).parent / "cli" / "benchmarks" / "suites" / "papers.yaml"
 THEIRS, EVOLVED, OURS = ("mst", "aim"), "tab-pe", ("dp-merf", "dp-hp", "dp-ntk", "dp-kip")

@@ -21,8 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.encode.scattering import ScatterNet
-from dpdistill.encode.wavelets import gaussian, wavelet
+from dpdistill.features.scattering import ScatterNet
+from dpdistill.features.wavelets import gaussian, wavelet
 
 
 def plain(h: int, w: int, J: int = 2, L: int = 8) -> Callable[[Array], Array]:

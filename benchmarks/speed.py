@@ -14,14 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpdistill.accounting.schedule import Budget, calibrate
-from dpdistill.data.records import Records
-from dpdistill.encode.convnet import depth_for, embed_convnet, first_padding, init_convnet
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods.matching import EmbeddingQuery, network
+from dpdistill.networks.convnet import depth_for, embed_convnet, first_padding, init_convnet
 from dpdistill.private.curator import Curator
 from dpdistill.private.noise import SystemEntropy, rounded_gaussian
 from dpdistill.programs import compiled
 from dpdistill.query import Compute, Stage
+from dpdistill.storage.records import Records
 
 SHAPE = (28, 28, 1)
 ON_CPU = jax.default_backend() == "cpu"

@@ -33,22 +33,24 @@ import jax
 import numpy as np
 
 import dpdistill
-from dpdistill import evaluate, run
+from dpdistill import evaluation as evaluate
+from dpdistill import run
 from dpdistill.accounting.gaussian import gaussian_epsilon, gaussian_noise_multiplier
 from dpdistill.accounting.schedule import Budget
 from dpdistill.cli.recipes import build
-from dpdistill.data import Records, load
-from dpdistill.data.tables.load import load_table
-from dpdistill.data.tables.schema_file import read_schema
 from dpdistill.kernels import KERNELS
 from dpdistill.methods import METHODS
+from dpdistill.private.aggregator import LocalAggregator, Question
 from dpdistill.private.checks import blocks_of, check_query
 from dpdistill.private.grid import make_grid
-from dpdistill.private.holder import Holder, Question
 from dpdistill.private.linear import FRACTION, step_and_sensitivity
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import LinearQuery
 from dpdistill.schema import Schema
+from dpdistill.sources.load import load
+from dpdistill.sources.tables.load import load_table
+from dpdistill.sources.tables.schema_file import read_schema
+from dpdistill.storage.records import Records
 
 SCHEMAS = Path(dpdistill.__file__).parent / "cli" / "benchmarks" / "suites" / "schemas"
 EPSILON, DELTA = 1.0, 1e-5
@@ -121,7 +123,7 @@ def first_sum(records: Records, method: Any, k: int) -> np.ndarray:
     shape = check_query(query, params, records.schema, rows_per_unit=k)
     d = math.prod(shape) * blocks_of(query, records.schema, k)
     grid = None if linear else make_grid(query.clip_norm, 4.0, d, len(records))
-    holder = Holder(records, SeededEntropy(1), None if records.units is None else k)
+    holder = LocalAggregator(records, SeededEntropy(1), None if records.units is None else k)
     total = holder.sum(Question(query, params, shape, max(1, 64 // k), 1.0, grid, 0), SeededEntropy(2))
     if grid is not None:
         return total.ravel() * grid.step / query.clip_norm

@@ -25,16 +25,16 @@ from typing import Any
 import jax
 import numpy as np
 
-from dpdistill.data import load
-from dpdistill.data.memory import Memory
-from dpdistill.data.records import Records
 from dpdistill.methods import METHODS
+from dpdistill.private.aggregator import LocalAggregator, Question
 from dpdistill.private.checks import check_query
 from dpdistill.private.grid import make_grid
-from dpdistill.private.holder import Holder, Question
 from dpdistill.private.linear import carried
 from dpdistill.private.noise import KeyedEntropy, SeededEntropy
 from dpdistill.query import LinearQuery
+from dpdistill.sources.load import load
+from dpdistill.storage.memory import Memory
+from dpdistill.storage.records import Records
 from dpdistill.workers import Workers
 from dpdistill.workers.worker import Task
 
@@ -68,7 +68,7 @@ def bits(records: Records, ray: str | None) -> None:
     for name in ASKED:
         question = question_of(name, records)
         key = SeededEntropy(1).bytes(32) + (0).to_bytes(8, "little")
-        found = [whole(question, Holder(records, KeyedEntropy(key)).answer(question, SeededEntropy(2)))]
+        found = [whole(question, LocalAggregator(records, KeyedEntropy(key)).answer(question, SeededEntropy(2)))]
         for count in (1, 2, 4):
             ask = partial(_asked, question)
             answer = with_pool(Workers(count, ray=ray), records, ask)
@@ -140,7 +140,7 @@ def efficiency(records: Records, ray: str | None, turns: int = 5) -> None:
 def shards(records: Records, turns: int = 15) -> None:
     """64 shards one after the other in this process, in turn with the whole."""
     for name in ASKED:
-        question, holder, share = question_of(name, records), Holder(records, SeededEntropy(1)), []
+        question, holder, share = question_of(name, records), LocalAggregator(records, SeededEntropy(1)), []
         for turn in range(turns + 1):
             if not turn:
                 for i in range(64):
@@ -162,7 +162,7 @@ def network(records: Records, parts: int = 1_000) -> None:
         begun = time.perf_counter()
         for part, rows in enumerate(np.array_split(np.arange(len(records)), parts)):
             few = Records(records.X[rows], records.y[rows], records.schema)
-            holder = Holder(few, SeededEntropy(part))
+            holder = LocalAggregator(few, SeededEntropy(part))
             holder._tested = TESTED.setdefault(name, holder._tested)
             task = Task(part, (0, 1), question, b"c" * 32)
             answer = holder.sum(question, KeyedEntropy(b"c" * 32))

@@ -21,10 +21,10 @@ PACKAGE = ROOT / "src" / "dpdistill"
 DATA = {
     "py.typed",
     "cli/benchmarks/suites/smoke.yaml",
-    "encode/drawn_filters.npz",
-    "export/templates/card.md",
+    "features/drawn_filters.npz",
+    "publish/export/templates/card.md",
     "recipe/published/dp-kip.yaml",
-    "report/templates/report.html",
+    "publish/report/templates/report.html",
 }
 
 

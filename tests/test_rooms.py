@@ -96,7 +96,7 @@ def test_the_package_is_what_was_looked_at():
     rooms = {path.relative_to(PACKAGE).with_suffix("").parts[0] for path in PACKAGE.rglob("*.py")}
     assert rooms == set(ROOMS)
     names = imported(ast.parse((PACKAGE / "run" / "driver.py").read_text()), ("run", "driver"))
-    assert {"dpdistill.private.curator.Curator", "dpdistill.data.records.Records"} <= set(names)
+    assert {"dpdistill.private.curator.Curator", "dpdistill.storage.records.Records"} <= set(names)
 
 
 def test_the_table_goes_in_one_direction():
@@ -131,8 +131,8 @@ def test_the_table_of_the_documentation_is_this_one():
     ("module", "code", "found"),
     [
         ("methods/dos.py", "from dpdistill.private.curator import Curator", "private.curator.Curator"),
-        ("methods/dos.py", "from dpdistill import data", "dpdistill.data"),
-        ("methods/dos.py", "from ..data.records import Records", "dpdistill.data.records.Records"),
+        ("methods/dos.py", "from dpdistill import data", "dpdistill.sources"),
+        ("methods/dos.py", "from ..data.records import Records", "dpdistill.storage.records.Records"),
         ("methods/dos.py", "from ..private import noise", "dpdistill.private.noise"),
         ("methods/dos.py", "from dpdistill import Records", "imports dpdistill.Records"),
         ("methods/dos.py", "import dpdistill", "imports dpdistill"),
@@ -140,18 +140,26 @@ def test_the_table_of_the_documentation_is_this_one():
         ("methods/dos.py", "import importlib", "importlib"),
         ("methods/deep/er.py", "from ...run import distill", "dpdistill.run.distill"),
         ("private/curator.py", "from dpdistill.methods.dos import DOS", "dpdistill.methods.dos.DOS"),
-        ("private/curator.py", "from dpdistill.encode import convnet", "dpdistill.encode.convnet"),
-        ("accounting/schedule.py", "from dpdistill.data.records import Records", "dpdistill.data.records.Records"),
-        ("encode/convnet.py", "from dpdistill.query import Release", "dpdistill.query.Release"),
-        ("report/page.py", "from dpdistill.data.save import read_distilled", "dpdistill.data.save.read_distilled"),
-        ("certificate/build.py", "from dpdistill.data import load", "imports dpdistill.data.load"),
-        ("report/page.py", "from dpdistill.ledger.run import RunLedger", "dpdistill.ledger.run.RunLedger"),
+        ("private/curator.py", "from dpdistill.features import convnet", "dpdistill.networks.convnet"),
+        (
+            "accounting/schedule.py",
+            "from dpdistill.storage.records import Records",
+            "dpdistill.storage.records.Records",
+        ),
+        ("networks/convnet.py", "from dpdistill.query import Release", "dpdistill.query.Release"),
+        (
+            "publish/report/page.py",
+            "from dpdistill.folder.save import read_distilled",
+            "dpdistill.folder.save.read_distilled",
+        ),
+        ("certificate/build.py", "from dpdistill.sources import load", "imports dpdistill.sources.load"),
+        ("publish/report/page.py", "from dpdistill.ledger.run import RunLedger", "dpdistill.ledger.run.RunLedger"),
         ("schema.py", "from . import query", "dpdistill.query"),
         ("run/driver.py", "from dpdistill.cli.recipes import METHODS", "dpdistill.cli.recipes.METHODS"),
         ("verification.py", "def f():\n    from dpdistill.cli.recipes import build", "dpdistill.cli.recipes.build"),
         ("recipe/build.py", "from ..cli import recipes", "dpdistill.cli.recipes"),
-        ("ledger/run.py", "from dpdistill.data.records import Records", "dpdistill.data.records.Records"),
-        ("certificate/build.py", "from dpdistill.data import Records", "reads records: dpdistill.data.Records"),
+        ("ledger/run.py", "from dpdistill.storage.records import Records", "dpdistill.storage.records.Records"),
+        ("certificate/build.py", "from dpdistill.sources import Records", "reads records: dpdistill.sources.Records"),
         ("new.py", "", "is in no room"),
     ],
 )
@@ -172,7 +180,10 @@ def test_a_planted_violation_is_found(tmp_path, module, code, found):
             "import jax\nfrom dpdistill.query import Stage\nfrom dpdistill.methods.matching import clip",
         ),
         ("methods/dos.py", "from .matching import clip\nfrom ..encode import convnet"),
-        ("run/driver.py", "from dpdistill.data import Records, load\nfrom dpdistill.report import write_report"),
+        (
+            "run/driver.py",
+            "from dpdistill.sources import Records, load\nfrom dpdistill.publish.report import write_report",
+        ),
         ("certificate/build.py", "from importlib.metadata import version"),
         ("certificate/versions.py", "from dpdistill import __version__"),
     ],
@@ -280,7 +291,7 @@ def printing(package: Path) -> list[str]:
 
 
 def test_only_the_command_line_prints(tmp_path):
-    assert printing(PACKAGE) == ["audit/observe.py"], "An audit catches what a method prints; nobody else prints."
+    assert printing(PACKAGE) == ["audits/observe.py"], "An audit catches what a method prints; nobody else prints."
     (tmp_path / "cli").mkdir()
     (tmp_path / "cli" / "one.py").write_text("print(1)")
     (tmp_path / "two.py").write_text("def f():\n    print(1)")

@@ -27,13 +27,13 @@ import dpdistill as dp
 from dpdistill.accounting.schedule import Budget, Schedule, calibrate
 from dpdistill.certificate.build import SEEDED_NOISE, SYSTEM_NOISE, build_certificate, write_certificate
 from dpdistill.certificate.check import FAILED, NOT_COMPARED, PASSED
-from dpdistill.data import write_distilled
-from dpdistill.data.folder import LISTED, is_listed
-from dpdistill.export import write_documents
+from dpdistill.folder.layout import LISTED, is_listed
+from dpdistill.folder.save import write_distilled
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled
+from dpdistill.publish.export import write_documents
+from dpdistill.publish.report import write_report
 from dpdistill.query import Stage
-from dpdistill.report import write_report
 from dpdistill.run import Result, recipe_of
 from dpdistill.schema import Column, Schema, TableSchema
 
@@ -152,7 +152,7 @@ def arrays(name, change, save=np.savez):
             found = {**saved}
         change(found)
         if save is not None:
-            from dpdistill.data.images import npz
+            from dpdistill.sources.images import npz
 
             npz.write_file(folder / name, found) if save is np.savez else save(folder / name, **found)
         anew(folder)

@@ -13,11 +13,11 @@ import pytest
 import dpdistill as dp
 from dpdistill.cli.app import _command, app
 from dpdistill.cli.terminal import run_app
-from dpdistill.data.images.npz import write_file
-from dpdistill.export import write_documents
 from dpdistill.kernels import KERNELS
+from dpdistill.publish.export import write_documents
+from dpdistill.publish.report import write_report
 from dpdistill.query import SLACK_TEXT
-from dpdistill.report import write_report
+from dpdistill.sources.images.npz import write_file
 from dpdistill.verification import _of_method
 
 METHODS = {

@@ -5,9 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpdistill.accounting.schedule import Budget as Budget
-    from dpdistill.data.images.straighten import straighten_images as straighten_images
-    from dpdistill.data.load import load as load
-    from dpdistill.data.records import Records as Records
     from dpdistill.errors import CertificateError as CertificateError
     from dpdistill.errors import CuratorError as CuratorError
     from dpdistill.errors import DataError as DataError
@@ -34,6 +31,9 @@ if TYPE_CHECKING:
     from dpdistill.schema import Column as Column
     from dpdistill.schema import Schema as Schema
     from dpdistill.schema import TableSchema as TableSchema
+    from dpdistill.sources.load import load
+    from dpdistill.storage.records import Records
+    from dpdistill.storage.straighten import straighten_images
     from dpdistill.table_distiller import TableDistiller as TableDistiller
     from dpdistill.verification import verify as verify
 
@@ -51,7 +51,7 @@ _PLACES = {
 }
 """Where the public names are, but for those of methods. A module is imported when a name is asked for: JAX is slow."""
 _ROOMS = ("accounting", "audit", "data", "evaluate", "export", "methods", "plot", "recipe", "run", "schema")
-"""Parts of the package that are asked for by name: `dpdistill.data`."""
+"""Parts of the package that are asked for by name: `dpdistill.sources`."""
 _MODULES = {name: module for module, names in _PLACES.items() for name in names}
 __all__ = [
     "DM",

@@ -11,13 +11,13 @@ from typing import Any
 from dpdistill.certificate.build import versions
 from dpdistill.certificate.check import Expected, Verification, plain
 from dpdistill.certificate.verify import check_certificate
-from dpdistill.data.contents import check_contents
-from dpdistill.export.documents import compare
+from dpdistill.folder.contents import check_contents
+from dpdistill.publish.export.documents import compare
+from dpdistill.publish.report import render_report
+from dpdistill.publish.report.folder import read_folder
 from dpdistill.query import SLACK_TEXT
 from dpdistill.recipe.build import from_fields, is_method
 from dpdistill.recipe.saved import recipe_of, slack_of
-from dpdistill.report import render_report
-from dpdistill.report.folder import read_folder
 from dpdistill.schema import DataError
 
 

@@ -25,8 +25,8 @@ from dpdistill.certificate.build import (
     unit,
     write_certificate,
 )
-from dpdistill.data import write_distilled
-from dpdistill.data.folder import hash_files
+from dpdistill.folder.layout import hash_files
+from dpdistill.folder.save import write_distilled
 from dpdistill.method import Distilled
 from dpdistill.query import Stage
 from dpdistill.schema import Schema

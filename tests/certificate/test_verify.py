@@ -26,7 +26,7 @@ from dpdistill.certificate.build import (
 )
 from dpdistill.certificate.check import FAILED, NOT_COMPARED, PASSED, Check, Expected, Verification
 from dpdistill.certificate.verify import CLOSING, check_certificate
-from dpdistill.data import folder as folder_module
+from dpdistill.folder import layout as folder_module
 from dpdistill.ledger.run import RunLedger
 from dpdistill.query import Stage
 from dpdistill.recipe.published import all_published

@@ -16,15 +16,15 @@ import typer
 from PIL import Image
 from test_cli import dpdistill, refused, succeeds
 
-from dpdistill.audit.attacked import Descent, Smooth, start
-from dpdistill.audit.canaries import LEAST
+from dpdistill.attacks.attacked import Descent, Smooth, start
+from dpdistill.audits.canaries import LEAST
 from dpdistill.cli import app
 from dpdistill.cli.audit import records_of
-from dpdistill.data import load
-from dpdistill.encode.networks import LeNet, times
-from dpdistill.encode.parameters import write_parameters
 from dpdistill.ledger.dataset import DatasetLedger
+from dpdistill.networks.network import LeNet, times
+from dpdistill.networks.parameters import write_parameters
 from dpdistill.run import begin_ledger
+from dpdistill.sources.load import load
 
 MOVED = r"record \d+ re(?:moved|placed): sums moved by 0\.\d{4} of what was paid for; else nothing changed"
 MERF = ("--method", "dp-merf", "--set", "steps=2", "--set", "samples=40")

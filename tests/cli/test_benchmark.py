@@ -29,16 +29,17 @@ from dpdistill.cli.benchmarks.suite import OF_IMAGES, Source, read_suite
 from dpdistill.cli.options import SUITES
 from dpdistill.cli.pictures import make_pictures
 from dpdistill.cli.students import own_lesson
-from dpdistill.data import load, read_distilled
-from dpdistill.evaluate import ARCHITECTURES, SLOPES, TRAININGS, lesson_of, score_student, teacher_of
+from dpdistill.evaluation import ARCHITECTURES, SLOPES, TRAININGS, lesson_of, score_student, teacher_of
+from dpdistill.folder.save import read_distilled
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods.dos import DOS
 from dpdistill.public_images.auxiliary import PublicImages
 from dpdistill.query import Stage
 from dpdistill.recipe.published import published
+from dpdistill.run.checkpoint import Store
 from dpdistill.run.driver import backend
-from dpdistill.run.store import Store
 from dpdistill.schema import DataError
+from dpdistill.sources.load import load
 
 ROOT = Path(__file__).parents[2]
 CHILD = Path(__file__).with_name("kill_benchmark.py")

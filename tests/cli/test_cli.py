@@ -26,21 +26,16 @@ import typer
 from PIL import Image
 from sklearn.linear_model import LogisticRegression
 
-from dpdistill import __version__, cli, evaluate, run
+from dpdistill import __version__, cli, run
+from dpdistill import evaluation as evaluate
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.cli import evaluate_checks
 from dpdistill.cli.app import app
 from dpdistill.cli.recipes import softness_in
-from dpdistill.data import load, read_distilled
-from dpdistill.data.save import read_generator
-from dpdistill.encode.gamma import GammaCorrected
-from dpdistill.encode.mixing import mix_pictures
-from dpdistill.encode.networks import MLP, ConvNet
-from dpdistill.encode.parameters import write_parameters
-from dpdistill.encode.scattering import ScatterNet
-from dpdistill.encode.train import Training
-from dpdistill.evaluate.student import margin_weights
-from dpdistill.export import Publisher
+from dpdistill.evaluation.student import margin_weights
+from dpdistill.features.gamma_correction import GammaCorrected
+from dpdistill.features.scattering import ScatterNet
+from dpdistill.folder.save import read_distilled, read_generator
 from dpdistill.kernels import KERNELS
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
@@ -50,11 +45,17 @@ from dpdistill.ledger.run import RunLedger
 from dpdistill.method import finish_field, release_field
 from dpdistill.methods import LDPDC, METHODS
 from dpdistill.methods.generator import Generator
+from dpdistill.networks.mixing import mix_pictures
+from dpdistill.networks.network import MLP, ConvNet
+from dpdistill.networks.parameters import write_parameters
+from dpdistill.networks.training import Training
 from dpdistill.public_images.auxiliary import PublicImages
 from dpdistill.public_images.pictures import draw_pictures
+from dpdistill.publish.export import Publisher
 from dpdistill.recipe.build import fields_of, from_fields
 from dpdistill.recipe.methods import RECIPES
 from dpdistill.schema import DataError, Schema
+from dpdistill.sources.load import load
 
 TINY_NETS = {"convnet": ConvNet(width=4), "mlp": MLP(widths=(4,))}
 TINY = Training(epochs=2, learning_rate=0.05, schedule="cosine", network=TINY_NETS["convnet"])
@@ -371,7 +372,7 @@ def test_the_package_offers_its_names_when_they_are_asked_for():
     assert {method.__name__ for method in METHODS.values()} <= {*dpdistill.__all__} <= {*dir(dpdistill)}
     assert dpdistill.DOS is METHODS["dos"]
     assert all(getattr(dpdistill, name).__name__ == name for name in dpdistill.__all__)
-    parts = "import dpdistill; dpdistill.data.load; dpdistill.run.distill; dpdistill.schema.Schema"
+    parts = "import dpdistill; dpdistill.sources.load; dpdistill.run.distill; dpdistill.schema.Schema"
     subprocess.run([sys.executable, "-c", parts], check=True, capture_output=True, timeout=60)
     with pytest.raises(AttributeError, match="module 'dpdistill' has no attribute 'nosuch'"):
         _ = dpdistill.nosuch
@@ -402,7 +403,7 @@ def test_evaluate_of_some_of_the_classes(digits, tmp_path, monkeypatch):
 
 
 def test_evaluate_beside_real_records_writes_nothing(shared, monkeypatch):
-    from dpdistill.audit import random_real
+    from dpdistill.audits import random_real
 
     small_nets(monkeypatch)
     before = files_of(shared)

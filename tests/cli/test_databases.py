@@ -10,15 +10,15 @@ import pytest
 from contract.postgres import PASSWORD, postgres_server
 from test_cli import dpdistill, refused, succeeds
 
-from dpdistill.data.load import load
-from dpdistill.data.tables.database import DatabaseQuery
-from dpdistill.data.tables.drafts import check_table, draft_schema
-from dpdistill.data.tables.load import load_table
-from dpdistill.data.tables.schema_file import TableFile
-from dpdistill.data.tables.source import CsvFormat, open_table
 from dpdistill.run import begin_ledger
-from dpdistill.run.blobs import digest_records
+from dpdistill.run.serialize import digest_records
 from dpdistill.schema import Column, DataError, TableSchema, hide_secrets
+from dpdistill.sources.load import load
+from dpdistill.sources.tables.database import DatabaseQuery
+from dpdistill.sources.tables.drafts import check_table, draft_schema
+from dpdistill.sources.tables.load import load_table
+from dpdistill.sources.tables.schema_file import TableFile
+from dpdistill.sources.tables.source import CsvFormat, open_table
 
 pytest.importorskip("sqlalchemy", reason="the extra dpdistill[sql] is not installed")
 
@@ -127,7 +127,7 @@ def test_the_same_rows_in_another_order_are_the_same_data_set(place):
 
 
 def test_rows_are_read_some_at_a_time(place, monkeypatch):
-    monkeypatch.setattr("dpdistill.data.tables.database._ROWS", 7)
+    monkeypatch.setattr("dpdistill.sources.tables.database._ROWS", 7)
     table = open_table(DatabaseQuery(place, SQL), CsvFormat())
     sizes = [len(age) for age, _ in table.batches(["age", "outcome"])]
     assert sizes == [7] * 8 + [4]

@@ -8,10 +8,10 @@ from test_cli import dpdistill, refused, succeeds
 
 from dpdistill import Column, DataError, Schema, TableSchema
 from dpdistill.cli.terminal import epsilon_text
-from dpdistill.data.memory import check_sample, sample_bytes
-from dpdistill.data.options import parse_bounds, parse_resize
-from dpdistill.data.save import write_distilled
+from dpdistill.folder.save import write_distilled
 from dpdistill.method import Distilled
+from dpdistill.storage.memory import check_sample, sample_bytes
+from dpdistill.storage.options import parse_bounds, parse_resize
 
 SCHEMA = TableSchema(
     (Column("age", "integer", (0, 110)), Column("w", "ordinal", categories=("a", "b"))), "y", ("0", "1")

@@ -26,8 +26,11 @@ from dpdistill.errors import LedgerUnusable
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods import LDPDC
-from dpdistill.run import begin_ledger, driver, start, store
-from dpdistill.workers import crew, pool, worker
+from dpdistill.run import begin_ledger, driver, start
+from dpdistill.run import checkpoint as store
+from dpdistill.workers import processes as crew
+from dpdistill.workers import remote_aggregator as pool
+from dpdistill.workers import worker
 
 COMMAND = sys.modules["dpdistill.cli.distill"]
 PAID = "This run has paid epsilon = 1 at delta = 1e-05 (add-remove); the payment is kept in {}."

@@ -12,7 +12,7 @@ import pytest
 from test_cli import dpdistill
 
 from dpdistill import DPMERF, table_distiller, verify
-from dpdistill.data.tables.schema_file import read_schema
+from dpdistill.sources.tables.schema_file import read_schema
 
 README = Path(__file__).parents[2] / "README.md"
 QUICK = {"frequencies": 60, "steps": 40, "samples": 300, "hidden": 16}

@@ -7,7 +7,7 @@ from test_cli import dpdistill, refused, succeeds
 
 from dpdistill.certificate.build import write_certificate
 from dpdistill.cli.settings import named_under, stated_by
-from dpdistill.data.folder import CERTIFICATE
+from dpdistill.folder.layout import CERTIFICATE
 from dpdistill.recipe.published import all_published
 
 NAME = "dosser-mnist-eps1-ipc10"

@@ -21,8 +21,7 @@ from dpdistill.cli import app, asked, settings, terminal
 from dpdistill.cli.common import with_common_options
 from dpdistill.cli.reading import check_source
 from dpdistill.cli.recipes import build
-from dpdistill.data import read_distilled, write_distilled
-from dpdistill.data.tables.schema_file import read_schema
+from dpdistill.folder.save import read_distilled, write_distilled
 from dpdistill.method import Distilled
 from dpdistill.methods import METHODS
 from dpdistill.recipe.kernels import KERNELS
@@ -30,6 +29,7 @@ from dpdistill.recipe.published import published
 from dpdistill.recipe.saved import check_kind, check_private
 from dpdistill.run import begin_ledger
 from dpdistill.schema import DataError
+from dpdistill.sources.tables.schema_file import read_schema
 
 SMALL = ("--method", "ldpdc", "--set", "sampling_prob=1", "--per-class", 1)
 SCHEMA = """
@@ -366,7 +366,7 @@ def test_what_is_hopeless_or_no_protection_is_said_before_it_is_paid(tmp_path):
 
 
 def test_more_records_than_memory_holds_are_refused_with_the_largest_number_that_fits(tmp_path, monkeypatch):
-    monkeypatch.setattr("dpdistill.data.memory.machine_memory", lambda: 10 * 4 * 6 * 64 * 25 + 7)
+    monkeypatch.setattr("dpdistill.storage.memory.machine_memory", lambda: 10 * 4 * 6 * 64 * 25 + 7)
     command = ("plan", "digits:train", "--method", "ldpdc", "--per-class")
     assert "Expected per_class=26 <= 25: more records of 64 numbers do not fit" in refused(*command, 26)
     succeeds(*command, 25)
@@ -393,7 +393,7 @@ def test_a_plan_tells_seconds_memory_and_disk():
 
 
 def test_records_that_memory_does_not_hold_are_told_before_they_are_there(monkeypatch):
-    monkeypatch.setattr("dpdistill.data.memory.machine_memory", lambda: 1 << 36)
+    monkeypatch.setattr("dpdistill.storage.memory.machine_memory", lambda: 1 << 36)
     command = ("plan", "digits:train", *SMALL, "--records")
     assert "Warning: this machine has" not in dpdistill(*command, 10**6)[2]
     warned = dpdistill(*command, 10**9)[2]

@@ -8,8 +8,8 @@ import numpy as np
 from test_cli import refused, succeeds
 
 from dpdistill import load, straighten_images
-from dpdistill.data import read_distilled
-from dpdistill.evaluate import Teacher, score_classifier
+from dpdistill.evaluation import Teacher, score_classifier
+from dpdistill.folder.save import read_distilled
 from dpdistill.kernels import KERNELS
 
 FEW = ("--method", "decoupled-kip", "--set", "rounds=3", "--set", "steps=1", "--per-class", 1)

@@ -13,8 +13,8 @@ from sklearn.exceptions import NotFittedError
 from test_cli import refused, succeeds
 
 from dpdistill import DOS, DPKIP, DPMERF, Column, DataError, TableDistiller, TableSchema
-from dpdistill.data import read_distilled
 from dpdistill.errors import LedgerError
+from dpdistill.folder.save import read_distilled
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
 from dpdistill.run import begin_ledger
@@ -139,7 +139,7 @@ class TestCommands:
         assert "scores.json" in (here / "shared/README.md").read_text()
         assert "FAIL" not in succeeds("verify", "shared")
 
-        monkeypatch.setattr("dpdistill.evaluate.tables.available", lambda: ("logistic regression", "decision tree"))
+        monkeypatch.setattr("dpdistill.evaluation.tables.available", lambda: ("logistic regression", "decision tree"))
         held_out = ("--test", "held-out.csv", "--schema", "schema.yaml")
         said = succeeds("evaluate", "shared", *held_out, "--reference", "patients.csv")
         sizes = [int(size.replace(",", "")) for size in re.findall(r"was trained on ([\d,]+) rows", said)]

@@ -14,17 +14,17 @@ from test_tables_cli import SCHEMA, STATED, patients
 
 from dpdistill import DPMERF, TableDistiller, run, verify
 from dpdistill.accounting.schedule import Budget, calibrate
-from dpdistill.audit.canaries import audit_one_run
-from dpdistill.audit.method_audit import audit_method
+from dpdistill.audits.canaries import audit_one_run
+from dpdistill.audits.method_audit import audit_method
 from dpdistill.certificate.build import group_epsilon
-from dpdistill.data import load
-from dpdistill.data.records import Records
-from dpdistill.data.tables.load import load_table
-from dpdistill.data.tables.schema_file import TableFile, read_schema, with_units, write_schema
 from dpdistill.errors import LedgerError
 from dpdistill.run import begin_ledger
-from dpdistill.run.blobs import digest_records
+from dpdistill.run.serialize import digest_records
 from dpdistill.schema import DataError
+from dpdistill.sources.load import load
+from dpdistill.sources.tables.load import load_table
+from dpdistill.sources.tables.schema_file import TableFile, read_schema, with_units, write_schema
+from dpdistill.storage.records import Records
 
 QUICK = [
     word

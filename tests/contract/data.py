@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from dpdistill.data.records import Records
 from dpdistill.schema import AnySchema, Column, Schema, TableSchema
+from dpdistill.storage.records import Records
 
 NAMES = ("ant", "bee", "cat")
 SCHEMA = Schema((8, 8, 1), (-1.0, 1.0), NAMES)

@@ -7,10 +7,10 @@ import dataclasses
 import numpy as np
 
 from contract.data import NAMES, SCHEMA, make_records
-from dpdistill.data.records import Records
-from dpdistill.encode.networks import ConvNet
-from dpdistill.encode.train import Training
-from dpdistill.evaluate import score
+from dpdistill.evaluation import score
+from dpdistill.networks.network import ConvNet
+from dpdistill.networks.training import Training
+from dpdistill.storage.records import Records
 
 
 def check_score_is_the_final_iterate() -> None:

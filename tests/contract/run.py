@@ -21,7 +21,7 @@ from dpdistill.accounting.schedule import Budget
 from dpdistill.method import Progress
 from dpdistill.private import curator
 from dpdistill.run import driver
-from dpdistill.run.blobs import releases_id
+from dpdistill.run.serialize import releases_id
 
 
 class Stop(Exception):

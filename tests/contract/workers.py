@@ -13,10 +13,12 @@ from contract.data import SCHEMA
 from contract.private.curators import NOISE, OnlyCoins, memory_ledger
 from contract.private.queries import FlatQuery
 from dpdistill.accounting.schedule import Budget, Schedule
-from dpdistill.data.records import Records
 from dpdistill.private.curator import Curator
 from dpdistill.query import Stage
-from dpdistill.workers import Workers, crew, pool, worker
+from dpdistill.storage.records import Records
+from dpdistill.workers import Workers, worker
+from dpdistill.workers import processes as crew
+from dpdistill.workers import remote_aggregator as pool
 
 ROUNDS, PARTS, PIXELS = 4, 2, 64
 

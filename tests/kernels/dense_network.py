@@ -10,7 +10,7 @@ from typing import Any
 import jax
 from jax import Array
 
-from dpdistill.encode.networks import Network, dense, init_layers
+from dpdistill.networks.network import Network, dense, init_layers
 
 
 @dataclass(frozen=True)

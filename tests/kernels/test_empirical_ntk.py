@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from dense_network import DenseNetwork
 
-from dpdistill.encode.networks import LeNet
-from dpdistill.encode.resnet import ResNet18
 from dpdistill.kernels.empirical_ntk import EmpiricalNTK
+from dpdistill.networks.network import LeNet
+from dpdistill.networks.resnet import ResNet18
 
 with np.load(Path(__file__).with_name("reference_ntk.npz")) as file:
     REFERENCE = dict(file)

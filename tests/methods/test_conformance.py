@@ -23,9 +23,8 @@ from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.certificate.build import read_certificate
 from dpdistill.cli.recipes import build
-from dpdistill.data import read_distilled
-from dpdistill.data.records import Records
 from dpdistill.errors import LedgerError
+from dpdistill.folder.save import read_distilled
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled, Method, finish_field, no_progress, release_field
 from dpdistill.methods import METHODS
@@ -35,11 +34,12 @@ from dpdistill.query import Event, LinearQuery, Release, Stage
 from dpdistill.recipe.build import from_fields, shown
 from dpdistill.recipe.methods import RECIPES
 from dpdistill.recipe.parts import implement
-from dpdistill.run import store as stores
-from dpdistill.run.blobs import releases_id
+from dpdistill.run import checkpoint as stores
+from dpdistill.run.checkpoint import Store
+from dpdistill.run.serialize import releases_id
 from dpdistill.run.start import queries_of
-from dpdistill.run.store import Store
 from dpdistill.schema import Schema, TableSchema
+from dpdistill.storage.records import Records
 
 RECORDS = {Schema: make_records(40), TableSchema: table_records(40)}
 BUDGET = Budget(5.0)

@@ -11,12 +11,9 @@ from contract import SCATTER, SCHEMA, toy_records
 
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
-from dpdistill.encode.apply import encode_slices
-from dpdistill.encode.augment import partition_expand
-from dpdistill.encode.networks import ConvNet
-from dpdistill.encode.train import Training
-from dpdistill.evaluate.krr import score_krr
-from dpdistill.evaluate.score import score_network
+from dpdistill.evaluation.krr import score_krr
+from dpdistill.evaluation.score import score_network
+from dpdistill.features.apply import encode_slices
 from dpdistill.kernels.ridge import soft_labels
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods.class_means import ClassSumsQuery, LessMeansQuery
@@ -25,10 +22,13 @@ from dpdistill.methods.dos import SignalMatch
 from dpdistill.methods.dos_kip import DOSKIP, SetMatch
 from dpdistill.methods.matching import EmbeddingQuery, PixelQuery, counts_of, signal_of
 from dpdistill.methods.softmax import SoftmaxQuery
+from dpdistill.networks.augment import partition_expand
+from dpdistill.networks.network import ConvNet
+from dpdistill.networks.training import Training
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Release, Stage
+from dpdistill.run.checkpoint import Store
 from dpdistill.run.outlook import outlook
-from dpdistill.run.store import Store
 
 TOY, HELD_OUT = toy_records(240), toy_records(120, seed=8)
 KEY = jax.random.key(0)

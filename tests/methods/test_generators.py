@@ -15,7 +15,6 @@ from contract.float32 import assert_close_float32
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.cli.options import MAX_SEED
-from dpdistill.data.records import Records
 from dpdistill.methods import generator as generators
 from dpdistill.methods import training
 from dpdistill.methods.dp_hp import DPHP, hermite
@@ -27,6 +26,7 @@ from dpdistill.methods.matching import counts_of
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.recipe.generators import GENERATORS, GeneratorSettings
 from dpdistill.schema import Column, Schema, TableSchema
+from dpdistill.storage.records import Records
 
 MIXED = contract.TABLE
 NUMBERS = TableSchema(tuple(Column(f"x{i}", "numeric", (-1.0, 1.0)) for i in range(4)), "y", ("no", "yes"))

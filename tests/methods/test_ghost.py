@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from contract import EXACT, LINEAR, PLAIN_KERNELS, SCHEMA, exact, make_records
 
-from dpdistill.encode import whitening
-from dpdistill.encode.apply import encode_slices, pull_back_slices
-from dpdistill.encode.mirror import Mirrored
-from dpdistill.encode.scattering import ScatterNet
-from dpdistill.encode.whitening import WhiteScatterNet
+from dpdistill.features import whitening
+from dpdistill.features.apply import encode_slices, pull_back_slices
+from dpdistill.features.mirror import Mirrored
+from dpdistill.features.scattering import ScatterNet
+from dpdistill.features.whitening import WhiteScatterNet
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import one_hot

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 from dpdistill import Budget, Column, TableSchema, run
-from dpdistill.data.tables.load import load_table
-from dpdistill.data.tables.save import to_frame
-from dpdistill.data.tables.schema_file import TableFile
+from dpdistill.folder.tables import to_frame
 from dpdistill.methods import DPMERF, METHODS
 from dpdistill.private.noise import SeededEntropy
+from dpdistill.sources.tables.load import load_table
+from dpdistill.sources.tables.schema_file import TableFile
 
 SCHEMA = TableSchema(
     (

@@ -16,13 +16,12 @@ from scipy.stats import kstest
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.certificate.build import read_certificate
-from dpdistill.data import read_distilled
-from dpdistill.encode.apply import encode_slices
-from dpdistill.encode.augment import partition_expand
-from dpdistill.encode.whitening import WhiteScatterNet
 from dpdistill.errors import LedgerError
-from dpdistill.evaluate.krr import score_krr
-from dpdistill.evaluate.teacher import Teacher, score_classifier
+from dpdistill.evaluation.krr import score_krr
+from dpdistill.evaluation.teacher import Teacher, score_classifier
+from dpdistill.features.apply import encode_slices
+from dpdistill.features.whitening import WhiteScatterNet
+from dpdistill.folder.save import read_distilled
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import one_hot
@@ -33,12 +32,13 @@ from dpdistill.methods.gradient_routes import route_of
 from dpdistill.methods.kip_gradient import FCNTKGradient, FeatureGradient, PlainGradient
 from dpdistill.methods.matching import labels
 from dpdistill.methods.support import dual
+from dpdistill.networks.augment import partition_expand
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Release, Stage
 from dpdistill.recipe.saved import changed_releases, recipe_of
-from dpdistill.run.blobs import pack, unpack
 from dpdistill.run.non_private import NonPrivateCurator
 from dpdistill.run.outlook import outlook
+from dpdistill.run.serialize import pack, unpack
 from dpdistill.run.start import queries_of
 from dpdistill.schema import Column, Schema, TableSchema
 

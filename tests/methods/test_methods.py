@@ -18,21 +18,21 @@ import dpdistill
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.certificate import build
-from dpdistill.data import read_distilled
-from dpdistill.encode.augment import mosaic
 from dpdistill.errors import LedgerError
+from dpdistill.folder.save import read_distilled
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Method
 from dpdistill.methods import LDPDC, METHODS
 from dpdistill.methods.descent import Descent
 from dpdistill.methods.dos import SignalMatch
+from dpdistill.networks.augment import mosaic
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.private.sampling import poisson_coins
 from dpdistill.query import Event, Release
 from dpdistill.recipe.fields import ORIGINS, Allowed
 from dpdistill.recipe.methods import RECIPES
-from dpdistill.run import store as stores
+from dpdistill.run import checkpoint as stores
 
 RECORDS = make_records(40)
 BUDGET = Budget(5.0)

@@ -12,11 +12,11 @@ import pytest
 from contract import SCHEMA, tiny, toy_records
 
 from dpdistill import run
-from dpdistill.encode.convnet import embed_convnet
-from dpdistill.encode.networks import ConvNet
-from dpdistill.encode.train import Training, train_classifier
-from dpdistill.evaluate.score import accuracy
-from dpdistill.methods.psg import PSG, cross_entropy, distance, kernels, pull
+from dpdistill.evaluation.score import accuracy
+from dpdistill.methods.baselines.psg import PSG, cross_entropy, distance, kernels, pull
+from dpdistill.networks.convnet import embed_convnet
+from dpdistill.networks.network import ConvNet
+from dpdistill.networks.training import Training, train_classifier
 from dpdistill.query import Event, Release
 
 CLASSES = len(SCHEMA.classes)

@@ -13,7 +13,6 @@ from contract import TABLE as MIXED
 
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
-from dpdistill.data.records import Records
 from dpdistill.methods import METHODS
 from dpdistill.methods.generator import BINS, LEVELS, Generator, bins_of, numbers_of
 from dpdistill.methods.generator_method import GeneratorMethod
@@ -22,6 +21,7 @@ from dpdistill.methods.marginals import HistogramQuery, alike, brought_to, expec
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Release
 from dpdistill.schema import Column, TableSchema
+from dpdistill.storage.records import Records
 
 NUMBERS, GAPS = numbers_of(MIXED)
 WHOLE = [column.kind != "numeric" for column in MIXED.columns if column.kind != "categorical"]

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpdistill.encode.augment import partition_expand
 from dpdistill.methods.tiles import check_tiles, parts_of, through_tiles, tiles
+from dpdistill.networks.augment import partition_expand
 
 X = np.random.default_rng(4).uniform(-1, 1, (2, 7, 8, 3)).astype(np.float32)
 

@@ -26,15 +26,16 @@ import pytest
 from dpdistill import run
 from dpdistill.accounting import schedule as accounting
 from dpdistill.certificate import arithmetic
-from dpdistill.data.records import Records
 from dpdistill.errors import Unanswered
-from dpdistill.evaluate import score
+from dpdistill.evaluation import score
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods import dos, dp_kip
 from dpdistill.methods.descent import Descent
 from dpdistill.methods.generator_method import GeneratorMethod
 from dpdistill.methods.kip_gradient import FCNTKGradient
-from dpdistill.private import checks, curator, holder, linear, placed, sampling
+from dpdistill.private import aggregator as holder
+from dpdistill.private import checks, curator, linear, sampling
+from dpdistill.private import chunking as placed
 from dpdistill.private.grid import Grid
 from dpdistill.private.noise import KeyedEntropy, SeededEntropy, SystemEntropy
 from dpdistill.programs import checks as abstract
@@ -42,7 +43,9 @@ from dpdistill.programs import compiled, jaxprs
 from dpdistill.query import Release
 from dpdistill.run import driver
 from dpdistill.schema import Schema
-from dpdistill.workers import pool, worker
+from dpdistill.storage.records import Records
+from dpdistill.workers import remote_aggregator as pool
+from dpdistill.workers import worker
 
 
 def folder_check(check: Callable[..., None]) -> Callable[[], None]:

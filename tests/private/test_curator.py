@@ -32,16 +32,17 @@ from scipy.stats import kstest
 
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget, Schedule
-from dpdistill.data.records import Records
 from dpdistill.errors import CuratorError, LedgerError
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.methods import METHODS
-from dpdistill.private import checks, placed
+from dpdistill.private import checks
+from dpdistill.private import chunking as placed
 from dpdistill.private.curator import Curator
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.programs import jaxprs
 from dpdistill.query import Event, Stage
 from dpdistill.run import begin_ledger
+from dpdistill.storage.records import Records
 
 PRIVATE = [name for name, kind in METHODS.items() if kind.private]
 
@@ -399,7 +400,7 @@ class TestErrors:
         [
             "dpdistill.private.curator.rounded_gaussian",
             "dpdistill.programs.compiled.grid_rows",
-            "dpdistill.data.records.Records.take",
+            "dpdistill.storage.records.Records.take",
             "dpdistill.schema.Schema.to_unit",
         ],
     )

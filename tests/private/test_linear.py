@@ -15,9 +15,10 @@ from contract import NOISE, NoNoise, full_batches, insert, make_curator, make_re
 from scipy import stats
 
 from dpdistill.accounting.schedule import Budget, Schedule
-from dpdistill.data.records import Records
-from dpdistill.private import curator, holder
+from dpdistill.private import aggregator as holder
+from dpdistill.private import curator
 from dpdistill.private.checks import CuratorError, check_query
+from dpdistill.private.chunking import GROUP
 from dpdistill.private.linear import (
     FRACTION,
     carried,
@@ -27,9 +28,9 @@ from dpdistill.private.linear import (
     sum_limbs,
 )
 from dpdistill.private.noise import SeededEntropy
-from dpdistill.private.placed import GROUP
 from dpdistill.programs.jaxprs import Refused, in_double
 from dpdistill.query import ROUNDING_SHARE, SLACK_TEXT, Event, LinearQuery, Stage
+from dpdistill.storage.records import Records
 
 D, K = 64, 3
 

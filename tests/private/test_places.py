@@ -11,20 +11,20 @@ import pytest
 from contract import FlatQuery, MixingEncoder, NoNoise, UnitQuery, make_curator, make_records
 
 from dpdistill.accounting.schedule import Budget, Schedule
-from dpdistill.data.records import Records
-from dpdistill.encode import normalised, whitening
-from dpdistill.encode.eight_bits import EightBits
-from dpdistill.encode.scattering import ScatterNet
 from dpdistill.errors import CuratorError, LedgerError
+from dpdistill.features import normalised, whitening
+from dpdistill.features.eight_bits import EightBits
+from dpdistill.features.scattering import ScatterNet
 from dpdistill.kernels import KERNELS
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.methods import DOS, DPKIP
 from dpdistill.methods.class_means import ClassSumsQuery
 from dpdistill.methods.softmax import SoftmaxQuery
-from dpdistill.private import curator, holder
+from dpdistill.private import aggregator as holder
+from dpdistill.private import curator
+from dpdistill.private.chunking import PlacedRecords
 from dpdistill.private.noise import SeededEntropy, SystemEntropy
-from dpdistill.private.placed import PlacedRecords
 from dpdistill.private.sampling import draw_places
 from dpdistill.programs import compiled
 from dpdistill.programs.jaxprs import Refused
@@ -32,6 +32,7 @@ from dpdistill.programs.self_test import check_rows, rows_stand_alone
 from dpdistill.public_images import auxiliary, pictures
 from dpdistill.query import ByValue, Compute, Stage
 from dpdistill.schema import Schema
+from dpdistill.storage.records import Records
 
 SIDES = (8, 9, 12, 15, 16, 17, 20, 23, 24, 27, 28, 31, 32, 33, 36, 40, 45, 48, 56, 63, 64, 96)
 COMMON = {28, 32, 40, 64}

@@ -8,8 +8,8 @@ from contract import FlatLinear, FlatQuery, make_curator, make_records, memory_l
 from dpdistill.accounting.schedule import Budget, calibrate
 from dpdistill.errors import CuratorError
 from dpdistill.private import curator
+from dpdistill.private.chunking import PlacedRecords
 from dpdistill.private.noise import SeededEntropy, SystemEntropy
-from dpdistill.private.placed import PlacedRecords
 from dpdistill.private.sampling import keep_rows
 from dpdistill.query import Stage
 

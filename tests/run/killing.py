@@ -15,7 +15,7 @@ import numpy as np
 
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
-from dpdistill.run.handover import owner_folder
+from dpdistill.run.output_folder import owner_folder
 from dpdistill.verification import verify
 
 READY = multiprocessing.get_context("forkserver")

@@ -10,16 +10,16 @@ from contract import SCATTER, make_records, table_records, tiny
 
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget, calibrate
-from dpdistill.data import load
 from dpdistill.method import finish_field, release_field
 from dpdistill.methods import METHODS
-from dpdistill.methods.ldpdc import LDPDC
-from dpdistill.private import holder
+from dpdistill.methods.baselines.ldpdc import LDPDC
+from dpdistill.private import aggregator
 from dpdistill.private.curator import Curator
 from dpdistill.query import Stage
 from dpdistill.run import capacity as module
 from dpdistill.run.capacity import capacity, chunks
 from dpdistill.schema import Schema
+from dpdistill.sources.load import load
 
 SLOW = 0.02
 
@@ -125,14 +125,14 @@ def test_tests_of_programs_are_made_once(monkeypatch):
     """Also those that follow once the classifier is no longer zeros, whose slowness is no round's."""
     records, how = make_records(64), replace(tiny("decoupled-kip"), rounds=20)
     schedule = calibrate(how.plan(), Budget(1.0, 1e-5))
-    check = holder.check_rows
+    check = aggregator.check_rows
 
     def slowly(*arguments):
         time.sleep(1.0)
         return check(*arguments)
 
     quick = capacity(how, records.schema, 60_000, schedule).releasing
-    monkeypatch.setattr(holder, "check_rows", slowly)
+    monkeypatch.setattr(aggregator, "check_rows", slowly)
     assert capacity(how, records.schema, 60_000, schedule).releasing < 3 * quick + 1.0
 
 

@@ -11,13 +11,13 @@ from contract import make_records
 
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
-from dpdistill.data import Records
 from dpdistill.errors import LedgerError
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled, Method, release_field
 from dpdistill.private.curator import Curator
 from dpdistill.query import Stage
+from dpdistill.storage.records import Records
 
 RECORDS, BUDGET, ELSEWHERE = make_records(30), Budget(1.0), "this run has gone on elsewhere"
 

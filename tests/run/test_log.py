@@ -9,8 +9,8 @@ import pytest
 
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
-from dpdistill.data.records import Records
 from dpdistill.methods import DOSKIP, LDPDC
+from dpdistill.storage.records import Records
 
 
 def records(n: int, seed: int, **changes) -> Records:

@@ -6,9 +6,9 @@ import pytest
 from contract import FlatQuery, make_records
 from contract.float32 import assert_close_float32
 
-from dpdistill.data.records import Records
 from dpdistill.query import Compute
 from dpdistill.run.non_private import NonPrivateCurator
+from dpdistill.storage.records import Records
 
 
 class TestNonPrivate:

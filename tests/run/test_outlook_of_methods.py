@@ -5,11 +5,11 @@ import math
 import pytest
 
 from dpdistill.accounting.schedule import Budget
-from dpdistill.data import memory
-from dpdistill.data.memory import machine_memory
 from dpdistill.methods import METHODS
 from dpdistill.run.outlook import Outlook, check_size, outlook
 from dpdistill.schema import DataError, Schema
+from dpdistill.storage import memory
+from dpdistill.storage.memory import machine_memory
 
 SCHEMA = Schema((8, 8, 1), (0.0, 1.0), tuple("abc"))
 LDPDC, DOS_KIP = METHODS["ldpdc"], METHODS["dos-kip"]

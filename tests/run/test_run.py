@@ -18,9 +18,8 @@ from dpdistill.accounting.schedule import Budget
 from dpdistill.certificate.build import read_certificate
 from dpdistill.certificate.check import FAILED, Expected
 from dpdistill.certificate.verify import check_certificate
-from dpdistill.data.features import Features
-from dpdistill.encode.scattering import ScatterNet
 from dpdistill.errors import CuratorError
+from dpdistill.features.scattering import ScatterNet
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.ledger.dataset import DatasetLedger
@@ -32,6 +31,7 @@ from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import SLACK_TEXT, Stage
 from dpdistill.recipe.fields import to_json
 from dpdistill.run.driver import backend
+from dpdistill.storage.feature_store import Features
 from dpdistill.workers import Workers
 
 RECORDS, BUDGET = make_records(30), Budget(3.0)

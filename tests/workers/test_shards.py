@@ -5,15 +5,15 @@ import numpy as np
 import pytest
 from contract import make_records, of_units, table_records, tiny
 
-from dpdistill.data.memory import Memory
 from dpdistill.methods import METHODS
+from dpdistill.private.aggregator import LocalAggregator, Question
 from dpdistill.private.checks import blocks_of, check_query
 from dpdistill.private.grid import make_grid
-from dpdistill.private.holder import Holder, Question
 from dpdistill.private.linear import carried
 from dpdistill.private.noise import KeyedEntropy
 from dpdistill.query import LinearQuery
 from dpdistill.schema import Schema
+from dpdistill.storage.memory import Memory
 
 PRIVATE = [name for name, kind in METHODS.items() if kind.private]
 KEY, COINS = b"k" * 32, b"c" * 32
@@ -31,7 +31,7 @@ def total(records, question, shards, space=None, k=None):
     """The sum of all shards, each by a holder of its own."""
     parts = []
     for i in range(shards):
-        holder = Holder(records, KeyedEntropy(KEY), k, space)
+        holder = LocalAggregator(records, KeyedEntropy(KEY), k, space)
         parts.append(holder.sum(question, KeyedEntropy(COINS), (i, shards)))
     found = sum(parts)
     return carried(found) if question.grid is None else found
@@ -69,7 +69,7 @@ def test_removing_a_record_takes_its_own_integers_from_the_shards(query):
 
     def sum_of(rows):
         part = contract.subset(records, rows)
-        holders = [Holder(part, contract.NoNoise(places=places[rows])) for _ in range(3)]
+        holders = [LocalAggregator(part, contract.NoNoise(places=places[rows])) for _ in range(3)]
         return sum(each.sum(question, KeyedEntropy(COINS), (i, 3)) for i, each in enumerate(holders))
 
     for at in np.flatnonzero(records.y >= 0)[[0, 70]]:

@@ -19,19 +19,19 @@ import pytest
 from contract import make_records, tiny
 
 from dpdistill.accounting.schedule import Budget, Schedule
-from dpdistill.audit.method_audit import audit_method
-from dpdistill.data import parts
-from dpdistill.data.features import Features
-from dpdistill.data.memory import Memory
-from dpdistill.data.parts import open_part, remove_parts, write_parts
+from dpdistill.audits.method_audit import audit_method
+from dpdistill.private.aggregator import LocalAggregator, Question
 from dpdistill.private.checks import CuratorError, check_query
 from dpdistill.private.curator import Curator
 from dpdistill.private.grid import make_grid
-from dpdistill.private.holder import Holder, Question
 from dpdistill.private.noise import KeyedEntropy, SeededEntropy
 from dpdistill.query import Stage
 from dpdistill.schema import DataError
-from dpdistill.workers import Workers, crew, pool, worker
+from dpdistill.storage import shards
+from dpdistill.storage.feature_store import Features
+from dpdistill.storage.memory import Memory
+from dpdistill.storage.shards import open_part, remove_parts, write_parts
+from dpdistill.workers import Workers, worker
 from dpdistill.workers.worker import Holding, Worker
 
 
@@ -116,7 +116,7 @@ def test_a_query_that_mixes_rows_is_refused_by_workers_too(tmp_path):
 
 
 def test_an_error_in_a_worker_says_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(pool, "write_parts", lambda *_: None)  # there is nothing to open
+    monkeypatch.setattr(remote_aggregator, "write_parts", lambda *_: None)  # there is nothing to open
     with pytest.raises(CuratorError) as caught:
         released(Workers(1), tmp_path, make_records(9), contract.FlatQuery(), np.float32(1.0), q=1.0)
     assert str(caught.value) == contract.FAILED
@@ -132,16 +132,16 @@ def test_a_run_with_workers_is_the_run_without(tmp_path):
 
 
 def test_workers_that_are_lost_again_and_again_are_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(crew, "FIRST_LOSSES", 2)
+    monkeypatch.setattr(processes, "FIRST_LOSSES", 2)
     holding = Holding(str(tmp_path), b"", "insecure", None, Memory())
-    members = crew.Processes(holding, 1)
-    monkeypatch.setattr(crew, "_serve", _die)
+    members = processes.Processes(holding, 1)
+    monkeypatch.setattr(processes, "_serve", _die)
     with pytest.raises(CuratorError, match="lost again and again: take fewer"):
         members.answers([None])
     assert members.members == {}
     # One that answers now and then is given more tries.
-    monkeypatch.setattr(crew, "MOST_LOSSES", 4)
-    monkeypatch.setattr(crew, "_serve", _die_of_the_second)
+    monkeypatch.setattr(processes, "MOST_LOSSES", 4)
+    monkeypatch.setattr(processes, "_serve", _die_of_the_second)
     assert members.answers([*range(4)]) == [*range(4)]
     with pytest.raises(CuratorError, match="lost again and again: take fewer"):
         members.answers([*range(5)])
@@ -152,7 +152,7 @@ def test_a_store_is_emptied_where_no_worker_starts(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(parts, "_write_rows", fail)
+    monkeypatch.setattr(shards, "_write_rows", fail)
     with pytest.raises(DataError, match="No space left on device"):
         released(
             Workers(1, share=str(tmp_path / "s")), tmp_path, make_records(9), contract.FlatQuery(), np.float32(1.0)
@@ -162,10 +162,10 @@ def test_a_store_is_emptied_where_no_worker_starts(tmp_path, monkeypatch):
 
 def test_machines_of_two_kinds_are_refused(expected, tmp_path, monkeypatch):
     records, query, params, _ = expected
-    answers = crew.Processes.answers
+    answers = processes.Processes.answers
     kinds = iter([f"kind {i}" for i in range(1000)])
     monkeypatch.setattr(
-        crew.Processes, "answers", lambda self, tasks: [(next(kinds), found) for _, found in answers(self, tasks)]
+        processes.Processes, "answers", lambda self, tasks: [(next(kinds), found) for _, found in answers(self, tasks)]
     )
     with pytest.raises(CuratorError, match="Expected workers on machines of one kind; got kind 0 and kind 1"):
         released(Workers(1, shards=2), tmp_path, records, query, params)
@@ -178,7 +178,7 @@ def test_features_of_two_encoders_are_told_apart_by_a_worker_that_starts_late(tm
     for encoder in (contract.Halve(), contract.MixingEncoder()):
         query = contract.FlatQuery(encoder=encoder, by_class=False)
         whole.append((query, len(whole)))
-    both, late = (Holder(records, KeyedEntropy(b"k" * 32), None, asked) for _ in range(2))
+    both, late = (LocalAggregator(records, KeyedEntropy(b"k" * 32), None, asked) for _ in range(2))
     for query, number in whole:
         grid = make_grid(1.0, 1.0, 64, 60)
         question = Question(
@@ -199,11 +199,11 @@ from pathlib import Path
 import numpy as np
 import contract
 from dpdistill.private.grid import make_grid
-from dpdistill.private.holder import Holder, Question
+from dpdistill.private.aggregator import LocalAggregator, Question
 from dpdistill.private.noise import KeyedEntropy, SeededEntropy
-from dpdistill.data import parts
-from dpdistill.data.features import Features
-from dpdistill.data.memory import Memory
+from dpdistill.sources import parts
+from dpdistill.storage.feature_store import Features
+from dpdistill.storage.memory import Memory
 from dpdistill.workers import Workers
 if __name__ == "__main__":
     with Workers(1).holders(Path(sys.argv[1])) as start:
@@ -258,15 +258,15 @@ def _die_while_sending(holding, number, connection):
 
 
 def test_a_worker_that_is_killed_while_it_sends_is_noticed(tmp_path, monkeypatch):
-    monkeypatch.setattr(crew, "_serve", _die_while_sending)
-    members = crew.Processes(Holding(str(tmp_path), b"", "insecure", None, Memory()), 2)
+    monkeypatch.setattr(processes, "_serve", _die_while_sending)
+    members = processes.Processes(Holding(str(tmp_path), b"", "insecure", None, Memory()), 2)
     assert members.answers([*range(6)]) == [("kind", i) for i in range(6)]
     members.close()
     assert members.members == {}
 
 
 def test_what_cannot_be_read_by_a_worker_is_an_error_that_says_nothing(tmp_path):
-    members = crew.Processes(Holding(str(tmp_path), b"", "insecure", None, Memory()), 1)
+    members = processes.Processes(Holding(str(tmp_path), b"", "insecure", None, Memory()), 1)
     assert members.answers([Unreadable()]) == [("", "failed")]
     members.close()
 
@@ -362,7 +362,7 @@ def test_a_cluster_with_too_few_cores_is_refused(tmp_path, monkeypatch):
     ray = SimpleNamespace(is_initialized=lambda: True, cluster_resources=lambda: {"CPU": 1.0}, remote=lambda kind: kind)
     monkeypatch.setitem(sys.modules, "ray", ray)
     with pytest.raises(DataError, match="The Ray cluster has 1 cores for 2 workers, which would wait for ever"):
-        crew.Actors(Holding("nowhere", b"", "secret", None, Memory()), 2, "local")
+        processes.Actors(Holding("nowhere", b"", "secret", None, Memory()), 2, "local")
 
 
 class TestRay:
@@ -371,8 +371,8 @@ class TestRay:
         records, query, params, value = expected
 
         def during(asked):
-            crew = asked._holders._crew
-            crew._ray.kill(crew.members[0])
+            processes = asked._holders._crew
+            processes._ray.kill(processes.members[0])
 
         found = released(Workers(2, ray="local"), tmp_path, records, query, params, during=during)
         np.testing.assert_array_equal(found, value)

@@ -19,11 +19,11 @@ from dpdistill.accounting.attacker import attacker
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.certificate.versions import versions_of
-from dpdistill.data.atomic import write_atomically
-from dpdistill.data.folder import CERTIFICATE, RECIPE, SYNTHETIC, hash_files, read_object
 from dpdistill.errors import CertificateError
+from dpdistill.folder.layout import CERTIFICATE, RECIPE, SYNTHETIC, hash_files, read_object
 from dpdistill.query import Event
 from dpdistill.schema import AnySchema, DataError, name_unit
+from dpdistill.storage.atomic import write_atomically
 
 FORMAT = 5
 UNIT_FORMAT = 6

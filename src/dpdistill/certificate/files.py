@@ -9,7 +9,7 @@ from pathlib import Path
 from dpdistill.certificate.build import recipe_content, versions
 from dpdistill.certificate.check import Check, Expected, differing, plain
 from dpdistill.certificate.stated import states_another
-from dpdistill.data.folder import (
+from dpdistill.folder.layout import (
     CERTIFICATE,
     FINISHED,
     IMAGES,

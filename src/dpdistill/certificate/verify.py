@@ -14,8 +14,8 @@ from dpdistill.certificate import build as cert
 from dpdistill.certificate.arithmetic import check_arithmetic
 from dpdistill.certificate.check import Check, Expected, Verification, differing, plain, same
 from dpdistill.certificate.files import check_files, check_handover
-from dpdistill.data.folder import CERTIFICATE, owner_folder
 from dpdistill.errors import CertificateError, LedgerError
+from dpdistill.folder.layout import CERTIFICATE, owner_folder
 from dpdistill.ledger.run import RUN_LEDGER, RunLedger, RunRecord, without_origin_of_facts
 
 CLOSING = (

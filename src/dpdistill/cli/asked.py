@@ -11,9 +11,9 @@ from dpdistill.cli.options import refuse_cap
 from dpdistill.cli.reading import NEEDS_SCHEMA, check_source, public_images, read_records
 from dpdistill.cli.settings import check_kind, check_method, check_settings, check_size, named_under, stated_by
 from dpdistill.cli.terminal import note
-from dpdistill.data.memory import parse_memory
 from dpdistill.recipe.methods import DEFAULTS, RECIPES
 from dpdistill.schema import DataError, Schema, TableSchema
+from dpdistill.storage.memory import parse_memory
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,7 @@ def _protected(column: str | None, rows: int | None, schema: str | None, anew: b
             raise DataError("With --from or --non-private leave --unit-column and --rows-per-unit out.")
         return {}
     if schema is not None and column is None:
-        from dpdistill.data.tables.schema_file import read_reviewed
+        from dpdistill.sources.tables.schema_file import read_reviewed
 
         column = read_reviewed(schema).unit_column
     if column is None and rows is not None:

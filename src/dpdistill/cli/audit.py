@@ -69,7 +69,7 @@ def audit_set(
     labels: Labels = None,
 ) -> None:
     """Compare a set with the records it stands for, and ask who was among them. Writes DIR.audit."""
-    from dpdistill.data import read_distilled
+    from dpdistill.folder.save import read_distilled
 
     distilled = read_distilled(folder)
     owners_folder(folder)
@@ -86,10 +86,10 @@ def audit_set(
         inside = _read(members, facts, schema, sql, labels=labels)
         outside = None if others is None else _read(others, facts, schema, others_sql, "test", labels)
     # What cannot be read is refused before JAX is imported.
-    from dpdistill.audit.chapters import membership_chapter
-    from dpdistill.audit.marginals import compare_marginals
-    from dpdistill.audit.marginals_page import marginal_chapters, to_json
-    from dpdistill.audit.membership import attack_membership, on_both_sides
+    from dpdistill.audits.chapters import membership_chapter
+    from dpdistill.audits.marginals import compare_marginals
+    from dpdistill.audits.marginals_page import marginal_chapters, to_json
+    from dpdistill.audits.membership import attack_membership, on_both_sides
 
     chapters, results = [], {}
     if isinstance(facts, TableSchema):
@@ -144,9 +144,9 @@ def audit_run(
     check_source(data, schema is not None, sql)
     from dpdistill import run
     from dpdistill.accounting.schedule import Budget
-    from dpdistill.audit.canaries import audit_one_run
-    from dpdistill.audit.chapters import canary_chapter
-    from dpdistill.audit.leaks import LEAKS
+    from dpdistill.audits.canaries import audit_one_run
+    from dpdistill.audits.chapters import canary_chapter
+    from dpdistill.audits.leaks import LEAKS
     from dpdistill.cli.recipes import build
 
     recipe = build(name, set_ or ())
@@ -203,8 +203,8 @@ def audit_shadows(
     owners_folder(to)
     records = records_of(data, schema, sql, classes, bounds, resize, channels, straighten, labels)
     from dpdistill.accounting.schedule import Budget, calibrate
-    from dpdistill.audit.chapters import membership_chapter
-    from dpdistill.audit.shadows import attack_by_shadows
+    from dpdistill.audits.chapters import membership_chapter
+    from dpdistill.audits.shadows import attack_by_shadows
     from dpdistill.cli.recipes import build
 
     recipe = build(method, set_ or ())
@@ -254,7 +254,7 @@ def _read(
             raise DataError("The set holds images: --sql and --non-members-sql are for tables.")
         if schema is not None:
             raise DataError("The set holds images: --schema is for tables.")
-        from dpdistill.data import load
+        from dpdistill.sources.load import load
 
         h, w, _ = facts.shape
         records = load(data, part, like=facts, labels=labels, strict=h != w)  # bad pictures have the size of a square
@@ -265,8 +265,8 @@ def _read(
         raise DataError("The set is a table: --labels is for images.")
     if schema is None:
         raise DataError("Expected --schema SCHEMA: the set is a table.")
-    from dpdistill.data.tables.load import load_table
-    from dpdistill.data.tables.schema_file import read_schema, without_units
+    from dpdistill.sources.tables.load import load_table
+    from dpdistill.sources.tables.schema_file import read_schema, without_units
 
     table_file = without_units(read_schema(schema))
     if table_file.schema != facts:
@@ -292,7 +292,7 @@ def records_of(
                 "With --schema leave --classes, --bounds, --resize, --channels, --straighten and --labels out: it "
                 "states all."
             )
-        from dpdistill.data.tables.schema_file import read_reviewed
+        from dpdistill.sources.tables.schema_file import read_reviewed
 
         if (column := read_reviewed(schema).unit_column) is not None:
             raise DataError(

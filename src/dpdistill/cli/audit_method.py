@@ -83,9 +83,9 @@ def audit_method(
     held = records_of(data, schema, sql, classes, bounds, resize, channels, straighten, labels)
     if not len(held):
         raise DataError(f"Expected at least one record, to be removed; {data} has none.")
-    from dpdistill import audit
+    from dpdistill import audits as audit
     from dpdistill.accounting.schedule import Budget
-    from dpdistill.audit.chapters import replays_chapter
+    from dpdistill.audits.chapters import replays_chapter
     from dpdistill.cli.recipes import build
 
     recipe = build(method, set_ or ()) if named else recipe

@@ -14,10 +14,10 @@ from dpdistill.cli.owners_page import owners_folder, write_page
 from dpdistill.cli.reading import check_source
 from dpdistill.cli.settings import check_names
 from dpdistill.cli.terminal import Bar, say, working
-from dpdistill.data.files import require_file
 from dpdistill.recipe.choices import LOSSES
 from dpdistill.recipe.networks import ARCHITECTURES
 from dpdistill.schema import DataError
+from dpdistill.storage.files import require_file
 
 Architecture = Annotated[
     str, typer.Option(help="convnet, convnet64, mlp (of any widths), lenet, vgg11, resnet18 or vit.")
@@ -58,10 +58,10 @@ def audit_model(
         require_file(Path(path))
     import jax.numpy as jnp
 
-    from dpdistill.audit.attacked import attacked, kernel_distance, outputs_of, tangent_kernel
-    from dpdistill.audit.chapters import outlier_chapter, reconstruction_chapter
-    from dpdistill.audit.reconstruction import Reconstruction, curve, outliers
-    from dpdistill.encode.parameters import read_parameters, sized
+    from dpdistill.attacks.attacked import attacked, kernel_distance, outputs_of, tangent_kernel
+    from dpdistill.attacks.reconstruction import Reconstruction, curve, outliers
+    from dpdistill.audits.chapters import outlier_chapter, reconstruction_chapter
+    from dpdistill.networks.parameters import read_parameters, sized
 
     how = {"resize": resize, "channels": channels, "straighten": straighten, "labels": labels}
     X, _ = _pictures(records_of(members, classes=classes, **how), None, seed)
@@ -139,11 +139,11 @@ def audit_training(
     units = _units(architecture, widths, multiplier, weights)
     check_source(data, table=False)
     owners_folder(to)
-    from dpdistill.audit.attacked import Descent, attacked, outputs_of, stable_rate, targets_of
-    from dpdistill.audit.chapters import onion_chapter, outlier_chapter, reconstruction_chapter
-    from dpdistill.audit.onion import check_layers
-    from dpdistill.audit.onion import peel as peel_off
-    from dpdistill.audit.reconstruction import Reconstruction
+    from dpdistill.attacks.attacked import Descent, attacked, outputs_of, stable_rate, targets_of
+    from dpdistill.attacks.reconstruction import Reconstruction
+    from dpdistill.attacks.repeated_reconstruction import check_layers
+    from dpdistill.attacks.repeated_reconstruction import peel as peel_off
+    from dpdistill.audits.chapters import onion_chapter, outlier_chapter, reconstruction_chapter
 
     read = records_of(data, None, None, classes, bounds, resize, channels, straighten, labels)
     names = read.schema.classes
@@ -203,9 +203,9 @@ def _begin(
     seed: int,
 ) -> tuple[Any, Any]:
     """The network and the parameters that training starts from."""
-    from dpdistill.audit.attacked import start
-    from dpdistill.encode.networks import MLP, times
-    from dpdistill.encode.parameters import read_parameters, sized
+    from dpdistill.attacks.attacked import start
+    from dpdistill.networks.network import MLP, times
+    from dpdistill.networks.parameters import read_parameters, sized
 
     network = _network(architecture)
     if weights is not None:
@@ -223,7 +223,7 @@ def _check_kernel(records: int, outputs: int) -> None:
 
 
 def _network(architecture: str) -> Any:
-    from dpdistill.evaluate import ARCHITECTURES
+    from dpdistill.evaluation import ARCHITECTURES
 
     return ARCHITECTURES[architecture]
 

@@ -14,7 +14,7 @@ from dpdistill.schema import DataError
 
 def report(folder: Folder) -> None:
     """Write the page of a result, report.html, anew."""
-    from dpdistill.report import write_report
+    from dpdistill.publish.report import write_report
 
     page = write_report(folder)
     give(page=str(page))

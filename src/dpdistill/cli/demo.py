@@ -17,14 +17,14 @@ def demo(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result.")] = False,
 ) -> None:
     """Distil scikit-learn's digits to one image each in seconds, and tell what they teach beside the real ones."""
-    from dpdistill.run.handover import output_folder, owner_folder
+    from dpdistill.run.output_folder import output_folder, owner_folder
 
     path, replaces = output_folder(to, overwrite)
     from dpdistill import run
     from dpdistill.accounting.schedule import Budget
-    from dpdistill.data import load
-    from dpdistill.evaluate.score import scaled
+    from dpdistill.evaluation.score import scaled
     from dpdistill.methods import LDPDC
+    from dpdistill.sources.load import load
 
     budget, records, test = Budget(epsilon), load("digits:train"), load("digits:test")
     with Bar() as bar:
@@ -41,6 +41,6 @@ def demo(
 
 def _accuracy(X: Any, y: Any, test: Any) -> float:
     """In percent."""
-    from dpdistill.evaluate import score_pixels
+    from dpdistill.evaluation import score_pixels
 
     return score_pixels(X, y, test.schema, test, name=CLASSIFIER).mean

@@ -108,7 +108,7 @@ def distill(
 ) -> None:
     """Distil private records into a tiny synthetic set under a privacy budget."""
     asked = asked_of(context.params)
-    from dpdistill.run.handover import output_folder, owner_folder
+    from dpdistill.run.output_folder import output_folder, owner_folder
 
     path, replaces = output_folder(to, overwrite)
     asked.caution()
@@ -131,7 +131,7 @@ def distill(
 
 def _check_owners(run_dir: str) -> None:
     """Refuse the folder that may be shared: the releases lie beside it."""
-    from dpdistill.data.folder import CERTIFICATE
+    from dpdistill.folder.layout import CERTIFICATE
 
     if (Path(run_dir) / CERTIFICATE).is_file():
         raise DataError(f"{run_dir} is a folder that may be shared: --from takes its owner's folder, {run_dir}.run.")
@@ -186,7 +186,7 @@ def _say_result(path: Path, result: Any) -> None:
 def _say_unit(schedule: Any) -> None:
     """What is protected, and beside it what the same noise would give by group privacy."""
     from dpdistill.certificate.build import group_privacy
-    from dpdistill.report.words import bound
+    from dpdistill.publish.report.words import bound
 
     b, other = schedule.budget, group_privacy(schedule)
     whose = f"one {name_unit(b.unit)}, all records together"

@@ -161,8 +161,8 @@ def evaluate(
     check_fit(architecture or [], ridge, distilled.schema)
     records = None if table else read_test_images(test, distilled.schema, labels, strict=not lenient)
     from dpdistill.cli.recipes import kernel_in, teacher_in
-    from dpdistill.evaluate import available, training_for
-    from dpdistill.report.folder import read_folder
+    from dpdistill.evaluation import available, training_for
+    from dpdistill.publish.report.folder import read_folder
 
     check_names("classifier", classifier or [], available() if classifier else ())
     if include_scores:
@@ -201,14 +201,14 @@ def evaluate(
 
 def _listed(classifiers: str | None) -> tuple[str, ...] | None:
     """The classifiers that --classifiers names, all of which are installed."""
-    from dpdistill.evaluate.classifiers import chosen
+    from dpdistill.evaluation.classifiers import chosen
 
     return None if classifiers is None else chosen(split_names(classifiers))
 
 
 def _evaluate_table(distilled: Any, test: Any, reference: Any, table_file: Any, strict: bool, **how: Any) -> dict:
     """Scores of a synthetic table, and what real rows reach beside it."""
-    from dpdistill.data.tables.load import load_table
+    from dpdistill.sources.tables.load import load_table
 
     records = load_table(test, table_file, strict=strict)
     note_left_out(records, "test")
@@ -222,7 +222,7 @@ def _evaluate_table(distilled: Any, test: Any, reference: Any, table_file: Any, 
 
 def _networks(names: list[str], schema: Any) -> list[Any]:
     """The networks of these names, each of which takes records of the schema."""
-    from dpdistill.evaluate import ARCHITECTURES, check_network
+    from dpdistill.evaluation import ARCHITECTURES, check_network
 
     networks = [ARCHITECTURES[name] for name in dict.fromkeys(names)]
     for network in networks:
@@ -233,7 +233,7 @@ def _networks(names: list[str], schema: Any) -> list[Any]:
 def _regressions(names: Iterable[str], ridge: float | None, recipe: Any, schema: Any) -> dict[str, Any]:
     """Kernels and ridges by name, each of which takes records of the schema."""
     from dpdistill.cli.recipes import regressions
-    from dpdistill.evaluate import check_krr
+    from dpdistill.evaluation import check_krr
 
     fits = regressions(names, ridge, recipe)
     for each in fits.values():
@@ -245,10 +245,10 @@ def _include(folder: str, scores: dict, *, wanted: bool) -> None:
     """Add the scores to the folder and its report, where they are wanted."""
     if not wanted:
         return
-    from dpdistill.data.atomic import write_atomically
-    from dpdistill.data.folder import SCORES
-    from dpdistill.export import renew_documents
-    from dpdistill.report import write_report
+    from dpdistill.folder.layout import SCORES
+    from dpdistill.publish.export import renew_documents
+    from dpdistill.publish.report import write_report
+    from dpdistill.storage.atomic import write_atomically
 
     text = json.dumps(scores, indent=2) + "\n"
     write_atomically(Path(folder) / SCORES, lambda file: file.write(text.encode()))
@@ -277,7 +277,7 @@ def _generated_scores(
     more: Any, schema: Any, test: Any, networks: list, labels: Any, training: str | None, **how: Any
 ) -> dict:
     """Scores of networks that learn from images of the generator and their classes, or soft labels."""
-    from dpdistill.evaluate import TRAININGS, score_network
+    from dpdistill.evaluation import TRAININGS, score_network
 
     (X, y), scores = more, {}
     for network in networks:
@@ -294,7 +294,7 @@ def _generated_scores(
 
 def _pixel_scores(distilled: Any, test: Any, names: list[str], seed: int) -> dict:
     """Scores of classifiers of tables, on the pixels of the images that models are trained on."""
-    from dpdistill.evaluate import score_pixels
+    from dpdistill.evaluation import score_pixels
 
     (X, y), scores = distilled.train_set, {}
     for name in names:
@@ -306,9 +306,9 @@ def _pixel_scores(distilled: Any, test: Any, names: list[str], seed: int) -> dic
 
 def _feature_kernels(names: Iterable[str], schema: Any) -> dict[str, Any]:
     """Kernels by name, or of a network's last hidden layer (network=FILE.npz), in the order they were asked for."""
-    from dpdistill.encode.parameters import Hidden, read_parameters, sized
-    from dpdistill.evaluate import ARCHITECTURES, check_krr, check_network
+    from dpdistill.evaluation import ARCHITECTURES, check_krr, check_network
     from dpdistill.kernels.feature import FeatureKernel
+    from dpdistill.networks.parameters import Hidden, read_parameters, sized
     from dpdistill.recipe.build import kernel_named
     from dpdistill.recipe.parts import implement
 
@@ -336,7 +336,7 @@ def _feature_kernels(names: Iterable[str], schema: Any) -> dict[str, Any]:
 
 def _distances(distilled: Any, more: Any, test: Any, kernels: dict[str, Any], seed: int) -> dict:
     """Distances of the generated images, or of those of the set where there are none, to the test set."""
-    from dpdistill.evaluate import score_distances
+    from dpdistill.evaluation import score_distances
 
     own = "images of the set" if distilled.training is None else "tiles of the set's images"
     X, what = (distilled.train_set[0], own) if more is None else (more[0], "generated images")
@@ -352,7 +352,7 @@ def _distances(distilled: Any, more: Any, test: Any, kernels: dict[str, Any], se
 
 def _scores(distilled: Any, test: Any, fits: dict, released: Any, networks: list, training: str, **how: Any) -> dict:
     """Score a synthetic set in every way, say each result, and return all as scores.json has them, in percent."""
-    from dpdistill.evaluate import TRAININGS, score_classifier, score_krr, score_network
+    from dpdistill.evaluation import TRAININGS, score_classifier, score_krr, score_network
 
     schema, targets, nets = distilled.schema, distilled.targets, how["nets"]
     X, y = distilled.train_set

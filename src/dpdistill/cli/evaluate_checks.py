@@ -12,11 +12,11 @@ from dpdistill.cli.pictures import PICTURES, check_generator, kinds_of
 from dpdistill.cli.reading import check_source
 from dpdistill.cli.settings import check_named, check_names
 from dpdistill.cli.terminal import note
-from dpdistill.data.files import require_file
 from dpdistill.recipe.choices import CLASSIFIERS, TRAININGS
 from dpdistill.recipe.kernels import KERNELS
 from dpdistill.recipe.networks import ARCHITECTURES
 from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
+from dpdistill.storage.files import require_file
 
 TEACHERS = ("classifier", "krr")
 OF_IMAGES = frozenset(
@@ -29,7 +29,7 @@ OF_BOTH = frozenset({"folder", "test", "seed", "lenient", "reference", "include_
 
 def opened(folder: str, test: str, sql: str | None) -> Any:
     """The synthetic set of a folder; the test set is there, unless a database has it."""
-    from dpdistill.data import read_distilled
+    from dpdistill.folder.save import read_distilled
 
     distilled = read_distilled(folder)
     check_source(test, isinstance(distilled.schema, TableSchema), sql)
@@ -109,8 +109,8 @@ def check_choices(
 
 def read_test_images(test: str, schema: Schema, labels: str | None = None, *, strict: bool = True) -> Any:
     """The test set of a synthetic set of images: of its shape and classes."""
-    from dpdistill.data import load
-    from dpdistill.data.test_set import check_test_set
+    from dpdistill.evaluation.test_set import check_test_set
+    from dpdistill.sources.load import load
 
     records = load(test, "test", like=schema, labels=labels, strict=strict)
     check_test_set(schema, records)
@@ -140,7 +140,7 @@ def split_names(classifiers: str) -> list[str]:
 
 def schema_of_rows(folder: str, schema: str | None, facts: TableSchema) -> Any:
     """How held-out rows are written: as DIR's schema.yaml says, or another one."""
-    from dpdistill.data.tables.schema_file import read_schema, without_units
+    from dpdistill.sources.tables.schema_file import read_schema, without_units
 
     table_file = without_units(read_schema(schema or Path(folder) / "schema.yaml"))
     if table_file.schema != facts:

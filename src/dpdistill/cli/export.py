@@ -36,10 +36,10 @@ def export(
     ] = None,
 ) -> None:
     """Write a result in a format of other people's: for the Hugging Face Hub, PyTorch, spreadsheets, catalogues."""
-    from dpdistill.export import FORMATS, Publisher
-    from dpdistill.export import export as write
-    from dpdistill.report.folder import read_folder
-    from dpdistill.report.guarantee import read_guarantee
+    from dpdistill.publish.export import FORMATS, Publisher
+    from dpdistill.publish.export import export as write
+    from dpdistill.publish.report.folder import read_folder
+    from dpdistill.publish.report.guarantee import read_guarantee
 
     publisher = Publisher.parse(about or (), None if about_file is None else Path(about_file))
     path = write(folder, to, out, publisher)

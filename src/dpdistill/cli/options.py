@@ -22,7 +22,7 @@ def table_source(data: str, sql: str | None) -> Any:
     """Where a table is: its file, or the rows of a query."""
     if sql is None:
         return data
-    from dpdistill.data.tables.database import DatabaseQuery
+    from dpdistill.sources.tables.database import DatabaseQuery
 
     return DatabaseQuery(data, sql)
 

@@ -10,8 +10,8 @@ from dpdistill.schema import DataError
 
 def owners_folder(folder: str | Path) -> Path:
     """DIR.audit, refused where it cannot be written: asked for before anything is paid or computed."""
-    from dpdistill.data.files import reading
-    from dpdistill.data.save import check_writable
+    from dpdistill.folder.save import check_writable
+    from dpdistill.storage.files import reading
 
     with reading(folder):
         path = Path(folder).resolve()
@@ -24,7 +24,7 @@ def owners_folder(folder: str | Path) -> Path:
 
 def write_page(folder: str | Path, name: str, title: str, summary: str, chapters: list, results: dict) -> None:
     """DIR.audit/NAME.html and .json, and where they are."""
-    from dpdistill.audit.page import write_audit
+    from dpdistill.audits.page import write_audit
 
     how = {"title": title, "summary": summary, "chapters": chapters, "results": results}
     page = write_audit(owners_folder(folder), name, **how)

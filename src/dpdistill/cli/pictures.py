@@ -37,8 +37,8 @@ def check_generator(folder: str, schema: AnySchema) -> None:
     Raises:
         DataError: with what gives one.
     """
-    from dpdistill.data.files import show
-    from dpdistill.data.folder import GENERATOR
+    from dpdistill.folder.layout import GENERATOR
+    from dpdistill.storage.files import show
 
     if not (Path(folder) / GENERATOR).is_file():
         more = MORE_ROWS if isinstance(schema, TableSchema) else MORE_IMAGES
@@ -51,8 +51,8 @@ def generate(folder: str, n: int, distilled: Distilled, seed: int) -> tuple[np.n
     Raises:
         DataError: the folder has no generator, or a damaged one.
     """
-    from dpdistill.data.files import show
-    from dpdistill.data.save import read_generator
+    from dpdistill.folder.save import read_generator
+    from dpdistill.storage.files import show
 
     check_generator(folder, distilled.schema)
     from dpdistill.methods.generator import Generator
@@ -70,7 +70,7 @@ def make_pictures(pictures: str, n: int, folder: str, distilled: Distilled, seed
 
     All parts have one public seed: mixed pictures beside drawn ones are made of the same.
     """
-    from dpdistill.encode.mixing import mix_pictures
+    from dpdistill.networks.mixing import mix_pictures
     from dpdistill.public_images.pictures import draw_pictures
 
     kinds = kinds_of(pictures)

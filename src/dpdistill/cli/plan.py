@@ -23,7 +23,7 @@ def plan(context: typer.Context, records: int | None, **_: Any) -> None:
     asked = asked_of(given)
     run_dir = None
     if given["to"] is not None:
-        from dpdistill.run.handover import output_folder, owner_folder
+        from dpdistill.run.output_folder import output_folder, owner_folder
 
         run_dir = owner_folder(output_folder(given["to"], given["overwrite"])[0])
     asked.caution()
@@ -64,7 +64,7 @@ plan.__signature__ = _signature()  # pyright: ignore[reportFunctionMemberAccess]
 
 def _say_capacity(found: Any, unread: int) -> None:
     """Seconds, memory and disk; a warning where memory does not hold the records, `unread` bytes of them to come."""
-    from dpdistill.data.memory import machine_memory
+    from dpdistill.storage.memory import machine_memory
 
     parts = {name: getattr(found, name) for name in ("compiling", "encoding", "releasing", "finishing")}
     listed = ", ".join(f"{name} {duration(seconds)}" for name, seconds in parts.items() if seconds >= 0.5)

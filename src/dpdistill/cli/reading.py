@@ -18,8 +18,8 @@ def check_source(data: str, table: bool, sql: str | None = None) -> None:
     Raises:
         DataError: nothing there, or nothing that can be read.
     """
-    from dpdistill.data.files import is_address, require_file
-    from dpdistill.data.load import part_named, recognise
+    from dpdistill.sources.load import part_named, recognise
+    from dpdistill.storage.files import is_address, require_file
 
     if not table:
         recognise(part_named(data, "train")[0])
@@ -44,12 +44,12 @@ def read_records(
     room: dict[str, Any] = {"memory": memory, "scratch": scratch}
     with working("reading the records"):
         if schema is None:
-            from dpdistill.data import load
+            from dpdistill.sources.load import load
 
             records = load(data, "train", *stated, labels=labels, unit=unit, straighten=straighten, **room)
         else:
-            from dpdistill.data.tables.load import load_table
-            from dpdistill.data.tables.schema_file import read_reviewed, with_units, without_units
+            from dpdistill.sources.tables.load import load_table
+            from dpdistill.sources.tables.schema_file import read_reviewed, with_units, without_units
 
             table_file = read_reviewed(schema)
             table_file = without_units(table_file) if unit is None else with_units(table_file, unit)
@@ -76,8 +76,8 @@ def public_images(data: str | None, resize: str | None, channels: int | None, st
     """Images that the caller says are public, straightened if the private ones are; None without any."""
     if data is None:
         return None
-    from dpdistill.data import load
     from dpdistill.public_images.auxiliary import PublicImages
+    from dpdistill.sources.load import load
 
     with working("reading the public images"):
         records = load(data, resize=resize, channels=channels, strict=False, straighten=straighten)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dpdistill.cli.settings import stated_fields
-from dpdistill.data.folder import CLASSIFIER, RECIPE, read_object
-from dpdistill.evaluate.teacher import Teacher
+from dpdistill.evaluation.teacher import Teacher
+from dpdistill.folder.layout import CLASSIFIER, RECIPE, read_object
 from dpdistill.kernels import KERNELS
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled

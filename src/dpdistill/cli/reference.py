@@ -14,7 +14,7 @@ NOTE = "Computed from the private records, for their owner: not covered by epsil
 
 def table_scores(training: Any, test: Any, **how: Any) -> dict:
     """Score a table, say the result, and return it as scores.json has it."""
-    from dpdistill.evaluate.tables import score_tables
+    from dpdistill.evaluation.tables import score_tables
 
     started = time.monotonic()
 
@@ -31,7 +31,7 @@ def table_scores(training: Any, test: Any, **how: Any) -> dict:
 
 def table_reference(distilled: Any, real: Any, test: Any, **how: Any) -> None:
     """The same classifiers on as many random real rows and on all of them, and the distances to real rows."""
-    from dpdistill.audit import random_real
+    from dpdistill.audits import random_real
 
     few = random_real(real, distilled.y, how["seed"])
     # As many rows as the set has: none of them is left out, as mode paper does with rows of the majority class.
@@ -47,8 +47,8 @@ def table_reference(distilled: Any, real: Any, test: Any, **how: Any) -> None:
 
 def real_images(reference: str, facts: Any, labels: str | None = None, *, strict: bool = True) -> Any:
     """The real images of --reference, of the set's shape and classes."""
-    from dpdistill.data import load
     from dpdistill.schema import DataError
+    from dpdistill.sources.load import load
 
     real = load(reference, "train", like=facts, labels=labels, strict=strict)
     if real.schema.shape != facts.shape or not (real.y >= 0).any():
@@ -61,9 +61,9 @@ def image_reference(
     distilled: Any, real: Any, test: Any, networks: list, fits: dict, training: str | None, epochs: int, **how: Any
 ) -> None:
     """The same networks and kernels on as many random real images, networks on all, and how near the set is."""
-    from dpdistill.audit import random_real
-    from dpdistill.evaluate import LARGE, TRAININGS, score_krr, score_network, training_for
-    from dpdistill.evaluate.score import scaled
+    from dpdistill.audits import random_real
+    from dpdistill.evaluation import LARGE, TRAININGS, score_krr, score_network, training_for
+    from dpdistill.evaluation.score import scaled
 
     few, facts = random_real(real, distilled.y, how["seed"]), distilled.schema
     (X, y), everything = scaled(few), scaled(real)
@@ -86,7 +86,7 @@ def image_reference(
 def _nearness(distilled: Any, real: Any, test: Any) -> None:
     import numpy as np
 
-    from dpdistill.audit import nearest_real
+    from dpdistill.audits import nearest_real
 
     with Bar() as bar:
         found = nearest_real(distilled, real, test, progress=bar)

@@ -9,9 +9,9 @@ import typer
 
 from dpdistill.cli.options import MAX_SEED, Folder
 from dpdistill.cli.terminal import Bar, give, note, say
-from dpdistill.data.files import reading
 from dpdistill.method import Distilled
 from dpdistill.schema import DataError, TableSchema
+from dpdistill.storage.files import reading
 
 LEARNED_FROM = 55_000
 """Pictures that DPImageBench trains on; it chooses by those behind them, and stops without any."""
@@ -50,9 +50,9 @@ def sample(
     Tables: rows of the generator. Images: those of the generator with their classes, or pictures that a program draws,
     with the released classifier's scores.
     """
-    from dpdistill.data import read_distilled
-    from dpdistill.data.folder import GENERATOR
-    from dpdistill.data.memory import check_sample
+    from dpdistill.folder.layout import GENERATOR
+    from dpdistill.folder.save import read_distilled
+    from dpdistill.storage.memory import check_sample
 
     distilled, path = read_distilled(folder), Path(to)
     check_sample(n, distilled.schema)
@@ -77,7 +77,7 @@ def _make_room(path: Path) -> None:
 
 def _rows(folder: str, path: Path, n: int, seed: int, distilled: Distilled) -> None:
     from dpdistill.cli.pictures import generate
-    from dpdistill.data.tables.save import write_rows
+    from dpdistill.folder.tables import write_rows
 
     schema: Any = distilled.schema
     if path.suffix not in (".csv", ".parquet"):
@@ -95,7 +95,7 @@ def _pictures(
     folder: str, path: Path, kind: str, form: str | None, n: int, seed: int, distilled: Distilled, slopes: bool
 ) -> None:
     from dpdistill.cli.pictures import PICTURES, kinds_of
-    from dpdistill.data.images.labelled import check_target, write_dpimagebench, write_labelled
+    from dpdistill.folder.labelled import check_target, write_dpimagebench, write_labelled
 
     schema: Any = distilled.schema
     if not kinds_of(kind):
@@ -133,7 +133,7 @@ def _pictures(
 def _generated(folder: str, n: int, seed: int, distilled: Distilled) -> tuple[Any, Any, None, dict, dict]:
     """Pictures of the generator, their classes, no scores, what they are, and nothing beside them."""
     from dpdistill.cli.pictures import generate
-    from dpdistill.data.folder import GENERATOR, sha256
+    from dpdistill.folder.layout import GENERATOR, sha256
 
     X, y = generate(folder, n, distilled, seed)
     about = {
@@ -149,7 +149,7 @@ def _scored(
 ) -> tuple[Any, Any, Any, dict, dict]:
     """Pictures, the class of the largest score, the classifier's scores, what they are, and their slopes if wanted."""
     from dpdistill.cli.pictures import MORE_IMAGES, check_generator, kinds_of, make_pictures
-    from dpdistill.data.folder import CLASSIFIER, GENERATOR, SYNTHETIC, TRAINING, sha256
+    from dpdistill.folder.layout import CLASSIFIER, GENERATOR, SYNTHETIC, TRAINING, sha256
 
     if distilled.classifier is None:
         if (Path(folder) / GENERATOR).is_file():
@@ -182,7 +182,7 @@ def _scored(
 
 def _sloped(teacher: Any, X: Any, progress: Any) -> tuple[Any, dict[str, Any]]:
     """Centred scores, the two likeliest classes of a picture, and how their margin changes with its raw numbers."""
-    from dpdistill.evaluate.student import likeliest, margin_weights
+    from dpdistill.evaluation.student import likeliest, margin_weights
     from dpdistill.kernels.ridge import centred
 
     scores, gradients = teacher.sloped(X, lambda scores: margin_weights(centred(scores)), progress=progress)

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
-from dpdistill.data.memory import check_set_size
 from dpdistill.public_images.auxiliary import Auxiliary
 from dpdistill.recipe.build import fields_of, from_fields, kernel_named
 from dpdistill.recipe.kernels import KERNELS
@@ -15,6 +14,7 @@ from dpdistill.recipe.parts import fields_of_kind
 from dpdistill.recipe.published import all_published, full_name, is_file, read_recipe
 from dpdistill.recipe.saved import kind_refusal
 from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
+from dpdistill.storage.memory import check_set_size
 
 KINDS = {kind.__name__: kind for kind in (int, float, bool, str, tuple)}
 """Of values that a person writes as such; the others are kernels and public images, by their names."""

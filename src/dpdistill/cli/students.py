@@ -13,8 +13,8 @@ from dpdistill.schema import DataError
 
 def pictures_of(source: str, number: int, folder: str, distilled: Any, seed: int) -> tuple[str, Any]:
     """Pictures for a released classifier to score, in [-1, 1], and what they are."""
-    from dpdistill.data import load
-    from dpdistill.evaluate.score import scaled
+    from dpdistill.evaluation.score import scaled
+    from dpdistill.sources.load import load
 
     if kinds_of(source):
         return f"{number:,} {source} pictures", make_pictures(source, number, folder, distilled, seed)
@@ -25,7 +25,7 @@ def pictures_of(source: str, number: int, folder: str, distilled: Any, seed: int
 
 def teacher_named(distilled: Any, released: Any, fits: dict, taught_by: str | None) -> tuple[str, Any]:
     """What networks learn from, by name: the released classifier, or the first regression on the set."""
-    from dpdistill.evaluate import teacher_of
+    from dpdistill.evaluation import teacher_of
 
     if released is not None and taught_by != "krr":
         return "the released classifier", released
@@ -47,7 +47,7 @@ def own_lesson(distilled: Any) -> tuple[Any, Any]:
 
 def training_of(slopes: bool, epochs: int | None) -> Any:
     """How networks learn from a teacher."""
-    from dpdistill.evaluate import SLOPES, STUDENT
+    from dpdistill.evaluation import SLOPES, STUDENT
 
     recipe = SLOPES if slopes else STUDENT
     return recipe if epochs is None else replace(recipe, epochs=epochs)
@@ -60,7 +60,7 @@ def taught(
 
     With `then`, the set's own records and labels, they are trained further on those.
     """
-    from dpdistill.evaluate import STUDENT, lesson_of, score_student
+    from dpdistill.evaluation import STUDENT, lesson_of, score_student
 
     (by, teaches), (source, unlabelled) = teacher, pictures
     by = f"taught by {by} on {source}" + (" and their slopes" if how.jacobian else "")

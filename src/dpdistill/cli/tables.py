@@ -37,9 +37,9 @@ def draft(
     comment: Annotated[str | None, typer.Option(help="Lines of a CSV file that begin with it are skipped.")] = None,
 ) -> None:
     """Write a draft of a table's schema, to be reviewed: it looks at the records."""
-    from dpdistill.data.tables.drafts import draft_schema
-    from dpdistill.data.tables.schema_file import write_schema
-    from dpdistill.data.tables.source import CsvFormat
+    from dpdistill.sources.tables.drafts import draft_schema
+    from dpdistill.sources.tables.schema_file import write_schema
+    from dpdistill.sources.tables.source import CsvFormat
 
     if Path(to).exists():
         raise DataError(f"{to} exists: choose another file with --out.")
@@ -61,8 +61,8 @@ def check(
     sql: Annotated[str | None, typer.Option(help=SQL)] = None,
 ) -> None:
     """How a table fits its schema, for its owner: what is said here is about the records."""
-    from dpdistill.data.tables.drafts import check_table
-    from dpdistill.data.tables.schema_file import read_schema
+    from dpdistill.sources.tables.drafts import check_table
+    from dpdistill.sources.tables.schema_file import read_schema
 
     table_file = read_schema(schema)
     with working("reading the records"):

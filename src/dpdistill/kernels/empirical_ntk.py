@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from dpdistill.encode.networks import Network, Params
 from dpdistill.kernels.kernel import Kernel
+from dpdistill.networks.network import Network, Params
 from dpdistill.recipe import kernels as recipe
 
 GRADIENT_BYTES = 2**30
@@ -39,7 +39,7 @@ class EmpiricalNTK(recipe.EmpiricalNTK, Kernel):
     section 2.3, equation 4. The kernel is not normalised there, nor here: its scale is the network's.
 
     Example:
-        >>> from dpdistill.encode.networks import LeNet
+        >>> from dpdistill.networks.network import LeNet
         >>> EmpiricalNTK(LeNet(), classes=3)(jnp.ones((2, 16, 16, 1)), jnp.ones((3, 16, 16, 1))).shape
         (2, 3)
     """

@@ -3,8 +3,12 @@
 from collections.abc import Iterator, Mapping
 
 from dpdistill.method import Method
+from dpdistill.methods.baselines.dm import DM
+from dpdistill.methods.baselines.kip import KIP
+from dpdistill.methods.baselines.ldpdc import LDPDC
+from dpdistill.methods.baselines.ndpdc import NDPDC
+from dpdistill.methods.baselines.psg import PSG
 from dpdistill.methods.decoupled_kip import DecoupledKIP
-from dpdistill.methods.dm import DM
 from dpdistill.methods.dos import DOS
 from dpdistill.methods.dos_kip import DOSKIP
 from dpdistill.methods.dp_hp import DPHP
@@ -12,10 +16,6 @@ from dpdistill.methods.dp_kip import DPKIP
 from dpdistill.methods.dp_merf import DPMERF
 from dpdistill.methods.dp_ntk import DPNTK
 from dpdistill.methods.dp_sgd import DPSGD
-from dpdistill.methods.kip import KIP
-from dpdistill.methods.ldpdc import LDPDC
-from dpdistill.methods.ndpdc import NDPDC
-from dpdistill.methods.psg import PSG
 from dpdistill.recipe.methods import RECIPES
 from dpdistill.recipe.parts import code_of
 

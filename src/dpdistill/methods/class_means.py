@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.encode.eight_bits import unit_of
+from dpdistill.features.eight_bits import unit_of
 from dpdistill.methods.softmax import SoftmaxQuery, read
 
 KEPT = 0.5

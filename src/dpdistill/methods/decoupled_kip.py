@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.encode.apply import encode_slices, encode_slices_with_chain_rule
-from dpdistill.encode.eight_bits import EightBits
+from dpdistill.features.apply import encode_slices, encode_slices_with_chain_rule
+from dpdistill.features.eight_bits import EightBits
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import centred, check_definite, cosine, one_hot, solve
 from dpdistill.method import Distilled, Method, Progress, no_progress

@@ -12,10 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.encode.augment import mosaic
-from dpdistill.encode.convnet import embed_convnet
 from dpdistill.method import Distilled, Method, Progress, no_progress
-from dpdistill.methods.cells import CellMeans, CellSignals, averaging, first_offsets, shares, view
 from dpdistill.methods.centre import denoised, pictures_around
 from dpdistill.methods.descent import Descent, Pull
 from dpdistill.methods.generator import Generator
@@ -32,8 +29,11 @@ from dpdistill.methods.matching import (
     put,
     start_images,
 )
+from dpdistill.methods.subclasses import CellMeans, CellSignals, averaging, first_offsets, shares, view
 from dpdistill.methods.tiles import check_tiles, through_tiles, tiles
 from dpdistill.methods.training import ClassLoss, Loss, Training, distance
+from dpdistill.networks.augment import mosaic
+from dpdistill.networks.convnet import embed_convnet
 from dpdistill.query import Query, Release
 from dpdistill.recipe.generators import GeneratorSettings
 from dpdistill.recipe.methods import dos as recipe

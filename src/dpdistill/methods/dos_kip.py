@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.encode.apply import encode_slices
+from dpdistill.features.apply import encode_slices
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import soft_labels
 from dpdistill.method import Distilled, Method, Progress, no_progress
@@ -20,7 +20,7 @@ from dpdistill.methods.descent import Descent, held
 from dpdistill.methods.dos import DOS, SignalMatch
 from dpdistill.methods.matching import network
 from dpdistill.methods.support import classifier_scores
-from dpdistill.methods.taught import Lesson, teach
+from dpdistill.methods.teacher_training import Lesson, teach
 from dpdistill.methods.tiles import check_tiles, parts_of
 from dpdistill.methods.training import Loss
 from dpdistill.query import Query, Release

@@ -13,9 +13,9 @@ import numpy as np
 import optax
 from jax import Array
 
-from dpdistill.encode.networks import MLP, Network
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.method import Distilled, Method, Progress, no_progress
+from dpdistill.networks.network import MLP, Network
 from dpdistill.public_images.pictures import draw_pictures
 from dpdistill.query import Release
 from dpdistill.recipe.methods import dp_sgd as recipe

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.encode.networks import convolve
 from dpdistill.methods.draws import rng_of
+from dpdistill.networks.network import convolve
 from dpdistill.schema import Schema
 
 Layer = tuple[Any, Any]

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpdistill.encode.apply import encode_slices, pull_back_slices
+from dpdistill.features.apply import encode_slices, pull_back_slices
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import one_hot

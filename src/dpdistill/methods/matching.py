@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.encode.augment import apply_augmentation, draw_augmentation
-from dpdistill.encode.convnet import embed_convnet, init_convnet
 from dpdistill.methods.draws import rng_of
+from dpdistill.networks.augment import apply_augmentation, draw_augmentation
+from dpdistill.networks.convnet import embed_convnet, init_convnet
 from dpdistill.query import Release
 from dpdistill.schema import AnySchema
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dpdistill.encode.eight_bits import unit_of
+from dpdistill.features.eight_bits import unit_of
 from dpdistill.query import MOST_ROWS
 
 ROUNDING = 2.0**-53

@@ -11,7 +11,7 @@ import scipy.linalg  # noqa: F401 - behind JAX's Cholesky factor: loaded before 
 from jax import Array
 from threadpoolctl import ThreadpoolController
 
-from dpdistill.encode.apply import encode_slices
+from dpdistill.features.apply import encode_slices
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.kernel import Kernel
 from dpdistill.kernels.ridge import check_definite, one_hot, solve

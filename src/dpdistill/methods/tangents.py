@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.encode.networks import convolve
 from dpdistill.methods.matching import Counting
 from dpdistill.methods.training import ClassLoss, MeanEmbedding, squared_distance
+from dpdistill.networks.network import convolve
 from dpdistill.query import MOST_ROWS
 
 ROUNDING = 2.0**-53

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpdistill.encode.augment import partition_expand
 from dpdistill.methods.descent import Pull
+from dpdistill.networks.augment import partition_expand
 
 TILE = 14
 """Least side in pixels of the tiles that images are cut into where a recipe leaves it to their shape."""

@@ -10,18 +10,18 @@ import jax
 import numpy as np
 
 from dpdistill.accounting.schedule import Schedule
-from dpdistill.data.memory import Memory
-from dpdistill.data.records import Records, Unshown
 from dpdistill.errors import CuratorError, LedgerError, Unanswered
 from dpdistill.ledger.run import RunLedger
+from dpdistill.private.aggregator import Holders, LocalAggregator, Question
 from dpdistill.private.checks import blocks_of, check_query
+from dpdistill.private.chunking import Numbers
 from dpdistill.private.grid import make_grid
-from dpdistill.private.holder import Holder, Holders, Question
 from dpdistill.private.linear import most_records, release_linear
 from dpdistill.private.noise import Entropy, SystemEntropy, rounded_gaussian
-from dpdistill.private.placed import Numbers
 from dpdistill.programs import compiled
 from dpdistill.query import ByValue, Compute, LinearQuery, Params, Query, Release
+from dpdistill.storage.memory import Memory
+from dpdistill.storage.records import Records, Unshown
 
 UNANSWERED = "Round {} could not be answered and released nothing; what the run may spend stays reserved."
 
@@ -36,7 +36,7 @@ class Curator(Unshown):
         entropy: source of noise, coins and places; anything but the operating system's is for tests.
         compute: how many records a compiled program takes at once.
         space: where features of records may lie.
-        holders: what makes the holders of the records in the place of this process, from the same as `Holder`.
+        holders: what makes the holders of the records in the place of this process, from the same as `LocalAggregator`.
 
     Guarantee:
         The release of round t is S + N(0, (noise_multiplier clip_norm)^2) rounded to the grid, S a sum over a Poisson
@@ -57,7 +57,7 @@ class Curator(Unshown):
         entropy: Entropy | None = None,
         compute: Compute | None = None,
         space: Memory | None = None,
-        holders: Callable[..., Holders] = Holder,
+        holders: Callable[..., Holders] = LocalAggregator,
     ) -> None:
         self._schedule, self._ledger, self._entropy = schedule, ledger, entropy or SystemEntropy()
         self._schema, self._compute, budget = records.schema, compute or Compute(), schedule.budget

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 import jax
 import numpy as np
 
+from dpdistill.private.chunking import GROUP, Chunk
 from dpdistill.private.noise import Entropy, rounded_gaussian
-from dpdistill.private.placed import GROUP, Chunk
 from dpdistill.programs import compiled
 from dpdistill.query import ROUNDING_SHARE, ByValue, LinearQuery, Params
 

@@ -22,7 +22,7 @@ class ScatterNet(Part):
     groups: int = 0
     per_position: bool = False
     normalise: bool = False
-    code = "dpdistill.encode.scattering"
+    code = "dpdistill.features.scattering"
 
     def __post_init__(self) -> None:
         for name, value in (("J", self.J), ("L", self.L)):
@@ -44,7 +44,7 @@ class WhiteScatterNet(Part):
     scattering: ScatterNet = ScatterNet(groups=27, normalise=True)
     strength: float = 1.0
     pictures: Drawn | Silhouettes | None = None
-    code = "dpdistill.encode.whitening"
+    code = "dpdistill.features.whitening"
 
     def __post_init__(self) -> None:
         if not 0 < self.strength < float("inf"):
@@ -60,7 +60,7 @@ class Deskewed(Part):
     strength: float = 0.7
     height: float = 0.36
     width: float = 0.28
-    code = "dpdistill.encode.deskew"
+    code = "dpdistill.features.deskew"
 
     def __post_init__(self) -> None:
         if not 0 <= self.strength <= 1:
@@ -75,7 +75,7 @@ class Mirrored(Part):
     """Features that are the same for a record and its mirror image."""
 
     encoder: Any
-    code = "dpdistill.encode.mirror"
+    code = "dpdistill.features.mirror"
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Normalised(Part):
     floor: float = 0.1
     power: float = 0.7
     pictures: Drawn | Silhouettes | None = None
-    code = "dpdistill.encode.normalised"
+    code = "dpdistill.features.normalised"
 
     def __post_init__(self) -> None:
         if not 0 < self.floor < float("inf"):
@@ -103,7 +103,7 @@ class GammaCorrected(Part):
 
     encoder: Any
     exponent: float = 1 / 3
-    code = "dpdistill.encode.gamma"
+    code = "dpdistill.features.gamma_correction"
 
     def __post_init__(self) -> None:
         if not 0 < self.exponent <= 1:
@@ -115,7 +115,7 @@ class DrawnNet(Part):
     """Two layers of convolutional kernels that were learned from generated images."""
 
     filters: str = DRAWN_FILTERS
-    code = "dpdistill.encode.drawn"
+    code = "dpdistill.features.drawn_filters"
 
     def __post_init__(self) -> None:
         if self.filters != DRAWN_FILTERS:
@@ -130,7 +130,7 @@ class Perceptual(Part):
     width: int = 64
     groups: int = 8
     classes: int = 10
-    code = "dpdistill.encode.perceptual"
+    code = "dpdistill.features.perceptual"
 
     def __post_init__(self) -> None:
         check_positive(self, "classes")

@@ -52,7 +52,7 @@ class ConvNet(Network):
     width: int = 128
     name = "ConvNet"
     least_side = 2
-    code = "dpdistill.encode.networks"
+    code = "dpdistill.networks.network"
 
     def __post_init__(self) -> None:
         check_positive(self, "width")
@@ -65,7 +65,7 @@ class MLP(Network):
     seed: int = 0
     widths: tuple[int, ...] = (128, 128)
     name = "MLP"
-    code = "dpdistill.encode.networks"
+    code = "dpdistill.networks.network"
 
     def __post_init__(self) -> None:
         check_positive(self, "widths")
@@ -79,7 +79,7 @@ class LeNet(Network):
     widths: tuple[int, int, int, int] = (6, 16, 120, 84)
     name = "LeNet"
     least_side = 16
-    code = "dpdistill.encode.networks"
+    code = "dpdistill.networks.network"
 
     def __post_init__(self) -> None:
         if len(self.widths) != 4:
@@ -95,7 +95,7 @@ class ResNet18(Network):
     width: int = 64
     groups: int = 8
     name = "ResNet-18"
-    code = "dpdistill.encode.resnet"
+    code = "dpdistill.networks.resnet"
 
     def __post_init__(self) -> None:
         check_multiple(self, "width", "groups")
@@ -110,7 +110,7 @@ class VGG11(Network):
     groups: int = 8
 
     name = "VGG-11"
-    code = "dpdistill.encode.vgg"
+    code = "dpdistill.networks.vgg"
 
     def __post_init__(self) -> None:
         check_multiple(self, "width", "groups")
@@ -127,7 +127,7 @@ class ViT(Network):
     heads: int = 4
 
     name = "ViT"
-    code = "dpdistill.encode.vit"
+    code = "dpdistill.networks.vit"
 
     def __post_init__(self) -> None:
         check_positive(self, "patch", "depth")

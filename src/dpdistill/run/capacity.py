@@ -14,15 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpdistill.accounting.schedule import Schedule
-from dpdistill.data.records import Records
 from dpdistill.ledger.run import MEMORY, RunLedger
 from dpdistill.method import Distilled, Method
 from dpdistill.private.curator import Curator
 from dpdistill.programs.compiled import encode_rows
 from dpdistill.query import ByValue, Compute, Encoder, Query, Release, Stage
+from dpdistill.run.checkpoint import EVERY
 from dpdistill.run.non_private import NonPrivateCurator
-from dpdistill.run.store import EVERY
 from dpdistill.schema import AnySchema
+from dpdistill.storage.records import Records
 
 try:
     import resource

@@ -22,34 +22,34 @@ from dpdistill.certificate.build import (
     recipe_content,
     write_certificate,
 )
-from dpdistill.data import check_output, write_distilled
-from dpdistill.data.atomic import write_atomically
-from dpdistill.data.folder import RECIPE, UNLISTED
-from dpdistill.data.memory import Memory
-from dpdistill.data.records import Records
 from dpdistill.errors import LedgerError
-from dpdistill.export import write_documents
+from dpdistill.folder.layout import RECIPE, UNLISTED
+from dpdistill.folder.save import check_output, write_distilled
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled, Method, Progress, no_progress
 from dpdistill.methods.support import classifier_scores
+from dpdistill.private.aggregator import LocalAggregator
 from dpdistill.private.checks import check_query
 from dpdistill.private.curator import Curator
-from dpdistill.private.holder import Holder
 from dpdistill.private.noise import Entropy, SystemEntropy
 from dpdistill.programs.self_test import PASSED
+from dpdistill.publish.export import write_documents
+from dpdistill.publish.report import write_report
 from dpdistill.query import Compute, LinearQuery, Params, Query, Release
 from dpdistill.recipe.parts import implement
 from dpdistill.recipe.saved import changed_releases, check_kind, check_private, recipe_of, slack_of
-from dpdistill.report import write_report
-from dpdistill.run import handover
-from dpdistill.run.blobs import releases_id
+from dpdistill.run import output_folder
+from dpdistill.run.checkpoint import Store
 from dpdistill.run.given import check_given, method_for
 from dpdistill.run.non_private import NonPrivateCurator
 from dpdistill.run.payment import Payment, told
+from dpdistill.run.serialize import releases_id
 from dpdistill.run.start import check_ledger, check_unit, open_ledger, queries_of
-from dpdistill.run.store import Store
 from dpdistill.schema import AnySchema, DataError, schema_from_json
+from dpdistill.storage.atomic import write_atomically
+from dpdistill.storage.memory import Memory
+from dpdistill.storage.records import Records
 from dpdistill.workers import Workers
 
 LOG = logging.getLogger("dpdistill")
@@ -167,9 +167,9 @@ class Result:
         path = check_output(folder, overwrite)
         if self.run_dir is not None and path.resolve() in (self.run_dir.resolve(), *self.run_dir.resolve().parents):
             raise DataError(f"Expected a folder that does not hold the run's own, {self.run_dir}, which is not shared.")
-        if handover.ends(path, self.run_dir):
+        if output_folder.ends(path, self.run_dir):
             return path
-        target = handover.start(path)
+        target = output_folder.start(path)
         for stale in UNLISTED:
             (target / stale).unlink(missing_ok=True)
         write_distilled(target, self.distilled)
@@ -189,7 +189,7 @@ class Result:
         write_certificate(target, certificate)
         write_documents(target)
         write_report(target)
-        handover.hand_over(target, path, self.run_dir)
+        output_folder.hand_over(target, path, self.run_dir)
         return path
 
 
@@ -286,7 +286,7 @@ def distill(
             run_ledger = stack.enter_context(opened)
             holders = stack.enter_context((workers or Workers()).holders(folder))
             space = Memory.of(memory, folder)
-            curator = parts.curator(whole, schedule, run_ledger, entropy, compute, space, holders or Holder)
+            curator = parts.curator(whole, schedule, run_ledger, entropy, compute, space, holders or LocalAggregator)
             store, earlier = parts.store(folder, run_ledger.run_id, run_ledger), len(run_ledger.events())
             state = run_rounds(method, curator, store, schedule.rounds, seed, records.schema, progress, watch)
         payment.released, noise = True, curator.noise_kind

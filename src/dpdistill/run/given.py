@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dpdistill.accounting.schedule import Budget
-from dpdistill.data.records import Records
 from dpdistill.method import Method
 from dpdistill.recipe.fields import Recipe
 from dpdistill.recipe.methods import default_recipe
 from dpdistill.recipe.parts import implement
+from dpdistill.storage.records import Records
 
 
 def check_given(records: object, method: object, budget: object = None) -> None:

@@ -10,14 +10,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpdistill.data.records import Records, Unshown
-from dpdistill.private.holder import sum_rows
+from dpdistill.private.aggregator import sum_rows
+from dpdistill.private.chunking import Numbers, PlacedRecords
 from dpdistill.private.linear import add_groups
 from dpdistill.private.noise import SeededEntropy
-from dpdistill.private.placed import Numbers, PlacedRecords
 from dpdistill.programs.checks import abstract, types_of
 from dpdistill.query import ByValue, Compute, LinearQuery, Params, Query, Release
 from dpdistill.schema import AnySchema
+from dpdistill.storage.records import Records, Unshown
 
 
 class NonPrivateCurator(Unshown):

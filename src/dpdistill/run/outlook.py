@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from dpdistill.accounting.outlook import HOPELESS, least_epsilon, records_heard
 from dpdistill.accounting.schedule import Budget, Schedule, calibrate
-from dpdistill.data.memory import check_set_size, machine_memory
 from dpdistill.method import Method
 from dpdistill.private.checks import check_query
 from dpdistill.run.start import queries_of
 from dpdistill.schema import AnySchema, DataError
+from dpdistill.storage.memory import check_set_size, machine_memory
 
 LARGE_CLASS = 10_000
 """Records of a class that few data sets exceed: what is hopeless for so many is hopeless, whatever is stated."""

@@ -59,7 +59,7 @@ class Payment:
 
     def _made_before(self) -> bool:
         """Whether an earlier start of a run that has not ended may have paid; also where its ledger cannot be read."""
-        from dpdistill.data.folder import FINISHED
+        from dpdistill.folder.layout import FINISHED
         from dpdistill.ledger.run import RunLedger  # SciPy comes with it: no refusal waits for that
 
         if self.run_dir is None or (self.run_dir / FINISHED).exists():

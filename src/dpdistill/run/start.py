@@ -8,7 +8,6 @@ from pathlib import Path
 import jax
 
 from dpdistill.accounting.schedule import Budget, Schedule, calibrate
-from dpdistill.data.records import Records
 from dpdistill.errors import LedgerError, LedgerUnusable
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.folder import digest_key
@@ -16,10 +15,11 @@ from dpdistill.ledger.run import MEMORY, RunLedger, RunRecord
 from dpdistill.method import Method
 from dpdistill.query import Params, Query
 from dpdistill.recipe.saved import recipe_of
-from dpdistill.run import handover
-from dpdistill.run.blobs import digest_records
+from dpdistill.run import output_folder
 from dpdistill.run.payment import Payment
+from dpdistill.run.serialize import digest_records
 from dpdistill.schema import AnySchema, name_unit
+from dpdistill.storage.records import Records
 
 
 def begin_ledger(file: str | os.PathLike, cap: float) -> Path:
@@ -151,21 +151,21 @@ def _open_run(
         if not overwrite:
             raise
     else:
-        if not overwrite or run_dir is None or not (run_dir / handover.FINISHED).exists():
+        if not overwrite or run_dir is None or not (run_dir / output_folder.FINISHED).exists():
             return ledger
         ledger.close()
     if dataset is not None:
         dataset.check(schedule)  # what it does not take must not cost the run that is here
     ledger = RunLedger.open(place, identity, schedule, digest, overwrite=True)
     if run_dir is not None:
-        (run_dir / handover.FINISHED).unlink(missing_ok=True)
+        (run_dir / output_folder.FINISHED).unlink(missing_ok=True)
     return ledger
 
 
 def _resumed(run_dir: Path, recipe: dict, schedule: Schedule, overwrite: bool) -> RunRecord | None:
     """The run that would be resumed; None where one would start."""
     run = RunLedger.find(run_dir)
-    if run is None or (overwrite and (run_dir / handover.FINISHED).exists()):
+    if run is None or (overwrite and (run_dir / output_folder.FINISHED).exists()):
         return None
     same = run.schedule == schedule and all(run.recipe.get(key) == value for key, value in recipe.items())
     return run if same else None

@@ -14,7 +14,7 @@ class Fact(NamedTuple):
         name: as certificates have it.
         stated_by: the option that states it.
         otherwise: where it comes from if the option is left out.
-        inferred_from: formats of `dpdistill.data.load` whose records it is taken from if the option is left out.
+        inferred_from: formats of `dpdistill.sources.load` whose records it is taken from if the option is left out.
         how: from what of these records.
     """
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from dpdistill.data.memory import Memory
-from dpdistill.data.parts import open_part
-from dpdistill.data.records import Unshown
 from dpdistill.errors import CuratorError
-from dpdistill.private.holder import Holder, Question
+from dpdistill.private.aggregator import LocalAggregator, Question
+from dpdistill.private.chunking import Shard
 from dpdistill.private.noise import KeyedEntropy
-from dpdistill.private.placed import Shard
+from dpdistill.storage.memory import Memory
+from dpdistill.storage.records import Unshown
+from dpdistill.storage.shards import open_part
 
 FAILED = "failed"
 """What a worker says of an error of any other kind than a refusal: nothing."""
@@ -31,7 +31,7 @@ class Holding:
         address: of the parts.
         key: of places and of the choice among a unit's records, 32 bytes; secret.
         kind: of the entropy that the key came from.
-        rows_per_unit: as `Holder` takes it.
+        rows_per_unit: as `LocalAggregator` takes it.
         space: where features may lie; its folder is shared by the workers of one machine.
     """
 
@@ -62,7 +62,7 @@ class Worker(Unshown):
     """
 
     def __init__(self, holding: Holding, index: int = 0, silent: bool = True) -> None:
-        self._holding, self._holders = holding, dict[int, Holder]()
+        self._holding, self._holders = holding, dict[int, LocalAggregator]()
         self.kind = settle(index, silent)
 
     def size(self, part: int) -> int | str:
@@ -81,7 +81,7 @@ class Worker(Unshown):
         coins = KeyedEntropy(task.coins + task.part.to_bytes(8, "little"), self._holding.kind)
         return holder.sum(task.question, coins, task.shard)
 
-    def _holder(self, part: int) -> Holder:
+    def _holder(self, part: int) -> LocalAggregator:
         if part not in self._holders:
             given = self._holding
             space = given.space
@@ -90,7 +90,7 @@ class Worker(Unshown):
                 folder.mkdir(mode=0o700, exist_ok=True)
                 space = replace(space, folder=folder)
             entropy = KeyedEntropy(given.key + part.to_bytes(8, "little"), given.kind)
-            self._holders[part] = Holder(open_part(given.address, part), entropy, given.rows_per_unit, space)
+            self._holders[part] = LocalAggregator(open_part(given.address, part), entropy, given.rows_per_unit, space)
         return self._holders[part]
 
     def _safely(self, work: Any) -> Any:

@@ -10,8 +10,8 @@ from contract.data import SCHEMA
 from contract.methods.small import tiny
 
 from dpdistill import run
-from dpdistill.data.records import Records
 from dpdistill.methods.generator_method import GeneratorMethod
+from dpdistill.storage.records import Records
 
 MEAN_EMBEDDINGS = ("dp-merf", "dp-ntk")
 

@@ -15,7 +15,7 @@ import numpy as np
 from contract.data import SCHEMA
 from contract.private.curators import NOISE
 
-from dpdistill.encode.scattering import ScatterNet
+from dpdistill.features.scattering import ScatterNet
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.kernel import Kernel

@@ -9,7 +9,6 @@ import numpy as np
 from scipy import stats
 
 from dpdistill.accounting.schedule import Budget, Schedule
-from dpdistill.data.records import Records
 from dpdistill.ledger.run import RunLedger
 from dpdistill.private import checks
 from dpdistill.private.curator import Curator
@@ -17,6 +16,7 @@ from dpdistill.private.grid import Grid, make_grid
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import MOST_ROWS, Compute, Stage
 from dpdistill.schema import AnySchema
+from dpdistill.storage.records import Records
 
 NOISE = 4.0
 

@@ -13,10 +13,10 @@ from contract.data import adversaries, insert, make_records, replace, subset
 from contract.private.curators import NOISE, NoNoise, OneQuantile, make_curator
 from contract.private.queries import FlatLinear
 
-from dpdistill.data.records import Records
 from dpdistill.private import checks, linear
 from dpdistill.programs import compiled
 from dpdistill.query import ByValue
+from dpdistill.storage.records import Records
 
 
 def linear_sum(records: Records, query: Any, params: Any, chunk: int = 4) -> np.ndarray:

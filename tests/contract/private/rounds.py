@@ -12,11 +12,11 @@ from contract.private.queries import CountQuery, FlatQuery, ZeroQuery
 from scipy import stats
 
 from dpdistill.accounting.schedule import Budget, Schedule
-from dpdistill.data.records import Records
 from dpdistill.private import sampling
 from dpdistill.private.grid import make_grid
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Stage
+from dpdistill.storage.records import Records
 
 
 def check_noise_scale() -> None:

@@ -22,10 +22,10 @@ from contract.private.curators import NOISE, full_batches, grid_of, integer_sum,
 from contract.private.queries import FlatLinear, FlatQuery, MixingEncoder, PrintingQuery
 
 from dpdistill.accounting.schedule import Budget, Schedule
-from dpdistill.data.records import Records
 from dpdistill.errors import CuratorError, Unanswered
 from dpdistill.ledger.run import RunLedger
 from dpdistill.query import Stage
+from dpdistill.storage.records import Records
 
 FAILED = "Round 0 could not be answered and released nothing; what the run may spend stays reserved."
 

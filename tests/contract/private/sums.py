@@ -11,10 +11,10 @@ from contract.private.queries import FlatQuery, MixingEncoder
 
 from dpdistill.accounting import schedule as accounting
 from dpdistill.accounting.schedule import Budget
-from dpdistill.data.records import Records
-from dpdistill.private.placed import PlacedRecords
+from dpdistill.private.chunking import PlacedRecords
 from dpdistill.query import Release, Stage
 from dpdistill.schema import Schema
+from dpdistill.storage.records import Records
 
 
 def check_add_remove(query: Any, params: Any, records: Records, chunk: int = 4) -> None:

@@ -12,11 +12,13 @@ from contract.private.curators import NOISE, NoNoise, memory_ledger
 from contract.private.queries import CountQuery, FlatQuery
 
 from dpdistill.accounting.schedule import Budget, Schedule
-from dpdistill.data.records import Records
-from dpdistill.private import checks, curator, holder, linear, placed
+from dpdistill.private import aggregator as holder
+from dpdistill.private import checks, curator, linear
+from dpdistill.private import chunking as placed
 from dpdistill.private.grid import make_grid
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Compute, LinearQuery, Release, Stage
+from dpdistill.storage.records import Records
 
 K = 3
 """Rows of a unit that are used."""

@@ -26,7 +26,7 @@ def benchmark(
     The same command goes on after a stop: what is finished is not run again, what failed is.
     """
     from dpdistill.cli.benchmarks.suite import check_runs, read_suite
-    from dpdistill.data.folder import CERTIFICATE
+    from dpdistill.folder.layout import CERTIFICATE
 
     folder = Path(to)
     if (folder / CERTIFICATE).exists():
@@ -90,7 +90,7 @@ def results(
 
 def _write(path: Path, lines: list[dict], title: str, sets: list[Path]) -> None:
     from dpdistill.cli.benchmarks.page import render_markdown, render_page
-    from dpdistill.data.atomic import write_atomically
+    from dpdistill.storage.atomic import write_atomically
 
     page = render_markdown(lines, title) if path.suffix == ".md" else render_page(lines, title, sets)
     write_atomically(path, lambda file: file.write(page.encode()))
@@ -98,7 +98,7 @@ def _write(path: Path, lines: list[dict], title: str, sets: list[Path]) -> None:
 
 def _found(data: Path, place: str) -> bool:
     """Whether there is something at a place of a data set; "" is none."""
-    from dpdistill.data.load import part_named
+    from dpdistill.sources.load import part_named
 
     return not place or place.startswith("digits:") or Path(part_named(data / place, "train")[0]).exists()
 

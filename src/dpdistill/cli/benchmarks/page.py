@@ -21,9 +21,9 @@ from dpdistill.cli.benchmarks.figures import (
     objections,
     setting_of,
 )
-from dpdistill.data import read_distilled
-from dpdistill.pages import environment
-from dpdistill.report.pictures import png_uri, to_pixels
+from dpdistill.folder.save import read_distilled
+from dpdistill.publish.report.pictures import png_uri, to_pixels
+from dpdistill.publish.templating import environment
 from dpdistill.schema import Schema
 
 NOTES = (
@@ -42,7 +42,7 @@ ABOUT = (
     "what was measured of that (`benchmarks/guarantees.py`, δ = 1e-5). Whether this very code made the numbers is not "
     "known. Published numbers without a mark were not examined, or nothing was found."
 )
-_PAGES = environment("dpdistill.cli.benchmarks", "dpdistill.report")
+_PAGES = environment("dpdistill.cli.benchmarks", "dpdistill.publish.report")
 _PAGES.globals |= {"plots": plots, "colours": colours, "width": WIDTH, "height": HEIGHT}
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from dpdistill.cli.allocator import keep_freed_memory
 from dpdistill.cli.terminal import mode
-from dpdistill.data.files import reading, show
 from dpdistill.schema import DataError
+from dpdistill.storage.files import reading, show
 
 Work = Callable[..., dict[str, Any]]
 Tell = Callable[[dict[str, Any], int, int, float], None]

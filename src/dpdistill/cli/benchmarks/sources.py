@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from dpdistill.cli.benchmarks.suite import OF_IMAGES, Run, Source
-from dpdistill.data import Records, load
-from dpdistill.data.files import reading
-from dpdistill.data.tables.load import load_table
-from dpdistill.data.tables.schema_file import TableFile, read_reviewed
 from dpdistill.public_images.auxiliary import PublicImages
 from dpdistill.schema import DataError
+from dpdistill.sources.load import load
+from dpdistill.sources.tables.load import load_table
+from dpdistill.sources.tables.schema_file import TableFile, read_reviewed
+from dpdistill.storage.files import reading
+from dpdistill.storage.records import Records
 
 
 def open_source(source: Source, data: Path, suite: Path, paper: bool, repeat: int) -> tuple[Records, Records]:

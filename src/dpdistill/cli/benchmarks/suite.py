@@ -16,9 +16,6 @@ from dpdistill.cli.benchmarks.scoring import Scoring, Student
 from dpdistill.cli.options import SUITES
 from dpdistill.cli.pictures import kinds_of
 from dpdistill.cli.settings import check_method, named_under, stated_by
-from dpdistill.data.files import reading, show
-from dpdistill.data.options import parse_bounds, parse_classes, parse_resize
-from dpdistill.data.yaml_text import load_yaml
 from dpdistill.method import Method
 from dpdistill.recipe.build import shown
 from dpdistill.recipe.fields import to_json
@@ -28,6 +25,9 @@ from dpdistill.recipe.methods.generator_method import GeneratorRecipe
 from dpdistill.recipe.published import full_name
 from dpdistill.schema import DataError
 from dpdistill.schema.facts import STRICT, read_facts
+from dpdistill.sources.yaml_text import load_yaml
+from dpdistill.storage.files import reading, show
+from dpdistill.storage.options import parse_bounds, parse_classes, parse_resize
 
 if TYPE_CHECKING:
     from dpdistill.public_images.auxiliary import PublicImages

@@ -18,10 +18,8 @@ from dpdistill.cli.benchmarks.sources import open_public, open_source
 from dpdistill.cli.benchmarks.suite import REAL, Run
 from dpdistill.cli.recipes import build_again, kernel_in, regressions, teacher_in
 from dpdistill.cli.students import own_lesson, pictures_of, taught, teacher_named, training_of
-from dpdistill.data import Records, read_distilled
-from dpdistill.data.folder import CERTIFICATE, sha256
 from dpdistill.errors import LedgerError
-from dpdistill.evaluate import (
+from dpdistill.evaluation import (
     ARCHITECTURES,
     TRAININGS,
     Teacher,
@@ -30,12 +28,15 @@ from dpdistill.evaluate import (
     score_network,
     score_pixels,
 )
-from dpdistill.evaluate.tables import score_tables
+from dpdistill.evaluation.tables import score_tables
+from dpdistill.folder.layout import CERTIFICATE, sha256
+from dpdistill.folder.save import read_distilled
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled, Method
 from dpdistill.public_images.auxiliary import PublicImages
 from dpdistill.run.driver import backend
 from dpdistill.schema import Schema
+from dpdistill.storage.records import Records
 
 SETS, RUNS = "sets", "runs"
 """Of a benchmark's folder: the synthetic sets, one a run, and the owner's folders of the releases."""

@@ -27,4 +27,4 @@ class DM(Stepwise):
     title = "DM: distribution matching (no privacy)"
     references = ("Zhao, B., Bilen, H. (2023). Dataset Condensation with Distribution Matching. WACV.",)
     private = False
-    code = "dpdistill.methods.dm"
+    code = "dpdistill.methods.baselines.dm"

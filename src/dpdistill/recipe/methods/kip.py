@@ -29,7 +29,7 @@ class KIP(Recipe):
     private = False
     linear = True
     schemas = (Schema, TableSchema)
-    code = "dpdistill.methods.kip"
+    code = "dpdistill.methods.baselines.kip"
 
     def plan(self) -> tuple[Stage, ...]:
         return (Stage(self.rounds, self.sampling_prob),)

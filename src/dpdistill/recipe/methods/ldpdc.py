@@ -20,7 +20,7 @@ class LDPDC(Recipe):
     name = "ldpdc"
     title = "LDPDC: linear DP dataset condensation"
     references = ("Zheng, T., Li, B. (2024). Differentially Private Dataset Condensation.",)
-    code = "dpdistill.methods.ldpdc"
+    code = "dpdistill.methods.baselines.ldpdc"
 
     def plan(self) -> tuple[Stage, ...]:
         return (Stage(self.per_class, self.sampling_prob),)

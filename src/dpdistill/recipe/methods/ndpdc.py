@@ -28,4 +28,4 @@ class NDPDC(Stepwise):
         "Zheng, T., Li, B. (2024). Differentially Private Dataset Condensation.",
         "Zhao, B., Bilen, H. (2023). Dataset Condensation with Distribution Matching. WACV.",
     )
-    code = "dpdistill.methods.ndpdc"
+    code = "dpdistill.methods.baselines.ndpdc"

@@ -31,7 +31,7 @@ class PSG(Recipe):
         "Zhao, B., Mopuri, K. R., Bilen, H. (2021). Dataset Condensation with Gradient Matching. ICLR.",
     )
     least_classes = 2
-    code = "dpdistill.methods.psg"
+    code = "dpdistill.methods.baselines.psg"
 
     def plan(self) -> tuple[Stage, ...]:
         return (Stage(self.networks * self.outer * self.batches, self.sampling_prob),)

@@ -1,0 +1,1 @@
+"""Reconstruction of training records from networks and regressions."""

@@ -1,0 +1,31 @@
+"""Attacks, and comparisons with the private records themselves: for their owner, never covered by epsilon."""
+
+from dpdistill.attacks.reconstruction import Reconstruction, curve
+from dpdistill.attacks.rkip import Inducing, rkip_finite
+from dpdistill.audits.canaries import OneRun, audit_one_run
+from dpdistill.audits.leaks import LEAKS
+from dpdistill.audits.marginals import Comparison, compare_marginals
+from dpdistill.audits.marginals_page import write_marginals
+from dpdistill.audits.membership import Roc, attack_membership
+from dpdistill.audits.method_audit import MethodAudit, Replay, audit_method
+from dpdistill.audits.reference import nearest_real, random_real
+
+__all__ = [
+    "LEAKS",
+    "Comparison",
+    "Inducing",
+    "MethodAudit",
+    "OneRun",
+    "Reconstruction",
+    "Replay",
+    "Roc",
+    "attack_membership",
+    "audit_method",
+    "audit_one_run",
+    "compare_marginals",
+    "curve",
+    "nearest_real",
+    "random_real",
+    "rkip_finite",
+    "write_marginals",
+]

@@ -1,0 +1,106 @@
+"""A replay in a process that has never seen the records: what a cache keeps, or memory holds, is not there."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpdistill.audits.observe import Observation, observe
+from dpdistill.audits.replay import Procedure, Recording, Tape
+from dpdistill.audits.worlds import random_records
+from dpdistill.schema import AnySchema
+
+OPENED = ", which was opened"
+"""What follows the name of a file of private records that a replay has opened."""
+_START = "from dpdistill.audits.fresh import main; main()"
+_JOB, _PATHS, _ANSWER = "job", "paths", "answer"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What another process is to replay: the releases, and random records in the place of the private ones.
+
+    Args:
+        procedure: what is run.
+        recordings: the releases.
+        schema, n, dtype, seed, majority: of the random records.
+        private: files and folders that hold the private records: opening one is noted.
+    """
+
+    procedure: Procedure
+    recordings: tuple[Recording, ...]
+    schema: AnySchema
+    n: int
+    dtype: str
+    seed: tuple[int, int]
+    majority: int
+    private: tuple[str, ...] = ()
+
+
+def packed(job: Job) -> bytes | None:
+    """The job as another process gets it; None where the procedure is not importable there.
+
+    That is so for functions inside of functions, and for all that a script or a notebook defines.
+    """
+    procedure = job.procedure
+    parts = (procedure.distill, procedure.method, type(procedure.method))
+    if any(getattr(part, "__module__", "") == "__main__" for part in parts):
+        return None
+    try:
+        return pickle.dumps(job)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return None
+
+
+def replay_fresh(job: bytes) -> Observation:
+    """Returns what leaves the replay in a process of its own.
+
+    Raises:
+        RuntimeError: the process could not do it; with its last line.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        at = Path(folder)
+        (at / _JOB).write_bytes(job)
+        (at / _PATHS).write_text(json.dumps(sys.path))
+        with open(at / "words", "w+") as words:
+            command = [sys.executable, "-c", _START, folder]
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=words, stderr=words, check=False)
+            words.seek(0)
+            last = words.read().strip().splitlines()[-1:]
+        if done.returncode:
+            raise RuntimeError(f"The replay in a fresh process failed: {' '.join(last)}")
+        return json.loads((at / _ANSWER).read_text())
+
+
+def main() -> None:
+    """Replay the job in the folder that the command names, and leave there what was seen."""
+    at = Path(sys.argv[1])
+    sys.path[:] = json.loads((at / _PATHS).read_text())
+    job: Job = pickle.loads((at / _JOB).read_bytes())
+    opened = _watch_files(job.private)
+    records = random_records(job.schema, job.n, job.dtype, job.seed, job.majority)
+    _, seen = observe(job.procedure, records, Tape(list(job.recordings)))
+    (at / _ANSWER).write_text(json.dumps(seen | {name + OPENED: "" for name in opened}))
+
+
+def _watch_files(private: Sequence[str]) -> list[str]:
+    """Names of private files that are opened from here on."""
+    places, opened = [Path(name).resolve() for name in private], []
+
+    def noted(event: str, args: Any) -> None:
+        if event == "open" and isinstance(args[0], str | bytes):
+            path = Path(os.fsdecode(args[0])).resolve()
+            for place in places:
+                if place in (path, *path.parents) and str(place) not in opened:
+                    opened.append(str(place))
+
+    sys.addaudithook(noted)
+    return opened

@@ -1,0 +1,103 @@
+"""Who was among the records, by a likelihood ratio: the attacker distils sets of its own, with and without a record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpdistill import run
+from dpdistill.accounting.schedule import Budget
+from dpdistill.audits.membership import Roc, membership_scores
+from dpdistill.method import Distilled, Method, Progress, no_progress
+from dpdistill.schema import DataError
+from dpdistill.storage.records import Records
+
+LEAST = 4
+"""Runs of an attack: two shadows with a record and two without it are what a spread can be had from."""
+
+
+def attack_by_shadows(
+    records: Records,
+    method: Method,
+    budget: Budget | None,
+    *,
+    runs: int = 16,
+    seed: int = 0,
+    progress: Progress = no_progress,
+) -> dict[str, Roc]:
+    """Distil halves of the records again and again; each run is attacked with all others as its shadows.
+
+        ratio_i = log N(s_i; mean with record i, spread) - log N(s_i; mean without it, spread)
+
+    Means are of a record's scores in the shadows, spreads of all records together. The attacker knows the method, all
+    records and which of them were in each shadow: more than any real one.
+
+    Args:
+        records: of which each enters a run by a fair public coin.
+        method: a distiller.
+        budget: of each run; None for runs without privacy. The sets are not handed out and not paid for together.
+        runs: how many, at least 4.
+        seed: of the coins and of everything else public.
+        progress: told the runs done.
+
+    Returns:
+        Of each of `membership_scores`, with the trials of all runs together. They are not independent: each record is
+        tried in every run, and all runs are each other's shadows.
+
+    Raises:
+        DataError: too few runs.
+        ValueError: a method that has no private form, with a budget.
+
+    Guarantee: none: this reads the private records and shares nothing.
+    Source: Carlini et al., 2022 (Membership inference attacks from first principles), with a spread for all records
+    together, as for few shadows.
+    """
+    if runs < LEAST:
+        raise DataError(f"Expected at least {LEAST} runs of an attack by shadows; got {runs}.")
+    entered = np.random.default_rng((seed, 21)).random((runs, len(records))) < 0.5
+    made = _distiller(method, budget)
+    scores: list[dict[str, np.ndarray]] = []
+    progress("distilling shadows", 0, runs)
+    for i, included in enumerate(entered):
+        half = Records(records.X[included], records.y[included], records.schema)
+        scores.append(membership_scores(made(half, seed + i), records))
+        progress("distilling shadows", i + 1, runs)
+    return {name: ratios(np.stack([each[name] for each in scores]), entered) for name in scores[0]}
+
+
+def _distiller(method: Method, budget: Budget | None) -> Callable[[Records, int], Distilled]:
+    if budget is None:
+        return lambda half, seed: run.distill_without_privacy(half, method, seed=seed).distilled
+    return lambda half, seed: run.distill(half, method, budget, seed=seed).distilled
+
+
+def ratios(scores: np.ndarray, entered: np.ndarray) -> Roc:
+    """Log likelihood ratios of every record in every run, by all other runs.
+
+    Args:
+        scores: (runs, n).
+        entered: which records were in, (runs, n), bool.
+
+    Raises:
+        DataError: nobody was in some shadows and not in others.
+    """
+    found: Sequence[list[np.ndarray]] = ([np.zeros(0)], [np.zeros(0)])
+    for t, score in enumerate(scores):
+        others = np.arange(len(scores)) != t
+        sides = [np.where(mask[others], scores[others], np.nan) for mask in (entered, ~entered)]
+        # A record that was in all shadows, or in none, tells nothing.
+        known = np.min([np.isfinite(side).sum(0) for side in sides], 0) > 0
+        if not known.any():
+            continue
+        means = [np.nanmean(side[:, known], 0) for side in sides]
+        rest = np.concatenate([side[:, known] - mean for side, mean in zip(sides, means, strict=True)])
+        spread = max(float(np.sqrt(np.nanmean(np.square(rest)))), 1e-12)
+        errors: Any = [np.square((score[known] - mean) / spread) / 2 for mean in means]
+        ratio = errors[1] - errors[0]
+        found[0].append(ratio[entered[t, known]])
+        found[1].append(ratio[~entered[t, known]])
+    if not all(map(np.size, map(np.concatenate, found))):
+        raise DataError("Expected records that were in some shadows and not in others: take more records or more runs.")
+    return Roc(*(np.concatenate(side) for side in found))

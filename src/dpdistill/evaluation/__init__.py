@@ -1,0 +1,40 @@
+"""Train on synthetic records, score on held-out ones."""
+
+from dpdistill.evaluation.architectures import ARCHITECTURES, check_network
+from dpdistill.evaluation.classifiers import available
+from dpdistill.evaluation.distances import Distances, score_distances
+from dpdistill.evaluation.krr import check_krr, score_krr
+from dpdistill.evaluation.pixels import score_pixels
+from dpdistill.evaluation.score import TRAININGS, Score, score_network, training_for
+from dpdistill.evaluation.student import Lesson, lesson_of, score_student
+from dpdistill.evaluation.teacher import Teacher, score_classifier, teacher_of
+from dpdistill.networks.training import LARGE, MIXUP, MUON, PAPER, QUICK, SLOPES, STUDENT, Training
+
+__all__ = [
+    "ARCHITECTURES",
+    "LARGE",
+    "MIXUP",
+    "MUON",
+    "PAPER",
+    "QUICK",
+    "SLOPES",
+    "STUDENT",
+    "TRAININGS",
+    "Distances",
+    "Lesson",
+    "Score",
+    "Teacher",
+    "Training",
+    "available",
+    "check_krr",
+    "check_network",
+    "lesson_of",
+    "score_classifier",
+    "score_distances",
+    "score_krr",
+    "score_network",
+    "score_pixels",
+    "score_student",
+    "teacher_of",
+    "training_for",
+]

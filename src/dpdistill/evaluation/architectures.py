@@ -1,0 +1,24 @@
+"""The networks that a synthetic set can be scored with, by name."""
+
+from __future__ import annotations
+
+import jax
+
+from dpdistill.networks.network import Network
+from dpdistill.recipe import networks as recipe
+from dpdistill.recipe.parts import implement
+from dpdistill.schema import DataError, Schema
+
+ARCHITECTURES: dict[str, Network] = {name: implement(network) for name, network in recipe.ARCHITECTURES.items()}  # type: ignore[misc]
+
+
+def check_network(network: Network, schema: Schema) -> None:
+    """Raise on records that a network cannot take.
+
+    Raises:
+        DataError: with the network's name and what it expects.
+    """
+    try:
+        jax.eval_shape(lambda: network.init(schema.shape, len(schema.classes)))
+    except ValueError as error:
+        raise DataError(f"{network.title}: {error}") from None

@@ -1,0 +1,109 @@
+"""How far synthetic images are from real ones, over the features of a kernel that the user names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpdistill.evaluation.chunks import CHUNK, Chunks, counted
+from dpdistill.evaluation.krr import check_krr
+from dpdistill.evaluation.score import scaled
+from dpdistill.evaluation.test_set import check_test_set
+from dpdistill.features.apply import encode
+from dpdistill.method import Progress, no_progress
+from dpdistill.schema import DataError, Schema
+from dpdistill.storage.records import Records
+
+MOST = 2_000
+"""Images of each side. A Fréchet distance depends on how many there are: of ten synthetic images it says little."""
+
+
+@dataclass(frozen=True)
+class Distances:
+    """Not comparable with those over Inception's features, nor with those of other features or numbers of images.
+
+    Args:
+        frechet: |m - m'|^2 + tr(C + C' - 2 (C C')^(1/2)) over the real images' tr(C): 0 for equal distributions.
+        kernel: squared maximum mean discrepancy, unbiased, of the kernel (<f, f'> / the real images' mean |f|^2 + 1)^3.
+        images: synthetic ones.
+        real: test images.
+    """
+
+    frechet: float
+    kernel: float
+    images: int
+    real: int
+
+
+def score_distances(
+    X: np.ndarray,
+    schema: Schema,
+    test: Records,
+    *,
+    kernel: Any,
+    seed: int = 0,
+    chunk: int = CHUNK,
+    progress: Progress = no_progress,
+) -> Distances:
+    """Fréchet and kernel distance between synthetic and test images, from at most 2,000 of each.
+
+    Args:
+        X: synthetic images in [-1, 1], (m, h, w, c), m >= 2.
+        schema: of the synthetic set.
+        test: records of the same shape and classes; at least two.
+        kernel: one with features, such as those of `FeatureKernel`.
+        seed: of which images, where there are more.
+        chunk: images a compiled call works on.
+        progress: told the number of chunks done.
+
+    Raises:
+        DataError: a test set of another shape or other classes; a single image; test images that are all alike; a
+            kernel without features.
+        ValueError: images that are too small for the kernel.
+
+    Source: Heusel et al., 2017 (Fréchet distance); Binkowski et al., 2018 (kernel distance).
+    """
+    check_test_set(schema, test)
+    if kernel.features is None:
+        raise DataError("Expected a kernel with features for distances between images: this one has none.")
+    check_krr(kernel, 0.0, schema)
+    X_t, _ = scaled(test)
+    rng = np.random.default_rng(seed)
+    sides = [side[np.sort(rng.choice(len(side), min(len(side), MOST), replace=False))] for side in (X, X_t)]
+    if min(map(len, sides)) < 2:
+        raise DataError("Expected at least two images of each side for distances between them.")
+    chunks = [Chunks(side, chunk) for side in sides]
+    tell = counted(progress, "distances", sum(map(len, chunks)))
+    F, R = (np.concatenate([tell(encode(kernel.features, part))[:kept] for part, kept in side]) for side in chunks)
+    F, R = F.reshape(len(F), -1).astype(np.float64), R.reshape(len(R), -1).astype(np.float64)
+    if np.ptp(R, axis=0).max() == 0:
+        raise DataError("Expected test images that differ: distances are in units of their variance.")
+    return Distances(frechet(F, R), kernel_distance(F, R), len(F), len(R))
+
+
+def frechet(F: np.ndarray, R: np.ndarray) -> float:
+    """Of Gaussians with the moments of features (n, d) and (m, d), over the second's total variance.
+
+    With C = A^T A and C' = B^T B, tr (C C')^(1/2) is the sum of the singular values of A B^T: no d x d matrix is
+    formed.
+    """
+    A, B = ((f - f.mean(0)) / np.sqrt(len(f) - 1) for f in (F, R))
+    spread, real = np.square(A).sum(), np.square(B).sum()
+    shared = np.linalg.svd(A @ B.T, compute_uv=False).sum()
+    return float((np.square(F.mean(0) - R.mean(0)).sum() + spread + real - 2.0 * shared) / real)
+
+
+def kernel_distance(F: np.ndarray, R: np.ndarray) -> float:
+    """Unbiased squared MMD of features (n, d) and (m, d); it may be slightly below 0."""
+    size = float(np.square(R).sum(1).mean())
+
+    def products(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        return (A @ B.T / size + 1.0) ** 3
+
+    def within(A: np.ndarray) -> float:
+        K = products(A, A)
+        return (K.sum() - np.trace(K)) / (len(A) * (len(A) - 1))
+
+    return float(within(F) + within(R) - 2.0 * products(F, R).mean())

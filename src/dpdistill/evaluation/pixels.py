@@ -1,0 +1,38 @@
+"""Score the classifiers of tables on the pixels of images, as papers on private generators do."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpdistill.evaluation.classifiers import answers, make_classifier, without_warnings
+from dpdistill.evaluation.score import Score, scaled
+from dpdistill.evaluation.test_set import check_test_set
+from dpdistill.schema import DataError, Schema
+from dpdistill.storage.records import Records
+
+
+def score_pixels(X: np.ndarray, y: np.ndarray, schema: Schema, test: Records, *, name: str, seed: int = 0) -> Score:
+    """Accuracy on test records of a classifier that is fitted to synthetic ones, pixel by pixel.
+
+    Args:
+        X: synthetic records in [-1, 1], (m, h, w, c).
+        y: class indices, (m,).
+        schema: of the synthetic set.
+        test: records of the same shape and classes; at least one.
+        name: one of the twelve classifiers of tables, such as "logistic regression" or "MLP".
+        seed: of its random choices.
+
+    Raises:
+        DataError: a test set of another shape or other classes; records that it cannot be fitted to, such as those of
+            one class; scikit-learn is not installed.
+
+    Source: Yang et al., 2023 (Differentially private neural tangent kernels), who report these two.
+    """
+    check_test_set(schema, test)
+    X_test, y_test = scaled(test)
+    model = make_classifier(name, seed=seed, rows=len(X))
+    with without_warnings():
+        found = answers(model, X.reshape(len(X), -1), y, X_test.reshape(len(X_test), -1), len(schema.classes))
+    if found is None:
+        raise DataError(f"The classifier {name} cannot be fitted to these records.")
+    return Score((100.0 * float((found[1] == y_test).mean()),))

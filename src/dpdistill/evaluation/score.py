@@ -1,0 +1,103 @@
+"""Score a synthetic set on held-out records: mean and standard deviation over nets, all trained on the one set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from dpdistill.evaluation.chunks import Chunks
+from dpdistill.evaluation.test_set import check_test_set
+from dpdistill.method import Progress, no_progress
+from dpdistill.networks.training import LARGE, MIXUP, MUON, PAPER, QUICK, Classifier, Training, train_classifier
+from dpdistill.recipe import choices
+from dpdistill.schema import Schema
+from dpdistill.storage.records import Records
+
+TRAININGS: dict[str, Training] = dict(zip(choices.TRAININGS, (QUICK, MIXUP, MUON, PAPER, LARGE), strict=True))
+MANY = 20_000
+"""Records, above which a set is trained on as a large one if nobody says how: QUICK has no more passes left."""
+
+
+def training_for(records: int, name: str | None = None) -> str:
+    """The name of the training that is stated, or else of the one for so many records."""
+    return name or ("large" if records > MANY else "quick")
+
+
+@dataclass(frozen=True)
+class Score:
+    """Accuracies in percent, one a net; their spread is that of the nets alone, not of the noise."""
+
+    accuracies: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.accuracies))
+
+    @property
+    def std(self) -> float:
+        """Sample standard deviation; 0 for a single net."""
+        return float(np.std(self.accuracies, ddof=1)) if len(self.accuracies) > 1 else 0.0
+
+    def __str__(self) -> str:
+        """The mean, and the spread of more than one net."""
+        return f"{self.mean:.2f} ± {self.std:.2f} %" if len(self.accuracies) > 1 else f"{self.mean:.2f} %"
+
+
+def score_network(
+    X: np.ndarray,
+    y: np.ndarray,
+    schema: Schema,
+    test: Records,
+    *,
+    nets: int = 3,
+    training: Training = QUICK,
+    flip: bool = False,
+    soft_labels: np.ndarray | None = None,
+    seed: int = 0,
+    progress: Progress = no_progress,
+) -> Score:
+    """Accuracy on test records of networks trained on synthetic ones.
+
+    Args:
+        X: synthetic records in [-1, 1], (m, h, w, c): those to train on.
+        y: class indices, (m,).
+        schema: of the synthetic set.
+        test: records of the same shape and classes; at least one.
+        nets: independent nets, >= 1.
+        training: how they are trained.
+        flip: add mirror images to the augmentation: for photographs, never for digits.
+        soft_labels: a probability of every class for each record, (m, classes), in the place of y.
+        seed: of the nets.
+        progress: told the number of nets done.
+
+    Raises:
+        DataError: a test set of another shape or other classes, or without records.
+        ValueError: nets < 1.
+    """
+    if nets < 1:
+        raise ValueError(f"Expected nets={nets} >= 1.")
+    check_test_set(schema, test)
+    if flip:
+        training = training.with_flip()
+    Y = np.eye(len(schema.classes), dtype=np.float32)[y] if soft_labels is None else soft_labels
+    X_test, y_test = scaled(test)
+    accuracies = []
+    for k in range(nets):
+        progress("training nets", k, nets)
+        net = train_classifier(jax.random.fold_in(jax.random.key(seed), k), X, Y, training)
+        accuracies.append(100.0 * accuracy(net, X_test, y_test))
+    progress("training nets", nets, nets)
+    return Score(tuple(accuracies))
+
+
+def scaled(test: Records) -> tuple[np.ndarray, np.ndarray]:
+    """All test records with a known label, in [-1, 1]."""
+    return test.take(np.flatnonzero(test.y >= 0))
+
+
+def accuracy(classifier: Classifier, X: np.ndarray, y: np.ndarray, chunk: int = 64) -> float:
+    """Share of records whose largest logit is their class; X (n, h, w, c) in [-1, 1], y (n,)."""
+    scores = [np.asarray(classifier(part))[:rows] for part, rows in Chunks(X, chunk)]
+    return float((np.concatenate(scores).argmax(1) == y).mean())

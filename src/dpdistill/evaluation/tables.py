@@ -1,0 +1,350 @@
+"""Score a synthetic table: twelve classifiers trained on it, tested on real rows; an honest mode and papers' mode."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpdistill.evaluation.classifiers import COSTS, SETTINGS, answers, available, make_classifier, without_warnings
+from dpdistill.evaluation.score import scaled
+from dpdistill.method import Distilled, Progress, no_progress
+from dpdistill.schema import DataError, TableSchema
+from dpdistill.storage.records import Records
+
+MOST_ROWS = 20_000
+"""Rows that a classifier is trained on at most; of more, a random subset."""
+
+MODES = {
+    "honest": "Mode honest: probabilities, natural prevalence, fixed settings, all test rows.",
+    "paper": (
+        "Mode paper: too optimistic, only for comparison with published tables. ROC is the balanced accuracy of hard"
+        " predictions and PRC their average precision; {keep:g} of the test set's majority class is kept, which raises"
+        " PRC; the better of two settings a classifier was chosen on the test set itself."
+    ),
+}
+"""What a mode means, in the words that go with every table of its scores."""
+
+
+@dataclass(frozen=True)
+class ClassifierScore:
+    """Scores of one classifier, shares from 0 to 1.
+
+    Args:
+        name: of the classifier, or of a mean.
+        values: one a metric; NaN where it is not defined on the test set.
+        accuracy: share of the test rows of each class that are recognised; NaN for a class without test rows.
+        fitted: False if it could not be fitted and always answers with the most frequent class.
+    """
+
+    name: str
+    values: tuple[float, ...]
+    accuracy: tuple[float, ...]
+    fitted: bool = True
+
+
+@dataclass(frozen=True)
+class TableScores:
+    """Scores of one training set by several classifiers, in one mode; scores of two modes never share a table.
+
+    Args:
+        mode: "honest" or "paper".
+        metrics: ROC and PRC for two classes; weighted F1 for more, in mode honest macro one-vs-rest ROC too.
+        classes: names, in the order of ClassifierScore.accuracy.
+        classifiers: one score a classifier.
+        training_rows: rows that each was trained on.
+        keep: share of the majority class that was kept; 1 in mode honest.
+        left_out: classifiers whose package is not installed.
+    """
+
+    mode: str
+    metrics: tuple[str, ...]
+    classes: tuple[str, ...]
+    classifiers: tuple[ClassifierScore, ...]
+    training_rows: int
+    keep: float = 1.0
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def positive(self) -> str | None:
+        """Class whose probability ROC and PRC are about: the second of two; None for more."""
+        return self.classes[1] if len(self.classes) == 2 else None
+
+    @property
+    def mean(self) -> ClassifierScore:
+        """Mean over the classifiers."""
+        values = np.mean([score.values for score in self.classifiers], 0)
+        accuracy = np.mean([score.accuracy for score in self.classifiers], 0)
+        return ClassifierScore(f"mean of {len(self.classifiers)}", tuple(values.tolist()), tuple(accuracy.tolist()))
+
+    @property
+    def best(self) -> ClassifierScore:
+        """Classifier with the largest first metric: chosen on the test set, so a little too good."""
+        return max(self.classifiers, key=lambda score: -1.0 if math.isnan(score.values[0]) else score.values[0])
+
+    @property
+    def text(self) -> str:
+        """Returns what the numbers are; to be said with every table of them."""
+        sentences = [MODES[self.mode].format(keep=self.keep)]
+        if self.positive is not None:
+            sentences.append(f"Positive class: {self.positive}.")
+        sentences.append(f"Each classifier was trained on {self.training_rows:,} rows.")
+        if self.left_out:
+            sentences.append(f"Left out, since not installed: {', '.join(self.left_out)}.")
+        constant = [score.name for score in self.classifiers if not score.fitted]
+        if constant:
+            sentences.append(f"Could not be fitted, answer with one class: {', '.join(constant)}.")
+        return " ".join(sentences)
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """Names of the columns of rows(); the first one holds the mode."""
+        return (f"classifier ({self.mode})", *self.metrics, *(f"accuracy of {name}" for name in self.classes))
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """A row of texts a classifier, then their mean."""
+        return [(s.name, *map(_text, s.values), *map(_text, s.accuracy)) for s in (*self.classifiers, self.mean)]
+
+    def to_json(self) -> dict[str, Any]:
+        """For scores.json; what is not defined is null."""
+        return {
+            "mode": self.mode,
+            "text": self.text,
+            "positive class": self.positive,
+            "training rows": self.training_rows,
+            "kept share of the majority class": self.keep,
+            "left out": list(self.left_out),
+            "mean": self._json(self.mean),
+            "best": {"classifier": self.best.name, **self._json(self.best)},
+            "classifiers": {score.name: {"fitted": score.fitted, **self._json(score)} for score in self.classifiers},
+        }
+
+    def _json(self, score: ClassifierScore) -> dict[str, Any]:
+        accuracy = dict(zip(self.classes, map(_rounded, score.accuracy), strict=True))
+        return {**dict(zip(self.metrics, map(_rounded, score.values), strict=True)), "accuracy": accuracy}
+
+
+Told = Callable[[ClassifierScore, tuple[str, ...], float], None]
+"""told(score, names of its values, share of the work that is done)."""
+
+
+def untold(score: ClassifierScore, metrics: tuple[str, ...], done: float) -> None:
+    """A silent Told."""
+
+
+def score_tables(
+    training: Distilled | Records,
+    test: Records,
+    *,
+    mode: str = "honest",
+    keep: float = 1.0,
+    seed: int = 0,
+    names: Iterable[str] | None = None,
+    progress: Progress = no_progress,
+    told: Told = untold,
+) -> TableScores:
+    """Twelve classifiers trained on a table, a synthetic one or real records, tested on real rows.
+
+    Scores of real records are the baseline, for the owner's eyes: epsilon does not cover them.
+
+    What is scored is what is shipped: synthetic rows are decoded to values and categories and encoded again, so that
+    categories are exactly one-hot. In mode honest, for two classes, ROC and PRC are the area under the ROC curve and
+    the average precision of the second class's probability (for the linear SVC, of its decision function); for more,
+    F1 is that of the predictions, weighted by the classes' test rows, and ROC the mean of one class against the rest.
+    A classifier that cannot be fitted (a set with one class, a singular covariance) answers with the most frequent
+    class of the set.
+
+    Mode paper does what published code does, for comparison with its tables only. It is too optimistic: hard
+    predictions (ROC is their balanced accuracy), the majority class of the test set undersampled, which raises PRC,
+    and of two settings a classifier (that of the papers, the package's defaults) the better one on the test set
+    itself, for each metric.
+
+    Args:
+        training: a synthetic table, or private records; in mode paper, the same class is undersampled in records as in
+            the test set.
+        test: rows of the same columns and classes; those without a label or with a value that is not finite are left
+            out; at least one other.
+        mode: "honest" or "paper".
+        keep: share of the test set's majority class that is kept, 0 < keep <= 1; 1 in mode honest.
+        seed: of the classifiers, the subset of at most 20,000 rows and the undersampling.
+        names: of the classifiers, see `available`; None for all.
+        progress: told the number of classifiers done.
+        told: told each score as it is found, the fast classifiers' first, with how much of the work is done.
+
+    Raises:
+        DataError: rows that are no table's or do not fit the schema, or none that can be used; a test set with other
+            columns or classes, or without rows; an unknown classifier; scikit-learn is not installed.
+        ValueError: an unknown mode, or a keep that does not fit it.
+
+    Source:
+        Vinaroz and Park (2023), section 5.2 and table 16; the papers' way of scoring: Harder et al. (2021).
+    """
+    _check_mode(mode, keep)
+    schema = training.schema
+    if not isinstance(schema, TableSchema):
+        raise DataError(f"Expected training records of a table; got {schema}.")
+    X_t, y_t = _test_rows(schema, test)
+    majority = int(np.bincount(y_t).argmax())
+    X_t, y_t = _undersampled(X_t, y_t, majority, keep, seed)
+    if isinstance(training, Distilled):
+        X, y = _decoded(training.X, training.y, schema)
+    else:
+        X, y = _undersampled(*_usable(training, "training"), majority, keep, seed)
+    if len(X) > MOST_ROWS:
+        rows = np.sort(np.random.default_rng((seed, 0)).choice(len(X), MOST_ROWS, replace=False))
+        X, y = X[rows], y[rows]
+    known = available()
+    asked = known if names is None else tuple(name for name in known if name in set(names))
+    if unknown := sorted({*(names or ())} - {*known}):
+        raise DataError(f"Unknown classifier {', '.join(map(repr, unknown))}: choose among {', '.join(known)}.")
+
+    def score(name: str) -> ClassifierScore:
+        return _best_of(name, X, y, X_t, y_t, len(schema.classes), mode, seed)
+
+    metrics, done, scores = _metrics(mode, len(schema.classes)), 0.0, {}
+    progress("classifiers", 0, len(asked))
+    for found in _side_by_side(score, asked):
+        scores[found.name], done = found, done + COSTS[found.name]
+        progress("classifiers", len(scores), len(asked))
+        told(found, metrics, done / sum(COSTS[name] for name in asked))
+    left_out = tuple(name for name in SETTINGS if name not in known)
+    return TableScores(mode, metrics, schema.classes, tuple(scores[name] for name in asked), len(X), keep, left_out)
+
+
+def _side_by_side(score: Callable[[str], ClassifierScore], names: Iterable[str]) -> Iterable[ClassifierScore]:
+    """Scores as they are found: the slowest classifier on one core, while the others go from fast to slow on the rest.
+
+    Threads are enough: the time goes into compiled code, which lets other threads run.
+    """
+    ordered = sorted(names, key=COSTS.__getitem__)
+    if cores() < 2 or len(ordered) < 3:
+        with without_warnings():
+            for name in ordered:
+                yield score(name)
+        return
+    with without_warnings(), ThreadPoolExecutor(cores()) as pool:
+        waiting = [pool.submit(score, name) for name in (ordered[-1], *ordered[:-1])]
+        try:
+            for future in as_completed(waiting):
+                yield future.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _best_of(
+    name: str, X: np.ndarray, y: np.ndarray, X_t: np.ndarray, y_t: np.ndarray, classes: int, mode: str, seed: int
+) -> ClassifierScore:
+    """The score of a classifier; in mode paper that of the better of two settings, for each metric."""
+    plain = (False,) if mode == "honest" or not SETTINGS[name] else (False, True)
+    variants = [make_classifier(name, seed=seed, rows=len(X), plain=each) for each in plain]
+    tried = [_score_one(name, model, X, y, X_t, y_t, classes, mode) for model in variants]
+    best = max(tried, key=lambda score: score.values[0])
+    values = tuple(map(float, np.max([score.values for score in tried], 0)))
+    return ClassifierScore(name, values, best.accuracy, best.fitted)
+
+
+def _text(value: float) -> str:
+    return "not defined" if math.isnan(value) else f"{value:.3f}"
+
+
+def _rounded(value: float) -> float | None:
+    return None if math.isnan(value) else round(value, 4)
+
+
+def _check_mode(mode: str, keep: float) -> None:
+    if mode not in MODES:
+        raise ValueError(f"Expected mode among {', '.join(MODES)}; got {mode!r}.")
+    if not 0.0 < keep <= 1.0:
+        raise ValueError(f"Expected 0 < keep={keep} <= 1.")
+    if mode == "honest" and keep != 1.0:
+        raise ValueError(f"Expected keep=1 in mode honest, which keeps the natural prevalence; got {keep}.")
+
+
+def _decoded(X: np.ndarray, y: np.ndarray, schema: TableSchema) -> tuple[np.ndarray, np.ndarray]:
+    """Synthetic rows as they are shipped, encoded again, with their labels."""
+    X, y = np.asarray(X), np.asarray(y)
+    if X.ndim != 2 or X.shape[1:] != schema.shape or not len(X) or not np.isfinite(X).all():
+        raise DataError(f"Expected finite encoded rows X of shape (m, {schema.dimension}), m >= 1; got {X.shape}.")
+    if y.shape != X.shape[:1] or y.dtype.kind not in "ui" or not 0 <= y.min() <= y.max() < len(schema.classes):
+        raise DataError(f"Expected {len(X)} class indices y from 0 to {len(schema.classes) - 1}.")
+    return schema.to_unit(schema.from_unit(X)), y.astype(np.int64)
+
+
+def _usable(records: Records, part: str) -> tuple[np.ndarray, np.ndarray]:
+    """Encoded rows that have a known label and finite values, at least one."""
+    if (records.y >= 0).any():
+        X, y = scaled(records)
+        finite = np.isfinite(X).all(1)
+        if finite.any():
+            return X[finite], y[finite]
+    raise DataError(f"Expected at least one {part} row with a known label; got none.")
+
+
+def _test_rows(schema: TableSchema, test: Records) -> tuple[np.ndarray, np.ndarray]:
+    """Encoded test rows and their labels."""
+    if not isinstance(test.schema, TableSchema) or test.schema.columns != schema.columns:
+        raise DataError(f"Expected test rows with the same columns as the training set ({schema}); got {test.schema}.")
+    if test.schema.classes != schema.classes:
+        raise DataError("Expected test rows with the same classes, in the same order, as the training set.")
+    return _usable(test, "test")
+
+
+def _undersampled(X: np.ndarray, y: np.ndarray, label: int, keep: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The rows without a random 1 - keep of one class, in their order."""
+    if keep == 1.0:
+        return X, y
+    rows = np.random.default_rng((seed, 1)).permutation(np.flatnonzero(y == label))
+    rows = np.sort(np.concatenate([np.flatnonzero(y != label), rows[: max(1, int(keep * len(rows)))]]))
+    return X[rows], y[rows]
+
+
+def _metrics(mode: str, classes: int) -> tuple[str, ...]:
+    if classes == 2:
+        return "ROC", "PRC"
+    return ("weighted F1", "macro ROC") if mode == "honest" else ("weighted F1",)
+
+
+def _score_one(
+    name: str, model: Any, X: np.ndarray, y: np.ndarray, X_t: np.ndarray, y_t: np.ndarray, classes: int, mode: str
+) -> ClassifierScore:
+    """Fit, predict, and compare with the labels."""
+    from sklearn.metrics import f1_score
+
+    found = answers(model, X, y, X_t, classes)
+    scores, predicted = found or (None, np.full(len(X_t), np.bincount(y).argmax()))
+    if scores is None or mode == "paper":
+        scores = np.eye(classes)[predicted]
+    if classes == 2:
+        values = (_roc(y_t == 1, scores[:, 1]), _prc(y_t == 1, scores[:, 1]))
+    else:
+        f1 = float(f1_score(y_t, predicted, average="weighted", zero_division=0))  # type: ignore[arg-type]
+        rocs = [_roc(y_t == k, scores[:, k]) for k in range(classes)]
+        defined = [roc for roc in rocs if not math.isnan(roc)]
+        values = (f1, float(np.mean(defined)) if defined else math.nan)[: len(_metrics(mode, classes))]
+    hits = [predicted[y_t == k] == k for k in range(classes)]
+    accuracy = tuple(float(hit.mean()) if len(hit) else math.nan for hit in hits)
+    return ClassifierScore(name, values, accuracy, found is not None)
+
+
+def _roc(is_class: np.ndarray, scores: np.ndarray) -> float:
+    """Area under the ROC curve; NaN where all test rows are of the class, or none is."""
+    from sklearn.metrics import roc_auc_score
+
+    return math.nan if is_class.all() or not is_class.any() else float(roc_auc_score(is_class, scores))
+
+
+def _prc(is_class: np.ndarray, scores: np.ndarray) -> float:
+    """Average precision; NaN where no test row is of the class."""
+    from sklearn.metrics import average_precision_score
+
+    return float(average_precision_score(is_class, scores)) if is_class.any() else math.nan

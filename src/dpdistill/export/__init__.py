@@ -1,7 +1,0 @@
-"""Out of the door: documents and formats of other people's standards, made of a shared folder's public facts."""
-
-from dpdistill.export.documents import DOCUMENTS, renew_documents, write_documents
-from dpdistill.export.formats import FORMATS, export
-from dpdistill.export.publisher import Publisher
-
-__all__ = ["DOCUMENTS", "FORMATS", "Publisher", "export", "renew_documents", "write_documents"]

@@ -1,0 +1,1 @@
+"""The shared folder: its file names and limits, a synthetic set written and read."""

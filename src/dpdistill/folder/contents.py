@@ -1,0 +1,169 @@
+"""What the files of a shared folder must hold: each is made again from its arrays, or read to its last byte."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpdistill.folder.layout import (
+    CLASSIFIER,
+    CSV,
+    GENERATOR,
+    GRID,
+    IMAGES,
+    PARQUET,
+    RECIPE,
+    ROUNDING,
+    SCHEMA,
+    SYNTHETIC,
+    TRAINING,
+    read_labelled,
+)
+from dpdistill.folder.pictures import draw_grid, to_picture
+from dpdistill.folder.save import folder_names, labelled_arrays, read_distilled
+from dpdistill.folder.whole_files import is_whole_picture, read_whole_archive
+from dpdistill.method import Distilled
+from dpdistill.schema import DataError, TableSchema
+from dpdistill.storage.files import reading, show
+
+_OPTIONAL = (TRAINING, CLASSIFIER, GENERATOR)
+_BESIDE = {"targets": SYNTHETIC, "soft_labels": None}
+"""Arrays that labelled records may have beside them, and the file that holds them; None for what is trained on."""
+
+
+class Content(NamedTuple):
+    """What was found of a file.
+
+    Args:
+        name: of the file.
+        fault: what is wrong with it, in a sentence without its end; None where it is as it was written.
+        packages: those of which another version may have written it so, which this one cannot make again.
+    """
+
+    name: str
+    fault: str | None
+    packages: tuple[str, ...] = ()
+
+
+def check_contents(
+    folder: Path, listed: Collection[str], generator_of: Callable[[dict, Any], Any]
+) -> Iterator[Content]:
+    """Checks every file that a certificate lists, but for the recipe, against the records that it lists.
+
+    Args:
+        folder: the shared folder.
+        listed: names of the files that the certificate lists.
+        generator_of: the generator from its arrays and the schema; ValueError where they do not fit.
+
+    Raises:
+        DataError: records that cannot be read.
+    """
+    made = read_distilled(folder)
+    training = TRAINING in listed
+    yield _archive(folder, SYNTHETIC, made, ("targets",) if training else ("targets", "soft_labels"))
+    if training:
+        yield _archive(folder, TRAINING, made, ("soft_labels",))
+    if CLASSIFIER in listed:
+        yield _named_arrays(folder, CLASSIFIER, {"classifier": made.classifier})
+    if GENERATOR in listed:
+        yield _generator(folder, made, generator_of)
+    table = isinstance(made.schema, TableSchema)
+    names = {CSV, PARQUET, SCHEMA} if table else {GRID, *_picture_names(made)}
+    yield from _list_of(names | {SYNTHETIC, RECIPE}, listed)
+    yield from (_table(folder, made) if table else _pictures(folder, made))
+
+
+def _list_of(names: set[str], listed: Collection[str]) -> Iterator[Content]:
+    for name in sorted(names - {*listed}):
+        yield Content(name, f"{show(name)} is not listed, though such a set has it")
+    for name in sorted({*listed} - names - {*_OPTIONAL}):
+        yield Content(name, f"{show(name)} is listed, though such a set has no such file")
+
+
+def _archive(folder: Path, name: str, made: Distilled, beside: tuple[str, ...]) -> Content:
+    """Labelled records, their public facts and what stands beside them: as they are written, in that order."""
+    labelled = read_labelled(folder / name)
+    expected = labelled_arrays(np.asarray(labelled.X, np.float32), np.asarray(labelled.y), made.schema)
+    expected |= {key: getattr(made, key) for key in beside if getattr(made, key) is not None}
+    found = _named_arrays(folder, name, expected | {"X": labelled.X.astype(np.float32)})
+    if found.fault is None and not isinstance(made.schema, TableSchema):
+        low, high = made.schema.bounds
+        if labelled.X.min() < low - ROUNDING * (high - low) or labelled.X.max() > high + ROUNDING * (high - low):
+            return Content(name, f"{name} has values outside of its bounds")
+    return found
+
+
+def _named_arrays(folder: Path, name: str, expected: dict[str, Any]) -> Content:
+    try:
+        found = read_whole_archive(folder / name)
+    except DataError as error:
+        return Content(name, str(error).removesuffix("."))
+    if [*found] != [*expected]:
+        return Content(name, f"{name} has the arrays {', '.join(found)}; expected {', '.join(expected)}")
+    for key, array in found.items():
+        wanted = np.asarray(expected[key])
+        if array.dtype != wanted.dtype or array.shape != wanted.shape or array.tobytes() != wanted.tobytes():
+            return Content(name, f"the array {key} of {name} is not as it is written: its type, shape or values")
+    return Content(name, None)
+
+
+def _generator(folder: Path, made: Distilled, generator_of: Callable[[dict, Any], Any]) -> Content:
+    try:
+        arrays = read_whole_archive(folder / GENERATOR)
+        return _named_arrays(folder, GENERATOR, generator_of(arrays, made.schema).to_arrays())
+    except ValueError as error:  # a DataError is one
+        return Content(GENERATOR, f"{GENERATOR} cannot be used: {str(error).removesuffix('.')}")
+
+
+def _picture_names(made: Distilled) -> dict[str, int]:
+    """The names of the pictures, and of which record that models are trained on each is."""
+    y, names = made.train_set[1], folder_names(made.schema.classes)
+    return {
+        f"{IMAGES}/{name}/{i:03d}.png": int(row)
+        for k, name in enumerate(names)
+        for i, row in enumerate(np.flatnonzero(y == k))
+    }
+
+
+def _pictures(folder: Path, made: Distilled) -> Iterator[Content]:
+    X = made.train_set[0]
+    for name, row in _picture_names(made).items():
+        yield _picture(folder, name, to_picture(X[row]))
+    yield _picture(folder, GRID, draw_grid(made.X, made.y, made.schema.classes), "pillow")
+
+
+def _picture(folder: Path, name: str, picture: Any, *packages: str) -> Content:
+    try:
+        same = is_whole_picture(folder / name, picture)
+    except DataError as error:
+        return Content(name, str(error).removesuffix("."))
+    return Content(name, None) if same else Content(name, f"{show(name)} does not show the records", packages)
+
+
+def _table(folder: Path, made: Distilled) -> Iterator[Content]:
+    try:
+        from dpdistill.folder.tables import csv_content
+        from dpdistill.folder.whole_parquet import parquet_fault
+    except ModuleNotFoundError:  # an extra, which whoever only verifies need not have
+        for name in (CSV, PARQUET):
+            yield Content(name, f"{name} needs pip install 'dpdistill[tables]' to be compared", ("",))
+        return
+    from dpdistill.sources.tables.schema_file import TableFile, schema_content
+
+    schema: Any = made.schema
+    raw, y = schema.from_unit(made.X), made.y
+    for name, content in (
+        (CSV, csv_content(raw, y, schema)),
+        (SCHEMA, schema_content(TableFile(schema, reviewed=True))),
+    ):
+        if not (folder / name).is_file():
+            continue  # which the list of files says
+        with reading(folder / name):
+            same = (folder / name).stat().st_size == len(content) and (folder / name).read_bytes() == content
+        yield Content(name, None if same else f"{name} does not say what {SYNTHETIC} holds")
+    if (folder / PARQUET).is_file():
+        fault = parquet_fault(folder / PARQUET, raw, y, schema)
+        yield Content(PARQUET, None if fault is None else f"{PARQUET} {fault}")

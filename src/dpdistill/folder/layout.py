@@ -1,0 +1,237 @@
+"""The folder that may be shared: its files, which of them a certificate lists, and how they are read.
+
+Whoever reads it may have got it from a stranger. JSON is read up to 16 MiB, with no name twice in an object. Arrays
+are read from archives without compression only, which is how they are written: nothing grows while it is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import ZIP_STORED
+
+import numpy as np
+
+from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
+from dpdistill.sources.images import npz
+from dpdistill.storage.files import is_hidden, show
+
+CERTIFICATE, RECIPE, REPORT, SCORES = "certificate.json", "recipe.json", "report.html", "scores.json"
+SYNTHETIC, TRAINING, CLASSIFIER, GENERATOR = "synthetic.npz", "training.npz", "classifier.npz", "generator.npz"
+CSV, PARQUET, SCHEMA = "synthetic.csv", "synthetic.parquet", "schema.yaml"
+GRID, IMAGES = "synthetic.png", "images"
+CROISSANT, CARD, DEPLOYMENT = "croissant.json", "README.md", "deployment.yaml"
+
+LISTED = (SYNTHETIC, TRAINING, CLASSIFIER, GENERATOR, CSV, PARQUET, SCHEMA, GRID, RECIPE)
+"""What a certificate lists by SHA-256, beside the pictures images/<class>/000.png."""
+UNLISTED = (CERTIFICATE, REPORT, SCORES, CROISSANT, CARD, DEPLOYMENT)
+"""The certificate itself, the page and the documents that can be made again from the folder, and scores, which epsilon
+does not cover."""
+OWNERS = (".run", ".audit")
+"""Endings of the folders beside a shared one that are never shared."""
+FINISHED = "finished"
+"""In the owner's folder of a run: the SHA-256 of each certificate that was made of its releases, one a line."""
+MAX_JSON = 16 << 20
+ROUNDING = 1e-5
+"""By how much single precision may leave [-1, 1]."""
+
+_PICTURE = re.compile(rf"{IMAGES}/[^/]+/\d{{3,}}\.png")
+_ENDINGS = {Path(name).suffix for name in (*LISTED, *UNLISTED) if name != CARD} | {".npy", ".htm", ".yml"}
+
+
+def owner_folder(folder: Path) -> Path:
+    """The owner's folder of the run whose result is in a folder: beside it, DIR.run."""
+    return folder.with_name(folder.name + ".run")
+
+
+def is_listed(name: str) -> bool:
+    """Returns whether a certificate lists a file of that name, relative to the folder and with slashes."""
+    return name in LISTED or _PICTURE.fullmatch(name) is not None
+
+
+def looks_listed(name: str) -> bool:
+    """Whether a file might be taken for one that a run wrote: it lies in images/ or ends as such a file does."""
+    path = Path(name)  # hidden ones are what a file manager leaves where pictures were looked at
+    return (name.startswith(f"{IMAGES}/") and not is_hidden(path.name)) or path.suffix.lower() in _ENDINGS
+
+
+def list_files(folder: Path) -> list[str]:
+    """Names of everything below a folder that is not a folder itself, sorted, with slashes; a link is a file."""
+    return walk(folder)[0]
+
+
+def walk(folder: Path) -> tuple[list[str], list[str]]:
+    """(names of files, names of folders) below a folder, sorted, with slashes; a link is a file, and is not followed.
+
+    Raises:
+        OSError: a folder that cannot be read.
+    """
+    files, folders, left = [], [], [folder] if folder.is_dir() else []
+    while left:  # no recursion: a stranger's folders may be deep
+        with os.scandir(left.pop()) as entries:
+            for entry in entries:
+                path = Path(entry.path)
+                inner = entry.is_dir(follow_symlinks=False)
+                (folders if inner else files).append(path.relative_to(folder).as_posix())
+                left += [path] if inner else []
+    return sorted(files), sorted(folders)
+
+
+def is_plain(path: Path) -> bool:
+    """Returns whether a path is a file of its own: no link, which may lead out of the folder, no pipe and no device."""
+    return not path.is_symlink() and path.is_file()
+
+
+def hash_files(folder: str | Path) -> dict[str, str]:
+    """SHA-256 of the files that a certificate lists.
+
+    Args:
+        folder: the folder that may be shared.
+
+    Returns:
+        Digest by file name, relative to the folder, sorted.
+    """
+    folder = Path(folder)
+    names = [name for name in list_files(folder) if is_listed(name) and is_plain(folder / name)]
+    return {name: sha256(folder / name) for name in names}
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file, 64 hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_json(path: Path) -> Any:
+    """Returns what a JSON file holds.
+
+    Raises:
+        DataError: missing, larger than 16 MiB, no JSON, or a name twice in one object.
+    """
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) != len(pairs):
+            raise DataError(f"Expected each name once in an object of {show(path)}; one is there twice.")
+        return made
+
+    _require(path)
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_JSON + 1)
+        if len(content) > MAX_JSON:
+            raise DataError(f"Expected at most {MAX_JSON >> 20} MiB of JSON in {show(path)}; it is larger.")
+        return json.loads(content.decode("utf-8"), object_pairs_hook=once)
+    except DataError:
+        raise
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"Expected JSON in {show(path)}; it cannot be read ({type(error).__name__}).") from None
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Returns what a JSON file holds, which is an object.
+
+    Raises:
+        DataError: as `read_json`, and for anything that is no object.
+    """
+    data = read_json(path)
+    if not isinstance(data, dict):
+        raise DataError(f"Expected a JSON object in {show(path)}; got {type(data).__name__}.")
+    return data
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of a .npz file by name, memory-mapped.
+
+    Raises:
+        DataError: missing, compressed, or damaged.
+    """
+    _require(path)
+    with npz.open_archive(path) as archive:
+        members = [member for member in archive.infolist() if member.filename.endswith(".npy")]
+        if any(member.compress_type != ZIP_STORED for member in members):
+            raise DataError(f"Expected arrays without compression in {show(path)}; what is compressed is not read.")
+        names = [member.filename for member in members]
+        return {name.removesuffix(".npy"): npz.read_member(path, archive, name) for name in names}
+
+
+class Labelled(NamedTuple):
+    """Labelled records of a .npz file.
+
+    Args:
+        X: images in raw units, (m, height, width, channels), or encoded rows of a table, (m, d), in [-1, 1].
+        y: class indices, (m,).
+        schema: public facts.
+        arrays: all arrays of the file.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    schema: AnySchema
+    arrays: dict[str, np.ndarray]
+
+
+def read_labelled(path: Path) -> Labelled:
+    """The records of synthetic.npz or training.npz.
+
+    Raises:
+        DataError: a file that is missing, that cannot be read, or that contradicts itself.
+    """
+    arrays = read_arrays(path)
+    names = ["X", "y", "schema"] if "schema" in arrays else ["X", "y", "classes", "bounds"]
+    if absent := [name for name in names if name not in arrays]:
+        listed = f"{', '.join(names[:-1])} and {names[-1]}"
+        raise DataError(f"Expected arrays {listed} in {show(path)}; it has no {', '.join(absent)}.")
+    X, y = arrays["X"], arrays["y"]
+    schema = _table_schema(X, arrays["schema"], path) if "schema" in arrays else _image_schema(arrays, path)
+    classes = len(schema.classes)
+    if y.shape != X.shape[:1] or y.dtype.kind not in "ui":
+        raise DataError(f"Expected y of shape ({len(X)},), integers, in {show(path)}; got {y.dtype} {y.shape}.")
+    if len(y) and not (y.min() >= 0 and y.max() < classes):
+        raise DataError(f"Expected labels 0 to {classes - 1} in {show(path)}; got {y.min()} to {y.max()}.")
+    return Labelled(X, y, schema, arrays)
+
+
+def _image_schema(arrays: dict[str, np.ndarray], path: Path) -> Schema:
+    X, classes, bounds = arrays["X"], arrays["classes"], arrays["bounds"]
+    if X.ndim != 4 or X.dtype.kind not in "uif" or not np.isfinite(X).all():
+        expected = f"Expected finite X of shape (m, height, width, channels) in {show(path)}"
+        raise DataError(f"{expected}; got {X.dtype} {X.shape}.")
+    if bounds.shape != (2,) or bounds.dtype.kind not in "uif":
+        raise DataError(f"Expected bounds (low, high) in {show(path)}; got {bounds.dtype} {bounds.shape}.")
+    if classes.ndim != 1:
+        raise DataError(f"Expected a list of class names in {show(path)}; got shape {classes.shape}.")
+    straightened = arrays.get("straightened", np.array(False))
+    if straightened.dtype != bool or straightened.shape:
+        raise DataError(f"Expected straightened as true or false in {show(path)}; got {straightened.dtype}.")
+    inferred = arrays.get("inferred", np.zeros(0, np.str_))
+    if inferred.ndim != 1 or inferred.dtype.kind != "U":
+        raise DataError(f"Expected inferred as a list of names in {show(path)}; got {inferred.dtype} {inferred.shape}.")
+    names, facts = (tuple(str(name) for name in array) for array in (classes, inferred))
+    return Schema(X.shape[1:], (float(bounds[0]), float(bounds[1])), names, bool(straightened), facts)
+
+
+def _table_schema(X: np.ndarray, text: np.ndarray, path: Path) -> TableSchema:
+    try:
+        if text.nbytes > MAX_JSON:
+            raise ValueError
+        schema = TableSchema.from_json(json.loads(str(text)))
+    except DataError as error:
+        raise DataError(f"The schema in {show(path)} contradicts itself: {error}") from None
+    except (ValueError, TypeError, RecursionError):
+        raise DataError(f"Expected the schema of a table as JSON text in {show(path)}; it cannot be read.") from None
+    expected = f"Expected X of shape (m, {schema.dimension}) in [-1, 1] in {show(path)}"
+    if X.ndim != 2 or X.shape[1:] != schema.shape or X.dtype.kind not in "uif":
+        raise DataError(f"{expected}; got {X.dtype} {X.shape}.")
+    if X.size and not (X.min() >= -1 - ROUNDING and X.max() <= 1 + ROUNDING):
+        raise DataError(f"{expected}; got {X.min()} to {X.max()}.")
+    return schema
+
+
+def _require(path: Path) -> None:
+    if not path.is_file():
+        raise DataError(f"Expected {path.name} in {show(path.parent)}; it is not there.")

@@ -1,0 +1,289 @@
+"""The public folder's synthetic set: arrays, and pictures of images or the table as CSV and Parquet."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+
+from dpdistill.folder.layout import (
+    CERTIFICATE,
+    CLASSIFIER,
+    CSV,
+    GENERATOR,
+    GRID,
+    IMAGES,
+    OWNERS,
+    PARQUET,
+    RECIPE,
+    SCHEMA,
+    SYNTHETIC,
+    TRAINING,
+    is_listed,
+    read_arrays,
+    read_labelled,
+)
+from dpdistill.folder.pictures import draw_grid, to_picture
+from dpdistill.method import Distilled
+from dpdistill.schema import AnySchema, DataError, TableSchema
+from dpdistill.sources.images import npz
+from dpdistill.storage.atomic import write_atomically, writing
+from dpdistill.storage.files import reading, show
+
+Labelled = tuple[np.ndarray, np.ndarray]
+
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+
+
+def check_output(folder: str | os.PathLike, overwrite: bool = False) -> Path:
+    """Tests, without writing, that a public folder can be written there.
+
+    Args:
+        folder: the folder; it need not exist.
+        overwrite: allow a folder with an earlier result of this program in it (recipe.json or certificate.json).
+
+    Returns:
+        Its absolute path, links resolved.
+
+    Raises:
+        DataError: not writable, not empty, not ours, named like a folder that is never shared, or the root, home or
+            working folder or one that holds them.
+    """
+    text = os.fspath(folder)
+    if not text or "\0" in text:
+        raise DataError("Expected a folder for the output; got an empty or impossible path.")
+    with reading(text):
+        path = _resolve(text)
+        if path.suffix in OWNERS:
+            raise DataError(
+                f"{show(path)} has the name of an owner's folder, which is never shared: choose an output folder "
+                f"without {path.suffix} at its end."
+            )
+        for kept in (Path("/"), Path.home(), Path.cwd()):
+            if kept.resolve().is_relative_to(path):
+                raise DataError(f"{show(path)} is or holds your home or working folder: choose another output folder.")
+        existing = check_writable(path)
+        names = os.listdir(path) if existing == path else []
+    if names and not overwrite:
+        raise DataError(f"{show(path)} is not empty: choose another folder, or pass --overwrite.")
+    if names and not any((path / name).is_file() for name in (RECIPE, CERTIFICATE)):
+        raise DataError(f"{show(path)} holds files that are not an earlier result: --overwrite refuses to touch them.")
+    return path
+
+
+def check_writable(path: Path) -> Path:
+    """Tests, without writing, that a folder is there or can be made; the nearest folder that is there.
+
+    Raises:
+        DataError: it cannot.
+    """
+    existing = next(p for p in (path, *path.parents) if p.exists())
+    if not existing.is_dir():
+        raise DataError(f"{show(existing)} is a file; expected a folder for the output.")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise DataError(f"{show(existing)} cannot be written to.")
+    return existing
+
+
+def _resolve(text: str) -> Path:
+    try:
+        return Path(text).resolve()
+    except RuntimeError:
+        raise DataError(f"{show(text)} is a loop of links.") from None
+
+
+def write_distilled(folder: str | os.PathLike, distilled: Distilled) -> None:
+    """Writes a synthetic set: arrays; a grid of pictures and one picture a record that models are trained on, or the
+    table and its schema.
+
+    Files of earlier results (images/<class>/000.png, training.npz, synthetic.csv and so on) are removed where the new
+    one has none; nothing else is. Files have the same bytes for the same input, and appear whole or not at all. Call
+    check_output first.
+
+    Args:
+        folder: the public folder; made if missing.
+        distilled: at least one record; records and what belongs to them finite. Images are stored in raw units, table
+            rows as they are encoded in synthetic.npz and in their own columns in synthetic.csv and synthetic.parquet.
+
+    Raises:
+        DataError: arrays that do not fit the schema, or a folder that cannot be written.
+    """
+    path, schema, classes = Path(folder), distilled.schema, len(distilled.schema.classes)
+    X, y = _checked(distilled.X, distilled.y, schema)
+    contents = {SYNTHETIC: labelled_arrays(X, y, schema)}
+    if distilled.targets is not None:
+        contents[SYNTHETIC]["targets"] = _checked_columns("targets", distilled.targets, len(X), classes)
+    trained_on, train_set = SYNTHETIC, (X, y)
+    if distilled.training is not None:
+        trained_on, train_set = TRAINING, _checked(*distilled.training, schema)
+        contents[TRAINING] = labelled_arrays(*train_set, schema)
+    if distilled.soft_labels is not None:
+        rows = len(contents[trained_on]["y"])
+        contents[trained_on]["soft_labels"] = _checked_probabilities(distilled.soft_labels, rows, classes)
+    if distilled.classifier is not None:
+        contents[CLASSIFIER] = {"classifier": _checked_columns("classifier", distilled.classifier, None, classes)}
+    if distilled.generator is not None:
+        contents[GENERATOR] = distilled.generator.to_arrays()
+    with writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+        _remove_pictures(path)
+        for name, arrays in contents.items():
+            npz.write_file(path / name, arrays)
+        for name in {TRAINING, CLASSIFIER, GENERATOR, CSV, PARQUET, SCHEMA, GRID} - contents.keys():
+            (path / name).unlink(missing_ok=True)
+        if isinstance(schema, TableSchema):
+            _write_table(path, X, y, schema)
+        else:
+            _write_grid(path, X, y, schema.classes)
+            _write_pictures(path, *train_set, schema.classes)
+
+
+def _write_table(path: Path, X: np.ndarray, y: np.ndarray, schema: TableSchema) -> None:
+    from dpdistill.folder.tables import write_table
+    from dpdistill.sources.tables.schema_file import TableFile, write_schema
+
+    write_table(path, schema.from_unit(X), y, schema)
+    write_schema(path / SCHEMA, TableFile(schema, reviewed=True))
+
+
+def _write_grid(path: Path, X: np.ndarray, y: np.ndarray, classes: tuple[str, ...]) -> None:
+    grid = draw_grid(X, y, classes)
+    write_atomically(path / GRID, lambda file: grid.save(file, "PNG"))
+
+
+def _write_pictures(path: Path, X: np.ndarray, y: np.ndarray, classes: tuple[str, ...]) -> None:
+    for k, name in enumerate(folder_names(classes)):
+        for i, row in enumerate(np.flatnonzero(y == k)):
+            (path / IMAGES / name).mkdir(parents=True, exist_ok=True)
+            picture = to_picture(X[row])
+            write_atomically(path / IMAGES / name / f"{i:03d}.png", lambda file, p=picture: p.save(file, "PNG"))
+
+
+def read_distilled(folder: str | os.PathLike) -> Distilled:
+    """The synthetic set of a public folder, with records in [-1, 1].
+
+    Raises:
+        DataError: a missing or damaged file.
+    """
+    path = Path(folder)
+    with reading(path):
+        if not path.is_dir():
+            raise DataError(f"{show(path)} is not a folder with a synthetic set.")
+        X, y, schema, arrays = read_labelled(path / SYNTHETIC)
+        X, y = _in_unit(X, y, schema)
+        targets, soft_labels = arrays.get("targets"), arrays.get("soft_labels")
+        classifier = training = None
+        if (path / TRAINING).exists():
+            X_training, y_training, other, beside = read_labelled(path / TRAINING)
+            soft_labels = beside.get("soft_labels")
+            if other != schema:
+                raise DataError(f"{show(path)} has a {TRAINING} that does not belong to its {SYNTHETIC}.")
+            training = _in_unit(X_training, y_training, schema)
+        if (path / CLASSIFIER).exists():
+            classifier = read_arrays(path / CLASSIFIER).get("classifier")
+            if classifier is None:
+                raise DataError(f"{show(path / CLASSIFIER)} has no array 'classifier'.")
+    if targets is not None:
+        targets = _checked_columns("targets", targets, len(X), len(schema.classes))
+    if soft_labels is not None:
+        rows = len(X if training is None else training[0])
+        soft_labels = _checked_probabilities(soft_labels, rows, len(schema.classes))
+    if classifier is not None:
+        classifier = _checked_columns("classifier", classifier, None, len(schema.classes))
+    return Distilled(X, y, schema, training, targets, classifier, soft_labels=soft_labels)
+
+
+def read_generator(folder: str | os.PathLike) -> dict[str, np.ndarray]:
+    """Arrays of the generator in a public folder.
+
+    Raises:
+        DataError: the folder has none, or it is damaged.
+    """
+    path = Path(folder) / GENERATOR
+    if not path.is_file():
+        raise DataError(f"{show(folder)} has no generator: its records are all there are.")
+    return read_arrays(path)
+
+
+def _in_unit(X: np.ndarray, y: np.ndarray, schema: AnySchema) -> Labelled:
+    """Stored records in [-1, 1]."""
+    X = X if isinstance(schema, TableSchema) else schema.to_unit(X)
+    X, y = _checked(X, y, schema)
+    return X, y.astype(np.int32)
+
+
+def _checked(X: np.ndarray, y: np.ndarray, schema: AnySchema) -> Labelled:
+    X, y = np.asarray(X, np.float32), np.asarray(y, np.int64)
+    if X.ndim == 0 or X.shape[1:] != schema.shape or len(X) == 0:
+        expected = ", ".join(map(str, ("m", *schema.shape)))
+        raise DataError(f"Expected synthetic X of shape ({expected}), m >= 1; got {X.shape}.")
+    if not np.isfinite(X).all():
+        raise DataError("Expected a synthetic set of finite values; got NaN or infinity.")
+    X = np.clip(X, -1.0, 1.0)
+    if y.shape != X.shape[:1] or y.min() < 0 or y.max() >= len(schema.classes):
+        raise DataError(f"Expected one class index from 0 to {len(schema.classes) - 1} for each synthetic record.")
+    return X, y
+
+
+def _checked_columns(name: str, M: np.ndarray, rows: int | None, classes: int) -> np.ndarray:
+    """A finite matrix with a column a class, float32; any number of rows but 0 where none is stated."""
+    if np.asarray(M).dtype.kind not in "uif":
+        raise DataError(f"Expected {name} of numbers; got {np.asarray(M).dtype}.")
+    with np.errstate(over="ignore"):
+        M = np.array(M, np.float32)
+    if M.ndim != 2 or M.shape != (rows or max(1, len(M)), classes):
+        raise DataError(f"Expected {name} of shape ({rows or 'd'}, {classes}); got {M.shape}.")
+    if not np.isfinite(M).all():
+        raise DataError(f"Expected finite {name}; got NaN or infinity.")
+    return M
+
+
+def _checked_probabilities(M: np.ndarray, rows: int, classes: int) -> np.ndarray:
+    M = _checked_columns("soft_labels", M, rows, classes)
+    if (M < 0).any() or np.abs(M.sum(1) - 1).max(initial=0.0) > 1e-3:
+        raise DataError("Expected soft_labels whose rows are probabilities: >= 0, of sum 1.")
+    return M
+
+
+def labelled_arrays(X: np.ndarray, y: np.ndarray, schema: AnySchema) -> dict[str, np.ndarray]:
+    """Labelled records as they are stored, with the public facts that give them a meaning."""
+    if isinstance(schema, TableSchema):
+        return {"X": X, "y": y.astype("<i8"), "schema": np.array(json.dumps(schema.to_json()))}
+    return {
+        "X": schema.from_unit(X),
+        "y": y.astype("<i8"),
+        "classes": np.array(schema.classes),
+        "bounds": np.array(schema.bounds, "<f8"),
+        **({"straightened": np.array(True)} if schema.straightened else {}),
+        **({"inferred": np.array(schema.inferred)} if schema.inferred else {}),
+    }
+
+
+def _remove_pictures(path: Path) -> None:
+    images = path / IMAGES
+    if not images.is_dir() or images.is_symlink():
+        return
+    for folder in sorted(p for p in images.iterdir() if p.is_dir() and not p.is_symlink()):
+        for file in sorted(folder.iterdir()):
+            if is_listed(file.relative_to(path).as_posix()):
+                file.unlink()
+        if not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def folder_names(classes: tuple[str, ...]) -> list[str]:
+    """Names of classes made safe for every file system, and distinct whatever the case of letters."""
+    names: list[str] = []
+    taken: set[str] = set()
+    for name in classes:
+        safe = re.sub(r"[^\w.-]", "_", name)[:60].strip(".") or "class"
+        safe = f"{safe}_" if _RESERVED.fullmatch(safe) else safe
+        candidate, number = safe, 2
+        while candidate.casefold() in taken:
+            candidate, number = f"{safe}-{number}", number + 1
+        taken.add(candidate.casefold())
+        names.append(candidate)
+    return names

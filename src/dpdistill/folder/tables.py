@@ -1,0 +1,158 @@
+"""Rows of a table back in the columns and types that they came in: a frame, synthetic.csv, synthetic.parquet."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpdistill.folder.layout import CSV, PARQUET
+from dpdistill.schema import Column, DataError, TableSchema
+from dpdistill.schema.table import LARGEST_WHOLE
+from dpdistill.storage.atomic import write_atomically, writing
+from dpdistill.storage.files import show
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def to_frame(X: np.ndarray, y: np.ndarray, schema: TableSchema) -> pd.DataFrame:
+    """Raw rows as a frame with the schema's columns, then the label; the types follow from the schema alone.
+
+    Args:
+        X: raw rows, (n, columns): numbers, indices of categories, NaN where a value is missing.
+        y: class indices, (n,).
+        schema: of the table.
+
+    Returns:
+        Integer columns as int64, or Int64 where a value may be missing; numeric ones as float64; categories and class
+        names as bool, or boolean, where they are `false` and `true`, else as categoricals of texts.
+
+    Raises:
+        DataError: rows that do not fit the schema.
+    """
+    return _frame(X, y, schema)
+
+
+def _frame(X: np.ndarray, y: np.ndarray, schema: TableSchema, spelled: bool = False) -> pd.DataFrame:
+    """As `to_frame`; where spelled, truth values are the texts of their categories."""
+    import pandas as pd
+
+    X, y = np.asarray(X, np.float64), np.asarray(y)
+    if X.ndim != 2 or X.shape[1:] != schema.raw_shape or y.shape != X.shape[:1]:
+        raise DataError(f"Expected X of shape (n, {len(schema.columns)}) and y (n,); got {X.shape} and {y.shape}.")
+    if y.dtype.kind not in "ui" or (y.size and not 0 <= y.min() <= y.max() < len(schema.classes)):
+        raise DataError(f"Expected class indices y from 0 to {len(schema.classes) - 1}.")
+    columns: dict[str, Any] = {
+        column.name: _values(X[:, i], column, spelled) for i, column in enumerate(schema.columns)
+    }
+    columns[schema.label] = _chosen(y.astype(np.int64), schema.classes, spelled)
+    return pd.DataFrame(columns)
+
+
+def _values(codes: np.ndarray, column: Column, spelled: bool) -> Any:
+    """A column's values, from its codes (n,)."""
+    import pandas as pd
+
+    absent = np.isnan(codes)
+    if np.isinf(codes).any() or (absent.any() and not column.missing):
+        raise DataError(f"Expected a finite value in every row of column {column.name!r}.")
+    if column.kind == "numeric":
+        return codes
+    codes = np.where(absent, 0, codes)
+    if (codes != np.rint(codes)).any() or np.abs(codes).max(initial=0.0) > LARGEST_WHOLE:
+        raise DataError(f"Expected whole numbers in column {column.name!r}.")
+    whole = codes.astype(np.int64)
+    if column.kind == "integer":
+        return pd.arrays.IntegerArray(whole, absent) if column.missing else whole
+    if whole.size and not 0 <= whole.min() <= whole.max() < len(column.categories):
+        raise DataError(f"Expected indices of the {len(column.categories)} categories of column {column.name!r}.")
+    codes = np.where(absent, -1, whole)
+    return _chosen(codes, column.categories, spelled, column.kind == "ordinal", column.missing)
+
+
+def are_truth_values(names: Sequence[str]) -> bool:
+    """Whether categories or classes are `false` and `true`, in either order and in small letters or capitals."""
+    return len(names) == 2 and {name.lower() for name in names} == {"false", "true"}
+
+
+def _chosen(
+    codes: np.ndarray, names: tuple[str, ...], spelled: bool, ordered: bool = False, missing: bool = False
+) -> Any:
+    """Categories or classes by their indices, (n,); -1 where one is missing."""
+    import pandas as pd
+
+    if spelled or not are_truth_values(names):
+        return pd.Categorical.from_codes(codes, pd.Index(list(names)), ordered=ordered)
+    truth = np.array([name.lower() == "true" for name in names])[codes]
+    return pd.arrays.BooleanArray(truth, codes < 0) if missing else truth
+
+
+def write_table(folder: str | os.PathLike, X: np.ndarray, y: np.ndarray, schema: TableSchema) -> None:
+    """Writes raw rows as synthetic.csv and synthetic.parquet.
+
+    Args:
+        folder: the public folder; made if missing.
+        X: raw rows, (n, columns), n >= 1.
+        y: class indices, (n,).
+        schema: of the table.
+
+    Raises:
+        DataError: rows that do not fit the schema, or a folder that cannot be written.
+    """
+    path = Path(folder)
+    with writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+    for name in (CSV, PARQUET):
+        write_rows(path / name, X, y, schema)
+
+
+def write_rows(path: str | os.PathLike, X: np.ndarray, y: np.ndarray, schema: TableSchema) -> None:
+    """Writes raw rows as a .csv or .parquet file, which appears whole or not at all; a missing value is an empty field.
+
+    Files have the same bytes for the same input and the same versions of pandas and Arrow.
+
+    Args:
+        path: of the file, whose ending says its format.
+        X: raw rows, (n, columns), n >= 1.
+        y: class indices, (n,).
+        schema: of the table.
+
+    Raises:
+        DataError: rows that do not fit the schema, another ending, or a file that cannot be written.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    path = Path(path)
+    if path.suffix not in (".csv", ".parquet"):
+        raise DataError(f"Expected a .csv or .parquet file; got {show(path)}.")
+    frame = _frame(X, y, schema, spelled=path.suffix == ".csv")
+    if frame.empty:
+        raise DataError("Expected at least one row to write.")
+    with writing(path):
+        if path.suffix == ".csv":
+            content = _csv(frame, schema)
+            write_atomically(path, lambda file: file.write(content))
+        else:
+            table = pa.Table.from_pandas(frame, preserve_index=False)
+            write_atomically(path, lambda file: parquet.write_table(table, file))
+
+
+def csv_content(X: np.ndarray, y: np.ndarray, schema: TableSchema) -> bytes:
+    """The bytes of raw rows as a CSV file, as `write_rows` writes them.
+
+    Raises:
+        DataError: rows that do not fit the schema.
+    """
+    return _csv(_frame(X, y, schema, spelled=True), schema)
+
+
+def _csv(frame: pd.DataFrame, schema: TableSchema) -> bytes:
+    texts = [*frame.columns, *schema.classes, *(text for c in schema.columns for text in c.categories)]
+    quoting = csv.QUOTE_ALL if any("\r" in text for text in texts) else csv.QUOTE_MINIMAL  # which misses it
+    return frame.to_csv(index=False, lineterminator="\n", quoting=quoting).encode("utf-8")

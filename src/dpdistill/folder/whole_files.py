@@ -1,0 +1,150 @@
+"""Files of a shared folder read to their last byte: arrays and pictures as this package writes them, and nothing else.
+
+Readers of zip archives and pictures pass over what they do not know: comments, further members, bytes behind the end.
+Here such bytes are a fault. Whatever a library may write in several ways, such as compressed pixels, is decoded.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import mmap
+import re
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from dpdistill.schema import DataError
+from dpdistill.storage.files import reading, require_file, show
+
+_LOCAL, _CENTRAL, _END = b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"
+_ZIP_VERSION, _UNIX, _MODE, _FIRST_DAY = 20, 3, 0o644 << 16, 33
+"""As zipfile writes them; the day is 1 January 1980."""
+_NPY = b"\x93NUMPY\x01\x00"
+_HEADER = re.compile(
+    rb"\{'descr': '([<|][a-zA-Z][0-9]{1,9})', 'fortran_order': False, 'shape': \(((?:[0-9]+, )*(?:[0-9]+,?)?)\), \} *\n"
+)
+_PNG = b"\x89PNG\r\n\x1a\n"
+_COLOURS = {"L": (0, 1), "RGB": (2, 3)}
+"""Colour type and channels of a PNG picture by the mode of Pillow."""
+_SPARE = 1 << 12
+"""Bytes by which compressed pixels may be longer than the pixels."""
+
+
+def read_whole_archive(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of a .npz file by name, in their order, memory-mapped; the file holds nothing but them.
+
+    Raises:
+        DataError: missing, damaged, or with a byte that this package does not write.
+    """
+    if require_file(path) < 22:
+        raise _not_exact(path, "it is cut off")
+    with reading(path), path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        members, arrays, at = [], {}, 0
+        while content[at : at + 4] == _LOCAL:
+            name, size, checksum, begin = _member(path, content, at)
+            if name in arrays:
+                raise _not_exact(path, f"it has two arrays {name!r}")
+            arrays[name] = _array(path, name, content, begin, size)
+            members.append((name, size, checksum, at))
+            at = begin + size
+        if content[at:] != _directory(members, at):
+            raise _not_exact(path, "there is more behind its arrays than their directory")
+        return arrays
+
+
+def _not_exact(path: Path, why: str) -> DataError:
+    return DataError(f"{show(path.name)} is not as dpdistill writes it: {why}.")
+
+
+def _member(path: Path, content: mmap.mmap, at: int) -> tuple[str, int, int, int]:
+    """(name, size, checksum, where its bytes begin) of the member at a place."""
+    header = content[at : at + 30]
+    if len(header) < 30:
+        raise _not_exact(path, "it is cut off")
+    *fixed, checksum, packed, size, length, extra = struct.unpack("<4x5H3L2H", header)
+    name, begin = content[at + 30 : at + 30 + length], at + 30 + length
+    if fixed != [_ZIP_VERSION, 0, 0, 0, _FIRST_DAY] or packed != size or extra or not re.fullmatch(rb"\w+\.npy", name):
+        raise _not_exact(path, "a member is compressed, dated, marked or named in another way")
+    if begin + size > len(content) or zlib.crc32(memoryview(content)[begin : begin + size]) != checksum:
+        raise _not_exact(path, "a member is damaged")
+    return name.decode("ascii").removesuffix(".npy"), size, checksum, begin
+
+
+def _array(path: Path, name: str, content: mmap.mmap, begin: int, size: int) -> np.ndarray:
+    """The array of a member: its header says no more than type and shape, and no byte is left over."""
+    length = int.from_bytes(content[begin + 8 : begin + 10], "little")
+    found = _HEADER.fullmatch(content[begin + 10 : begin + 10 + length])
+    if content[begin : begin + 8] != _NPY or found is None or length + 10 > size or length > 1000:
+        raise _not_exact(path, f"the header of its array {name!r} is another")
+    try:
+        dtype = np.dtype(found[1].decode("ascii"))
+    except TypeError:
+        raise _not_exact(path, f"its array {name!r} has an unknown type") from None
+    shape = tuple(int(side) for side in re.findall(rb"[0-9]+", found[2]))
+    if dtype.hasobject or not dtype.itemsize or math.prod(shape) * dtype.itemsize != size - 10 - length:
+        raise _not_exact(path, f"its array {name!r} has another size than its header says")
+    if not math.prod(shape):
+        return np.zeros(shape, dtype)
+    return np.memmap(path, dtype, "r", begin + 10 + length, shape)
+
+
+def _directory(members: list[tuple[str, int, int, int]], at: int) -> bytes:
+    """Returns what stands behind the members, the first byte of which is at a place."""
+    entries = b""
+    for name, size, checksum, offset in members:
+        encoded = f"{name}.npy".encode("ascii")
+        fixed = (_ZIP_VERSION, _UNIX, _ZIP_VERSION, 0, 0, 0, 0, _FIRST_DAY, checksum, size, size)
+        ends = (len(encoded), 0, 0, 0, 0, _MODE, offset)
+        entries += _CENTRAL + struct.pack("<4B4H3L5H2L", *fixed, *ends) + encoded
+    return entries + _END + struct.pack("<4H2LH", 0, 0, len(members), len(members), len(entries), at, 0)
+
+
+def is_whole_picture(path: Path, picture: Image.Image) -> bool:
+    """Returns whether a PNG file shows a picture; it holds its pixels and nothing else.
+
+    Args:
+        path: of the file.
+        picture: grey or colour, in 8 bits a value.
+
+    Raises:
+        DataError: missing, damaged, of another size or kind, or with a chunk or a byte that is not of the pixels.
+    """
+    colour, channels = _COLOURS[picture.mode]
+    raw = picture.height * (1 + picture.width * channels)
+    if require_file(path) > raw + raw // 8 + _SPARE:
+        raise _not_exact(path, "it is larger than its pixels")
+    with reading(path):
+        content = path.read_bytes()
+    chunks = [*_chunks(path, content)]
+    header = struct.pack(">2L5B", picture.width, picture.height, 8, colour, 0, 0, 0)
+    kinds = [kind for kind, _ in chunks]
+    if chunks[0] != (b"IHDR", header) or chunks[-1] != (b"IEND", b"") or {*kinds[1:-1]} != {b"IDAT"}:
+        raise _not_exact(path, "it holds more than the pixels, or has another size or kind")
+    stream = zlib.decompressobj()
+    try:
+        pixels = stream.decompress(b"".join(data for _, data in chunks[1:-1]), raw + 1)
+    except zlib.error:
+        raise _not_exact(path, "its pixels are damaged") from None
+    if len(pixels) != raw or not stream.eof or stream.unused_data or stream.unconsumed_tail:
+        raise _not_exact(path, "it holds more or fewer pixels than its size")
+    with Image.open(io.BytesIO(content), formats=("PNG",)) as decoded:
+        return np.array_equal(np.asarray(decoded), np.asarray(picture))
+
+
+def _chunks(path: Path, content: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """(type, data) of a PNG file's chunks, up to its last byte; at least one."""
+    at = len(_PNG)
+    if content[:at] != _PNG or len(content) == at:
+        raise _not_exact(path, "it is no PNG picture")
+    while at < len(content):
+        length = int.from_bytes(content[at : at + 4], "big")
+        kind, data = content[at + 4 : at + 8], content[at + 8 : at + 8 + length]
+        if content[at + 8 + length : at + 12 + length] != zlib.crc32(kind + data).to_bytes(4, "big"):
+            raise _not_exact(path, "a part of it is damaged, or there are bytes behind its end")
+        yield kind, data
+        at += 12 + length

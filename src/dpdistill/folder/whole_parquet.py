@@ -1,0 +1,78 @@
+"""A Parquet file of synthetic rows read to its last byte: these rows, and nothing else."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+
+from dpdistill.folder.tables import to_frame
+from dpdistill.schema import TableSchema
+
+_MADE_BY = re.compile(r"parquet-cpp-arrow version (\d{1,3}\.\d{1,3}\.\d{1,3})")
+_MAGIC = b"PAR1"
+_LIBRARY = ("creator", "pandas_version")
+"""What pandas notes of itself: versions."""
+
+
+def parquet_fault(path: Path, X: np.ndarray, y: np.ndarray, schema: TableSchema) -> str | None:
+    """What is wrong with a Parquet file, as the end of a sentence; None where it holds these rows and nothing else.
+
+    The same version of Arrow writes the same bytes; of another one, rows, notes and the places of all parts are
+    compared.
+
+    Args:
+        path: of the file.
+        X: raw rows, (n, columns), n >= 1.
+        y: class indices, (n,).
+        schema: of the table.
+    """
+    expected = pa.Table.from_pandas(to_frame(X, y, schema), preserve_index=False)
+    again = pa.BufferOutputStream()
+    parquet.write_table(expected, again)
+    size = path.stat().st_size
+    if size > 4 * again.tell() + (1 << 16):
+        return "is larger than its rows"
+    if (content := path.read_bytes()) == again.getvalue().to_pybytes():
+        return None
+    try:
+        file = parquet.ParquetFile(pa.BufferReader(content))
+        found, facts = file.read(), file.metadata
+        notes = {**(facts.metadata or {})}
+        kept = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(notes.pop(b"ARROW:schema", b""))))
+        pandas_notes = [_pandas(metadata.pop(b"pandas")) for metadata in (notes, {**(kept.metadata or {})})]
+    except Exception:  # Arrow raises many types on damaged input
+        return "is damaged"
+    version = _MADE_BY.fullmatch(facts.created_by)
+    if not found.equals(expected) or not kept.equals(expected.schema):
+        return "does not hold the rows of synthetic.npz"
+    if version is None or version[1] == pa.__version__:
+        return "is not as dpdistill writes it"
+    if notes or any(each != _pandas(expected.schema.metadata[b"pandas"]) for each in pandas_notes):
+        return "has notes that dpdistill does not write"
+    return None if _is_gapless(content, facts) else "has bytes that belong to no column"
+
+
+def _pandas(note: bytes) -> Any:
+    """Returns what pandas notes of the columns, without versions."""
+    return {key: value for key, value in json.loads(note).items() if key not in _LIBRARY}
+
+
+def _is_gapless(content: bytes, facts: Any) -> bool:
+    """Returns whether the columns follow each other from the first byte to the footer, and the footer ends the file."""
+    at = len(_MAGIC)
+    for i in range(facts.num_row_groups):
+        for j in range(facts.num_columns):
+            column = facts.row_group(i).column(j)
+            first = column.dictionary_page_offset if column.has_dictionary_page else column.data_page_offset
+            if first != at:
+                return False
+            at += column.total_compressed_size
+    footer = int.from_bytes(content[-8:-4], "little")
+    return content.startswith(_MAGIC) and at + footer + 8 == len(content)

@@ -1,0 +1,1 @@
+"""Methods to compare with: they run without a guarantee, or are weaker than the others."""

@@ -1,0 +1,1 @@
+"""Networks that are trained or scored, their training loop, augmentation and parameters."""

@@ -1,0 +1,153 @@
+"""README.md: a dataset card as the Hugging Face Hub reads it, YAML front matter before the text.
+
+Source: Hugging Face, dataset card specification (huggingface_hub, datasetcard.md).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from markupsafe import Markup
+
+from dpdistill.folder.layout import CSV, IMAGES, TRAINING
+from dpdistill.publish.export import sentences
+from dpdistill.publish.export.publisher import LICENSES, TO_FILL_IN, Publisher
+from dpdistill.publish.report import recipe
+from dpdistill.publish.report.folder import Folder
+from dpdistill.publish.report.guarantee import Guarantee, mapping, read_guarantee
+from dpdistill.publish.report.words import FILTERS, bound, plain
+from dpdistill.publish.templating import environment
+from dpdistill.schema import TableSchema
+from dpdistill.sources.yaml_text import dump_yaml
+
+_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+_MARKUP = re.compile(r"([\\`*_\[\]<>#|~$&])")
+
+
+def markdown(value: Any) -> Markup:
+    """A value as text of one line that Markdown shows as it is."""
+    return Markup(_MARKUP.sub(r"\\\1", " ".join(plain(value).split())))
+
+
+WARNING = "> **No privacy guarantee.**"
+_BAR = re.compile(r"(?<!\\)\|")
+_PAGES = environment("dpdistill.publish.export")
+_PAGES.filters |= {function.__name__: function for function in (*FILTERS, markdown, sentences.holds)}
+
+
+class Elsewhere(NamedTuple):
+    """What a card says of a folder that was made from the shared one.
+
+    Args:
+        front: the parts of the front matter that say where the records lie.
+        values: which file holds how many records, and how, in Markdown.
+    """
+
+    front: dict[str, Any]
+    values: str
+
+
+def describe(folder: Folder, publisher: Publisher, elsewhere: Elsewhere | None = None) -> str:
+    """The text of the card.
+
+    Args:
+        folder: what a shared folder holds.
+        publisher: what its publisher states.
+        elsewhere: what is in the card's folder; the shared folder itself by default.
+    """
+    g = read_guarantee(folder.certificate)
+    folder = folder if elsewhere is None else replace(folder, scores=None)  # they stay in the shared folder
+    records = _in_folder(folder) if elsewhere is None else elsewhere
+    front = {**_front(folder, publisher), **records.front}
+    text = _PAGES.get_template("card.md").render(
+        title=front["pretty_name"],
+        publisher=publisher,
+        open=TO_FILL_IN,
+        g=g,
+        stated=_stated(g),
+        contents=sentences.contents(folder),
+        origin=sentences.origin(folder, g),
+        claim=sentences.claim(g),
+        unknown=sentences.unknown(g),
+        limits=sentences.limits(folder, g),
+        uses=sentences.uses(g, publisher),
+        not_for=sentences.NOT_FOR,
+        table=isinstance(folder.schema, TableSchema),
+        schema=folder.schema,
+        facts=[*recipe.facts(folder.recipe), ("Version", f"dpdistill {sentences.version_of(folder)}")],
+        references=recipe.references(folder.recipe),
+        values=records.values,
+        in_folder=elsewhere is None,
+    )
+    return f"---\n{dump_yaml(front, width=80)}---\n\n{text}"
+
+
+def _stated(g: Guarantee) -> list[tuple[str, str]]:
+    """The rows of the guarantee's table."""
+    return [
+        ("ε", f"**{bound(g.epsilon)}**"),
+        ("δ", f"**{plain(g.delta)}**"),
+        ("Neighbouring data sets", markdown(g.relation)),
+        ("Unit", markdown(g.unit or "one row")),
+        ("Noise", markdown(g.noise)),
+    ]
+
+
+def contradicted(expected: str, found: str) -> list[str]:
+    """Where a completed card says otherwise than ours: rows of the guarantee's table, or the warning in its place."""
+    ours, theirs = _rows(expected), _rows(found)
+    differ = [row for row in ours if row not in theirs] + [row for row in theirs if row not in ours]
+    return [name for name, *_ in differ]
+
+
+def _rows(text: str) -> list[tuple[str, ...]]:
+    """The rows of tables that state an epsilon or a delta, and the warning, without the spaces that align cells."""
+    lines = [line.strip() for line in text.splitlines()]
+    rows: list[tuple[str, ...]] = [("the warning", line) for line in lines if line.startswith(WARNING)]
+    for is_table, block in groupby(lines, lambda line: line.startswith("|")):
+        if is_table:
+            cells = [tuple(cell.strip() for cell in _BAR.split(line.removeprefix("|"))) for line in block]
+            states = any(row[0].strip("* ") in ("ε", "δ") for row in cells)
+            rows += [row for row in cells if states and any(set(cell) - set("-: ") for cell in row)]
+    return rows
+
+
+def _front(folder: Folder, publisher: Publisher) -> dict[str, Any]:
+    table = isinstance(folder.schema, TableSchema)
+    private = read_guarantee(folder.certificate).holds
+    records = len(folder.pictures) or len(folder.y)
+    size = next((name for most, name in _SIZES if records < most), "n>1M")
+    return {
+        "pretty_name": publisher.name or sentences.name_of(folder),
+        **_license(publisher),
+        "task_categories": ["tabular-classification" if table else "image-classification"],
+        "size_categories": [size],
+        "annotations_creators": ["machine-generated"],
+        "tags": ["synthetic", "dataset-distillation", *(["differential-privacy"] if private else [])],
+    }
+
+
+def _license(publisher: Publisher) -> dict[str, str]:
+    """As the Hub names licences: by identifier, or as another one with its name and where it lies."""
+    if not publisher.license or publisher.license in LICENSES:
+        return {"license": publisher.license or "unknown"}
+    name = re.sub(r"[^a-z0-9.]+", "-", publisher.license.lower().removeprefix("https://")).strip("-")
+    return {"license": "other", "license_name": name, "license_link": publisher.license}
+
+
+def _in_folder(folder: Folder) -> Elsewhere:
+    files = mapping(folder.certificate.get("files"))
+    path = CSV if CSV in files else f"{IMAGES}/*/*.png" if folder.pictures else None
+    table = isinstance(folder.schema, TableSchema)
+    values = "" if table else f"`synthetic.npz` holds the values as they are, `{IMAGES}` pictures in 8 bits."
+    if TRAINING in files:
+        values += f" Models are trained on enlarged tiles of the images, which `{TRAINING}` and the pictures hold."
+    return Elsewhere({} if path is None else configs(path), values)
+
+
+def configs(path: str) -> dict[str, Any]:
+    """Front matter: the Hub shows and loads the files that a path matches."""
+    return {"configs": [{"config_name": "default", "data_files": [{"split": "train", "path": path}]}]}

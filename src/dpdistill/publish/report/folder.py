@@ -1,0 +1,77 @@
+"""The shared folder as the report reads it: the synthetic set, and the certificate under whatever words it uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpdistill.folder.layout import (
+    CERTIFICATE,
+    IMAGES,
+    RECIPE,
+    SCORES,
+    SYNTHETIC,
+    TRAINING,
+    read_arrays,
+    read_json,
+    read_labelled,
+    read_object,
+    sha256,
+)
+from dpdistill.schema import AnySchema, DataError
+
+
+@dataclass(frozen=True, eq=False)
+class Folder:
+    """What a shared folder holds.
+
+    Args:
+        X: synthetic records: images in the schema's raw units, (m, height, width, channels), float32, or rows of a
+            table as they are encoded, (m, d), in [-1, 1].
+        y: class indices, (m,).
+        schema: shape, bounds and class names of images, or the columns of a table.
+        certificate: contents of certificate.json.
+        recipe: contents of recipe.json.
+        scores: contents of scores.json, or None without one.
+        soft_labels: whether the records that networks are trained on have soft labels beside y.
+        digest: SHA-256 of certificate.json; empty where it is not known.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    schema: AnySchema
+    certificate: dict[str, Any]
+    recipe: dict[str, Any]
+    scores: Any = None
+    soft_labels: bool = False
+    digest: str = ""
+
+    def has(self, name: str) -> bool:
+        """Returns whether the certificate lists a file of that name."""
+        files = self.certificate.get("files")
+        return isinstance(files, dict) and name in files
+
+    @property
+    def pictures(self) -> list[str]:
+        """The pictures that the certificate lists: one a record that models are trained on; none of a table."""
+        files = self.certificate.get("files")
+        return [name for name in files if name.startswith(f"{IMAGES}/")] if isinstance(files, dict) else []
+
+
+def read_folder(folder: Path | str) -> Folder:
+    """Reads certificate.json, recipe.json, synthetic.npz and, where there is one, scores.json.
+
+    Raises:
+        DataError: a file that is missing, that cannot be read, or that contradicts itself.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise DataError(f"Expected a folder at {folder}; there is none.")
+    certificate, recipe = (read_object(folder / name) for name in (CERTIFICATE, RECIPE))
+    X, y, schema, arrays = read_labelled(folder / SYNTHETIC)
+    scores = read_json(folder / SCORES) if (folder / SCORES).exists() else None
+    trained_on = read_arrays(folder / TRAINING) if (folder / TRAINING).exists() else arrays
+    return Folder(X, y, schema, certificate, recipe, scores, "soft_labels" in trained_on, sha256(folder / CERTIFICATE))

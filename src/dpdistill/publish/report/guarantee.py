@@ -1,0 +1,132 @@
+"""The certificate as the page shows it: which numbers it states, under whatever keys are there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dpdistill.publish.report import words
+from dpdistill.schema import name_unit
+
+Pairs = tuple[tuple[float, float], ...]
+GROUP = ("rounds", "noise_multiplier", "sampling_prob")
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What a certificate states.
+
+    Args:
+        private: False when ε is infinite or no ε is stated.
+        epsilon, delta: the headline; inf and 0 where nothing is guaranteed.
+        relation: the adjacency, in the certificate's word.
+        unit: what one record is, in the certificate's words.
+        name: of the unit whose records are protected together; empty for single records.
+        rows_per_unit: the most records of one that are used.
+        group_privacy: ε of so many records by group privacy, had the same noise protected single ones; None if unknown.
+        noise: kind of the noise.
+        seeded: the noise came from a seed, so that nothing is guaranteed.
+        groups: equal rounds, as GROUP names their numbers; None where one is not stated.
+        table: (δ, ε) pairs.
+        rows: (k, ε) pairs: what a person with k rows, or k units together, have, at the headline's δ.
+        attacker: (false positives, most true positives) of whoever asks whether a record was used.
+        advantage: the largest difference of the two; None where it is not stated.
+    """
+
+    private: bool
+    epsilon: float
+    delta: float
+    relation: str
+    unit: str
+    name: str
+    rows_per_unit: float
+    group_privacy: float | None
+    noise: str
+    seeded: bool
+    groups: list[list[float | None]]
+    table: Pairs
+    rows: Pairs
+    attacker: Pairs
+    advantage: float | None
+
+    @property
+    def holds(self) -> bool:
+        """Returns whether the noise that protects the records is there, and secret."""
+        return self.private and not self.seeded
+
+    @property
+    def whose(self) -> str:
+        """The unit whose records are protected together, in words; empty for single records."""
+        return name_unit(words.plain(self.name)) if self.name else ""
+
+    @property
+    def guess(self) -> float:
+        """How often a fifty-fifty guess about one record can be right at most."""
+        return words.guess_bound(self.epsilon, self.delta)
+
+    @property
+    def finite(self) -> Pairs:
+        """The pairs of the table that a curve can show."""
+        return tuple((delta, epsilon) for delta, epsilon in self.table if 0 < delta < 1 and 0 <= epsilon < 1e300)
+
+    @property
+    def several(self) -> Pairs:
+        """The first pairs of a person with more than one row."""
+        return tuple((k, epsilon) for k, epsilon in self.rows if k > 1)[:3]
+
+
+def read_guarantee(certificate: Mapping[str, Any]) -> Guarantee:
+    """Reads what is stated; what is missing stays empty, and without a finite ε nothing is guaranteed."""
+    claim = mapping(certificate.get("claim"))
+    epsilon, delta = number(claim.get("epsilon")), number(claim.get("delta"))
+    noise = str(certificate.get("noise") or "")
+    stated = epsilon is not None and delta is not None and 0 <= epsilon < math.inf and 0 <= delta < 1
+    private = stated and noise.lower() != "none"
+    return Guarantee(
+        private=private,
+        epsilon=epsilon if private and epsilon is not None else math.inf,
+        delta=delta if private and delta is not None else 0.0,
+        relation=str(certificate.get("relation") or ""),
+        # After that the certificate points to its own table.
+        unit=str(certificate.get("unit") or "").partition("; a person")[0].partition("; g of them")[0],
+        name=str(mapping(certificate.get("events")).get("unit") or ""),
+        rows_per_unit=number(mapping(certificate.get("events")).get("rows_per_unit")) or 1,
+        group_privacy=number(certificate.get("group_privacy")),
+        noise=noise,
+        seeded=any(word in noise.lower() for word in ("seeded", "insecure")),
+        groups=_groups(certificate) if private else [],
+        table=_pairs(certificate.get("epsilons")) if private else (),
+        rows=_pairs(certificate.get("groups")) if private else (),
+        attacker=_pairs(certificate.get("attacker")) if private else (),
+        advantage=number(mapping(certificate.get("attacker")).get("advantage")) if private else None,
+    )
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """An object of JSON; an empty one where there is something else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def number(value: Any) -> float | None:
+    """A float from JSON, where infinity may be the word; None where there is no number."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        value = float({"∞": "inf", "infinity": "inf"}.get(str(value).lower(), value))
+    except (ValueError, OverflowError):
+        return None
+    return None if math.isnan(value) else value
+
+
+def _pairs(table: Any) -> Pairs:
+    """(key, ε) pairs from {"1e-05": 1.0}; what is not a number is left out."""
+    pairs = [(number(key), number(value)) for key, value in mapping(table).items()]
+    return tuple(sorted((key, value) for key, value in pairs if key is not None and value is not None))
+
+
+def _groups(certificate: Mapping[str, Any]) -> list[list[float | None]]:
+    composition = mapping(certificate.get("events")).get("composition")
+    events = composition if isinstance(composition, list) else []
+    return [[number(mapping(event).get(key)) for key in GROUP] for event in events]

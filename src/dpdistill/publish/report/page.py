@@ -1,0 +1,73 @@
+"""One self-contained HTML page about a shared folder; it computes nothing but pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dpdistill.folder.layout import REPORT
+from dpdistill.publish.report import recipe, words
+from dpdistill.publish.report.charts import curve
+from dpdistill.publish.report.folder import Folder, read_folder
+from dpdistill.publish.report.guarantee import mapping, read_guarantee
+from dpdistill.publish.report.pictures import shown_images
+from dpdistill.publish.report.tables import marginals, shown_rows, unit
+from dpdistill.publish.templating import environment
+from dpdistill.schema import TableSchema
+from dpdistill.schema.public_facts import INFERRED
+from dpdistill.storage.atomic import write_atomically
+
+_PAGES = environment("dpdistill.publish.report")
+_PAGES.filters |= {function.__name__: function for function in words.FILTERS}
+_PAGES.globals["curve"] = curve
+
+
+def write_report(folder: Path | str) -> Path:
+    """Writes report.html into a shared folder: images or rows, guarantee, recipe, how to verify.
+
+    Args:
+        folder: holds certificate.json, recipe.json, synthetic.npz and, if scores are to be shown, scores.json.
+
+    Returns:
+        Path of the page: one file that loads nothing from anywhere.
+
+    Raises:
+        DataError: a file that is missing or cannot be used.
+    """
+    path = Path(folder) / REPORT
+    page = render_report(read_folder(folder)).encode()
+    write_atomically(path, lambda file: file.write(page))
+    return path
+
+
+def render_report(folder: Folder) -> str:
+    """The page of a shared folder, the same text whenever the contents are; UTF-8 can encode all of it."""
+    schema, certificate = folder.schema, folder.certificate
+    files = mapping(certificate.get("files")).items()
+    if isinstance(schema, TableSchema):
+        records = {"table": shown_rows(folder, schema), "marginals": marginals(folder, schema), "images": None}
+    else:
+        records = {"table": None, "images": shown_images(folder, schema)}
+    g = read_guarantee(certificate)
+    stands = unit(schema.unit) if isinstance(schema, TableSchema) else ""
+    page = _PAGES.get_template("report.html").render(
+        **records,
+        folder=folder,
+        schema=schema,
+        g=g,
+        title=words.plain(folder.recipe.get("title") or "Synthetic data set"),
+        method=folder.recipe.get("method"),
+        unit=(g.whose, "all its records") if g.name else ("row", stands),
+        balanced=len({int((folder.y == k).sum()) for k in range(len(schema.classes))}) == 1,
+        date=certificate.get("date"),
+        scope=certificate.get("scope"),
+        inferred=[] if isinstance(schema, TableSchema) else [(name, INFERRED[name].how) for name in schema.inferred],
+        slack=certificate.get("slack"),
+        facts=recipe.facts(folder.recipe),
+        fields=recipe.fields(folder.recipe, isinstance(schema, TableSchema)),
+        references=recipe.references(folder.recipe),
+        scores=None if folder.scores is None else list(recipe.scores(folder.scores)),
+        files=[(name, value) for name, value in files if not name.startswith("images/")],
+        pictures=[(name, value) for name, value in files if name.startswith("images/")],
+        versions=mapping(certificate.get("versions")).items(),
+    )
+    return page.encode("utf-8", "xmlcharrefreplace").decode()

@@ -1,0 +1,48 @@
+"""The recipe, the scores and the list of files, as rows of names and values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dpdistill.publish.report import words
+from dpdistill.publish.report.guarantee import mapping
+
+
+def facts(recipe: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Method, origin and seed, as far as they are stated."""
+    stated = {"method": "Method", "origin": "Origin of the recipe", "seed": "Public seed"}
+    return [(name, words.plain(recipe[key])) for key, name in stated.items() if recipe.get(key) is not None]
+
+
+OF_IMAGES = {"architecture"}
+"""Fields that say nothing of a table: its generator is dense, whatever they hold."""
+
+
+def fields(recipe: Mapping[str, Any], table: bool = False) -> list[tuple[str, Any, str]]:
+    """(name, value, mark) of each field that applies; the mark is "default", "changed", or empty if unknown."""
+    changed, stated = recipe.get("changed"), mapping(recipe.get("fields"))
+    stated = {name: value for name, value in stated.items() if not (table and name in OF_IMAGES)}
+    if not isinstance(changed, list):
+        return [(name, value, "") for name, value in stated.items()]
+    return [(name, value, "changed" if name in changed else "default") for name, value in stated.items()]
+
+
+def references(recipe: Mapping[str, Any]) -> list[Any]:
+    """The papers of the method, as the recipe lists them."""
+    listed = recipe.get("references")
+    return listed if isinstance(listed, list) else []
+
+
+def scores(data: Any, name: str = "", depth: int = 0) -> Iterable[tuple[str, str]]:
+    """Whatever scores.json holds as (name, value): mean and std as one value, the names of levels joined."""
+    if isinstance(data, Mapping) and {"mean", "std"} <= set(data):
+        spread = f" ± {words.plain(data['std'])}" if data["std"] else ""  # 0: of one net
+        yield name or "score", words.plain(data["mean"]) + spread
+        data = {key: value for key, value in data.items() if key not in ("mean", "std")}
+    nested = isinstance(data, list) and any(isinstance(item, Mapping | list) for item in data)
+    if depth == words.DEEPEST or not (isinstance(data, Mapping) or nested):
+        yield name or "score", words.plain(data)
+        return
+    for key, value in data.items() if isinstance(data, Mapping) else enumerate(data, 1):
+        yield from scores(value, f"{name} / {key}" if name else str(key), depth + 1)

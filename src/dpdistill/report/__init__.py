@@ -1,5 +1,0 @@
-"""Results to one self-contained page; nothing is computed here."""
-
-from dpdistill.report.page import render_report, write_report
-
-__all__ = ["render_report", "write_report"]

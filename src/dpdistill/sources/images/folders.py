@@ -1,0 +1,109 @@
+"""A folder of class folders of images: DIR/<class>/*.png, or DIR/train/<class>/ and DIR/test/<class>/."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from dpdistill.schema import DataError
+from dpdistill.sources.images import dicom
+from dpdistill.sources.images.decode import FORMATS, Picture, decode, raw_pictures, require_stated
+from dpdistill.sources.images.tree import SUFFIXES, Content, Parts, read_tree
+from dpdistill.storage.files import list_files, list_folders, reading, require_file, show
+from dpdistill.storage.options import Stated
+from dpdistill.storage.parsed import Raw
+
+_BARE = re.compile(r"[^.]+|[\d.]+")  # DICOM files are often named by numbers, without a suffix
+_DEPTH = 4
+"""Levels of folders that are looked at: a part, a class, and what may lie in it by mistake."""
+
+
+def load_folder(folder: Path, part: str, stated: Stated) -> Raw:
+    """Images of class folders, in the order of their folders' and files' names.
+
+    Args:
+        folder: the folder.
+        part: "train", "val" or "test", used when the folder has folders of these names.
+        stated: classes are the names of the (training) folders, sorted, if they are not stated; with a unit, files are
+            named after theirs: p017 in p017_scan2.png, and a name without "_" names none.
+
+    Raises:
+        DataError: no images, mixed sizes, a file that is not an image, an unreadable folder, a link to a folder that is
+            read already, and as `read_tree`.
+    """
+    require_stated(stated)
+    folders: dict[Parts, Content] = {}
+    links: list[str] = []
+    _walk(folder, folder, (), folders, links, stated.strict)
+    tree = read_tree(show(folder), folders, part, stated, "folder", around=0)
+    pictures = _pictures(folder, tree.labels, stated)
+    return raw_pictures(pictures, stated, tree.classes, (*tree.notes, *links), tree.inferred)
+
+
+def _walk(root: Path, folder: Path, path: Parts, folders: dict[Parts, Content], links: list[str], strict: bool) -> None:
+    """Counts what lies in a folder and in those below it, and notes links to folders elsewhere.
+
+    Raises:
+        DataError: a link to a folder in or around the root, whose pictures would be read twice, when strict.
+    """
+    content = folders[path] = Content()
+    for name in list_files(folder):
+        if _is_picture(folder / name):
+            content.pictures += 1
+        else:
+            content.leave_out(name)
+    for name in list_folders(folder) if len(path) < _DEPTH else []:
+        below = folder / name
+        if below.is_symlink() and _is_within(root, below):
+            if strict:
+                raise DataError(f"{show(below)} is a link to a folder that is read already: remove it.")
+            continue
+        if below.is_symlink():
+            links.append(f"{show(below)} is a link to another folder, which is read.")
+        _walk(root, below, (*path, name), folders, links, strict)
+
+
+def _is_within(root: Path, link: Path) -> bool:
+    """Returns whether a link leads into a folder, to itself, or to one around it."""
+    root, target = root.resolve(), link.resolve()
+    return target == root or target in root.parents or root in target.parents
+
+
+def _pictures(root: Path, labels: dict[Parts, str], stated: Stated) -> Iterator[Picture]:
+    """The pictures of class folders, of which one is listed at a time."""
+    number = 0
+    for parts in sorted(labels):
+        folder = root.joinpath(*parts)
+        for file in filter(lambda name: _is_picture(folder / name), list_files(folder)):
+            path, number = folder / file, number + 1
+            title = f"Image {number} of {show(root)}, by the names of its folders and files,"
+            unit = file.partition("_")[0] * ("_" in file)
+            read = partial(decode_file, path, stated)
+            yield Picture(title if stated.unit else show(path), read, labels[parts], unit)
+
+
+def _is_picture(path: Path) -> bool:
+    return path.name.lower().endswith(SUFFIXES) or _is_bare(path)
+
+
+def _is_bare(path: Path) -> bool:
+    """Returns whether a file without a suffix is a DICOM image; one that cannot be read is taken for none."""
+    try:
+        return _BARE.fullmatch(path.name) is not None and path.is_file() and dicom.is_dicom(path)
+    except OSError:
+        return False
+
+
+def decode_file(path: Path, stated: Stated) -> np.ndarray:
+    """One picture as (h, w, channels).
+
+    Raises:
+        DataError: as `decode`, and for what is no file.
+    """
+    require_file(path)
+    with reading(path):
+        return decode(path, show(path), stated, FORMATS.get(path.suffix.lower(), ("PNG", "JPEG")))

@@ -1,0 +1,296 @@
+"""Records from files of any format, which is recognised by the content."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from dpdistill.schema import DataError, Schema
+from dpdistill.schema.public_facts import CLASSES
+from dpdistill.sources.images import archives, cifar, dicom, digits, folders, idx, listed, npz, objects, parquet, svhn
+from dpdistill.storage import files
+from dpdistill.storage.files import (
+    PARTS,
+    head,
+    is_address,
+    is_gzip,
+    list_files,
+    list_folders,
+    named_part,
+    reading,
+    refuse_elsewhere,
+    require_file,
+    show,
+    unpacking,
+)
+from dpdistill.storage.memory import Memory
+from dpdistill.storage.options import Bounds, Classes, Stated, parse_bounds, parse_classes, parse_resize
+from dpdistill.storage.parsed import Raw
+from dpdistill.storage.records import Records
+
+_EXPECTED = (
+    "expected IDX files, CIFAR binary files, a .npz with X and y, or MedMNIST's .npz, SVHN's .mat, Parquet with "
+    "images, or a folder, zip or tar of class folders of PNG, JPEG, TIFF, BMP, WebP or DICOM"
+)
+_FOREIGN = {
+    b"\x89PNG": "is a single image; name the folder that holds the class folders",
+    b"\xff\xd8\xff": "is a single image; name the folder that holds the class folders",
+    b"II*\0": "is a single image; name the folder that holds the class folders",
+    b"MM\0*": "is a single image; name the folder that holds the class folders",
+    b"SQLi": "is a database, each table of which needs a schema: state --schema and --sql 'SELECT ...'",
+    b"\x93NUMPY": "is an array without labels; save X and y in one .npz",
+    b"\x80": "looks like a Python pickle, which is never loaded; take the binary version of the data set",
+}
+
+
+Form = Literal["digits", "idx", "cifar", "svhn", "npz", "list", "parquet", "archive", "folders", "object"]
+"""Formats of images."""
+
+
+def load(
+    source: Any,
+    part: str = "train",
+    classes: Classes | None = None,
+    bounds: Bounds | None = None,
+    resize: int | str | None = None,
+    channels: int | None = None,
+    strict: bool = True,
+    *,
+    labels: str | None = None,
+    like: Schema | None = None,
+    unit: str | None = None,
+    straighten: bool = False,
+    memory: int | str | None = None,
+    scratch: str | os.PathLike | None = None,
+) -> Records:
+    """Reads labelled images; public facts come from the format or the caller, those of `public_facts.INFERRED` aside.
+
+    What is taken from the records, because nobody states it, is in `schema.inferred` and in the notes: the classes of
+    class folders, the size of pictures in files, the channels of items.
+
+    Args:
+        source: a folder of IDX files, of CIFAR binary files, of SVHN's .mat files, of Parquet files with images or of
+            class folders; one IDX, CIFAR, .npz (X and y, or MedMNIST's), .mat or Parquet file, a zip or tar archive of
+            class folders; a CSV file with the columns file and label; "digits:train", "digits:test"; or a data set that
+            a program holds, see `load_object`. A part may be named behind a path: "pathmnist.npz:val".
+        part: "train", "val" or "test"; a source with a single part is read whole.
+        classes: number of classes, "cat,dog" or names; None for what the format states. Labels that are whole numbers
+            are the source's own: names that it states stand for its numbers, in whichever order they are given here;
+            other names that are whole numbers ("1,2,3") stand for themselves; else the classes are numbered from 0.
+        bounds: (low, high) or "low,high" of a raw value; None for what the format states. Pictures with more than 8
+            bits a value need them, and DICOM images, whose window they are.
+        resize: side of the square to which images are resized (bilinear), or None.
+        channels: 1 or 3, for pictures in files of their own, in lists, in archives or in Parquet, and for items; 3 if
+            None, and those of the first item.
+        strict: stop at a bad record; otherwise it is kept with the label -1, and contributes nothing.
+        labels: which labels to take where a source has several: "fine" or "coarse" of CIFAR-100, a column's name.
+        like: a schema whose classes, bounds, size and channels are taken, in the place of the other options, and
+            whether its images are straightened.
+        unit: what several images may belong to: the name of a column of a CSV file or of an array of a .npz file that
+            names the unit of each; in class folders the files' names begin with it (p017 in p017_scan2.png).
+        straighten: bring each image upright, to the middle and near to a common size, by its own strokes, for
+            handwriting: `straighten_images`.
+        memory: bytes, or "512M", "4G", that the records may take; larger ones lie in files without a name, which end
+            with them. None for half of what the machine has. What is mapped from its own file is not copied.
+        scratch: folder on whose disk those files lie; None for the system's temporary folder.
+
+    Returns:
+        The records; their `notes` are sentences for the owner, about where the public facts come from.
+
+    Raises:
+        DataError: anything that cannot be read, in one sentence.
+    """
+    source, part = part_named(source, part)
+    if part not in PARTS.values():
+        raise DataError(f"Expected part={part!r} to be 'train', 'val' or 'test'.")
+    stated = Stated(
+        None if classes is None else parse_classes(classes),
+        None if bounds is None else parse_bounds(bounds),
+        None if resize is None else parse_resize(resize),
+        channels,
+        labels,
+        strict,
+        unit,
+        straighten,
+        Memory.of(memory, scratch),
+    )
+    title = show(source) if isinstance(source, str) else objects.TITLE
+    form = recognise(source)
+    if like is not None:
+        stated = _stated_by(like, form, stated)
+    elif channels is not None and form not in _PICTURES:
+        raise DataError(f"{title} has the channels of its format: --channels is for folders of images.")
+    if labels is not None and form not in _SEVERAL:
+        raise DataError(f"{title} has a single label an image: --labels is for CIFAR-100, Parquet and data sets.")
+    if unit is not None and form not in _WITH_UNITS:
+        raise DataError(f"{title} does not say which images are of one {unit}: take a .npz file or a CSV list.")
+    with reading(title):
+        raw = _read(source, form, part, stated)
+        if like is not None and raw.straightened and not like.straightened:
+            raise DataError(f"{title} holds straightened images: they cannot be compared with others.")
+        if stated.classes is not None:
+            raw = replace(raw, notes=tuple(note for note in raw.notes if not note.startswith("Classes default")))
+        records = Records.from_raw(raw, stated, title)
+    _refuse_nothing(title, records, part, strict)
+    return records
+
+
+def _refuse_nothing(title: str, records: Records, part: str, strict: bool) -> None:
+    """Refuses a source without records, when strict, and a class that is known by folders without a usable picture."""
+    if strict and not len(records):
+        raise DataError(f"{title} has no records.")
+    if part != "train" or not isinstance(records.schema, Schema) or CLASSES not in records.schema.inferred:
+        return
+    used = set(np.unique(np.asarray(records.y)).tolist())
+    if absent := [name for k, name in enumerate(records.schema.classes) if k not in used]:
+        raise DataError(
+            f"{title} has the class folder '{absent[0]}', of which no picture can be used: remove the folder, or state "
+            "the classes (--classes) if it is one without records."
+        )
+
+
+_PICTURES: tuple[Form, ...] = ("folders", "list", "archive", "parquet", "object")
+_WITH_UNITS: tuple[Form, ...] = ("folders", "list", "npz")
+_SEVERAL: tuple[Form, ...] = ("cifar", "parquet", "object")
+
+
+def part_named(source: Any, part: str) -> tuple[Any, str]:
+    """A source as text, if it is a path, and its part, which may be named behind it."""
+    if not isinstance(source, str | os.PathLike):
+        return source, part
+    text = os.fspath(source)
+    path, _, named = text.rpartition(":")
+    is_other = text.startswith(digits.PREFIX) or is_address(text) or "\0" in text
+    if (found := named_part(named)) is None or not path or is_other or os.path.exists(text):
+        return text, part
+    return path, found
+
+
+def _stated_by(like: Schema, form: Form, stated: Stated) -> Stated:
+    """Returns what a schema states; size and channels of pictures only, as other formats have their own."""
+    h, w, c = like.shape
+    stated = replace(stated, classes=like.classes, bounds=like.bounds, straighten=like.straightened)
+    if form not in _PICTURES:
+        return stated
+    return replace(stated, side=h if h == w else None, channels=c if c in (1, 3) else None)
+
+
+def _read(source: Any, form: Form, part: str, stated: Stated) -> Raw:
+    if form == "object":
+        return objects.load_object(source, part, stated)
+    path = Path(source)
+    single, memory = "file" if not path.is_dir() else "", stated.memory
+    match form:
+        case "digits":
+            return digits.load_digits(source)
+        case "idx":
+            raw = idx.load_file(path, memory) if single else idx.load_folder(path, part, memory)
+        case "cifar":
+            raw = cifar.load_file(path, stated) if single else cifar.load_folder(path, part, stated)
+        case "svhn":
+            raw = svhn.load_file(path) if single else svhn.load_folder(path, part)
+        case "parquet":
+            raw = parquet.load_files([path], stated) if single else parquet.load_folder(path, part, stated)
+        case "npz":
+            return npz.load_file(path, part, stated)
+        case "list":
+            return listed.load_file(path, part, stated)
+        case "archive":
+            return archives.load_archive(path, part, stated)
+        case _:
+            return folders.load_folder(path, part, stated)
+    return replace(raw, notes=(*raw.notes, *files.single_part("file", part))) if single else raw
+
+
+def recognise(source: Any) -> Form:
+    """The format of a source, by its content.
+
+    Raises:
+        DataError: nothing there, or nothing that can be read.
+    """
+    if not isinstance(source, str | os.PathLike):
+        if not objects.is_data_set(source):
+            raise DataError(f"Expected a path, or a data set of images and labels; got {type(source).__name__}.")
+        return "object"
+    text = os.fspath(source)
+    if text.startswith(digits.PREFIX):
+        return "digits"
+    if not text or "\0" in text:
+        raise DataError("Expected the path of a file or folder; got an empty or impossible one.")
+    refuse_elsewhere(text)
+    if is_address(text):
+        raise DataError("A database holds tables, each of which needs a schema: state --schema and --sql 'SELECT ...'.")
+    path = Path(text)
+    with reading(text):
+        path.stat()
+        return _recognise_folder(path) if path.is_dir() else _recognise_file(path)
+
+
+def _recognise_folder(path: Path) -> Form:
+    names = [*list_files(path), *list_folders(path)]
+    formats: tuple[tuple[Form, Callable[[list[str]], bool]], ...] = (
+        ("idx", idx.holds_idx),
+        ("cifar", cifar.holds_cifar),
+        ("svhn", svhn.holds_svhn),
+    )
+    for form, holds in formats:
+        if holds(names):
+            return form
+    if parquet.shards(path):
+        return "parquet"
+    if list_folders(path):
+        return "folders"
+    raise DataError(f"{show(path)} holds no data set that is known: {_EXPECTED}.")
+
+
+def _recognise_file(path: Path) -> Form:
+    size = require_file(path)
+    if cifar.is_plain(path):
+        return "cifar"
+    start = head(path, 4)
+    named_cifar = cifar.NAMED.fullmatch(path.name) is not None
+    if start[:2] == b"PK":
+        return "archive" if archives.holds_pictures(path) else "npz"
+    if listed.lists_images(path):
+        return "list"
+    if start == idx.IMAGES_MAGIC.to_bytes(4, "big") and not (named_cifar and cifar.is_whole(_length(path, size))):
+        return "idx"
+    if start == idx.LABELS_MAGIC.to_bytes(4, "big") and not named_cifar:
+        raise DataError(f"{show(path)} is a file of labels; name the images, or the folder of both.")
+    if re.search(r"idx\d?[-.]ubyte", path.name, re.IGNORECASE):
+        expected = idx.IMAGES_MAGIC
+        raise DataError(f"{show(path)} has the magic 0x{start.hex()}; expected 0x{expected:08x} of IDX images.")
+    if not named_cifar and start == svhn.MAGIC[:4]:
+        return "svhn"
+    if not named_cifar and start == parquet.MAGIC and parquet.holds_images(path):
+        return "parquet"
+    if not named_cifar and archives.is_tar(path):
+        return "archive"
+    if _is_cifar(path, size, named_cifar):
+        return "cifar"
+    for magic, sentence in _FOREIGN.items():
+        if start.startswith(magic[:4]):
+            raise DataError(f"{show(path)} {sentence}.")
+    if dicom.is_dicom(path):
+        raise DataError(f"{show(path)} is a single image; name the folder that holds the class folders.")
+    if start == parquet.MAGIC or re.search(r"\.((csv|tsv|data)(\.gz)?|parquet)$", path.name, re.IGNORECASE):
+        raise DataError(
+            f"{show(path)} looks like a table, which needs a schema: `dpdistill schema draft {show(path)}` writes one "
+            "to be reviewed, and --schema names it."
+        )
+    raise DataError(f"{show(path)} is not a data set that is known: {_EXPECTED}, or a table with its schema.")
+
+
+def _is_cifar(path: Path, size: int, named: bool) -> bool:
+    return named or ((length := _length(path, size)) > 0 and length % (cifar.IMAGE_BYTES + 1) == 0)
+
+
+def _length(path: Path, size: int) -> int:
+    """Bytes of a file, unpacked when it is gzip."""
+    return sum(map(len, unpacking(path))) if is_gzip(path) else size

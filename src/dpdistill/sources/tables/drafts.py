@@ -1,0 +1,242 @@
+"""For the owner only: a first schema guessed from the records, and what a stated one makes of them.
+
+Everything here looks at records without noise. It belongs on the owner's terminal, never into a run or a report.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dpdistill.schema import Column, DataError, TableSchema
+from dpdistill.schema.number_text import COMMA_NUMBER, NUMBER
+from dpdistill.sources.tables.cells import Marks
+from dpdistill.sources.tables.codes import Values, encoder, label_encoder, unit_encoder
+from dpdistill.sources.tables.load import encode_column, open_stated
+from dpdistill.sources.tables.looks import MARKS, MAX_CATEGORIES, Look
+from dpdistill.sources.tables.schema_file import TableFile
+from dpdistill.sources.tables.source import CsvFormat, Table, open_table
+from dpdistill.storage.files import reading
+
+WARN_FROM = 0.01
+"""Share of a column's values that may be lost without a warning."""
+REPLACE = "from the records: replace by what is known without them"
+
+
+def draft_schema(
+    source: Any, label: str | None = None, form: CsvFormat = CsvFormat(), *, named: bool = False
+) -> tuple[TableFile, dict[str, str]]:
+    """A draft of the schema for its owner to correct: every fact of it is a guess from the records, and not private.
+
+    Args:
+        source: path of a CSV file, gzip or not, or of a Parquet file; a pandas DataFrame; or a DatabaseQuery.
+        label: name of the label's column; the last column if None.
+        form: of a CSV file; texts that often stand for a missing value ("?", "-", "N/A") are found beside its own.
+        named: the caller says that a CSV file begins with the names of its columns, whatever they look like.
+
+    Returns:
+        (what to write as schema.yaml, not reviewed; the comments that write_schema puts beside what was guessed).
+
+    Raises:
+        DataError: nothing that is a table, a label with fewer than 2 or more than 100 values, or a CSV file whose first
+            line looks like a record: it would be published as the names of columns.
+    """
+    table = open_table(source, form)
+    target = _target(table, label)
+    is_csv = not table.typed and (isinstance(source, str) or hasattr(source, "__fspath__"))
+    marks = Marks.of(form.missing, form.decimal)
+    about = (marks, table.typed, form.decimal, is_csv and "," not in (form.separator, form.decimal))
+    looks = {name: Look(name, *about) for name in table.names}
+    with reading(table.title):
+        for arrays in table.batches(table.names):
+            for look, values in zip(looks.values(), arrays, strict=True):
+                look.add(values)
+    if is_csv and form.header and not named:
+        _check_names(table.title, list(looks.values()))
+    found_marks = sorted({mark for look in looks.values() for mark in look.marks_found})
+    labels = looks.pop(target)
+    classes = labels.choices()
+    if not 2 <= len(classes) <= MAX_CATEGORIES:
+        many = (
+            f"a column that {labels.unusable.partition(':')[0]}" if labels.unusable else f"more than {MAX_CATEGORIES}"
+        )
+        raise DataError(
+            f"Expected 2 to {MAX_CATEGORIES} classes in the label {target!r}; got "
+            f"{len(classes) or (many if labels.unusable or labels.known else 'none')}: name another column as label."
+        )
+    columns, ignored, notes = _columns(looks)
+    if not columns:
+        raise DataError(
+            f"Expected at least one column beside the label in {table.title}; all are left out ({notes['ignored']})."
+        )
+    notes["classes"] = f"classes {REPLACE}"
+    if label is None:
+        notes["label"] = "the last column: name another where it is not the label"
+    if found_marks:
+        notes["csv"] = f"missing: {' '.join(found_marks)} {REPLACE}"
+    found = tuple(table.names) if is_csv and not form.header else ()
+    form = replace(form, header=not found, names=found, missing=(*form.missing, *found_marks))
+    return TableFile(TableSchema(columns, target, classes), False, form, ignored), notes
+
+
+def _target(table: Table, label: str | None) -> str:
+    """The column of the label, where the columns of a table can be told apart."""
+    if "" in table.names:
+        raise DataError(
+            f"Column {table.names.index('') + 1} of {table.title} has no name (pandas and R write names of rows so, "
+            "without index=False and row.names=FALSE): name it in the first line, or leave it out."
+        )
+    target = table.names[-1] if label is None else label
+    if target not in table.names:
+        raise DataError(f"{table.title} lacks the column {target!r}. {table.hint([target])}".rstrip())
+    if len(table.names) == 1:
+        raise DataError(
+            f"Expected columns beside the label in {table.title}; got one: state what separates its fields, if it is "
+            "not a comma (--separator ';' or tab), and what lines before the names begin with (--comment '#')."
+        )
+    return target
+
+
+def _columns(looks: dict[str, Look]) -> tuple[tuple[Column, ...], tuple[str, ...], dict[str, str]]:
+    """The columns that are kept, the names of those that are left out, and comments on both."""
+    columns, ignored, notes = [], {}, {}
+    for name, look in looks.items():
+        guess = look.guess()
+        if isinstance(guess, str):
+            ignored[name] = guess
+        else:
+            columns.append(guess)
+            what = f"kind, {'bounds, scale' if guess.is_number else 'categories'} and missing"
+            comma = "; with --decimal , these would be numbers" if look.has_commas else ""
+            notes[f"columns.{name}"] = f"{what} {REPLACE}{comma}"
+    if ignored:
+        notes["ignored"] = "; ".join(f"{name[:40]}: {why}" for name, why in ignored.items())
+    return tuple(columns), tuple(ignored), notes
+
+
+def _check_names(title: str, looks: list[Look]) -> None:
+    """Refuse a file that begins with a record: no name may be a number, or a value of its column."""
+    if [look.name for look in looks] in ([str(i + k) for i in range(len(looks))] for k in (0, 1)):
+        return  # as programs write columns that have no names
+    found = [
+        str(i)
+        for i, look in enumerate(looks, 1)
+        if look.name in look.texts
+        or look.name in MARKS
+        or COMMA_NUMBER.fullmatch(look.name)
+        or NUMBER.fullmatch(look.name)
+    ]
+    if found:
+        raise DataError(
+            f"The first line of {title} looks like a record, which would be published as the names of columns (see "
+            f"column{'s' * (len(found) > 1)} {', '.join(found[:5])}{', ...' * (len(found) > 5)}): name all columns "
+            "with --names age,job,..., or say with --header that the line holds their names."
+        )
+
+
+def check_table(source: Any, table_file: TableFile) -> list[str]:
+    """Returns what a stated schema makes of the records, in sentences with exact counts, for their owner only.
+
+    Args:
+        source: path of a CSV file, gzip or not, or of a Parquet file; a pandas DataFrame; or a DatabaseQuery.
+        table_file: the stated facts.
+
+    Returns:
+        Rows, rows a class, and what is clamped, unknown, missing or never varies, a sentence each; then warnings: of
+        rows that a run refuses, and of every column of which WARN_FROM or more is lost to its bounds, its categories or
+        its classes.
+
+    Raises:
+        DataError: a file that cannot be read, or columns that are missing or not declared.
+    """
+    schema = table_file.schema
+    table = open_stated(source, table_file)
+    counts = [_Count(column, table_file.csv) for column in schema.columns]
+    encode_label = label_encoder(schema, table_file.csv.missing, table_file.csv.decimal)
+    classes, rows, lost, unknown, first, nobodys = np.zeros(len(schema.classes), int), 0, 0, 0, 0, 0
+    names, unit = [*(column.name for column in schema.columns), schema.label], table_file.unit_column
+    encode_unit = unit_encoder(table_file.csv.missing, {}, table_file.csv.decimal)
+    with reading(table.title):
+        for arrays in table.batches(names if unit is None else [*names, unit]):
+            units, labels = None if unit is None else arrays.pop(), arrays.pop()
+            bad = np.zeros(len(labels), bool)
+            for count, values in zip(counts, arrays, strict=True):
+                bad[count.add(table, values, rows)] = True
+            if unit is not None:
+                _, faults = encode_column(table, unit, encode_unit, units)
+                bad[list(faults)], nobodys = True, nobodys + len(faults)
+            y, faults = encode_column(table, schema.label, encode_label, labels)
+            bad[list(faults)] = True
+            classes += np.bincount(y[~bad].astype(int), minlength=len(classes))
+            if bad.any() and not lost:
+                first = rows + int(bad.argmax()) + 1
+            rows, lost, unknown = rows + len(labels), lost + int(bad.sum()), unknown + len(faults)
+    lines = [f"{rows} rows", *(f"class {name!r}: {n} rows" for name, n in zip(schema.classes, classes, strict=True))]
+    lines += [line for count in counts for line in count.lines(rows)]
+    losses = [
+        (schema.label, unknown, "match no class of the schema: state all classes, or the values that stand for them")
+    ]
+    losses += [(count.column.name, *loss) for count in counts for loss in count.losses()]
+    if lost:
+        of_units = f", {nobodys} as their unit" if nobodys else ""
+        lines.append(
+            f"Warning: {lost} of {rows} rows have a value that cannot be used, {unknown} of them as their label"
+            f"{of_units}, the first in row {first}: distill refuses the table, or leaves these rows out with --lenient"
+        )
+    if not rows:
+        lines.append("Warning: there are no rows: distill refuses the table")
+    return [*lines, *(_warning(name, n, rows, words) for name, n, words in losses if n and n >= WARN_FROM * rows)]
+
+
+def _warning(name: str, n: int, rows: int, words: str) -> str:
+    return f"Warning: column {name!r}: {n} of {rows} values ({100 * n / rows:.3g} %) {words}"
+
+
+class _Count:
+    """What happens to the values of a column."""
+
+    def __init__(self, column: Column, form: CsvFormat) -> None:
+        self.column = column
+        self.encode = encoder(column, form.missing, form.decimal)
+        self.encode_known = encoder(replace(column, other=None), form.missing, form.decimal)
+        self.clamped = self.missing = self.other = self.bad = 0
+        self.first = ""
+        self.low, self.high = math.inf, -math.inf
+
+    def add(self, table: Table, values: Values, start: int) -> list[int]:
+        """Counts a batch whose first row follows `start` others; the rows at fault."""
+        codes, faults = encode_column(table, self.column.name, self.encode, values)
+        if faults and not self.bad:
+            self.first = f"row {start + min(faults) + 1}: {faults[min(faults)]}"
+        self.bad += len(faults)
+        self.missing += int(np.isnan(codes).sum()) - len(faults)
+        if self.column.other is not None:
+            self.other += len(self.encode_known(values)[1]) - len(faults)
+        known = codes[np.isfinite(codes)]
+        if self.column.bounds is not None:
+            low, high = self.column.bounds
+            self.clamped += int(((known < low) | (known > high)).sum())
+        self.low, self.high = min(self.low, known.min(initial=math.inf)), max(self.high, known.max(initial=-math.inf))
+        return list(faults)
+
+    def lines(self, rows: int) -> list[str]:
+        found = {
+            f": {self.clamped} values outside its bounds are clamped": self.clamped,
+            f": {self.other} unknown values become {self.column.other!r}": self.other,
+            f": {self.missing} of {rows} values are missing": self.missing,
+            f": {self.bad} values cannot be used, the first in {self.first}": self.bad,
+            " never varies": self.low >= self.high,
+        }
+        return [f"column {self.column.name!r}{words}" for words, holds in found.items() if holds]
+
+    def losses(self) -> list[tuple[int, str]]:
+        """How many values are lost, why, and what to do."""
+        other = "go to the category for others: state more categories if they are public"
+        return [
+            (self.clamped, "are cut at the bounds: state wider ones if those are public"),
+            (self.other, other),
+            (self.bad, "cannot be used, and neither can their rows: correct the column's kind, bounds or categories"),
+        ]

@@ -1,0 +1,144 @@
+"""Rows of a table as Records: columns found by name, read in batches, encoded by what is stated about them."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from dpdistill.schema import DataError
+from dpdistill.sources.tables.cells import FORMS, Fault, like
+from dpdistill.sources.tables.codes import Encode, encoder, label_encoder, unit_encoder
+from dpdistill.sources.tables.schema_file import DRAFT, TableFile
+from dpdistill.sources.tables.source import Table, open_table
+from dpdistill.storage.files import reading
+from dpdistill.storage.growable_array import Spool, forget, slices
+from dpdistill.storage.memory import Memory
+from dpdistill.storage.prepare import ranked
+from dpdistill.storage.records import Records
+
+
+def load_table(
+    source: Any,
+    table_file: TableFile,
+    strict: bool = True,
+    *,
+    memory: int | str | None = None,
+    scratch: str | os.PathLike | None = None,
+) -> Records:
+    """Records from a table; columns are found by their names, and nothing public comes from a record.
+
+    Numbers and truth values match texts that stand for the same number: 1, 1.0, "1" and true are one value. Numbers
+    outside the bounds are kept, to be clamped where records are scaled.
+
+    Args:
+        source: path of a CSV file, gzip or not, or of a Parquet file; a pandas DataFrame; or a DatabaseQuery, whose
+            rows are sorted.
+        table_file: the public facts, and how a CSV file is written.
+        strict: stop at a value that cannot be encoded; otherwise its record gets the label -1 and contributes nothing.
+        memory: bytes, or "512M", "4G", that the records may take; larger ones lie in files without a name, which end
+            with them. None for half of what the machine has.
+        scratch: folder on whose disk those files lie; None for the system's temporary folder.
+
+    Returns:
+        The records, X (n, columns) float64; with units where the facts name their column. Units are the same where the
+        column holds the same number or the same text; a missing one is a bad value.
+
+    Raises:
+        DataError: a file that cannot be read, columns that are missing or not declared, a bad value when strict.
+
+    Example:
+        >>> import pandas as pd
+        >>> from dpdistill.schema import Column, TableSchema
+        >>> schema = TableSchema((Column("age", "integer", (0, 100)),), "ill", ("no", "yes"))
+        >>> load_table(pd.DataFrame({"age": [31, 64], "ill": ["no", "yes"]}), TableFile(schema, reviewed=True)).y
+        array([0, 1])
+    """
+    if not table_file.reviewed:
+        raise DataError(f"The schema {DRAFT}")
+    schema = table_file.schema
+    table = open_stated(source, table_file)
+    unit, index = table_file.unit_column, {}
+    names = [*(column.name for column in schema.columns), schema.label, *([] if unit is None else [unit])]
+    missing, decimal = table_file.csv.missing, table_file.csv.decimal
+    encoders = [encoder(column, missing, decimal) for column in schema.columns]
+    encoders.append(label_encoder(schema, missing, decimal))
+    if unit is not None:
+        encoders.append(unit_encoder(missing, index, decimal))
+    room = Memory.of(memory, scratch)
+    spool = Spool(room)
+    with reading(table.title):
+        for arrays in table.batches(names):
+            codes = np.empty((len(arrays[0]), len(names)))
+            bad = np.zeros(len(codes), bool)
+            faults: list[tuple[int, str, str]] = []
+            for i, (name, encode, values) in enumerate(zip(names, encoders, arrays, strict=True)):
+                codes[:, i], found = encode_column(table, name, encode, values)
+                bad[list(found)] = True
+                faults += [(row, name, words) for row, words in found.items()]
+            if strict and faults:
+                row, name, words = min(faults, key=lambda fault: fault[0])
+                raise DataError(f"{table.title}: column {name!r}, row {spool.rows + row + 1}: {words}.")
+            spool.append(*_columns(codes, bad, len(schema.columns)))
+        if not spool.rows:
+            if strict:
+                raise DataError(f"{table.title} has no rows.")
+            spool.append(*_columns(np.empty((0, len(names))), np.zeros(0, bool), len(schema.columns)))
+        X, y, *units = spool.arrays()
+        if not table.ordered:
+            X, y, *units = _sorted(X, y, *(ranked(each, index, room) for each in units), memory=room)
+        return Records(X, y, schema, units=units[0] if units else None)
+
+
+def _columns(codes: np.ndarray, bad: np.ndarray, features: int) -> list[np.ndarray]:
+    """X, y and, where there is a column behind the label's, units of a batch of codes."""
+    y = np.where(bad, -1, codes[:, features]).astype(np.int64)
+    units = [np.nan_to_num(column, nan=-1.0).astype(np.int64) for column in codes[:, features + 1 :].T]
+    return [codes[:, :features], y, *units]
+
+
+def _sorted(X: np.ndarray, y: np.ndarray, *units: np.ndarray, memory: Memory) -> tuple[np.ndarray, ...]:
+    """Rows in an order of their own: the same rows are the same data set, in whatever order a database gives them."""
+    order, spool = np.lexsort((*units, *X.T, y)), Spool(memory)
+    for part in slices(X):
+        rows = order[part]
+        spool.append(X[rows], *(each[rows] for each in (y, *units)))
+        forget(X, y, *units)
+    return spool.arrays()
+
+
+def encode_column(table: Table, name: str, encode: Encode, values: Any) -> tuple[np.ndarray, dict[int, str]]:
+    """Codes of a batch of a column and the faults in words, by row.
+
+    Raises:
+        DataError: a column of a type that has no codes.
+    """
+    try:
+        return encode(values)
+    except Fault as fault:
+        raise DataError(f"{table.title}: column {name!r} {fault}.") from None
+
+
+def open_stated(source: Any, table_file: TableFile) -> Table:
+    """The table in a file or frame, with the columns that are stated.
+
+    Raises:
+        DataError: nothing that is a table, or a column that is missing or not declared.
+    """
+    schema = table_file.schema
+    table = open_table(source, table_file.csv)
+    found, declared = set(table.names), [*(column.name for column in schema.columns), schema.label]
+    if table_file.unit_column is not None:
+        declared.append(table_file.unit_column)
+    for name in declared:
+        if name not in found:
+            hint = FORMS if like(name, found) else table.hint(declared)
+            raise DataError(f"{table.title} lacks the column {name!r}.{hint and f' {hint}'}")
+    for name in table.names:
+        if name not in (*declared, *table_file.ignored):
+            raise DataError(
+                f"{table.title} has a column {name[:80]!r} that is not declared: describe it under columns, or list it "
+                "under ignored."
+            )
+    return table

@@ -1,0 +1,230 @@
+"""schema.yaml: what the owner of a table states about it, and how its CSV files are written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Discriminator, Tag
+
+from dpdistill.schema import Column, DataError, TableSchema
+from dpdistill.schema.facts import STRICT, StrictBool, read_facts
+from dpdistill.schema.number_text import NUMBER
+from dpdistill.sources.tables.source import CsvFormat
+from dpdistill.sources.yaml_text import dump_yaml, load_yaml
+from dpdistill.storage.atomic import write_atomically, writing
+from dpdistill.storage.files import reading, require_file, show
+from dpdistill.storage.options import parse_classes
+
+DRAFT = "is a draft: replace what came from the records, then set `reviewed: true` in it."
+"""The sentence about a schema that is not reviewed."""
+_TITLE = "table schema"
+_DRAFT = "A draft made from private records: replace every marked value, then set reviewed to true."
+_MAX_BYTES = 16 << 20
+_FLAGS = ("reviewed", "header", "missing")
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """The public facts about a table, and how its files are written.
+
+    Args:
+        schema: columns, label and classes.
+        reviewed: its owner vouches that no fact comes from the records; False for a draft.
+        csv: how its CSV files are written.
+        ignored: columns of the file that are left out.
+        unit_column: the column that names the unit (person) of a row, or None. It is never a feature.
+
+    Raises:
+        DataError: facts that contradict each other.
+    """
+
+    schema: TableSchema
+    reviewed: bool
+    csv: CsvFormat = CsvFormat()
+    ignored: tuple[str, ...] = ()
+    unit_column: str | None = None
+
+    def __post_init__(self) -> None:
+        names = self.csv.names
+        if self.csv.header == bool(names):
+            raise DataError("Expected names of all columns in the file's order where, and only where, header is false.")
+        declared = [*(column.name for column in self.schema.columns), self.schema.label]
+        values = {value: k for k, group in enumerate(self.schema.label_values) for value in group}
+        if odd := next((name for k, name in enumerate(self.schema.classes) if values.get(name, k) != k), None):
+            raise DataError(f"Expected the name of class {odd!r} not to be a value of another class.")
+        _require_distinct("ignored", self.ignored)
+        _require_distinct("names", names)
+        if both := next((name for name in self.ignored if name in declared), None):
+            raise DataError(f"Expected column {both!r} as declared or as ignored, not as both.")
+        if self.unit_column is not None:
+            if self.unit_column in (*declared, *self.ignored):
+                raise DataError(
+                    f"Expected unit_column {self.unit_column!r:.80} neither among columns nor under ignored."
+                )
+            declared.append(self.unit_column)
+        if names and (odd := next((name for name in declared if name not in names), None)) is not None:
+            raise DataError(f"Expected the declared column {odd!r} among names.")
+        if odd := next((name for name in names if name not in (*declared, *self.ignored)), None):
+            raise DataError(f"Expected column {odd!r} of names under columns, or under ignored.")
+
+
+_Names = Annotated[tuple[str, ...], Tag("list")]
+_Values = Annotated[dict[str, tuple[str, ...]], Tag("mapping")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _File:
+    """The keys of schema.yaml."""
+
+    __pydantic_config__ = STRICT
+    dpdistill: str
+    reviewed: StrictBool = False
+    unit: str = "row"
+    unit_column: str | None = None
+    label: str
+    classes: Annotated[_Names | _Values, Discriminator(lambda value: {list: "list", dict: "mapping"}.get(type(value)))]
+    csv: CsvFormat = CsvFormat()
+    ignored: tuple[str, ...] = ()
+    columns: tuple[Column, ...]
+
+
+def read_schema(path: str | os.PathLike) -> TableFile:
+    """What schema.yaml states; texts are taken as they are written, so that `no` is a category and not a truth value.
+
+    Raises:
+        DataError: not such a file, or facts that are incomplete, unknown or contradict each other.
+    """
+    path = Path(path)
+    if require_file(path) > _MAX_BYTES:
+        raise DataError(f"{show(path)} is too large for a table schema.")
+    with reading(path):
+        content = path.read_bytes()
+    try:
+        return _parse(load_yaml(content))
+    except (DataError, TypeError) as error:
+        raise DataError(f"{show(path)}: {error}") from None
+
+
+def _parse(content: Any) -> TableFile:
+    if not isinstance(content, dict) or content.get("dpdistill") != _TITLE:
+        raise DataError(f"Expected a table schema, which begins with `dpdistill: {_TITLE}`.")
+    columns = content.get("columns")
+    for part in (content, content.get("csv"), *(columns if isinstance(columns, list) else ())):
+        _type_values(part)
+    given = read_facts(_File, content)
+    labels = tuple(given.classes.values()) if isinstance(given.classes, dict) else ()
+    schema = TableSchema(given.columns, given.label, parse_classes(tuple(given.classes)), labels, given.unit)
+    return TableFile(schema, given.reviewed, given.csv, given.ignored, given.unit_column)
+
+
+def _type_values(part: Any) -> None:
+    """Makes flags and numbers of the texts that stand for them; what does not is left for read_facts to refuse."""
+    for key, value in part.items() if isinstance(part, dict) else ():
+        if key in _FLAGS and value in ("true", "false"):
+            part[key] = value == "true"
+        elif key == "bounds" and isinstance(value, list):
+            numbers = [isinstance(x, str) and NUMBER.fullmatch(x) and abs(float(x)) <= 1e30 for x in value]
+            part[key] = [float(x) if number else x for x, number in zip(value, numbers, strict=True)]
+
+
+def _require_distinct(what: str, texts: tuple[str, ...]) -> None:
+    if len(set(texts)) != len(texts):
+        twice = next(text for text in texts if texts.count(text) > 1)
+        raise DataError(f"Expected distinct {what}; {twice[:80]!r} is named twice.")
+
+
+def with_units(table_file: TableFile, column: str) -> TableFile:
+    """The same with a column that names units; where it was under ignored, it no longer is.
+
+    Raises:
+        DataError: a column that is a feature or the label, or schema.yaml states another one.
+    """
+    if table_file.unit_column not in (None, column):
+        raise DataError(
+            f"Expected unit column {table_file.unit_column!r:.80}, as schema.yaml states; got {column!r:.80}."
+        )
+    ignored = tuple(name for name in table_file.ignored if name != column)
+    return replace(table_file, unit_column=column, ignored=ignored)
+
+
+def without_units(table_file: TableFile) -> TableFile:
+    """The same for rows that each stand for themselves, as in a test set: the column of units may be there or not."""
+    if table_file.unit_column is None:
+        return table_file
+    return replace(table_file, unit_column=None, ignored=(*table_file.ignored, table_file.unit_column))
+
+
+def read_reviewed(path: str | os.PathLike) -> TableFile:
+    """Returns what schema.yaml states, if its owner vouches for it.
+
+    Raises:
+        DataError: a draft; and as read_schema.
+    """
+    table_file = read_schema(path)
+    if not table_file.reviewed:
+        raise DataError(f"{show(path)} {DRAFT}")
+    return table_file
+
+
+def write_schema(path: str | os.PathLike, table_file: TableFile, notes: Mapping[str, str] | None = None) -> None:
+    """Writes schema.yaml, from which read_schema makes the same TableFile.
+
+    Args:
+        path: of the file; it appears whole or not at all.
+        table_file: what to write.
+        notes: comments by the place that they belong to: "label", "classes", "csv", "ignored", "columns.NAME".
+
+    Raises:
+        DataError: a file that cannot be written.
+    """
+    content = schema_content(table_file, notes)
+    with writing(Path(path)):
+        write_atomically(Path(path), lambda file: file.write(content))
+
+
+def schema_content(table_file: TableFile, notes: Mapping[str, str] | None = None) -> bytes:
+    """The bytes of schema.yaml, as `write_schema` writes them."""
+    return "".join(f"{line}\n" for line in _lines(table_file, notes or {})).encode("utf-8")
+
+
+def _lines(table_file: TableFile, notes: Mapping[str, str]) -> list[str]:
+    schema = table_file.schema
+    head = {
+        "dpdistill": _TITLE,
+        "reviewed": table_file.reviewed,
+        "unit": schema.unit,
+        **({} if table_file.unit_column is None else {"unit_column": table_file.unit_column}),
+        "label": schema.label,
+        "classes": dict(zip(schema.classes, schema.labels, strict=True)) if schema.labels else schema.classes,
+        "csv": _stated(table_file.csv),
+        "ignored": table_file.ignored,
+    }
+    lines = [] if table_file.reviewed else [f"# {_DRAFT}"]
+    for key, value in head.items():
+        if value != {} and value != ():
+            lines += _comment(notes.get(key), "")
+            lines += _dump({key: value}, None if isinstance(value, dict | tuple) else False)
+    lines.append("columns:")
+    for column in schema.columns:
+        lines += _comment(notes.get(f"columns.{column.name}"), "  ")
+        first, *rest = _dump(_stated(column), True)
+        lines += [f"  - {first}", *(f"    {line}" for line in rest)]
+    return lines
+
+
+def _stated(facts: Any) -> dict[str, Any]:
+    """The fields of a dataclass that are not its defaults."""
+    return {name: value for name, value in vars(facts).items() if value != getattr(type(facts), name, None)}
+
+
+def _comment(note: str | None, indent: str) -> list[str]:
+    return [f"{indent}# {' '.join(note.split())}"] if note else []
+
+
+def _dump(value: Any, flow: bool | None) -> list[str]:
+    """Lines of YAML: all in brackets, nothing, or, for None, the innermost lists."""
+    return dump_yaml(value, flow=flow, whole=True).removesuffix("\n").split("\n")

@@ -1,0 +1,1 @@
+"""Records, growable arrays, feature store, shards, memory limits, atomic files."""

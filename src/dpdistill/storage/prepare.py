@@ -1,0 +1,231 @@
+"""Records as a format hands them out, part by part, to arrays: labels and units as indices, images of one size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence, Sized
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from dpdistill.schema import DataError
+from dpdistill.schema.number_text import same_spelling
+from dpdistill.storage.growable_array import Spool, forget, slices
+from dpdistill.storage.memory import Memory
+from dpdistill.storage.options import Stated, refuse_eight_bits
+from dpdistill.storage.parsed import Raw, titled
+from dpdistill.storage.straighten import straighten_images
+from dpdistill.storage.unit_names import unit_key
+
+
+def gather(
+    raw: Raw, classes: tuple[str, ...], stated: Stated, title: str = ""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """The arrays X, y and units of Records; each is in memory or mapped.
+
+    Args:
+        raw: what a format hands out.
+        classes: names of the classes.
+        stated: by the caller: size, whether to straighten, bounds, whether bad records are left out, memory.
+        title: what to call the source in a sentence, or nothing.
+
+    Raises:
+        DataError: a label, a unit or a value that cannot be used; what a format finds in its files.
+    """
+    fits = raw.prepared or (raw.whole is not None and raw.whole.shape[1:3] == (stated.side, stated.side))
+    side = None if fits else stated.side
+    straighten = stated.straighten and not raw.straightened and not raw.prepared
+    kept = raw.whole if side is None and not straighten else None
+    spool, index = Spool(stated.memory), {}
+    numbers = label_numbers(classes, raw.classes, title)
+    for part in raw.parts:
+        with titled(title):
+            if not raw.prepared:
+                _require_range(part.X.dtype, raw, stated)
+            y = label_indices(part.y, classes, numbers, stated.strict, spool.rows)
+            bad = not_finite(part.X)
+            if bad.any() and stated.strict:
+                first = spool.rows + int(np.argmax(bad))
+                raise DataError(f"Record {first} has a value that is not finite (NaN or infinity).")
+            y[bad] = -1
+            columns = [y]
+            if part.units is not None:
+                columns.append(unit_indices(part.units, index, stated.strict, spool.rows))
+            if kept is None:
+                X = part.X if side is None else resize_images(part.X, side)
+                columns.append(straighten_images(X) if straighten else X)
+        spool.append(*columns, at=part.at)
+        forget(part.X, part.units)
+    y, *others = spool.arrays()
+    X = others.pop() if kept is None else kept
+    return X, y, ranked(others[0], index, stated.memory) if others else None
+
+
+def _require_range(kind: np.dtype, raw: Raw, stated: Stated) -> None:
+    """Refuses an array whose type has another range than the bounds, or none where none are stated."""
+    if kind == np.uint8 and raw.bounds in (None, (0.0, 255.0)):
+        refuse_eight_bits("The array of images", stated.bounds)
+    elif raw.bounds is None and stated.bounds is None:
+        raise DataError(f"Expected bounds for {kind} values: state them (--bounds LOW,HIGH).")
+
+
+def label_numbers(classes: tuple[str, ...], own: tuple[str, ...] | None, title: str = "") -> list[int]:
+    """The whole number that stands for each class where labels are whole numbers.
+
+    A source that names its classes numbers them in its own order, whichever order they are stated in. Other names that
+    are whole numbers stand for themselves; else the classes are numbered in the order in which they are stated, and so
+    they are where nothing but their number is stated.
+
+    Args:
+        classes: names, as they are stated.
+        own: names that the source states, or None.
+        title: what to call the source in a sentence, or nothing.
+
+    Raises:
+        DataError: some of the names are the source's own, and stand for other numbers there.
+    """
+    at = {same_spelling(name): k for k, name in enumerate(own or ()) if own != _counted(own)}
+    if classes == _counted(classes):
+        return [*range(len(classes))]
+    classes = tuple(map(same_spelling, classes))
+    if all(name in at for name in classes):
+        return [at[name] for name in classes]
+    numeric = all(re.fullmatch("0|[1-9][0-9]*", name) for name in classes)
+    numbers = [int(name) if numeric else k for k, name in enumerate(classes)]
+    for name, number in zip(classes, numbers, strict=True):
+        if at.get(name, number) != number:
+            others = [name for name in classes if name not in at]
+            raise DataError(
+                f"{title or 'The source'} numbers the class {name!r:.80} as {at[name]}, not {number}, and has no class "
+                f"{others[0]!r:.80}: state the names of its own classes, in any order."
+            )
+    return numbers
+
+
+def _counted(classes: Sized | None) -> tuple[str, ...]:
+    """The names "0", "1", ... of as many classes."""
+    return tuple(str(k) for k in range(len(classes or ())))
+
+
+def label_indices(
+    y: np.ndarray | list[Any], classes: tuple[str, ...], numbers: Sequence[int], strict: bool = True, start: int = 0
+) -> np.ndarray:
+    """Class indices, (n,) int64, of labels (n,); -1 where unknown if not strict.
+
+    Args:
+        y: labels: whole numbers, also as floats, and names; each is read by itself, whatever the others are.
+        classes: names.
+        numbers: the whole number that stands for each class.
+        strict: refuse unknown ones.
+        start: number of the first record, to be named.
+
+    Raises:
+        DataError: labels of another type, or an unknown label when strict.
+    """
+    if isinstance(y, np.ndarray) and y.dtype.kind not in "SUuifbO":
+        raise DataError(f"Expected labels as whole numbers or class names; got {y.dtype}.")
+    table: dict[Any, int] = {same_spelling(name): k for k, name in enumerate(classes)}
+    table |= {number: k for k, number in enumerate(numbers)}
+    labels = y.tolist() if isinstance(y, np.ndarray) else y
+    indices = np.fromiter((table.get(label_key(label), -1) for label in labels), np.int64, len(labels))
+    if strict and (indices < 0).any():
+        first = int(np.argmax(indices < 0))
+        label = labels[first]
+        if label is None or label != label:
+            raise DataError(f"Record {start + first} has no label.")
+        shown = str(label.decode("utf-8", "replace") if isinstance(label, bytes) else label)[:80]
+        raise DataError(
+            f"Record {start + first} has the label {shown!r}, which is not one of the {len(classes)} classes."
+        )
+    return indices
+
+
+def label_key(label: Any) -> str | int | None:
+    """Returns what a label says by itself: a name in one spelling, or a whole number; None where it is neither."""
+    if isinstance(label, bytes):
+        label = label.decode("utf-8", "replace")
+    if isinstance(label, str):
+        return same_spelling(label)
+    if isinstance(label, float):
+        return int(label) if label.is_integer() else None
+    return int(label) if isinstance(label, int | np.integer | np.bool_) else None
+
+
+def unit_indices(units: np.ndarray, index: dict[str, int], strict: bool = True, start: int = 0) -> np.ndarray:
+    """Numbers (n,) int64 of units given as whole numbers or as texts; -1 where one is missing if not strict.
+
+    Spellings of one name and what stands for no name are the same as in tables (`unit_names`). No message shows what
+    names a unit.
+
+    Args:
+        units: names or numbers.
+        index: filled with the numbers by name, in the order in which they first come.
+        strict: refuse missing ones.
+        start: number of the first record, to be named.
+
+    Raises:
+        DataError: another type, or a missing one when strict.
+    """
+    if units.dtype.kind not in "SUuifO":
+        raise DataError(f"Expected units as whole numbers or texts; got {units.dtype}.")
+    if units.dtype.kind == "O":
+        named = (_whole(unit) if isinstance(unit, float) else unit for unit in units.tolist())
+        units = np.array(["" if unit is None or unit != unit else str(unit) for unit in named], np.str_)
+    names, of_name = np.unique(units, return_inverse=True)
+    keys = [unit_key(_whole(name)) for name in names.tolist()]
+    numbers = np.array([-1 if key is None else index.setdefault(key, len(index)) for key in keys], np.int64)[of_name]
+    if strict and (numbers < 0).any():
+        raise DataError(f"Record {start + int(np.argmax(numbers < 0))} has no unit.")
+    return numbers
+
+
+def ranked(units: np.ndarray, index: dict, memory: Memory) -> np.ndarray:
+    """Units numbered in the order of their names, in the place of that in which they come; -1 stays.
+
+    Args:
+        units: numbers, (n,) int64.
+        index: the numbers by name.
+        memory: what the result may take.
+    """
+    rank = np.full(len(index) + 1, -1, np.int64)  # the last one is that of no unit
+    order = sorted(index, key=lambda name: (isinstance(name, str), name))
+    rank[[index[name] for name in order]] = np.arange(len(index))
+    spool = Spool(memory)
+    for rows in slices(units):
+        spool.append(rank[units[rows]])
+        forget(units)
+    return spool.arrays()[0]
+
+
+def _whole(name: str | bytes | int | float) -> str | bytes | int:
+    """A unit's name; whole numbers come as floats where one of them is missing, and no other float names a unit."""
+    if isinstance(name, float):
+        return int(name) if name.is_integer() and abs(name) < 2**53 else ""
+    return name
+
+
+def not_finite(X: np.ndarray) -> np.ndarray:
+    """Which records (n, h, w, c) hold NaN or infinity, (n,) bool."""
+    return np.logical_not(np.isfinite(X).all(axis=(1, 2, 3))) if X.dtype.kind == "f" else np.zeros(len(X), bool)
+
+
+def resize_images(X: np.ndarray, side: int) -> np.ndarray:
+    """Images (n, h, w, c) resized to (n, side, side, c), bilinear, channel by channel; uint8 stays uint8, else float32.
+
+    Raises:
+        DataError: the result does not fit into memory.
+    """
+    if X.shape[1:3] == (side, side):
+        return X
+    dtype = np.uint8 if X.dtype == np.uint8 else np.float32
+    try:
+        resized = np.empty((len(X), side, side, X.shape[3]), dtype)
+    except MemoryError:
+        raise DataError(f"Images resized to {side}x{side} do not fit into memory: lower resize.") from None
+    with np.errstate(over="ignore"):
+        for i in range(len(X)):
+            for c in range(X.shape[3]):
+                plane = Image.fromarray(np.ascontiguousarray(X[i, :, :, c], dtype))
+                resized[i, :, :, c] = np.asarray(plane.resize((side, side), Image.Resampling.BILINEAR))
+    return resized

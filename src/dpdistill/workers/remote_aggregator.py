@@ -1,0 +1,169 @@
+"""The holders of records in other processes: what is asked goes to all shards, and their integers are added here."""
+
+from __future__ import annotations
+
+import multiprocessing
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpdistill.errors import CuratorError
+from dpdistill.private.aggregator import Question
+from dpdistill.private.noise import Entropy
+from dpdistill.storage.memory import Memory
+from dpdistill.storage.records import Records, Unshown
+from dpdistill.storage.shards import remove_parts, write_parts
+from dpdistill.workers.processes import Actors, Crew, Processes
+from dpdistill.workers.worker import FAILED, Holding, Task
+
+FOLDER = "workers"
+"""Of DIR.run: the records and features that workers read, while a run lasts."""
+KEY = 32
+
+
+@dataclass(frozen=True)
+class Workers:
+    """How the sums of a run are shared out. It changes the speed, never the guarantee, and no bit of a sum.
+
+    Args:
+        count: of worker processes, each of one core; 0 leaves the work to this process.
+        ray: address of a Ray cluster, "auto", or "local"; None takes processes of this machine.
+        share: where workers find the records: a folder, or a place that fsspec knows, such as "s3://bucket/folder",
+            that every machine sees; None takes DIR.run.
+        parts: into how many parts the records are cut there: a worker fetches the parts it works on.
+        shards: into how many shards a part is cut; None takes four a worker.
+    """
+
+    count: int = 0
+    ray: str | None = None
+    share: str | None = None
+    parts: int = 1
+    shards: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.count < 0 or self.parts < 1 or (self.shards is not None and self.shards < 1):
+            raise ValueError(f"Expected workers={self.count} >= 0, parts={self.parts} >= 1, and shards >= 1.")
+        if self.count and getattr(multiprocessing.current_process(), "_inheriting", False):
+            # A worker that imports the script of its run would begin, and pay for, another one.
+            raise RuntimeError('Begin what this script does with if __name__ == "__main__": workers import it.')
+        if self.ray is not None and self.count < 1:
+            raise ValueError("Expected the number of workers with the address of a Ray cluster.")
+        if self.ray not in (None, "local") and self.share is None:
+            raise ValueError("Expected share: a place that all machines of the Ray cluster see.")
+
+    @contextmanager
+    def holders(self, run_dir: Path | None) -> Iterator[Callable[..., Any] | None]:
+        """Returns what makes the holders of a run; None where it is this process. What they need is removed in the end.
+
+        Args:
+            run_dir: the owner's folder; None takes a temporary one.
+        """
+        if run_dir is not None:
+            shutil.rmtree(run_dir / FOLDER, ignore_errors=True)  # what a run left that was killed
+        if self.count == 0:
+            yield None
+            return
+        with tempfile.TemporaryDirectory() as temporary:
+            own = (Path(temporary) if run_dir is None else run_dir.absolute()) / FOLDER
+            own.mkdir(mode=0o700)
+            pools: list[Pool] = []
+
+            def start(records: Records, entropy: Entropy, most: int | None, space: Memory | None) -> Pool:
+                pools.append(Pool(records, entropy, most, space or Memory(), self, own))
+                return pools[-1]
+
+            try:
+                yield start
+            finally:
+                for pool in pools:
+                    pool.close()
+                shutil.rmtree(own, ignore_errors=True)
+
+
+class Pool(Unshown):
+    """Holders in worker processes.
+
+    Args:
+        records: the private records: they are written where the workers read them.
+        entropy: of the workers' keys.
+        rows_per_unit: as `LocalAggregator` takes it.
+        space: the memory that features may take.
+        workers: how the work is shared out.
+        folder: the owner's, for the records and the features.
+
+    Guarantee:
+        Only integer sums leave a worker: the noise is added, and paid for, in this process. A task is a function of the
+        records, of the key of places and of the key of the round's coins, so that it may be carried out again.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        entropy: Entropy,
+        rows_per_unit: int | None,
+        space: Memory,
+        workers: Workers,
+        folder: Path,
+    ) -> None:
+        self._workers, self._kinds = workers, set[str]()
+        # A name of its own: nothing is written where somebody else's files, or another run's, may lie.
+        name = f"dpdistill-{secrets.token_hex(8)}"
+        self._address = _within(workers.share, name) if workers.share else str(folder / name)
+        apart = workers.ray is not None and workers.ray != "local"  # other machines, each with a disk of its own
+        features = Memory(space.size) if apart else Memory(space.size, folder / f"{name}-features", shared=True)
+        if features.folder is not None:
+            features.folder.mkdir(mode=0o700)
+        holding = Holding(self._address, entropy.bytes(KEY), entropy.kind, rows_per_unit, features)
+        self._crew: Crew = (
+            Processes(holding, workers.count) if workers.ray is None else Actors(holding, workers.count, workers.ray)
+        )
+        try:
+            write_parts(records, self._address, workers.parts)
+        except BaseException:
+            self.close()
+            raise
+        units = records.units
+        self._size = len(records) if units is None else len(np.unique(units[units >= 0]))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def answer(self, question: Question, entropy: Entropy) -> np.ndarray:
+        """The integer sum of a round over all shards; each tosses the coins of a key that is drawn for the round."""
+        key = entropy.bytes(KEY)
+        if question.features is not None and question.sampling_prob < 1.0:  # a shard may need the features of all
+            self._all(question, None)
+        return np.asarray(sum(self._all(question, key)), np.int64)
+
+    def _all(self, question: Question, coins: bytes | None) -> list[Any]:
+        n = self._workers.shards or 4 * self._workers.count
+        shards = [(part, (i, n)) for i in range(n) for part in range(self._workers.parts)]
+        found = self._crew.answers([Task(part, shard, question, coins) for part, shard in shards])
+        self._kinds |= {kind for kind, _ in found if kind}
+        said = [answer for _, answer in found if isinstance(answer, str)]
+        if said:
+            raise CuratorError(said[0]) if said[0] != FAILED else RuntimeError
+        if len(self._kinds) > 1:
+            raise CuratorError(f"Expected workers on machines of one kind; got {' and '.join(sorted(self._kinds))}.")
+        return [answer for _, answer in found]
+
+    def close(self) -> None:
+        """Let the workers go, and remove the records that they read."""
+        try:
+            self._crew.close()
+        finally:
+            remove_parts(self._address)
+
+
+def _within(share: str, name: str) -> str:
+    """A place below the shared one; file:// is a folder like any other, so that its modes are ours."""
+    if "://" in share and not share.startswith("file://"):
+        return f"{share.rstrip('/')}/{name}"
+    return str(Path(share.removeprefix("file://")).absolute() / name)
