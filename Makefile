@@ -8,16 +8,22 @@ PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) --maxprocesses 8 --dis
 QUICK = tests/test_rooms.py tests/schema tests/sources tests/storage tests/accounting tests/certificate tests/publish \
 	$(addprefix tests/private/test_,grid.py linear.py noise.py sampling.py)
 
-.PHONY: demo test types suite quick lint install mutants constraints clean docs
+.PHONY: demo test types suite quick lint install mutants constraints clean docs coverage
 
 install: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --quiet --no-compile -c constraints.txt -e '.[dev]'
+	touch $(VENV)/.demo $@
+
+# What a first run needs; everything else comes with `install`, which includes this.
+$(VENV)/.demo: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --no-compile -c constraints.txt -e '.[digits]'
 	touch $@
 
-demo: install
+demo: $(VENV)/.demo
 	$(BIN)/dpdistill demo --overwrite
 	$(BIN)/dpdistill verify demo
 
@@ -32,6 +38,11 @@ types: install
 
 suite: install
 	$(PYTEST)
+
+# Lines and branches that the suite runs: a table, build/coverage/coverage.xml for programs. Slower than `make test`.
+coverage: install
+	mkdir -p build/coverage
+	$(PYTEST) --cov --cov-report=term --cov-report=xml
 
 quick: install
 	$(BIN)/ruff check .

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from dpdistill import __version__
 from dpdistill.cli.terminal import EXTRAS
 
 ROOT = Path(__file__).parents[1]
@@ -22,14 +23,14 @@ DATA = {
     "cli/benchmarks/suites/smoke.yaml",
     "features/drawn_filters.npz",
     "publish/export/templates/card.md",
-    "published/dp-kip.yaml",
+    "recipe/published/dp-kip.yaml",
     "publish/report/templates/report.html",
 }
 
 
 def test_the_wheel_holds_every_file_of_the_package_and_no_compiled_code(tmp_path):
     pytest.importorskip("hatchling", reason="hatchling, which builds the package, is not installed")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("hatch_build.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path)
     shutil.copytree(PACKAGE, tmp_path / "src" / "dpdistill", ignore=shutil.ignore_patterns("__pycache__"))
     build = "from hatchling.build import build_wheel; print(build_wheel('dist'))"
@@ -42,6 +43,10 @@ def test_the_wheel_holds_every_file_of_the_package_and_no_compiled_code(tmp_path
         held = {each.removeprefix("dpdistill/") for each in wheel.namelist() if each.startswith("dpdistill/")}
         (about,) = [each for each in wheel.namelist() if each.endswith("entry_points.txt")]
         assert "dpdistill = dpdistill.cli:main" in wheel.read(about).decode()
+        facts = wheel.read(about.replace("entry_points.txt", "METADATA")).decode().splitlines()
+        assert {f"Version: {__version__}", "Author: The dpdistill authors", "License-Expression: Apache-2.0"} <= {
+            *facts
+        }
     files = [path for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     assert held == {path.relative_to(PACKAGE).as_posix() for path in files}
     assert held > DATA
@@ -127,7 +132,7 @@ def test_what_needs_an_extra_says_which(tmp_path):
 def test_the_dockerfile_copies_what_is_there_and_installs_extras_that_are():
     text = (ROOT / "Dockerfile").read_text()
     copied = [word for line in re.findall(r"^COPY (.+)$", text, re.MULTILINE) for word in line.split()[:-1]]
-    assert {"constraints.txt", "pyproject.toml", "README.md", "LICENSE", "src"} == set(copied)
+    assert {"constraints.txt", "hatch_build.py", "pyproject.toml", "README.md", "LICENSE", "src"} == set(copied)
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     for name in copied:
         assert (ROOT / name).exists()

@@ -26,7 +26,7 @@ import typer
 from PIL import Image
 from sklearn.linear_model import LogisticRegression
 
-from dpdistill import cli, run
+from dpdistill import __version__, cli, run
 from dpdistill import evaluation as evaluate
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.cli import evaluate_checks
@@ -278,7 +278,7 @@ def test_the_owners_folder_is_the_owners(shared):
 
 def test_version_and_help():
     first, others = succeeds("--version").splitlines()
-    assert first == "dpdistill 0.1.0"
+    assert first == f"dpdistill {__version__}"
     assert others.startswith(f"python {platform.python_version()}, jax {jax.__version__}, numpy {np.__version__}, ")
     commands = (
         "distill plan evaluate report verify methods account budget schema sample export benchmark results demo audit"
@@ -303,7 +303,7 @@ def test_every_option_of_evaluate_is_of_images_of_tables_or_of_both():
 
 def test_the_package_runs_as_a_module():
     ran = subprocess.run([sys.executable, "-m", "dpdistill", "--version"], capture_output=True, text=True, check=True)
-    assert ran.stdout.startswith("dpdistill 0.1.0\n")
+    assert ran.stdout.startswith(f"dpdistill {__version__}\n")
 
 
 def test_defaults_are_in_the_help():

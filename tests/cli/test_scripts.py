@@ -16,6 +16,7 @@ import pytest
 import typer
 from test_cli import dpdistill, refused, succeeds
 
+from dpdistill import __version__
 from dpdistill.cli import app, asked, settings, terminal
 from dpdistill.cli.common import with_common_options
 from dpdistill.cli.reading import check_source
@@ -145,7 +146,7 @@ def test_account_methods_versions_and_samples_in_json(shared, tmp_path):
     listed = as_json("methods")["methods"]
     assert set(listed) == set(METHODS)
     assert listed["ldpdc"]["fields"]["per_class"]["default"] == "10"
-    assert as_json("--version")["dpdistill"] == "0.1.0"
+    assert as_json("--version")["dpdistill"] == __version__
     assert as_json("report", shared)["page"] == str(shared / "report.html")
 
 
