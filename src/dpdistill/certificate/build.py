@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dpdistill.accounting.attacker import attacker
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.accounting.schedule import Budget, Schedule
-from dpdistill.certificate.format import CANNOT_CHECK, FORMAT, INFINITE, WHOLE, parse
+from dpdistill.certificate.format import CANNOT_CHECK, FORMAT, INFINITE, PACKAGES, WHOLE, parse
 from dpdistill.certificate.public_inputs import public_inputs
 from dpdistill.certificate.versions import versions_of
 from dpdistill.data.atomic import write_atomically
@@ -44,7 +44,6 @@ NO_SCOPE = (
     "epsilon is infinite: the releases behind these files carry no noise, and nothing here limits what they reveal"
     " about a record."
 )
-_PACKAGES = ("dpdistill", "jax", "numpy", "scipy", "dp-accounting", "pillow", "jinja2")
 _ORIGINS = ("package default", "selected on ", "caller changed ", "recipe ")
 
 
@@ -328,7 +327,7 @@ def read_certificate(folder: str | Path) -> dict:
 
 def versions() -> dict[str, str]:
     """The packages that a run and its page depend on."""
-    found = {package: number or "not installed" for package, number in versions_of(_PACKAGES).items()}
+    found = {package: number or "not installed" for package, number in versions_of(PACKAGES).items()}
     return {"python": platform.python_version(), **found}
 
 

@@ -10,8 +10,7 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, with_config
-from typing_extensions import TypedDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from dpdistill.certificate.check import plain
 from dpdistill.errors import CertificateError
@@ -34,7 +33,23 @@ Text = Annotated[str, Field(min_length=1)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="64 hexadecimal digits in lower case.")]
 Version = Annotated[str, Field(pattern="^(not installed|[0-9][0-9A-Za-z.+!-]{0,63})$")]
 Table = Annotated[dict[str, Epsilon | None], Field(description="null where the value is infinite or not computed.")]
-Object = dict[str, JsonValue]
+Object = dict[str, Any]
+PACKAGES = ("dpdistill", "jax", "numpy", "scipy", "dp-accounting", "pillow", "jinja2")
+"""The packages whose versions a certificate states, beside that of Python."""
+_VERSIONS = ("python", *PACKAGES)
+
+
+def _are_of_packages(versions: dict[str, str]) -> dict[str, str]:
+    if versions.keys() != {*_VERSIONS}:
+        raise ValueError
+    return versions
+
+
+Versions = Annotated[
+    dict[str, Version],
+    AfterValidator(_are_of_packages),
+    Field(json_schema_extra={"required": [*_VERSIONS], "propertyNames": {"enum": [*_VERSIONS]}}),
+]
 
 
 class Model(BaseModel):
@@ -146,14 +161,6 @@ class Attestation(Model):
     sha256: Sha256
 
 
-Versions = with_config(ConfigDict(strict=True, extra="forbid"))(
-    TypedDict(
-        "Versions",
-        dict.fromkeys(("python", "dpdistill", "jax", "numpy", "scipy", "dp-accounting", "pillow", "jinja2"), Version),
-    )
-)
-
-
 class Certificate(Model):
     """What a run promises: certificate.json."""
 
@@ -227,7 +234,7 @@ def _sentence(content: Any, fault: Any) -> str:
         return f"The certificate has no {where!r}."
     if kind == "extra_forbidden":
         return f"The certificate has a field that this version does not know: {where}."
-    if name in _NOT_SUCH and (kind == "string_pattern_mismatch" or len(place) > 1):
+    if name in _NOT_SUCH and (kind in ("string_pattern_mismatch", "value_error") or len(place) > 1):
         return _NOT_SUCH[name]
     return f"The certificate's {where!r} is of the wrong type or out of its bounds."
 

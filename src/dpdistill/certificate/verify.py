@@ -170,7 +170,7 @@ def _check_date(text: str) -> None:
 def _noise(certificate: Certificate) -> Check:
     if certificate.noise == cert.SYSTEM_NOISE:
         return Check("noise", True, f"The noise is stated to come from {cert.SYSTEM_NOISE}.")
-    return Check("noise", False, f"The noise is not secret ({plain(certificate['noise'])}): nothing is guaranteed.")
+    return Check("noise", False, f"The noise is not secret ({plain(certificate.noise)}): nothing is guaranteed.")
 
 
 def _slack(certificate: Certificate, expected: Expected) -> Check:
@@ -247,18 +247,15 @@ def compose_events(tree: Composition | None) -> tuple[Group, ...]:
 
 
 def _composed(certificate: Certificate, schedule: Schedule) -> Schedule:
-    """The schedule that the tree of events amounts to under the same budget; the schedule itself where it has none.
+    """What the tree of events amounts to under the schedule's budget: every epsilon is computed from the events.
 
-    Its epsilons are computed from the events alone. Where these are not those of the schedule, the check of the events
-    has failed.
+    Where the events are not those of the schedule, which is a fault already, the schedule is taken.
     """
     groups = compose_events(certificate.events)
-    stages = tuple(Stage(rounds, event.sampling_prob) for rounds, event in groups)
-    try:
-        check_work(stages)
-        return Schedule(stages, tuple(event.noise_multiplier for _, event in groups), schedule.budget)
-    except ValueError:
+    if groups != schedule.groups:
         return schedule
+    stages = tuple(Stage(rounds, event.sampling_prob) for rounds, event in groups)
+    return Schedule(stages, tuple(event.noise_multiplier for _, event in groups), schedule.budget)
 
 
 def _plan(schedule: Schedule, expected: Expected) -> Check:
