@@ -29,10 +29,9 @@ def images() -> dp.Records:
     from sklearn.datasets import load_digits
 
     digits = load_digits()
-    classes = list("0123456789")
-    return dp.Records.from_arrays(
-        digits.images[:300].astype(np.float32), digits.target[:300], classes=classes, bounds=(0, 16)
-    )
+    zeros_and_ones = digits.target < 2
+    X, y = digits.images[zeros_and_ones].astype(np.float32), digits.target[zeros_and_ones]
+    return dp.Records.from_arrays(X, y, classes=["0", "1"], bounds=(0, 16))
 
 
 def table() -> dp.Records:
@@ -44,7 +43,8 @@ def table() -> dp.Records:
     )
     schema = TableSchema(columns, "outcome", ("well", "ill"))
     raw = np.stack([rng.integers(0, 100, n), rng.random(n), rng.integers(0, 3, n)], 1).astype(np.float64)
-    return dp.Records(schema.to_unit(raw), rng.integers(0, 2, n).astype(np.int32), schema, units=rng.integers(0, 60, n))
+    y, persons = rng.integers(0, 2, n), rng.integers(0, 60, n)
+    return dp.Records(raw, y, schema, units=persons)
 
 
 def make_good(place: Path) -> None:
