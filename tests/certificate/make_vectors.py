@@ -1,4 +1,4 @@
-"""Makes the test vectors of the certificate: `python tests/certificate/make_vectors.py` writes tests/certificate/vectors.
+"""Makes the test vectors of the certificate: `python tests/certificate/make_vectors.py` writes them into vectors/.
 
 Four folders as runs leave them, without page and documents, and ten that were changed in one way each.
 """
@@ -136,7 +136,10 @@ BAD: dict[str, tuple[str, Change, list[str], str]] = {
         "The name 'noise' is there twice.",
     ),
     "bad-nan": (
-        *("good-images", texted('"epsilon": 1.0,\n    "delta": 1e-05\n  },', '"epsilon": NaN,\n    "delta": 1e-05\n  },')),
+        *(
+            "good-images",
+            texted('"epsilon": 1.0,\n    "delta": 1e-05\n  },', '"epsilon": NaN,\n    "delta": 1e-05\n  },'),
+        ),
         *(["certificate"], "The claimed epsilon is NaN, which is no JSON."),
     ),
     "bad-part": (
