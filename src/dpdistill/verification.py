@@ -12,13 +12,6 @@ from dpdistill.certificate.build import versions
 from dpdistill.certificate.check import Expected, Verification, plain
 from dpdistill.certificate.format import Certificate
 from dpdistill.certificate.verify import check_certificate
-from dpdistill.data.contents import check_contents
-from dpdistill.export.documents import compare
-from dpdistill.query import SLACK_TEXT
-from dpdistill.recipe.build import from_fields, is_method
-from dpdistill.recipe.saved import recipe_of, slack_of
-from dpdistill.report import render_report
-from dpdistill.report.folder import read_folder
 from dpdistill.schema import DataError
 
 
@@ -48,6 +41,12 @@ def verify(folder: str | os.PathLike, run: str | os.PathLike | None = None) -> V
 
 
 def _expected(folder: Path, certificate: Certificate) -> Expected:
+    # What makes pages and reads arrays takes longer to import than a certificate that is refused takes to read.
+    from dpdistill.data.contents import check_contents
+    from dpdistill.export.documents import compare
+    from dpdistill.report import render_report
+    from dpdistill.report.folder import read_folder
+
     of_method = {**_of_method(certificate.recipe), "refused": _refused(certificate)}
     try:
         found = read_folder(folder)
@@ -70,6 +69,8 @@ def _generator(*stated: Any) -> Any:
 
 def _refused(certificate: Certificate) -> str | None:
     """Why the recipe's method cannot have made the certificate; None where it may have, or is unknown."""
+    from dpdistill.recipe.build import from_fields, is_method
+
     recipe, here = certificate.recipe, certificate.versions["dpdistill"] == versions()["dpdistill"]
     try:
         method = from_fields(recipe["method"], recipe["fields"])
@@ -85,6 +86,10 @@ def _refused(certificate: Certificate) -> str | None:
 
 def _of_method(recipe: dict) -> dict[str, Any]:
     """What the recipe's method would write; a method that this version does not know may have had either slack."""
+    from dpdistill.query import SLACK_TEXT
+    from dpdistill.recipe.build import from_fields
+    from dpdistill.recipe.saved import recipe_of, slack_of
+
     try:
         method = from_fields(recipe["method"], recipe["fields"])
     except (DataError, KeyError, TypeError, AttributeError):
