@@ -116,7 +116,7 @@ BAD: dict[str, tuple[str, Change, list[str], str]] = {
         "The claim is epsilon = 1.8 where the releases cost 2; every table agrees with the releases.",
     ),
     "bad-file-hash": (
-        *("good-images", another_byte, ["files"]),
+        *("good-images", another_byte, ["files", "contents"]),
         "One bit of synthetic.npz was changed, so its SHA-256 is another.",
     ),
     "bad-event-missing": (

@@ -171,9 +171,9 @@ class TestHonest:
     def test_facts_that_were_taken_from_the_records_are_named(self, tmp_path):
         inferred = replace(SCHEMA, inferred=("classes", "image size"))
         folder = make(tmp_path / "inferred", schema=inferred)
-        stated = json.loads((folder / "certificate.json").read_text())["schema"]
-        assert stated == {**FACTS, "inferred": ["classes", "image size"]}
-        verification = verify(folder, schema=stated)
+        certificate = json.loads((folder / "certificate.json").read_text())
+        assert (certificate["schema"], certificate["inferred"]) == (FACTS, ["classes", "image size"])
+        verification = verify(folder, schema={**FACTS, "inferred": ["classes", "image size"]})
         assert (failed(verification), results(verification)["facts"]) == ([], None)
         assert detail(verification, "facts").endswith("epsilon does not cover them: classes, image size.")
         assert failed(verify(folder, schema=FACTS)) == ["schema"]
@@ -200,7 +200,7 @@ class TestHonest:
         verification = verify(make(tmp_path / "demo", None))
         assert failed(verification) == []
         assert results(verification) == {
-            **{"certificate": True, "files": True, "recipe": True},
+            **{"certificate": True, "files": True, "recipe": True, "public inputs": True},
             **dict.fromkeys(("contents", "origin", "schema", "report", "guarantee", "scope"), None),
         }
         assert detail(verification, "guarantee") == "epsilon is infinite: this run gives no privacy guarantee."
@@ -716,7 +716,9 @@ class TestWork:
     )
     def test_what_takes_too_long_is_refused_in_a_sentence(self, demo, stages, sentence):
         schedule = Schedule(tuple(stages), (5.0,) * len(stages), Budget(1.0))
-        edit(demo, put("schedule", value=json.loads(schedule.to_json())))
+        stated = json.loads(schedule.to_json())
+        stated["budget"] |= {"unit": None, "rows_per_unit": 1}
+        edit(demo, put("schedule", value=stated))
         began = time.monotonic()
         verification = verify(demo)
         assert time.monotonic() - began < 5.0

@@ -258,9 +258,5 @@ def json_schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """The text of certificate-3.schema.json: `python -m dpdistill.certificate.format` prints it."""
+    """The text of certificate-3.schema.json: `SCHEMA_FILE.write_text(schema_text())` writes it anew."""
     return json.dumps(json_schema(), indent=2) + "\n"
-
-
-if __name__ == "__main__":
-    print(schema_text(), end="")
