@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -54,6 +56,21 @@ def test_the_vectors_are_those_of_the_index():
     assert {path.name for path in (HERE / "vectors").iterdir()} == {*VECTORS, "index.json"}
     outcomes = [each["outcome"] for each in VECTORS.values()]
     assert (outcomes.count(PASSED), outcomes.count(FAILED)) == (4, 10)
+
+
+@pytest.mark.parametrize(
+    ("code", "absent"),
+    [
+        ("import dpdistill.certificate.format, dpdistill.certificate.earlier", "jax scipy dp_accounting numpy"),
+        ("import dpdistill.certificate.verify", "jax scipy dp_accounting jinja2"),
+        ("import dpdistill as dp; assert not dp.verify('nowhere').passed", "jax scipy dp_accounting jinja2"),
+        (f"import dpdistill as dp; assert dp.verify({str(IMAGES)!r}).passed", "jax"),
+    ],
+)
+def test_what_is_read_needs_little(code, absent):
+    found = f"{code}; import sys; print(*sorted(set({absent.split()!r}) & sys.modules.keys()))"
+    ended = subprocess.run([sys.executable, "-c", found], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == ""
 
 
 class TestSchema:
