@@ -28,7 +28,7 @@ ROOMS: dict[str, set[str]] = {
     "methods": {"schema", "query", "public_images", "recipe", "method", "encode", "kernels"},
     "evaluate": {"schema", "query", "public_images", "recipe", "method", "data", "encode", "kernels"},
     "pages": set(),
-    "report": {"schema", "data.atomic", "data.folder", "pages"},
+    "report": {"schema", "data.atomic", "data.folder", "certificate", "pages"},
     "export": {"schema", "method", "data", "pages", "report"},
     "plot": {"schema", "report"},
 }
