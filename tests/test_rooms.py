@@ -31,7 +31,7 @@ ROOMS: dict[str, set[str]] = {
     "methods": {"schema", "query", "public_images", "recipe", "method", "features", "networks", "kernels"},
     "evaluation": {"schema", "recipe", "method", "storage", "features", "networks", "kernels"},
     "attacks": {"recipe", "method", "networks", "kernels"},
-    "publish": {"schema", "method", "storage", "sources", "folder"},
+    "publish": {"schema", "method", "storage", "sources", "folder", "certificate"},
 }
 """What each room may import: rooms, and single modules of others."""
 ROOMS["run"] = {*ROOMS} - {"attacks", "evaluation", "features", "networks", "kernels", "public_images", "sources"}

@@ -10,14 +10,8 @@ from typing import Any
 
 from dpdistill.certificate.build import versions
 from dpdistill.certificate.check import Expected, Verification, plain
+from dpdistill.certificate.format import Certificate
 from dpdistill.certificate.verify import check_certificate
-from dpdistill.folder.contents import check_contents
-from dpdistill.publish.export.documents import compare
-from dpdistill.publish.report import render_report
-from dpdistill.publish.report.folder import read_folder
-from dpdistill.query import SLACK_TEXT
-from dpdistill.recipe.build import from_fields, is_method
-from dpdistill.recipe.saved import recipe_of, slack_of
 from dpdistill.schema import DataError
 
 
@@ -46,11 +40,17 @@ def verify(folder: str | os.PathLike, run: str | os.PathLike | None = None) -> V
     return check_certificate(path, None if run is None else Path(run), lambda stated: _expected(path, stated))
 
 
-def _expected(folder: Path, certificate: dict) -> Expected:
-    of_method = {**_of_method(certificate["recipe"]), "refused": _refused(certificate)}
+def _expected(folder: Path, certificate: Certificate) -> Expected:
+    # What makes pages and reads arrays takes longer to import than a certificate that is refused takes to read.
+    from dpdistill.folder.contents import check_contents
+    from dpdistill.publish.export.documents import compare
+    from dpdistill.publish.report import render_report
+    from dpdistill.publish.report.folder import read_folder
+
+    of_method = {**_of_method(certificate.recipe), "refused": _refused(certificate)}
     try:
         found = read_folder(folder)
-        contents = tuple(check_contents(folder, certificate["files"], _generator))
+        contents = tuple(check_contents(folder, certificate.files, _generator))
         page = render_report(found).encode()
         documents = tuple(compare(folder, found))
     except Exception as error:  # of a stranger's files: whatever cannot be read is a fault, never a traceback
@@ -67,9 +67,11 @@ def _generator(*stated: Any) -> Any:
     return Generator.from_arrays(*stated)
 
 
-def _refused(certificate: dict) -> str | None:
+def _refused(certificate: Certificate) -> str | None:
     """Why the recipe's method cannot have made the certificate; None where it may have, or is unknown."""
-    recipe, here = certificate["recipe"], certificate["versions"].get("dpdistill") == versions()["dpdistill"]
+    from dpdistill.recipe.build import from_fields, is_method
+
+    recipe, here = certificate.recipe, certificate.versions["dpdistill"] == versions()["dpdistill"]
     try:
         method = from_fields(recipe["method"], recipe["fields"])
     except (DataError, KeyError, TypeError, AttributeError):
@@ -77,13 +79,17 @@ def _refused(certificate: dict) -> str | None:
         return (
             "This version is said to have made the certificate, yet its method takes no such recipe." if ours else None
         )
-    if certificate["schedule"] is not None and not method.private:
+    if certificate.schedule is not None and not method.private:
         return "The recipe's method has no private form, yet the certificate claims an epsilon."
     return None
 
 
 def _of_method(recipe: dict) -> dict[str, Any]:
     """What the recipe's method would write; a method that this version does not know may have had either slack."""
+    from dpdistill.query import SLACK_TEXT
+    from dpdistill.recipe.build import from_fields
+    from dpdistill.recipe.saved import recipe_of, slack_of
+
     try:
         method = from_fields(recipe["method"], recipe["fields"])
     except (DataError, KeyError, TypeError, AttributeError):

@@ -98,7 +98,7 @@ class TestBuild:
         schedule = full()
         stated = {"backend": "cpu", "self_test": "rows bit-identical", "date": "2026-03-04"}
         certificate = build_certificate(folder, schedule=schedule, **stated, **FACTS)
-        assert certificate["format"] == 5
+        assert certificate["format"] == 3
         assert (certificate["backend"], certificate["self_test"]) == ("cpu", "rows bit-identical")
         assert certificate["claim"] == {"epsilon": 1.0, "delta": 1e-5}
         assert certificate["relation"] == "add-remove"
@@ -116,7 +116,11 @@ class TestBuild:
         sigma = schedule.noise_multipliers[0]
         for delta, epsilon in certificate["epsilons"].items():
             assert epsilon == pytest.approx(gaussian_epsilon(sigma, float(delta)), rel=1e-12)
-        assert certificate["events"] == schedule.event_tree()
+        assert certificate["events"] == {
+            "kind": "composition",
+            "part": "all",
+            "events": [{"kind": "gaussian", "part": "all", "rounds": 1, "noise_multiplier": sigma}],
+        }
         assert Schedule.from_json(json.dumps(certificate["schedule"])) == schedule
         assert certificate["noise"] == SYSTEM_NOISE == "operating-system entropy"
         assert certificate["slack"] is None
@@ -149,6 +153,16 @@ class TestBuild:
                 "slack",
             ),
             *("backend", "self_test", "releases", "recipe", "schema", "versions", "files", "date", "scope"),
+            *(
+                "group_privacy",
+                "inferred",
+                "public_inputs",
+                "choices",
+                "owners",
+                "scores",
+                "ledger_head",
+                "attestations",
+            ),
         }
         assert str(folder) not in json.dumps(certificate)
 
@@ -178,8 +192,8 @@ class TestBuild:
         assert certificate["noise"] == NO_NOISE
         assert certificate["scope"] == NO_SCOPE
         # Without noise the releases are the records' own sums: nothing that depends on them is stated.
-        assert build_certificate(folder, schedule=None, releases="1f", **FACTS)["releases"] is None
-        assert build_certificate(folder, schedule=full(), releases="1f", **FACTS)["releases"] == "1f"
+        assert build_certificate(folder, schedule=None, releases="1f" * 32, **FACTS)["releases"] is None
+        assert build_certificate(folder, schedule=full(), releases="1f" * 32, **FACTS)["releases"] == "1f" * 32
         assert certificate["schedule"] is certificate["events"] is certificate["unit"] is None
 
     @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ import pytest
 from dpdistill.accounting.bounds import epsilon_rdp
 from dpdistill.accounting.schedule import MAX_ROUNDS, Budget, Schedule, calibrate
 from dpdistill.certificate import arithmetic
-from dpdistill.certificate import verify as verify_module
 from dpdistill.certificate.build import (
     SCOPE,
     SEEDED_NOISE,
@@ -25,6 +24,7 @@ from dpdistill.certificate.build import (
     write_certificate,
 )
 from dpdistill.certificate.check import FAILED, NOT_COMPARED, PASSED, Check, Expected, Verification
+from dpdistill.certificate.format import Certificate
 from dpdistill.certificate.verify import CLOSING, check_certificate
 from dpdistill.folder import layout as folder_module
 from dpdistill.ledger.run import RunLedger
@@ -32,6 +32,7 @@ from dpdistill.query import Stage
 from dpdistill.recipe.published import all_published
 from dpdistill.schema import Schema
 
+FIELDS = tuple(field.alias or name for name, field in Certificate.model_fields.items())
 RECIPE = {
     **{"method": "ldpdc", "title": "LDPDC", "fields": {"per_class": 10}, "changed": [], "seed": 0},
     **{"origin": "package default", "references": ["Zheng and Li 2024"]},
@@ -125,6 +126,7 @@ class TestHonest:
         assert results(verification) == {
             **dict.fromkeys(("certificate", "files", "recipe", "origin", "schema", "noise", "slack"), True),
             **dict.fromkeys(("events", "plan", "ledger", "epsilon", "epsilons", "attacker", "groups"), True),
+            "public inputs": True,
             **dict.fromkeys(("contents", "report", "self-test", "looser bound", "covered", "scope"), None),
         }
         assert detail(verification, "covered") == SCOPE
@@ -169,9 +171,9 @@ class TestHonest:
     def test_facts_that_were_taken_from_the_records_are_named(self, tmp_path):
         inferred = replace(SCHEMA, inferred=("classes", "image size"))
         folder = make(tmp_path / "inferred", schema=inferred)
-        stated = json.loads((folder / "certificate.json").read_text())["schema"]
-        assert stated == {**FACTS, "inferred": ["classes", "image size"]}
-        verification = verify(folder, schema=stated)
+        certificate = json.loads((folder / "certificate.json").read_text())
+        assert (certificate["schema"], certificate["inferred"]) == (FACTS, ["classes", "image size"])
+        verification = verify(folder, schema={**FACTS, "inferred": ["classes", "image size"]})
         assert (failed(verification), results(verification)["facts"]) == ([], None)
         assert detail(verification, "facts").endswith("epsilon does not cover them: classes, image size.")
         assert failed(verify(folder, schema=FACTS)) == ["schema"]
@@ -198,7 +200,7 @@ class TestHonest:
         verification = verify(make(tmp_path / "demo", None))
         assert failed(verification) == []
         assert results(verification) == {
-            **{"certificate": True, "files": True, "recipe": True},
+            **{"certificate": True, "files": True, "recipe": True, "public inputs": True},
             **dict.fromkeys(("contents", "origin", "schema", "report", "guarantee", "scope"), None),
         }
         assert detail(verification, "guarantee") == "epsilon is infinite: this run gives no privacy guarantee."
@@ -247,21 +249,21 @@ class TestFails:
             (put("claim", "epsilon", value=0.5), ["events"]),
             (both(put("claim", "epsilon", value=0.5), put("schedule", "budget", "epsilon", value=0.5)), ["epsilon"]),
             (put("claim", "delta", value=1e-9), ["events"]),
-            (put("claim", value={}), ["events"]),
+            (put("claim", value={}), ["certificate"]),
             (put("schedule", "noise_multipliers", value=[10.0, 5.0]), ["events", "epsilon"]),
             (put("schedule", "stages", 0, "rounds", value=3), ["events", "epsilons", "attacker", "groups"]),
             (put("schedule", "stages", 0, "rounds", value=40), ["events", "epsilon"]),
-            (put("events", "composition", 0, "rounds", value=3), ["events"]),
-            (put("events", "composition", 0, "noise_multiplier", value=1e9), ["events"]),
-            (put("events", value={}), ["events"]),
+            (put("events", "events", 0, "rounds", value=3), ["events"]),
+            (put("events", "events", 0, "noise_multiplier", value=1e9), ["events"]),
+            (put("events", value={}), ["certificate"]),
             (put("events", value=None), ["events"]),
             (put("relation", value="replace-one"), ["events"]),
             (put("unit", value="one pixel"), ["events"]),
             (put("scope", value="everything"), ["events"]),
             (put("noise", value="excellent"), ["noise"]),
             (put("epsilons", "1e-08", value=1.0), ["epsilons"]),
-            (put("epsilons", "1e-08", value="low"), ["epsilons"]),
-            (put("epsilons", "1e-08", value=True), ["epsilons"]),
+            (put("epsilons", "1e-08", value="low"), ["certificate"]),
+            (put("epsilons", "1e-08", value=True), ["certificate"]),
             (put("epsilons", "1e-08", value=None), ["epsilons"]),
             (put("epsilons", "1e-09", value=1.0), ["epsilons"]),
             (put("epsilons", value={}), ["epsilons"]),
@@ -273,15 +275,19 @@ class TestFails:
             (put("groups", value={"2": 2.1538, "9": 1}), ["groups"]),
             (put("files", "../secret", value="ab" * 32), ["files"]),
             (put("files", value={"synthetic.npz": 3}), ["certificate"]),
-            (put("files", value={f"{number}.npz": "" for number in range(1000)}), ["files"]),
-            (put("files", "\x1b[2J\n", value=""), ["files"]),
+            (put("files", value={f"{number}.npz": "ab" * 32 for number in range(1000)}), ["files"]),
+            (put("files", "\x1b[2J\n", value="ab" * 32), ["files"]),
+            (put("files", "\x1b[2J\n", value=""), ["certificate"]),
             (put("noise", value="\x1b[2J\n" * 99), ["noise"]),
             (put("epsilons", "\x1b[2J\n", value=1.0), ["epsilons"]),
             (put("noise", value="\ud800"), ["certificate"]),
-            (put("claim", "epsilon", value=True), ["events"]),
-            (put("events", "composition", 0, "sampling_prob", value=True), ["events"]),
+            (put("claim", "epsilon", value=True), ["certificate"]),
+            (put("events", "events", 0, "sampling_prob", value=True), ["certificate"]),
+            (put("events", "events", 0, "rounds", value=True), ["certificate"]),
             (put("schedule", "stages", 0, "sampling_prob", value=True), ["certificate"]),
-            (put("schedule", "budget", "unit", value=None), ["certificate"]),
+            (put("schedule", "budget", "unit", value=7), ["certificate"]),
+            (put("schedule", "budget", "unit", value="patient_id"), ["events", "group privacy"]),
+            (put("group_privacy", value=0.1), ["group privacy"]),
             (put("date", value="2026-01-31T10:00:00"), ["certificate"]),
             (put("date", value="20260131"), ["certificate"]),
             (put("versions", "dpdistill", value="newest"), ["certificate"]),
@@ -289,12 +295,13 @@ class TestFails:
             (put("versions", "torch", value="2.0"), ["certificate"]),
             (put("versions", value={}), ["certificate"]),
             (put("format", value=1), ["certificate"]),
-            (put("format", value=3), ["certificate"]),
+            (put("format", value=4), ["certificate"]),
+            (put("format", value=5), ["certificate"]),
             (put("format", value=6), ["certificate"]),
             (put("releases", value="ab"), ["certificate"]),
             (put("comment", value="audited"), ["certificate"]),
             (put("format", value=True), ["certificate"]),
-            (put("format", value="5"), ["certificate"]),
+            (put("format", value="3"), ["certificate"]),
             (put("schedule", value={}), ["certificate"]),
             (put("schedule", value=None), ["certificate"]),
             (put("schedule", "stages", value=[]), ["certificate"]),
@@ -317,7 +324,7 @@ class TestFails:
         edit(demo, change)
         assert failed(verify(demo)) == names
 
-    @pytest.mark.parametrize("key", ["format", *verify_module._TYPES])
+    @pytest.mark.parametrize("key", FIELDS)
     def test_missing_and_wrong_keys(self, demo, key):
         edit(demo, put(key, value=[0.5]))
         assert failed(verify(demo)) == ["certificate"]
@@ -709,7 +716,9 @@ class TestWork:
     )
     def test_what_takes_too_long_is_refused_in_a_sentence(self, demo, stages, sentence):
         schedule = Schedule(tuple(stages), (5.0,) * len(stages), Budget(1.0))
-        edit(demo, put("schedule", value=json.loads(schedule.to_json())))
+        stated = json.loads(schedule.to_json())
+        stated["budget"] |= {"unit": None, "rows_per_unit": 1}
+        edit(demo, put("schedule", value=stated))
         began = time.monotonic()
         verification = verify(demo)
         assert time.monotonic() - began < 5.0

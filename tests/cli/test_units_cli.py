@@ -67,14 +67,13 @@ class TestARunForPersons:
     def test_the_certificate_names_the_unit(self, shared):
         folder, said = shared
         certificate = json.loads((folder / "certificate.json").read_text())
-        assert certificate["format"] == 6
+        assert certificate["format"] == 3
         assert certificate["unit"] == (
             "one unit (patient_id), adding or removing all rows of one; at most 4 rows of each, drawn at random, are"
             " used in a round, the others are not; g of them together have g times mu: see groups"
         )
-        events = certificate["events"]
-        assert (events["unit"], events["rows_per_unit"]) == ("patient_id", 4)
-        assert certificate["schedule"]["budget"]["rows_per_unit"] == 4
+        budget = certificate["schedule"]["budget"]
+        assert (budget["unit"], budget["rows_per_unit"]) == ("patient_id", 4)
         assert certificate["group_privacy"] == pytest.approx(4.75, abs=0.1)  # 4 mu, where mu is that of (1, 1e-5)
         assert certificate["groups"]["2"] == pytest.approx(2.155, abs=0.01)
         assert "It holds for one unit (patient_id), all records together; of each at most 4 are used" in said

@@ -14,16 +14,16 @@ EPSILONS = {"0.0001": 0.83712, "1e-05": 1.0, "1e-06": 1.14362, "1e-07": 1.27301,
 
 def certificate(**changes: Any) -> dict[str, Any]:
     """The certificate of a full-batch run at (1, 1e-5)."""
-    event = {"rounds": 100, "mechanism": "gaussian", "noise_multiplier": 37.3063, "sampling_prob": 1.0}
+    event = {"kind": "gaussian", "part": "all", "rounds": 100, "noise_multiplier": 37.3063}
     data = {
-        "format": 2,
+        "format": 3,
         "claim": {"epsilon": 1.0, "delta": 1e-5},
         "relation": "add-remove",
         "unit": "one row (adding or removing one row); a person with k rows has k times mu: see groups",
         "groups": {"2": 2.15473, "5": 6.16651},
         "epsilons": EPSILONS,
         "schedule": {"stages": [], "noise_multipliers": [37.3063], "budget": {}},
-        "events": {"relation": "add-remove", "composition": [event]},
+        "events": {"kind": "composition", "part": "all", "events": [event]},
         "noise": "operating-system entropy",
         "slack": None,
         "backend": "cpu",

@@ -351,13 +351,13 @@ def test_kernels_are_shown_in_words(tmp_path):
 
 def test_stages_relation_and_large_epsilon(tmp_path):
     composition = [
-        {"rounds": 20, "noise_multiplier": 2.31, "sampling_prob": 0.1},
-        {"rounds": 1, "noise_multiplier": 8.125, "sampling_prob": 1.0},
+        {"kind": "poisson-gaussian", "rounds": 20, "noise_multiplier": 2.31, "sampling_prob": 0.1},
+        {"kind": "gaussian", "rounds": 1, "noise_multiplier": 8.125},
     ]
     shown = page(
         tmp_path,
         certificate=fakes.certificate(
-            claim={"epsilon": 10.0, "delta": 2e-5}, relation="replace-one", events={"composition": composition}
+            claim={"epsilon": 10.0, "delta": 2e-5}, relation="replace-one", events={"events": composition}
         ),
     )
     for words in (

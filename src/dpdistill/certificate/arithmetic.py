@@ -12,6 +12,7 @@ from dpdistill.accounting.pld import MIN_PLD_DELTA, discretization_interval, eps
 from dpdistill.accounting.schedule import Schedule
 from dpdistill.certificate.build import group_epsilons, group_privacy
 from dpdistill.certificate.check import Check, plain
+from dpdistill.certificate.format import Certificate
 
 _ROUNDING = 1.0 + 1e-9
 _TOLERANCE = 1.0 + 1e-3
@@ -20,7 +21,7 @@ _LARGE, _NEAR_ZERO, _CLOSE, _CLOSE_IF_LARGE = 500.0, 1e-8, 1e-4, 1e-3
 reaches over so many intervals that they are wider."""
 
 
-def check_arithmetic(certificate: dict, schedule: Schedule) -> Iterator[Check]:
+def check_arithmetic(certificate: Certificate, schedule: Schedule) -> Iterator[Check]:
     """The claim, the tables of other deltas and of what an attacker can reach, and that of people with several rows.
 
     Full batch: closed form and PLD agree. Sampled: the PLD at another discretisation and an independent lower bound.
@@ -32,11 +33,13 @@ def check_arithmetic(certificate: dict, schedule: Schedule) -> Iterator[Check]:
         return  # a false claim settles it, and absurd noise can make the tables take hours
     if schedule.budget.adjacency == "add-remove":
         yield _computed("looser bound", lambda: _looser(schedule))
-    yield _computed("epsilons", lambda: _table("epsilons", certificate["epsilons"], schedule.epsilons()))
-    yield _computed("attacker", lambda: _table("attacker", certificate["attacker"], attacker(schedule)))
-    yield _computed("groups", lambda: _table("groups", certificate["groups"], group_epsilons(schedule)))
+    yield _computed("epsilons", lambda: _table("epsilons", certificate.epsilons, schedule.epsilons()))
+    yield _computed("attacker", lambda: _table("attacker", certificate.attacker, attacker(schedule)))
+    yield _computed("groups", lambda: _table("groups", certificate.groups, group_epsilons(schedule)))
     if schedule.budget.unit is not None:
-        yield _computed("group privacy", lambda: _group_privacy(certificate["group_privacy"], schedule))
+        yield _computed("group privacy", lambda: _group_privacy(certificate.group_privacy, schedule))
+    elif certificate.group_privacy is not None:
+        yield Check("group privacy", False, "The certificate states a 'group_privacy', yet no unit.")
 
 
 def _computed(name: str, check: Callable[[], Check]) -> Check:
@@ -93,7 +96,7 @@ def _group_privacy(stated: float | None, schedule: Schedule) -> Check:
     return Check("group privacy", True, f"For {k} rows by group privacy, at the same noise multiplier: {found}.")
 
 
-def _table(name: str, stated: dict, computed: Mapping[Any, float | None]) -> Check:
+def _table(name: str, stated: Mapping[str, float | None], computed: Mapping[Any, float | None]) -> Check:
     expected = {str(key): epsilon for key, epsilon in computed.items()}
     differ = stated.keys() ^ expected.keys()
     differ |= {key for key in stated.keys() & expected.keys() if not _agree(stated[key], expected[key])}

@@ -9,15 +9,13 @@ from collections.abc import Mapping
 from datetime import date as Date
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
-
-from dp_accounting.dp_event import DpEvent, GaussianDpEvent, MixtureOfGaussiansDpEvent
-from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
-from scipy.stats import binom
+from typing import TYPE_CHECKING, Any
 
 from dpdistill.accounting.attacker import attacker
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.accounting.schedule import Budget, Schedule
+from dpdistill.certificate.format import CANNOT_CHECK, FORMAT, INFINITE, PACKAGES, WHOLE, parse
+from dpdistill.certificate.public_inputs import public_inputs
 from dpdistill.certificate.versions import versions_of
 from dpdistill.errors import CertificateError
 from dpdistill.folder.layout import CERTIFICATE, RECIPE, SYNTHETIC, hash_files, read_object
@@ -25,13 +23,12 @@ from dpdistill.query import Event
 from dpdistill.schema import AnySchema, DataError, name_unit
 from dpdistill.storage.atomic import write_atomically
 
-FORMAT = 5
-UNIT_FORMAT = 6
-"""Of a certificate for units: it says as well what group privacy would give."""
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
 SYSTEM_NOISE = "operating-system entropy"
 SEEDED_NOISE = "insecure: seeded noise"
 NO_NOISE = "none"
-INFINITE = "infinite: no privacy guarantee"
 GROUP_ROWS = (2, 5)
 MOST_MIXED = 20
 """Rows of a group under sampling whose mixture is computed: a Gaussian for each of them takes its time."""
@@ -47,7 +44,6 @@ NO_SCOPE = (
     "epsilon is infinite: the releases behind these files carry no noise, and nothing here limits what they reveal"
     " about a record."
 )
-_PACKAGES = ("dpdistill", "jax", "numpy", "scipy", "dp-accounting", "pillow", "jinja2")
 _ORIGINS = ("package default", "selected on ", "caller changed ", "recipe ")
 
 
@@ -84,6 +80,8 @@ def group_epsilon(schedule: Schedule, rows: int, delta: float) -> float | None:
         return gaussian_epsilon(1.0 / (rows * mu), delta, adjacency)
     if adjacency != "add-remove" or rows > MOST_MIXED:
         return None
+    from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
+
     s = max(rows / event.noise_multiplier for _, event in schedule.groups)
     # The loss of a round spans about 2 (10.6 s + s^2 / 2): at most 2^13 points, because a mixture costs a search each.
     # Between the points epsilon is rounded up: in five schedules by at most 1e-4 of itself more than with 2^17.
@@ -99,6 +97,9 @@ def group_epsilons(schedule: Schedule) -> dict[int, float | None]:
 
 
 def _group_event(event: Event, rows: int) -> DpEvent:
+    from dp_accounting.dp_event import GaussianDpEvent, MixtureOfGaussiansDpEvent
+    from scipy.stats import binom
+
     if event.sampling_prob == 1.0:
         return GaussianDpEvent(event.noise_multiplier / rows)
     shifts = list(range(rows + 1))
@@ -211,8 +212,9 @@ def build_certificate(
         if name not in files:
             raise CertificateError(f"Expected {name} in {folder}.")
     facts = json.loads(json.dumps(schema.to_json()))
-    return {
-        "format": format_of(schedule),
+    inferred = facts.pop("inferred", [])
+    certificate = {
+        "format": FORMAT,
         **(no_claim() if schedule is None else _claim(schedule, facts)),
         "noise": noise,
         "slack": slack,
@@ -221,32 +223,43 @@ def build_certificate(
         "releases": releases if noise == SYSTEM_NOISE else None,
         "recipe": recipe,
         "schema": facts,
+        "inferred": inferred,
+        "public_inputs": [each.model_dump() for each in public_inputs(recipe)],
+        **{key: None if key == "ledger_head" else [] for key in CANNOT_CHECK},
         "versions": versions(),
         "files": files,
         "date": _day(date),
         "scope": scope(None if schedule is None else schedule.budget, recipe),
     }
-
-
-def format_of(schedule: Schedule | None) -> int:
-    """Of the certificate of a schedule."""
-    return FORMAT if schedule is None or schedule.budget.unit is None else UNIT_FORMAT
+    return parse(certificate).to_json()
 
 
 def _claim(schedule: Schedule, schema: dict) -> dict:
     budget = schedule.budget
-    beside = {} if budget.unit is None else {"group_privacy": _finite(group_privacy(schedule))}
+    paid = json.loads(schedule.to_json())
     return {
         "claim": {"epsilon": budget.epsilon, "delta": budget.delta},
         "relation": budget.adjacency,
         "unit": unit(budget, schema),
-        **beside,
+        "group_privacy": None if budget.unit is None else _finite(group_privacy(schedule)),
         "groups": {repr(rows): _finite(epsilon) for rows, epsilon in group_epsilons(schedule).items()},
         "attacker": {str(rate): bound for rate, bound in attacker(schedule).items()},
         "epsilons": {repr(delta): _finite(epsilon) for delta, epsilon in schedule.epsilons().items()},
-        "schedule": json.loads(schedule.to_json()),
-        "events": schedule.event_tree(),
+        "schedule": paid | {"budget": {"unit": None, "rows_per_unit": 1} | paid["budget"]},
+        "events": events(schedule),
     }
+
+
+def events(schedule: Schedule) -> dict[str, Any]:
+    """The releases of a schedule as a tree of typed events, each on all records."""
+    return {"kind": "composition", "part": WHOLE, "events": [_event(*group) for group in schedule.groups]}
+
+
+def _event(rounds: int, event: Event) -> dict[str, Any]:
+    stated = {"part": WHOLE, "rounds": rounds, "noise_multiplier": event.noise_multiplier}
+    if event.sampling_prob == 1.0:
+        return {"kind": "gaussian", **stated}
+    return {"kind": "poisson-gaussian", **stated, "sampling_prob": event.sampling_prob}
 
 
 def _finite(epsilon: float | None) -> float | None:
@@ -256,7 +269,7 @@ def _finite(epsilon: float | None) -> float | None:
 def no_claim() -> dict:
     """The fields of a certificate that claims nothing: epsilon is infinite, in words."""
     claim = {"claim": {"epsilon": INFINITE, "delta": None}, "attacker": {}, "groups": {}, "epsilons": {}}
-    return claim | dict.fromkeys(("relation", "unit", "schedule", "events"))
+    return claim | dict.fromkeys(("relation", "unit", "group_privacy", "schedule", "events"))
 
 
 def write_certificate(folder: str | Path, certificate: dict) -> Path:
@@ -314,7 +327,7 @@ def read_certificate(folder: str | Path) -> dict:
 
 def versions() -> dict[str, str]:
     """The packages that a run and its page depend on."""
-    found = {package: number or "not installed" for package, number in versions_of(_PACKAGES).items()}
+    found = {package: number or "not installed" for package, number in versions_of(PACKAGES).items()}
     return {"python": platform.python_version(), **found}
 
 

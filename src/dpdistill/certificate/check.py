@@ -69,6 +69,7 @@ class Expected:
         contents: (file name, what is wrong with it or None, packages another version of which explains that) of each
             listed file; packages ("",) where one that compares it is not installed. None where they were not compared.
         fault: why the records or the page cannot be used, in a sentence.
+        earlier: the certificate is of an earlier format: this version may word its pages and documents differently.
     """
 
     recipe: dict[str, Any] | None = None
@@ -81,6 +82,7 @@ class Expected:
     documents: tuple[tuple[str, bool | None, str], ...] = ()
     contents: tuple[tuple[str, str | None, tuple[str, ...]], ...] | None = None
     fault: str | None = None
+    earlier: bool = False
 
 
 def plain(text: object, length: int = 80) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dpdistill.certificate.build import recipe_content, versions
 from dpdistill.certificate.check import Check, Expected, differing, plain
+from dpdistill.certificate.format import Certificate
 from dpdistill.certificate.stated import states_another
 from dpdistill.folder.layout import (
     CERTIFICATE,
@@ -32,7 +33,7 @@ MOST_NAMED = 20
 _SQLITE = b"SQLite format 3\0"
 
 
-def check_files(folder: Path, certificate: dict, expected: Expected) -> Iterator[Check]:
+def check_files(folder: Path, certificate: Certificate, expected: Expected) -> Iterator[Check]:
     """Every file of the folder: hashes, the recipe, the page, the scores, and what the certificate does not speak of.
 
     A file that the certificate does not list fails if it might be taken for one that a run wrote: it lies in images/,
@@ -48,10 +49,10 @@ def check_files(folder: Path, certificate: dict, expected: Expected) -> Iterator
         named = plain(", ".join(irregular[:3])) + (" and more" if len(irregular) > 3 else "")
         yield Check("files", False, f"Expected files of their own; these are links, pipes or devices: {named}.")
         return
-    extra = [name for name in names if name not in certificate["files"] and name not in UNLISTED]
+    extra = [name for name in names if name not in certificate.files and name not in UNLISTED]
     foreign = [name for name in extra if looks_listed(name) or _is_ledger(folder / name)]
-    foreign += _foreign_folders(folders, certificate["files"])
-    yield _listed(found, certificate["files"], foreign)
+    foreign += _foreign_folders(folders, certificate.files)
+    yield _listed(found, certificate.files, foreign)
     yield from _named([name for name in extra if name not in foreign])
     yield _contents(expected, certificate)
     yield _recipe(folder, certificate)
@@ -103,14 +104,16 @@ def _listed(found: dict[str, str], listed: dict[str, str], foreign: list[str]) -
     return Check("files", True, f"The SHA-256 of all {len(listed)} files that the certificate lists agree.")
 
 
-def _contents(expected: Expected, certificate: dict) -> Check:
+def _contents(expected: Expected, certificate: Certificate) -> Check:
     """Each listed file holds what its kind may hold, and agrees with the arrays."""
     if expected.fault is not None:
         return Check("folder", False, expected.fault)
     if expected.contents is None:
         return Check("contents", None, "What the files hold was not compared.", compared=False)
     faults = [each for each in expected.contents if each[1] is not None]
-    settled = [fault for _, fault, packages in faults if not _others(certificate, *packages) and packages != ("",)]
+    settled = [
+        fault for _, fault, packages in faults if not _others(certificate, expected, *packages) and packages != ("",)
+    ]
     shown = [plain(fault, 120) for fault in (settled or [fault for _, fault, _ in faults])]
     said = "; ".join(shown[:2]) + ("; and more" if len(shown) > 2 else "")
     if settled:
@@ -127,42 +130,43 @@ def _named(names: list[str]) -> Iterator[Check]:
         yield Check("not covered", None, f"{len(names) - MOST_NAMED} more files are not in the certificate.")
 
 
-def _recipe(folder: Path, certificate: dict) -> Check:
+def _recipe(folder: Path, certificate: Certificate) -> Check:
     try:
-        differ = differing(read_object(folder / RECIPE), certificate["recipe"])
+        differ = differing(read_object(folder / RECIPE), certificate.recipe)
         content = (folder / RECIPE).read_bytes()
     except (DataError, OSError, RecursionError) as error:
         return Check("recipe", False, str(error) if isinstance(error, DataError) else f"{RECIPE} cannot be read.")
     if differ:
         return Check("recipe", False, f"{RECIPE} and the certificate differ in {plain(', '.join(differ))}.")
-    if content != recipe_content(certificate["recipe"]):
+    if content != recipe_content(certificate.recipe):
         return Check(
             "recipe", False, f"{RECIPE} is not written as dpdistill writes it: another layout or other numbers."
         )
     return Check("recipe", True, f"{RECIPE} is the certificate's recipe.")
 
 
-def _origin(certificate: dict, expected: Expected) -> Check:
+def _origin(certificate: Certificate, expected: Expected) -> Check:
     if expected.recipe is None:
         unknown = "The recipe is unknown to this version: what it says of itself was not checked."
         return Check("origin", None, unknown, compared=False)
-    differ = differing(expected.recipe, certificate["recipe"])
+    differ = differing(expected.recipe, certificate.recipe)
     if not differ:
         return Check("origin", True, "Title, origin and references are those that the method states for these fields.")
-    others = _others(certificate, "dpdistill")
+    others = _others(certificate, expected, "dpdistill")
     where = f"; the certificate was made with {others}, whose verify may tell more" if others else ""
     return Check("origin", False, f"The method states another {plain(', '.join(differ))} for these fields{where}.")
 
 
-def _schema(certificate: dict, expected: Expected) -> Check:
+def _schema(certificate: Certificate, expected: Expected) -> Check:
     if expected.schema is None:
         return Check("schema", None, f"The schema was not compared with that of {SYNTHETIC}.", compared=False)
-    if differ := differing(expected.schema, certificate["schema"]):
+    stated = {**certificate.facts, **({"inferred": certificate.inferred} if certificate.inferred else {})}
+    if differ := differing(expected.schema, stated):
         return Check("schema", False, f"{SYNTHETIC} and the certificate differ in {plain(', '.join(differ))}.")
     return Check("schema", True, f"The schema is that of {SYNTHETIC}.")
 
 
-def _page(path: Path, certificate: dict, expected: Expected) -> Check:
+def _page(path: Path, certificate: Certificate, expected: Expected) -> Check:
     if not path.is_file():
         return Check("report", None, f"There is no {REPORT}.")
     if expected.page is None:
@@ -172,30 +176,30 @@ def _page(path: Path, certificate: dict, expected: Expected) -> Check:
     named = f"{REPORT} is not the page of this folder, which `dpdistill report` writes anew"
     if states_another(path, certificate, headline=True):
         return Check("report", False, f"{named}: it states another epsilon.")
-    return _unless_elsewhere("report", named, certificate, "dpdistill", "pillow", "jinja2")
+    return _unless_elsewhere("report", named, certificate, expected, "dpdistill", "pillow", "jinja2")
 
 
-def _documents(folder: Path, certificate: dict, expected: Expected) -> Iterator[Check]:
+def _documents(folder: Path, certificate: Certificate, expected: Expected) -> Iterator[Check]:
     for name, agrees, said in expected.documents:
         sentence = said.replace("ε", "epsilon").replace("δ", "delta")
         if another := states_another(folder / name, certificate):
             yield Check(name, False, f"{name} states {plain(another)}, which the certificate does not state.")
         elif agrees is False:
-            yield _unless_elsewhere(name, sentence.removesuffix("."), certificate, "dpdistill")
+            yield _unless_elsewhere(name, sentence.removesuffix("."), certificate, expected, "dpdistill")
         else:
             yield Check(name, agrees, sentence)
 
 
-def _others(certificate: dict, *packages: str) -> str:
-    """The packages that the certificate was made with other versions of, such as "dpdistill 0.2"; empty for none."""
-    here, stated = versions(), certificate["versions"]
+def _others(certificate: Certificate, expected: Expected, *packages: str) -> str:
+    """What the certificate was made with that is not of this version, such as "dpdistill 0.2"; empty for nothing."""
+    here, stated = versions(), certificate.versions
     others = (f"{name} {stated[name]}" for name in packages if name in here and stated[name] != here[name])
-    return plain(" and ".join(others))
+    return plain(" and ".join([*others, *(["an earlier format"] if expected.earlier else [])]))
 
 
-def _unless_elsewhere(name: str, fault: str, certificate: dict, *packages: str) -> Check:
+def _unless_elsewhere(name: str, fault: str, certificate: Certificate, expected: Expected, *packages: str) -> Check:
     """A fault, unless the certificate was made with other versions of packages that may well explain it."""
-    if others := _others(certificate, *packages):
+    if others := _others(certificate, expected, *packages):
         told = f"{plain(fault, 240)}; it was made with {others}, so it was not compared."
         return Check(name, None, told, compared=False)
     return Check(name, False, plain(f"{fault}.", 300))

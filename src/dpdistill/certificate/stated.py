@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from dpdistill.certificate.format import Certificate
+
 MOST = 1 << 22
 """Bytes of a text that are looked at."""
 _NUMBER = r"((?>\d[\d,]*\.?\d*(?:e[+-]?\d+)?))(?! ?(?:\^|[⁻−]|\*\*[-−]))"
@@ -24,7 +26,7 @@ _HEADLINE = (
 )
 
 
-def states_another(path: Path, certificate: dict, headline: bool = False) -> str | None:
+def states_another(path: Path, certificate: Certificate, headline: bool = False) -> str | None:
     """What a text states as epsilon or delta that the certificate does not, such as "epsilon 0.1"; None where nothing.
 
     Args:
@@ -51,14 +53,14 @@ def _numbers(pattern: re.Pattern, text: str) -> Iterator[str]:
         yield next(group for group in found.groups() if group)
 
 
-def _allowed(certificate: dict) -> tuple[list[Any], list[Any]]:
+def _allowed(certificate: Certificate) -> tuple[list[Any], list[Any]]:
     """(epsilons, deltas) of a certificate, the claimed ones first; none of one without a guarantee."""
-    if certificate["schedule"] is None:
+    if certificate.schedule is None:
         return [], []
-    claim = certificate["schedule"]["budget"]
-    tables = [*certificate["epsilons"].values(), *certificate["groups"].values(), certificate.get("group_privacy")]
-    deltas = [float(delta) for delta in certificate["epsilons"] if re.fullmatch(r"[\d.e-]{1,30}", delta)]
-    return [claim["epsilon"], *tables], [claim["delta"], *deltas]
+    claim = certificate.schedule.budget
+    tables = [*certificate.epsilons.values(), *certificate.groups.values(), certificate.group_privacy]
+    deltas = [float(delta) for delta in certificate.epsilons if re.fullmatch(r"[\d.e-]{1,30}", delta)]
+    return [claim.epsilon, *tables], [claim.delta, *deltas]
 
 
 def _is_among(number: str, allowed: list[Any]) -> bool:

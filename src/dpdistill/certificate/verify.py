@@ -2,42 +2,47 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from dpdistill.accounting.schedule import Schedule, check_work
+from dpdistill.accounting.bounds import Group
+from dpdistill.accounting.schedule import Budget, Schedule, check_work
 from dpdistill.certificate import build as cert
+from dpdistill.certificate import earlier
 from dpdistill.certificate.arithmetic import check_arithmetic
 from dpdistill.certificate.check import Check, Expected, Verification, differing, plain, same
 from dpdistill.certificate.files import check_files, check_handover
+from dpdistill.certificate.format import (
+    CANNOT_CHECK,
+    FORMAT,
+    WHOLE,
+    Certificate,
+    Composition,
+    Gaussian,
+    PoissonGaussian,
+    parse,
+)
+from dpdistill.certificate.public_inputs import public_inputs
 from dpdistill.errors import CertificateError, LedgerError
 from dpdistill.folder.layout import CERTIFICATE, owner_folder
 from dpdistill.ledger.run import RUN_LEDGER, RunLedger, RunRecord, without_origin_of_facts
+from dpdistill.query import Event, Stage
 
 CLOSING = (
     "verify checks arithmetic and files; that the run was as described - these records, this code, secret noise -"
     " rests on who ran it."
 )
-_VERSION = re.compile(r"not installed|[0-9][0-9A-Za-z.+!-]{0,63}")
 _DEEPEST = b"\n" + b" " * 60
 """How a line begins that is too deep for what a certificate holds."""
-_TYPES: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("claim", "attacker", "groups", "epsilons", "recipe", "schema", "versions", "files"), (dict,)),
-    **dict.fromkeys(("schedule", "events"), (dict, type(None))),
-    **dict.fromkeys(("noise", "backend", "self_test", "date", "scope"), (str,)),
-    **dict.fromkeys(("relation", "unit", "slack", "releases"), (str, type(None))),
-}
-_OF_UNITS: dict[str, tuple[type, ...]] = {"group_privacy": (float, type(None))}
 
 
 def check_certificate(
     folder: str | Path,
     run: str | Path | None = None,
-    expect: Callable[[dict], Expected] = lambda certificate: Expected(),
+    expect: Callable[[Certificate], Expected] = lambda certificate: Expected(),
 ) -> Verification:
     """Check a folder's certificate: recipe = plan = ledger = event tree, every file, and every stated epsilon.
 
@@ -52,16 +57,18 @@ def check_certificate(
     folder = Path(folder)
     closing = Check("scope", None, CLOSING)
     try:
-        certificate = cert.read_certificate(folder)
-        _check_text(folder / CERTIFICATE, certificate)
-        schedule = _parse(certificate)
+        content = cert.read_certificate(folder)
+        _check_text(folder / CERTIFICATE, content)
+        certificate = _parse(content)
+        schedule = _schedule(certificate)
     except CertificateError as error:
         return Verification((Check("certificate", False, str(error)), closing))
-    expected = expect(certificate)
+    expected = replace(expect(certificate), earlier=earlier.is_earlier(content))
     checks = [
         Check("certificate", True, "The certificate is complete."),
         *check_files(folder, certificate, expected),
         *check_handover(folder, run),
+        _public_inputs(certificate),
     ]
     if schedule is None:
         checks.append(Check("guarantee", None, "epsilon is infinite: this run gives no privacy guarantee."))
@@ -73,57 +80,70 @@ def check_certificate(
             _events(certificate, schedule),
             _plan(schedule, expected),
             _ledger(certificate, schedule, folder, run, expected),
-            *check_arithmetic(certificate, schedule),
+            *check_arithmetic(certificate, _composed(certificate, schedule)),
             *_releases(certificate),
             *_inferred(certificate),
-            Check("covered", None, plain(cert.scope(schedule.budget, certificate["recipe"]), 1000)),
+            Check("covered", None, plain(cert.scope(schedule.budget, certificate.recipe), 1000)),
         ]
     return Verification((*checks, closing))
 
 
-def _parse(certificate: dict) -> Schedule | None:
-    form = certificate.get("format")
-    if type(form) is not int or form not in (cert.FORMAT, cert.UNIT_FORMAT):
+def _parse(content: dict) -> Certificate:
+    """The certificate, which claims nothing that this version cannot check.
+
+    Raises:
+        CertificateError: a field of another type, or a claim that cannot be checked.
+    """
+    form = content.get("format")
+    if type(form) is not int or (form != FORMAT and not earlier.is_earlier(content)):
         raise CertificateError(
-            f"Expected a certificate of format {cert.FORMAT} or {cert.UNIT_FORMAT}: what another version of dpdistill"
-            " wrote, that version checks."
+            f"Expected a certificate of format {FORMAT}, or {earlier.ROWS} or {earlier.UNITS} of before: what another"
+            " version of dpdistill wrote, that version checks."
         )
-    expected = _TYPES if form == cert.FORMAT else _TYPES | _OF_UNITS
-    for key, types in expected.items():
-        if key not in certificate:
-            raise CertificateError(f"The certificate has no {key!r}.")
-        if type(certificate[key]) not in types:
-            raise CertificateError(f"The certificate's {key!r} is of the wrong type.")
-    if unknown := certificate.keys() - expected.keys() - {"format"}:
-        raise CertificateError(f"The certificate has a field that this version does not know: {plain(min(unknown))}.")
-    if not all(isinstance(digest, str) for digest in certificate["files"].values()):
-        raise CertificateError("The certificate's 'files' is of the wrong type.")
-    _check_versions(certificate["versions"])
-    _check_date(certificate["date"])
-    if certificate["releases"] is not None and not re.fullmatch("[0-9a-f]{64}", certificate["releases"]):
-        raise CertificateError("The certificate's 'releases' is not an id: 64 hexadecimal digits.")
-    if certificate["schedule"] is None and form == cert.FORMAT:
+    certificate = parse(earlier.upgrade(content) if form != FORMAT else content)
+    _check_date(certificate.date)
+    for name in CANNOT_CHECK:
+        if getattr(certificate, name):
+            raise CertificateError(f"The certificate states {name!r}, which this version cannot check.")
+    if certificate.events is not None and (part := _other_part(certificate.events)) is not None:
+        raise CertificateError(
+            f"An event reads the part {plain(part)} of the records: this version checks events that read all."
+        )
+    return certificate
+
+
+def _other_part(event: Composition | Gaussian | PoissonGaussian) -> str | None:
+    inner = event.events if isinstance(event, Composition) else []
+    return event.part if event.part != WHOLE else next(filter(None, map(_other_part, inner)), None)
+
+
+def _schedule(certificate: Certificate) -> Schedule | None:
+    """The schedule; None of a certificate that claims no guarantee, in which case it claims nothing else.
+
+    Raises:
+        CertificateError: no schedule, or one that takes too long to check.
+    """
+    stated = certificate.schedule
+    if stated is None:
         _check_no_claim(certificate)
         return None
     try:
-        schedule = Schedule.from_json(json.dumps(certificate["schedule"]))
-        if not same(json.loads(schedule.to_json()), certificate["schedule"]):
-            raise ValueError
-    except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError):
+        stages = tuple(Stage(stage.rounds, stage.sampling_prob, stage.weight) for stage in stated.stages)
+        schedule = Schedule(stages, tuple(stated.noise_multipliers), Budget(**stated.budget.model_dump()))
+    except (ArithmeticError, TypeError, ValueError):
         raise CertificateError("The certificate's 'schedule' is not a schedule.") from None
     try:
-        check_work(schedule.stages)
+        check_work(stages)
     except ValueError as error:
         raise CertificateError(f"The schedule is not checked. {error}") from None
-    if form != cert.format_of(schedule):
-        raise CertificateError(f"A certificate of format {form} does not go with the unit of its schedule.")
     return schedule
 
 
-def _check_no_claim(certificate: dict) -> None:
+def _check_no_claim(certificate: Certificate) -> None:
     stated: dict = cert.no_claim() | {"noise": cert.NO_NOISE, "slack": None, "releases": None, "scope": cert.NO_SCOPE}
+    found = certificate.to_json()
     for key, value in stated.items():
-        if not same(certificate[key], value):
+        if not same(found[key], value):
             raise CertificateError(f"The certificate has no schedule, yet its {key!r} is not that of no guarantee.")
 
 
@@ -138,13 +158,6 @@ def _check_text(path: Path, certificate: dict) -> None:
         raise CertificateError("certificate.json is nested more deeply than any certificate.")
 
 
-def _check_versions(versions: dict) -> None:
-    if versions.keys() != cert.versions().keys():
-        raise CertificateError("The certificate's 'versions' are not those of Python and the packages that matter.")
-    if not all(isinstance(version, str) and _VERSION.fullmatch(version) for version in versions.values()):
-        raise CertificateError("The certificate's 'versions' are not all version numbers.")
-
-
 def _check_date(text: str) -> None:
     try:
         if date.fromisoformat(text).isoformat() == text:
@@ -154,56 +167,95 @@ def _check_date(text: str) -> None:
     raise CertificateError("The certificate's 'date' is not a date as 2026-01-31.")
 
 
-def _noise(certificate: dict) -> Check:
-    if certificate["noise"] == cert.SYSTEM_NOISE:
+def _noise(certificate: Certificate) -> Check:
+    if certificate.noise == cert.SYSTEM_NOISE:
         return Check("noise", True, f"The noise is stated to come from {cert.SYSTEM_NOISE}.")
-    return Check("noise", False, f"The noise is not secret ({plain(certificate['noise'])}): nothing is guaranteed.")
+    return Check("noise", False, f"The noise is not secret ({plain(certificate.noise)}): nothing is guaranteed.")
 
 
-def _slack(certificate: dict, expected: Expected) -> Check:
-    stated = "none" if certificate["slack"] is None else plain(certificate["slack"], 200)
+def _slack(certificate: Certificate, expected: Expected) -> Check:
+    stated = "none" if certificate.slack is None else plain(certificate.slack, 200)
     if expected.slacks is None:
         return Check("slack", None, f"The stated slack of the sums is {stated}; it was not checked.")
-    if certificate["slack"] not in expected.slacks:
+    if certificate.slack not in expected.slacks:
         return Check("slack", False, f"The stated slack of the sums is not that of the recipe's queries: {stated}.")
     return Check("slack", True, f"The stated slack of the sums is that of the recipe's queries: {stated}.")
 
 
-def _self_test(certificate: dict) -> Check:
-    backend, tested = (plain(certificate[key], 160) for key in ("backend", "self_test"))
+def _self_test(certificate: Certificate) -> Check:
+    backend, tested = (plain(text, 160) for text in (certificate.backend, certificate.self_test))
     return Check("self-test", None, f"By its own word the run computed on: {backend}; and had tested before: {tested}.")
 
 
-def _releases(certificate: dict) -> Iterator[Check]:
-    if certificate["releases"] is not None:
+def _releases(certificate: Certificate) -> Iterator[Check]:
+    if certificate.releases is not None:
         said = "sets that state the same were made from the same releases, which are paid for once"
-        name = plain(certificate["releases"])
+        name = plain(certificate.releases)
         yield Check("releases", None, f"By its own word the id of its releases is {name}: {said}.")
 
 
-def _inferred(certificate: dict) -> Iterator[Check]:
+def _inferred(certificate: Certificate) -> Iterator[Check]:
     """What the certificate says of public facts that were taken from the records; it agrees with the set's schema."""
-    names = certificate["schema"].get("inferred")
-    if isinstance(names, list) and names:
+    if certificate.inferred:
         said = "taken from the records and treated as public, so that epsilon does not cover them"
         yield Check(
-            "facts", None, f"As the certificate states, these facts were {said}: {plain(', '.join(map(str, names)))}."
+            "facts",
+            None,
+            f"As the certificate states, these facts were {said}: {plain(', '.join(certificate.inferred))}.",
         )
 
 
-def _events(certificate: dict, schedule: Schedule) -> Check:
+def _public_inputs(certificate: Certificate) -> Check:
+    """Whether data are public is their declarer's word; that they are named is checked."""
+    if (named := public_inputs(certificate.recipe)) != certificate.public_inputs:
+        return Check("public inputs", False, "The certificate's 'public_inputs' are not those that its recipe names.")
+    if not named:
+        return Check("public inputs", True, "The recipe names no public inputs.")
+    each = ", ".join(f"{one.kind} (declared by {one.declared_by})" for one in named)
+    return Check(
+        "public inputs", True, f"The recipe's public inputs are named; epsilon does not cover: {plain(each, 200)}."
+    )
+
+
+def _events(certificate: Certificate, schedule: Schedule) -> Check:
     budget = schedule.budget
+    composed = compose_events(certificate.events)
     stated = {
-        "events": schedule.event_tree(),
         "claim": {"epsilon": budget.epsilon, "delta": budget.delta},
         "relation": budget.adjacency,
-        "unit": cert.unit(budget, certificate["schema"]),
-        "scope": cert.scope(budget, certificate["recipe"]),
+        "unit": cert.unit(budget, certificate.facts),
+        "scope": cert.scope(budget, certificate.recipe),
     }
-    differ = [key for key, value in stated.items() if not same(certificate[key], value)]
+    found = certificate.to_json()
+    differ = [] if composed == schedule.groups else ["events"]
+    differ += [key for key, value in stated.items() if not same(found[key], value)]
     if differ:
         return Check("events", False, f"The schedule does not say the same as the certificate's {', '.join(differ)}.")
     return Check("events", True, f"Claim, relation and event tree agree with the schedule of {schedule.rounds} rounds.")
+
+
+def compose_events(tree: Composition | None) -> tuple[Group, ...]:
+    """(rounds, event) of everything in a tree of events, in its order."""
+    found: list[Group] = []
+    for event in () if tree is None else tree.events:
+        if isinstance(event, Composition):
+            found += compose_events(event)
+        else:
+            sampling_prob = event.sampling_prob if isinstance(event, PoissonGaussian) else 1.0
+            found.append((event.rounds, Event(event.noise_multiplier, sampling_prob)))
+    return tuple(found)
+
+
+def _composed(certificate: Certificate, schedule: Schedule) -> Schedule:
+    """What the tree of events amounts to under the schedule's budget: every epsilon is computed from the events.
+
+    Where the events are not those of the schedule, which is a fault already, the schedule is taken.
+    """
+    groups = compose_events(certificate.events)
+    if groups != schedule.groups:
+        return schedule
+    stages = tuple(Stage(rounds, event.sampling_prob) for rounds, event in groups)
+    return Schedule(stages, tuple(event.noise_multiplier for _, event in groups), schedule.budget)
 
 
 def _plan(schedule: Schedule, expected: Expected) -> Check:
@@ -216,7 +268,9 @@ def _plan(schedule: Schedule, expected: Expected) -> Check:
     return Check("plan", True, "The recipe's plan is that of the schedule.")
 
 
-def _ledger(certificate: dict, schedule: Schedule, folder: Path, run: str | Path | None, expected: Expected) -> Check:
+def _ledger(
+    certificate: Certificate, schedule: Schedule, folder: Path, run: str | Path | None, expected: Expected
+) -> Check:
     beside = owner_folder(folder.resolve())
     if run is None and not (os.access(beside / RUN_LEDGER, os.R_OK) and (beside / RUN_LEDGER).is_file()):
         return Check("ledger", None, "The run's ledger is not here, or not to be read: it stays with the owner.")
@@ -234,9 +288,9 @@ def _ledger(certificate: dict, schedule: Schedule, folder: Path, run: str | Path
     return _ledgers_recipe(certificate, record, expected.free, holds)
 
 
-def _ledgers_recipe(certificate: dict, record: RunRecord, free: frozenset[str] | None, holds: str) -> Check:
+def _ledgers_recipe(certificate: Certificate, record: RunRecord, free: frozenset[str] | None, holds: str) -> Check:
     """A run's releases may be used again under other fields, if only `finish` reads them; the origin goes with them."""
-    stated = {**certificate["recipe"], "schema": certificate["schema"], "noise": certificate["noise"]}
+    stated = {**certificate.recipe, "schema": certificate.facts, "noise": certificate.noise}
     paid = record.recipe if isinstance(record.recipe, dict) else {}
     fields, paid_fields = stated.get("fields"), paid.get("fields")
     if not isinstance(fields, dict) or not isinstance(paid_fields, dict):

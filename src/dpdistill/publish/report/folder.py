@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dpdistill.certificate.earlier import in_this_format
 from dpdistill.folder.layout import (
     CERTIFICATE,
     IMAGES,
@@ -33,7 +34,7 @@ class Folder:
             table as they are encoded, (m, d), in [-1, 1].
         y: class indices, (m,).
         schema: shape, bounds and class names of images, or the columns of a table.
-        certificate: contents of certificate.json.
+        certificate: contents of certificate.json, as of the present format where it has an earlier one.
         recipe: contents of recipe.json.
         scores: contents of scores.json, or None without one.
         soft_labels: whether the records that networks are trained on have soft labels beside y.
@@ -71,6 +72,7 @@ def read_folder(folder: Path | str) -> Folder:
     if not folder.is_dir():
         raise DataError(f"Expected a folder at {folder}; there is none.")
     certificate, recipe = (read_object(folder / name) for name in (CERTIFICATE, RECIPE))
+    certificate = in_this_format(certificate)
     X, y, schema, arrays = read_labelled(folder / SYNTHETIC)
     scores = read_json(folder / SCORES) if (folder / SCORES).exists() else None
     trained_on = read_arrays(folder / TRAINING) if (folder / TRAINING).exists() else arrays

@@ -79,7 +79,7 @@ class Guarantee:
 
 def read_guarantee(certificate: Mapping[str, Any]) -> Guarantee:
     """Reads what is stated; what is missing stays empty, and without a finite ε nothing is guaranteed."""
-    claim = mapping(certificate.get("claim"))
+    claim, budget = mapping(certificate.get("claim")), mapping(mapping(certificate.get("schedule")).get("budget"))
     epsilon, delta = number(claim.get("epsilon")), number(claim.get("delta"))
     noise = str(certificate.get("noise") or "")
     stated = epsilon is not None and delta is not None and 0 <= epsilon < math.inf and 0 <= delta < 1
@@ -91,8 +91,8 @@ def read_guarantee(certificate: Mapping[str, Any]) -> Guarantee:
         relation=str(certificate.get("relation") or ""),
         # After that the certificate points to its own table.
         unit=str(certificate.get("unit") or "").partition("; a person")[0].partition("; g of them")[0],
-        name=str(mapping(certificate.get("events")).get("unit") or ""),
-        rows_per_unit=number(mapping(certificate.get("events")).get("rows_per_unit")) or 1,
+        name=str(budget.get("unit") or ""),
+        rows_per_unit=number(budget.get("rows_per_unit")) or 1,
         group_privacy=number(certificate.get("group_privacy")),
         noise=noise,
         seeded=any(word in noise.lower() for word in ("seeded", "insecure")),
@@ -127,6 +127,6 @@ def _pairs(table: Any) -> Pairs:
 
 
 def _groups(certificate: Mapping[str, Any]) -> list[list[float | None]]:
-    composition = mapping(certificate.get("events")).get("composition")
-    events = composition if isinstance(composition, list) else []
-    return [[number(mapping(event).get(key)) for key in GROUP] for event in events]
+    events = mapping(certificate.get("events")).get("events")
+    found = [mapping(event) for event in (events if isinstance(events, list) else [])]
+    return [[number({"sampling_prob": 1.0, **event}.get(key)) for key in GROUP] for event in found]

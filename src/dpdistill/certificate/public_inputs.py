@@ -1,0 +1,58 @@
+"""The public inputs of a recipe: what its fields name that is neither private nor covered by epsilon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dpdistill.certificate.format import PublicInput
+
+PACKAGE = "dpdistill"
+_PROGRAMS = ("Drawn", "Silhouettes")
+_DECLARED, _FILTERS = "PublicImages", "DrawnNet"
+
+
+def public_inputs(recipe: Any) -> list[PublicInput]:
+    """The public inputs that a recipe's fields name, each once, in the order of the fields.
+
+    Args:
+        recipe: as the certificate has it; whatever has another form names none.
+    """
+    fields = recipe.get("fields") if isinstance(recipe, dict) else None
+    found: list[PublicInput] = []
+    for value in _kinds(fields):
+        if (each := _public_input(value)) is not None and each not in found:
+            found.append(each)
+    return found
+
+
+def _kinds(value: Any) -> Iterator[dict[str, Any]]:
+    """Everything below a value that names its kind; a certificate is at most 30 levels deep."""
+    if isinstance(value, dict):
+        if isinstance(value.get("kind"), str):
+            yield value
+        for item in value.values():
+            yield from _kinds(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _kinds(item)
+
+
+def _public_input(value: dict[str, Any]) -> PublicInput | None:
+    kind, count = value["kind"], value.get("pictures")
+    if kind in _PROGRAMS:
+        source = f"program {kind} of {PACKAGE}, {count} images from seed {value.get('seed')}"
+        return PublicInput(kind="generated images", sha256=None, source=source, declared_by=PACKAGE)
+    sha256 = value.get("filters" if kind == _FILTERS else "sha256")
+    if kind not in (_DECLARED, _FILTERS) or not _is_sha256(sha256):
+        return None
+    if kind == _FILTERS:
+        source = f"drawn_filters.npz of {PACKAGE}, learned from generated images"
+        return PublicInput(kind="shipped filters", sha256=sha256, source=source, declared_by=PACKAGE)
+    word = value.get("declared_by", value.get("word"))
+    source, by = f"{count} images named by their sha256", word if isinstance(word, str) and word else "nobody"
+    return PublicInput(kind="declared images", sha256=sha256, source=source, declared_by=by)
+
+
+def _is_sha256(value: Any) -> bool:
+    return isinstance(value, str) and len(value) == 64 and not set(value) - set("0123456789abcdef")
