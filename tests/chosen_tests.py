@@ -1,0 +1,34 @@
+"""Chooses which tests run: by default all but those marked `variants` or `slow`, of which CI runs a fifth each day."""
+
+import time
+import zlib
+
+PARTS = 5
+BEYOND_DEFAULT = ("variants", "slow")
+"""Markers of tests that the default run leaves out."""
+HELP = f"which tests marked variants or slow to run: none, all, K/{PARTS} for one part of them, today for today's part"
+
+
+def share(text):
+    """Returns "none", "all" or "K/5" for what --variants states; "today" is one of the five parts.
+
+    Raises:
+        ValueError: anything else.
+    """
+    part = f"{int(time.time()) // 86_400 % PARTS + 1}/{PARTS}" if text == "today" else text
+    if part not in ("none", "all", *(f"{k + 1}/{PARTS}" for k in range(PARTS))):
+        raise ValueError(f"Expected --variants none, all, today or K/{PARTS}; got {text}.")
+    return part
+
+
+def part_of(name):
+    """Returns the part, 1 to 5, that a test belongs to: it depends on the name of the test alone."""
+    return zlib.crc32(name.encode()) % PARTS + 1
+
+
+def left_out(items, chosen, named):
+    """Returns the tests that do not run. A test that is named on the command line (file.py::test) always runs."""
+    if chosen == "all" or any("::" in each for each in named):
+        return []
+    beyond = [item for item in items if any(item.get_closest_marker(marker) for marker in BEYOND_DEFAULT)]
+    return [item for item in beyond if chosen != f"{part_of(item.nodeid)}/{PARTS}"]
