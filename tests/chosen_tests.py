@@ -10,7 +10,7 @@ HELP = f"which tests marked variants or slow to run: none, all, K/{PARTS} for on
 
 
 def share(text):
-    """Returns "none", "all" or "K/5" for what --variants states; "today" is one of the five parts.
+    """Returns "none", "all" or "K/5" for what --variants states: "today" stands for one of the five parts.
 
     Raises:
         ValueError: anything else.

@@ -6,9 +6,7 @@
 import contextlib
 
 import chosen_tests
-import jax
 import pytest
-import quick_programs
 
 MOST_MAPS = 25_000
 """Of memory that a process may have mapped, of the 65,530 that Linux allows: a compiled program takes six to ten."""
@@ -20,9 +18,10 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    quick_programs.NOW["quickly"] = not config.getoption("--as-users")
-    if not hasattr(config, "workerinput"):
-        quick_programs.forget_old_programs(quick_programs.COMPILED)
+    if config.getoption("dist", "no") == "no" or hasattr(config, "workerinput"):  # else workers run the tests
+        import quick_programs
+
+        quick_programs.NOW["quickly"] = not config.getoption("--as-users")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -39,6 +38,8 @@ def pytest_terminal_summary(terminalreporter, config):
 @pytest.fixture
 def as_users(monkeypatch):
     """All programs that a test is the first to run are compiled as users have them."""
+    import quick_programs
+
     monkeypatch.setitem(quick_programs.NOW, "quickly", False)
 
 
@@ -48,4 +49,6 @@ def few_programs():
     yield
     with contextlib.suppress(OSError), open("/proc/self/maps") as maps:
         if sum(1 for _ in maps) > MOST_MAPS:
+            import jax
+
             jax.clear_caches()
