@@ -96,7 +96,7 @@ def instructions():
 
 
 def cache_folder(shared):
-    """Returns the folder of compiled programs: one of each processor and XLA_FLAGS, and of each worker unless shared."""
+    """Returns the folder of compiled programs: one a processor and XLA_FLAGS, and one a worker unless shared."""
     flags = re.sub(r"\W+", "-", os.environ.get("XLA_FLAGS", "")).strip("-") or "default"
     folder = Path(__file__).parents[1] / "build" / "compiled" / f"{flags}-{instructions()}"
     return folder if shared else folder / os.environ.get("PYTEST_XDIST_WORKER", "alone")
@@ -117,4 +117,4 @@ COMPILED = cache_folder(SHARED)
 if os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0":
     forget_old_programs(COMPILED)
 jax.config.update("jax_compilation_cache_dir", str(COMPILED))
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # reading takes a sixth

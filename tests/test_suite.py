@@ -16,7 +16,7 @@ from jax.experimental.compilation_cache import compilation_cache
 from dpdistill.programs import compiled
 
 TESTED = f"jax=={jax.__version__}\n" in (Path(__file__).parents[1] / "constraints.txt").read_text()
-tested_versions = pytest.mark.skipif(not TESTED, reason="JAX's private names may have moved in this version of it")
+ON_TESTED_VERSIONS = pytest.mark.skipif(not TESTED, reason="names of JAX that are private may have moved")
 
 
 @contextlib.contextmanager
@@ -46,7 +46,7 @@ def compiled_as(name, quickly, monkeypatch):
     assert jax.jit(function)(2.0) == 7.0
 
 
-@tested_versions
+@ON_TESTED_VERSIONS
 def test_programs_are_compiled_quickly_except_those_that_touch_records(tmp_path, monkeypatch):
     assert quick_programs.QUICKLY == quick_programs.OPTIONS
     assert {"jit_grid_rows", "jit_encode_rows"} <= quick_programs.TOUCH_RECORDS
@@ -60,7 +60,7 @@ def test_programs_are_compiled_quickly_except_those_that_touch_records(tmp_path,
     assert kept.count("jit_grid_rows") == 1, "What touches records is compiled in two ways."
 
 
-@tested_versions
+@ON_TESTED_VERSIONS
 def test_a_program_is_kept_as_a_whole_or_not_at_all(tmp_path, monkeypatch):
     moved, replace = [], os.replace
 
