@@ -33,7 +33,7 @@ from dpdistill.private.noise import SeededEntropy
 from dpdistill.programs.self_test import check_rows
 from dpdistill.query import Event, LinearQuery, Release, Stage
 from dpdistill.recipe.build import from_fields, shown
-from dpdistill.recipe.methods import RECIPES
+from dpdistill.recipe.methods import DEFAULTS, RECIPES
 from dpdistill.recipe.parts import implement
 from dpdistill.run import store as stores
 from dpdistill.run.blobs import releases_id
@@ -47,9 +47,16 @@ CHUNK = 5
 """Rows of a chunk: odd, and the same where it may be, so that a program is compiled once."""
 
 
-def records_of(name):
+def kinds_of(name, which=ALL):
+    """The kinds of records that a method distils. The default is its first, and all where people are given it."""
+    kinds = METHODS[name].schemas
+    default = kinds if name in DEFAULTS.values() else kinds[:1]
+    return {ALL: kinds, DEFAULT: default, OTHERS: [kind for kind in kinds if kind not in default]}[which]
+
+
+def records_of(name, which=ALL):
     """A data set of each kind that a method distils."""
-    return [RECORDS[kind] for kind in METHODS[name].schemas]
+    return [RECORDS[kind] for kind in kinds_of(name, which)]
 
 
 class SteadyEntropy(SeededEntropy):
@@ -77,8 +84,8 @@ def once(name, kind):
     return distil(name, RECORDS[kind], tiny(name))
 
 
-def results_of(name):
-    return [once(name, kind) for kind in METHODS[name].schemas]
+def results_of(name, which=ALL):
+    return [once(name, kind) for kind in kinds_of(name, which)]
 
 
 def fields_of(name, finish=None):
@@ -209,13 +216,19 @@ def its_recipe_comes_back(name, tmp_path):
 
 
 def queries(name, which):
-    """Every query on every kind of records; and linear ones of images with a clip norm that clips everything."""
-    for kind in METHODS[name].schemas:
+    """Every query on every kind of records; and linear ones of images with a clip norm that clips everything.
+
+    The default are those of the method as it is on its default kinds; the clip norm, as tests/methods/test_ghost.py
+    tests it, is among the others.
+    """
+    for kind in kinds_of(name, which if which == DEFAULT else ALL):
         schema = RECORDS[kind].schema
-        for query, params in contract.queries_of(name, schema, which).values():
-            yield query, params, schema
+        default = contract.queries_of(name, schema, DEFAULT) if kind in kinds_of(name, DEFAULT) else {}
+        for label, (query, params) in contract.queries_of(name, schema, DEFAULT if which == DEFAULT else ALL).items():
+            if which != OTHERS or label not in default:
+                yield query, params, schema
             clips = "clip_norm" in METHODS[name].__dataclass_fields__ and isinstance(query, LinearQuery)
-            if kind is Schema and clips:
+            if kind is Schema and clips and which != DEFAULT:
                 yield dataclasses.replace(query, clip_norm=1e-4 * query.clip_norm), params, schema
 
 
@@ -265,7 +278,7 @@ def its_rows_stay(name, tmp_path, which=ALL):
 def it_states_whether_it_has_linear_queries(name, tmp_path, which=ALL):
     """In every variant: the certificate says what they round away; and the non-private ones are not answered."""
     for method in contract.chosen_variants(name, which).values() if METHODS[name].private else ():
-        for kind in METHODS[name].schemas:
+        for kind in kinds_of(name, DEFAULT if which == DEFAULT else ALL):
             try:
                 asked = contract.asked(method, RECORDS[kind].schema, contract.rounds_of(method))
             except ValueError:
@@ -280,7 +293,7 @@ def it_states_whether_it_has_linear_queries(name, tmp_path, which=ALL):
 def its_stages_ask_what_they_are_said_to_ask(name, tmp_path, which=ALL):
     """What is looked at before anything is paid has the query and the shapes of what each stage asks first."""
     for method in contract.chosen_variants(name, which).values():
-        for kind in METHODS[name].schemas:
+        for kind in kinds_of(name, DEFAULT if which == DEFAULT else ALL):
             schema = RECORDS[kind].schema
             try:
                 asked = list(contract.asked(method, schema, contract.rounds_of(method)))
@@ -299,8 +312,8 @@ def its_stages_ask_what_they_are_said_to_ask(name, tmp_path, which=ALL):
 # What it makes.
 
 
-def the_same_key_and_releases_give_the_same_result(name, tmp_path):
-    for records, result in zip(records_of(name), results_of(name), strict=True):
+def the_same_key_and_releases_give_the_same_result(name, tmp_path, which=ALL):
+    for records, result in zip(records_of(name, which), results_of(name, which), strict=True):
         method = tiny(name)
 
         def same(records=records, method=method, made=result.distilled, **how):
@@ -315,9 +328,9 @@ def the_same_key_and_releases_give_the_same_result(name, tmp_path):
         assert not METHODS[name].private or not same(entropy=4), "Other noise gives the same."
 
 
-def records_are_in_bounds_whatever_was_distilled(name, tmp_path):
+def records_are_in_bounds_whatever_was_distilled(name, tmp_path, which=ALL):
     """Also where a class has no records, one class has all but one of them, or there are none at all."""
-    for records in records_of(name):
+    for records in records_of(name, which):
         first = np.flatnonzero(records.y == 0)
         rare = np.concatenate([first, np.flatnonzero(records.y == 1)[:1]])
         for rows in (slice(None), records.y != 1, rare, []):
@@ -344,8 +357,8 @@ def records_of_one_class_are_distilled_or_refused(name, tmp_path):
             distil(name, records, tiny(name))
 
 
-def it_saves_and_loads(name, tmp_path):
-    for k, result in enumerate(results_of(name)):
+def it_saves_and_loads(name, tmp_path, which=ALL):
+    for k, result in enumerate(results_of(name, which)):
         folder = result.save(tmp_path / f"shared {k}")
         back = read_distilled(folder)
         assert_close_float32(back.X, result.distilled.X, terms=6, scale=1.0)
@@ -365,8 +378,8 @@ def only_releases_speak(name, tmp_path):
         contract.check_only_releases_speak(tmp_path, name)
 
 
-def its_state_keeps_its_types(name, tmp_path):
-    for records in records_of(name):
+def its_state_keeps_its_types(name, tmp_path, which=ALL):
+    for records in records_of(name, which):
         method = tiny(name)
         state = method.init(jax.random.key(0), records.schema)
         for t in range(contract.rounds_of(method)):
@@ -511,20 +524,34 @@ OF_VARIANTS = [
     what_may_change_afterwards_is_read_by_finish_alone,
 ]
 """Checks of what every variant of a method asks: in the default run of the method as it is."""
+OF_KINDS = [
+    the_same_key_and_releases_give_the_same_result,
+    records_are_in_bounds_whatever_was_distilled,
+    it_saves_and_loads,
+    its_state_keeps_its_types,
+]
+"""Checks of each kind of records that a method distils: in the default run of its default kinds."""
 
 
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("name", list(METHODS))
 def test_conformance(name, check, tmp_path):
-    CHECKS[check](name, tmp_path, **{"which": DEFAULT} if CHECKS[check] in OF_VARIANTS else {})
+    CHECKS[check](name, tmp_path, **{"which": DEFAULT} if CHECKS[check] in [*OF_VARIANTS, *OF_KINDS] else {})
 
 
 @pytest.mark.variants
 @pytest.mark.parametrize("check", [check.__name__ for check in OF_VARIANTS])
 @pytest.mark.parametrize("name", list(METHODS))
 def test_conformance_of_variants(name, check, tmp_path):
-    reads = CHECKS[check] is what_may_change_afterwards_is_read_by_finish_alone
-    CHECKS[check](name, tmp_path, ALL if reads else OTHERS)
+    by_query = CHECKS[check] in OF_VARIANTS[:3]
+    CHECKS[check](name, tmp_path, OTHERS if by_query else ALL)
+
+
+@pytest.mark.variants
+@pytest.mark.parametrize("check", [check.__name__ for check in OF_KINDS])
+@pytest.mark.parametrize("name", [name for name in METHODS if kinds_of(name, OTHERS)])
+def test_conformance_on_other_kinds_of_records(name, check, tmp_path):
+    CHECKS[check](name, tmp_path, OTHERS)
 
 
 # Methods to be thrown away: one that keeps the contract, and others that break it.
