@@ -2,11 +2,29 @@
 
 import time
 import zlib
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
 
 PARTS = 5
 BEYOND_DEFAULT = ("variants", "slow")
 """Markers of tests that the default run leaves out."""
 HELP = f"which tests marked variants or slow to run: none, all, K/{PARTS} for one part of them, today for today's part"
+
+
+def few(values: Iterable[Any], *default: Any, marker: Any = pytest.mark.variants) -> list[Any]:
+    """Returns parameters of a test, of which the default run takes those named and leaves the others to test-all.
+
+    Raises:
+        ValueError: a default that is none of the values.
+    """
+    values = list(values)
+    missing = [value for value in default if value not in values]
+    if missing or not default:
+        raise ValueError(f"Expected defaults among {values}; got {missing}.")
+    both = [(value, value if isinstance(value, tuple) else (value,)) for value in values]
+    return [value if value in default else pytest.param(*each, marks=marker) for value, each in both]
 
 
 def share(text):
