@@ -523,6 +523,7 @@ def test_public_images_of_a_suite(tmp_path, inline):
     assert row.origin == "dos: networks=2 sampling_prob=1 steps=3 subspace=3 width=4; p as public images"
 
 
+@pytest.mark.slow
 def test_the_certificate_of_a_suites_run_names_the_recipe(tmp_path, inline):
     small = "per_class: [1], set: {networks: 2, width: 4, steps: 3, sampling_prob: 1, subspace: 3}"
     score = "score: {architectures: [mlp], kernels: []}"
