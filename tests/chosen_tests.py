@@ -13,18 +13,23 @@ BEYOND_DEFAULT = ("variants", "slow")
 HELP = f"which tests marked variants or slow to run: none, all, K/{PARTS} for one part of them, today for today's part"
 
 
-def few(values: Iterable[Any], *default: Any, marker: Any = pytest.mark.variants) -> list[Any]:
-    """Returns parameters of a test, of which the default run takes those named and leaves the others to test-all.
+def few(values: Iterable[Any], *default: Any, of_several: bool = False) -> list[Any]:
+    """Returns parameters of a test: those that are not named as default are variants.
+
+    Args:
+        values: all of them.
+        default: those that the default run takes.
+        of_several: whether each value is a tuple of several arguments of the test.
 
     Raises:
-        ValueError: a default that is none of the values.
+        ValueError: no default, or one that is none of the values.
     """
     values = list(values)
-    missing = [value for value in default if value not in values]
-    if missing or not default:
-        raise ValueError(f"Expected defaults among {values}; got {missing}.")
-    both = [(value, value if isinstance(value, tuple) else (value,)) for value in values]
-    return [value if value in default else pytest.param(*each, marks=marker) for value, each in both]
+    strangers = [value for value in default if value not in values]
+    if strangers or not default:
+        raise ValueError(f"Expected defaults among {values}; got {strangers}.")
+    marked = [pytest.param(*(value if of_several else (value,)), marks=pytest.mark.variants) for value in values]
+    return [value if value in default else variant for value, variant in zip(values, marked, strict=True)]
 
 
 def share(text):

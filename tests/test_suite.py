@@ -125,3 +125,14 @@ def test_variants_run_when_asked_for_and_each_within_five_days(monkeypatch):
 def test_another_choice_is_refused(text):
     with pytest.raises(ValueError, match=rf"Expected --variants none, all, today or K/5; got {text}\."):
         chosen_tests.share(text)
+
+
+def test_parameters_that_are_not_default_are_variants():
+    one, other = chosen_tests.few([(8, 8), (9, 9)], (8, 8))
+    assert one == (8, 8)
+    assert (other.values, [mark.name for mark in other.marks]) == (((9, 9),), ["variants"])
+    _, several = chosen_tests.few([(8, 0.1), (9, 0.2)], (8, 0.1), of_several=True)
+    assert several.values == (9, 0.2)
+    for default in ((), (7,)):
+        with pytest.raises(ValueError, match=r"Expected defaults among \[8, 9\]; got "):
+            chosen_tests.few([8, 9], *default)

@@ -96,6 +96,7 @@ def test_closed_form_at_its_ends():
         ],
         *((100, 0.1, 1.0, adjacency) for adjacency in ADJACENCIES),
         (10_000, 0.01, 0.5, "add-remove"),
+        of_several=True,
     ),
 )
 def test_poisson_calibration_is_safe_and_tight(rounds, q, epsilon, adjacency):
@@ -128,6 +129,7 @@ def test_poisson_noise_multipliers_stay_where_they_were_measured():
             (10_000, 0.005, Budget(0.1, 1e-9)),
         ],
         (150, 0.1, Budget(0.001)),
+        of_several=True,
     ),
 )
 def test_rounding_costs_little_however_many_or_private_the_rounds(rounds, q, budget):

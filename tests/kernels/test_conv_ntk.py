@@ -42,6 +42,7 @@ def reference_gram(depth, channels, dtype):
     few(
         [(depth, c, np.float64) for depth in (1, 2, 3) for c in (1, 3)] + [(3, 3, np.float32)],
         *((1, 1, np.float64), (2, 3, np.float64), (3, 3, np.float32)),
+        of_several=True,
     ),
 )
 class TestReference:
