@@ -30,8 +30,9 @@ from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled, Method, finish_field, no_progress, release_field
 from dpdistill.methods import METHODS
 from dpdistill.private.noise import SeededEntropy
+from dpdistill.programs.checks import types_of
 from dpdistill.programs.self_test import check_rows
-from dpdistill.query import Event, LinearQuery, Release, Stage
+from dpdistill.query import ByValue, Event, LinearQuery, Release, Stage
 from dpdistill.recipe.build import from_fields, shown
 from dpdistill.recipe.methods import DEFAULTS, RECIPES
 from dpdistill.recipe.parts import implement
@@ -233,14 +234,13 @@ def queries(name, which):
 
 
 CHECKED = set()
-"""What has passed: a check, a query and a schema by value, and shapes of params."""
+"""What has passed: a check, a query by value, a schema, and types of params."""
 
 
 def unchecked(check, name, which):
     """The queries of a private method that have not passed the check yet: several methods ask the same."""
     for query, params, schema in queries(name, which) if METHODS[name].private else ():
-        shapes = tuple((np.shape(leaf), str(np.asarray(leaf).dtype)) for leaf in jax.tree.leaves(params))
-        asked = check, query, schema, jax.tree.structure(params), shapes
+        asked = check, ByValue(query), schema, types_of(params)
         if asked not in CHECKED:
             yield query, params, schema
             CHECKED.add(asked)
