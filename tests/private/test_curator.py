@@ -77,7 +77,7 @@ class TestQueriesOfMethods:
 def by_class(name, which):
     """(label, query, params) of every query by class that a method asks."""
     found = [(label, *asked) for label, asked in contract.queries_of(name, which=which).items() if asked[0].by_class]
-    return found or pytest.skip("The method asks linear queries only.")
+    return found or pytest.skip("The method asks linear queries only, or no others.")
 
 
 def test_the_constant_coordinate_counts_records():
