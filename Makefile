@@ -3,12 +3,16 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/pip --disable-pip-version-check
 CORES ?= auto
+# Tests marked variants or slow: none, all, K/5 for one part of five, today for today's part.
+VARIANTS ?= none
+# Python keeps what it has compiled: every worker and every process that a test starts imports the same modules.
+export PYTHONDONTWRITEBYTECODE =
 # Workers side by side: threads of BLAS would keep busy while they wait for each other.
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) --maxprocesses 8 --dist worksteal
 QUICK = tests/test_rooms.py tests/schema tests/sources tests/storage tests/accounting tests/certificate tests/publish \
 	$(addprefix tests/private/test_,grid.py linear.py noise.py sampling.py)
 
-.PHONY: demo test types suite quick lint install mutants constraints clean docs coverage
+.PHONY: demo test test-all types suite quick lint install mutants constraints clean docs coverage
 
 install: $(VENV)/.installed
 
@@ -32,12 +36,16 @@ test: install
 	$(BIN)/ruff check .
 	$(MAKE) --no-print-directory --jobs=2 types suite
 
+# Before a release: variants and slow tests too.
+test-all:
+	$(MAKE) --no-print-directory test VARIANTS=all
+
 # Side by side: types take one core for the time in which workers of the suite collect its tests.
 types: install
 	$(BIN)/pyright
 
 suite: install
-	$(PYTEST)
+	$(PYTEST) --variants=$(VARIANTS) --durations=30
 
 # Lines and branches that the suite runs: a table, build/coverage/coverage.xml for programs. Slower than `make test`.
 coverage: install

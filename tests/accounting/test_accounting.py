@@ -7,6 +7,7 @@ import dp_accounting
 import mpmath
 import numpy as np
 import pytest
+from chosen_tests import few
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
@@ -84,9 +85,20 @@ def test_closed_form_at_its_ends():
     assert gaussian_delta(1e6, 100.0) == 0.0
 
 
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize("epsilon", [0.5, 1.0])
-@pytest.mark.parametrize(("rounds", "q"), [(10_000, 0.01), (100, 0.1), (3, 0.5)])
+@pytest.mark.parametrize(
+    ("rounds", "q", "epsilon", "adjacency"),
+    few(
+        [
+            (rounds, q, epsilon, adjacency)
+            for rounds, q in [(10_000, 0.01), (100, 0.1), (3, 0.5)]
+            for epsilon in (0.5, 1.0)
+            for adjacency in ADJACENCIES
+        ],
+        *((100, 0.1, 1.0, adjacency) for adjacency in ADJACENCIES),
+        (10_000, 0.01, 0.5, "add-remove"),
+        of_several=True,
+    ),
+)
 def test_poisson_calibration_is_safe_and_tight(rounds, q, epsilon, adjacency):
     schedule = calibrate([Stage(rounds, q)], Budget(epsilon, 1e-5, adjacency))
     interval = discretization_interval(schedule.groups, adjacency)
@@ -109,12 +121,16 @@ def test_poisson_noise_multipliers_stay_where_they_were_measured():
 
 @pytest.mark.parametrize(
     ("rounds", "q", "budget"),
-    [
-        (150, 0.1, Budget(0.05)),
+    few(
+        [
+            (150, 0.1, Budget(0.05)),
+            (150, 0.1, Budget(0.001)),
+            (100_000, 0.01, Budget(1.0)),
+            (10_000, 0.005, Budget(0.1, 1e-9)),
+        ],
         (150, 0.1, Budget(0.001)),
-        (100_000, 0.01, Budget(1.0)),
-        (10_000, 0.005, Budget(0.1, 1e-9)),
-    ],
+        of_several=True,
+    ),
 )
 def test_rounding_costs_little_however_many_or_private_the_rounds(rounds, q, budget):
     """At 1e-4 throughout, 100,000 rounds cost 0.14 % more, and epsilon = 0.001 took twice the noise."""
@@ -174,7 +190,7 @@ def test_calibration_needs_few_evaluations():
     assert 0 < pld._accountant.cache_info().misses <= 6
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 30.0])
+@pytest.mark.parametrize("epsilon", few([1.0, 30.0], 1.0))
 def test_few_computations_are_as_fine_as_what_is_claimed(monkeypatch, epsilon):
     intervals, plan = [], (Stage(20, weight=0.1), Stage(40, 0.137))
     compute = pld.epsilon_pld

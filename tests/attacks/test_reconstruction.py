@@ -211,6 +211,7 @@ class TestAttack:
         free = Reconstruction(images=8, steps=400, bounds=None).run(NET, params, after, SHAPE)
         assert np.isfinite(free.X).all()
 
+    @pytest.mark.slow
     def test_all_of_ten_digits_come_back_from_ordinary_training(self):
         digits = pytest.importorskip("sklearn.datasets").load_digits().data.reshape(-1, 8, 8, 1)[:10] / 16
         X, T = digits.astype(np.float32), np.where(np.arange(10) % 2, 1.0, -1.0)[:, None].astype(np.float32)

@@ -112,6 +112,7 @@ def test_a_file_of_records_that_is_opened_is_found(tmp_path, monkeypatch):
     assert audit.not_tried == ()
 
 
+@pytest.mark.slow
 def test_a_cache_and_what_lies_in_memory_are_found_in_a_fresh_process(monkeypatch):
     """In this process all replays see the records that were here first."""
     monkeypatch.setattr(leaky, "FILLED", {})

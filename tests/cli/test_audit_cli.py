@@ -27,7 +27,7 @@ from dpdistill.run import begin_ledger
 from dpdistill.sources.load import load
 
 MOVED = r"record \d+ re(?:moved|placed): sums moved by 0\.\d{4} of what was paid for; else nothing changed"
-MERF = ("--method", "dp-merf", "--set", "steps=2", "--set", "samples=40")
+MERF = ("--method", "dp-merf", "--set", "frequencies=50", "--set", "steps=2", "--set", "samples=40")
 LDPDC = ("--method", "ldpdc", "--set", "per_class=2", "--set", "sampling_prob=1")
 
 
@@ -58,6 +58,7 @@ def test_a_set_of_images_is_attacked(here):
     assert "of images --non-members DATA as well" in refused("audit", "--quiet", "--members", "digits:train", "shared")
 
 
+@pytest.mark.slow
 def test_shadows_tell_who_was_in_where_nothing_protects_them(here):
     how = ("--out", "s", "--runs", 4, "--set", "rounds=4", "--set", "per_class=4")
     said = succeeds("audit", "shadows", "digits:train", "--method", "kip", *how)
@@ -188,6 +189,7 @@ def test_labels_are_those_that_the_caller_names(here):
         np.testing.assert_array_equal(read.y, table[name])
 
 
+@pytest.mark.slow
 def test_a_set_is_scored_and_audited_by_the_labels_it_was_distilled_with(here):
     of_two_labels(here / "photos.parquet")
     asked = ("--labels", "place")
@@ -280,6 +282,7 @@ def test_what_training_gives_away_is_told_before_it_is_done(here):
 
 
 @pytest.mark.usefixtures("as_users")  # runs for longer than it compiles
+@pytest.mark.slow
 def test_a_network_with_given_weights_is_trained_on_all_classes(here):
     network = LeNet()
     write_parameters(here / "start.npz", times(network, 2).init((32, 32, 1), 10))

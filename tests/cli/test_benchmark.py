@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from chosen_tests import few
 from kill_benchmark import line_of
 from test_cli import TINY, TINY_NETS, dpdistill, refused, succeeds
 
@@ -524,6 +525,7 @@ def test_public_images_of_a_suite(tmp_path, inline):
     assert row.origin == "dos: networks=2 sampling_prob=1 steps=3 subspace=3 width=4; p as public images"
 
 
+@pytest.mark.slow
 def test_the_certificate_of_a_suites_run_names_the_recipe(tmp_path, inline):
     small = "per_class: [1], set: {networks: 2, width: 4, steps: 3, sampling_prob: 1, subspace: 3}"
     score = "score: {architectures: [mlp], kernels: []}"
@@ -545,7 +547,9 @@ def test_the_certificate_of_a_suites_run_names_the_recipe(tmp_path, inline):
     assert len({found["release"] for found in lines}) == 2, "the two recipes share one"
 
 
-@pytest.mark.parametrize(("by", "then"), [("classifier", False), ("krr", False), ("krr", True)])
+@pytest.mark.parametrize(
+    ("by", "then"), few([("classifier", False), ("krr", False), ("krr", True)], ("krr", True), of_several=True)
+)
 def test_networks_that_a_teacher_teaches_have_a_table_of_their_own(tmp_path, inline, by, then):
     student = f"{{pictures: mixed, number: 50, taught_by: {by}, slopes: true, epochs: 2, architectures: [mlp]"
     student += ", then_set: true}" if then else "}"

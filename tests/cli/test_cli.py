@@ -143,6 +143,7 @@ def whole(places) -> Path:
     return places / "whole"
 
 
+@pytest.mark.slow
 def test_pictures_of_two_kinds_are_equal_parts_of_both(whole, tmp_path, monkeypatch):
     small_nets(monkeypatch)
     monkeypatch.setattr(evaluate, "STUDENT", replace(evaluate.STUDENT, epochs=1))

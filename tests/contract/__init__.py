@@ -35,10 +35,15 @@ from contract.methods.ghost import (
     support_images,
 )
 from contract.methods.small import (
+    ALL,
+    DEFAULT,
+    OTHERS,
     SCATTER,
     PixelKernel,
     asked,
+    chosen_variants,
     flattened,
+    forget_queries,
     is_sampling_prob,
     queries_of,
     release_shape,

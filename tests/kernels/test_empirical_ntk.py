@@ -130,7 +130,11 @@ def slopes(kernel, X, W, V, size):
     return np.vdot(gradient, V), float(upper - lower) / (2 * size), np.asarray(K)
 
 
-@pytest.mark.parametrize("network", [SMALL_LENET, ResNet18(width=4, groups=2)], ids=["lenet", "resnet"])
+@pytest.mark.parametrize(
+    "network",
+    [SMALL_LENET, pytest.param(ResNet18(width=4, groups=2), marks=pytest.mark.variants)],
+    ids=["lenet", "resnet"],
+)
 def test_gradient_against_finite_differences(network):
     rng = np.random.default_rng(4)
     shape = (16, 16, 1) if isinstance(network, LeNet) else (8, 8, 1)

@@ -16,7 +16,7 @@ import contract
 import jax
 import numpy as np
 import pytest
-from contract import Stop, make_records, stop_after, subset, table_records, tiny
+from contract import ALL, DEFAULT, OTHERS, Stop, make_records, stop_after, subset, table_records, tiny
 from contract.float32 import assert_close_float32
 
 from dpdistill import run
@@ -29,10 +29,11 @@ from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled, Method, finish_field, no_progress, release_field
 from dpdistill.methods import METHODS
 from dpdistill.private.noise import SeededEntropy
+from dpdistill.programs.checks import types_of
 from dpdistill.programs.self_test import check_rows
-from dpdistill.query import Event, LinearQuery, Release, Stage
+from dpdistill.query import ByValue, Event, LinearQuery, Release, Stage
 from dpdistill.recipe.build import from_fields, shown
-from dpdistill.recipe.methods import RECIPES
+from dpdistill.recipe.methods import DEFAULTS, RECIPES
 from dpdistill.recipe.parts import implement
 from dpdistill.run import checkpoint as stores
 from dpdistill.run.checkpoint import Store
@@ -47,9 +48,16 @@ CHUNK = 5
 """Rows of a chunk: odd, and the same where it may be, so that a program is compiled once."""
 
 
-def records_of(name):
+def kinds_of(name, which=ALL):
+    """The kinds of records that a method distils. The default is its first, and all where people are given it."""
+    kinds = METHODS[name].schemas
+    default = kinds if name in DEFAULTS.values() else kinds[:1]
+    return {ALL: kinds, DEFAULT: default, OTHERS: [kind for kind in kinds if kind not in default]}[which]
+
+
+def records_of(name, which=ALL):
     """A data set of each kind that a method distils."""
-    return [RECORDS[kind] for kind in METHODS[name].schemas]
+    return [RECORDS[kind] for kind in kinds_of(name, which)]
 
 
 class SteadyEntropy(SeededEntropy):
@@ -77,8 +85,8 @@ def once(name, kind):
     return distil(name, RECORDS[kind], tiny(name))
 
 
-def results_of(name):
-    return [once(name, kind) for kind in METHODS[name].schemas]
+def results_of(name, which=ALL):
+    return [once(name, kind) for kind in kinds_of(name, which)]
 
 
 def fields_of(name, finish=None):
@@ -208,20 +216,39 @@ def its_recipe_comes_back(name, tmp_path):
 # What it asks.
 
 
-def queries(name):
-    """Every query on every kind of records; and linear ones of images with a clip norm that clips everything."""
-    for kind in METHODS[name].schemas:
+def queries(name, which):
+    """Every query on every kind of records; and linear ones of images with a clip norm that clips everything.
+
+    The default are those of the method as it is on its default kinds; the clip norm, as tests/methods/test_ghost.py
+    tests it, is among the others.
+    """
+    for kind in kinds_of(name, which if which == DEFAULT else ALL):
         schema = RECORDS[kind].schema
-        for query, params in contract.queries_of(name, schema).values():
-            yield query, params, schema
+        default = contract.queries_of(name, schema, DEFAULT) if kind in kinds_of(name, DEFAULT) else {}
+        for label, (query, params) in contract.queries_of(name, schema, DEFAULT if which == DEFAULT else ALL).items():
+            if which != OTHERS or label not in default:
+                yield query, params, schema
             clips = "clip_norm" in METHODS[name].__dataclass_fields__ and isinstance(query, LinearQuery)
-            if kind is Schema and clips:
+            if kind is Schema and clips and which != DEFAULT:
                 yield dataclasses.replace(query, clip_norm=1e-4 * query.clip_norm), params, schema
 
 
-def its_sums_move_by_what_is_stated(name, tmp_path):
+CHECKED = set()
+"""What has passed: a check, a query by value, a schema, and types of params."""
+
+
+def unchecked(check, name, which):
+    """The queries of a private method that have not passed the check yet: several methods ask the same."""
+    for query, params, schema in queries(name, which) if METHODS[name].private else ():
+        asked = check, ByValue(query), schema, types_of(params)
+        if asked not in CHECKED:
+            yield query, params, schema
+            CHECKED.add(asked)
+
+
+def its_sums_move_by_what_is_stated(name, tmp_path, which=ALL):
     """Add-or-remove and replace-one, with adversarial records, for every query."""
-    for query, params, schema in queries(name) if METHODS[name].private else ():
+    for query, params, schema in unchecked("sums", name, which):
         records = table_records(7, schema=schema)
         if isinstance(query, LinearQuery):
             contract.check_linear_sensitivity(query, params, records, chunk=CHUNK)
@@ -230,28 +257,28 @@ def its_sums_move_by_what_is_stated(name, tmp_path):
             contract.check_replace_one(query, params, records)
 
 
-def a_persons_rows_move_them_by_what_is_stated(name, tmp_path):
+def a_persons_rows_move_them_by_what_is_stated(name, tmp_path, which=ALL):
     """A unit of one, of the most and of ten times the most rows that are used; and the others stay as they were."""
-    for query, params, schema in queries(name) if METHODS[name].private else ():
+    for query, params, schema in unchecked("persons", name, which):
         linear = isinstance(query, LinearQuery)
         contract.check_unit_sensitivity(query, params, table_records(7, schema=schema), CHUNK if linear else 4)
         if not linear:
             contract.check_others_of_a_unit_stay(query, params, table_records(23, 3, schema))
 
 
-def its_rows_stay(name, tmp_path):
+def its_rows_stay(name, tmp_path, which=ALL):
     """What is computed of a record does not depend on the others: as programs are tested, and as records are."""
-    for query, params, schema in queries(name) if METHODS[name].private else ():
+    for query, params, schema in unchecked("rows", name, which):
         with jax.default_matmul_precision("highest"):  # as the curator has it: nothing is compiled again
             check_rows(query, params, schema, CHUNK)
         for chunk in () if isinstance(query, LinearQuery) else (4, CHUNK):
             contract.check_places(query, params, table_records(23, 3, schema), chunk)
 
 
-def it_states_whether_it_has_linear_queries(name, tmp_path):
+def it_states_whether_it_has_linear_queries(name, tmp_path, which=ALL):
     """In every variant: the certificate says what they round away; and the non-private ones are not answered."""
-    for method in contract.variants(name).values() if METHODS[name].private else ():
-        for kind in METHODS[name].schemas:
+    for method in contract.chosen_variants(name, which).values() if METHODS[name].private else ():
+        for kind in kinds_of(name, DEFAULT if which == DEFAULT else ALL):
             try:
                 asked = contract.asked(method, RECORDS[kind].schema, contract.rounds_of(method))
             except ValueError:
@@ -263,10 +290,10 @@ def it_states_whether_it_has_linear_queries(name, tmp_path):
             run.distill(records_of(name)[0], tiny(name), BUDGET)
 
 
-def its_stages_ask_what_they_are_said_to_ask(name, tmp_path):
+def its_stages_ask_what_they_are_said_to_ask(name, tmp_path, which=ALL):
     """What is looked at before anything is paid has the query and the shapes of what each stage asks first."""
-    for method in contract.variants(name).values():
-        for kind in METHODS[name].schemas:
+    for method in contract.chosen_variants(name, which).values():
+        for kind in kinds_of(name, DEFAULT if which == DEFAULT else ALL):
             schema = RECORDS[kind].schema
             try:
                 asked = list(contract.asked(method, schema, contract.rounds_of(method)))
@@ -285,8 +312,8 @@ def its_stages_ask_what_they_are_said_to_ask(name, tmp_path):
 # What it makes.
 
 
-def the_same_key_and_releases_give_the_same_result(name, tmp_path):
-    for records, result in zip(records_of(name), results_of(name), strict=True):
+def the_same_key_and_releases_give_the_same_result(name, tmp_path, which=ALL):
+    for records, result in zip(records_of(name, which), results_of(name, which), strict=True):
         method = tiny(name)
 
         def same(records=records, method=method, made=result.distilled, **how):
@@ -301,9 +328,9 @@ def the_same_key_and_releases_give_the_same_result(name, tmp_path):
         assert not METHODS[name].private or not same(entropy=4), "Other noise gives the same."
 
 
-def records_are_in_bounds_whatever_was_distilled(name, tmp_path):
+def records_are_in_bounds_whatever_was_distilled(name, tmp_path, which=ALL):
     """Also where a class has no records, one class has all but one of them, or there are none at all."""
-    for records in records_of(name):
+    for records in records_of(name, which):
         first = np.flatnonzero(records.y == 0)
         rare = np.concatenate([first, np.flatnonzero(records.y == 1)[:1]])
         for rows in (slice(None), records.y != 1, rare, []):
@@ -330,8 +357,8 @@ def records_of_one_class_are_distilled_or_refused(name, tmp_path):
             distil(name, records, tiny(name))
 
 
-def it_saves_and_loads(name, tmp_path):
-    for k, result in enumerate(results_of(name)):
+def it_saves_and_loads(name, tmp_path, which=ALL):
+    for k, result in enumerate(results_of(name, which)):
         folder = result.save(tmp_path / f"shared {k}")
         back = read_distilled(folder)
         assert_close_float32(back.X, result.distilled.X, terms=6, scale=1.0)
@@ -351,8 +378,8 @@ def only_releases_speak(name, tmp_path):
         contract.check_only_releases_speak(tmp_path, name)
 
 
-def its_state_keeps_its_types(name, tmp_path):
-    for records in records_of(name):
+def its_state_keeps_its_types(name, tmp_path, which=ALL):
+    for records in records_of(name, which):
         method = tiny(name)
         state = method.init(jax.random.key(0), records.schema)
         for t in range(contract.rounds_of(method)):
@@ -438,13 +465,13 @@ def recording(method):
     return made, read
 
 
-def what_may_change_afterwards_is_read_by_finish_alone(name, tmp_path):
+def what_may_change_afterwards_is_read_by_finish_alone(name, tmp_path, which=ALL):
     """And what is paid is read before, in one variant or another: else it need not be paid."""
     if not METHODS[name].private:
         return
     free, paid = ({field.name for field in fields_of(name, finish)} for finish in (True, False))
     schema, used = records_of(name)[0].schema, set()
-    for k, variant in enumerate(contract.variants(name).values()):
+    for k, variant in enumerate(contract.chosen_variants(name, which).values()):
         method, read = recording(variant)
         state = method.init(jax.random.key(0), schema)
         used |= read & paid
@@ -458,7 +485,7 @@ def what_may_change_afterwards_is_read_by_finish_alone(name, tmp_path):
         if k == 0:
             method.finish(state, schema)
             assert free <= read, f"Read by nobody: {free - read}."
-    assert used == paid, f"Paid and not read: {paid - used}."
+    assert which == DEFAULT or used == paid, f"Paid and not read: {paid - used}."
 
 
 CHECKS = {
@@ -488,10 +515,43 @@ CHECKS = {
 }
 
 
+OF_VARIANTS = [
+    its_sums_move_by_what_is_stated,
+    a_persons_rows_move_them_by_what_is_stated,
+    its_rows_stay,
+    it_states_whether_it_has_linear_queries,
+    its_stages_ask_what_they_are_said_to_ask,
+    what_may_change_afterwards_is_read_by_finish_alone,
+]
+"""Checks of what every variant of a method asks: in the default run of the method as it is."""
+OF_KINDS = [
+    the_same_key_and_releases_give_the_same_result,
+    records_are_in_bounds_whatever_was_distilled,
+    it_saves_and_loads,
+    its_state_keeps_its_types,
+]
+"""Checks of each kind of records that a method distils: in the default run of its default kinds."""
+
+
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("name", list(METHODS))
 def test_conformance(name, check, tmp_path):
-    CHECKS[check](name, tmp_path)
+    CHECKS[check](name, tmp_path, **{"which": DEFAULT} if CHECKS[check] in [*OF_VARIANTS, *OF_KINDS] else {})
+
+
+@pytest.mark.variants
+@pytest.mark.parametrize("check", [check.__name__ for check in OF_VARIANTS])
+@pytest.mark.parametrize("name", list(METHODS))
+def test_conformance_of_variants(name, check, tmp_path):
+    by_query = CHECKS[check] in OF_VARIANTS[:3]
+    CHECKS[check](name, tmp_path, OTHERS if by_query else ALL)
+
+
+@pytest.mark.variants
+@pytest.mark.parametrize("check", [check.__name__ for check in OF_KINDS])
+@pytest.mark.parametrize("name", [name for name in METHODS if kinds_of(name, OTHERS)])
+def test_conformance_on_other_kinds_of_records(name, check, tmp_path):
+    CHECKS[check](name, tmp_path, OTHERS)
 
 
 # Methods to be thrown away: one that keeps the contract, and others that break it.
@@ -535,6 +595,7 @@ class OneSum(Method):
 @pytest.mark.parametrize("check", CHECKS)
 def test_a_method_that_is_added_is_run_through_the_list(check, tmp_path, monkeypatch):
     monkeypatch.setitem(RECIPES, "one-sum", OneSum)
+    CHECKED.clear()
     CHECKS[check]("one-sum", tmp_path)
 
 
@@ -637,13 +698,15 @@ DEFECTS = [
 @pytest.mark.parametrize(("kind", "check", "said"), DEFECTS, ids=[kind.__name__ for kind, _, _ in DEFECTS])
 def test_a_defect_is_caught(kind, check, said, tmp_path, monkeypatch):
     monkeypatch.setitem(RECIPES, "defective", kind)
-    contract.queries_of.cache_clear()
+    contract.forget_queries()
     once.cache_clear()
+    CHECKED.clear()
     with pytest.raises(AssertionError, match=re.escape(said)):
         check("defective", tmp_path)
 
 
 def test_honest_norms_are_not_caught(tmp_path, monkeypatch):
     monkeypatch.setitem(RECIPES, "defective", Honest)
-    contract.queries_of.cache_clear()
+    contract.forget_queries()
+    CHECKED.clear()
     its_sums_move_by_what_is_stated("defective", tmp_path)

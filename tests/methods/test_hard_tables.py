@@ -6,6 +6,7 @@ import contract
 import numpy as np
 import pandas as pd
 import pytest
+from chosen_tests import few
 
 from dpdistill import Budget, Column, TableSchema, run
 from dpdistill.folder.tables import to_frame
@@ -55,7 +56,7 @@ def distilled(table, name, strict=True):
     return result.distilled
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", few(METHODS, *(name for name in METHODS if name.endswith(", as it is"))))
 class TestEveryMethod:
     @pytest.mark.parametrize("rows", [30, 2, 1])
     def test_rows_come_back_as_the_schema_says(self, name, rows):

@@ -46,13 +46,14 @@ from dpdistill.storage.records import Records
 PRIVATE = [name for name, kind in METHODS.items() if kind.private]
 
 
+@pytest.mark.parametrize("which", [contract.DEFAULT, pytest.param(contract.OTHERS, marks=pytest.mark.variants)])
 @pytest.mark.parametrize("name", PRIVATE)
 class TestQueriesOfMethods:
     """Beside what tests/methods/test_conformance.py says of them."""
 
-    def test_the_sum_is_the_plain_sum(self, name):
+    def test_the_sum_is_the_plain_sum(self, name, which):
         records = make_records(10)
-        for label, query, params in by_class(name):
+        for label, query, params in by_class(name, which):
             z = integer_sum(records, query, params)
             contribution = jax.jit(query.contribution)
             units = records.schema.to_unit(records.X)
@@ -64,8 +65,8 @@ class TestQueriesOfMethods:
             np.testing.assert_allclose(z * step, plain, atol=2e-4 * query.clip_norm, err_msg=label)
             assert np.linalg.norm(plain) > query.clip_norm / 2, label
 
-    def test_value_and_shape(self, name):
-        for label, query, params in by_class(name):
+    def test_value_and_shape(self, name, which):
+        for label, query, params in by_class(name, which):
             release = make_curator(make_records(5)).release(0, query, params)
             assert release.value.shape == (3, *checks.check_query(query, params, contract.SCHEMA)), label
             assert release.value.dtype == np.float64
@@ -73,10 +74,10 @@ class TestQueriesOfMethods:
             assert (release.round, release.event) == (0, Event(contract.NOISE, 1.0))
 
 
-def by_class(name):
+def by_class(name, which):
     """(label, query, params) of every query by class that a method asks."""
-    found = [(label, *asked) for label, asked in contract.queries_of(name).items() if asked[0].by_class]
-    return found or pytest.skip("The method asks linear queries only.")
+    found = [(label, *asked) for label, asked in contract.queries_of(name, which=which).items() if asked[0].by_class]
+    return found or pytest.skip("The method asks linear queries only, or no others.")
 
 
 def test_the_constant_coordinate_counts_records():

@@ -1,6 +1,7 @@
 """What one record's numbers are depends on its content and its own place: for every shape, encoder, query and chunk."""
 
 import dataclasses
+import itertools
 from typing import Any
 
 import contract
@@ -8,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from chosen_tests import few
 from contract import FlatQuery, MixingEncoder, NoNoise, UnitQuery, make_curator, make_records
 
 from dpdistill.accounting.schedule import Budget, Schedule
@@ -44,7 +46,7 @@ def schema_of(shape: tuple[int, int, int]) -> Schema:
     return Schema(shape, (-1.0, 1.0), contract.NAMES)
 
 
-@pytest.mark.parametrize("shape", [*SHAPES, *ODD], ids=str)
+@pytest.mark.parametrize("shape", few([*SHAPES, *ODD], (8, 8, 3), (28, 28, 1), (17, 40, 3)), ids=str)
 def test_features_of_every_shape(shape):
     """Chunks from 1 to 128 take turns: a place at which a record lies alone and places beside others."""
     chunk = (1, 3, 4, 16, 32, 64, 128)[(shape[0] + shape[2]) % 7]
@@ -68,19 +70,35 @@ def few_pictures(monkeypatch):
 
 @pytest.mark.usefixtures("few_pictures")
 @pytest.mark.parametrize("name", ENCODERS)
-@pytest.mark.parametrize(("shape", "chunk"), [((28, 28, 3), 5), ((33, 24, 1), 16)], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "chunk"), few([((28, 28, 3), 5), ((33, 24, 1), 16)], ((28, 28, 3), 5), of_several=True), ids=str
+)
 def test_features_of_every_encoder(name, shape, chunk):
     contract.check_features(ENCODERS[name], schema_of(shape), chunk, min(2 * chunk + 1, 11))
 
 
-@pytest.mark.parametrize("shape", [(28, 28, 3), (40, 40, 1), (64, 64, 3)], ids=str)
-@pytest.mark.parametrize("chunk", [1, 16, 128])
+@pytest.mark.parametrize(
+    ("chunk", "shape"),
+    few(
+        itertools.product([1, 16, 128], [(28, 28, 3), (40, 40, 1), (64, 64, 3)]),
+        *((16, (28, 28, 3)), (1, (40, 40, 1))),
+        of_several=True,
+    ),
+    ids=str,
+)
 def test_features_where_places_used_to_matter(shape, chunk):
     contract.check_features(ScatterNet(groups=27, normalise=True), schema_of(shape), chunk, 20)
 
 
-@pytest.mark.parametrize("shape", [(8, 8, 1), (28, 28, 3), (33, 33, 1), (45, 45, 3), (64, 64, 1)], ids=str)
-@pytest.mark.parametrize("chunk", [3, 16])
+@pytest.mark.parametrize(
+    ("chunk", "shape"),
+    few(
+        itertools.product([3, 16], [(8, 8, 1), (28, 28, 3), (33, 33, 1), (45, 45, 3), (64, 64, 1)]),
+        *((16, (8, 8, 1)), (3, (28, 28, 3)), (3, (33, 33, 1))),
+        of_several=True,
+    ),
+    ids=str,
+)
 def test_signals_of_random_networks(shape, chunk):
     _, (query, params) = contract.asked(contract.tiny("dos", width=16), schema_of(shape))
     contract.check_places(query, params, make_records(11, schema=schema_of(shape)), chunk)

@@ -3,6 +3,7 @@
 import contract
 import numpy as np
 import pytest
+from chosen_tests import few
 from contract import make_records, of_units, table_records, tiny
 
 from dpdistill.methods import METHODS
@@ -37,7 +38,7 @@ def total(records, question, shards, space=None, k=None):
     return carried(found) if question.grid is None else found
 
 
-@pytest.mark.parametrize("q", [1.0, 0.4])
+@pytest.mark.parametrize("q", few([1.0, 0.4], 0.4))
 @pytest.mark.parametrize("name", PRIVATE)
 def test_shards_of_every_method_add_up_to_the_whole(name, q, tmp_path):
     records = make_records(150) if Schema in METHODS[name].schemas else table_records(150)

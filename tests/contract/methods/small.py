@@ -26,6 +26,7 @@ from dpdistill.query import Event, Release
 from dpdistill.recipe import kernels as recipe
 from dpdistill.schema import AnySchema
 
+AS_IT_IS = "as it is"
 SCATTER = FeatureKernel(ScatterNet(J=1, L=2, groups=1, normalise=True))
 
 
@@ -74,9 +75,9 @@ def small_parts(kind: type) -> list[Any]:
 
 def variants(name: str, most: int = 2) -> dict[str, Any]:
     """A method in its tiny setting, and with each field that shapes releases switched: on, off, all, another kernel."""
-    found = {"as it is": tiny(name, most)}
+    found = {AS_IT_IS: tiny(name, most)}
     for field in dataclasses.fields(METHODS[name]):
-        allowed, default = field.metadata["allowed"], getattr(found["as it is"], field.name)
+        allowed, default = field.metadata["allowed"], getattr(found[AS_IT_IS], field.name)
         ends = [float(v) for v in (allowed.at_least, allowed.at_most) if v in (0, 1) and allowed.kind is float]
         ends = [most] if allowed.kind is int and default == 0 else ends
         ends += [0.5] if allowed.kind is float and default == allowed.at_least == 0 else []
@@ -88,19 +89,39 @@ def variants(name: str, most: int = 2) -> dict[str, Any]:
     return found
 
 
+def forget_queries() -> None:
+    """Asks anew what `queries_of` has kept: a name of the table stands for another method."""
+    _queries_of.cache_clear()
+
+
 def rounds_of(method: Any) -> int:
     """The rounds that a method promises."""
     return sum(stage.rounds for stage in method.plan())
 
 
-@lru_cache(maxsize=64)
-def queries_of(name: str, schema: AnySchema = SCHEMA) -> dict[str, tuple[Any, Any]]:
+DEFAULT, OTHERS, ALL = "default", "others", "all"
+"""Which variants of a method are looked at: as it is, all others, or all."""
+
+
+def chosen_variants(name: str, which: str) -> dict[str, Any]:
+    """Returns the variants of a method that `which` names."""
+    return {k: method for k, method in variants(name).items() if which in (ALL, DEFAULT if k == AS_IT_IS else OTHERS)}
+
+
+def queries_of(name: str, schema: AnySchema = SCHEMA, which: str = DEFAULT) -> dict[str, tuple[Any, Any]]:
     """Every query that a method asks, in the first variant that asks it, with params of that one's last round.
 
-    Queries are told apart by their class, by what is no number in them, and by the structure of their params.
+    Queries are told apart by their class, by what is no number in them, and by the structure of their params. The
+    others are those that the method does not ask as it is.
     """
+    found = _queries_of(name, schema, which == DEFAULT)
+    return {label: asked for label, asked in found.items() if which != OTHERS or not label.endswith(f", {AS_IT_IS}")}
+
+
+@lru_cache(maxsize=64)
+def _queries_of(name: str, schema: AnySchema, default: bool) -> dict[str, tuple[Any, Any]]:
     found: dict[Any, tuple[str, Any, Any]] = {}
-    for variant, method in variants(name).items():
+    for variant, method in chosen_variants(name, DEFAULT if default else ALL).items():
         with contextlib.suppress(ValueError):  # a kernel of images, with a table
             for query, params in asked(method, schema, rounds_of(method)):
                 values = (getattr(query, field.name) for field in dataclasses.fields(query))

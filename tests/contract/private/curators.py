@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from scipy import stats
 
 from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.ledger.run import RunLedger
-from dpdistill.private import checks
+from dpdistill.private import aggregator, checks
 from dpdistill.private.curator import Curator
 from dpdistill.private.grid import Grid, make_grid
 from dpdistill.private.noise import SeededEntropy
-from dpdistill.query import MOST_ROWS, Compute, Stage
+from dpdistill.programs.checks import types_of
+from dpdistill.query import MOST_ROWS, ByValue, Compute, Stage
 from dpdistill.schema import AnySchema
 from dpdistill.storage.records import Records
 
@@ -79,6 +83,24 @@ def make_curator(
     """The real curator on a ledger in memory."""
     schedule = schedule or full_batches()
     return Curator(records, schedule, ledger or memory_ledger(schedule), entropy, Compute(chunk, min(chunk, MOST_ROWS)))
+
+
+@contextlib.contextmanager
+def tested_once() -> Iterator[None]:
+    """Lets all curators of one check share the self-test of a query's programs, as the rounds of one curator do.
+
+    The self-test runs on the same public numbers each time, and a check makes dozens of curators of one query.
+    """
+    test, passed = aggregator.check_rows, set()
+
+    def once(query: Any, params: Any, schema: AnySchema, size: int, rows_per_unit: int = 1) -> bool:
+        tested = ByValue(query), types_of(params), schema, size, rows_per_unit
+        if tested not in passed and test(query, params, schema, size, rows_per_unit):
+            passed.add(tested)
+        return tested in passed
+
+    with mock.patch.object(aggregator, "check_rows", once):
+        yield
 
 
 def grid_of(query: Any, params: Any, schema: AnySchema, n: int = 100) -> Grid:

@@ -10,7 +10,7 @@ import jax
 import mpmath
 import numpy as np
 from contract.data import adversaries, insert, make_records, replace, subset
-from contract.private.curators import NOISE, NoNoise, OneQuantile, make_curator
+from contract.private.curators import NOISE, NoNoise, OneQuantile, make_curator, tested_once
 from contract.private.queries import FlatLinear
 
 from dpdistill.private import checks, linear
@@ -76,6 +76,7 @@ def _in_double(X: np.ndarray) -> np.ndarray:
     return np.asarray(X, np.float64) if np.issubdtype(np.asarray(X).dtype, np.floating) else X
 
 
+@tested_once()
 def check_linear_sensitivity(query: Any, params: Any, records: Records, more: Any = (), chunk: int = 4) -> None:
     """One record, whatever it holds, moves the sum by its own clipped contribution, and by at most Delta."""
     C, d = query.clip_norm, math.prod(checks.check_query(query, params, records.schema))

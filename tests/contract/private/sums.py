@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from contract.data import SCHEMA, adversaries, insert, make_records, replace, subset
-from contract.private.curators import NoNoise, grid_of, integer_sum, make_curator, norm
+from contract.private.curators import NoNoise, grid_of, integer_sum, make_curator, norm, tested_once
 from contract.private.queries import FlatQuery, MixingEncoder
 
 from dpdistill.accounting import schedule as accounting
@@ -17,6 +17,7 @@ from dpdistill.schema import Schema
 from dpdistill.storage.records import Records
 
 
+@tested_once()
 def check_add_remove(query: Any, params: Any, records: Records, chunk: int = 4) -> None:
     """One record, whatever it holds, moves the sum by its own integer row and by at most K steps."""
     K = grid_of(query, params, records.schema).K
@@ -35,6 +36,7 @@ def check_add_remove(query: Any, params: Any, records: Records, chunk: int = 4) 
         np.testing.assert_array_equal(after - before, alone, own)
 
 
+@tested_once()
 def check_replace_one(query: Any, params: Any, records: Records, chunk: int = 4) -> None:
     """Replacing a record moves the sum by the difference of two rows, by at most 2 K steps, and it does move it."""
     K, at = grid_of(query, params, records.schema).K, 1
@@ -51,6 +53,7 @@ def check_replace_one(query: Any, params: Any, records: Records, chunk: int = 4)
     assert moved > 0, "Replacing a record leaves the sum as it was."
 
 
+@tested_once()
 def check_places(query: Any, params: Any, records: Records, chunk: int) -> None:
     """At real places, a record that is removed takes its own integers with it and leaves all others as they were.
 

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from chosen_tests import few
 from contract.postgres import postgres_server
 from pyarrow import parquet
 
@@ -225,7 +226,10 @@ def without(units, number):
 CASES = [(name, mark) for name in SOURCES for mark in ".," if mark == "," or name.startswith(("csv", "frame", "parq"))]
 
 
-@pytest.mark.parametrize(("name", "mark"), CASES)
+ONCE = [(name, "." if (name, ".") in CASES else ",") for name in SOURCES]
+
+
+@pytest.mark.parametrize(("name", "mark"), few(CASES, *ONCE, of_several=True))
 def test_a_record_changes_no_other(name, mark, tmp_path, request):
     """Every record is removed once from the data set of all, and added once to that of none."""
     select, values = SOURCES[name]
