@@ -51,7 +51,7 @@ Ledger = Annotated[
 ]
 Cap = Annotated[float | None, typer.Option(hidden=True, help="Of a ledger: `dpdistill budget new` takes it.")]
 
-SUITES = ("smoke", "papers", "frontier", "subspaces", "dosser", "transferred")
+SUITES = ("smoke", "papers", "frontier", "subspaces", "dosser", "transferred", "accuracy")
 """Suites of benchmarks that come with the package, cli/benchmarks/suites."""
 
 
