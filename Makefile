@@ -40,7 +40,7 @@ quick: install
 
 # About an hour on two quiet cores; the same command resumes. In the background: nohup make accuracy > accuracy.log 2>&1 &
 accuracy: install
-	$(PIP) install --quiet -c constraints.txt -e '.[tables]'
+	$(PIP) install --quiet -c constraints.txt -e '.[tables,xgboost]'
 	$(BIN)/python benchmarks/accuracy/gate.py --data "$(DATA)"
 
 lint: install

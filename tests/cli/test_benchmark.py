@@ -89,6 +89,7 @@ SIZES = {
     "subspaces": (51, 20),
     "dosser": (57, 13),
     "transferred": (8, 8),
+    "accuracy": (9, 9),
 }
 """Runs of a shipped suite, and their releases."""
 
@@ -626,6 +627,34 @@ def test_real_rows_of_mode_paper_are_undersampled_once(tmp_path):
     rare, common = sorted(np.bincount(records.y))
     (used,) = {int(score["by"].split(", ")[1].split(" ")[0].replace(",", "")) for score in found["scores"]}
     assert abs(used - rare - common / 4) < 5 * (common * 0.25 * 0.75) ** 0.5
+
+
+def test_a_set_is_scored_by_the_papers_protocol_in_mode_paper_alone(tmp_path, monkeypatch):
+    """All rows of a set teach, whatever share of the majority class is kept of real rows."""
+    rng = np.random.default_rng(0)
+    table_files(tmp_path, [f"{k},{'yes' if k > 70 else 'no'}" for k in rng.integers(0, 100, 400)], "bounds: [0, 100]")
+    said, inner = [], worker.score_tables
+    monkeypatch.setattr(
+        worker, "score_tables", lambda *what, **how: said.append(how) or inner(*what, **how, names=("LDA",))
+    )
+    runs = (
+        "  - {label: A, method: dp-merf, data: [t], epsilon: [1], set: &few {steps: 5, samples: 40}}\n"
+        "  - {label: B, method: dp-merf, data: [t], epsilon: [1], set: *few, score: {mode: paper}}\n"
+    )
+    path = suite_file(tmp_path, runs, TABLE.replace("}", ", keep: 0.25}"))
+    found = [worker.compute(run, path, tmp_path, tmp_path / "out") for run in read_suite(str(path))[1].all_runs()]
+    assert said == [{"mode": "honest", "keep": 1.0, "seed": 0}, {"mode": "paper", "keep": 0.25, "seed": 0}]
+    assert [[score["score"] for score in each["scores"]] for each in found] == [
+        ["ROC, mode honest", "PRC, mode honest"],
+        ["ROC, mode paper", "PRC, mode paper"],
+    ]
+    assert {score["by"] for each in found for score in each["scores"]} == {"mean of 1 classifiers, 40 rows"}
+
+
+@pytest.mark.parametrize("keep", ["0", "1.5", "-1"])
+def test_a_share_that_is_kept_is_one(tmp_path, keep):
+    path = suite_file(tmp_path, "  - {label: A, method: real, data: [t]}\n", TABLE.replace("}", f", keep: {keep}}}"))
+    assert "Expected data set 't' with 0 < keep <= 1; got" in refused("benchmark", path, "--out", tmp_path / "o")
 
 
 def test_tables_and_real_rows(tmp_path, inline):

@@ -23,7 +23,7 @@ OF_IMAGES = frozenset(
     {"labels", "nets", "training", "architecture", "classifier", "flip", "kernel", "ridge", "teacher", "taught_by"}
     | {"slopes", "then_set", "student_epochs", "number", "generated", "distance", "epochs"}
 )
-OF_TABLES = frozenset({"schema", "classifiers", "sql", "reference_sql", "mode", "keep"})
+OF_TABLES = frozenset({"schema", "classifiers", "sql", "reference_sql"})
 OF_BOTH = frozenset({"folder", "test", "seed", "lenient", "reference", "include_scores"})
 
 

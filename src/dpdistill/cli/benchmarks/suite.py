@@ -91,6 +91,8 @@ class Source:
             )
         if not self.test and not 0.0 < self.test_share < 1.0:
             raise DataError(f"Expected data set {self.name!r} with a test, or with 0 < test_share < 1.")
+        if not 0.0 < self.keep <= 1.0:
+            raise DataError(f"Expected data set {self.name!r} with 0 < keep <= 1; got {self.keep}.")
         for name, parse in (("classes", parse_classes), ("bounds", parse_bounds), ("resize", parse_resize)):
             if value := getattr(self, name):
                 parse(value)
