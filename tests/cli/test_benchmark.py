@@ -23,23 +23,21 @@ import dpdistill as package
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.accounting.schedule import Budget, calibrate
 from dpdistill.certificate.build import OF_THE_RELEASES
-from dpdistill.cli import recipes
-from dpdistill.cli.benchmarks import page, pool, suite, worker
+from dpdistill.cli.benchmarks import SUITES, page, pool, suite, worker
 from dpdistill.cli.benchmarks.charts import SECONDS, _apart, _short, colours, plots, uris
 from dpdistill.cli.benchmarks.figures import PUBLISHED, Setting, boards
 from dpdistill.cli.benchmarks.page import render_markdown, render_page
 from dpdistill.cli.benchmarks.sources import open_source
 from dpdistill.cli.benchmarks.suite import OF_IMAGES, Source, read_suite
-from dpdistill.cli.options import SUITES
-from dpdistill.cli.pictures import make_pictures
-from dpdistill.cli.students import own_lesson
 from dpdistill.data import load, read_distilled
 from dpdistill.evaluate import ARCHITECTURES, SLOPES, TRAININGS, lesson_of, score_student, teacher_of
+from dpdistill.evaluate.student import make_pictures, own_lesson
+from dpdistill.evaluate.teacher import kernel_in, teacher_in
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods.dos import DOS
 from dpdistill.public_images.auxiliary import PublicImages
 from dpdistill.query import Stage
-from dpdistill.recipe.published import published
+from dpdistill.recipe.published import published, stated
 from dpdistill.run.driver import backend
 from dpdistill.run.store import Store
 from dpdistill.schema import DataError
@@ -203,7 +201,7 @@ def test_a_recipe_that_changes_is_another_run_and_another_row(tmp_path, monkeypa
     path = str(suite_file(tmp_path, runs))
     (before,), recipe = read_suite(path)[1].all_runs(), published("dos-kip-mnist-eps1")
     changed = replace(recipe, fields={**recipe.fields, "rounds": 9})
-    monkeypatch.setattr(recipes, "published", lambda name: changed)
+    monkeypatch.setattr(stated, "published", lambda name: changed)
     (after,) = read_suite(path)[1].all_runs()
     assert after.recipe == before.recipe
     assert after.name != before.name
@@ -443,7 +441,7 @@ def test_lines_of_results_are_json(tmp_path):
 def inline(monkeypatch):
     """Runs one after the other in this process, with networks that are trained in no time."""
 
-    def run_all(tasks, work, results, jobs, tell):
+    def run_all(tasks, work, results, jobs, tell, begin):
         for k, (name, _, arguments) in enumerate(tasks, 1):
             found = work(*arguments)
             assert found["name"] == name
@@ -561,9 +559,9 @@ def test_networks_that_a_teacher_teaches_have_a_table_of_their_own(tmp_path, inl
     (found,) = pool.read_lines(tmp_path / "out" / "results.jsonl").values()
     folder, test = tmp_path / "out" / "sets" / found["name"], load("digits:test")
     distilled = read_distilled(folder)
-    kernel, ridge = recipes.kernel_in(str(folder))
+    kernel, ridge = kernel_in(str(folder))
     how = {"kernel": kernel, "ridge": ridge, "targets": distilled.targets}
-    teacher = recipes.teacher_in(str(folder), distilled)
+    teacher = teacher_in(str(folder), distilled)
     if by == "krr":
         teacher = teacher_of(*distilled.support_set, distilled.schema, **how)
     lesson = lesson_of(teacher, make_pictures("mixed", 50, str(folder), distilled, 0), slopes=True)

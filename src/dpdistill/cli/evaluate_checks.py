@@ -15,10 +15,10 @@ from dpdistill.cli.terminal import note
 from dpdistill.data.files import require_file
 from dpdistill.recipe.choices import CLASSIFIERS, TRAININGS
 from dpdistill.recipe.kernels import KERNELS
+from dpdistill.recipe.names import TEACHERS
 from dpdistill.recipe.networks import ARCHITECTURES
 from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
 
-TEACHERS = ("classifier", "krr")
 OF_IMAGES = frozenset(
     {"labels", "nets", "training", "architecture", "classifier", "flip", "kernel", "ridge", "teacher", "taught_by"}
     | {"slopes", "then_set", "student_epochs", "number", "generated", "distance", "epochs"}

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from dpdistill.cli.options import SUITES
+from dpdistill.cli.allocator import keep_freed_memory
+from dpdistill.cli.benchmarks import SUITES
 from dpdistill.cli.terminal import FAILED, add_row, give, note, say, show_table, table, warn, working
 from dpdistill.schema import DataError
 
@@ -49,7 +50,7 @@ def benchmark(
             warn(f"Warning: {data} lacks files of {', '.join(missing)}: runs on them will fail, others will not.")
         tasks = [(run.name, run.release, (run, path, Path(data or "."), folder)) for run in runs]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    run_all(tasks, compute, folder / RESULTS, jobs, _tell)
+    run_all(tasks, compute, folder / RESULTS, jobs, _tell, keep_freed_memory)
     known = read_lines(folder / RESULTS)
     lines = [known[run.name] for run in runs]
     _write(folder / MARKDOWN, lines, stated.title, [])

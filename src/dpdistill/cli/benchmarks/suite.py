@@ -12,20 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpdistill.accounting.schedule import Budget
+from dpdistill.cli.benchmarks import SUITES
 from dpdistill.cli.benchmarks.scoring import Scoring, Student
-from dpdistill.cli.options import SUITES
-from dpdistill.cli.pictures import kinds_of
-from dpdistill.cli.settings import check_method, named_under, stated_by
 from dpdistill.data.files import reading, show
 from dpdistill.data.options import parse_bounds, parse_classes, parse_resize
 from dpdistill.data.yaml_text import load_yaml
 from dpdistill.method import Method
-from dpdistill.recipe.build import shown
+from dpdistill.recipe.build import fields_of, shown
 from dpdistill.recipe.fields import to_json
 from dpdistill.recipe.kernels import KERNELS, FeatureKernel
 from dpdistill.recipe.methods import RECIPES
 from dpdistill.recipe.methods.generator_method import GeneratorRecipe
+from dpdistill.recipe.names import kinds_of
 from dpdistill.recipe.published import full_name
+from dpdistill.recipe.published.stated import named_under, published_fields, stated_by
 from dpdistill.schema import DataError
 from dpdistill.schema.facts import STRICT, read_facts
 
@@ -152,15 +152,14 @@ class Entry:
             DataError: neither method nor recipe is known.
         """
         if not self.recipe:
-            check_method(None if self.method == REAL else self.method)
+            if self.method != REAL:
+                fields_of(self.method)
             return self.method, {}, {}
         if (name := full_name(self.recipe)) is None:
             raise DataError(
                 f"Expected {self.label!r} with the name of a recipe, as `dpdistill methods --recipes` lists them; got "
                 f"{self.recipe!r}."
             )
-        from dpdistill.cli.recipes import published_fields
-
         stated = stated_by(name)
         return stated["method"], {k: shown(v) for k, v in published_fields(name).items()}, stated
 
