@@ -9,7 +9,7 @@ import typer
 
 from dpdistill.cli.allocator import keep_freed_memory
 from dpdistill.cli.benchmarks import SUITES
-from dpdistill.cli.terminal import FAILED, add_row, give, note, say, show_table, table, warn, working
+from dpdistill.cli.terminal import FAILED, add_row, give, mode, note, say, show_table, table, warn, working
 from dpdistill.schema import DataError
 
 RESULTS, PAGE, MARKDOWN = "results.jsonl", "leaderboard.html", "results.md"
@@ -50,7 +50,7 @@ def benchmark(
             warn(f"Warning: {data} lacks files of {', '.join(missing)}: runs on them will fail, others will not.")
         tasks = [(run.name, run.release, (run, path, Path(data or "."), folder)) for run in runs]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    run_all(tasks, compute, folder / RESULTS, jobs, _tell, keep_freed_memory)
+    run_all(tasks, compute, folder / RESULTS, jobs, _tell, begin_process)
     known = read_lines(folder / RESULTS)
     lines = [known[run.name] for run in runs]
     _write(folder / MARKDOWN, lines, stated.title, [])
@@ -87,6 +87,12 @@ def results(
     _write(Path(to), lines, title, [Path(file).parent / "sets" for file in files])
     give(page=to, runs=lines)
     say(f"{to}: {len(lines)} runs.")
+
+
+def begin_process() -> None:
+    """Prepare the process of one run: freed memory is kept, and this process alone reports progress."""
+    mode.quiet = True
+    keep_freed_memory()
 
 
 def _write(path: Path, lines: list[dict], title: str, sets: list[Path]) -> None:
