@@ -26,7 +26,8 @@ def benchmark(
 
     The same command goes on after a stop: what is finished is not run again, what failed is.
     """
-    from dpdistill.cli.benchmarks.suite import check_runs, read_suite
+    from dpdistill.cli.benchmarks.checks import check_runs
+    from dpdistill.cli.benchmarks.suite import read_suite
     from dpdistill.data.folder import CERTIFICATE
 
     folder = Path(to)
