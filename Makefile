@@ -3,12 +3,13 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/pip --disable-pip-version-check
 CORES ?= auto
+DATA ?= $(DPDISTILL_DATA)
 # Workers side by side: threads of BLAS would keep busy while they wait for each other.
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) --maxprocesses 8 --dist worksteal
 QUICK = tests/test_rooms.py tests/schema tests/data tests/accounting tests/certificate tests/report \
 	$(addprefix tests/private/test_,grid.py linear.py noise.py sampling.py)
 
-.PHONY: demo test types suite quick lint install mutants constraints clean docs
+.PHONY: demo test types suite quick accuracy lint install mutants constraints clean docs
 
 install: $(VENV)/.installed
 
@@ -36,6 +37,11 @@ suite: install
 quick: install
 	$(BIN)/ruff check .
 	$(PYTEST) $(QUICK)
+
+# About an hour on two quiet cores; the same command resumes. In the background: nohup make accuracy > accuracy.log 2>&1 &
+accuracy: install
+	$(PIP) install --quiet -c constraints.txt -e '.[tables,xgboost]'
+	$(BIN)/python benchmarks/accuracy/gate.py --data "$(DATA)"
 
 lint: install
 	$(BIN)/ruff format .
