@@ -7,12 +7,13 @@ CORES ?= auto
 VARIANTS ?= none
 # Python keeps what it has compiled: every worker and every process that a test starts imports the same modules.
 export PYTHONDONTWRITEBYTECODE =
+DATA ?= $(DPDISTILL_DATA)
 # Workers side by side: threads of BLAS would keep busy while they wait for each other.
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) --maxprocesses 8 --dist worksteal
 QUICK = tests/test_rooms.py tests/schema tests/sources tests/storage tests/accounting tests/certificate tests/publish \
 	$(addprefix tests/private/test_,grid.py linear.py noise.py sampling.py)
 
-.PHONY: demo test test-all types suite quick lint install mutants constraints clean docs coverage
+.PHONY: demo test test-all types suite quick accuracy lint install mutants constraints clean docs coverage
 
 install: $(VENV)/.installed
 
@@ -55,6 +56,11 @@ coverage: install
 quick: install
 	$(BIN)/ruff check .
 	$(PYTEST) $(QUICK)
+
+# About an hour on two quiet cores; the same command resumes. In the background: nohup make accuracy > accuracy.log 2>&1 &
+accuracy: install
+	$(PIP) install --quiet -c constraints.txt -e '.[tables,xgboost]'
+	$(BIN)/python benchmarks/accuracy/gate.py --data "$(DATA)"
 
 lint: install
 	$(BIN)/ruff format .

@@ -29,7 +29,10 @@ ROOMS: dict[str, set[str]] = {
     "features": {"public_images", "recipe", "networks"},
     "kernels": {"recipe", "features", "networks"},
     "methods": {"schema", "query", "public_images", "recipe", "method", "features", "networks", "kernels"},
-    "evaluation": {"schema", "recipe", "method", "storage", "features", "networks", "kernels"},
+    "evaluation": {
+        *("schema", "public_images", "recipe", "method", "storage", "folder.layout", "features", "networks"),
+        *("kernels", "methods.generator"),
+    },
     "attacks": {"recipe", "method", "networks", "kernels"},
     "publish": {"schema", "method", "storage", "sources", "folder", "certificate"},
 }
@@ -95,6 +98,21 @@ def violations(package: Path) -> list[str]:
 
 def test_every_module_keeps_to_its_room():
     assert violations(PACKAGE) == []
+
+
+def test_the_benchmark_needs_nothing_of_the_command_line():
+    """Except its own commands, and what reads a recipe's fields as people write them."""
+    folder = PACKAGE / "cli" / "benchmarks"
+    found = {
+        (path.stem, name)
+        for path in folder.glob("*.py")
+        for name in imported(ast.parse(path.read_text()), ("cli", "benchmarks", path.stem))
+        if name.startswith("dpdistill.cli.") and not name.startswith("dpdistill.cli.benchmarks.")
+    }
+    assert {(module, name) for module, name in found if module != "command"} == {
+        ("suite", "dpdistill.cli.recipes.build")
+    }
+    assert ("command", "dpdistill.cli.terminal.say") in found
 
 
 def test_the_package_is_what_was_looked_at():

@@ -38,6 +38,10 @@ def work(k: int, folder: Path, jobs: int) -> dict[str, Any]:
     return line_of(k)
 
 
+def begin() -> None:
+    """Has nothing to do before the work."""
+
+
 def tell(line: dict[str, Any], done: int, total: int, left: float) -> None:
     print(line["name"], done, total, left >= 0, flush=True)
 
@@ -45,4 +49,4 @@ def tell(line: dict[str, Any], done: int, total: int, left: float) -> None:
 if __name__ == "__main__":
     place, jobs = Path(sys.argv[1]), int(sys.argv[2])
     tasks = [(f"r{k}", f"release {k // 2}", (k, place, jobs)) for k in range(4)]
-    run_all(tasks, work, place / "results.jsonl", jobs, tell)
+    run_all(tasks, work, place / "results.jsonl", jobs, tell, begin)

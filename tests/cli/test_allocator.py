@@ -11,6 +11,7 @@ import pytest
 from dpdistill.cli import allocator
 from dpdistill.cli.allocator import BLOCK, OLDER, STATED
 from dpdistill.cli.benchmarks import pool
+from dpdistill.cli.benchmarks.command import begin_process
 from dpdistill.cli.terminal import Bar
 
 resource = pytest.importorskip("resource")
@@ -84,7 +85,7 @@ def test_the_trim_threshold_is_not_set_alone(most, taken, monkeypatch):
 def test_a_run_of_a_suite_keeps_them_and_leaves_progress_to_the_suite(tmp_path, monkeypatch, capfd):
     for name in (*STATED, "GLIBC_TUNABLES"):
         monkeypatch.delenv(name, raising=False)
-    pool.run_all([("a", "r", ())], work, tmp_path / "results.jsonl", 1, lambda *_: None)
+    pool.run_all([("a", "r", ())], work, tmp_path / "results.jsonl", 1, lambda *_: None, begin_process)
     (found,) = pool.read_lines(tmp_path / "results.jsonl").values()
     assert found["scores"][0] < FEW
     assert capfd.readouterr() == ("", "")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -20,23 +24,21 @@ import dpdistill as package
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.accounting.schedule import Budget, calibrate
 from dpdistill.certificate.build import OF_THE_RELEASES
-from dpdistill.cli import recipes
-from dpdistill.cli.benchmarks import page, pool, suite, worker
-from dpdistill.cli.benchmarks.charts import HEIGHT, _short, colours, plots
+from dpdistill.cli.benchmarks import SUITES, page, pool, suite, worker
+from dpdistill.cli.benchmarks.charts import SECONDS, _apart, _short, colours, plots, uris
 from dpdistill.cli.benchmarks.figures import PUBLISHED, Setting, boards
 from dpdistill.cli.benchmarks.page import render_markdown, render_page
 from dpdistill.cli.benchmarks.sources import open_source
 from dpdistill.cli.benchmarks.suite import OF_IMAGES, Source, read_suite
-from dpdistill.cli.options import SUITES
-from dpdistill.cli.pictures import make_pictures
-from dpdistill.cli.students import own_lesson
 from dpdistill.evaluation import ARCHITECTURES, SLOPES, TRAININGS, lesson_of, score_student, teacher_of
+from dpdistill.evaluation.student import make_pictures, own_lesson
+from dpdistill.evaluation.teacher import kernel_in, teacher_in
 from dpdistill.folder.save import read_distilled
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods.dos import DOS
 from dpdistill.public_images.auxiliary import PublicImages
 from dpdistill.query import Stage
-from dpdistill.recipe.published import published
+from dpdistill.recipe.published import published, stated
 from dpdistill.run.checkpoint import Store
 from dpdistill.run.driver import backend
 from dpdistill.schema import DataError
@@ -91,6 +93,7 @@ SIZES = {
     "subspaces": (51, 20),
     "dosser": (57, 13),
     "transferred": (8, 8),
+    "accuracy": (9, 9),
 }
 """Runs of a shipped suite, and their releases."""
 
@@ -200,7 +203,7 @@ def test_a_recipe_that_changes_is_another_run_and_another_row(tmp_path, monkeypa
     path = str(suite_file(tmp_path, runs))
     (before,), recipe = read_suite(path)[1].all_runs(), published("dos-kip-mnist-eps1")
     changed = replace(recipe, fields={**recipe.fields, "rounds": 9})
-    monkeypatch.setattr(recipes, "published", lambda name: changed)
+    monkeypatch.setattr(stated, "published", lambda name: changed)
     (after,) = read_suite(path)[1].all_runs()
     assert after.recipe == before.recipe
     assert after.name != before.name
@@ -309,7 +312,7 @@ def test_data_sets_that_cannot_be(tmp_path):
         assert f"Expected data set {name!r} as a name of letters, digits" in refused("benchmark", path, "--out", "o")
     path.write_text("dpdistill: table schema\n")
     assert "begins with `dpdistill: benchmark suite`" in refused("benchmark", path, "--out", "o")
-    assert "among smoke, papers, frontier, subspaces, dosser, transferred, or as a YAML file" in refused(
+    assert "among smoke, papers, frontier, subspaces, dosser, transferred, accuracy, or as a YAML file" in refused(
         "benchmark", "all", "--out", "o"
     )
 
@@ -440,7 +443,7 @@ def test_lines_of_results_are_json(tmp_path):
 def inline(monkeypatch):
     """Runs one after the other in this process, with networks that are trained in no time."""
 
-    def run_all(tasks, work, results, jobs, tell):
+    def run_all(tasks, work, results, jobs, tell, begin):
         for k, (name, _, arguments) in enumerate(tasks, 1):
             found = work(*arguments)
             assert found["name"] == name
@@ -561,9 +564,9 @@ def test_networks_that_a_teacher_teaches_have_a_table_of_their_own(tmp_path, inl
     (found,) = pool.read_lines(tmp_path / "out" / "results.jsonl").values()
     folder, test = tmp_path / "out" / "sets" / found["name"], load("digits:test")
     distilled = read_distilled(folder)
-    kernel, ridge = recipes.kernel_in(str(folder))
+    kernel, ridge = kernel_in(str(folder))
     how = {"kernel": kernel, "ridge": ridge, "targets": distilled.targets}
-    teacher = recipes.teacher_in(str(folder), distilled)
+    teacher = teacher_in(str(folder), distilled)
     if by == "krr":
         teacher = teacher_of(*distilled.support_set, distilled.schema, **how)
     lesson = lesson_of(teacher, make_pictures("mixed", 50, str(folder), distilled, 0), slopes=True)
@@ -631,6 +634,34 @@ def test_real_rows_of_mode_paper_are_undersampled_once(tmp_path):
     rare, common = sorted(np.bincount(records.y))
     (used,) = {int(score["by"].split(", ")[1].split(" ")[0].replace(",", "")) for score in found["scores"]}
     assert abs(used - rare - common / 4) < 5 * (common * 0.25 * 0.75) ** 0.5
+
+
+def test_a_set_is_scored_by_the_papers_protocol_in_mode_paper_alone(tmp_path, monkeypatch):
+    """All rows of a set teach, whatever share of the majority class is kept of real rows."""
+    rng = np.random.default_rng(0)
+    table_files(tmp_path, [f"{k},{'yes' if k > 70 else 'no'}" for k in rng.integers(0, 100, 400)], "bounds: [0, 100]")
+    said, inner = [], worker.score_tables
+    monkeypatch.setattr(
+        worker, "score_tables", lambda *what, **how: said.append(how) or inner(*what, **how, names=("LDA",))
+    )
+    runs = (
+        "  - {label: A, method: dp-merf, data: [t], epsilon: [1], set: &few {steps: 5, samples: 40}}\n"
+        "  - {label: B, method: dp-merf, data: [t], epsilon: [1], set: *few, score: {mode: paper}}\n"
+    )
+    path = suite_file(tmp_path, runs, TABLE.replace("}", ", keep: 0.25}"))
+    found = [worker.compute(run, path, tmp_path, tmp_path / "out") for run in read_suite(str(path))[1].all_runs()]
+    assert said == [{"mode": "honest", "keep": 1.0, "seed": 0}, {"mode": "paper", "keep": 0.25, "seed": 0}]
+    assert [[score["score"] for score in each["scores"]] for each in found] == [
+        ["ROC, mode honest", "PRC, mode honest"],
+        ["ROC, mode paper", "PRC, mode paper"],
+    ]
+    assert {score["by"] for each in found for score in each["scores"]} == {"mean of 1 classifiers, 40 rows"}
+
+
+@pytest.mark.parametrize("keep", ["0", "1.5", "-1"])
+def test_a_share_that_is_kept_is_one(tmp_path, keep):
+    path = suite_file(tmp_path, "  - {label: A, method: real, data: [t]}\n", TABLE.replace("}", f", keep: {keep}}}"))
+    assert "Expected data set 't' with 0 < keep <= 1; got" in refused("benchmark", path, "--out", tmp_path / "o")
 
 
 def test_tables_and_real_rows(tmp_path, inline):
@@ -808,20 +839,57 @@ def test_a_line_a_set_of_what_other_networks_learn_from_it():
     }
 
 
+def of(figure) -> dict[str, tuple]:
+    """The lines of a plot by their names in its legend: colour, mark, and points."""
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    lines = figure.axes[0].lines
+    assert len(names) == len({*names}) == len(lines)
+    return {
+        name: (line.get_color(), line.get_marker(), [*zip(*line.get_data(), strict=True)])
+        for name, line in zip(names, lines, strict=True)
+    }
+
+
+def against(what: str, found: list) -> Any:
+    """The plot of these against what it says."""
+    (figure,) = (each for each in found if f"against {what}" in each.axes[0].get_title())
+    return figure
+
+
 def test_plots_show_what_moves():
-    lines = [line(value=90.0 + k, epsilon=e, score="x") for k, e in enumerate((1.0, 10.0, 100.0))]
+    lines = [line(value=90.0 + k, epsilon=e, score="x") for k, e in enumerate((100.0, 1.0, 10.0))]
+    lines += [line(value=80.0 + k, epsilon=10.0, score="x", per_class=20 + 30 * k) for k in range(2)]
     (board,) = boards(lines)
-    (by_epsilon,) = [
-        p for p in plots(board.tables[0], colours(board.tables)) if p.title == "x, %, against ε, 10 a class"
-    ]
-    (series,) = by_epsilon.series
-    assert series[0] == "ours"
-    (x0, y0, _), (x1, y1, _), (x2, y2, _) = series[3]
-    assert x1 - x0 == pytest.approx(x2 - x1)  # powers of ten are evenly apart
-    assert (y0, y1, y2) == (HEIGHT, HEIGHT / 2, 0.0)
-    assert [text for _, text in by_epsilon.across] == ["1", "10", "100"]
+    found = plots(board.tables[0], colours(board.tables))
+    figure = against("ε", found)
+    (axes,) = figure.axes
+    assert axes.get_title() == "x, %, against ε, 10 a class"
+    assert of(figure) == {"ours": ("C0", "o", [(1.0, 91.0), (10.0, 92.0), (100.0, 90.0)])}
+    assert axes.get_xscale() == "log"  # powers of ten are evenly apart
+    places = axes.transData.transform([(x, 90.0) for x in (1.0, 10.0, 100.0)])[:, 0]
+    assert places[1] - places[0] == pytest.approx(places[2] - places[1]) != 0
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "10", "100"]
+    assert of(against("records a class, ε = 10", found)) == {
+        "ours": ("C0", "o", [(10, 92.0), (20, 80.0), (50, 81.0)]),
+    }
     assert [_short(value) for value in (0.5, 54.92, 104.6, 1543.4)] == ["0.5", "54.9", "105", "1,543"]
     assert plots(boards([line(score="x")])[0].tables[0], {"ours": 0}) == []
+
+
+def test_a_plot_against_seconds_joins_nothing():
+    lines = [line(value=90.0 + k, epsilon=e, score="x") for k, e in enumerate((1.0, 10.0))]
+    for k, each in enumerate(lines):
+        each["cpu_seconds"]["distil"] = 30.0 + 1200.0 * k
+    found = plots(boards(lines)[0].tables[0], {"ours": 3})
+    figure = against(SECONDS, found)
+    assert of(figure) == {"ours": ("C3", "o", [(30.0, 90.0), (1230.0, 91.0)])}
+    assert [each.axes[0].lines[0].get_linestyle() for each in (figure, against("ε", found))] == ["None", "-"]
+    assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["30", "1,230"]
+
+
+def test_marks_of_an_axis_have_room_for_their_texts():
+    assert _apart([1.0, 100.0, 1.2, 10.0, 1.0]) == [1.0, 10.0, 100.0]
+    assert _apart([30.0, 1230.0, 31.0, 40.0, 60.0]) == [30.0, 60.0, 1230.0]
 
 
 def test_recipes_of_one_method_have_a_line_each_in_a_plot():
@@ -829,12 +897,10 @@ def test_recipes_of_one_method_have_a_line_each_in_a_plot():
     for other in lines[2:]:
         other["origin"] = "caller"
     (board,) = boards(lines)
-    (by_epsilon,) = (p for p in plots(board.tables[0], colours(board.tables)) if "against ε" in p.title)
-    assert [(name, len(points)) for name, _, _, points, _ in by_epsilon.series] == [
-        ("ours, how, dos: caller", 2),
-        ("ours, how, dos: package default", 2),
-    ]
-    assert [(series.colour, series.mark) for series in by_epsilon.series] == [(0, 0), (0, 1)]
+    assert of(against("ε", plots(board.tables[0], colours(board.tables)))) == {
+        "ours, how, dos: caller": ("C0", "o", [(1.0, 92.0), (10.0, 93.0)]),
+        "ours, how, dos: package default": ("C0", "s", [(1.0, 90.0), (10.0, 91.0)]),
+    }
 
 
 def test_a_method_has_one_colour_in_all_tables_of_a_data_set():
@@ -842,16 +908,56 @@ def test_a_method_has_one_colour_in_all_tables_of_a_data_set():
     (board,) = boards([line(label, epsilon=e, score=score) for label, score in stated for e in (1.0, 10.0)])
     found = colours(board.tables)
     assert (found["a"], found["b"]) == (0, 1)  # before all that is published
+    ours = []
     for table in board.tables:
-        series = plots(table, found)[0].series
-        assert {name: colour for name, colour, ours, *_ in series if ours}.items() <= found.items()
+        drawn = of(plots(table, found)[0])
+        ours.append({name: drawn[name][0] for name in ("a", "b") if name in drawn})
+    assert {tuple(sorted(each.items())) for each in ours} == {(("a", "C0"),), (("a", "C0"), ("b", "C1"))}
+
+
+def test_published_lines_are_hollow_and_dotted():
+    (board,) = boards([line(epsilon=e) for e in (1.0, 10.0)])
+    drawn = [
+        (each.get_fillstyle(), each.get_linestyle())
+        for each in against("ε", plots(board.tables[0], colours(board.tables))).axes[0].lines
+    ]
+    assert drawn[0] == ("full", "-")
+    assert len(drawn) > 1
+    assert {*drawn[1:]} == {("none", ":")}
+
+
+def test_names_in_a_plot_are_texts(tmp_path):
+    """Whatever a suite calls its rows: no mathematics, no markup, none left out."""
+    labels = ["_hidden", "$\\frac{$", "<b>&</b>"]
+    lines = [line(label, epsilon=e, score="x") for label in labels for e in (1.0, 10.0)]
+    (board,) = boards(lines)
+    colour_of = colours(board.tables)
+    assert {*of(against("ε", plots(board.tables[0], colour_of)))} == {*labels}
+    ((title, uri),) = (each for each in uris(board.tables[0], colour_of) if "against ε" in each[0])
+    assert title == "x, %, against ε, 10 a class"
+    svg = base64.b64decode(uri.removeprefix("data:image/svg+xml;base64,")).decode()
+    texts = [
+        "".join(node.itertext()).strip() for node in ElementTree.fromstring(svg).iter() if node.tag.endswith("text")
+    ]
+    assert {*labels, title, "10"} <= {*texts}
+    assert uris(board.tables[0], colour_of)[0][1] == uri  # the same plot has the same bytes
+
+
+def test_a_page_without_matplotlib_says_so(monkeypatch):
+    lines = [line(epsilon=e) for e in (1.0, 10.0)]
+    assert 'alt="KRR, %, against ε, 10 a class"' in render_page(lines, "T")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    made = render_page(lines, "T")
+    assert "data:image/svg" not in made
+    assert "Without plots: pip install &#39;dpdistill[plot]&#39;" in made
 
 
 def test_a_page_escapes_and_loads_nothing():
     made = render_page([line("<b>a|b</b>", epsilon=1.0), line("<b>a|b</b>", epsilon=9.0)], "A <title>")
     assert "<b>a|b</b>" not in made
     assert "&lt;b&gt;a|b&lt;/b&gt;" in made
-    assert "src=" not in made
+    assert re.findall('(?:src|href)="(.{10})', made) == ["data:image"] * made.count("<img")
+    assert made.count("<img") == 1
     assert "http" not in made.replace('http-equiv="Content-Security-Policy"', "")
     text = render_markdown([line("a|b")], "Title")
     assert "| **a\\|b** | 90.00 (1 run) | how | 1 | dos: package default |" in text

@@ -552,7 +552,7 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
         ([*scored, "--distance", "convnet=missing.npz"], "missing.npz does not exist."),
         (
             ["benchmark", "nosuch", "--out", "x"],
-            "Expected a suite nosuch among smoke, papers, frontier, subspaces, dosser, transferred, or",
+            "Expected a suite nosuch among smoke, papers, frontier, subspaces, dosser, transferred, accuracy, or",
         ),
         (["benchmark", "schema.yaml", "--out", "x"], "schema.yaml: Expected a suite, which begins with `dpdistill: "),
         (["benchmark", "papers", "--out", "x"], "Expected --data with the folder of adult, "),

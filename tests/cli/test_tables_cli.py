@@ -186,7 +186,9 @@ class TestCommands:
         assert "kernel=fc-ntk" in refused(*table, "--method", "dp-kip", "--set", "kernel=scatternet")
         succeeds("distill", "digits:train", "--method", "ldpdc", "--out", "digits")
         assert "digits has no released classifier" in refused("sample", "digits", "--n", "10", "--out", "more.npz")
-        assert "holds images" in refused("evaluate", "digits", "--test", "digits:test", "--mode", "paper")
+        assert "holds images" in refused("evaluate", "digits", "--test", "digits:test", "--schema", "schema.yaml")
+        for option in ("--mode", "--keep"):  # of suites alone
+            assert f"No such option: {option}" in refused("evaluate", "digits", "--test", "digits:test", option, "1")
         assert not (here / "shared").exists()
 
 

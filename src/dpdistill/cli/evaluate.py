@@ -138,8 +138,6 @@ def evaluate(
         int | None,
         typer.Option(min=1, metavar="<int>", help="Of nets that learn from all of those; 3 if left out."),
     ] = None,
-    mode: Annotated[str, typer.Option(help="Of a table's scores: honest, or paper (for comparison only).")] = "honest",
-    keep: Annotated[float, typer.Option(help="Mode paper: share of the majority class that is kept.")] = 1.0,
     include_scores: Annotated[
         bool, typer.Option("--include-scores", help="Add the scores to DIR and its report: not covered by epsilon.")
     ] = False,
@@ -168,7 +166,7 @@ def evaluate(
     if include_scores:
         read_folder(folder)  # what cannot be used is refused here, before minutes of training
     if table:
-        how = {"strict": not lenient, "mode": mode, "keep": keep, "seed": seed, "names": _listed(classifiers)}
+        how = {"strict": not lenient, "seed": seed, "names": _listed(classifiers)}
         real = None if reference is None else table_source(reference, reference_sql)
         scores = _evaluate_table(distilled, table_source(test, sql), real, table_file, **how)
         give(scores=scores)

@@ -14,16 +14,16 @@ from dpdistill.cli.settings import check_named, check_names
 from dpdistill.cli.terminal import note
 from dpdistill.recipe.choices import CLASSIFIERS, TRAININGS
 from dpdistill.recipe.kernels import KERNELS
+from dpdistill.recipe.names import TEACHERS
 from dpdistill.recipe.networks import ARCHITECTURES
 from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
 from dpdistill.storage.files import require_file
 
-TEACHERS = ("classifier", "krr")
 OF_IMAGES = frozenset(
     {"labels", "nets", "training", "architecture", "classifier", "flip", "kernel", "ridge", "teacher", "taught_by"}
     | {"slopes", "then_set", "student_epochs", "number", "generated", "distance", "epochs"}
 )
-OF_TABLES = frozenset({"schema", "classifiers", "sql", "reference_sql", "mode", "keep"})
+OF_TABLES = frozenset({"schema", "classifiers", "sql", "reference_sql"})
 OF_BOTH = frozenset({"folder", "test", "seed", "lenient", "reference", "include_scores"})
 
 

@@ -51,9 +51,6 @@ Ledger = Annotated[
 ]
 Cap = Annotated[float | None, typer.Option(hidden=True, help="Of a ledger: `dpdistill budget new` takes it.")]
 
-SUITES = ("smoke", "papers", "frontier", "subspaces", "dosser", "transferred")
-"""Suites of benchmarks that come with the package, cli/benchmarks/suites."""
-
 
 def by_default(name: str) -> type[TyperGroup]:
     """A group of commands one of which need not be named: `dpdistill audit DIR` is `dpdistill audit set DIR`.

@@ -22,7 +22,7 @@ PANELS: dict[str, tuple[str, ...]] = {
     "Recipe": ("method", "recipe", "per-class", "set", "public", "from", "seed", "recipes"),
     "Networks": ("architecture", "training", "nets", "flip", "epochs", "generated"),
     "Students of a teacher": ("teacher", "taught-by", "pictures", "slopes", "then-set", "student-epochs"),
-    "Other scores": ("kernel", "ridge", "classifier", "classifiers", "distance", "mode", "keep"),
+    "Other scores": ("kernel", "ridge", "classifier", "classifiers", "distance"),
     "Attack": (
         *("canaries", "leak", "runs", "fresh", "before", "after", "steps", "at", "batch", "widths", "multiplier"),
         *("weights", "positive", "loss", "training-steps", "linearised", "layers", "peel"),
@@ -36,7 +36,7 @@ PANELS: dict[str, tuple[str, ...]] = {
 EXPERT = frozenset(
     {"adjacency", "seed", "public", "non-private", "straighten", "labels", "channels", "memory", "class-size", "ray"}
     | {"share", "quiet", "config", "ridge", "taught-by", "slopes", "then-set", "student-epochs", "generated"}
-    | {"distance", "reference-sql", "epochs", "mode", "keep", "widths", "multiplier", "weights", "linearised"}
+    | {"distance", "reference-sql", "epochs", "widths", "multiplier", "weights", "linearised"}
     | {"layers", "peel", "at", "batch", "training-steps", "loss"}
 )
 

@@ -8,7 +8,10 @@ import numpy as np
 
 from dpdistill.cli.terminal import working
 from dpdistill.method import Distilled
+from dpdistill.recipe.names import PICTURES, kinds_of
 from dpdistill.schema import AnySchema, DataError, TableSchema
+
+__all__ = ["MORE_IMAGES", "PICTURES", "check_generator", "generate", "kinds_of", "make_pictures"]
 
 MORE_IMAGES = (
     "A run of dos or dos-kip gets a generator at no further cost: `dpdistill distill --from DIR.run "
@@ -17,18 +20,6 @@ MORE_IMAGES = (
 )
 MORE_ROWS = "For more rows distil anew, at a cost, with dp-merf, dp-hp or dp-ntk: they have a generator."
 """What to do where a folder cannot make more records."""
-PICTURES = {
-    "drawn": "drawn by a program: no picture shows anything of a record",
-    "generated": "made by the folder's generator: post-processing of the release",
-    "mixed": "drawn by a program and mixed with the folder's synthetic images: post-processing of the release",
-}
-"""What kinds of pictures there are, and what a person is told of each; KIND+KIND are equal parts of both."""
-
-
-def kinds_of(pictures: str) -> tuple[str, ...]:
-    """The kinds that "drawn+generated" names; none of them where it names something else."""
-    kinds = tuple(pictures.split("+"))
-    return kinds if set(kinds) <= set(PICTURES) and len(set(kinds)) == len(kinds) else ()
 
 
 def check_generator(folder: str, schema: AnySchema) -> None:
@@ -51,37 +42,17 @@ def generate(folder: str, n: int, distilled: Distilled, seed: int) -> tuple[np.n
     Raises:
         DataError: the folder has no generator, or a damaged one.
     """
-    from dpdistill.folder.save import read_generator
-    from dpdistill.storage.files import show
-
     check_generator(folder, distilled.schema)
-    from dpdistill.methods.generator import Generator
+    from dpdistill.evaluation.student import generate
 
-    arrays = read_generator(folder)
-    try:
-        generator = Generator.from_arrays(arrays, distilled.schema)
-    except ValueError as error:
-        raise DataError(f"{show(folder)}: {error}") from None
-    return generator.sample(n, seed)
+    return generate(folder, n, distilled, seed)
 
 
 def make_pictures(pictures: str, n: int, folder: str, distilled: Distilled, seed: int) -> np.ndarray:
-    """n pictures in [-1, 1] of the shape of a synthetic set's images: of one kind, or of several in equal parts.
-
-    All parts have one public seed: mixed pictures beside drawn ones are made of the same.
-    """
-    from dpdistill.networks.mixing import mix_pictures
-    from dpdistill.public_images.pictures import draw_pictures
-
-    kinds = kinds_of(pictures)
-
-    def of(kind: str, n: int) -> np.ndarray:
-        if kind == "generated":
-            return generate(folder, n, distilled, seed)[0]
-        X = draw_pictures(n, distilled.schema.shape, seed)
-        return mix_pictures(X, distilled.train_set[0], seed) if kind == "mixed" else X
+    """n pictures as `evaluate.student.make_pictures` makes them, while something moves on a terminal."""
+    if "generated" in kinds_of(pictures):
+        check_generator(folder, distilled.schema)
+    from dpdistill.evaluation.student import make_pictures
 
     with working(f"making {pictures} pictures"):
-        sizes = [(n + i) // len(kinds) for i in range(len(kinds))]
-        parts = [of(kind, size) for kind, size in zip(kinds, sizes, strict=True) if size]
-    return parts[0] if len(parts) == 1 else np.random.default_rng(seed).permutation(np.concatenate(parts))
+        return make_pictures(pictures, n, folder, distilled, seed)

@@ -34,14 +34,12 @@ def table_reference(distilled: Any, real: Any, test: Any, **how: Any) -> None:
     from dpdistill.audits import random_real
 
     few = random_real(real, distilled.y, how["seed"])
-    # As many rows as the set has: none of them is left out, as mode paper does with rows of the majority class.
-    whole = {**how, "keep": 1.0}
-    for what, records, kept in (
-        (f"{len(few):,} random real rows", few, whole),
-        ("all real rows (20,000 at most)", real, how),
+    for what, records in (
+        (f"{len(few):,} random real rows", few),
+        ("all real rows (20,000 at most)", real),
     ):
         say(f"Trained on {what}:")
-        table_scores(records, test, **kept)
+        table_scores(records, test, **how)
     _nearness(distilled, real, test)
 
 

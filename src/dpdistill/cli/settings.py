@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable
 from typing import Any
 
 from dpdistill.public_images.auxiliary import Auxiliary
 from dpdistill.recipe.build import fields_of, from_fields, kernel_named
 from dpdistill.recipe.kernels import KERNELS
 from dpdistill.recipe.methods import RECIPES
+from dpdistill.recipe.names import check_names
 from dpdistill.recipe.parts import fields_of_kind
-from dpdistill.recipe.published import all_published, full_name, is_file, read_recipe
+from dpdistill.recipe.published.stated import named_under, stated_by
 from dpdistill.recipe.saved import kind_refusal
 from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
 from dpdistill.storage.memory import check_set_size
+
+__all__ = [
+    "KINDS",
+    "check_kind",
+    "check_method",
+    "check_named",
+    "check_names",
+    "check_settings",
+    "check_size",
+    "kind_of",
+    "named_under",
+    "parse",
+    "split",
+    "stated_by",
+    "stated_fields",
+]
 
 KINDS = {kind.__name__: kind for kind in (int, float, bool, str, tuple)}
 """Of values that a person writes as such; the others are kernels and public images, by their names."""
@@ -92,50 +109,6 @@ def check_kind(method: str, table: bool, private: bool) -> None:
         raise DataError(f"{recipe.__name__} has no private form: `dpdistill distill --non-private` runs it.")
     if refusal := kind_refusal(recipe, TableSchema if table else Schema):
         raise DataError(refusal)
-
-
-def check_names(what: str, names: Iterable[str], among: Iterable[str]) -> None:
-    """Refuse names that are not among the known ones.
-
-    Raises:
-        DataError: with all that are.
-    """
-    if unknown := sorted({*names} - {*among}):
-        raise DataError(f"Unknown {what} {', '.join(map(repr, unknown))}: choose among {', '.join(among)}.")
-
-
-def stated_by(recipe: str) -> dict[str, Any]:
-    """What a published recipe, or one in a .yaml file, states: method, and epsilon and delta of a budget.
-
-    Args:
-        recipe: its name or file.
-
-    Returns:
-        these, and the whole name of a published one.
-
-    Raises:
-        DataError: neither such a name nor such a file, or a field that cannot be.
-    """
-    row = read_recipe(recipe) if is_file(recipe) else all_published().get(full_name(recipe) or "")
-    if row is None:
-        raise DataError(
-            f"Expected a recipe's name, as `dpdistill methods --recipes` lists them, or a .yaml file; got {recipe!r}."
-        )
-    stated = {name: getattr(row, name) for name in ("method", "epsilon", "delta")}
-    return stated if is_file(recipe) else {"name": row.name, **stated}
-
-
-def named_under(stated: Mapping[str, Any], budget: tuple[float, float] | None) -> str | None:
-    """The name of a published recipe where a certificate may state it: a name says a budget, which has to be this one.
-
-    Args:
-        stated: by the recipe, `stated_by`; empty for none.
-        budget: (epsilon, delta) of the run; None without a guarantee.
-    """
-    if "name" not in stated:
-        return None
-    own = None if stated["epsilon"] is None else (stated["epsilon"], stated["delta"])
-    return stated["name"] if own == budget else None
 
 
 def split(method: str, settings: Iterable[str], fields: Container[str], taken: Container[str]) -> dict[str, str]:

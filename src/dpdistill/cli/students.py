@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from dpdistill.cli.pictures import kinds_of, make_pictures
 from dpdistill.cli.terminal import Bar, say
-from dpdistill.schema import DataError
 
 
 def pictures_of(source: str, number: int, folder: str, distilled: Any, seed: int) -> tuple[str, Any]:
@@ -25,53 +22,24 @@ def pictures_of(source: str, number: int, folder: str, distilled: Any, seed: int
 
 def teacher_named(distilled: Any, released: Any, fits: dict, taught_by: str | None) -> tuple[str, Any]:
     """What networks learn from, by name: the released classifier, or the first regression on the set."""
-    from dpdistill.evaluation import teacher_of
+    from dpdistill.evaluation.student import teacher_named
 
-    if released is not None and taught_by != "krr":
-        return "the released classifier", released
-    (name, (kernel, ridge)), *_ = fits.items()
-    if kernel.features is None:
-        raise DataError(f"Expected --kernel as a kernel with features, such as scatternet: {name} cannot teach.")
-    (X, y), how = distilled.support_set, {"kernel": kernel, "ridge": ridge, "targets": distilled.targets}
     with Bar() as bar:
-        return f"KRR on the set ({name}, ridge {ridge:g})", teacher_of(X, y, distilled.schema, progress=bar, **how)
+        return teacher_named(distilled, released, fits, taught_by, progress=bar)
 
 
 def own_lesson(distilled: Any) -> tuple[Any, Any]:
     """The records of the set that networks are trained on, and their labels: hard or soft."""
-    import numpy as np
+    from dpdistill.evaluation.student import own_lesson
 
-    (X, y), soft = distilled.train_set, distilled.soft_labels
-    return X, np.eye(len(distilled.schema.classes), dtype=np.float32)[y] if soft is None else soft
+    return own_lesson(distilled)
 
 
 def training_of(slopes: bool, epochs: int | None) -> Any:
     """How networks learn from a teacher."""
-    from dpdistill.evaluation import SLOPES, STUDENT
+    from dpdistill.evaluation.student import training_of
 
-    recipe = SLOPES if slopes else STUDENT
-    return recipe if epochs is None else replace(recipe, epochs=epochs)
-
-
-def taught(
-    teacher: tuple[str, Any], pictures: tuple[str, Any], test: Any, networks: list, how: Any, **more: Any
-) -> Iterator[tuple[str, str, Any]]:
-    """(title, by whom it was taught on what, score) of networks that learn what a teacher says of pictures.
-
-    With `then`, the set's own records and labels, they are trained further on those.
-    """
-    from dpdistill.evaluation import STUDENT, lesson_of, score_student
-
-    (by, teaches), (source, unlabelled) = teacher, pictures
-    by = f"taught by {by} on {source}" + (" and their slopes" if how.jacobian else "")
-    by += "" if how.epochs == STUDENT.epochs else f" (epochs: {how.epochs})"
-    by += "" if more.get("then") is None else ", then trained on the set"
-    with Bar() as bar:
-        lesson = lesson_of(teaches, unlabelled, slopes=how.jacobian > 0, progress=bar)
-    for network in networks:
-        with Bar() as bar:
-            score = score_student(lesson, test, training=replace(how, network=network), progress=bar, **more)
-        yield network.title, by, score
+    return training_of(slopes, epochs)
 
 
 def student_scores(
@@ -80,8 +48,10 @@ def student_scores(
     """Scores of networks that learn what a teacher says of pictures; none without either."""
     if teacher is None or pictures is None:
         return {}
+    from dpdistill.evaluation.student import taught
+
     scores = {}
-    for title, by, score in taught(teacher, pictures, test, networks, how, **more):
+    for title, by, score in taught(teacher, pictures, test, networks, how, bar=Bar, **more):
         what = f"{title} accuracy, {by}"
         say(f"{what}: {score.mean:.2f} %")
         scores[f"{what}, %"] = round(score.mean, 2)

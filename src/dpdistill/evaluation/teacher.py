@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -16,11 +18,18 @@ from dpdistill.evaluation.score import Score, scaled
 from dpdistill.evaluation.test_set import check_test_set
 from dpdistill.features.apply import along, encode, with_chain_rule
 from dpdistill.features.gamma_correction import GammaCorrected
+from dpdistill.folder.layout import CLASSIFIER, RECIPE, read_object
+from dpdistill.kernels import KERNELS
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import one_hot
-from dpdistill.method import Progress, no_progress
+from dpdistill.method import Distilled, Progress, no_progress
+from dpdistill.recipe.build import kernel_named, kernel_of, shown
+from dpdistill.recipe.parts import implement
 from dpdistill.schema import DataError, Schema
 from dpdistill.storage.records import Records
+
+RIDGE = 1e-3
+"""Of kernel ridge regression on a set whose recipe states none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,3 +171,74 @@ def score_classifier(teacher: Teacher, test: Records, *, chunk: int = CHUNK, pro
     check_test_set(teacher.schema, test)
     X, y = scaled(test)
     return Score((100.0 * float((teacher(X, chunk, progress).argmax(1) == y).mean()),))
+
+
+def _fields_in(folder: str) -> dict[str, Any]:
+    """Fields of the recipe in a folder; none where there is no recipe."""
+    path = Path(folder) / RECIPE
+    if not path.exists():
+        return {}
+    try:
+        return dict(read_object(path)["fields"])
+    except (ValueError, TypeError, KeyError):
+        raise DataError(f"{path} is not a recipe that can be read.") from None
+
+
+def softness_in(folder: str) -> float:
+    """Softness of the labels in the recipe of a folder; 0 where it has none.
+
+    Raises:
+        DataError: a recipe that cannot be read, or a softness that is none.
+    """
+    softness = _fields_in(folder).get("softness", 0.0)
+    if type(softness) not in (int, float) or not 0 <= softness < math.inf:
+        raise DataError(f"The softness in {Path(folder) / RECIPE} cannot be used: {softness!r}.")
+    return softness
+
+
+def kernel_in(folder: str) -> tuple[Any, float] | None:
+    """Kernel and ridge of the recipe in a folder; None where there is no recipe, or it names no kernel.
+
+    Raises:
+        DataError: a recipe that cannot be read, or an unknown kernel.
+    """
+    fields = _fields_in(folder)
+    if "kernel" not in fields:
+        return None
+    try:
+        return implement(kernel_of(fields["kernel"])), fields.get("ridge", RIDGE)
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise DataError(f"The kernel in {Path(folder) / RECIPE} cannot be used: {error}") from None
+
+
+def teacher_in(folder: str, distilled: Distilled) -> Teacher | None:
+    """The released classifier in a folder, on the features of its recipe's kernel; None where there is none.
+
+    Raises:
+        DataError: a classifier without a kernel in the recipe, or one that does not fit it.
+    """
+    if distilled.classifier is None:
+        return None
+    recipe = kernel_in(folder)
+    if recipe is None:
+        raise DataError(f"Expected the kernel of {CLASSIFIER} in the recipe of {folder}; it names none.")
+    assert isinstance(distilled.schema, Schema)
+    return Teacher(distilled.classifier, recipe[0], distilled.schema)
+
+
+def regressions(
+    names: Iterable[str], ridge: float | None, recipe: tuple[Any, float] | None
+) -> dict[str, tuple[Any, float]]:
+    """Kernels and ridges of the regressions on a synthetic set, by their short names.
+
+    Args:
+        names: of the kernels; none for the recipe's, or scatternet where it has none.
+        ridge: of all of them; None for the recipe's with the recipe's kernel, and RIDGE with others.
+        recipe: what `kernel_in` found.
+
+    Raises:
+        DataError: an unknown name.
+    """
+    kernel, own = recipe or (KERNELS["scatternet"], RIDGE)
+    kernels = [implement(kernel_named(name)) for name in names] or [kernel]
+    return {shown(k): (k, ridge if ridge is not None else own if k == kernel else RIDGE) for k in kernels}

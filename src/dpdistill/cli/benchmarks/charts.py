@@ -1,54 +1,35 @@
-"""Geometry of the leaderboard's plots: accuracy against epsilon, records a class, and seconds."""
+"""Plots of the leaderboard, by Matplotlib: accuracy against epsilon, records a class, and seconds."""
 
 from __future__ import annotations
 
+import base64
+import io
 import math
 from collections import Counter
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from dpdistill.cli.benchmarks.figures import Row, Setting, Table
 
-WIDTH, HEIGHT, COLOURS, MARKS = 420, 220, 8, 3
-"""Of the plane of a plot, its origin at the top left; how many colours and marks the page has."""
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
+COLOURS, MARKS = 10, "osD^v"
+"""Colours of Matplotlib's cycle, and marks, which tell series of one colour apart."""
 SECONDS = "CPU seconds of distilling"
+NO_PLOTS = "Without plots: pip install 'dpdistill[plot]' brings Matplotlib, which draws them."
+
+Series = dict[tuple[int, str, bool], list[tuple[float, float]]]
+"""Points of (number of the colour, name, whether it is ours and not published)."""
 
 
-class Series(NamedTuple):
-    """A line of a plot.
-
-    Args:
-        name: in the legend.
-        colour: its number.
-        ours: and not published.
-        points: (x, y, text).
-        mark: number of its mark, which tells series of one colour apart.
-    """
-
-    name: str
-    colour: int
-    ours: bool
-    points: list[tuple[float, float, str]]
-    mark: int
-
-
-class Plot(NamedTuple):
-    """A plot as leaderboard.html draws it.
-
-    Args:
-        title: of both axes, in words.
-        across: (x, text) of the marks of the horizontal axis.
-        up: (y, text) of the marks of the vertical one.
-        series: its lines.
-        joined: the points of a series are joined by a line.
-    """
-
-    title: str
-    across: list[tuple[float, str]]
-    up: list[tuple[float, str]]
-    series: list[Series]
-    joined: bool
+def can_plot() -> bool:
+    """Whether Matplotlib is installed."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        return False
+    return True
 
 
 def colours(tables: Iterable[Table]) -> dict[str, int]:
@@ -57,7 +38,23 @@ def colours(tables: Iterable[Table]) -> dict[str, int]:
     return {name: k for k, name in enumerate(dict.fromkeys(row.name for row in rows))}
 
 
-def plots(table: Table, colour_of: dict[str, int]) -> list[Plot]:
+def uris(table: Table, colour_of: dict[str, int]) -> list[tuple[str, str]]:
+    """(title, SVG as a data URI) of each plot of a table; none without Matplotlib."""
+    if not can_plot():
+        return []
+    from matplotlib import rc_context
+
+    found = []
+    for figure in plots(table, colour_of):
+        # The same plot has the same bytes; a reader's own font writes the texts.
+        with rc_context({"svg.hashsalt": "dpdistill", "svg.fonttype": "none"}), io.BytesIO() as file:
+            figure.savefig(file, format="svg", metadata={"Date": None})
+            svg = base64.b64encode(file.getvalue()).decode()
+        found.append((figure.axes[0].get_title(), f"data:image/svg+xml;base64,{svg}"))
+    return found
+
+
+def plots(table: Table, colour_of: dict[str, int]) -> list[Figure]:
     """The plots of a table that have something to show: at least two points beside each other.
 
     Against epsilon at the size, and against the size at the epsilon, that most figures have.
@@ -73,18 +70,20 @@ def plots(table: Table, colour_of: dict[str, int]) -> list[Plot]:
         return []
     size = Counter(setting.per_class for *_, setting, _ in points).most_common(1)[0][0]
     epsilon = Counter(setting.epsilon for *_, setting, _ in points).most_common(1)[0][0]
-    found, at = [], f", {size} a class" if size else ""
-    for what, x_of, keep in (
+    at = f", {size} a class" if size else ""
+    axes: list[tuple[str, Callable[..., Any], Callable[[Setting], Any]]] = [
         (f"ε{at}", lambda s, _: s.epsilon, lambda s: s.per_class == size),
         (f"records a class, ε = {epsilon:g}", lambda s, _: s.per_class, lambda s: s.per_class and s.epsilon == epsilon),
         (SECONDS, lambda _, f: f.seconds, lambda _: True),
-    ):
-        series: dict[tuple[int, str, bool], list[tuple[float, float]]] = {}
+    ]
+    found = []
+    for what, x_of, keep in axes:
+        series: Series = {}
         for k, name, row, setting, figure in points:
             if keep(setting) and x_of(setting, figure):
                 series.setdefault((k, name, row.ours), []).append((x_of(setting, figure), figure.mean))
         if len({x for each in series.values() for x, _ in each}) > 1:
-            found.append(_plot(f"{table.title}, %, against {what}", series, what != SECONDS))
+            found.append(_plot(f"{table.title}, %, against {what}", series, joined=what != SECONDS))
     return found
 
 
@@ -97,32 +96,45 @@ def _names(rows: list[Row]) -> list[str]:
     ]
 
 
-def _plot(title: str, series: dict[tuple[int, str, bool], list[tuple[float, float]]], joined: bool) -> Plot:
-    """The horizontal axis is logarithmic."""
-    xs = [math.log10(x) for points in series.values() for x, _ in points]
-    ys = [y for points in series.values() for _, y in points]
-    left, right = min(xs), max(xs)
-    step = next(s for s in (0.5, 1, 2, 5, 10, 20, 25) if (max(ys) - min(ys)) / s <= 5 or s == 25)
-    low = step * math.floor(min(ys) / step)
-    high = max(step * math.ceil(max(ys) / step), low + step)
+def _plot(title: str, series: Series, *, joined: bool) -> Figure:
+    """The horizontal axis is logarithmic; published series are hollow and dotted."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import NullLocator
 
-    def x(value: float) -> float:
-        return round(16 + (math.log10(value) - left) / (right - left) * (WIDTH - 32), 1)
-
-    def y(value: float) -> float:
-        return round(HEIGHT * (high - value) / (high - low), 1)
-
-    drawn, alike = [], Counter()
-    for (k, name, ours), points in series.items():
-        at = [(x(a), y(b), f"{name}: {b:.2f} at {_short(a)}") for a, b in sorted(points)]
-        drawn.append(Series(name, k % COLOURS, ours, at, alike[k % COLOURS, ours] % MARKS))
+    figure = Figure(figsize=(6, 3.4 + 0.18 * len(series)), layout="constrained")
+    axes, alike = figure.subplots(), Counter()
+    for (k, _, ours), points in series.items():
+        axes.plot(
+            *zip(*sorted(points), strict=True),
+            color=f"C{k % COLOURS}",
+            marker=MARKS[alike[k % COLOURS, ours] % len(MARKS)],
+            fillstyle="full" if ours else "none",
+            linestyle=("-" if ours else ":") if joined else "none",
+        )
         alike[k % COLOURS, ours] += 1
-    marks: list[float] = []
-    for value in sorted({a for points in series.values() for a, _ in points}):
-        if not marks or x(value) - x(marks[-1]) >= 48:
-            marks.append(value)
-    rules = [low + step * k for k in range(round((high - low) / step) + 1)]
-    return Plot(title, [(x(a), _short(a)) for a in marks], [(y(b), f"{b:g}") for b in rules], drawn, joined)
+    axes.set_xscale("log")
+    marks = _apart([x for points in series.values() for x, _ in points])
+    axes.set_xticks(marks, [_short(x) for x in marks])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.grid(axis="y", alpha=0.3)
+    names = [name for _, name, _ in series]
+    # Labels are set after the legend is made: it leaves out what begins with _, and reads $ as mathematics.
+    legend = figure.legend(axes.lines, [str(i) for i in range(len(names))], loc="outside lower left", fontsize="small")
+    texts = [axes.set_title(title, fontsize="medium"), *legend.get_texts()]
+    for text, shown in zip(texts, (title, *names), strict=True):
+        text.set_parse_math(False)
+        text.set_text(shown)
+    return figure
+
+
+def _apart(values: Iterable[float]) -> list[float]:
+    """The values that have room for a text on a logarithmic axis, from the smallest on."""
+    found: list[float] = []
+    distinct = sorted({*values})
+    for value in distinct:
+        if not found or math.log(value / found[-1]) >= math.log(distinct[-1] / distinct[0]) / 8:
+            found.append(value)
+    return found
 
 
 def _short(value: float) -> str:

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from dpdistill.cli.options import SUITES
-from dpdistill.cli.terminal import FAILED, add_row, give, note, say, show_table, table, warn, working
+from dpdistill.cli.allocator import keep_freed_memory
+from dpdistill.cli.benchmarks import SUITES
+from dpdistill.cli.terminal import FAILED, add_row, give, mode, note, say, show_table, table, warn, working
 from dpdistill.schema import DataError
 
 RESULTS, PAGE, MARKDOWN = "results.jsonl", "leaderboard.html", "results.md"
@@ -25,7 +26,8 @@ def benchmark(
 
     The same command goes on after a stop: what is finished is not run again, what failed is.
     """
-    from dpdistill.cli.benchmarks.suite import check_runs, read_suite
+    from dpdistill.cli.benchmarks.checks import check_runs
+    from dpdistill.cli.benchmarks.suite import read_suite
     from dpdistill.folder.layout import CERTIFICATE
 
     folder = Path(to)
@@ -49,7 +51,7 @@ def benchmark(
             warn(f"Warning: {data} lacks files of {', '.join(missing)}: runs on them will fail, others will not.")
         tasks = [(run.name, run.release, (run, path, Path(data or "."), folder)) for run in runs]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    run_all(tasks, compute, folder / RESULTS, jobs, _tell)
+    run_all(tasks, compute, folder / RESULTS, jobs, _tell, begin_process)
     known = read_lines(folder / RESULTS)
     lines = [known[run.name] for run in runs]
     _write(folder / MARKDOWN, lines, stated.title, [])
@@ -86,6 +88,12 @@ def results(
     _write(Path(to), lines, title, [Path(file).parent / "sets" for file in files])
     give(page=to, runs=lines)
     say(f"{to}: {len(lines)} runs.")
+
+
+def begin_process() -> None:
+    """Prepare the process of one run: freed memory is kept, and this process alone reports progress."""
+    mode.quiet = True
+    keep_freed_memory()
 
 
 def _write(path: Path, lines: list[dict], title: str, sets: list[Path]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpdistill.cli.benchmarks.charts import HEIGHT, WIDTH, colours, plots
+from dpdistill.cli.benchmarks.charts import NO_PLOTS, can_plot, colours, uris
 from dpdistill.cli.benchmarks.figures import (
     SELECTED,
     Board,
@@ -43,7 +43,7 @@ ABOUT = (
     "known. Published numbers without a mark were not examined, or nothing was found."
 )
 _PAGES = environment("dpdistill.cli.benchmarks", "dpdistill.publish.report")
-_PAGES.globals |= {"plots": plots, "colours": colours, "width": WIDTH, "height": HEIGHT}
+_PAGES.globals |= {"plots": uris, "colours": colours}
 
 
 def render_page(lines: Iterable[Line], title: str, sets: Iterable[Path] = ()) -> str:
@@ -60,7 +60,7 @@ def render_page(lines: Iterable[Line], title: str, sets: Iterable[Path] = ()) ->
         title=title,
         boards=found,
         pictures={board.data: _pictures(lines, board.data, sets) for board in found},
-        notes=NOTES,
+        notes=NOTES if can_plot() else (*NOTES, NO_PLOTS),
         objections=_objections(found),
         objected=(OBJECTIONS, ABOUT),
         failed=_failed(lines),

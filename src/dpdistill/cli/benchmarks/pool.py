@@ -12,12 +12,11 @@ from multiprocessing import connection, get_context, parent_process
 from pathlib import Path
 from typing import Any
 
-from dpdistill.cli.allocator import keep_freed_memory
-from dpdistill.cli.terminal import mode
 from dpdistill.schema import DataError
 from dpdistill.storage.files import reading, show
 
 Work = Callable[..., dict[str, Any]]
+Begin = Callable[[], None]
 Tell = Callable[[dict[str, Any], int, int, float], None]
 """tell(line, done, total, seconds left)."""
 _OF_A_RESULT = {"run", "release", "scores", "seconds"}
@@ -45,7 +44,9 @@ def read_lines(path: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def run_all(tasks: list[tuple[str, str, tuple]], work: Work, results: Path, jobs: int, tell: Tell) -> None:
+def run_all(
+    tasks: list[tuple[str, str, tuple]], work: Work, results: Path, jobs: int, tell: Tell, begin: Begin
+) -> None:
     """Run what has no result yet, or failed, and add a line for each.
 
     Args:
@@ -54,6 +55,7 @@ def run_all(tasks: list[tuple[str, str, tuple]], work: Work, results: Path, jobs
         results: file of lines, made where it is missing.
         jobs: processes at a time, >= 1.
         tell: told of every line.
+        begin: called first in every process.
     """
     results.touch()
     _drop_half_line(results)
@@ -69,7 +71,7 @@ def run_all(tasks: list[tuple[str, str, tuple]], work: Work, results: Path, jobs
                 if len(busy) < jobs and release not in (other for _, other, _ in busy.values()):
                     waiting.remove(task)
                     ours, theirs = context.Pipe(duplex=False)
-                    process = context.Process(target=_child, args=(theirs, work, arguments), daemon=True)
+                    process = context.Process(target=_child, args=(theirs, work, arguments, begin), daemon=True)
                     process.start()
                     theirs.close()
                     busy[ours] = (name, release, process)
@@ -108,12 +110,11 @@ def _result(ours: Any, name: str, _: str, process: Any) -> dict[str, Any]:
     return line
 
 
-def _child(theirs: Any, work: Work, arguments: tuple) -> None:
+def _child(theirs: Any, work: Work, arguments: tuple, begin: Begin) -> None:
     """In the new process: it ends when its parent is killed, and lets the parent say so when it is interrupted."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
     assert parent is not None
     threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
-    mode.quiet = True  # the parent tells of progress
-    keep_freed_memory()
+    begin()
     theirs.send(work(*arguments))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from dpdistill.cli.evaluate_checks import TEACHERS
-from dpdistill.cli.pictures import PICTURES, kinds_of
-from dpdistill.cli.settings import check_named, check_names
+from dpdistill.recipe.build import kernel_named
 from dpdistill.recipe.choices import CLASSIFIERS, TRAININGS
+from dpdistill.recipe.names import PICTURES, TEACHERS, check_names, kinds_of
 from dpdistill.recipe.networks import ARCHITECTURES
 from dpdistill.schema import DataError
 from dpdistill.schema.facts import STRICT
@@ -82,4 +81,4 @@ class Scoring:
         check_names("classifier", self.classifiers, CLASSIFIERS)
         for name in self.kernels:
             if name != RECIPE:
-                check_named("kernel", name, "kernel")
+                kernel_named(name)

@@ -12,17 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpdistill.accounting.schedule import Budget
-from dpdistill.cli.benchmarks.scoring import Scoring, Student
-from dpdistill.cli.options import SUITES
-from dpdistill.cli.pictures import kinds_of
-from dpdistill.cli.settings import check_method, named_under, stated_by
+from dpdistill.cli.benchmarks import SUITES
+from dpdistill.cli.benchmarks.scoring import Scoring
 from dpdistill.method import Method
-from dpdistill.recipe.build import shown
+from dpdistill.recipe.build import fields_of, shown
 from dpdistill.recipe.fields import to_json
-from dpdistill.recipe.kernels import KERNELS, FeatureKernel
-from dpdistill.recipe.methods import RECIPES
-from dpdistill.recipe.methods.generator_method import GeneratorRecipe
 from dpdistill.recipe.published import full_name
+from dpdistill.recipe.published.stated import named_under, published_fields, stated_by
 from dpdistill.schema import DataError
 from dpdistill.schema.facts import STRICT, read_facts
 from dpdistill.sources.yaml_text import load_yaml
@@ -91,6 +87,8 @@ class Source:
             )
         if not self.test and not 0.0 < self.test_share < 1.0:
             raise DataError(f"Expected data set {self.name!r} with a test, or with 0 < test_share < 1.")
+        if not 0.0 < self.keep <= 1.0:
+            raise DataError(f"Expected data set {self.name!r} with 0 < keep <= 1; got {self.keep}.")
         for name, parse in (("classes", parse_classes), ("bounds", parse_bounds), ("resize", parse_resize)):
             if value := getattr(self, name):
                 parse(value)
@@ -150,15 +148,14 @@ class Entry:
             DataError: neither method nor recipe is known.
         """
         if not self.recipe:
-            check_method(None if self.method == REAL else self.method)
+            if self.method != REAL:
+                fields_of(self.method)
             return self.method, {}, {}
         if (name := full_name(self.recipe)) is None:
             raise DataError(
                 f"Expected {self.label!r} with the name of a recipe, as `dpdistill methods --recipes` lists them; got "
                 f"{self.recipe!r}."
             )
-        from dpdistill.cli.recipes import published_fields
-
         stated = stated_by(name)
         return stated["method"], {k: shown(v) for k, v in published_fields(name).items()}, stated
 
@@ -309,61 +306,3 @@ def read_suite(name: str) -> tuple[Path, Suite]:
     except (ValueError, TypeError) as error:
         raise DataError(f"{show(path)}: {error}") from None
     return path, suite
-
-
-def check_runs(path: Path, suite: Suite) -> list[Run]:
-    """The runs of a suite, in order: each can be built.
-
-    Args:
-        path: the suite's file.
-        suite: what it states.
-
-    Raises:
-        DataError: runs that cannot be, before the first of them begins.
-    """
-    runs = list(suite.all_runs())
-    try:
-        _check(runs)
-    except (ValueError, TypeError) as error:
-        raise DataError(f"{show(path)}: {error}") from None
-    return runs
-
-
-def _check(runs: list[Run]) -> None:
-    names: dict[str, Run] = {}
-    for run in runs:
-        if run.method != REAL:
-            run.build()
-        private = run.method != REAL and RECIPES[run.method].private
-        if private != (run.epsilon is not None):
-            raise DataError(f"Expected {run.label!r} {'with' if private else 'without'} epsilon, as its method is.")
-        if run.method == REAL and not run.source.schema:
-            raise DataError(f"Expected {run.label!r} on tables alone; {run.source.name!r} holds images.")
-        if run.score.mode == "paper" and not 0.0 < run.source.test_share < 1.0:
-            raise DataError(
-                f"Expected {run.label!r} on data sets with 0 < test_share < 1: in mode paper all records of "
-                f"{run.source.name!r} are split anew."
-            )
-        if run.score.student is not None:
-            _check_student(run, run.score.student)
-        if run.public is not None and not getattr(run.build(), "subspace", 0):
-            raise DataError(f"Expected {run.label!r} with a subspace: nothing else reads public images.")
-        if run.public is not None and run.public.train == run.source.train:
-            raise DataError(f"Expected {run.label!r} with other public images than the private ones of the run.")
-        _ = run.budget  # which refuses what cannot be spent
-        if (other := names.setdefault(run.name, run)) is not run:
-            raise DataError(f"{run.label!r} on {run.source.name!r} is the same run as {other.label!r}: name it once.")
-
-
-def _check_student(run: Run, how: Student) -> None:
-    """Refuse a teacher and pictures that the method does not give."""
-    if run.source.schema:
-        raise DataError(f"Expected {run.label!r} without a student: it learns from pictures, and tables have none.")
-    method = run.build()
-    if how.taught_by == "classifier" and not hasattr(method, "classifier"):
-        raise DataError(f"{run.label!r} has a student of a classifier, and {run.method} releases none: take krr.")
-    if how.taught_by == "krr" and not isinstance(getattr(method, "kernel", KERNELS["scatternet"]), FeatureKernel):
-        raise DataError(f"{run.label!r} has a student of krr, and its kernel has no features.")
-    generates = isinstance(method, GeneratorRecipe) or getattr(method, "generator_steps", 0) > 0
-    if "generated" in kinds_of(how.pictures) and not generates:
-        raise DataError(f"{run.label!r} has a student of generated pictures, and no generator: set generator_steps.")

@@ -16,8 +16,6 @@ from dpdistill.certificate.build import read_certificate, versions
 from dpdistill.cli.benchmarks.scoring import RECIPE, Student
 from dpdistill.cli.benchmarks.sources import open_public, open_source
 from dpdistill.cli.benchmarks.suite import REAL, Run
-from dpdistill.cli.recipes import build_again, kernel_in, regressions, teacher_in
-from dpdistill.cli.students import own_lesson, pictures_of, taught, teacher_named, training_of
 from dpdistill.errors import LedgerError
 from dpdistill.evaluation import (
     ARCHITECTURES,
@@ -28,12 +26,16 @@ from dpdistill.evaluation import (
     score_network,
     score_pixels,
 )
+from dpdistill.evaluation.student import make_pictures, own_lesson, taught, teacher_named, training_of
 from dpdistill.evaluation.tables import score_tables
+from dpdistill.evaluation.teacher import kernel_in, regressions, teacher_in
 from dpdistill.folder.layout import CERTIFICATE, sha256
 from dpdistill.folder.save import read_distilled
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled, Method
 from dpdistill.public_images.auxiliary import PublicImages
+from dpdistill.recipe.build import from_fields
+from dpdistill.recipe.parts import implement
 from dpdistill.run.driver import backend
 from dpdistill.schema import Schema
 from dpdistill.storage.records import Records
@@ -106,7 +108,9 @@ def _distil(run: Run, records: Records, public: PublicImages | None, out: Path) 
     except LedgerError:  # nothing there yet, or not all of it
         pass
     try:
-        begun = build_again(str(run_dir), None, (), auxiliary=public), RunLedger.read(run_dir).recipe.get("named")
+        recipe = RunLedger.read(run_dir).recipe
+        fields = recipe["fields"] if public is None else {**recipe["fields"], "auxiliary": public}
+        begun = implement(from_fields(recipe["method"], fields)), recipe.get("named")
     except LedgerError:
         begun = wanted
     found = dpdistill.distill(records, begun[0], run.budget, seed=run.repeat, run_dir=run_dir, named=begun[1])
@@ -143,7 +147,8 @@ def _student_scores(
     """Of networks that were not trained on the set: never in one table with those that were."""
     fits = regressions((), None, kernel_in(folder))
     teacher = teacher_named(distilled, released, fits, how.taught_by)
-    pictures = pictures_of(how.pictures, how.number, folder, distilled, run.repeat)
+    X = make_pictures(how.pictures, how.number, folder, distilled, run.repeat)
+    pictures = f"{how.number:,} {how.pictures} pictures", X
     networks = [ARCHITECTURES[name] for name in how.architectures]
     training, more = training_of(how.slopes, how.epochs), {"nets": run.score.nets, "flip": run.source.mirror}
     more["then"] = own_lesson(distilled) if how.then_set else None
