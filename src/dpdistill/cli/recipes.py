@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dpdistill.cli.settings import stated_fields
 from dpdistill.data.folder import CLASSIFIER, RECIPE, read_object
 from dpdistill.evaluate.teacher import Teacher
 from dpdistill.kernels import KERNELS
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled
-from dpdistill.recipe.build import from_fields, kernel_named, kernel_of, shown
+from dpdistill.recipe.build import kernel_named, kernel_of, shown
 from dpdistill.recipe.parts import implement
 from dpdistill.recipe.published import is_file, published, read_recipe
+from dpdistill.recipe.text import recipe_from_text
 from dpdistill.schema import DataError, Schema
 
 RIDGE = 1e-3
@@ -34,7 +34,7 @@ def build(name: str, settings: Iterable[str], base: Mapping[str, Any] | None = N
     Raises:
         DataError: an unknown method or field, or a value that the method refuses.
     """
-    return implement(from_fields(name, {**(base or {}), **stated_fields(name, settings, **named)}))
+    return implement(recipe_from_text(name, settings, base, **named))
 
 
 def build_again(run_dir: str, name: str | None, settings: Iterable[str], **named: Any) -> Any:

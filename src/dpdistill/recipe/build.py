@@ -8,7 +8,7 @@ from typing import Any
 from dpdistill.public_images.auxiliary import Drawn, PublicImages
 from dpdistill.recipe.fields import Recipe, to_json
 from dpdistill.recipe.kernels import FCNTK, KERNELS
-from dpdistill.recipe.methods import RECIPES
+from dpdistill.recipe.methods import RECIPES, check_method
 from dpdistill.schema import DataError
 
 
@@ -49,8 +49,7 @@ def fields_of(name: str) -> dict[str, dataclasses.Field]:
     Raises:
         DataError: an unknown method.
     """
-    if name not in RECIPES:
-        raise DataError(f"Unknown method {name!r}: choose among {', '.join(RECIPES)}.")
+    check_method(name)
     return {field.name: field for field in dataclasses.fields(RECIPES[name])}
 
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import yaml
 
-from dpdistill.recipe.build import fields_of, from_fields, kernel_named
+from dpdistill.recipe.build import fields_of, from_fields
 from dpdistill.recipe.fields import Recipe
 from dpdistill.recipe.parts import implement
+from dpdistill.recipe.text import fields_from_file
 from dpdistill.schema import DataError
 
 FOLDER = Path(__file__).parent
@@ -113,7 +114,7 @@ def read_recipe(path: str | os.PathLike) -> Published:
         DataError: no such file, or one that is no such recipe.
     """
     stated = stated_in(path)
-    stated["fields"] = _typed(stated["method"], stated["fields"])
+    stated["fields"] = fields_from_file(stated["method"], stated["fields"])
     row = Published(**{"name": Path(path).name, "paper": "", "where": "", "epsilon": None, **stated})
     row.recipe()
     return row
@@ -162,7 +163,7 @@ def _rows(table: dict[str, Any]) -> Iterator[Published]:
                 fields = _of_batches(stated, table.get("records", {}).get(data))
                 if data in table.get("strategies", {}) and "strategies" in fields_of(family["method"]):
                     fields["strategies"] = table["strategies"][data]
-                typed = _typed(family["method"], fields)
+                typed = fields_from_file(family["method"], fields)
                 paper, selected = family.get("paper", table["paper"]), family.get("selected", "")
                 yield Published(name, paper, family["where"], family["method"], typed, budget, selected=selected)
 
@@ -181,16 +182,3 @@ def _of_batches(stated: dict[str, Any], records: int | None) -> dict[str, Any]:
         if "epochs" in stated:
             fields["rounds"] = math.ceil(stated["epochs"] / share - 1e-9)
     return fields
-
-
-def _typed(method: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """Fields as a method takes them: kernels from their short names, tuples from lists."""
-    known = fields_of(method)
-    if unknown := [name for name in fields if name not in known]:
-        raise DataError(f"Method {method} has no field {unknown[0]!r}: it has {', '.join(known)}.")
-
-    def typed(name: str, value: Any) -> Any:
-        kernel = known[name].metadata["allowed"].kind not in (int, float, bool, str, tuple)
-        return kernel_named(value, name) if kernel else tuple(value) if isinstance(value, list) else value
-
-    return {name: typed(name, value) for name, value in fields.items()}
