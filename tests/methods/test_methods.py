@@ -251,6 +251,10 @@ class TestFields:
             ({"kind": float, "gt": 0}, math.inf, "Expected n=inf > 0 and finite."),
             ({"kind": float, "gt": 0}, math.nan, "Expected n=nan > 0 and finite."),
             ({"kind": float, "gt": 0}, "1", "Expected n as a number; got n='1'."),
+            ({"kind": float, "gt": 0}, np.float32(1), "Expected n as a number; got n=np.float32(1.0)."),
+            ({"kind": float, "ge": 0}, np.True_, "Expected n as a number; got n=np.True_."),
+            ({"kind": float, "ge": 0}, 2**31, "Expected n=2147483648 >= 0 and < 2147483648."),
+            ({"kind": int, "ge": 0}, np.int64(1), "Expected n as a whole number; got n=np.int64(1)."),
             ({"kind": float, "gt": 0, "le": 1}, 1.5, "Expected 0 < n=1.5 <= 1."),
             ({"kind": float, "ge": 0, "lt": 1}, 1, "Expected 0 <= n=1 < 1."),
             ({"kind": float, "lt": 1}, 1, "Expected n=1 < 1."),
@@ -295,6 +299,27 @@ class TestFields:
     )
     def test_it_is_written_as_a_person_reads_it(self, bounds, words):
         assert str(rules_of(one_field(**bounds))["n"]) == words
+
+    @pytest.mark.parametrize(
+        ("kind", "bounds", "said"),
+        [
+            (float | None, {}, "Expected OneField.n of type int, float, bool, str, Literal of words, "),
+            (tuple, {}, "Expected OneField.n of type int, float, bool, str, Literal of words, "),
+            (tuple[int, ...], {}, "Expected OneField.n of type int, float, bool, str, Literal of words, "),
+            (bool, {"ge": 0}, "Expected OneField.n without bounds, which are for int and float; got bool."),
+        ],
+    )
+    def test_a_field_of_another_type_is_refused_with_its_place(self, kind, bounds, said):
+        with pytest.raises(TypeError, match=f"^{re.escape(said)}"):
+            one_field(kind, **bounds)()
+
+    @pytest.mark.parametrize("name", RECIPES)
+    def test_a_value_is_kept_as_it_was_stated(self, name):
+        numbers = [
+            f for f, rule in rules_of(RECIPES[name]).items() if rule.kind is float and (rule.ge, rule.le) == (0, None)
+        ]
+        for field in numbers:
+            assert type(getattr(RECIPES[name](**{field: 0}), field)) is int
 
     def test_a_part_of_the_contract_that_is_left_out_is_named(self):
         @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -63,7 +63,7 @@ class Rule:
             return words if self.kind is str else Annotated[tuple[words, ...], Field(strict=True)]
         if self.kind in (int, float):
             numbers = Annotated[self.kind, Field(strict=True, allow_inf_nan=False, gt=self.gt, ge=self.ge)]
-            return Annotated[numbers, Field(lt=self.lt, le=self.le), BeforeValidator(_refuse_huge)]
+            return Annotated[numbers, Field(lt=self.lt, le=self.le), BeforeValidator(_check_number)]
         return Annotated[self.kind, Field(strict=True)]
 
     def sentence(self, name: str, value: Any, fault: str) -> str:
@@ -96,10 +96,14 @@ class Rule:
         return (" or " if self.kind is str else ", ").join(self.choices) or WORDS.get(self.kind, self.kind.__name__)
 
 
-def _refuse_huge(value: Any) -> Any:
-    """The same value; a ValueError for a whole number that no size or seed is."""
-    if isinstance(value, int) and value >= MOST:
-        raise ValueError
+def _check_number(value: Any) -> Any:
+    """The same value, one of Python's own numbers: pydantic takes all that converts to a float, such as np.True_."""
+    from pydantic_core import PydanticKnownError
+
+    if not isinstance(value, int | float):
+        raise PydanticKnownError("float_type")
+    if isinstance(value, int) and abs(value) >= MOST:
+        raise ValueError(f"Expected a number < {MOST}.")
     return value
 
 
@@ -136,6 +140,8 @@ def _rule(place: str, stated: Any, bounds: Bounds) -> Rule:
             f"Expected {place} of type int, float, bool, str, Literal of words, tuple[Literal of words, ...] or a "
             f"class; got {stated}."
         )
+    if stated not in (int, float) and any(bound is not None for bound in bounds.values()):
+        raise TypeError(f"Expected {place} without bounds, which are for int and float; got {stated.__name__}.")
     return Rule(kind=stated, **bounds)
 
 
