@@ -16,7 +16,7 @@ from dpdistill.data.memory import check_sample
 from dpdistill.data.tables.load import load_table
 from dpdistill.data.tables.save import to_frame
 from dpdistill.data.tables.schema_file import TableFile, read_reviewed, with_units
-from dpdistill.methods import DPMERF
+from dpdistill.methods.dp_merf import DPMERF
 from dpdistill.schema import TableSchema
 
 

@@ -10,8 +10,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from dpdistill.recipe.build import fields_of, from_fields
 from dpdistill.recipe.fields import Recipe
 from dpdistill.recipe.parts import implement
@@ -62,7 +60,7 @@ class Published:
         """The recipe of the method with these fields."""
         return from_fields(self.method, self.fields)
 
-    def build(self) -> Any:
+    def build(self) -> Recipe:
         """The method with these fields."""
         return implement(self.recipe())
 
@@ -94,7 +92,7 @@ def is_file(recipe: str) -> bool:
 @lru_cache(maxsize=1)
 def all_published() -> dict[str, Published]:
     """Every recipe of the papers by its name, in the papers' order."""
-    rows = [row for path in sorted(FOLDER.glob("*.yaml")) for row in _rows(yaml.safe_load(path.read_text()))]
+    rows = [row for table in _tables() for row in _rows(table)]
     found = {row.name: row for row in rows}
     if len(found) < len(rows):
         raise ValueError("Expected each name of a published recipe once.")
@@ -103,8 +101,15 @@ def all_published() -> dict[str, Published]:
 
 def notes() -> dict[str, list[str]]:
     """Returns what the package does otherwise than a paper, by the paper."""
-    stated = [yaml.safe_load(path.read_text()) for path in sorted(FOLDER.glob("*.yaml"))]
-    return {one["paper"]: one["notes"] for one in stated}
+    return {one["paper"]: one["notes"] for one in _tables()}
+
+
+@lru_cache(maxsize=1)
+def _tables() -> list[dict[str, Any]]:
+    """The papers' files."""
+    import yaml  # not needed where no recipe is named
+
+    return [yaml.safe_load(path.read_text()) for path in sorted(FOLDER.glob("*.yaml"))]
 
 
 def read_recipe(path: str | os.PathLike) -> Published:
@@ -126,6 +131,8 @@ def stated_in(path: str | os.PathLike) -> dict[str, Any]:
     Raises:
         DataError: no such file, or one that states something else.
     """
+    import yaml
+
     name = Path(path).name
     try:
         text = Path(path).read_bytes()
