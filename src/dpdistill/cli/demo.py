@@ -24,7 +24,7 @@ def demo(
     from dpdistill.accounting.schedule import Budget
     from dpdistill.data import load
     from dpdistill.evaluate.score import scaled
-    from dpdistill.methods import LDPDC
+    from dpdistill.methods.ldpdc import LDPDC
 
     budget, records, test = Budget(epsilon), load("digits:train"), load("digits:test")
     with Bar() as bar:
