@@ -7,22 +7,22 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dpdistill.cli.settings import stated_fields
 from dpdistill.evaluation.teacher import Teacher
 from dpdistill.folder.layout import CLASSIFIER, RECIPE, read_object
-from dpdistill.kernels import KERNELS
+from dpdistill.kernels import KERNELS, Kernel
 from dpdistill.ledger.run import RunLedger
-from dpdistill.method import Distilled
-from dpdistill.recipe.build import from_fields, kernel_named, kernel_of, shown
+from dpdistill.method import Distilled, Method
+from dpdistill.recipe.build import kernel_named, kernel_of, shown
 from dpdistill.recipe.parts import implement
 from dpdistill.recipe.published import is_file, published, read_recipe
+from dpdistill.recipe.text import recipe_from_text
 from dpdistill.schema import DataError, Schema
 
 RIDGE = 1e-3
 """Of kernel ridge regression on a set whose recipe states none."""
 
 
-def build(name: str, settings: Iterable[str], base: Mapping[str, Any] | None = None, **named: Any) -> Any:
+def build(name: str, settings: Iterable[str], base: Mapping[str, Any] | None = None, **named: Any) -> Method:
     """A method from "field=value" settings.
 
     Args:
@@ -34,10 +34,10 @@ def build(name: str, settings: Iterable[str], base: Mapping[str, Any] | None = N
     Raises:
         DataError: an unknown method or field, or a value that the method refuses.
     """
-    return implement(from_fields(name, {**(base or {}), **stated_fields(name, settings, **named)}))
+    return implement(recipe_from_text(name, settings, base, **named), Method)
 
 
-def build_again(run_dir: str, name: str | None, settings: Iterable[str], **named: Any) -> Any:
+def build_again(run_dir: str, name: str | None, settings: Iterable[str], **named: Any) -> Method:
     """The method of a run, with other settings: what is not named stays as the run had it.
 
     Args:
@@ -84,7 +84,7 @@ def softness_in(folder: str) -> float:
     return softness
 
 
-def kernel_in(folder: str) -> tuple[Any, float] | None:
+def kernel_in(folder: str) -> tuple[Kernel, float] | None:
     """Kernel and ridge of the recipe in a folder; None where there is no recipe, or it names no kernel.
 
     Raises:
@@ -94,7 +94,7 @@ def kernel_in(folder: str) -> tuple[Any, float] | None:
     if "kernel" not in fields:
         return None
     try:
-        return implement(kernel_of(fields["kernel"])), fields.get("ridge", RIDGE)
+        return implement(kernel_of(fields["kernel"]), Kernel), fields.get("ridge", RIDGE)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise DataError(f"The kernel in {Path(folder) / RECIPE} cannot be used: {error}") from None
 
@@ -115,8 +115,8 @@ def teacher_in(folder: str, distilled: Distilled) -> Teacher | None:
 
 
 def regressions(
-    names: Iterable[str], ridge: float | None, recipe: tuple[Any, float] | None
-) -> dict[str, tuple[Any, float]]:
+    names: Iterable[str], ridge: float | None, recipe: tuple[Kernel, float] | None
+) -> dict[str, tuple[Kernel, float]]:
     """Kernels and ridges of the regressions on a synthetic set, by their short names.
 
     Args:
@@ -128,5 +128,5 @@ def regressions(
         DataError: an unknown name.
     """
     kernel, own = recipe or (KERNELS["scatternet"], RIDGE)
-    kernels = [implement(kernel_named(name)) for name in names] or [kernel]
+    kernels = [implement(kernel_named(name), Kernel) for name in names] or [kernel]
     return {shown(k): (k, ridge if ridge is not None else own if k == kernel else RIDGE) for k in kernels}
