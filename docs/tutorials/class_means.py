@@ -25,8 +25,8 @@ class PixelsAndOne:
 class ClassMeans(Method):
     """Noised means of each class, stored per_class times."""
 
-    rounds: int = release_field(1, "releases of the same sums, which are averaged", at_least=1)
-    per_class: int = finish_field(1, "synthetic records a class", at_least=1)
+    rounds: int = release_field(1, "releases of the same sums, which are averaged", ge=1)
+    per_class: int = finish_field(1, "synthetic records a class", ge=1)
 
     name = "class-means"
     title = "CLASS-MEANS: noised means of each class"

@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from dpdistill.errors import DataError as DataError
     from dpdistill.errors import DPDistillError as DPDistillError
     from dpdistill.errors import LedgerError as LedgerError
-    from dpdistill.methods import DM as DM
-    from dpdistill.methods import DOS as DOS
-    from dpdistill.methods import DOSKIP as DOSKIP
-    from dpdistill.methods import DPHP as DPHP
-    from dpdistill.methods import DPKIP as DPKIP
-    from dpdistill.methods import DPMERF as DPMERF
-    from dpdistill.methods import DPNTK as DPNTK
-    from dpdistill.methods import DPSGD as DPSGD
-    from dpdistill.methods import KIP as KIP
-    from dpdistill.methods import LDPDC as LDPDC
-    from dpdistill.methods import NDPDC as NDPDC
-    from dpdistill.methods import PSG as PSG
-    from dpdistill.methods import DecoupledKIP as DecoupledKIP
+    from dpdistill.methods.baselines.dm import DM
+    from dpdistill.methods.baselines.kip import KIP
+    from dpdistill.methods.baselines.ldpdc import LDPDC
+    from dpdistill.methods.baselines.ndpdc import NDPDC
+    from dpdistill.methods.baselines.psg import PSG
+    from dpdistill.methods.decoupled_kip import DecoupledKIP as DecoupledKIP
+    from dpdistill.methods.dos import DOS as DOS
+    from dpdistill.methods.dos_kip import DOSKIP as DOSKIP
+    from dpdistill.methods.dp_hp import DPHP as DPHP
+    from dpdistill.methods.dp_kip import DPKIP as DPKIP
+    from dpdistill.methods.dp_merf import DPMERF as DPMERF
+    from dpdistill.methods.dp_ntk import DPNTK as DPNTK
+    from dpdistill.methods.dp_sgd import DPSGD as DPSGD
     from dpdistill.run.driver import Result as Result
     from dpdistill.run.start import begin_ledger as begin_ledger
     from dpdistill.schema import Column as Column

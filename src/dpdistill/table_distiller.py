@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpdistill import run
 from dpdistill.accounting.schedule import ROWS_PER_UNIT, Budget
 from dpdistill.folder.tables import to_frame
-from dpdistill.methods import DPMERF
+from dpdistill.methods.dp_merf import DPMERF
 from dpdistill.schema import TableSchema
 from dpdistill.sources.tables.load import load_table
 from dpdistill.sources.tables.schema_file import TableFile, read_reviewed, with_units

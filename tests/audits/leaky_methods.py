@@ -39,10 +39,10 @@ class Means(Method):
     Source: none.
     """
 
-    clip_norm: float = release_field(8.0, "L2 bound of a record", above=0)
-    rounds: int = release_field(1, "releases", at_least=1)
-    copies: int = finish_field(2, "of each image", at_least=1)
-    seed: int = finish_field(0, "of the order", at_least=0)
+    clip_norm: float = release_field(8.0, "L2 bound of a record", gt=0)
+    rounds: int = release_field(1, "releases", ge=1)
+    copies: int = finish_field(2, "of each image", ge=1)
+    seed: int = finish_field(0, "of the order", ge=0)
 
     name = "means"
     title = "MEANS: sums of each class"

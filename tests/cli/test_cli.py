@@ -16,7 +16,6 @@ import sys
 import zipfile
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -678,9 +677,9 @@ TARGETS = np.random.default_rng(3).normal(size=(20, 10))
 class Kernelled(LDPDC):
     """Subset means again, with a kernel in the recipe, learned targets and a released classifier."""
 
-    kernel: Any = release_field(FeatureKernel(ENCODER), "kernel of the regression", kind=Kernel)
-    second: Any = finish_field(FCNTK(), "another kernel", kind=Kernel)
-    ridge: float = finish_field(0.5, "of the regression", above=0)
+    kernel: Kernel = release_field(FeatureKernel(ENCODER), "kernel of the regression")
+    second: Kernel = finish_field(FCNTK(), "another kernel")
+    ridge: float = finish_field(0.5, "of the regression", gt=0)
     name = "kernel-led"
 
     def finish(self, state, schema, progress=None):

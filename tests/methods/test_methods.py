@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import re
+from typing import Literal
 from unittest import mock
 
 import contract
@@ -30,8 +31,9 @@ from dpdistill.networks.augment import mosaic
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.private.sampling import poisson_coins
 from dpdistill.query import Event, Release
-from dpdistill.recipe.fields import ORIGINS, Allowed
+from dpdistill.recipe.fields import ORIGINS, release_field
 from dpdistill.recipe.methods import RECIPES
+from dpdistill.recipe.rules import rules_of
 from dpdistill.run import checkpoint as stores
 
 RECORDS = make_records(40)
@@ -229,64 +231,95 @@ class TestValues:
         assert not (tmp_path / "run").exists()
 
 
+def one_field(kind, **bounds):
+    """A recipe with a field n of a type and bounds."""
+    field = ("n", kind, release_field(None, "a field", **bounds))
+    return dataclasses.make_dataclass("OneField", [field], bases=(LDPDC,), frozen=True, kw_only=True)
+
+
 class TestFields:
-    """What a field may hold, by its constraint; that all methods state and keep theirs is in test_conformance.py."""
+    """What a field may hold, by its type and bounds; test_conformance.py has those of all methods."""
 
     @pytest.mark.parametrize(
         ("bounds", "value", "said"),
         [
-            ({"kind": int, "at_least": 1}, 0, "Expected n=0 >= 1."),
-            ({"kind": int, "at_least": 1}, 2.0, "Expected n as a whole number; got n=2.0."),
-            ({"kind": int, "at_least": 1}, True, "Expected n as a whole number; got n=True."),
-            ({"kind": int, "at_least": 0}, 2**31, "Expected n=2147483648 >= 0 and < 2147483648."),
-            ({"kind": float, "above": 0}, 0.0, "Expected n=0.0 > 0."),
-            ({"kind": float, "above": 0}, math.inf, "Expected n=inf > 0 and finite."),
-            ({"kind": float, "above": 0}, math.nan, "Expected n=nan > 0 and finite."),
-            ({"kind": float, "above": 0}, "1", "Expected n as a number; got n='1'."),
-            ({"kind": float, "above": 0, "at_most": 1}, 1.5, "Expected 0 < n=1.5 <= 1."),
-            ({"kind": float, "at_least": 0, "below": 1}, 1, "Expected 0 <= n=1 < 1."),
-            ({"kind": float, "below": 1}, 1, "Expected n=1 < 1."),
+            ({"kind": int, "ge": 1}, 0, "Expected n=0 >= 1."),
+            ({"kind": int, "ge": 1}, 2.0, "Expected n as a whole number; got n=2.0."),
+            ({"kind": int, "ge": 1}, True, "Expected n as a whole number; got n=True."),
+            ({"kind": int, "ge": 0}, 2**31, "Expected n=2147483648 >= 0 and < 2147483648."),
+            ({"kind": float, "gt": 0}, 0.0, "Expected n=0.0 > 0."),
+            ({"kind": float, "gt": 0}, math.inf, "Expected n=inf > 0 and finite."),
+            ({"kind": float, "gt": 0}, math.nan, "Expected n=nan > 0 and finite."),
+            ({"kind": float, "gt": 0}, "1", "Expected n as a number; got n='1'."),
+            ({"kind": float, "gt": 0}, np.float32(1), "Expected n as a number; got n=np.float32(1.0)."),
+            ({"kind": float, "ge": 0}, np.True_, "Expected n as a number; got n=np.True_."),
+            ({"kind": float, "ge": 0}, 2**31, "Expected n=2147483648 >= 0 and < 2147483648."),
+            ({"kind": int, "ge": 0}, np.int64(1), "Expected n as a whole number; got n=np.int64(1)."),
+            ({"kind": float, "gt": 0, "le": 1}, 1.5, "Expected 0 < n=1.5 <= 1."),
+            ({"kind": float, "ge": 0, "lt": 1}, 1, "Expected 0 <= n=1 < 1."),
+            ({"kind": float, "lt": 1}, 1, "Expected n=1 < 1."),
             ({"kind": bool}, 1, "Expected n as true or false; got n=1."),
-            ({"kind": tuple, "choices": ("a", "b")}, ("a", "c", "d"), "Expected n among a, b; got c, d."),
-            ({"kind": tuple, "choices": ("a", "b")}, "a", "Expected n as a tuple of words; got n='a'."),
-            ({"kind": str, "choices": ("a", "b")}, "c", "Expected n among a, b; got c."),
-            ({"kind": str, "choices": ("a", "b")}, 3, "Expected n as a word; got n=3."),
+            ({"kind": tuple[Literal["a", "b"], ...]}, ("a", "c", "d"), "Expected n among a, b; got c, d."),
+            ({"kind": tuple[Literal["a", "b"], ...]}, "a", "Expected n as a tuple of words; got n='a'."),
+            ({"kind": Literal["a", "b"]}, "c", "Expected n among a, b; got c."),
+            ({"kind": Literal["a", "b"]}, 3, "Expected n as a word; got n=3."),
             ({"kind": FeatureKernel}, 3, "Expected n as a FeatureKernel; got n=3."),
         ],
     )
     def test_what_is_refused_is_said_with_the_value(self, bounds, value, said):
         with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
-            Allowed(**bounds).check("n", value)
+            one_field(**bounds)(n=value)
 
     @pytest.mark.parametrize(
         ("bounds", "values"),
         [
-            ({"kind": int, "at_least": 1}, (1, 2**31 - 1)),
-            ({"kind": float, "above": 0, "at_most": 1}, (1e-300, 1, 1.0)),
-            ({"kind": float, "at_least": 0, "below": 1}, (0, 0.0, 1 - 1e-16)),
+            ({"kind": int, "ge": 1}, (1, 2**31 - 1)),
+            ({"kind": float, "gt": 0, "le": 1}, (1e-300, 1, 1.0)),
+            ({"kind": float, "ge": 0, "lt": 1}, (0, 0.0, 1 - 1e-16)),
             ({"kind": bool}, (True, False)),
-            ({"kind": tuple, "choices": ("a", "b")}, ((), ("b",), ("b", "a"))),
-            ({"kind": str, "choices": ("a", "b")}, ("a", "b")),
+            ({"kind": tuple[Literal["a", "b"], ...]}, ((), ("b",), ("b", "a"))),
+            ({"kind": Literal["a", "b"]}, ("a", "b")),
             ({"kind": FeatureKernel}, (contract.SCATTER,)),
         ],
     )
     def test_what_is_allowed_is_let_through(self, bounds, values):
         for value in values:
-            Allowed(**bounds).check("n", value)
+            one_field(**bounds)(n=value)
 
     @pytest.mark.parametrize(
         ("bounds", "words"),
         [
-            ({"kind": int, "at_least": 1}, "whole >= 1"),
-            ({"kind": float, "above": 0, "at_most": 1}, "0 < x <= 1"),
+            ({"kind": int, "ge": 1}, "whole >= 1"),
+            ({"kind": float, "gt": 0, "le": 1}, "0 < x <= 1"),
             ({"kind": bool}, "true or false"),
-            ({"kind": tuple, "choices": ("a", "b")}, "a, b"),
-            ({"kind": str, "choices": ("a", "b")}, "a or b"),
+            ({"kind": tuple[Literal["a", "b"], ...]}, "a, b"),
+            ({"kind": Literal["a", "b"]}, "a or b"),
             ({"kind": FeatureKernel}, "FeatureKernel"),
         ],
     )
     def test_it_is_written_as_a_person_reads_it(self, bounds, words):
-        assert str(Allowed(**bounds)) == words
+        assert str(rules_of(one_field(**bounds))["n"]) == words
+
+    @pytest.mark.parametrize(
+        ("kind", "bounds", "said"),
+        [
+            (float | None, {}, "Expected OneField.n of type int, float, bool, str, Literal of words, "),
+            (tuple, {}, "Expected OneField.n of type int, float, bool, str, Literal of words, "),
+            (tuple[int, ...], {}, "Expected OneField.n of type int, float, bool, str, Literal of words, "),
+            (bool, {"ge": 0}, "Expected OneField.n without bounds, which are for int and float; got bool."),
+        ],
+    )
+    def test_a_field_of_another_type_is_refused_with_its_place(self, kind, bounds, said):
+        with pytest.raises(TypeError, match=f"^{re.escape(said)}"):
+            one_field(kind, **bounds)()
+
+    @pytest.mark.parametrize("name", RECIPES)
+    def test_a_value_is_kept_as_it_was_stated(self, name):
+        numbers = [
+            f for f, rule in rules_of(RECIPES[name]).items() if rule.kind is float and (rule.ge, rule.le) == (0, None)
+        ]
+        for field in numbers:
+            assert type(getattr(RECIPES[name](**{field: 0}), field)) is int
 
     def test_a_part_of_the_contract_that_is_left_out_is_named(self):
         @dataclasses.dataclass(frozen=True, kw_only=True)

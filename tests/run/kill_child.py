@@ -13,7 +13,7 @@ import jax
 
 from dpdistill import cli
 from dpdistill.methods import DOS, NDPDC
-from dpdistill.private import curator
+from dpdistill.private import aggregator, curator
 from dpdistill.programs import compiled
 from dpdistill.run import checkpoint as store
 

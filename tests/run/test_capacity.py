@@ -28,8 +28,8 @@ SLOW = 0.02
 class Slow(LDPDC):
     """Rounds that take 20 ms each, after them steps of 2 ms, and what is done once, of half a second."""
 
-    rounds: int = release_field(100, "rounds", at_least=1)
-    steps: int = finish_field(1000, "steps", at_least=1)
+    rounds: int = release_field(100, "rounds", ge=1)
+    steps: int = finish_field(1000, "steps", ge=1)
 
     name = "slow"
 
@@ -53,9 +53,9 @@ class Slow(LDPDC):
 class Learning(LDPDC):
     """After the first of two sums 1 ms to make a picture, and 50 us for every network that learns from it."""
 
-    taught: int = release_field(50, "networks", at_least=0)
-    pictures: int = release_field(800, "pictures", at_least=1)
-    networks: int = release_field(1000, "networks that there are", at_least=1)
+    taught: int = release_field(50, "networks", ge=0)
+    pictures: int = release_field(800, "pictures", ge=1)
+    networks: int = release_field(1000, "networks that there are", ge=1)
 
     name = "learning"
 

@@ -5,7 +5,7 @@ import json
 import re
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import contract
 import jax.numpy as jnp
@@ -41,8 +41,8 @@ RECORDS, BUDGET = make_records(30), Budget(3.0)
 class Sums(Method):
     """Two noised sums of all records, and their signs as a set: with a linear query, or without."""
 
-    linear: int = release_field(1, "whether the query is linear", at_least=0)
-    turned: int = finish_field(0, "whether the signs are turned", at_least=0)
+    linear: int = release_field(1, "whether the query is linear", ge=0)
+    turned: int = finish_field(0, "whether the signs are turned", ge=0)
 
     title = "Sums"
     name = "two-sums"
@@ -232,8 +232,8 @@ def test_fields_as_json():
 
 @dataclass(frozen=True, kw_only=True)
 class Kernels(Sums):
-    kernel: Any = release_field(FCNTK(2), "a kernel")
-    strategies: tuple[str, ...] = release_field(("crop",), "words", choices=("crop",))
+    kernel: FCNTK = release_field(FCNTK(2), "a kernel")
+    strategies: tuple[Literal["crop"], ...] = release_field(("crop",), "words")
 
     name = "kernels"
 

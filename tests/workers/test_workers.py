@@ -31,7 +31,7 @@ from dpdistill.storage import shards
 from dpdistill.storage.feature_store import Features
 from dpdistill.storage.memory import Memory
 from dpdistill.storage.shards import open_part, remove_parts, write_parts
-from dpdistill.workers import Workers, worker
+from dpdistill.workers import Workers, processes, remote_aggregator, worker
 from dpdistill.workers.worker import Holding, Worker
 
 

@@ -40,7 +40,7 @@ class Procedure:
 
     def __call__(self, records: Records, parts: Parts, progress: Progress, **paid: Any) -> run.Result:
         """The result of a run on these records."""
-        method = implement(self.method) if isinstance(self.method, Recipe) else self.method(records)
+        method = implement(self.method, Method) if isinstance(self.method, Recipe) else self.method(records)
         return self.distill(records, method, self.budget, seed=self.seed, progress=progress, parts=parts, **paid)
 
 

@@ -72,6 +72,7 @@ def _show_fields(name: str) -> None:
     """A table of a method's fields: those that shape releases first."""
     from dpdistill.recipe.build import fields_of, shown
     from dpdistill.recipe.methods import RECIPES
+    from dpdistill.recipe.rules import rules_of
 
     method = RECIPES[name]
     listed = table(
@@ -79,7 +80,7 @@ def _show_fields(name: str) -> None:
     )
     for field in sorted(fields_of(name).values(), key=lambda field: field.metadata["finish"]):
         free = "free" if field.metadata["finish"] else "paid" if method.private else ""
-        default, allowed = shown(field.default) or "none", str(field.metadata["allowed"])
+        default, allowed = shown(field.default) or "none", str(rules_of(method)[field.name])
         add_row(listed, field.name, default, allowed, free, field.metadata["help"])
     show_table(listed)
     say("")
@@ -89,6 +90,7 @@ def _fields_listed(names: list[str]) -> dict[str, Any]:
     """The fields of methods as --json has them."""
     from dpdistill.recipe.build import fields_of, shown
     from dpdistill.recipe.methods import RECIPES
+    from dpdistill.recipe.rules import rules_of
 
     return {
         name: {
@@ -97,7 +99,7 @@ def _fields_listed(names: list[str]) -> dict[str, Any]:
             "fields": {
                 field.name: {
                     "default": shown(field.default),
-                    "allowed": str(field.metadata["allowed"]),
+                    "allowed": str(rules_of(method)[field.name]),
                     "free": bool(field.metadata["finish"]),
                     "meaning": field.metadata["help"],
                 }

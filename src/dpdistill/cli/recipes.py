@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dpdistill.cli.settings import stated_fields
 from dpdistill.evaluation.teacher import kernel_in, regressions, softness_in, teacher_in
 from dpdistill.ledger.run import RunLedger
-from dpdistill.recipe.build import from_fields
+from dpdistill.method import Method
 from dpdistill.recipe.parts import implement
 from dpdistill.recipe.published.stated import published_fields
+from dpdistill.recipe.text import recipe_from_text
 
 __all__ = ["build", "build_again", "kernel_in", "published_fields", "regressions", "softness_in", "teacher_in"]
 
 
-def build(name: str, settings: Iterable[str], base: Mapping[str, Any] | None = None, **named: Any) -> Any:
+def build(name: str, settings: Iterable[str], base: Mapping[str, Any] | None = None, **named: Any) -> Method:
     """A method from "field=value" settings.
 
     Args:
@@ -27,10 +27,10 @@ def build(name: str, settings: Iterable[str], base: Mapping[str, Any] | None = N
     Raises:
         DataError: an unknown method or field, or a value that the method refuses.
     """
-    return implement(from_fields(name, {**(base or {}), **stated_fields(name, settings, **named)}))
+    return implement(recipe_from_text(name, settings, base, **named), Method)
 
 
-def build_again(run_dir: str, name: str | None, settings: Iterable[str], **named: Any) -> Any:
+def build_again(run_dir: str, name: str | None, settings: Iterable[str], **named: Any) -> Method:
     """The method of a run, with other settings: what is not named stays as the run had it.
 
     Args:

@@ -9,7 +9,7 @@ from dpdistill.recipe import networks as recipe
 from dpdistill.recipe.parts import implement
 from dpdistill.schema import DataError, Schema
 
-ARCHITECTURES: dict[str, Network] = {name: implement(network) for name, network in recipe.ARCHITECTURES.items()}  # type: ignore[misc]
+ARCHITECTURES = {name: implement(network, Network) for name, network in recipe.ARCHITECTURES.items()}
 
 
 def check_network(network: Network, schema: Schema) -> None:

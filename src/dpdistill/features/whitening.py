@@ -39,7 +39,7 @@ class WhiteScatterNet(recipe.WhiteScatterNet):
     scattering: ScatterNet
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scattering", implement(self.scattering))
+        object.__setattr__(self, "scattering", implement(self.scattering, ScatterNet))
         super().__post_init__()
 
     def __call__(self, X: Array) -> Array:

@@ -8,7 +8,7 @@ from dpdistill.kernels.kernel import Kernel
 from dpdistill.recipe import kernels as recipe
 from dpdistill.recipe.parts import implement
 
-KERNELS = {name: implement(kernel) for name, kernel in recipe.KERNELS.items()}
+KERNELS = {name: implement(kernel, Kernel) for name, kernel in recipe.KERNELS.items()}
 """The kernels by their short names, as functions."""
 
 __all__ = ["FCNTK", "KERNELS", "ConvNTK", "EmpiricalNTK", "FeatureKernel", "Kernel"]

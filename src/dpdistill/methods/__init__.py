@@ -3,28 +3,23 @@
 from collections.abc import Iterator, Mapping
 
 from dpdistill.method import Method
-from dpdistill.methods.baselines.dm import DM
-from dpdistill.methods.baselines.kip import KIP
-from dpdistill.methods.baselines.ldpdc import LDPDC
-from dpdistill.methods.baselines.ndpdc import NDPDC
-from dpdistill.methods.baselines.psg import PSG
-from dpdistill.methods.decoupled_kip import DecoupledKIP
-from dpdistill.methods.dos import DOS
-from dpdistill.methods.dos_kip import DOSKIP
-from dpdistill.methods.dp_hp import DPHP
-from dpdistill.methods.dp_kip import DPKIP
-from dpdistill.methods.dp_merf import DPMERF
-from dpdistill.methods.dp_ntk import DPNTK
-from dpdistill.methods.dp_sgd import DPSGD
+from dpdistill.recipe.fields import Recipe
 from dpdistill.recipe.methods import RECIPES
 from dpdistill.recipe.parts import code_of
+
+
+def _code(recipe: type[Recipe]) -> type[Method]:
+    found = code_of(recipe)
+    if not issubclass(found, Method):
+        raise TypeError(f"Expected the code of {recipe.__name__} in {recipe.code} to be a Method.")
+    return found
 
 
 class Methods(Mapping[str, type[Method]]):
     """Every method by its name: the classes that compute for the recipes in RECIPES, in their order."""
 
     def __getitem__(self, name: str) -> type[Method]:
-        return code_of(RECIPES[name])
+        return _code(RECIPES[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(RECIPES)
@@ -36,18 +31,13 @@ class Methods(Mapping[str, type[Method]]):
 METHODS = Methods()
 """The package's names and the conformance tests follow from it."""
 
-__all__ = [
-    "DM",
-    "DOS",
-    "DOSKIP",
-    "DPHP",
-    "DPKIP",
-    "DPMERF",
-    "DPNTK",
-    "DPSGD",
-    "KIP",
-    "LDPDC",
-    "NDPDC",
-    "PSG",
-    "DecoupledKIP",
-]
+
+def __getattr__(name: str) -> type[Method]:
+    for recipe in RECIPES.values():
+        if recipe.__name__ == name:
+            return _code(recipe)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(["METHODS", "Methods", *(recipe.__name__ for recipe in RECIPES.values())])

@@ -60,12 +60,12 @@ class DOSKIP(recipe.DOSKIP, Method):
     @property
     def signals(self) -> DOS:
         """The part that networks learn from."""
-        return implement(super().signals)
+        return implement(super().signals, DOS)
 
     @property
     def classifier(self) -> DecoupledKIP:
         """The part that kernels learn from."""
-        return implement(super().classifier)
+        return implement(super().classifier, DecoupledKIP)
 
     def init(self, key: Array, schema: Schema) -> Any:
         check_tiles(schema.shape, parts_of(self.expand, schema.shape))

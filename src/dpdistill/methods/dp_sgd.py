@@ -21,7 +21,6 @@ from dpdistill.query import Release
 from dpdistill.recipe.methods import dp_sgd as recipe
 from dpdistill.schema import Schema
 
-SEEN = ("features", "pixels")
 PICTURES = 500
 """Scored at once."""
 

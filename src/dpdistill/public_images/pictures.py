@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from PIL import Image
 
 SIDE = 64
 SMALL = 28
@@ -34,6 +33,8 @@ def draw_pictures(n: int, shape: tuple[int, ...], seed: int) -> np.ndarray:
 
 def _resized(image: np.ndarray, h: int, w: int) -> np.ndarray:
     """An image (side, side, channels) at another size."""
+    from PIL import Image  # recipes name these pictures, and draw none
+
     channels = [
         Image.fromarray(channel).resize((w, h), Image.Resampling.BILINEAR) for channel in np.moveaxis(image, 2, 0)
     ]

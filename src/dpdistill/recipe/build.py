@@ -7,12 +7,12 @@ from typing import Any
 
 from dpdistill.public_images.auxiliary import Drawn, PublicImages
 from dpdistill.recipe.fields import Recipe, to_json
-from dpdistill.recipe.kernels import FCNTK, KERNELS
-from dpdistill.recipe.methods import RECIPES
+from dpdistill.recipe.kernels import FCNTK, KERNELS, Kernel
+from dpdistill.recipe.methods import RECIPES, check_method
 from dpdistill.schema import DataError
 
 
-def _parts(value: Any) -> dict[str, Any]:
+def _parts(value: object) -> dict[str, Any]:
     """A dataclass and those in its fields, by the names of their classes."""
     if not dataclasses.is_dataclass(value):
         return {}
@@ -27,7 +27,7 @@ KINDS = {name: part for value in (*KERNELS.values(), *AUXILIARY) for name, part 
 """What a saved recipe may name as a kernel, as a part of one, or as public images: an example of each."""
 
 
-def kernel_named(name: str, field: str = "kernel") -> Any:
+def kernel_named(name: str, field: str = "kernel") -> Kernel:
     """A kernel by its short name.
 
     Raises:
@@ -38,7 +38,7 @@ def kernel_named(name: str, field: str = "kernel") -> Any:
     return KERNELS[name]
 
 
-def is_method(name: Any) -> bool:
+def is_method(name: object) -> bool:
     """Returns whether it is the name of a method."""
     return isinstance(name, str) and name in RECIPES
 
@@ -49,12 +49,11 @@ def fields_of(name: str) -> dict[str, dataclasses.Field]:
     Raises:
         DataError: an unknown method.
     """
-    if name not in RECIPES:
-        raise DataError(f"Unknown method {name!r}: choose among {', '.join(RECIPES)}.")
+    check_method(name)
     return {field.name: field for field in dataclasses.fields(RECIPES[name])}
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A field's value as a person writes it: a kernel by its short name, a tuple with commas."""
     if _is_dataclass(value):
         written = to_json(value)
@@ -62,7 +61,7 @@ def shown(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _is_dataclass(value: Any) -> bool:
+def _is_dataclass(value: object) -> bool:
     """A kernel, a part of one, or public images: recipes have no other dataclasses."""
     return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
@@ -124,7 +123,7 @@ def _part(field: str, example: Any, value: Any) -> Any:
     return value
 
 
-def kernel_of(value: Any) -> Any:
+def kernel_of(value: Any) -> Kernel:
     """A kernel from what a saved recipe holds of it.
 
     Raises:

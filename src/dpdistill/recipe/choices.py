@@ -1,7 +1,10 @@
 """Words that fields and options may hold, whose code is elsewhere."""
 
-STRATEGIES = ("color", "crop", "cutout", "flip", "scale", "rotate")
-"""Augmentations of DSA."""
+from typing import Literal, get_args
+
+Strategy = Literal["color", "crop", "cutout", "flip", "scale", "rotate"]
+"""An augmentation of DSA."""
+STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 TRAININGS = ("quick", "mixup", "muon", "paper", "large")
 """How networks are trained on synthetic records."""
 LOSSES = ("squares", "cross-entropy")

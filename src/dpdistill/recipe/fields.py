@@ -2,115 +2,50 @@
 
 from __future__ import annotations
 
-import math
-import reprlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from dpdistill.query import Stage
 from dpdistill.recipe.parts import Part
+from dpdistill.recipe.rules import Bounds, check_fields
 from dpdistill.schema import AnySchema, Schema
 
-MOST = 2**31
-"""What all whole numbers of a recipe stay below: they are sizes and seeds."""
-WORDS: dict[type, str] = {
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    str: "a word",
-    tuple: "a tuple of words",
-}
-
-
+T = TypeVar("T")
 ORIGINS = ("package default", "selected on ")
 """How a method's own origin begins: a certificate takes no other."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Allowed:
-    """What a recipe field may hold.
-
-    Args:
-        kind: class of the value: int (below MOST), float (finite; whole numbers count), bool, str (a word), tuple (of
-            words), or that of a kernel.
-        at_least: least number, itself allowed.
-        above: a number that every allowed one is more than.
-        at_most: largest number, itself allowed.
-        below: a number that every allowed one is less than.
-        choices: words that may be, or that a tuple may hold.
-    """
-
-    kind: type
-    at_least: float | None = None
-    above: float | None = None
-    at_most: float | None = None
-    below: float | None = None
-    choices: tuple[str, ...] = ()
-
-    def check(self, name: str, value: Any) -> None:
-        """Refuse a value that is not allowed.
-
-        Raises:
-            ValueError: with the field's name and the value.
-        """
-        if not self._is_of_kind(value):
-            wanted = WORDS.get(self.kind, f"a {self.kind.__name__}")
-            raise ValueError(f"Expected {name} as {wanted}; got {name}={value!r}.")
-        words = [value] if self.kind is str else value if self.kind is tuple else ()
-        unknown = [str(word) for word in words if word not in self.choices]
-        if unknown:
-            raise ValueError(f"Expected {name} among {', '.join(self.choices)}; got {', '.join(unknown)}.")
-        if self.kind in (int, float) and not self._is_within(value):
-            raise ValueError(f"Expected {self.bounds(f'{name}={reprlib.repr(value)}')}{self._also(value)}.")
-
-    def bounds(self, number: str) -> str:
-        """The bounds as a formula of a number: "0 < number <= 1", "number >= 1"."""
-        above, below = self.above is not None, self.below is not None
-        low, high = self.above if above else self.at_least, self.below if below else self.at_most
-        end = "" if high is None else f" {'<' if below else '<='} {high}"
-        if low is None:
-            return number + end
-        return f"{low} {'<' if above else '<='} {number}{end}" if end else f"{number} {'>' if above else '>='} {low}"
-
-    def __str__(self) -> str:
-        if self.kind in (int, float):
-            return self.bounds("whole" if self.kind is int else "x")
-        return (" or " if self.kind is str else ", ").join(self.choices) or WORDS.get(self.kind, self.kind.__name__)
-
-    def _is_of_kind(self, value: Any) -> bool:
-        if self.kind is float:
-            return isinstance(value, int | float) and not isinstance(value, bool)
-        return isinstance(value, self.kind) and (self.kind is not int or not isinstance(value, bool))
-
-    def _is_within(self, value: float) -> bool:
-        low = (self.at_least is None or value >= self.at_least) and (self.above is None or value > self.above)
-        high = (self.at_most is None or value <= self.at_most) and (self.below is None or value < self.below)
-        return low and high and not self._also(value)
-
-    def _also(self, value: float) -> str:
-        """Returns what no number may be, whatever the bounds: not finite, or a size that no array has."""
-        if isinstance(value, int):
-            return "" if value < MOST else f" and < {MOST}"
-        return "" if math.isfinite(value) else " and finite"
-
-
-def release_field(default: Any, help: str, *, finish: bool = False, **allowed: Any) -> Any:
+def release_field(
+    default: T,
+    help: str,
+    *,
+    finish: bool = False,
+    gt: float | None = None,
+    ge: float | None = None,
+    lt: float | None = None,
+    le: float | None = None,
+) -> T:
     """A recipe field that shapes the releases: it is fixed once they are paid.
 
+    The field's type says what it holds: int, float, bool, Literal of words, tuple[Literal of words, ...] or a class.
+
     Args:
-        default: of the kind that is allowed, unless `kind` is stated.
+        default: of that type.
         help: what it means, for a table of all fields.
         finish: that it shapes no release, as with `finish_field`.
-        allowed: bounds, choices or kind as `Allowed` has them.
+        gt: a number that the value is more than.
+        ge: the least value.
+        lt: a number that the value is less than.
+        le: the largest value.
     """
-    holds = Allowed(**{"kind": type(default), **allowed})
-    return field(default=default, metadata={"help": help, "finish": finish, "allowed": holds})
+    bounds = Bounds(gt=gt, ge=ge, lt=lt, le=le)
+    return field(default=default, metadata={"help": help, "finish": finish, "bounds": bounds})
 
 
-def finish_field(default: Any, help: str, **allowed: Any) -> Any:
+def finish_field(default: T, help: str, **bounds: Any) -> T:
     """A recipe field that only `finish` reads: it may change when paid releases are used again."""
-    return release_field(default, help, finish=True, **allowed)
+    return release_field(default, help, finish=True, **bounds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,10 +93,7 @@ class Recipe(Part, ABC):
             raise TypeError(
                 f"Expected {type(self).__name__}'s origin to begin with 'package default' or 'selected on '."
             )
-        for each in fields(self):
-            if "allowed" not in each.metadata:
-                raise TypeError(f"Expected {type(self).__name__}.{each.name} to be a release_field or a finish_field.")
-            each.metadata["allowed"].check(each.name, getattr(self, each.name))
+        check_fields(self)
 
     @abstractmethod
     def plan(self) -> tuple[Stage, ...]:

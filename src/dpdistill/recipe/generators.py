@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
-GENERATORS = ("dense", "convolutional", "residual")
-"""Architectures of generators of images; those of tables are dense."""
+Architecture = Literal["dense", "convolutional", "residual"]
+"""An architecture of generators of images; those of tables are dense."""
+GENERATORS: tuple[Architecture, ...] = get_args(Architecture)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +27,7 @@ class GeneratorSettings:
 
     hidden: int = 256
     layers: int = 2
-    architecture: str = "convolutional"
+    architecture: Architecture = "convolutional"
     code_size: int = 16
     batch: int = 500
     steps: int = 2000

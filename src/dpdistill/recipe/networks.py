@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dpdistill.recipe.parts import Part
 
@@ -29,7 +29,7 @@ class Network(Part):
         return f"{self.name} ({key} {str(units).strip('(,)')})"
 
 
-def check_positive(network: Any, *names: str) -> None:
+def check_positive(network: object, *names: str) -> None:
     """Refuse fields that are not above 0, or hold such a width."""
     for name in names:
         value = getattr(network, name)
@@ -37,7 +37,7 @@ def check_positive(network: Any, *names: str) -> None:
             raise ValueError(f"Expected {name}={value} > 0.")
 
 
-def check_multiple(network: Any, name: str, of: str) -> None:
+def check_multiple(network: object, name: str, of: str) -> None:
     """Refuse two fields of which one is not above 0, or the first is no multiple of the second."""
     check_positive(network, name, of)
     if getattr(network, name) % getattr(network, of):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, overload
 
 
 class Part:
@@ -23,7 +23,11 @@ class Part:
         """Refuse fields that contradict each other, in subclasses."""
 
 
-def code_of(kind: type[Part]) -> Any:
+P = TypeVar("P", bound=Part)
+T = TypeVar("T")
+
+
+def code_of(kind: type[P]) -> type[P]:
     """Returns the class that computes for a class of parts; a class of the caller's own is returned as it is."""
     found = getattr(importlib.import_module(kind.code), kind.__name__, kind) if kind.code else kind
     return kind if issubclass(kind, found) else found
@@ -34,10 +38,28 @@ def fields_of_kind(kind: type) -> type:
     return next((base for base in kind.__mro__ if base.__module__.startswith("dpdistill.recipe.")), kind)
 
 
-def implement(part: Any) -> Any:
-    """Returns the same part from the class that computes; its own parts as well."""
+@overload
+def implement(part: P) -> P: ...
+
+
+@overload
+def implement(part: Part, contract: type[T]) -> T: ...
+
+
+def implement(part: Part, contract: type = Part) -> Any:
+    """Returns the same part from the class that computes; its own parts as well.
+
+    Args:
+        part: a kernel, a feature map, a network, or the recipe of a method.
+        contract: what that class has to be, such as `Method`, `Kernel` or `Network`.
+
+    Raises:
+        TypeError: it is something else.
+    """
     kind = code_of(type(part))
+    if not issubclass(kind, contract):
+        raise TypeError(f"Expected {kind.__name__} to be a {contract.__name__}.")
     if isinstance(part, kind):
         return part
-    held = {field.name: getattr(part, field.name) for field in fields(part)}
+    held = {field.name: getattr(part, field.name) for field in fields(part)}  # type: ignore[arg-type]
     return kind(**{name: implement(value) if isinstance(value, Part) else value for name, value in held.items()})

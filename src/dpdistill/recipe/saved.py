@@ -9,42 +9,46 @@ from dpdistill.query import SLACK_TEXT
 from dpdistill.recipe.fields import Recipe, to_json
 from dpdistill.recipe.methods import RECIPES
 from dpdistill.recipe.published import published
-from dpdistill.schema import AnySchema, TableSchema
+from dpdistill.schema import AnySchema, DataError, TableSchema
 
 
-def check_private(method: Recipe) -> None:
+def check_private(method: Recipe | type[Recipe]) -> None:
     """Refuse a method that only runs without a guarantee.
 
     Raises:
-        ValueError: the method has no private form.
+        DataError: the method has no private form.
     """
     if not method.private:
-        raise ValueError(f"{type(method).__name__} has no private form: `dpdistill distill --non-private` runs it.")
+        kind = method if isinstance(method, type) else type(method)
+        raise DataError(f"{kind.__name__} has no private form: `dpdistill distill --non-private` runs it.")
 
 
 def check_kind(method: Recipe, schema: AnySchema) -> None:
     """Refuse a method on records that it does not distil.
 
     Raises:
-        ValueError: with the methods that do.
+        DataError: with the methods that do.
     """
-    if refusal := kind_refusal(type(method), type(schema)):
-        raise ValueError(refusal)
+    check_kind_of_records(type(method), type(schema))
     if (classes := len(schema.classes)) < method.least_classes:
         able = (name for name, one in RECIPES.items() if one.least_classes <= classes and type(schema) in one.schemas)
-        raise ValueError(
+        raise DataError(
             f"{type(method).__name__} needs at least {method.least_classes} classes, and these records have {classes}: "
             f"take one of {', '.join(able)}."
         )
 
 
-def kind_refusal(recipe: type[Recipe], schema: type[AnySchema]) -> str | None:
-    """Why a method does not distil records of a kind, with the methods that do; None where it does."""
+def check_kind_of_records(recipe: type[Recipe], schema: type[AnySchema]) -> None:
+    """Refuse a method that does not distil records of a kind, images or tables.
+
+    Raises:
+        DataError: with the methods that do.
+    """
     if schema in recipe.schemas:
-        return None
+        return
     what = "images, not tables" if schema is TableSchema else "tables, not images"
     others = ", ".join(name for name, other in RECIPES.items() if other.private and schema in other.schemas)
-    return f"{recipe.__name__} distils {what}: take one of {others}."
+    raise DataError(f"{recipe.__name__} distils {what}: take one of {others}.")
 
 
 def recipe_of(method: Recipe, seed: int, named: str | None = None) -> dict:

@@ -344,7 +344,7 @@ def finish_again(
     Raises:
         LedgerError: the run is not complete, or its releases do not fit the recipe.
     """
-    folder, method = Path(run_dir), implement(method)
+    folder, method = Path(run_dir), implement(method, Method)
     run = RunLedger.read(folder)
     changed = changed_releases(method, run.recipe)
     if changed:

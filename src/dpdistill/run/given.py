@@ -34,4 +34,4 @@ def _kind(given: object) -> str:
 
 def method_for(records: Records, method: Recipe | None) -> Method:
     """Returns the method that a caller names, also by its recipe, or the default for the kind of records."""
-    return implement(default_recipe(records.schema) if method is None else method)
+    return implement(default_recipe(records.schema) if method is None else method, Method)

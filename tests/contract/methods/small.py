@@ -24,6 +24,7 @@ from dpdistill.private import checks
 from dpdistill.public_images.auxiliary import Auxiliary, Drawn
 from dpdistill.query import Event, Release
 from dpdistill.recipe import kernels as recipe
+from dpdistill.recipe.rules import Rule, rules_of
 from dpdistill.schema import AnySchema
 
 AS_IT_IS = "as it is"
@@ -49,22 +50,21 @@ def flattened(X: Any) -> Any:
 def tiny(name: str, most: int = 2, **changes: Any) -> Any:
     """A method of the table in a setting that takes a second: no whole number is more than `most`."""
     kind = METHODS[name]
-    return kind(**{**{field.name: _small(field, most) for field in dataclasses.fields(kind)}, **changes})
+    small = {field.name: _small(field, rules_of(kind)[field.name], most) for field in dataclasses.fields(kind)}
+    return kind(**{**small, **changes})
 
 
-def is_sampling_prob(field: dataclasses.Field) -> bool:
+def is_sampling_prob(rule: Rule) -> bool:
     """Whether a field holds a number in (0, 1]: a probability of being sampled."""
-    allowed = field.metadata["allowed"]
-    return (allowed.above, allowed.at_most) == (0, 1)
+    return (rule.gt, rule.le) == (0, 1)
 
 
-def _small(field: dataclasses.Field, most: int) -> Any:
-    allowed = field.metadata["allowed"]
-    if allowed.kind is int:
+def _small(field: dataclasses.Field, rule: Rule, most: int) -> Any:
+    if rule.kind is int:
         return min(field.default, most)
-    if is_sampling_prob(field):
+    if is_sampling_prob(rule):
         return 1.0
-    return next(iter(small_parts(allowed.kind)), field.default)
+    return next(iter(small_parts(rule.kind)), field.default)
 
 
 def small_parts(kind: type) -> list[Any]:
@@ -77,13 +77,13 @@ def variants(name: str, most: int = 2) -> dict[str, Any]:
     """A method in its tiny setting, and with each field that shapes releases switched: on, off, all, another kernel."""
     found = {AS_IT_IS: tiny(name, most)}
     for field in dataclasses.fields(METHODS[name]):
-        allowed, default = field.metadata["allowed"], getattr(found[AS_IT_IS], field.name)
-        ends = [float(v) for v in (allowed.at_least, allowed.at_most) if v in (0, 1) and allowed.kind is float]
-        ends = [most] if allowed.kind is int and default == 0 else ends
-        ends += [0.5] if allowed.kind is float and default == allowed.at_least == 0 else []
-        words = {str: allowed.choices, tuple: (allowed.choices,)}.get(allowed.kind, ends)
-        switched = [not default] if allowed.kind is bool else words
-        for value in () if field.metadata["finish"] else (*switched, *small_parts(allowed.kind)):
+        rule, default = rules_of(METHODS[name])[field.name], getattr(found[AS_IT_IS], field.name)
+        ends = [float(v) for v in (rule.ge, rule.le) if v in (0, 1) and rule.kind is float]
+        ends = [most] if rule.kind is int and default == 0 else ends
+        ends += [0.5] if rule.kind is float and default == rule.ge == 0 else []
+        words = {str: rule.choices, tuple: (rule.choices,)}.get(rule.kind, ends)
+        switched = [not default] if rule.kind is bool else words
+        for value in () if field.metadata["finish"] else (*switched, *small_parts(rule.kind)):
             if value != default:
                 found[f"{field.name}={value}"] = tiny(name, most, **{field.name: value})
     return found

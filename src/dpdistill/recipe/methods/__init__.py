@@ -17,7 +17,7 @@ from dpdistill.recipe.methods.kip import KIP
 from dpdistill.recipe.methods.ldpdc import LDPDC
 from dpdistill.recipe.methods.ndpdc import NDPDC
 from dpdistill.recipe.methods.psg import PSG
-from dpdistill.schema import AnySchema, Schema, TableSchema
+from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
 
 RECIPES: dict[str, type[Recipe]] = {
     recipe.name: recipe
@@ -26,6 +26,16 @@ RECIPES: dict[str, type[Recipe]] = {
 """Every recipe by the name of its method; the class of a method of one's own is added here."""
 DEFAULTS: dict[type[AnySchema], str] = {Schema: "dos-kip", TableSchema: "dp-merf"}
 """The method for each kind of records, where a caller names none."""
+
+
+def check_method(name: str) -> None:
+    """Refuse a name that is no method's.
+
+    Raises:
+        DataError: with the names that are.
+    """
+    if name not in RECIPES:
+        raise DataError(f"Unknown method {name!r}: choose among {', '.join(RECIPES)}.")
 
 
 def default_recipe(schema: AnySchema) -> Recipe:

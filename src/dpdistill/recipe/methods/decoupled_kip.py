@@ -16,21 +16,21 @@ class DecoupledKIP(Recipe):
     """A released classifier on fixed features, and a support set that teaches it."""
 
     kernel: FeatureKernel = release_field(FeatureKernel(WhiteScatterNet()), "a kernel of fixed features, by name")
-    rounds: int = release_field(60, "full-batch gradients of the classifier", at_least=1)
-    clip_norm: float = release_field(0.1, "L2 bound of one record's gradient; features have norm 1", above=0)
-    step: float = release_field(14.0, "norm of a step of the classifier's logits, decayed by a cosine", above=0)
+    rounds: int = release_field(60, "full-batch gradients of the classifier", ge=1)
+    clip_norm: float = release_field(0.1, "L2 bound of one record's gradient; features have norm 1", gt=0)
+    step: float = release_field(14.0, "norm of a step of the classifier's logits, decayed by a cosine", gt=0)
     means: float = release_field(
-        0.0, "share of the budget for the classes' means, whose directions count less; 0: none", at_least=0, below=1
+        0.0, "share of the budget for the classes' means, whose directions count less; 0: none", ge=0, lt=1
     )
-    momentum: float = release_field(0.9, "of the classifier's steps", at_least=0, below=1)
-    per_class: int = finish_field(10, "synthetic records a class", at_least=1)
-    expand: int = finish_field(1, "PEA: every image stands for expand x expand tiles; 1 is off", at_least=1)
-    ridge: float = finish_field(1e-3, "regularisation, relative to the mean of the kernel's diagonal", above=0)
-    steps: int = finish_field(500, "steps of Adam on the support set", at_least=1)
-    learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine", above=0)
-    probes: float = finish_field(1.0, "weight of the outputs on drawn pictures beside the weights' own", at_least=0)
-    start_noise: float = finish_field(1.0, "standard deviation of the noise that the support set starts from", above=0)
-    image_seed: int = finish_field(0, "public seed of the support set's start and of the pictures", at_least=0)
+    momentum: float = release_field(0.9, "of the classifier's steps", ge=0, lt=1)
+    per_class: int = finish_field(10, "synthetic records a class", ge=1)
+    expand: int = finish_field(1, "PEA: every image stands for expand x expand tiles; 1 is off", ge=1)
+    ridge: float = finish_field(1e-3, "regularisation, relative to the mean of the kernel's diagonal", gt=0)
+    steps: int = finish_field(500, "steps of Adam on the support set", ge=1)
+    learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine", gt=0)
+    probes: float = finish_field(1.0, "weight of the outputs on drawn pictures beside the weights' own", ge=0)
+    start_noise: float = finish_field(1.0, "standard deviation of the noise that the support set starts from", gt=0)
+    image_seed: int = finish_field(0, "public seed of the support set's start and of the pictures", ge=0)
 
     name = "decoupled-kip"
     title = "Decoupled KIP: a released classifier and a support set that teaches it"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpdistill.recipe.choices import STRATEGIES
+from dpdistill.recipe.choices import Strategy
 from dpdistill.recipe.fields import release_field
 from dpdistill.recipe.methods.stepwise import Stepwise
 
@@ -13,15 +13,15 @@ from dpdistill.recipe.methods.stepwise import Stepwise
 class DM(Stepwise):
     """Distribution matching without privacy."""
 
-    per_class: int = release_field(10, "synthetic records a class", at_least=1)
-    rounds: int = release_field(2000, "steps, each with a fresh random network; 20,000 in the paper", at_least=1)
-    sampling_prob: float = release_field(0.05, "share of the records behind a step", above=0, at_most=1)
-    width: int = release_field(128, "filters of the random networks", at_least=1)
-    strategies: tuple[str, ...] = release_field((), "DSA strategies, one draw a step for all", choices=STRATEGIES)
-    learning_rate: float = release_field(1.0, "of SGD", above=0)
-    momentum: float = release_field(0.5, "of SGD", at_least=0, below=1)
-    count_floor: float = release_field(1.0, "least number of records a class is taken to have", above=0)
-    average: float = release_field(0.0, "exponential average of the images; 0: the last ones", at_least=0, below=1)
+    per_class: int = release_field(10, "synthetic records a class", ge=1)
+    rounds: int = release_field(2000, "steps, each with a fresh random network; 20,000 in the paper", ge=1)
+    sampling_prob: float = release_field(0.05, "share of the records behind a step", gt=0, le=1)
+    width: int = release_field(128, "filters of the random networks", ge=1)
+    strategies: tuple[Strategy, ...] = release_field((), "DSA strategies, one draw a step for all")
+    learning_rate: float = release_field(1.0, "of SGD", gt=0)
+    momentum: float = release_field(0.5, "of SGD", ge=0, lt=1)
+    count_floor: float = release_field(1.0, "least number of records a class is taken to have", gt=0)
+    average: float = release_field(0.0, "exponential average of the images; 0: the last ones", ge=0, lt=1)
 
     name = "dm"
     title = "DM: distribution matching (no privacy)"

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from dpdistill.public_images.auxiliary import Auxiliary, Drawn, PublicImages
 from dpdistill.query import Stage
-from dpdistill.recipe.choices import STRATEGIES
+from dpdistill.recipe.choices import Strategy
 from dpdistill.recipe.fields import Recipe, finish_field, release_field
-from dpdistill.recipe.generators import GENERATORS
+from dpdistill.recipe.generators import Architecture
 from dpdistill.recipe.stages import first_stage
 
 
@@ -16,27 +16,27 @@ from dpdistill.recipe.stages import first_stage
 class DOS(Recipe):
     """Decoupled optimisation and sampling: networks learn from the set."""
 
-    networks: int = release_field(150, "random networks; one signal each, released once", at_least=1)
-    sampling_prob: float = release_field(0.1, "Poisson sampling probability of a signal", above=0, at_most=1)
-    width: int = release_field(64, "filters of the random networks", at_least=1)
-    clip_norm: float = release_field(1.0, "L2 bound of one record's contribution", above=0)
-    count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", at_least=1e-3, below=1)
-    strategies: tuple[str, ...] = release_field((), "DSA strategies, one draw a signal for all", choices=STRATEGIES)
-    subspace: int = release_field(0, "SER: directions of public images that signals keep; 0: all", at_least=0)
-    auxiliary: Auxiliary = release_field(Drawn(), "public images of those directions", kind=Auxiliary)
-    pilot_share: float = release_field(0.05, "share of the budget for the pilot; 0: no centre", at_least=0, below=1)
-    cells: int = release_field(0, "parts of a class that have signals of their own; 0: none", at_least=0, at_most=100)
-    cell_share: float = release_field(0.05, "share of the budget for their means", above=0, below=1)
-    per_class: int = finish_field(10, "synthetic records a class", at_least=1)
-    expand: int = finish_field(1, "PEA: every image stands for expand x expand tiles; 1 is off", at_least=1)
-    steps: int = finish_field(2500, "steps of Adam, one signal each", at_least=1)
-    learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine", above=0)
-    average: float = finish_field(0.99, "exponential average of the images, which is handed out", at_least=0, below=1)
-    start_noise: float = finish_field(0.5, "standard deviation around the pilot's means, where images start", above=0)
-    count_floor: float = release_field(1.0, "least number of records a class is taken to have", above=0)
-    generator_steps: int = finish_field(0, "steps of a generator of more images, beside the set; 0: none", at_least=0)
-    generator_kind: str = finish_field("convolutional", "of that generator", choices=GENERATORS)
-    image_seed: int = finish_field(0, "public seed of the start and of the order of signals", at_least=0)
+    networks: int = release_field(150, "random networks; one signal each, released once", ge=1)
+    sampling_prob: float = release_field(0.1, "Poisson sampling probability of a signal", gt=0, le=1)
+    width: int = release_field(64, "filters of the random networks", ge=1)
+    clip_norm: float = release_field(1.0, "L2 bound of one record's contribution", gt=0)
+    count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", ge=1e-3, lt=1)
+    strategies: tuple[Strategy, ...] = release_field((), "DSA strategies, one draw a signal for all")
+    subspace: int = release_field(0, "SER: directions of public images that signals keep; 0: all", ge=0)
+    auxiliary: Auxiliary = release_field(Drawn(), "public images of those directions")
+    pilot_share: float = release_field(0.05, "share of the budget for the pilot; 0: no centre", ge=0, lt=1)
+    cells: int = release_field(0, "parts of a class that have signals of their own; 0: none", ge=0, le=100)
+    cell_share: float = release_field(0.05, "share of the budget for their means", gt=0, lt=1)
+    per_class: int = finish_field(10, "synthetic records a class", ge=1)
+    expand: int = finish_field(1, "PEA: every image stands for expand x expand tiles; 1 is off", ge=1)
+    steps: int = finish_field(2500, "steps of Adam, one signal each", ge=1)
+    learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine", gt=0)
+    average: float = finish_field(0.99, "exponential average of the images, which is handed out", ge=0, lt=1)
+    start_noise: float = finish_field(0.5, "standard deviation around the pilot's means, where images start", gt=0)
+    count_floor: float = release_field(1.0, "least number of records a class is taken to have", gt=0)
+    generator_steps: int = finish_field(0, "steps of a generator of more images, beside the set; 0: none", ge=0)
+    generator_kind: Architecture = finish_field("convolutional", "of that generator")
+    image_seed: int = finish_field(0, "public seed of the start and of the order of signals", ge=0)
 
     name = "dos"
     title = "DOS: decoupled optimisation and sampling"

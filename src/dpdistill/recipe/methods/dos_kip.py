@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from dpdistill.query import Stage
 from dpdistill.recipe.features import WhiteScatterNet
 from dpdistill.recipe.fields import Recipe, finish_field, release_field
-from dpdistill.recipe.generators import GENERATORS
+from dpdistill.recipe.generators import Architecture
 from dpdistill.recipe.kernels import FeatureKernel
 from dpdistill.recipe.methods.decoupled_kip import DecoupledKIP
 from dpdistill.recipe.methods.dos import DOS
@@ -19,34 +19,32 @@ from dpdistill.recipe.stages import cost_of
 class DOSKIP(Recipe):
     """DOS and decoupled KIP under one budget: one set for networks and for kernels."""
 
-    share: float = release_field(0.5, "share of the budget for the classifier", above=0, below=1)
+    share: float = release_field(0.5, "share of the budget for the classifier", gt=0, lt=1)
     kernel: FeatureKernel = release_field(FeatureKernel(WhiteScatterNet()), "a kernel of fixed features, by name")
-    rounds: int = release_field(60, "full-batch gradients of the classifier", at_least=1)
-    step: float = release_field(14.0, "norm of a step of the classifier's logits, decayed by a cosine", above=0)
-    means: float = release_field(
-        0.0, "of the classifier's share, for class means of features; 0: none", at_least=0, below=1
-    )
-    networks: int = release_field(75, "networks; one signal each, released once", at_least=1)
-    taught: int = release_field(0, "of the networks, so many first learn from the classifier; 0: none", at_least=0)
-    pictures: int = release_field(16_000, "pictures that these learn from, nobody's", at_least=1)
-    sampling_prob: float = release_field(0.1, "Poisson sampling probability of a signal", above=0, at_most=1)
-    width: int = release_field(64, "filters of the networks", at_least=1)
-    cells: int = release_field(0, "parts of a class that have signals of their own; 0: none", at_least=0, at_most=100)
-    per_class: int = finish_field(10, "synthetic records a class", at_least=1)
+    rounds: int = release_field(60, "full-batch gradients of the classifier", ge=1)
+    step: float = release_field(14.0, "norm of a step of the classifier's logits, decayed by a cosine", gt=0)
+    means: float = release_field(0.0, "of the classifier's share, for class means of features; 0: none", ge=0, lt=1)
+    networks: int = release_field(75, "networks; one signal each, released once", ge=1)
+    taught: int = release_field(0, "of the networks, so many first learn from the classifier; 0: none", ge=0)
+    pictures: int = release_field(16_000, "pictures that these learn from, nobody's", ge=1)
+    sampling_prob: float = release_field(0.1, "Poisson sampling probability of a signal", gt=0, le=1)
+    width: int = release_field(64, "filters of the networks", ge=1)
+    cells: int = release_field(0, "parts of a class that have signals of their own; 0: none", ge=0, le=100)
+    per_class: int = finish_field(10, "synthetic records a class", ge=1)
     expand: int = finish_field(
         0,
         "PEA: every image stands for expand x expand tiles; 1 is off, 0 is 2 where tiles keep 14 pixels a side, else 1",
-        at_least=0,
+        ge=0,
     )
-    weight: float = finish_field(0.25, "of the classifier beside the signals", at_least=0, at_most=1)
-    hold: int = finish_field(4, "steps of Adam with one gradient of the classifier's part", at_least=1)
-    steps: int = finish_field(600, "steps of Adam", at_least=1)
-    learning_rate: float = finish_field(0.1, "of Adam, decayed by a cosine", above=0)
-    average: float = finish_field(0.99, "exponential average of the images, which is handed out", at_least=0, below=1)
-    softness: float = finish_field(0.33, "of the labels that networks learn from; 0: hard labels", at_least=0)
-    generator_steps: int = finish_field(0, "steps of a generator of more images, beside the set; 0: none", at_least=0)
-    generator_kind: str = finish_field("convolutional", "of that generator", choices=GENERATORS)
-    image_seed: int = finish_field(0, "public seed of the start and of the order of signals", at_least=0)
+    weight: float = finish_field(0.25, "of the classifier beside the signals", ge=0, le=1)
+    hold: int = finish_field(4, "steps of Adam with one gradient of the classifier's part", ge=1)
+    steps: int = finish_field(600, "steps of Adam", ge=1)
+    learning_rate: float = finish_field(0.1, "of Adam, decayed by a cosine", gt=0)
+    average: float = finish_field(0.99, "exponential average of the images, which is handed out", ge=0, lt=1)
+    softness: float = finish_field(0.33, "of the labels that networks learn from; 0: hard labels", ge=0)
+    generator_steps: int = finish_field(0, "steps of a generator of more images, beside the set; 0: none", ge=0)
+    generator_kind: Architecture = finish_field("convolutional", "of that generator")
+    image_seed: int = finish_field(0, "public seed of the start and of the order of signals", ge=0)
 
     name = "dos-kip"
     title = "DOS-KIP: one set for networks and for kernels"

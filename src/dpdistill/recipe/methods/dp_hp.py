@@ -14,14 +14,14 @@ from dpdistill.recipe.methods.generator_method import GeneratorRecipe
 class DPHP(GeneratorRecipe):
     """Mean embeddings with Hermite features."""
 
-    order: int = release_field(20, "highest Hermite order of a number in the sum kernel", at_least=1)
-    rho: float = release_field(0.9, "Gaussian kernel of length sqrt((1 - rho^2) / (2 rho))", at_least=1e-3, below=1)
-    product_dims: int = release_field(2, "columns of a product kernel", at_least=1)
-    product_rounds: int = release_field(20, "product kernels, each with columns of its own; 0: none", at_least=0)
-    product_share: float = release_field(0.8, "product kernels' share of the budget of kernels", at_least=1e-3, below=1)
-    product_weight: float = finish_field(0.2, "weight of a product kernel beside the sum kernel", above=0)
-    steps: int = finish_field(1000, "steps of Adam, one product kernel each", at_least=1)
-    learning_rate: float = finish_field(0.003, "of Adam, decayed by a cosine", above=0)
+    order: int = release_field(20, "highest Hermite order of a number in the sum kernel", ge=1)
+    rho: float = release_field(0.9, "Gaussian kernel of length sqrt((1 - rho^2) / (2 rho))", ge=1e-3, lt=1)
+    product_dims: int = release_field(2, "columns of a product kernel", ge=1)
+    product_rounds: int = release_field(20, "product kernels, each with columns of its own; 0: none", ge=0)
+    product_share: float = release_field(0.8, "product kernels' share of the budget of kernels", ge=1e-3, lt=1)
+    product_weight: float = finish_field(0.2, "weight of a product kernel beside the sum kernel", gt=0)
+    steps: int = finish_field(1000, "steps of Adam, one product kernel each", ge=1)
+    learning_rate: float = finish_field(0.003, "of Adam, decayed by a cosine", gt=0)
 
     name = "dp-hp"
     title = "DP-HP: mean embeddings with Hermite features"

@@ -15,18 +15,18 @@ from dpdistill.schema import Schema, TableSchema
 class DPKIP(Recipe):
     """Kernel inducing points that follow noised gradients."""
 
-    kernel: Kernel = release_field(FCNTK(), "kernel of the regression: a name, see the table of kernels", kind=Kernel)
-    per_class: int = release_field(10, "synthetic records a class", at_least=1)
-    rounds: int = release_field(150, "noisy gradient steps", at_least=1)
-    sampling_prob: float = release_field(0.06, "Poisson sampling probability of a step", above=0, at_most=1)
-    ridge: float = release_field(1e-2, "regularisation, relative to the mean of the kernel's diagonal", above=0)
-    clip_norm: float = release_field(1e-2, "L2 bound of one record's gradient", above=0)
-    learning_rate: float = release_field(0.1, "of Adam, decayed by a cosine", above=0)
-    start_noise: float = release_field(1.0, "standard deviation of the noise that the support set starts from", above=0)
-    corrupted: float = release_field(0.0, "share of the pixels that stay as they start", at_least=0, below=1)
-    balance: float = release_field(0.0, "1: every class weighs the same; 0: every record does", at_least=0, at_most=1)
-    count_share: float = release_field(0.05, "share of the budget for the classes' sizes", at_least=1e-6, below=1)
-    average: float = release_field(0.9, "exponential average of the support set, handed out", at_least=0, below=1)
+    kernel: Kernel = release_field(FCNTK(), "kernel of the regression: a name, see the table of kernels")
+    per_class: int = release_field(10, "synthetic records a class", ge=1)
+    rounds: int = release_field(150, "noisy gradient steps", ge=1)
+    sampling_prob: float = release_field(0.06, "Poisson sampling probability of a step", gt=0, le=1)
+    ridge: float = release_field(1e-2, "regularisation, relative to the mean of the kernel's diagonal", gt=0)
+    clip_norm: float = release_field(1e-2, "L2 bound of one record's gradient", gt=0)
+    learning_rate: float = release_field(0.1, "of Adam, decayed by a cosine", gt=0)
+    start_noise: float = release_field(1.0, "standard deviation of the noise that the support set starts from", gt=0)
+    corrupted: float = release_field(0.0, "share of the pixels that stay as they start", ge=0, lt=1)
+    balance: float = release_field(0.0, "1: every class weighs the same; 0: every record does", ge=0, le=1)
+    count_share: float = release_field(0.05, "share of the budget for the classes' sizes", ge=1e-6, lt=1)
+    average: float = release_field(0.9, "exponential average of the support set, handed out", ge=0, lt=1)
 
     name = "dp-kip"
     title = "DP-KIP: differentially private kernel inducing points"

@@ -12,11 +12,11 @@ from dpdistill.recipe.methods.generator_method import GeneratorRecipe
 class DPMERF(GeneratorRecipe):
     """Mean embeddings with random Fourier features."""
 
-    frequencies: int = release_field(500, "random frequencies; each has a cosine and a sine", at_least=1)
-    length_scale: float = release_field(0.5, "of the Gaussian kernel, times the root of the number of columns", above=0)
+    frequencies: int = release_field(500, "random frequencies; each has a cosine and a sine", ge=1)
+    length_scale: float = release_field(0.5, "of the Gaussian kernel, times the root of the number of columns", gt=0)
     joint: bool = release_field(True, "frequencies see categories as well as numbers")
-    marginal_share: float = release_field(0.1, "share of the budget for histograms of numbers", at_least=0, below=1)
-    category_share: float = release_field(0.5, "share of the squared norm for single categories", at_least=0, below=1)
+    marginal_share: float = release_field(0.1, "share of the budget for histograms of numbers", ge=0, lt=1)
+    category_share: float = release_field(0.5, "share of the squared norm for single categories", ge=0, lt=1)
 
     name = "dp-merf"
     origin = "package default, selected on a held-out part of Adult's training set; marginal_share was not searched"

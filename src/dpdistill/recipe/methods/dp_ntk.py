@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from dpdistill.recipe.fields import finish_field, release_field
-from dpdistill.recipe.generators import GENERATORS
+from dpdistill.recipe.generators import Architecture
 from dpdistill.recipe.methods.generator_method import GeneratorRecipe
 
 
@@ -13,15 +14,15 @@ from dpdistill.recipe.methods.generator_method import GeneratorRecipe
 class DPNTK(GeneratorRecipe):
     """Mean embeddings in a neural tangent kernel."""
 
-    network: str = release_field("dense", "layers of the network before its last", choices=("dense", "convolutional"))
-    width: int = release_field(800, "units of the network's hidden layer, or filters of a convolution", at_least=1)
+    network: Literal["dense", "convolutional"] = release_field("dense", "layers of the network before its last")
+    width: int = release_field(800, "units of the network's hidden layer, or filters of a convolution", ge=1)
     length_scale: float = release_field(
-        1.0, "coordinates are divided by it: the larger, the more a network sees how large they are", at_least=1e-3
+        1.0, "coordinates are divided by it: the larger, the more a network sees how large they are", ge=1e-3
     )
-    second_width: int = release_field(0, "the same of a second layer; 0: there is none", at_least=0)
-    code_size: int = finish_field(5, "random coordinates behind a synthetic record", at_least=1)
-    hidden: int = finish_field(500, "width of the generator's hidden layers", at_least=1)
-    architecture: str = finish_field("dense", "of a generator of images; that of a table is dense", choices=GENERATORS)
+    second_width: int = release_field(0, "the same of a second layer; 0: there is none", ge=0)
+    code_size: int = finish_field(5, "random coordinates behind a synthetic record", ge=1)
+    hidden: int = finish_field(500, "width of the generator's hidden layers", ge=1)
+    architecture: Architecture = finish_field("dense", "of a generator of images; that of a table is dense")
 
     name = "dp-ntk"
     title = "DP-NTK: mean embeddings in a neural tangent kernel"

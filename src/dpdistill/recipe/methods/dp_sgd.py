@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from dpdistill.query import Stage
 from dpdistill.recipe.features import WhiteScatterNet
 from dpdistill.recipe.fields import Recipe, finish_field, release_field
 from dpdistill.recipe.kernels import FeatureKernel
 
-SEEN = ("features", "pixels")
-
 
 @dataclass(frozen=True, kw_only=True)
 class DPSGD(Recipe):
     """A network trained on noised gradients, which labels generated images."""
 
-    sees: str = release_field("features", "what the network sees of a record", choices=SEEN)
+    sees: Literal["features", "pixels"] = release_field("features", "what the network sees of a record")
     kernel: FeatureKernel = release_field(FeatureKernel(WhiteScatterNet()), "a kernel of fixed features, by name")
-    hidden: int = release_field(0, "units of a hidden layer; 0: there is none", at_least=0)
-    rounds: int = release_field(200, "noised gradients", at_least=1)
-    sampling_prob: float = release_field(0.1, "Poisson sampling probability of a gradient", above=0, at_most=1)
-    clip_norm: float = release_field(1.0, "L2 bound of one record's gradient", above=0)
-    learning_rate: float = release_field(0.03, "of Adam, decayed by a cosine", above=0)
-    samples: int = finish_field(1000, "drawn pictures to store", at_least=1)
-    image_seed: int = finish_field(0, "public seed of the pictures", at_least=0)
+    hidden: int = release_field(0, "units of a hidden layer; 0: there is none", ge=0)
+    rounds: int = release_field(200, "noised gradients", ge=1)
+    sampling_prob: float = release_field(0.1, "Poisson sampling probability of a gradient", gt=0, le=1)
+    clip_norm: float = release_field(1.0, "L2 bound of one record's gradient", gt=0)
+    learning_rate: float = release_field(0.03, "of Adam, decayed by a cosine", gt=0)
+    samples: int = finish_field(1000, "drawn pictures to store", ge=1)
+    image_seed: int = finish_field(0, "public seed of the pictures", ge=0)
 
     name = "dp-sgd"
     title = "DP-SGD: a network trained on noised gradients"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dpdistill.query import Stage
 from dpdistill.recipe.fields import Recipe, finish_field, release_field
-from dpdistill.recipe.generators import GENERATORS
+from dpdistill.recipe.generators import Architecture
 from dpdistill.recipe.generators import GeneratorSettings as Defaults
 from dpdistill.recipe.stages import cost_of
 from dpdistill.schema import Schema, TableSchema
@@ -17,21 +17,21 @@ from dpdistill.schema import Schema, TableSchema
 class GeneratorRecipe(Recipe):
     """Mean embeddings that a generator follows; the last round releases histograms of numbers."""
 
-    marginal_share: float = release_field(0.0, "share of the budget for histograms of numbers", at_least=0, below=1)
-    count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", at_least=1e-3, below=1)
-    count_floor: float = finish_field(1.0, "least number of records a class is taken to have", above=0)
-    samples: int = finish_field(10_000, "synthetic records to store", at_least=1)
-    hidden: int = finish_field(Defaults.hidden, "width of the generator's hidden layers", at_least=1)
-    layers: int = finish_field(Defaults.layers, "hidden layers of the generator", at_least=1)
-    architecture: str = finish_field(
-        Defaults.architecture, "of a generator of images; that of a table is dense", choices=GENERATORS
+    marginal_share: float = release_field(0.0, "share of the budget for histograms of numbers", ge=0, lt=1)
+    count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", ge=1e-3, lt=1)
+    count_floor: float = finish_field(1.0, "least number of records a class is taken to have", gt=0)
+    samples: int = finish_field(10_000, "synthetic records to store", ge=1)
+    hidden: int = finish_field(Defaults.hidden, "width of the generator's hidden layers", ge=1)
+    layers: int = finish_field(Defaults.layers, "hidden layers of the generator", ge=1)
+    architecture: Architecture = finish_field(
+        Defaults.architecture, "of a generator of images; that of a table is dense"
     )
-    code_size: int = finish_field(Defaults.code_size, "random coordinates behind a synthetic record", at_least=1)
-    batch: int = finish_field(Defaults.batch, "generated records a step, shared evenly by the classes", at_least=1)
-    steps: int = finish_field(Defaults.steps, "steps of Adam", at_least=1)
-    learning_rate: float = finish_field(Defaults.learning_rate, "of Adam, decayed by a cosine", above=0)
+    code_size: int = finish_field(Defaults.code_size, "random coordinates behind a synthetic record", ge=1)
+    batch: int = finish_field(Defaults.batch, "generated records a step, shared evenly by the classes", ge=1)
+    steps: int = finish_field(Defaults.steps, "steps of Adam", ge=1)
+    learning_rate: float = finish_field(Defaults.learning_rate, "of Adam, decayed by a cosine", gt=0)
     hard: bool = finish_field(Defaults.hard, "draw categories while training; false: use their probabilities")
-    sample_seed: int = finish_field(0, "public seed of the generator's start, codes and stored sample", at_least=0)
+    sample_seed: int = finish_field(0, "public seed of the generator's start, codes and stored sample", ge=0)
 
     origin = "package default, selected on a held-out part of Adult's training set"
     schemas = (Schema, TableSchema)

@@ -12,15 +12,15 @@ from dpdistill.recipe.methods.stepwise import Stepwise
 class NDPDC(Stepwise):
     """Distribution matching on noised signals, one step a release."""
 
-    per_class: int = release_field(10, "synthetic records a class", at_least=1)
-    rounds: int = release_field(1000, "queries, each of a fresh random network", at_least=1)
-    sampling_prob: float = release_field(0.05, "Poisson sampling probability of a query", above=0, at_most=1)
-    width: int = release_field(64, "filters of the random networks", at_least=1)
-    clip_norm: float = release_field(1.0, "L2 bound of one record's contribution", above=0)
-    count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", at_least=1e-3, below=1)
-    learning_rate: float = release_field(0.05, "of Adam, decayed by a cosine", above=0)
-    count_floor: float = release_field(1.0, "least number of records a class is taken to have", above=0)
-    average: float = release_field(0.99, "exponential average of the images, which is handed out", at_least=0, below=1)
+    per_class: int = release_field(10, "synthetic records a class", ge=1)
+    rounds: int = release_field(1000, "queries, each of a fresh random network", ge=1)
+    sampling_prob: float = release_field(0.05, "Poisson sampling probability of a query", gt=0, le=1)
+    width: int = release_field(64, "filters of the random networks", ge=1)
+    clip_norm: float = release_field(1.0, "L2 bound of one record's contribution", gt=0)
+    count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", ge=1e-3, lt=1)
+    learning_rate: float = release_field(0.05, "of Adam, decayed by a cosine", gt=0)
+    count_floor: float = release_field(1.0, "least number of records a class is taken to have", gt=0)
+    average: float = release_field(0.99, "exponential average of the images, which is handed out", ge=0, lt=1)
 
     name = "ndpdc"
     title = "NDPDC: non-linear DP dataset condensation"

@@ -10,11 +10,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from dpdistill.recipe.build import fields_of, from_fields, kernel_named
+from dpdistill.recipe.build import fields_of, from_fields
 from dpdistill.recipe.fields import Recipe
 from dpdistill.recipe.parts import implement
+from dpdistill.recipe.text import fields_from_file
 from dpdistill.schema import DataError
 
 FOLDER = Path(__file__).parent
@@ -61,7 +60,7 @@ class Published:
         """The recipe of the method with these fields."""
         return from_fields(self.method, self.fields)
 
-    def build(self) -> Any:
+    def build(self) -> Recipe:
         """The method with these fields."""
         return implement(self.recipe())
 
@@ -93,7 +92,7 @@ def is_file(recipe: str) -> bool:
 @lru_cache(maxsize=1)
 def all_published() -> dict[str, Published]:
     """Every recipe of the papers by its name, in the papers' order."""
-    rows = [row for path in sorted(FOLDER.glob("*.yaml")) for row in _rows(yaml.safe_load(path.read_text()))]
+    rows = [row for table in _tables() for row in _rows(table)]
     found = {row.name: row for row in rows}
     if len(found) < len(rows):
         raise ValueError("Expected each name of a published recipe once.")
@@ -102,8 +101,15 @@ def all_published() -> dict[str, Published]:
 
 def notes() -> dict[str, list[str]]:
     """Returns what the package does otherwise than a paper, by the paper."""
-    stated = [yaml.safe_load(path.read_text()) for path in sorted(FOLDER.glob("*.yaml"))]
-    return {one["paper"]: one["notes"] for one in stated}
+    return {one["paper"]: one["notes"] for one in _tables()}
+
+
+@lru_cache(maxsize=1)
+def _tables() -> list[dict[str, Any]]:
+    """The papers' files."""
+    import yaml  # not needed where no recipe is named
+
+    return [yaml.safe_load(path.read_text()) for path in sorted(FOLDER.glob("*.yaml"))]
 
 
 def read_recipe(path: str | os.PathLike) -> Published:
@@ -113,7 +119,7 @@ def read_recipe(path: str | os.PathLike) -> Published:
         DataError: no such file, or one that is no such recipe.
     """
     stated = stated_in(path)
-    stated["fields"] = _typed(stated["method"], stated["fields"])
+    stated["fields"] = fields_from_file(stated["method"], stated["fields"])
     row = Published(**{"name": Path(path).name, "paper": "", "where": "", "epsilon": None, **stated})
     row.recipe()
     return row
@@ -125,6 +131,8 @@ def stated_in(path: str | os.PathLike) -> dict[str, Any]:
     Raises:
         DataError: no such file, or one that states something else.
     """
+    import yaml
+
     name = Path(path).name
     try:
         text = Path(path).read_bytes()
@@ -162,7 +170,7 @@ def _rows(table: dict[str, Any]) -> Iterator[Published]:
                 fields = _of_batches(stated, table.get("records", {}).get(data))
                 if data in table.get("strategies", {}) and "strategies" in fields_of(family["method"]):
                     fields["strategies"] = table["strategies"][data]
-                typed = _typed(family["method"], fields)
+                typed = fields_from_file(family["method"], fields)
                 paper, selected = family.get("paper", table["paper"]), family.get("selected", "")
                 yield Published(name, paper, family["where"], family["method"], typed, budget, selected=selected)
 
@@ -181,16 +189,3 @@ def _of_batches(stated: dict[str, Any], records: int | None) -> dict[str, Any]:
         if "epochs" in stated:
             fields["rounds"] = math.ceil(stated["epochs"] / share - 1e-9)
     return fields
-
-
-def _typed(method: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """Fields as a method takes them: kernels from their short names, tuples from lists."""
-    known = fields_of(method)
-    if unknown := [name for name in fields if name not in known]:
-        raise DataError(f"Method {method} has no field {unknown[0]!r}: it has {', '.join(known)}.")
-
-    def typed(name: str, value: Any) -> Any:
-        kernel = known[name].metadata["allowed"].kind not in (int, float, bool, str, tuple)
-        return kernel_named(value, name) if kernel else tuple(value) if isinstance(value, list) else value
-
-    return {name: typed(name, value) for name, value in fields.items()}

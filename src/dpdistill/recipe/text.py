@@ -1,0 +1,113 @@
+"""Recipes from text: field=value as a person writes it on the command line, in a suite or in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from typing import Any
+
+from dpdistill.public_images.auxiliary import Auxiliary
+from dpdistill.recipe.build import from_fields, kernel_named
+from dpdistill.recipe.fields import Recipe
+from dpdistill.recipe.kernels import KERNELS, Kernel
+from dpdistill.recipe.methods import RECIPES, check_method
+from dpdistill.recipe.parts import fields_of_kind
+from dpdistill.recipe.rules import WORDS, Rule, rules_of
+from dpdistill.schema import DataError
+
+
+def recipe_from_text(
+    method: str, settings: Iterable[str], base: Mapping[str, Any] | None = None, **stated: Any
+) -> Recipe:
+    """The recipe of a method from settings "field=value".
+
+    Args:
+        method: its name.
+        settings: texts "field=value"; tuples as comma-separated words, empty for none.
+        base: fields of another recipe, which the settings override.
+        stated: further fields that have a type already; None leaves the default.
+
+    Raises:
+        DataError: an unknown method or field, one that is stated twice, or a value that it may not hold.
+    """
+    return from_fields(method, {**(base or {}), **fields_from_text(method, settings, **stated)})
+
+
+def fields_from_text(method: str, settings: Iterable[str], **stated: Any) -> dict[str, Any]:
+    """The fields that settings and a caller state, with their types; `recipe_from_text` checks what they hold.
+
+    Raises:
+        DataError: an unknown method or field, a field that is stated twice, or an unknown kernel.
+    """
+    check_method(method)
+    rules, typed = rules_of(RECIPES[method]), {name: value for name, value in stated.items() if value is not None}
+    texts = _split(method, settings, rules, typed)
+    return typed | {name: _value(name, text, rules[name]) for name, text in texts.items()}
+
+
+def fields_from_file(method: str, stated: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields as YAML states them, with their types: kernels from their short names, tuples from lists.
+
+    Raises:
+        DataError: an unknown method or field, or an unknown kernel.
+    """
+    check_method(method)
+    rules = rules_of(RECIPES[method])
+    for name in stated:
+        _check_field(method, name, rules)
+    return {
+        name: _part(name, value, rules[name])
+        if rules[name].kind not in WORDS
+        else tuple(value)
+        if isinstance(value, list)
+        else value
+        for name, value in stated.items()
+    }
+
+
+def _check_field(method: str, name: str, rules: Mapping[str, Rule]) -> None:
+    """Refuse a field that the method does not have."""
+    if name not in rules:
+        raise DataError(f"Method {method} has no field {name!r}: it has {', '.join(rules)}.")
+
+
+def _split(method: str, settings: Iterable[str], rules: Mapping[str, Rule], taken: Container[str]) -> dict[str, str]:
+    """The texts of settings, by field; those of the fields in `taken` are stated in another way."""
+    if "auxiliary" in taken and "auxiliary" not in rules:
+        raise DataError(f"Method {method} reads no public images: leave --public out.")
+    if "per_class" in taken and "per_class" not in rules:
+        raise DataError(f"Method {method} stores as many records as --set samples=N says: leave --per-class out.")
+    texts: dict[str, str] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals:
+            raise DataError(f"Expected --set field=value; got {setting!r}.")
+        _check_field(method, name, rules)
+        if name in texts or name in taken:
+            raise DataError(f"The field {name!r} is set twice.")
+        texts[name] = text
+    return texts
+
+
+def _value(name: str, text: str, rule: Rule) -> Any:
+    """A field's value from what a person wrote; what is no such value stays a text, which the recipe refuses."""
+    if rule.kind not in WORDS:
+        return _part(name, text, rule)
+    if rule.kind is tuple:
+        return tuple(word for word in text.split(",") if word)
+    if rule.kind is bool:
+        return {"true": True, "false": False}.get(text.lower(), text)
+    try:
+        return rule.kind(text)
+    except ValueError:
+        return text
+
+
+def _part(field: str, name: Any, rule: Rule) -> Kernel:
+    """The kernel of a name, which the field can hold."""
+    if issubclass(rule.kind, Auxiliary):
+        raise DataError(f"The field {field!r} is public images: name them with --public DATA, or leave it out.")
+    kernel, wanted = kernel_named(name, field), fields_of_kind(rule.kind)
+    if not isinstance(kernel, wanted):
+        able = (name for name, other in KERNELS.items() if isinstance(other, wanted))
+        raise DataError(f"The method cannot use {field}={name}: choose among {', '.join(able)}.")
+    return kernel
