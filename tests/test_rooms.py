@@ -30,7 +30,7 @@ ROOMS: dict[str, set[str]] = {
     "kernels": {"recipe", "features", "networks"},
     "methods": {"schema", "query", "public_images", "recipe", "method", "features", "networks", "kernels"},
     "evaluation": {
-        *("schema", "public_images", "recipe", "method", "storage", "folder.layout", "features", "networks"),
+        *("schema", "public_images", "recipe", "method", "storage", "folder", "features", "networks"),
         *("kernels", "methods.generator"),
     },
     "attacks": {"recipe", "method", "networks", "kernels"},
@@ -50,7 +50,7 @@ ROOMS[MAIN] = {"cli"}
 FIND_CODE = {"recipe/parts", TOP}
 """Modules that import others by name: the code of a recipe, and the public names of the package."""
 READERS_OF_RECORDS = {"private", "workers", "storage", "sources", "run", "cli", "evaluation", "audits"}
-READERS_OF_RECORDS |= {"table_distiller", TOP}
+READERS_OF_RECORDS |= {"api", "table_distiller", TOP}
 
 
 def imported(tree: ast.AST, module: tuple[str, ...]) -> list[str]:

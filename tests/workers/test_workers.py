@@ -201,7 +201,7 @@ import contract
 from dpdistill.private.grid import make_grid
 from dpdistill.private.aggregator import LocalAggregator, Question
 from dpdistill.private.noise import KeyedEntropy, SeededEntropy
-from dpdistill.sources import parts
+from dpdistill.storage import shards
 from dpdistill.storage.feature_store import Features
 from dpdistill.storage.memory import Memory
 from dpdistill.workers import Workers
