@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpdistill.accounting.schedule import Budget
+from dpdistill.api.pictures import kinds_of
 from dpdistill.cli.benchmarks.scoring import Scoring, Student
 from dpdistill.cli.options import SUITES
-from dpdistill.cli.pictures import kinds_of
 from dpdistill.cli.settings import check_method, named_under, stated_by
 from dpdistill.method import Method
 from dpdistill.recipe.build import shown

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import dpdistill
+from dpdistill.api.pictures import pictures_of
 from dpdistill.certificate.build import read_certificate, versions
 from dpdistill.cli.benchmarks.scoring import RECIPE, Student
 from dpdistill.cli.benchmarks.sources import open_public, open_source
 from dpdistill.cli.benchmarks.suite import REAL, Run
 from dpdistill.cli.recipes import build_again, kernel_in, regressions, teacher_in
-from dpdistill.cli.students import own_lesson, pictures_of, taught, teacher_named, training_of
 from dpdistill.errors import LedgerError
 from dpdistill.evaluation import (
     ARCHITECTURES,
@@ -28,6 +28,8 @@ from dpdistill.evaluation import (
     score_network,
     score_pixels,
 )
+from dpdistill.evaluation.scored import Nets
+from dpdistill.evaluation.students import choose_teacher, own_lesson, student_training, taught_networks
 from dpdistill.evaluation.tables import score_tables
 from dpdistill.folder.layout import CERTIFICATE, sha256
 from dpdistill.folder.save import read_distilled
@@ -142,12 +144,12 @@ def _student_scores(
 ) -> Iterator[Score]:
     """Of networks that were not trained on the set: never in one table with those that were."""
     fits = regressions((), None, kernel_in(folder))
-    teacher = teacher_named(distilled, released, fits, how.taught_by)
+    teacher = choose_teacher(distilled, released, fits, how.taught_by)
     pictures = pictures_of(how.pictures, how.number, folder, distilled, run.repeat)
-    networks = [ARCHITECTURES[name] for name in how.architectures]
-    training, more = training_of(how.slopes, how.epochs), {"nets": run.score.nets, "flip": run.source.mirror}
-    more["then"] = own_lesson(distilled) if how.then_set else None
-    for title, by, score in taught(teacher, pictures, test, networks, training, seed=run.repeat, **more):
+    networks = tuple(ARCHITECTURES[name] for name in how.architectures)
+    nets = Nets(architectures=networks, number=run.score.nets, flip=run.source.mirror, seed=run.repeat)
+    training, then = student_training(how.slopes, how.epochs), own_lesson(distilled) if how.then_set else None
+    for title, by, score in taught_networks(teacher, pictures, test, nets, training, then=then):
         yield _score(f"{title}, taught", score.mean, f"{by}, {run.score.nets} net{'s' * (run.score.nets > 1)}")
 
 
