@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dpdistill.api.listener import Listener
 from dpdistill.api.options import SQL, option
 from dpdistill.api.reading import check_source
-from dpdistill.api.scoring import HeldOutImages, note_left_out
+from dpdistill.api.scoring import NOTE, HeldOutImages, note_left_out
 from dpdistill.schema import DataError, Schema
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from dpdistill.method import Distilled
     from dpdistill.storage.records import Records
 
-NOTE = "Computed from the private records, for their owner: not covered by epsilon."
 EPOCHS = 3
 """Of networks that learn from all real images, if no number is stated."""
 

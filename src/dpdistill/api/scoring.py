@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dpdistill.method import Distilled
     from dpdistill.storage.records import Records
 
+NOTE = "Computed from the private records, for their owner: not covered by epsilon."
 NETS = 3
 """Independent nets of an architecture, if no number is stated."""
 
@@ -212,7 +213,7 @@ class Evaluation:
         return f"Evaluation(scores={self.scores!r})"
 
     def __str__(self) -> str:
-        nearness = () if self.nearness is None else (self.nearness.text,)
+        nearness = () if self.nearness is None else (self.nearness.text, NOTE)
         return "\n".join((*(each.text for each in (*self.found, *self.real)), *nearness))
 
 
