@@ -157,7 +157,7 @@ def evaluate(
         regression: kernels and ridge.
         reference: the real records, to compare with.
         include_scores: write the scores into the folder and its report: not covered by epsilon.
-        listener: told each score as it is found, notes, warnings and progress; it logs them if left out.
+        listener: receives each score as it is found, notes, warnings and progress; logs them if left out.
 
     Returns:
         The scores.
@@ -288,7 +288,7 @@ def _check_places(request: _Request, distilled: Distilled) -> None:
 
 @dataclass(frozen=True)
 class _Models:
-    """What is scored on images: everything that may be refused is made before the first net is trained."""
+    """The models of images: all of them are checked before the first net is trained."""
 
     classifiers: tuple[str, ...]
     nets: Nets

@@ -82,7 +82,7 @@ def make_pictures(
         folder: of the set.
         distilled: the set.
         seed: public.
-        listener: told that they are made.
+        listener: receives a note while they are made.
 
     Raises:
         DataError: generated pictures of a folder without a generator.
@@ -115,7 +115,7 @@ def pictures_of(
         folder: of the set.
         distilled: the set.
         seed: public.
-        listener: told that they are made.
+        listener: receives a note while they are made.
 
     Raises:
         DataError: pictures that cannot be made or read.

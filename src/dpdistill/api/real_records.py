@@ -27,7 +27,7 @@ EPOCHS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """The real records that a set was made from: what the same models reach on them, and how near the set is to them.
+    """The real records that a set was made from: to train the same models on, and to compare the set with.
 
     Args:
         reference: the records; None for none.
@@ -55,7 +55,7 @@ class Reference:
             raise DataError(f"Expected epochs={self.epochs} >= 1.")
 
     def check(self, table: bool, included: bool) -> None:
-        """Refuses records that are not there, and what is stated of records that are not.
+        """Refuses records that cannot be found, and options that need them.
 
         Args:
             table: whether the set is a table.
@@ -119,7 +119,7 @@ def real_image_scores(
         fits: kernels and ridges.
         training: a name of TRAININGS, or None for that of so many records.
         epochs: on all real images.
-        listener: told the progress.
+        listener: receives the progress.
     """
     from dpdistill.audits import random_real
     from dpdistill.evaluation import LARGE, TRAININGS, score_krr, score_network, training_for
@@ -152,19 +152,19 @@ def real_image_scores(
 def table_scores(
     training: Distilled | Records, test: Records, names: tuple[str, ...] | None, seed: int, listener: Listener
 ) -> TableScores:
-    """Returns the scores of classifiers that are trained on a table, and tells the table of them.
+    """Returns the scores of classifiers that are trained on a table; the listener receives them as a table.
 
     Args:
         training: the table.
         test: held-out rows.
         names: of the classifiers; None for all.
         seed: of the classifiers.
-        listener: told each score, and the table.
+        listener: receives each score and the tables.
     """
     from dpdistill.evaluation.tables import score_tables
 
-    with listener.classifiers() as told:
-        scores = score_tables(training, test, seed=seed, names=names, told=told)
+    with listener.classifiers() as show:
+        scores = score_tables(training, test, seed=seed, names=names, told=show)
     listener.table(scores.header, scores.rows())
     listener.line(scores.text)
     return scores
@@ -186,7 +186,7 @@ def real_table_scores(
         test: held-out rows.
         names: of the classifiers; None for all.
         seed: of the classifiers, and of which rows are drawn.
-        listener: told each score, and the tables.
+        listener: receives each score and the tables.
     """
     from dpdistill.audits import random_real
     from dpdistill.evaluation.scored import Scored
@@ -199,7 +199,7 @@ def real_table_scores(
 
 
 def nearness(distilled: Distilled, real: Records, test: Records, listener: Listener) -> Nearness:
-    """Returns how near the records of a set are to real ones, and tells both medians."""
+    """Returns how near the records of a set are to real ones; the listener receives both medians."""
     from dpdistill.audits import nearest_real
 
     with listener.progress() as bar:

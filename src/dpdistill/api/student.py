@@ -98,7 +98,7 @@ def student(
         regression: kernels and ridge; the first one may teach.
         held_out: how the held-out images are read.
         include_scores: add the scores to those in the folder and its report: not covered by epsilon.
-        listener: told each score as it is found, notes, warnings and progress; it logs them if left out.
+        listener: receives each score as it is found, notes, warnings and progress; logs them if left out.
 
     Returns:
         The scores of the networks.

@@ -62,9 +62,9 @@ class Terminal(Listener):
     def classifiers(self) -> Iterator[Told]:
         started = time.monotonic()
 
-        def told(score: ClassifierScore, metrics: tuple[str, ...], done: float) -> None:
+        def show(score: ClassifierScore, metrics: tuple[str, ...], done: float) -> None:
             spent = time.monotonic() - started
             values = ", ".join(f"{name} {value:.3f}" for name, value in zip(metrics, score.values, strict=True))
             note(f"{score.name}: {values}{time_left(spent, done, 1 - done)}")
 
-        yield told
+        yield show
