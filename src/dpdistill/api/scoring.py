@@ -166,9 +166,9 @@ def read_held_out(test: Any, schema: Schema, how: HeldOutImages, listener: Liste
     Raises:
         DataError: images that cannot be read, or that do not fit the set.
     """
-    from dpdistill.evaluation.test_set import check_test_set
     from dpdistill.sources.load import load
     from dpdistill.storage.records import Records
+    from dpdistill.storage.test_set import check_test_set
 
     if isinstance(test, Records):
         records = test

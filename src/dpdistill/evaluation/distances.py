@@ -12,7 +12,6 @@ from dpdistill.evaluation.architectures import ARCHITECTURES, check_network
 from dpdistill.evaluation.chunks import CHUNK, Chunks, counted
 from dpdistill.evaluation.krr import check_krr
 from dpdistill.evaluation.score import scaled
-from dpdistill.evaluation.test_set import check_test_set
 from dpdistill.features.apply import encode
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.kernel import Kernel
@@ -22,6 +21,7 @@ from dpdistill.recipe.build import kernel_named
 from dpdistill.recipe.parts import implement
 from dpdistill.schema import DataError, Schema
 from dpdistill.storage.records import Records
+from dpdistill.storage.test_set import check_test_set
 
 MOST = 2_000
 """Images of each side. A Fréchet distance depends on how many there are: of ten synthetic images it says little."""

@@ -10,12 +10,12 @@ import numpy as np
 
 from dpdistill.evaluation.score import Score, accuracy, scaled
 from dpdistill.evaluation.teacher import Teacher
-from dpdistill.evaluation.test_set import check_test_set
 from dpdistill.kernels.ridge import centred, standardised
 from dpdistill.method import Progress, no_progress
 from dpdistill.networks.training import FURTHER, STUDENT, Slopes, Training, train_classifier
 from dpdistill.schema import DataError, Schema
 from dpdistill.storage.records import Records
+from dpdistill.storage.test_set import check_test_set
 
 
 class Lesson(NamedTuple):

@@ -13,7 +13,6 @@ import numpy as np
 from dpdistill.evaluation.chunks import CHUNK, Chunks, counted
 from dpdistill.evaluation.krr import check_krr, linear_classifier
 from dpdistill.evaluation.score import Score, scaled
-from dpdistill.evaluation.test_set import check_test_set
 from dpdistill.features.apply import along, encode, with_chain_rule
 from dpdistill.features.gamma_correction import GammaCorrected
 from dpdistill.kernels.feature import FeatureKernel
@@ -21,6 +20,7 @@ from dpdistill.kernels.ridge import one_hot
 from dpdistill.method import Progress, no_progress
 from dpdistill.schema import DataError, Schema
 from dpdistill.storage.records import Records
+from dpdistill.storage.test_set import check_test_set
 
 
 @dataclass(frozen=True, eq=False)
