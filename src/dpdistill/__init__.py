@@ -5,16 +5,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpdistill.accounting.schedule import Budget as Budget
+    from dpdistill.api.evaluate import HeldOut as HeldOut
+    from dpdistill.api.evaluate import Scoring as Scoring
+    from dpdistill.api.evaluate import evaluate as evaluate
     from dpdistill.api.options import BudgetChoice as BudgetChoice
     from dpdistill.api.options import Machine as Machine
     from dpdistill.api.options import Persons as Persons
     from dpdistill.api.options import Reading as Reading
     from dpdistill.api.options import RecipeChoice as RecipeChoice
+    from dpdistill.api.real_records import Reference as Reference
     from dpdistill.api.run import Plan as Plan
     from dpdistill.api.run import distill as distill
     from dpdistill.api.run import distill_without_privacy as distill_without_privacy
     from dpdistill.api.run import finish_again as finish_again
     from dpdistill.api.run import plan as plan
+    from dpdistill.api.scoring import Evaluation as Evaluation
+    from dpdistill.api.scoring import HeldOutImages as HeldOutImages
+    from dpdistill.api.scoring import Networks as Networks
+    from dpdistill.api.scoring import Regression as Regression
+    from dpdistill.api.student import Teaching as Teaching
+    from dpdistill.api.student import student as student
     from dpdistill.errors import CertificateError as CertificateError
     from dpdistill.errors import CuratorError as CuratorError
     from dpdistill.errors import DataError as DataError
@@ -49,8 +59,12 @@ __version__ = "0.1.0"
 _PLACES = {
     "accounting.schedule": ("Budget",),
     "errors": ("CertificateError", "CuratorError", "DPDistillError", "DataError", "LedgerError"),
+    "api.evaluate": ("HeldOut", "Scoring", "evaluate"),
     "api.options": ("BudgetChoice", "Machine", "Persons", "Reading", "RecipeChoice"),
+    "api.real_records": ("Reference",),
     "api.run": ("Plan", "distill", "distill_without_privacy", "finish_again", "plan"),
+    "api.scoring": ("Evaluation", "HeldOutImages", "Networks", "Regression"),
+    "api.student": ("Teaching", "student"),
     "run.driver": ("Result",),
     "run.start": ("begin_ledger",),
     "schema": ("Column", "Schema", "TableSchema"),
@@ -85,24 +99,34 @@ __all__ = [
     "DPDistillError",
     "DataError",
     "DecoupledKIP",
+    "Evaluation",
+    "HeldOut",
+    "HeldOutImages",
     "LedgerError",
     "Machine",
+    "Networks",
     "Persons",
     "Plan",
     "Reading",
     "RecipeChoice",
     "Records",
+    "Reference",
+    "Regression",
     "Result",
     "Schema",
+    "Scoring",
     "TableDistiller",
     "TableSchema",
+    "Teaching",
     "begin_ledger",
     "distill",
     "distill_without_privacy",
+    "evaluate",
     "finish_again",
     "load",
     "plan",
     "straighten_images",
+    "student",
     "verify",
 ]
 

@@ -18,11 +18,13 @@ import numpy as np
 import pytest
 from chosen_tests import few
 from kill_benchmark import line_of
-from test_cli import TINY, TINY_NETS, dpdistill, refused, succeeds
+from run_command import dpdistill, refused, succeeds
+from small_sets import TINY, TINY_NETS
 
 import dpdistill as package
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.accounting.schedule import Budget, calibrate
+from dpdistill.api.pictures import make_pictures
 from dpdistill.certificate.build import OF_THE_RELEASES
 from dpdistill.cli.benchmarks import SUITES, page, pool, suite, worker
 from dpdistill.cli.benchmarks.charts import SECONDS, _apart, _short, colours, plots, uris
@@ -31,7 +33,7 @@ from dpdistill.cli.benchmarks.page import render_markdown, render_page
 from dpdistill.cli.benchmarks.sources import open_source
 from dpdistill.cli.benchmarks.suite import OF_IMAGES, Source, read_suite
 from dpdistill.evaluation import ARCHITECTURES, SLOPES, TRAININGS, lesson_of, score_student, teacher_of
-from dpdistill.evaluation.student import make_pictures, own_lesson
+from dpdistill.evaluation.students import own_lesson
 from dpdistill.evaluation.teacher import kernel_in, teacher_in
 from dpdistill.folder.save import read_distilled
 from dpdistill.ledger.run import RunLedger

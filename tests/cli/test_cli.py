@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import getpass
-import io
 import json
 import os
 import platform
@@ -14,138 +12,39 @@ import socket
 import subprocess
 import sys
 import zipfile
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import typer
 from PIL import Image
-from sklearn.linear_model import LogisticRegression
+from run_command import dpdistill, files_of, refused, succeeds
+from small_sets import CLASSIFIER, ENCODER, SMALL_DOS, TARGETS, Kernelled
 
-from dpdistill import __version__, cli, run
+from dpdistill import __version__, run
 from dpdistill import evaluation as evaluate
 from dpdistill.accounting.gaussian import gaussian_epsilon
-from dpdistill.cli import evaluate_checks
-from dpdistill.cli.app import app
-from dpdistill.cli.recipes import softness_in
 from dpdistill.evaluation.student import margin_weights
 from dpdistill.features.gamma_correction import GammaCorrected
-from dpdistill.features.scattering import ScatterNet
 from dpdistill.folder.save import read_distilled, read_generator
 from dpdistill.kernels import KERNELS
-from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
-from dpdistill.kernels.kernel import Kernel
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
-from dpdistill.method import finish_field, release_field
-from dpdistill.methods import LDPDC, METHODS
+from dpdistill.methods import METHODS
 from dpdistill.methods.generator import Generator
 from dpdistill.networks.mixing import mix_pictures
-from dpdistill.networks.network import MLP, ConvNet
-from dpdistill.networks.parameters import write_parameters
-from dpdistill.networks.training import Training
 from dpdistill.public_images.auxiliary import PublicImages
 from dpdistill.public_images.pictures import draw_pictures
 from dpdistill.publish.export import Publisher
 from dpdistill.recipe.build import fields_of, from_fields
-from dpdistill.recipe.methods import RECIPES
-from dpdistill.schema import DataError, Schema
 from dpdistill.sources.load import load
-
-TINY_NETS = {"convnet": ConvNet(width=4), "mlp": MLP(widths=(4,))}
-TINY = Training(epochs=2, learning_rate=0.05, schedule="cosine", network=TINY_NETS["convnet"])
-SMALL_DOS = ["--set", "networks=3", "--set", "width=4", "--set", "steps=20", "--set", "sampling_prob=1"]
-
-
-def dpdistill(*argv: object) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of a command, in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    before, sys.argv = sys.argv, ["dpdistill", *map(str, argv)]
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as end:
-            cli.main()
-    finally:
-        sys.argv = before
-    assert isinstance(end.value.code, int)
-    return end.value.code, out.getvalue(), err.getvalue()
-
-
-def succeeds(*argv: object) -> str:
-    code, out, err = dpdistill(*argv)
-    assert code == 0, err
-    assert "Error" not in err
-    return out
-
-
-def refused(*argv: object) -> str:
-    """The one sentence with which a command is refused."""
-    code, out, err = dpdistill(*argv)
-    assert code == 2, (out, err)
-    assert out == ""
-    note = "Classes default to 0-9: pass --classes to change.\n"
-    sentence = re.sub(r"^Plan: .*\n", "", err.removeprefix(note))
-    assert re.fullmatch(r"Error: [^\n]{8,}[.?!]\n", sentence), err
-    return sentence.removeprefix("Error: ").strip()
-
-
-def files_of(folder: Path) -> list[str]:
-    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-
-
-@pytest.fixture(scope="module")
-def places(tmp_path_factory) -> Path:
-    return tmp_path_factory.mktemp("curious-working-folder")
-
-
-@pytest.fixture(scope="module")
-def digits(places) -> Path:
-    """The digits in a file with a name to look for."""
-    records = load("digits:train")
-    X = np.concatenate([x[:valid] for x, _, valid in records.chunks(None, 512)])
-    path = places / "curious-input.npz"
-    np.savez(path, X=records.schema.from_unit(X), y=records.y, classes=np.arange(10).astype(str), bounds=[0.0, 16.0])
-    return path
-
-
-@pytest.fixture(scope="module")
-def shared(places, digits) -> Path:
-    """A result of ldpdc on the digits, and its run beside it."""
-    folder = places / "shared"
-    out = succeeds(
-        "distill", digits, "--out", folder, "--method", "ldpdc", "--seed", 7, "--epsilon", 0.1, "--delta", 1e-6
-    )
-    assert out == (
-        f"{folder}: epsilon = 0.1 at delta = 1e-06 (add-remove).\nshared may be shared; keep shared.run to yourself.\n"
-    )
-    return folder
-
-
-@pytest.fixture(scope="module")
-def dos(places) -> Path:
-    folder = places / "dos"
-    succeeds(
-        "distill", "digits:train", "--out", folder, "--method", "dos", "--per-class", 2, *SMALL_DOS, "--epsilon", 0.5
-    )
-    return folder
-
-
-@pytest.fixture(scope="module")
-def whole(places) -> Path:
-    """A set with a classifier, soft labels and a generator."""
-    fields = ("rounds=2", "networks=2", "width=4", "steps=2", "generator_steps=2", "softness=0.5")
-    small = [word for field in fields for word in ("--set", field)]
-    succeeds("distill", "digits:train", "--out", places / "whole", *small)
-    return places / "whole"
 
 
 @pytest.mark.slow
-def test_pictures_of_two_kinds_are_equal_parts_of_both(whole, tmp_path, monkeypatch):
-    small_nets(monkeypatch)
-    monkeypatch.setattr(evaluate, "STUDENT", replace(evaluate.STUDENT, epochs=1))
+def test_pictures_of_two_kinds_are_equal_parts_of_both(whole, tmp_path):
     out = succeeds("sample", whole, "--n", 31, "--out", tmp_path / "v.npz", "--seed", 5, "--kind", "mixed+generated")
     assert "31 mixed+generated pictures with the released classifier's scores" in out
     back = read_distilled(whole)
@@ -161,23 +60,6 @@ def test_pictures_of_two_kinds_are_equal_parts_of_both(whole, tmp_path, monkeypa
     files = json.loads((whole / "certificate.json").read_text())["files"]
     assert about["images_sha256"] == files["synthetic.npz"]
     assert about["generator_sha256"] == files["generator.npz"]
-    command = (
-        "evaluate",
-        whole,
-        "--test",
-        "digits:test",
-        "--nets",
-        1,
-        "--teacher",
-        "mixed+generated",
-        "--pictures",
-        20,
-    )
-    assert "taught by the released classifier on 20 mixed+generated pictures: " in succeeds(*command)
-    monkeypatch.setattr(evaluate.student, "FURTHER", replace(evaluate.student.FURTHER, epochs=1))
-    out = succeeds(*command, "--taught-by", "krr", "--then-set")
-    assert re.search(r"taught by KRR on the set \(.*\) on 20 mixed.generated pictures, then trained on the set: ", out)
-    assert "Expected --teacher with --then-set" in refused(*command[:6], "--then-set")
     succeeds("sample", whole, "--n", 1, "--out", tmp_path / "one.npz", "--seed", 5, "--kind", "drawn+generated")
     with np.load(tmp_path / "one.npz", allow_pickle=False) as file:
         made, _ = Generator.from_arrays(read_generator(whole), back.schema).sample(1, 5)
@@ -186,30 +68,6 @@ def test_pictures_of_two_kinds_are_equal_parts_of_both(whole, tmp_path, monkeypa
     (bare / "generator.npz").unlink()
     assert "bare has no generator" in refused(
         "sample", bare, "--n", 3, "--out", tmp_path / "w.npz", "--kind", "mixed+generated"
-    )
-    assert "bare has no generator" in refused("evaluate", bare, *command[2:])
-
-
-def test_images_are_distilled_for_networks_and_kernels_if_no_method_is_named(whole, tmp_path, monkeypatch):
-    small_nets(monkeypatch)
-    assert json.loads((whole / "recipe.json").read_text())["method"] == "dos-kip"
-    out = succeeds("evaluate", whole, "--test", "digits:test", "--nets", 1)
-    assert re.search(r"^ConvNet \(width 4\) accuracy: \d+\.\d\d % \(1 net, quick training, soft labels\)$", out, re.M)
-    assert re.search(r"^KRR accuracy: ", out, re.M)
-    assert re.search(r"^Released classifier accuracy: ", out, re.M)
-    assert softness_in(whole) == 0.5
-    for softness in (-1, "a", True, None):
-        other = tmp_path / f"recipe of {softness}"
-        other.mkdir()
-        (other / "recipe.json").write_text(json.dumps({"fields": {"softness": softness, "removed": 1}}))
-        with pytest.raises(DataError, match=f"The softness in .* cannot be used: {softness!r}"):
-            softness_in(other)
-    (other / "recipe.json").write_text(json.dumps({"fields": {"removed": 1}}))
-    assert softness_in(other) == softness_in(tmp_path) == 0
-    monkeypatch.setitem(evaluate.TRAININGS, "large", TINY)
-    out = succeeds("evaluate", whole, "--test", "digits:test", "--nets", 1, "--generated", 20)
-    assert re.search(
-        r"^ConvNet \(width 4\) accuracy, trained on 20 generated pictures with soft labels: \d+\.\d\d %$", out, re.M
     )
 
 
@@ -281,9 +139,9 @@ def test_version_and_help():
     assert first == f"dpdistill {__version__}"
     assert others.startswith(f"python {platform.python_version()}, jax {jax.__version__}, numpy {np.__version__}, ")
     commands = (
-        "distill plan evaluate report verify methods account budget schema sample export benchmark results demo audit"
+        "distill plan evaluate student report verify methods account budget schema sample export benchmark results"
     )
-    for name in commands.split():
+    for name in (*commands.split(), "demo", "audit"):
         assert name in succeeds("--help")
         assert name in succeeds()
         assert "--help" in succeeds(name, "--help")
@@ -295,12 +153,6 @@ def test_a_group_alone_shows_its_commands(capfd):
     assert "Compare a set with the records it stands for" in out
 
 
-def test_every_option_of_evaluate_is_of_images_of_tables_or_of_both():
-    command = typer.main.get_command(app).commands["evaluate"]
-    kinds = (evaluate_checks.OF_IMAGES, evaluate_checks.OF_TABLES, evaluate_checks.OF_BOTH)
-    assert sorted(param.name for param in command.params) == sorted(name for kind in kinds for name in kind)
-
-
 def test_the_package_runs_as_a_module():
     ran = subprocess.run([sys.executable, "-m", "dpdistill", "--version"], capture_output=True, text=True, check=True)
     assert ran.stdout.startswith(f"dpdistill {__version__}\n")
@@ -310,47 +162,6 @@ def test_defaults_are_in_the_help():
     text = re.sub(r"[\s│]+", " ", succeeds("distill", "--help"))
     for default in ("10 if left out", "1 if left out", "1e-5 if left out", "dos-kip if left out", "default: strict"):
         assert default in text
-
-
-def small_nets(monkeypatch):
-    monkeypatch.setitem(evaluate.TRAININGS, "quick", TINY)
-    for name, network in TINY_NETS.items():
-        monkeypatch.setitem(evaluate.ARCHITECTURES, name, network)
-
-
-def test_evaluate_prints_the_scores_and_keeps_them_only_if_asked(shared, monkeypatch):
-    small_nets(monkeypatch)
-    before = files_of(shared)
-    back, test = read_distilled(shared), load("digits:test")
-    expected = evaluate.score_network(back.X, back.y, back.schema, test, nets=2, training=TINY, seed=3)
-    regression = evaluate.score_krr(back.X, back.y, back.schema, test, kernel=KERNELS["scatternet"], ridge=1e-3)
-    lines = (
-        f"ConvNet (width 4) accuracy: {expected.mean:.2f} ± {expected.std:.2f} % "
-        "(mean ± std over 2 nets, quick training)\n"
-        f"KRR accuracy: {regression.mean:.2f} % (scatternet, ridge 0.001)\n"
-    )
-    command = ("evaluate", shared, "--test", "digits:test", "--nets", 2, "--seed", 3)
-    assert succeeds(*command) == lines
-    assert files_of(shared) == before
-    try:
-        assert succeeds(*command, "--include-scores") == lines
-        assert files_of(shared) == sorted([*before, "scores.json"])
-        scores = json.loads((shared / "scores.json").read_text())
-        mean, std = round(expected.mean, 2), round(expected.std, 2)
-        assert scores == {
-            "ConvNet (width 4) accuracy, %": {"mean": mean, "std": std},
-            "nets": 2,
-            "training": "quick",
-            "KRR accuracy, %": {"scatternet, ridge 0.001": round(regression.mean, 2)},
-        }
-        page = (shared / "report.html").read_text()
-        assert f"{mean} ± {std}" in page
-        assert re.search(rf"scatternet, ridge 0.001</th><td>{round(regression.mean, 2):g}<", page)
-        assert "not covered" in page.lower()
-        succeeds("verify", shared)
-    finally:
-        (shared / "scores.json").unlink(missing_ok=True)
-        succeeds("report", shared)
 
 
 @pytest.mark.parametrize("arguments", ["--version", "--help", "distill --help", "audit training --help"])
@@ -376,67 +187,6 @@ def test_the_package_offers_its_names_when_they_are_asked_for():
     subprocess.run([sys.executable, "-c", parts], check=True, capture_output=True, timeout=60)
     with pytest.raises(AttributeError, match="module 'dpdistill' has no attribute 'nosuch'"):
         _ = dpdistill.nosuch
-
-
-def test_evaluate_of_some_of_the_classes(digits, tmp_path, monkeypatch):
-    small_nets(monkeypatch)
-    some = ("--classes", "7,3", "--lenient", "--method", "ldpdc", "--non-private")
-    assert "which is not one of the 2 classes." in refused("distill", digits, "--out", tmp_path / "x", *some[:2])
-    succeeds("distill", digits, "--out", tmp_path / "few", *some)
-    with np.load(digits) as file:
-        X, y = file["X"][::10], file["y"][::10]
-    known = np.isin(y, [3, 7])
-    bounds = {"bounds": [0.0, 16.0]}
-    np.savez(tmp_path / "all.npz", X=X, y=y, classes=np.arange(10).astype(str), **bounds)
-    np.savez(tmp_path / "known.npz", X=X[known], y=np.where(y[known] == 7, "7", "3"), **bounds)
-    command = ("evaluate", tmp_path / "few", "--nets", 1, "--test")
-    assert "which is not one of the 2 classes." in refused(*command, tmp_path / "all.npz")
-    code, out, err = dpdistill(*command, tmp_path / "all.npz", "--lenient", "--reference", digits)
-    assert code == 0, err
-    assert f"{(~known).sum()} of {len(y)} test records are left out: of other classes" in err
-    assert "of 1,438 real records are left out: of other classes" in err
-    members = ("--members", tmp_path / "all.npz", "--non-members", tmp_path / "known.npz")
-    left_out = f"Left out, since no set can be made from them: {(~known).sum()} of {len(y)} members and 0 of "
-    assert left_out in succeeds("audit", tmp_path / "few", *members)
-    expected = succeeds(*command, tmp_path / "known.npz")
-    assert [line for line in out.splitlines() if "real" not in line][:2] == expected.splitlines()[:2]
-
-
-def test_evaluate_beside_real_records_writes_nothing(shared, monkeypatch):
-    from dpdistill.audits import random_real
-
-    small_nets(monkeypatch)
-    before = files_of(shared)
-    command = ("evaluate", shared, "--test", "digits:test", "--nets", 1, "--reference", "digits:train")
-    said = succeeds(*command, "--epochs", 1)
-    wanted = len(read_distilled(shared).y)
-    few = random_real(load("digits:train"), read_distilled(shared).y, 0)
-    X, y = few.take(np.arange(wanted))
-    score = evaluate.score_krr(X, y, few.schema, load("digits:test"), kernel=KERNELS["scatternet"], ridge=1e-3)
-    assert f"KRR accuracy, {wanted} random real images: {score.mean:.2f} % (scatternet, ridge 0.001)" in said
-    assert f"ConvNet (width 4) accuracy, trained on {wanted} random real images: " in said
-    assert "ConvNet (width 4) accuracy, trained on all real images, epochs: 1: " in said
-    assert re.search(r"Distance to the nearest real record, median: synthetic [\d.]+, held-out [\d.]+; [\d.]+ %", said)
-    assert "not covered by epsilon" in said
-    assert files_of(shared) == before
-    np.savez(
-        shared.parent / "other.npz", X=np.zeros((3, 9, 9, 1), np.uint8), y=[0, 1, 2], classes=np.arange(10).astype(str)
-    )
-    wrong = refused("evaluate", shared, "--test", "digits:test", "--reference", shared.parent / "other.npz")
-    assert "Expected --reference with labelled images of shape (8, 8, 1); got (9, 9, 1)" in wrong
-    assert "Expected --reference without --include-scores" in refused(*command, "--include-scores")
-
-
-def test_evaluate_with_other_kernels_and_ridges(shared, monkeypatch):
-    small_nets(monkeypatch)
-    back, test = read_distilled(shared), load("digits:test")
-    command = ("evaluate", shared, "--test", "digits:test", "--nets", 1, "--ridge", 0.25)
-    out = succeeds(*command, "--kernel", "fc-ntk", "--kernel", "scatternet").splitlines()
-    assert len(out) == 3
-    for line, name in zip(out[1:], ("fc-ntk", "scatternet"), strict=True):
-        found = evaluate.score_krr(back.X, back.y, back.schema, test, kernel=KERNELS[name], ridge=0.25)
-        assert line == f"KRR accuracy: {found.mean:.2f} % ({name}, ridge 0.25)"
-    assert out[1].split()[2] != out[2].split()[2]
 
 
 def test_report_is_written_anew(shared):
@@ -668,55 +418,8 @@ def test_without_a_guarantee_everything_says_infinite(method, tmp_path):
 # Methods with a kernel
 
 
-ENCODER = ScatterNet(J=1, L=2, groups=3)
-CLASSIFIER = np.random.default_rng(2).normal(size=(48, 10))
-TARGETS = np.random.default_rng(3).normal(size=(20, 10))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Kernelled(LDPDC):
-    """Subset means again, with a kernel in the recipe, learned targets and a released classifier."""
-
-    kernel: Kernel = release_field(FeatureKernel(ENCODER), "kernel of the regression")
-    second: Kernel = finish_field(FCNTK(), "another kernel")
-    ridge: float = finish_field(0.5, "of the regression", gt=0)
-    name = "kernel-led"
-
-    def finish(self, state, schema, progress=None):
-        return replace(super().finish(state, schema), targets=TARGETS, classifier=CLASSIFIER)
-
-
-@pytest.fixture(scope="module")
-def led_once(places):
-    """A result of that method, with fields that the caller changed."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(RECIPES, "kernel-led", Kernelled)
-        settings = ("--set", "second=scatternet", "--set", "sampling_prob=1", "--per-class", 2)
-        succeeds("distill", "digits:train", "--out", places / "led", "--method", "kernel-led", *settings)
-    return places / "led"
-
-
-@pytest.fixture
-def led(led_once, monkeypatch, tmp_path):
-    """A copy of it that may be changed."""
-    monkeypatch.setitem(RECIPES, "kernel-led", Kernelled)
-    small_nets(monkeypatch)
-    for name in ("led", "led.run"):
-        shutil.copytree(led_once.with_name(name), tmp_path / name)
-    return tmp_path / "led"
-
-
 class TestGeneratedImages:
     """A generator of images: more of them, and scores of many."""
-
-    @pytest.fixture(scope="class")
-    @staticmethod
-    def made(tmp_path_factory):
-        out = tmp_path_factory.mktemp("generated") / "shared"
-        small = ("width=20", "steps=300", "samples=2100", "hidden=32", "batch=200")
-        fields = [word for field in small for word in ("--set", field)]
-        succeeds("distill", "digits:train", "--method", "dp-ntk", "--epsilon", 50, *fields, "--out", out)
-        return out
 
     def test_more_images_are_the_generators(self, made, tmp_path):
         out = succeeds("sample", made, "--n", 30, "--out", tmp_path / "a.npz", "--seed", 5)
@@ -755,58 +458,6 @@ class TestGeneratedImages:
         assert "Expected --out as a folder with --format" in refused(*again, "c.npz", "--format", "dpimagebench")
         assert "Unknown format 'x'" in refused(*again, tmp_path / "d", "--format", "x")
 
-    def test_many_records_are_trained_on_as_such(self, made, monkeypatch):
-        small_nets(monkeypatch)
-        monkeypatch.setitem(evaluate.TRAININGS, "large", replace(evaluate.LARGE, epochs=1))
-        monkeypatch.setattr(evaluate.score, "MANY", 29)
-        command = ("evaluate", made, "--test", "digits:test", "--nets", 1, "--classifier", "logistic regression")
-        out = succeeds(*command, "--classifier", "MLP").splitlines()
-        assert "(1 net, large training)" in out[0]
-        assert out[1].startswith("KRR accuracy: ")
-        X, y = load("digits:test").take(np.arange(359))
-        back = read_distilled(made)
-        fitted = LogisticRegression(max_iter=5000).fit(back.X.reshape(len(back.X), -1), back.y)
-        expected = 100 * np.mean(fitted.predict(X.reshape(len(X), -1)) == y)
-        assert out[2] == f"logistic regression accuracy: {expected:.2f} % (on pixels)"
-        assert expected > 40
-        assert out[3].startswith("MLP accuracy: ")
-        out = succeeds(*command[:-2], "--generated", 300).splitlines()
-        assert re.fullmatch(r"ConvNet \(width 4\) accuracy, trained on 300 generated pictures: [\d.]+ %", out[-1])
-        monkeypatch.setitem(evaluate.TRAININGS, "quick", replace(evaluate.QUICK, epochs=1, strategies=()))
-        out = succeeds(*command[:-2], "--generated", 30, "--training", "quick").splitlines()
-        assert re.fullmatch(r"ConvNet .* trained on 30 generated pictures, quick training: [\d.]+ %", out[-1])
-        assert "Unknown classifier 'LR': choose among logistic regression" in refused(*command, "--classifier", "LR")
-
-    def test_distances_are_of_the_set_or_of_generated_images(self, made, monkeypatch, tmp_path):
-        small_nets(monkeypatch)
-        monkeypatch.setitem(evaluate.TRAININGS, "quick", TINY)
-        command = ("evaluate", made, "--test", "digits:test", "--nets", 1, "--training", "quick")
-        both = succeeds(*command, "--distance", "scatternet", "--distance", "scatternet-white").splitlines()[-2:]
-        back, test = read_distilled(made), load("digits:test")
-        for line, name in zip(both, ("scatternet", "scatternet-white"), strict=True):
-            found = evaluate.score_distances(back.X, back.schema, test, kernel=KERNELS[name])
-            assert found.images == 2000
-            assert line == (
-                f"Fréchet distance of {found.images:,} images of the set to 359 real ones over {name}: "
-                f"{found.frechet:.3f} of the real images' "
-                f"variance; kernel distance {found.kernel:.4f}"
-            )
-        last = succeeds(*command, "--distance", "scatternet", "--generated", 30).splitlines()[-1]
-        assert last.startswith("Fréchet distance of 30 generated images to 359 real ones over scatternet: ")
-        assert "Unknown distance 'x'" in refused(*command, "--distance", "x")
-        assert refused(*command, "--distance", "x").endswith(", NETWORK=FILE.npz.")
-        assert "fc-ntk has none" in refused(*command, "--distance", "fc-ntk")
-        file = tmp_path / "net.npz"
-        write_parameters(file, evaluate.ARCHITECTURES["mlp"].init((8, 8, 1), 10))
-        last = succeeds(*command, "--distance", f"mlp={file}").splitlines()[-1]
-        assert "real ones over mlp with given weights: " in last
-        assert str(file) not in last
-        write_parameters(file, evaluate.ARCHITECTURES["mlp"].init((8, 8, 1), 10)[-1:])
-        assert "with a hidden layer; " in refused(*command, "--distance", f"mlp={file}")
-        assert "Unknown network of --distance 'net'" in refused(*command, "--distance", f"net={file}")
-        assert "does not hold the parameters of a ViT" in refused(*command, "--distance", f"vit={file}")
-        assert "LeNet: Expected shape=(h, w, c) with sides >= 16" in refused(*command, "--distance", f"lenet={file}")
-
 
 class TestKernels:
     def test_the_recipe_holds_them_and_they_come_back(self, led):
@@ -837,31 +488,6 @@ class TestKernels:
         assert "classifier.npz" not in files_of(led)
         assert read_distilled(led).classifier is read_distilled(led).targets is None
 
-    def test_evaluate_takes_the_recipes_kernel_and_ridge_and_the_classifier(self, led):
-        back, test = read_distilled(led), load("digits:test")
-        kernel = FeatureKernel(ENCODER)
-        one = evaluate.score_krr(
-            back.X, back.y, back.schema, test, kernel=kernel, ridge=0.5, targets=TARGETS.astype(np.float32)
-        )
-        assert isinstance(back.schema, Schema)
-        teacher = evaluate.Teacher(CLASSIFIER.astype(np.float32), kernel, back.schema)
-        two = evaluate.score_classifier(teacher, test)
-        command = ("evaluate", led, "--test", "digits:test", "--nets", 1)
-        out = succeeds(*command, "--include-scores").splitlines()
-        assert out[0].startswith("ConvNet (width 4) accuracy: ")
-        assert out[1:] == [
-            f"KRR accuracy: {one.mean:.2f} % ({kernel!r}, ridge 0.5)",
-            f"Released classifier accuracy: {two.mean:.2f} %",
-        ]
-        scores = json.loads((led / "scores.json").read_text())
-        assert scores["released classifier accuracy, %"] == round(two.mean, 2)
-        assert one.mean != two.mean
-        page = re.sub(r"<[^>]+>", "", (led / "report.html").read_text())
-        assert f"released classifier accuracy, %{scores['released classifier accuracy, %']:.6g}" in page
-        succeeds("verify", led)
-        assert "(scatternet, ridge 0.001)" in succeeds(*command, "--kernel", "scatternet")
-        assert ", ridge 2)" in succeeds(*command, "--ridge", 2)
-
     def test_slopes_of_a_teacher_that_sees_a_root_of_the_light_have_units(self, led, tmp_path):
         folder, made = shutil.copytree(led, tmp_path / "rooted"), tmp_path / "slopes.npz"
         recipe = json.loads((folder / "recipe.json").read_text())
@@ -878,9 +504,7 @@ class TestKernels:
         np.testing.assert_allclose(stored["slopes"], by_pixel / 8, rtol=1e-4, atol=1e-5)
         assert "multiply a network's gradients and slopes by these" in json.loads(str(stored["about"]))["units"]
 
-    def test_a_released_classifier_teaches(self, led, tmp_path, monkeypatch):
-        small_nets(monkeypatch)
-        monkeypatch.setattr(evaluate, "STUDENT", replace(evaluate.STUDENT, epochs=2))
+    def test_a_released_classifier_scores_pictures(self, led, tmp_path):
         pictures = tmp_path / "pictures.npz"
         out = succeeds("sample", led, "--n", 30, "--out", pictures, "--seed", 5)
         assert "30 drawn pictures with the released classifier's scores; they cost no further epsilon" in out
@@ -935,45 +559,6 @@ class TestKernels:
             said = refused("sample", led, "--n", 3, "--out", tmp_path / "b.npz", "--kind", kind)
             several = "choose among drawn, generated, mixed, or several, each once: drawn+generated."
             assert f"Unknown kind {kind!r} of pictures: {several}" in said
-        command = ("evaluate", led, "--test", "digits:test", "--nets", 1, "--include-scores", "--teacher")
-        both = succeeds(
-            *command, "mixed", "--pictures", 40, "--architecture", "mlp", "--architecture", "convnet"
-        ).splitlines()
-        assert [line.split(" ")[0] for line in both] == ["MLP", "ConvNet", "KRR", "Released", "MLP", "ConvNet"]
-        assert "MLP (widths 4) accuracy, taught by the released classifier on 40 mixed pictures: " in both[-2]
-        scores = json.loads((led / "scores.json").read_text())
-        assert scores["MLP (widths 4) accuracy, %"]["mean"] == float(both[0].split()[4])
-        assert scores["MLP (widths 4) accuracy, taught by the released classifier on 40 mixed pictures, %"] > 0
-        drawn = succeeds(*command, "drawn", "--pictures", 40)
-        line = re.search(
-            r"^ConvNet \(width 4\) accuracy, taught by the released classifier on 40 drawn pictures: ([\d.]+) %$",
-            drawn,
-            re.M,
-        )
-        assert line is not None
-        scores = json.loads((led / "scores.json").read_text())
-        assert scores["ConvNet (width 4) accuracy, taught by the released classifier on 40 drawn pictures, %"] == float(
-            line[1]
-        )
-        krr = succeeds(*command, "drawn", "--pictures", 40, "--taught-by", "krr", "--kernel", "scatternet")
-        assert (
-            "ConvNet (width 4) accuracy, taught by KRR on the set (scatternet, ridge 0.001) on 40 drawn pictures: "
-            in krr
-        )
-        assert "Expected --kernel as a kernel with features, such as scatternet: fc-ntk cannot teach." in refused(
-            *command, "drawn", "--taught-by", "krr", "--kernel", "fc-ntk"
-        )
-        slopes = succeeds(*command, "drawn", "--pictures", 40, "--slopes", "--student-epochs", 1)
-        assert "taught by the released classifier on 40 drawn pictures and their slopes (epochs: 1): " in slopes
-        assert "classifier on pictures of the evaluator: " in succeeds(*command, pictures)
-        said = refused(*command, "drawn", "--architecture", "mpl")
-        assert "Unknown architecture 'mpl': choose among convnet, convnet64, mlp, lenet, vgg11, resnet18, vit." in said
-        assert "Architecture lenet takes images with sides >= 16; got (8, 8, 1)." in refused(
-            *command, "drawn", "--architecture", "lenet"
-        )
-        kept = (led / "scores.json").read_text()
-        assert "pictures.npz" not in kept
-        assert "30" not in re.sub(r"[\d.]+,?\n", "", kept)
 
     def test_releases_are_used_again_with_another_kernel_for_finish_only(self, led, tmp_path):
         again = ("distill", "--from", led.with_name("led.run"), "--out")
@@ -994,43 +579,6 @@ class TestKernels:
         made = from_fields("kernel-led", json.loads(json.dumps(fields)))
         assert made.kernel == KERNELS[name]
         assert hash(made.kernel) == hash(KERNELS[name])
-
-    @pytest.mark.parametrize(
-        ("kernel", "sentence"),
-        [
-            ({"kind": "Kernel"}, "Unknown kind 'Kernel': expected one of FCNTK"),
-            ({"kind": ["FCNTK"]}, r"Unknown kind \['FCNTK'\]"),
-            ({"kind": "FCNTK", "width": 3}, "FCNTK has no field 'width'"),
-            ({"kind": "FCNTK", "depth": 0}, "Expected depth=0 >= 1"),
-            ({"kind": "FCNTK", "depth": {"kind": "FCNTK"}}, "Expected another kind of depth; got fc-ntk"),
-            ({"kind": "FeatureKernel", "encoder": 3}, "Expected another kind of encoder; got 3"),
-            ({"kind": "FeatureKernel"}, "encoder"),
-            ("fc-ntk", "Expected another kind of kernel; got fc-ntk"),
-            (None, "Expected another kind of kernel; got None"),
-        ],
-    )
-    def test_a_recipe_with_another_kernel_is_refused(self, led, kernel, sentence):
-        with pytest.raises(DataError, match=sentence):
-            from_fields("kernel-led", {"kernel": kernel})
-        recipe = json.loads((led / "recipe.json").read_text())
-        recipe["fields"]["kernel"] = kernel
-        (led / "recipe.json").write_text(json.dumps(recipe))
-        assert re.search(sentence, refused("evaluate", led, "--test", "digits:test"))
-
-    @pytest.mark.parametrize("text", ["[]", "{", "3", '{"fields": 3}', "{}", "[" * 100_000])
-    def test_evaluate_of_a_damaged_recipe(self, led, text):
-        (led / "recipe.json").write_text(text)
-        assert "recipe.json is not a recipe that can be read" in refused("evaluate", led, "--test", "digits:test")
-
-    def test_a_classifier_without_its_kernel(self, led):
-        (led / "recipe.json").unlink()
-        assert "it names none" in refused("evaluate", led, "--test", "digits:test")
-
-    def test_a_ridge_of_the_recipe_that_is_no_number(self, led):
-        recipe = json.loads((led / "recipe.json").read_text())
-        recipe["fields"]["ridge"] = "low"
-        (led / "recipe.json").write_text(json.dumps(recipe))
-        assert "Expected ridge=low >= 0" in refused("evaluate", led, "--test", "digits:test")
 
 
 # Wrong input

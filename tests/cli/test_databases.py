@@ -260,7 +260,7 @@ def test_evaluate_and_audit_take_rows_of_a_query(place, tmp_path, monkeypatch):
     Path("schema.yaml").write_text(YAML)
     old, young = (f"SELECT age, cost, ward, outcome FROM stays WHERE age {test} 60" for test in (">=", "<"))
     said = [succeeds("distill", place, "--sql", young, "--schema", "schema.yaml", "--out", "shared", *QUICK)]
-    tested = ("evaluate", "shared", "--test", place, "--sql", old, "--classifiers", "LDA")
+    tested = ("evaluate", "shared", "--test", place, "--sql", old, "--classifier", "LDA")
     said += [succeeds(*tested, "--reference", place, "--reference-sql", young)]
     assert "Trained on all real rows" in said[-1]
     few = re.search(
@@ -301,9 +301,8 @@ def test_images_are_not_rows_of_a_query(sqlite, tmp_path):
     succeeds("distill", "digits:train", "--out", tmp_path / "x", *small)
     wrong = refused("evaluate", tmp_path / "x", "--test", "digits:test", "--sql", SQL)
     assert "x holds images: --sql is for tables." in wrong
-    for option in (("--schema", "s.yaml"), ("--classifiers", "LDA")):
-        wrong = refused("evaluate", tmp_path / "x", "--test", "digits:test", *option)
-        assert f"x holds images: {option[0]} is for tables." in wrong
+    wrong = refused("evaluate", tmp_path / "x", "--test", "digits:test", "--schema", "s.yaml")
+    assert "x holds images: --schema is for tables." in wrong
     wrong = refused("evaluate", tmp_path / "x", "--test", "digits:test", "--reference-sql", SQL)
     assert "x holds images: --reference-sql is for tables." in wrong
     both = ("--members", "digits:train", "--non-members", "digits:test")

@@ -68,6 +68,10 @@ def test_what_is_refused_or_listed_needs_no_scipy_either(folder):
         (["distill", "digits:train", "--out", "x", "--method", "dp-kip", "--set", "balance=1", "--set", "rounds=0"], 2),
         (["distill", "nowhere.npz", "--out", "x"], 2),
         (["evaluate", "shared", "--test", "digits:test", "--architecture", "nosuch"], 2),
+        (["evaluate", "shared", "--test", "digits:test", "--teacher", "drawn"], 2),
+        (["evaluate", "nowhere", "--test", "digits:test"], 2),
+        (["student", "--help"], 0),
+        (["student", "shared", "--test", "digits:test", "--teacher", "nowhere"], 2),
     ]
     said = run_blocked(["jax", "jaxlib", "optax", "scipy"], commands, folder)
     assert "dos-kip" in said

@@ -17,7 +17,7 @@ from dpdistill.sources.tables.schema_file import read_schema
 README = Path(__file__).parents[2] / "README.md"
 QUICK = {"frequencies": 60, "steps": 40, "samples": 300, "hidden": 16}
 OPTIONS = "[distill.set]\n" + "".join(f"{name} = {value}\n" for name, value in QUICK.items())
-OPTIONS += '\n[evaluate]\nclassifiers = "fast"\n'
+OPTIONS += '\n[evaluate]\nclassifier = "fast"\n'
 """A dpdistill.toml: the commands stay as they are and take seconds."""
 
 

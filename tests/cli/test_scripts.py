@@ -491,8 +491,9 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
         [*out, "--per-class", "0"],
         ["distill", "grey.npz", "--classes", "2", "--out", "x", "--per-class", "1000000000"],
         [*out[:1], "digits:train", *out[2:], "--method", "dos", "--public", "missing"],
-        ["evaluate", str(shared), "--test", "digits:test", "--teacher", "drawn", "--taught-by", "classifier"],
+        ["student", str(shared), "--test", "digits:test", "--teacher", "drawn", "--taught-by", "classifier"],
         ["evaluate", str(shared), "--test", "digits:test", "--classifiers", "fast"],
+        ["student", "missing", "--test", "x", "--teacher", "drawn"],
         ["evaluate", str(shared), "--test", "digits:test", "--reference", "digits:train", "--include-scores"],
         ["sample", str(shared), "--n", "3", "--out", "y.npz"],
         ["sample", str(shared), "--n", "3", "--out", "y.npz", "--kind", "generated"],
@@ -510,6 +511,7 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
         ["results", "missing.jsonl", "--out", "page.html"],
     ]
     scored = ["evaluate", str(shared), "--test", "digits:test"]
+    taught = ["student", *scored[1:], "--teacher"]
     recipe = ["distill", "digits:train", "--out", "x", "--recipe"]
     ledger = ["distill", "digits:train", "--out", "x", "--ledger", "new.ledger"]
     told = [  # with how their sentences begin
@@ -528,20 +530,21 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
         ([*scored, "--generated", "3"], f"{shared} has no generator: its records are all there are."),
         ([*scored, "--reference", "missing"], "missing does not exist."),
         (
-            [*scored, "--teacher", "drawn", "--taught-by", "classifier"],
+            [*taught, "drawn", "--taught-by", "classifier"],
             f"{shared} has no released classifier: say --taught-by krr.",
         ),
-        ([*scored, "--teacher", "drawn", "--taught-by", "x"], "Unknown teacher 'x': choose among classifier, krr."),
-        ([*scored, "--taught-by", "krr"], "Expected --teacher with --taught-by krr: the pictures to learn from."),
+        ([*taught, "drawn", "--taught-by", "x"], "Unknown teacher 'x': choose among classifier, krr."),
+        ([*taught[:-1], "--taught-by", "krr"], "Missing option '--teacher'."),
+        ([*scored, "--taught-by", "krr"], "`evaluate` has no option --taught-by: students of a teacher have a command"),
         ([*scored, "--epochs", "7"], "Expected --reference with --epochs 7, which are of nets that learn from real"),
-        ([*scored, "--slopes"], "Expected --teacher with --slopes: the pictures to learn from."),
-        ([*scored, "--student-epochs", "2"], "Expected --teacher with --student-epochs 2: the pictures to learn from."),
+        ([*scored, "--slopes"], "`evaluate` has no option --slopes: students of a teacher have a command of their own"),
+        ([*scored, "--student-epochs", "2"], "`evaluate` has no option --student-epochs: students of a teacher have"),
         (
-            [*scored, "--pictures", "3"],
+            [*taught, "digits:train", "--pictures", "3"],
             "Expected --teacher drawn, generated, mixed with --pictures 3: it says how many.",
         ),
         (
-            ["evaluate", "table", "--test", "bad.csv", "--classifiers", "LDA, x"],
+            ["evaluate", "table", "--test", "bad.csv", "--classifier", "LDA, x"],
             "Unknown classifier 'x': choose among ",
         ),
         (

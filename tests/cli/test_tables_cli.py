@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from test_cli import refused, succeeds
 
+import dpdistill as dp
 from dpdistill import DOS, DPKIP, DPMERF, Column, DataError, TableDistiller, TableSchema
 from dpdistill.errors import LedgerError
 from dpdistill.folder.save import read_distilled
@@ -116,14 +117,16 @@ class TestCommands:
         assert "more.csv exists" in refused("sample", "shared", "--n", "3", "--out", "more.csv")
         succeeds("sample", "shared", "--n", "3", "--out", "new/deep/more.csv")
         for flag, *value in (
-            *(("--architecture", "mlp"), ("--generated", "5"), ("--teacher", "drawn"), ("--training", "paper")),
-            *(("--classifier", "MLP"), ("--distance", "scatternet"), ("--labels", "fine"), ("--pictures", "9")),
+            *(("--architecture", "mlp"), ("--generated", "5"), ("--training", "paper")),
+            *(("--distance", "scatternet"), ("--labels", "fine")),
             *(("--kernel", "scatternet"), ("--ridge", "0.1"), ("--nets", "2"), ("--epochs", "2"), ("--flip",)),
         ):
             said = refused("evaluate", "shared", "--test", "patients.csv", flag, *value)
             assert f"shared holds a table: {flag} is for images." in said
-        said = refused("evaluate", "shared", "--test", "patients.csv", "--slopes", "--kernel", "scatternet")
-        assert "shared holds a table: --slopes, --kernel are for images." in said
+        said = refused("evaluate", "shared", "--test", "patients.csv", "--flip", "--kernel", "scatternet")
+        assert "shared holds a table: --flip, --kernel are for images." in said
+        said = refused("student", "shared", "--test", "patients.csv", "--teacher", "drawn", "--pictures", "9")
+        assert "shared holds a table: students learn from images." in said
         wrong = refused("sample", "shared", "--n", "3", "--out", "other.csv", "--format", "dpimagebench")
         assert "shared holds a table: --format is for pictures" in wrong
         wrong = refused("sample", "shared", "--n", "3", "--out", "other.csv", "--kind", "mixed")
@@ -162,6 +165,40 @@ class TestCommands:
         assert "Expected --members DATA" in refused("audit", "shared")
         assert "Expected --schema SCHEMA: the set is a table" in refused(*audit[:4])
 
+    def test_python_gives_what_the_command_line_gives(self, here):
+        succeeds("distill", "patients.csv", "--schema", "schema.yaml", "--out", "shared", *SETTINGS)
+        words = ("--classifier", "LDA, decision tree", "--seed", 3, "--schema", "schema.yaml")
+        tested = ("evaluate", "shared", "--test", "held-out.csv", *words, "--reference", "patients.csv")
+        said = json.loads(succeeds(*tested, "--json"))
+        asked = {
+            "held_out": dp.HeldOut(schema="schema.yaml"),
+            "scoring": dp.Scoring(classifier=("LDA", "decision tree"), seed=3),
+            "reference": dp.Reference(reference="patients.csv"),
+        }
+        found = dp.evaluate("shared", "held-out.csv", **asked)
+        assert found.scores == said["scores"]
+        assert found.table.to_json() == found.scores
+        assert [each.name for each in found.table.classifiers] == ["decision tree", "LDA"]
+        few, all_rows = found.real
+        assert few.name == f"{found.table.training_rows} random real rows"
+        assert [few.score.training_rows, all_rows.score.training_rows] == [found.table.training_rows, 600]
+        assert [line for line in said["text"] if line] == [
+            found.table.text,
+            f"Trained on {few.name}:",
+            few.score.text,
+            "Trained on all real rows (20,000 at most):",
+            all_rows.score.text,
+            found.nearness.text,
+            "Computed from the private records, for their owner: not covered by epsilon.",
+        ]
+        printed = succeeds(*tested)
+        for each in (*found.found, *found.real):
+            for row in each.score.rows():
+                assert re.search(rf"^{re.escape(row[0])} +{row[1]} +{row[2]} ", printed, re.M)
+                assert re.search(rf"^{re.escape(row[0])} +{row[1]} +{row[2]} ", each.text, re.M)
+        again = dp.evaluate("shared", pd.read_csv("held-out.csv"), held_out=dp.HeldOut(), scoring=asked["scoring"])
+        assert (again.scores, again.real, again.nearness) == (found.scores, (), None)
+
     def test_ten_rows_a_class_have_no_generator(self, here):
         with gzip.open("patients.csv.gz", "wb") as file:
             file.write((here / "patients.csv").read_bytes())
@@ -188,7 +225,8 @@ class TestCommands:
         assert "digits has no released classifier" in refused("sample", "digits", "--n", "10", "--out", "more.npz")
         assert "holds images" in refused("evaluate", "digits", "--test", "digits:test", "--schema", "schema.yaml")
         for option in ("--mode", "--keep"):  # of suites alone
-            assert f"No such option: {option}" in refused("evaluate", "digits", "--test", "digits:test", option, "1")
+            said = refused("evaluate", "digits", "--test", "digits:test", option, "1")
+            assert f"`evaluate` has no option {option}: the papers' protocol is `score: {{mode: paper}}`" in said
         assert not (here / "shared").exists()
 
 

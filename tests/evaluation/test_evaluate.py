@@ -24,12 +24,12 @@ from dpdistill.evaluation import (
     training_for,
 )
 from dpdistill.evaluation.score import accuracy, scaled
-from dpdistill.evaluation.test_set import check_test_set
 from dpdistill.networks.convnet import embed_convnet
 from dpdistill.networks.network import ConvNet
 from dpdistill.networks.training import Classifier, _start, train_classifier
 from dpdistill.schema import DataError, Schema
 from dpdistill.storage.records import Records
+from dpdistill.storage.test_set import check_test_set
 
 TINY = Training(epochs=30, learning_rate=0.05, schedule="cosine", network=ConvNet(width=4), strategies=("crop",))
 TOY = toy_records(12, seed=1)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from dpdistill import Budget, DecoupledKIP, Records, distill, finish_again, load, straighten_images, verify
-from dpdistill.evaluation.test_set import check_test_set
 from dpdistill.features.deskew import Deskewed
 from dpdistill.folder.labelled import write_labelled
 from dpdistill.folder.layout import read_labelled
@@ -17,6 +16,7 @@ from dpdistill.folder.save import read_distilled
 from dpdistill.publish.export.sentences import STRAIGHTENED
 from dpdistill.schema import DataError, Schema
 from dpdistill.sources.images import npz
+from dpdistill.storage.test_set import check_test_set
 
 FEW = DecoupledKIP(rounds=2, steps=2, per_class=1)
 

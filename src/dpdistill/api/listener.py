@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from dpdistill.method import Progress, no_progress
 
 if TYPE_CHECKING:
     from dpdistill.accounting.schedule import Budget
+    from dpdistill.evaluation.tables import Told
     from dpdistill.run.outlook import Outlook
 
 LOG = logging.getLogger("dpdistill")
@@ -40,6 +41,11 @@ class Listener:
         """A sentence that no caller may miss."""
         LOG.warning(text)
 
+    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """A table of the result."""
+        for row in rows:
+            LOG.info(", ".join(f"{name} {cell}" for name, cell in zip(header, row, strict=True)))
+
     def caution(self, budget: Budget) -> None:
         """Warns of a large delta, before it is spent."""
         if budget.caution is not None:
@@ -57,6 +63,11 @@ class Listener:
     def progress(self) -> Iterator[Progress]:
         """A context with a function of a stage, the number of steps done and their total."""
         yield self._progress
+
+    @contextmanager
+    def classifiers(self) -> Iterator[Told]:
+        """A context with a function of a classifier's score, the names of its values and the share of work done."""
+        yield lambda score, metrics, done: None
 
 
 SILENT = Listener()

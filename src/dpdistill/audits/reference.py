@@ -47,6 +47,16 @@ class Nearness:
         """
         return float((self.synthetic < np.quantile(self.held_out, NEAR)).mean())
 
+    @property
+    def text(self) -> str:
+        """Returns both medians, and the shares of records that are strikingly near or copies, as one line."""
+        return (
+            f"Distance to the nearest real record, median: synthetic {np.median(self.synthetic):.3g}, held-out "
+            f"{np.median(self.held_out):.3g}; {100 * self.strikingly:.1f} % of the synthetic records are nearer than "
+            f"all but 1 % of the held-out ones. Copies of a real one: {100 * self.copies[0]:.1f} % of the synthetic, "
+            f"{100 * self.copies[1]:.1f} % of the held-out."
+        )
+
 
 def random_real(records: Records, y: np.ndarray, seed: int = 0) -> Records:
     """As many real records of each class as there are of y, at most all of a class, drawn at random.

@@ -14,9 +14,10 @@ from dpdistill.cli.evaluate import evaluate
 from dpdistill.cli.export import export
 from dpdistill.cli.plan import plan
 from dpdistill.cli.sample import sample
+from dpdistill.cli.student import student
 
 for _command in (
-    *(distill, plan, demo, evaluate, sample, export, report, verify),
+    *(distill, plan, demo, evaluate, student, sample, export, report, verify),
     *(methods, account, benchmark, results),
 ):
     app.command(name=_command.__name__)(_command)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from dpdistill.api.listener import Listener
-from dpdistill.cli.terminal import Bar, note, say, warn, working
+from dpdistill.cli.terminal import Bar, note, say, say_table, time_left, warn, working
 from dpdistill.method import Progress
 
 if TYPE_CHECKING:
     from dpdistill.accounting.schedule import Budget
+    from dpdistill.evaluation.tables import ClassifierScore, Told
     from dpdistill.run.outlook import Outlook
 
 
@@ -35,6 +37,9 @@ class Terminal(Listener):
     def warn(self, text: str) -> None:
         warn(text)
 
+    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        say_table(header, rows)
+
     def caution(self, budget: Budget) -> None:
         from dpdistill.cli.outlook import say_caution
 
@@ -52,3 +57,14 @@ class Terminal(Listener):
     def progress(self) -> Iterator[Progress]:
         with Bar() as bar:
             yield bar
+
+    @contextmanager
+    def classifiers(self) -> Iterator[Told]:
+        started = time.monotonic()
+
+        def show(score: ClassifierScore, metrics: tuple[str, ...], done: float) -> None:
+            spent = time.monotonic() - started
+            values = ", ".join(f"{name} {value:.3f}" for name, value in zip(metrics, score.values, strict=True))
+            note(f"{score.name}: {values}{time_left(spent, done, 1 - done)}")
+
+        yield show

@@ -21,8 +21,8 @@ PANELS: dict[str, tuple[str, ...]] = {
     "Persons": ("unit-column", "rows-per-unit"),
     "Recipe": ("method", "recipe", "per-class", "set", "public", "from", "seed", "recipes"),
     "Networks": ("architecture", "training", "nets", "flip", "epochs", "generated"),
-    "Students of a teacher": ("teacher", "taught-by", "pictures", "slopes", "then-set", "student-epochs"),
-    "Other scores": ("kernel", "ridge", "classifier", "classifiers", "distance"),
+    "Students of a teacher": ("teacher", "taught-by", "pictures", "slopes", "then-set"),
+    "Other scores": ("kernel", "ridge", "classifier", "distance"),
     "Attack": (
         *("canaries", "leak", "runs", "fresh", "before", "after", "steps", "at", "batch", "widths", "multiplier"),
         *("weights", "positive", "loss", "training-steps", "linearised", "layers", "peel"),
@@ -35,7 +35,7 @@ PANELS: dict[str, tuple[str, ...]] = {
 }
 EXPERT = frozenset(
     {"adjacency", "seed", "public", "non-private", "straighten", "labels", "channels", "memory", "class-size", "ray"}
-    | {"share", "quiet", "config", "ridge", "taught-by", "slopes", "then-set", "student-epochs", "generated"}
+    | {"share", "quiet", "config", "ridge", "generated"}
     | {"distance", "reference-sql", "epochs", "widths", "multiplier", "weights", "linearised"}
     | {"layers", "peel", "at", "batch", "training-steps", "loss"}
 )

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from dpdistill.evaluation.architectures import ARCHITECTURES, check_network
 from dpdistill.evaluation.chunks import CHUNK, Chunks, counted
 from dpdistill.evaluation.krr import check_krr
 from dpdistill.evaluation.score import scaled
-from dpdistill.evaluation.test_set import check_test_set
 from dpdistill.features.apply import encode
+from dpdistill.kernels.feature import FeatureKernel
+from dpdistill.kernels.kernel import Kernel
 from dpdistill.method import Progress, no_progress
+from dpdistill.networks.parameters import Hidden, read_parameters, sized
+from dpdistill.recipe.build import kernel_named
+from dpdistill.recipe.parts import implement
 from dpdistill.schema import DataError, Schema
 from dpdistill.storage.records import Records
+from dpdistill.storage.test_set import check_test_set
 
 MOST = 2_000
 """Images of each side. A Fréchet distance depends on how many there are: of ten synthetic images it says little."""
@@ -81,6 +88,41 @@ def score_distances(
     if np.ptp(R, axis=0).max() == 0:
         raise DataError("Expected test images that differ: distances are in units of their variance.")
     return Distances(frechet(F, R), kernel_distance(F, R), len(F), len(R))
+
+
+def distance_kernels(names: Iterable[str], schema: Schema) -> dict[str, Kernel]:
+    """Returns kernels with features for distances between images, by the names that scores have.
+
+    Args:
+        names: of kernels, or NETWORK=FILE.npz for the last hidden layer of a network with given parameters.
+        schema: of the images.
+
+    Raises:
+        DataError: a file without such parameters, or a kernel or network that does not take the images.
+    """
+    kernels: dict[str, Kernel] = {}
+    for name in names:
+        network, equals, path = name.partition("=")
+        if not equals:
+            kernels[name] = implement(kernel_named(name, "distance"))
+            continue
+        # Not the path: it says where the evaluator keeps files, and scores may be added to the shared folder.
+        title = f"{network} with given weights{f' ({len(kernels) + 1})' if kernels else ''}"
+        kernels[title] = _hidden_layer(network, path, schema)
+    if without := [name for name, kernel in kernels.items() if kernel.features is None]:
+        raise DataError(f"Expected --distance as a kernel with features, such as scatternet: {without[0]} has none.")
+    for each in kernels.values():
+        check_krr(each, 0.0, schema)
+    return kernels
+
+
+def _hidden_layer(network: str, path: str, schema: Schema) -> FeatureKernel:
+    """Returns the kernel of a network's last hidden layer, with the parameters in a file."""
+    used = sized(ARCHITECTURES[network], path)
+    if not getattr(used, "widths", used):
+        raise DataError(f"Expected --distance {network}=FILE with a hidden layer; {path} has none.")
+    check_network(used, schema)
+    return FeatureKernel(Hidden(used, read_parameters(path, used, schema.shape)))
 
 
 def frechet(F: np.ndarray, R: np.ndarray) -> float:

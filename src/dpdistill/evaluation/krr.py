@@ -12,13 +12,13 @@ import numpy as np
 
 from dpdistill.evaluation.chunks import CHUNK, Chunks, counted
 from dpdistill.evaluation.score import Score, scaled
-from dpdistill.evaluation.test_set import check_test_set
 from dpdistill.features.apply import encode
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import check_definite, one_hot, solve
 from dpdistill.method import Progress, no_progress
 from dpdistill.schema import DataError, Schema
 from dpdistill.storage.records import Records
+from dpdistill.storage.test_set import check_test_set
 
 
 def score_krr(

@@ -6,9 +6,9 @@ import numpy as np
 
 from dpdistill.evaluation.classifiers import answers, make_classifier, without_warnings
 from dpdistill.evaluation.score import Score, scaled
-from dpdistill.evaluation.test_set import check_test_set
 from dpdistill.schema import DataError, Schema
 from dpdistill.storage.records import Records
+from dpdistill.storage.test_set import check_test_set
 
 
 def score_pixels(X: np.ndarray, y: np.ndarray, schema: Schema, test: Records, *, name: str, seed: int = 0) -> Score:

@@ -8,12 +8,12 @@ import jax
 import numpy as np
 
 from dpdistill.evaluation.chunks import Chunks
-from dpdistill.evaluation.test_set import check_test_set
 from dpdistill.method import Progress, no_progress
 from dpdistill.networks.training import LARGE, MIXUP, MUON, PAPER, QUICK, Classifier, Training, train_classifier
 from dpdistill.recipe import choices
 from dpdistill.schema import Schema
 from dpdistill.storage.records import Records
+from dpdistill.storage.test_set import check_test_set
 
 TRAININGS: dict[str, Training] = dict(zip(choices.TRAININGS, (QUICK, MIXUP, MUON, PAPER, LARGE), strict=True))
 MANY = 20_000

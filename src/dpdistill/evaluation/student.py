@@ -1,28 +1,21 @@
-"""Networks that learn what a teacher says of pictures: which teacher, which pictures, how, and their scores."""
+"""Score a network that has learned a teacher's scores of pictures, and has seen no label."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
 from dpdistill.evaluation.score import Score, accuracy, scaled
-from dpdistill.evaluation.teacher import Teacher, teacher_of
-from dpdistill.evaluation.test_set import check_test_set
-from dpdistill.folder.save import read_generator
+from dpdistill.evaluation.teacher import Teacher
 from dpdistill.kernels.ridge import centred, standardised
-from dpdistill.method import Distilled, Progress, no_progress
-from dpdistill.networks.mixing import mix_pictures
-from dpdistill.networks.training import FURTHER, SLOPES, STUDENT, Slopes, Training, train_classifier
-from dpdistill.public_images.pictures import draw_pictures
-from dpdistill.recipe.names import kinds_of
+from dpdistill.method import Progress, no_progress
+from dpdistill.networks.training import FURTHER, STUDENT, Slopes, Training, train_classifier
 from dpdistill.schema import DataError, Schema
-from dpdistill.storage.files import show
 from dpdistill.storage.records import Records
+from dpdistill.storage.test_set import check_test_set
 
 
 class Lesson(NamedTuple):
@@ -147,93 +140,3 @@ def margin_weights(scores: np.ndarray) -> np.ndarray:
     """Weights (n, classes) of scores whose sum is the margin of the likeliest class over the second."""
     identity, pairs = np.eye(scores.shape[1], dtype=np.float32), likeliest(scores)
     return identity[pairs[:, 0]] - identity[pairs[:, 1]]
-
-
-def teacher_named(
-    distilled: Distilled, released: Teacher | None, fits: dict, taught_by: str | None, progress: Progress = no_progress
-) -> tuple[str, Teacher]:
-    """What networks learn from, by name: the released classifier, or the first regression on the set.
-
-    Raises:
-        DataError: a regression whose kernel has no features.
-    """
-    if released is not None and taught_by != "krr":
-        return "the released classifier", released
-    (name, (kernel, ridge)), *_ = fits.items()
-    if kernel.features is None:
-        raise DataError(f"Expected --kernel as a kernel with features, such as scatternet: {name} cannot teach.")
-    assert isinstance(distilled.schema, Schema)
-    (X, y), how = distilled.support_set, {"kernel": kernel, "ridge": ridge, "targets": distilled.targets}
-    return f"KRR on the set ({name}, ridge {ridge:g})", teacher_of(X, y, distilled.schema, progress=progress, **how)
-
-
-def own_lesson(distilled: Distilled) -> tuple[np.ndarray, np.ndarray]:
-    """The records of the set that networks are trained on, and their labels: hard or soft."""
-    (X, y), soft = distilled.train_set, distilled.soft_labels
-    return X, np.eye(len(distilled.schema.classes), dtype=np.float32)[y] if soft is None else soft
-
-
-def training_of(slopes: bool, epochs: int | None) -> Training:
-    """How networks learn from a teacher."""
-    recipe = SLOPES if slopes else STUDENT
-    return recipe if epochs is None else replace(recipe, epochs=epochs)
-
-
-def taught(
-    teacher: tuple[str, Teacher],
-    pictures: tuple[str, np.ndarray],
-    test: Records,
-    networks: Iterable[Any],
-    how: Training,
-    bar: Callable[[], AbstractContextManager[Progress]] = lambda: nullcontext(no_progress),
-    **more: Any,
-) -> Iterator[tuple[str, str, Score]]:
-    """(title, by whom it was taught on what, score) of networks that learn what a teacher says of pictures.
-
-    With `then`, the set's own records and labels, they are trained further on those. `bar` makes what is told of
-    progress, for the lesson and for each network.
-    """
-    (by, teaches), (source, unlabelled) = teacher, pictures
-    by = f"taught by {by} on {source}" + (" and their slopes" if how.jacobian else "")
-    by += "" if how.epochs == STUDENT.epochs else f" (epochs: {how.epochs})"
-    by += "" if more.get("then") is None else ", then trained on the set"
-    with bar() as progress:
-        lesson = lesson_of(teaches, unlabelled, slopes=how.jacobian > 0, progress=progress)
-    for network in networks:
-        with bar() as progress:
-            score = score_student(lesson, test, training=replace(how, network=network), progress=progress, **more)
-        yield network.title, by, score
-
-
-def generate(folder: str, n: int, distilled: Distilled, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """n records of a folder's generator in [-1, 1], and their classes.
-
-    Raises:
-        DataError: the folder has no generator, or a damaged one.
-    """
-    arrays = read_generator(folder)
-    from dpdistill.methods.generator import Generator
-
-    try:
-        generator = Generator.from_arrays(arrays, distilled.schema)
-    except ValueError as error:
-        raise DataError(f"{show(folder)}: {error}") from None
-    return generator.sample(n, seed)
-
-
-def make_pictures(pictures: str, n: int, folder: str, distilled: Distilled, seed: int) -> np.ndarray:
-    """n pictures in [-1, 1] of the shape of a synthetic set's images: of one kind, or of several in equal parts.
-
-    All parts have one public seed: mixed pictures beside drawn ones are made of the same.
-    """
-    kinds = kinds_of(pictures)
-
-    def of(kind: str, n: int) -> np.ndarray:
-        if kind == "generated":
-            return generate(folder, n, distilled, seed)[0]
-        X = draw_pictures(n, distilled.schema.shape, seed)
-        return mix_pictures(X, distilled.train_set[0], seed) if kind == "mixed" else X
-
-    sizes = [(n + i) // len(kinds) for i in range(len(kinds))]
-    parts = [of(kind, size) for kind, size in zip(kinds, sizes, strict=True) if size]
-    return parts[0] if len(parts) == 1 else np.random.default_rng(seed).permutation(np.concatenate(parts))

@@ -110,6 +110,14 @@ class TableScores:
         """A row of texts a classifier, then their mean."""
         return [(s.name, *map(_text, s.values), *map(_text, s.accuracy)) for s in (*self.classifiers, self.mean)]
 
+    @property
+    def listed(self) -> str:
+        """Returns header and rows as a text of aligned columns, and what the numbers are."""
+        lines = [self.header, *self.rows()]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        texts = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
+        return "\n".join([*texts, self.text])
+
     def to_json(self) -> dict[str, Any]:
         """For scores.json; what is not defined is null."""
         return {

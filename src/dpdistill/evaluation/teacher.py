@@ -15,7 +15,6 @@ import numpy as np
 from dpdistill.evaluation.chunks import CHUNK, Chunks, counted
 from dpdistill.evaluation.krr import check_krr, linear_classifier
 from dpdistill.evaluation.score import Score, scaled
-from dpdistill.evaluation.test_set import check_test_set
 from dpdistill.features.apply import along, encode, with_chain_rule
 from dpdistill.features.gamma_correction import GammaCorrected
 from dpdistill.folder.layout import CLASSIFIER, RECIPE, read_object
@@ -27,6 +26,7 @@ from dpdistill.recipe.build import kernel_named, kernel_of, shown
 from dpdistill.recipe.parts import implement
 from dpdistill.schema import DataError, Schema
 from dpdistill.storage.records import Records
+from dpdistill.storage.test_set import check_test_set
 
 RIDGE = 1e-3
 """Of kernel ridge regression on a set whose recipe states none."""

@@ -26,3 +26,5 @@ CLASSIFIERS = (
     "XGBoost",
 )
 """Of tables."""
+TEACHERS = ("classifier", "krr")
+"""From whom networks learn: the released classifier, or kernel ridge regression on the set."""

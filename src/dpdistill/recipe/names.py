@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from dpdistill.schema import DataError
 
-TEACHERS = ("classifier", "krr")
-"""Of networks: the released classifier, or kernel ridge regression on the set."""
 PICTURES = {
     "drawn": "drawn by a program: no picture shows anything of a record",
     "generated": "made by the folder's generator: post-processing of the release",
@@ -16,14 +15,14 @@ PICTURES = {
 """Kinds of pictures that a teacher may label, and what a person reads about each; KIND+KIND are equal parts of both."""
 
 
-def kinds_of(pictures: str) -> tuple[str, ...]:
-    """The kinds that "drawn+generated" names; none of them where it names something else."""
-    kinds = tuple(pictures.split("+"))
+def kinds_of(pictures: Any) -> tuple[str, ...]:
+    """Returns the kinds that "drawn+generated" names; none where it names something else."""
+    kinds = tuple(pictures.split("+")) if isinstance(pictures, str) else ("",)
     return kinds if set(kinds) <= set(PICTURES) and len(set(kinds)) == len(kinds) else ()
 
 
 def check_names(what: str, names: Iterable[str], among: Iterable[str]) -> None:
-    """Refuse names that are not among the known ones.
+    """Refuses names that are not among the known ones.
 
     Raises:
         DataError: with all that are.

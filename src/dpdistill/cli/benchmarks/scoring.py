@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dpdistill.recipe.build import kernel_named
-from dpdistill.recipe.choices import CLASSIFIERS, TRAININGS
-from dpdistill.recipe.names import PICTURES, TEACHERS, check_names, kinds_of
+from dpdistill.recipe.choices import CLASSIFIERS, TEACHERS, TRAININGS
+from dpdistill.recipe.names import PICTURES, check_names, kinds_of
 from dpdistill.recipe.networks import ARCHITECTURES
 from dpdistill.schema import DataError
 from dpdistill.schema.facts import STRICT
@@ -21,7 +21,7 @@ class Student:
     """How networks learn from a teacher's scores of pictures, in the place of the set.
 
     Args:
-        pictures: of which kind, as `dpdistill evaluate --teacher` names them.
+        pictures: of which kind, as `dpdistill student --teacher` names them.
         number: of pictures.
         taught_by: the released classifier, or krr: kernel ridge regression on the set, with the recipe's kernel.
         slopes: learn how the scores change with each pixel, too.

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import dpdistill
+from dpdistill.api.pictures import pictures_of
 from dpdistill.certificate.build import read_certificate, versions
 from dpdistill.cli.benchmarks.scoring import RECIPE, Student
 from dpdistill.cli.benchmarks.sources import open_public, open_source
@@ -26,7 +27,8 @@ from dpdistill.evaluation import (
     score_network,
     score_pixels,
 )
-from dpdistill.evaluation.student import make_pictures, own_lesson, taught, teacher_named, training_of
+from dpdistill.evaluation.scored import Nets
+from dpdistill.evaluation.students import choose_teacher, own_lesson, student_training, taught_networks
 from dpdistill.evaluation.tables import score_tables
 from dpdistill.evaluation.teacher import kernel_in, regressions, teacher_in
 from dpdistill.folder.layout import CERTIFICATE, sha256
@@ -146,13 +148,12 @@ def _student_scores(
 ) -> Iterator[Score]:
     """Of networks that were not trained on the set: never in one table with those that were."""
     fits = regressions((), None, kernel_in(folder))
-    teacher = teacher_named(distilled, released, fits, how.taught_by)
-    X = make_pictures(how.pictures, how.number, folder, distilled, run.repeat)
-    pictures = f"{how.number:,} {how.pictures} pictures", X
-    networks = [ARCHITECTURES[name] for name in how.architectures]
-    training, more = training_of(how.slopes, how.epochs), {"nets": run.score.nets, "flip": run.source.mirror}
-    more["then"] = own_lesson(distilled) if how.then_set else None
-    for title, by, score in taught(teacher, pictures, test, networks, training, seed=run.repeat, **more):
+    teacher = choose_teacher(distilled, released, fits, how.taught_by)
+    pictures = pictures_of(how.pictures, how.number, folder, distilled, run.repeat)
+    networks = tuple(ARCHITECTURES[name] for name in how.architectures)
+    nets = Nets(architectures=networks, number=run.score.nets, flip=run.source.mirror, seed=run.repeat)
+    training, then = student_training(how.slopes, how.epochs), own_lesson(distilled) if how.then_set else None
+    for title, by, score in taught_networks(teacher, pictures, test, nets, training, then=then):
         yield _score(f"{title}, taught", score.mean, f"{by}, {run.score.nets} net{'s' * (run.score.nets > 1)}")
 
 

@@ -1,0 +1,209 @@
+"""Real records in place of synthetic ones, for their owner: not covered by epsilon."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from dpdistill.api.listener import Listener
+from dpdistill.api.options import SQL, option
+from dpdistill.api.reading import check_source
+from dpdistill.api.scoring import NOTE, HeldOutImages, note_left_out
+from dpdistill.schema import DataError, Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dpdistill.audits.reference import Nearness
+    from dpdistill.evaluation.images import Regressions
+    from dpdistill.evaluation.scored import Nets, Scored
+    from dpdistill.evaluation.tables import TableScores
+    from dpdistill.method import Distilled
+    from dpdistill.storage.records import Records
+
+EPOCHS = 3
+"""Of networks that learn from all real images, if no number is stated."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """The real records that a set was made from: to train the same models on, and to compare the set with.
+
+    Args:
+        reference: the records; None for none.
+        reference_sql: one SELECT, if they are in a database.
+        epochs: of networks that learn from all real images; 3 if left out.
+
+    Raises:
+        DataError: epochs below 1.
+
+    Guarantee:
+        None: for the owner of the records.
+    """
+
+    reference: Any = option(
+        None,
+        "The real records that DIR was made from: what as many of them reach, what all of them reach, and how near "
+        "DIR's are to them. For their owner: not covered by epsilon.",
+        kind=str,
+    )
+    reference_sql: str | None = option(None, SQL.replace("DATA", "--reference"))
+    epochs: int | None = option(None, "Of nets that learn from all of those; 3 if left out.", min=1, metavar="<int>")
+
+    def __post_init__(self) -> None:
+        if self.epochs is not None and self.epochs < 1:
+            raise DataError(f"Expected epochs={self.epochs} >= 1.")
+
+    def check(self, table: bool, included: bool) -> None:
+        """Refuses records that cannot be found, and options that need them.
+
+        Args:
+            table: whether the set is a table.
+            included: whether its scores are written into the shared folder.
+
+        Raises:
+            DataError: with the option.
+        """
+        from dpdistill.storage.records import Records
+
+        if self.reference is None and self.epochs is not None:
+            raise DataError(
+                f"Expected --reference with --epochs {self.epochs}, which are of nets that learn from real records."
+            )
+        if self.reference is None and self.reference_sql is not None:
+            raise DataError("Expected --reference with --reference-sql.")
+        if self.reference is not None and included:
+            raise DataError(
+                "Expected --reference without --include-scores: its scores are for the owner of the records."
+            )
+        if self.reference is not None and not isinstance(self.reference, Records):
+            check_source(self.reference, table, self.reference_sql)
+
+
+def read_real_images(reference: Any, schema: Schema, how: HeldOutImages, listener: Listener) -> Records:
+    """Returns the real images, of the set's shape and classes.
+
+    Raises:
+        DataError: images that cannot be read, of another shape, or without labels.
+    """
+    from dpdistill.sources.load import load
+    from dpdistill.storage.records import Records
+
+    if isinstance(reference, Records):
+        real = reference
+    else:
+        real = load(reference, "train", like=schema, labels=how.labels, strict=not how.lenient)
+    if real.schema.shape != schema.shape or not (real.y >= 0).any():
+        raise DataError(f"Expected --reference with labelled images of shape {schema.shape}; got {real.schema.shape}.")
+    note_left_out(real, "real", listener)
+    return real
+
+
+def real_image_scores(
+    distilled: Distilled,
+    real: Records,
+    test: Records,
+    nets: Nets,
+    fits: Regressions,
+    training: str | None,
+    epochs: int | None,
+    listener: Listener,
+) -> Iterator[Scored]:
+    """Yields the scores of networks and regressions on as many random real images, and of networks on all of them.
+
+    Args:
+        distilled: the set.
+        real: the records that it was made from.
+        test: held-out records.
+        nets: what is trained; one net of each architecture on all real images.
+        fits: kernels and ridges.
+        training: a name of TRAININGS, or None for that of so many records.
+        epochs: on all real images.
+        listener: receives the progress.
+    """
+    from dpdistill.audits import random_real
+    from dpdistill.evaluation import LARGE, TRAININGS, score_krr, score_network, training_for
+    from dpdistill.evaluation.score import scaled
+    from dpdistill.evaluation.scored import Scored
+
+    few, schema = random_real(real, distilled.y, nets.seed), distilled.schema
+    assert isinstance(schema, Schema)
+    (X, y), everything, epochs = scaled(few), scaled(real), epochs or EPOCHS
+    for network in nets.architectures:
+        for images, recipe, number, what in (
+            ((X, y), TRAININGS[training_for(len(y), training)], nets.number, f"{len(y):,} random real images"),
+            (everything, replace(LARGE, epochs=epochs), 1, f"all real images, epochs: {epochs}"),
+        ):
+            with listener.progress() as bar:
+                score = score_network(
+                    *images, schema, test, training=replace(recipe, network=network), nets=number, flip=nets.flip,
+                    seed=nets.seed, progress=bar,
+                )  # fmt: skip
+            name, value = f"{network.title} accuracy, trained on {what}", round(score.mean, 2)
+            yield Scored("network", f"{name}, %", value, f"{name}: {score}", score)
+    for name, (kernel, ridge) in fits.items():
+        with listener.progress() as bar:
+            score = score_krr(X, y, schema, test, kernel=kernel, ridge=ridge, progress=bar)
+        title, fit = f"KRR accuracy, {len(y):,} random real images", f"{name}, ridge {ridge:g}"
+        text = f"{title}: {score.mean:.2f} % ({fit})"
+        yield Scored("regression", f"{title}, {fit}, %", round(score.mean, 2), text, score)
+
+
+def table_scores(
+    training: Distilled | Records, test: Records, names: tuple[str, ...] | None, seed: int, listener: Listener
+) -> TableScores:
+    """Returns the scores of classifiers that are trained on a table; the listener receives them as a table.
+
+    Args:
+        training: the table.
+        test: held-out rows.
+        names: of the classifiers; None for all.
+        seed: of the classifiers.
+        listener: receives each score and the tables.
+    """
+    from dpdistill.evaluation.tables import score_tables
+
+    with listener.classifiers() as show:
+        scores = score_tables(training, test, seed=seed, names=names, told=show)
+    listener.table(scores.header, scores.rows())
+    listener.line(scores.text)
+    return scores
+
+
+def real_table_scores(
+    distilled: Distilled,
+    real: Records,
+    test: Records,
+    names: tuple[str, ...] | None,
+    seed: int,
+    listener: Listener,
+) -> Iterator[Scored]:
+    """Yields the scores of the same classifiers on as many random real rows, and on all of them.
+
+    Args:
+        distilled: the set.
+        real: the rows that it was made from.
+        test: held-out rows.
+        names: of the classifiers; None for all.
+        seed: of the classifiers, and of which rows are drawn.
+        listener: receives each score and the tables.
+    """
+    from dpdistill.audits import random_real
+    from dpdistill.evaluation.scored import Scored
+
+    few = random_real(real, distilled.y, seed)
+    for what, records in ((f"{len(few):,} random real rows", few), ("all real rows (20,000 at most)", real)):
+        listener.line(f"Trained on {what}:")
+        scores = table_scores(records, test, names, seed, listener)
+        yield Scored("table", what, scores.to_json(), f"Trained on {what}:\n{scores.listed}", scores)
+
+
+def nearness(distilled: Distilled, real: Records, test: Records, listener: Listener) -> Nearness:
+    """Returns how near the records of a set are to real ones; the listener receives both medians."""
+    from dpdistill.audits import nearest_real
+
+    with listener.progress() as bar:
+        found = nearest_real(distilled, real, test, progress=bar)
+    listener.line(found.text)
+    listener.line(NOTE)
+    return found

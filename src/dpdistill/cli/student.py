@@ -1,0 +1,47 @@
+"""`dpdistill student`: networks that learn a teacher's scores of pictures."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dpdistill import api
+from dpdistill.api.options import SOURCES
+from dpdistill.api.scoring import HeldOutImages, Networks, Regression
+from dpdistill.api.student import Teaching
+from dpdistill.cli.expand import expand
+from dpdistill.cli.listener import Terminal
+from dpdistill.cli.options import Folder
+from dpdistill.cli.terminal import give
+
+
+@expand
+def student(
+    folder: Folder,
+    test: Annotated[str, typer.Option(help=f"Held-out images: {SOURCES}")],
+    teacher: Annotated[
+        str,
+        typer.Option(
+            help="The pictures that the teacher scores: drawn, mixed (drawn ones and the images of DIR), generated, "
+            "equal parts of several (drawn+generated), or DATA."
+        ),
+    ],
+    *,
+    teaching: Teaching,
+    networks: Networks,
+    regression: Regression,
+    held_out: HeldOutImages,
+    include_scores: Annotated[
+        bool, typer.Option("--include-scores", help="Add the scores to DIR and its report: not covered by epsilon.")
+    ] = False,
+) -> None:
+    """Train networks on a teacher's scores of pictures and score them on a test set.
+
+    The teacher is the released classifier, or kernel ridge regression on the set of images.
+    """
+    found = api.student(
+        folder, test, teacher, teaching=teaching, networks=networks, regression=regression, held_out=held_out,
+        include_scores=include_scores, listener=Terminal(),
+    )  # fmt: skip
+    give(scores=found.scores)

@@ -1,0 +1,75 @@
+"""A score with its name, its value in scores.json and its sentence; the networks that are scored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from dpdistill.evaluation.distances import Distances
+from dpdistill.evaluation.score import Score
+from dpdistill.evaluation.tables import TableScores
+from dpdistill.method import Progress, no_progress
+from dpdistill.networks.network import Network
+
+Bars = Callable[[], AbstractContextManager[Progress]]
+"""Makes a context with a function of a stage, the number of steps done and their total: a new one for each score."""
+Kind = Literal["network", "regression", "classifier", "generated", "pixels", "distance", "student", "table"]
+
+
+def no_bars() -> AbstractContextManager[Progress]:
+    """Returns a context with a silent function of progress: the silent `Bars`."""
+    return nullcontext(no_progress)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A score of a synthetic set, or of real records.
+
+    Args:
+        kind: which model was scored: "network" and "generated" (networks trained on the set and on generated images),
+            "regression" (KRR), "classifier" (the released one), "pixels", "student"; "distance"; "table".
+        name: its key in scores.json.
+        value: its value in scores.json; accuracies in percent.
+        text: the line that people read.
+        score: the accuracy of every net, both distances, or the scores of every classifier of a table.
+    """
+
+    kind: Kind
+    name: str
+    value: Any
+    text: str
+    score: Score | Distances | TableScores = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nets:
+    """Networks to train, one architecture after another.
+
+    Args:
+        architectures: each of them is trained `number` times.
+        number: independent nets of an architecture, >= 1.
+        flip: mirror images while training: for photographs.
+        seed: of the nets.
+    """
+
+    architectures: tuple[Network, ...]
+    number: int = 1
+    flip: bool = False
+    seed: int = 0
+
+
+def image_scores(found: Iterable[Scored], nets: int, training: str) -> dict[str, Any]:
+    """Returns the scores of a set of images as scores.json has them.
+
+    Args:
+        found: the scores.
+        nets: independent nets of an architecture.
+        training: name of how they were trained on the set.
+    """
+    found = tuple(found)
+    scores: dict[str, Any] = {each.name: each.value for each in found if each.kind == "network"}
+    regressions = {each.name: each.value for each in found if each.kind == "regression"}
+    scores |= {"nets": nets, "training": training, "KRR accuracy, %": regressions}
+    return scores | {each.name: each.value for each in found if each.kind not in ("network", "regression")}
