@@ -5,6 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpdistill.accounting.schedule import Budget as Budget
+    from dpdistill.api.attack import attack_model as attack_model
+    from dpdistill.api.attack import attack_training as attack_training
+    from dpdistill.api.attack_options import ModelSearch as ModelSearch
+    from dpdistill.api.attack_options import TrainingSearch as TrainingSearch
+    from dpdistill.api.attack_options import VictimTraining as VictimTraining
+    from dpdistill.api.audit import audit as audit
+    from dpdistill.api.audit import audit_method as audit_method
+    from dpdistill.api.audit import audit_run as audit_run
+    from dpdistill.api.audit import audit_shadows as audit_shadows
+    from dpdistill.api.audit_inputs import MemberReading as MemberReading
     from dpdistill.api.options import BudgetChoice as BudgetChoice
     from dpdistill.api.options import Machine as Machine
     from dpdistill.api.options import Persons as Persons
@@ -49,6 +59,10 @@ __version__ = "0.1.0"
 _PLACES = {
     "accounting.schedule": ("Budget",),
     "errors": ("CertificateError", "CuratorError", "DPDistillError", "DataError", "LedgerError"),
+    "api.attack": ("attack_model", "attack_training"),
+    "api.attack_options": ("ModelSearch", "TrainingSearch", "VictimTraining"),
+    "api.audit": ("audit", "audit_method", "audit_run", "audit_shadows"),
+    "api.audit_inputs": ("MemberReading",),
     "api.options": ("BudgetChoice", "Machine", "Persons", "Reading", "RecipeChoice"),
     "api.run": ("Plan", "distill", "distill_without_privacy", "finish_again", "plan"),
     "run.driver": ("Result",),
@@ -87,6 +101,8 @@ __all__ = [
     "DecoupledKIP",
     "LedgerError",
     "Machine",
+    "MemberReading",
+    "ModelSearch",
     "Persons",
     "Plan",
     "Reading",
@@ -96,6 +112,14 @@ __all__ = [
     "Schema",
     "TableDistiller",
     "TableSchema",
+    "TrainingSearch",
+    "VictimTraining",
+    "attack_model",
+    "attack_training",
+    "audit",
+    "audit_method",
+    "audit_run",
+    "audit_shadows",
     "begin_ledger",
     "distill",
     "distill_without_privacy",

@@ -280,9 +280,7 @@ def test_version_and_help():
     first, others = succeeds("--version").splitlines()
     assert first == "dpdistill 0.1.0"
     assert others.startswith(f"python {platform.python_version()}, jax {jax.__version__}, numpy {np.__version__}, ")
-    commands = (
-        "distill plan evaluate report verify methods account budget schema sample export benchmark results demo audit"
-    )
+    commands = "distill plan evaluate report verify methods account budget schema sample export benchmark results demo audit attack"
     for name in commands.split():
         assert name in succeeds("--help")
         assert name in succeeds()
@@ -353,7 +351,7 @@ def test_evaluate_prints_the_scores_and_keeps_them_only_if_asked(shared, monkeyp
         succeeds("report", shared)
 
 
-@pytest.mark.parametrize("arguments", ["--version", "--help", "distill --help", "audit training --help"])
+@pytest.mark.parametrize("arguments", ["--version", "--help", "distill --help", "attack training --help"])
 def test_help_waits_for_nothing_that_takes_seconds(arguments):
     script = (
         "import sys; from dpdistill.cli import main; sys.argv[1:] = sys.argv[1].split()\n"
