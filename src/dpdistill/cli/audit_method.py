@@ -21,8 +21,8 @@ from dpdistill.schema import DataError
 Choice = Annotated[
     RecipeChoice,
     Fields(
-        method="See `dpdistill methods`; or FILE.py:NAME or MODULE:NAME of your own: a class of methods, a method, or a "
-        "function of records that returns one.",
+        method="See `dpdistill methods`; or FILE.py:NAME or MODULE:NAME of your own: a class of methods, a method, or "
+        "a function of records that returns one.",
     ),
 ]
 Tried = Annotated[

@@ -55,7 +55,7 @@ def expand(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _group(hint: Any) -> tuple[Any, list[Any], dict[str, str]] | None:
-    """Returns a dataclass, its fields that are options here, and help texts of their own; None for any other annotation."""
+    """Returns (a dataclass, its fields that are options here, their help texts); None for any other annotation."""
     kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     if not is_dataclass(kind):
         return None
