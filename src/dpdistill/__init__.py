@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpdistill.accounting.schedule import Budget as Budget
-    from dpdistill.api.attack import attack_model as attack_model
-    from dpdistill.api.attack import attack_training as attack_training
     from dpdistill.api.attack_options import ModelSearch as ModelSearch
     from dpdistill.api.attack_options import TrainingSearch as TrainingSearch
     from dpdistill.api.attack_options import VictimTraining as VictimTraining
-    from dpdistill.api.audit import audit as audit
-    from dpdistill.api.audit import audit_method as audit_method
-    from dpdistill.api.audit import audit_run as audit_run
-    from dpdistill.api.audit import audit_shadows as audit_shadows
-    from dpdistill.api.audit_inputs import MemberReading as MemberReading
+    from dpdistill.api.attacks import attack_model as attack_model
+    from dpdistill.api.attacks import attack_training as attack_training
+    from dpdistill.api.audit_options import MemberReading as MemberReading
+    from dpdistill.api.audits import audit as audit
+    from dpdistill.api.audits import audit_method as audit_method
+    from dpdistill.api.audits import audit_run as audit_run
+    from dpdistill.api.audits import audit_shadows as audit_shadows
     from dpdistill.api.options import BudgetChoice as BudgetChoice
     from dpdistill.api.options import Machine as Machine
     from dpdistill.api.options import Persons as Persons
@@ -59,10 +59,10 @@ __version__ = "0.1.0"
 _PLACES = {
     "accounting.schedule": ("Budget",),
     "errors": ("CertificateError", "CuratorError", "DPDistillError", "DataError", "LedgerError"),
-    "api.attack": ("attack_model", "attack_training"),
+    "api.attacks": ("attack_model", "attack_training"),
     "api.attack_options": ("ModelSearch", "TrainingSearch", "VictimTraining"),
-    "api.audit": ("audit", "audit_method", "audit_run", "audit_shadows"),
-    "api.audit_inputs": ("MemberReading",),
+    "api.audits": ("audit", "audit_method", "audit_run", "audit_shadows"),
+    "api.audit_options": ("MemberReading",),
     "api.options": ("BudgetChoice", "Machine", "Persons", "Reading", "RecipeChoice"),
     "api.run": ("Plan", "distill", "distill_without_privacy", "finish_again", "plan"),
     "run.driver": ("Result",),

@@ -113,7 +113,7 @@ class TestRun:
             audit("missing", budget=budget)
         (here / "units.yaml").write_text(SCHEMA + "unit_column: person\n")
         with pytest.raises(
-            dp.DataError, match="units.yaml states unit_column 'person', and an audit takes single rows"
+            dp.DataError, match=r"units\.yaml states unit_column 'person', and an audit takes single rows"
         ):
             audit("missing", reading=dp.Reading(schema="units.yaml"))
 

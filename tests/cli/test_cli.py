@@ -280,7 +280,10 @@ def test_version_and_help():
     first, others = succeeds("--version").splitlines()
     assert first == "dpdistill 0.1.0"
     assert others.startswith(f"python {platform.python_version()}, jax {jax.__version__}, numpy {np.__version__}, ")
-    commands = "distill plan evaluate report verify methods account budget schema sample export benchmark results demo audit attack"
+    commands = (
+        "distill plan evaluate report verify methods account budget schema sample export benchmark results demo audit "
+        "attack"
+    )
     for name in commands.split():
         assert name in succeeds("--help")
         assert name in succeeds()

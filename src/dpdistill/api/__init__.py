@@ -1,9 +1,9 @@
 """One public function a verb: the same road as the command line."""
 
-from dpdistill.api.attack import attack_model, attack_training
 from dpdistill.api.attack_options import ModelSearch, TrainingSearch, VictimTraining
-from dpdistill.api.audit import audit, audit_method, audit_run, audit_shadows
-from dpdistill.api.audit_inputs import MemberReading
+from dpdistill.api.attacks import attack_model, attack_training
+from dpdistill.api.audit_options import MemberReading
+from dpdistill.api.audits import audit, audit_method, audit_run, audit_shadows
 from dpdistill.api.options import Account, BudgetChoice, Machine, Persons, Reading, RecipeChoice
 from dpdistill.api.run import Plan, distill, distill_without_privacy, finish_again, plan
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from dpdistill.api.options import option
-from dpdistill.cli.settings import check_names
 from dpdistill.recipe.choices import LOSSES
 from dpdistill.recipe.networks import ARCHITECTURES
 from dpdistill.schema import DataError
@@ -46,6 +45,8 @@ class ModelSearch:
     )
 
     def __post_init__(self) -> None:
+        from dpdistill.cli.settings import check_names
+
         check_names("architecture", [self.architecture], ARCHITECTURES)
         assert self.seen
 
@@ -98,6 +99,8 @@ class VictimTraining:
     peel: int | None = option(None, "Images left out each time; a quarter if left out.", min=1)
 
     def __post_init__(self) -> None:
+        from dpdistill.cli.settings import check_names
+
         check_names("loss", [self.loss], LOSSES)
         check_names("architecture", [self.architecture], ARCHITECTURES)
         assert self.units

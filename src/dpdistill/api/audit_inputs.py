@@ -7,8 +7,9 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dpdistill.api.audit_options import MemberReading
 from dpdistill.api.listener import Listener
-from dpdistill.api.options import SQL, Account, BudgetChoice, Reading, RecipeChoice, option
+from dpdistill.api.options import Account, BudgetChoice, Reading, RecipeChoice
 from dpdistill.api.own_method import is_own, own_method
 from dpdistill.api.reading import read_records, table_source
 from dpdistill.api.request import Request, Terms
@@ -23,25 +24,6 @@ if TYPE_CHECKING:
     from dpdistill.storage.records import Records
 
 Place = str | os.PathLike
-
-
-@dataclass(frozen=True, kw_only=True)
-class MemberReading:
-    """How records are read that a set is compared with; the set states all else.
-
-    Args:
-        schema: the schema.yaml of a table.
-        sql: one SELECT, for members in a database.
-        non_members_sql: one SELECT, for non-members in a database.
-        labels: which labels to take where images have several.
-    """
-
-    schema: Place | None = option(None, "The schema.yaml of a table.", kind=str)
-    sql: str | None = option(None, SQL.replace("DATA", "--members"))
-    non_members_sql: str | None = option(None, SQL.replace("DATA", "--non-members"))
-    labels: str | None = option(
-        None, "Which labels, where there are several: fine or coarse of CIFAR-100, or a column of Parquet."
-    )
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from dpdistill import api
-from dpdistill.api.audit import ALL_RECORDS
+from dpdistill.api.audit_options import ALL_RECORDS
 from dpdistill.api.options import Account, BudgetChoice, Reading, RecipeChoice
 from dpdistill.cli.audit import Data, Out, app, say_page
 from dpdistill.cli.expand import Fields, expand

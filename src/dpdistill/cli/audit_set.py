@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from dpdistill import api
-from dpdistill.api.audit_inputs import MemberReading
+from dpdistill.api.audit_options import MemberReading
 from dpdistill.api.options import SOURCES
 from dpdistill.cli.audit import app, say_page, say_rates
 from dpdistill.cli.expand import expand

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpdistill.api.audit_inputs import MemberReading, Place, has_private_form, paid_for, prepare, read_as
+from dpdistill.api.audit_inputs import Place, has_private_form, paid_for, prepare, read_as
+from dpdistill.api.audit_options import ALL_RECORDS, MemberReading
 from dpdistill.api.listener import SILENT, Listener
 from dpdistill.api.options import Account, BudgetChoice, Reading, RecipeChoice
 from dpdistill.api.reading import check_source
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from dpdistill.method import Method
     from dpdistill.run.driver import Result
     from dpdistill.storage.records import Records
-
-ALL_RECORDS = "all"
 
 
 def audit(
