@@ -124,7 +124,18 @@ class TestRun:
             dp.audit_method("missing", chosen="some")
 
 
+class Own(dp.LDPDC):
+    name = "own"
+
+
 class TestMethod:
+    def test_a_method_outside_of_the_package_is_distilled_and_audited(self):
+        records, method = arrays(12), Own(per_class=1, sampling_prob=1.0)
+        result = dp.distill(records, method, dp.Budget(1.0))
+        assert (result.recipe["method"], result.schedule.budget.epsilon) == ("own", 1.0)
+        found = dp.audit_method(records, method, chosen=1, fresh=False)
+        assert (found.method, found.found) == ("own", False)
+
     def test_a_method_and_a_function_that_makes_one(self, here):
         records, method = arrays(12), dp.LDPDC(per_class=2, sampling_prob=1.0)
         audit = partial(dp.audit_method, records, chosen=(3,), fresh=False)

@@ -324,7 +324,8 @@ def prepared(request: Request, terms: Terms, paid: dict[str, Any], listener: Lis
         return read_records(request.data, reading, listener, unit=unit, **room)
 
     reads_first = not (request.account.ledger or choice.public or choice.recipe)
-    reads_first &= terms.budget is None or RECIPES[terms.method].private
+    private = RECIPES[terms.method].private if request.method is None else request.method.private
+    reads_first &= terms.budget is None or private
     records = read() if reads_first else None
     if records is None:
         check_source(request.data, reading.table, reading.sql)
