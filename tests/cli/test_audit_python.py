@@ -94,7 +94,7 @@ class TestRun:
         for key in ("canaries", "certified", "confidence"):
             assert told["results"][key] == as_read(public[key])
         guesses = {name: each["guesses"] for name, each in told["results"]["attacks"].items()}
-        assert guesses == found.guesses == {"all rounds": 60, "nearest synthetic record": 30}
+        assert guesses == found.guesses == {"all rounds": 60, "differences": 60, "nearest synthetic record": 30}
         assert 100 < told["results"]["included"] < 200  # by coins that no seed fixes
         assert found.result.recipe["seed"] == 7
         assert found.summary == "dp-merf on 300 canaries among the records."

@@ -65,8 +65,9 @@ def attack_model(
     _check_images(members, reading)
     if out is not None:
         audit_folder(out)
-    for path in (before, after):
-        require_file(Path(path))
+    files = Path(before), Path(after)
+    for path in files:
+        require_file(path)
     records = read_records(members, reading, listener)
     from dpdistill.attacks.model_attack import reconstruct_members
     from dpdistill.attacks.reconstruction import Reconstruction
@@ -74,8 +75,8 @@ def attack_model(
     from dpdistill.networks.parameters import read_parameters, sized
 
     X, _ = _images(records)
-    network = sized(_network(search.architecture), before)
-    start, end = (read_parameters(path, network, X.shape[1:]) for path in (before, after))
+    network = sized(_network(search.architecture), files[0])
+    start, end = (read_parameters(path, network, X.shape[1:]) for path in files)
     attack = Reconstruction(
         search.images or 2 * len(X), search.steps, at=search.at, batch=search.batch, bounds=search.seen
     )
@@ -197,8 +198,9 @@ def _begin(training: VictimTraining, shape: tuple[int, ...], outputs: int, seed:
 
     network = _network(training.architecture)
     if training.weights is not None:
-        network = sized(network, training.weights)
-        return network, read_parameters(training.weights, network, shape)
+        weights = Path(training.weights)
+        network = sized(network, weights)
+        return network, read_parameters(weights, network, shape)
     if training.architecture == "mlp":
         units = training.units
         return MLP(widths=units), start(seed, (math.prod(shape), *units, outputs))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpdistill.api.audit_options import MemberReading
@@ -60,7 +61,7 @@ def _prepare_own(
     """Returns what an audit of a method takes that the caller made or wrote."""
     if out is not None:
         audit_folder(out)
-    method = own_method(choice) if given is None else given
+    method: Any = own_method(choice) if given is None else given
     name = choice.method or getattr(method, "name", None) or getattr(method, "__qualname__", repr(method))
     from dpdistill.accounting.schedule import Budget, check_affordable
 
@@ -138,7 +139,7 @@ def paid_for(folder: Place) -> Schedule | None:
     from dpdistill.errors import CertificateError
 
     try:
-        certificate = read_certificate(folder)
+        certificate = read_certificate(Path(folder))
         if certificate["noise"] != SYSTEM_NOISE:
             return None
         return Schedule.from_json(json.dumps(certificate["schedule"]))

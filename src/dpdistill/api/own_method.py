@@ -6,7 +6,7 @@ import pkgutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpdistill.api.options import RecipeChoice
 from dpdistill.schema import DataError
@@ -34,7 +34,7 @@ def own_method(choice: RecipeChoice) -> Method | Callable[[Records], Method]:
     name = choice.method or ""
     if choice.recipe or choice.public:
         raise DataError(f"Expected no --recipe and no --public with {name}: it is no method of the package.")
-    found = _imported(name)
+    found: Any = _imported(name)
     from dpdistill.cli.recipes import build
     from dpdistill.method import Method
     from dpdistill.recipe.methods import RECIPES, listed

@@ -30,26 +30,11 @@ def table_source(data: str, sql: str | None) -> Any:
 
 Folder = Annotated[str, typer.Argument(metavar="DIR", help="A folder that distill wrote.")]
 
-Classes = Annotated[str | None, typer.Option(help="Number of classes, or names: 10 or cat,dog.")]
-Bounds = Annotated[str | None, typer.Option(help="Lowest and highest raw value: 0,255.")]
-Resize = Annotated[str | None, typer.Option(help="Side of the square that images are resized to.")]
-Channels = Annotated[int | None, typer.Option(help="1 (grey) or 3 (colour), for images in files of their own.")]
-Straighten = Annotated[
-    bool,
-    typer.Option(
-        "--straighten",
-        help="Bring each image upright, to the middle and near to a common size, by its own strokes: handwriting.",
-    ),
-]
 Labels = Annotated[
     str | None,
     typer.Option(help="Which labels, where there are several: fine or coarse of CIFAR-100, or a column of Parquet."),
 ]
 
-Ledger = Annotated[
-    str | None,
-    typer.Option(help="File that adds up all runs on this data set; `dpdistill budget new FILE --cap ...` begins it."),
-]
 Cap = Annotated[float | None, typer.Option(hidden=True, help="Of a ledger: `dpdistill budget new` takes it.")]
 
 SUITES = ("smoke", "papers", "frontier", "subspaces", "dosser", "transferred")
