@@ -2,6 +2,7 @@
 
 import json
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -132,6 +133,7 @@ class TestMethod:
     def test_a_method_outside_of_the_package_is_distilled_and_audited(self):
         records, method = arrays(12), Own(per_class=1, sampling_prob=1.0)
         result = dp.distill(records, method, dp.Budget(1.0))
+        assert result.schedule is not None
         assert (result.recipe["method"], result.schedule.budget.epsilon) == ("own", 1.0)
         found = dp.audit_method(records, method, chosen=1, fresh=False)
         assert (found.method, found.found) == ("own", False)
@@ -196,7 +198,8 @@ class TestCommands:
         assert f"Unknown section '{name}' in [audit]" in refused("attack", "training", "digits:train", "--out", "x")
 
     def test_a_command_takes_the_fields_of_a_dataclass_that_it_names(self):
-        groups = typer.main.get_command(app).commands
+        root: Any = typer.main.get_command(app)
+        groups = root.commands
         run, method = (
             {param.name: param for param in groups["audit"].commands[name].params} for name in ("run", "method")
         )

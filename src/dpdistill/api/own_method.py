@@ -49,7 +49,8 @@ def own_method(choice: RecipeChoice) -> Method | Callable[[Records], Method]:
         raise DataError(f"Expected no --set with {name}: it is no class of methods.")
     if not isinstance(found, Method) and not callable(found):
         raise DataError(f"Expected {name} to be a class of methods, a method, or a function of records.")
-    return found
+    made: Any = found  # what a function makes is checked when it is called
+    return made
 
 
 def _imported(name: str) -> object:
