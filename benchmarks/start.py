@@ -32,7 +32,7 @@ COMMANDS = (
     "distill digits:train --out x --method dm",
     "benchmark nosuch --out x",
     "audit run digits:train --out x --leak nosuch",
-    "audit training digits:train --out x --weights missing",
+    "attack training digits:train --out x --weights missing",
     "audit method digits:train --out x --method dp-merf --set steps=a",
     "export missing --to csv --out x.csv",
     "evaluate missing --test digits:test",

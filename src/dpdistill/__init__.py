@@ -5,6 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpdistill.accounting.schedule import Budget as Budget
+    from dpdistill.api.attack_options import ModelSearch as ModelSearch
+    from dpdistill.api.attack_options import TrainingSearch as TrainingSearch
+    from dpdistill.api.attack_options import VictimTraining as VictimTraining
+    from dpdistill.api.attacks import attack_model as attack_model
+    from dpdistill.api.attacks import attack_training as attack_training
+    from dpdistill.api.audit_options import MemberReading as MemberReading
+    from dpdistill.api.audits import audit as audit
+    from dpdistill.api.audits import audit_method as audit_method
+    from dpdistill.api.audits import audit_run as audit_run
+    from dpdistill.api.audits import audit_shadows as audit_shadows
     from dpdistill.api.evaluate import HeldOut as HeldOut
     from dpdistill.api.evaluate import Scoring as Scoring
     from dpdistill.api.evaluate import evaluate as evaluate
@@ -60,6 +70,10 @@ _PLACES = {
     "accounting.schedule": ("Budget",),
     "errors": ("CertificateError", "CuratorError", "DPDistillError", "DataError", "LedgerError"),
     "api.evaluate": ("HeldOut", "Scoring", "evaluate"),
+    "api.attacks": ("attack_model", "attack_training"),
+    "api.attack_options": ("ModelSearch", "TrainingSearch", "VictimTraining"),
+    "api.audits": ("audit", "audit_method", "audit_run", "audit_shadows"),
+    "api.audit_options": ("MemberReading",),
     "api.options": ("BudgetChoice", "Machine", "Persons", "Reading", "RecipeChoice"),
     "api.real_records": ("Reference",),
     "api.run": ("Plan", "distill", "distill_without_privacy", "finish_again", "plan"),
@@ -104,6 +118,8 @@ __all__ = [
     "HeldOutImages",
     "LedgerError",
     "Machine",
+    "MemberReading",
+    "ModelSearch",
     "Networks",
     "Persons",
     "Plan",
@@ -118,6 +134,14 @@ __all__ = [
     "TableDistiller",
     "TableSchema",
     "Teaching",
+    "TrainingSearch",
+    "VictimTraining",
+    "attack_model",
+    "attack_training",
+    "audit",
+    "audit_method",
+    "audit_run",
+    "audit_shadows",
     "begin_ledger",
     "distill",
     "distill_without_privacy",

@@ -1,4 +1,4 @@
-"""`audit_method`: honest methods pass, every planted leak is found, and what is said is what was tried."""
+"""`replay_method`: honest methods pass, every planted leak is found, and what is said is what was tried."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from contract import make_records, table_records, tiny
 
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
-from dpdistill.audits.method_audit import ALL, FRESH, SAME, audit_method
+from dpdistill.audits.method_audit import ALL, FRESH, SAME, replay_method
 from dpdistill.audits.noiseless_sums import Exact
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.methods import METHODS
@@ -22,7 +22,7 @@ RECORDS = make_records(16)
 def audited(method, records=RECORDS, budget=None, **how):
     """An audit whose noise follows a seed, so that what a leak shows is the same at each run of the tests."""
     how = {"chosen": (), "fresh": False, "entropy": SeededEntropy(3), **how}
-    return audit_method(records, method, budget or Budget(1.0), **how)
+    return replay_method(records, method, budget or Budget(1.0), **how)
 
 
 def differing(audit):

@@ -1,4 +1,4 @@
-"""`dpdistill audit` as a stranger meets it: sets, runs, methods and networks, and what is refused."""
+"""`dpdistill audit` and `attack` as a stranger meets them: sets, runs, methods, networks, and what is refused."""
 
 import io
 import json
@@ -16,10 +16,12 @@ import typer
 from PIL import Image
 from test_cli import dpdistill, refused, succeeds
 
+from dpdistill.api.listener import SILENT
+from dpdistill.api.options import Reading
+from dpdistill.api.reading import read_records
 from dpdistill.attacks.attacked import Descent, Smooth, start
 from dpdistill.audits.canaries import LEAST
 from dpdistill.cli import app
-from dpdistill.cli.audit import records_of
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.networks.network import LeNet, times
 from dpdistill.networks.parameters import write_parameters
@@ -117,7 +119,7 @@ def test_a_method_is_replayed_on_other_records(here):
     assert "Unknown method 'nosuch'" in wrong
 
 
-LEAKY = Path(__file__).parents[1] / "audit" / "leaky_methods.py"
+LEAKY = Path(__file__).parents[1] / "audits" / "leaky_methods.py"
 
 
 def audited(name, *how):
@@ -175,7 +177,7 @@ def test_photographs_are_audited_as_they_are_distilled(here):
     assert "--resize" in refused(*again)
     said = succeeds(*again, "--resize", 8, "--channels", 1, "--straighten")
     assert len(re.findall(MOVED, said)) == 2
-    read = records_of("photos", resize="8", channels=1, straighten=True)
+    read = read_records("photos", Reading(resize="8", channels=1, straighten=True), SILENT)
     expected = load("photos", resize="8", channels=1, straighten=True)
     assert read.schema == expected.schema
     assert read.schema.straightened
@@ -185,7 +187,7 @@ def test_photographs_are_audited_as_they_are_distilled(here):
 def test_labels_are_those_that_the_caller_names(here):
     table = of_two_labels(here / "photos.parquet")
     for name in ("kind", "place"):
-        read = records_of("photos.parquet", classes="2", channels=1, labels=name)
+        read = read_records("photos.parquet", Reading(classes="2", channels=1, labels=name), SILENT)
         np.testing.assert_array_equal(read.y, table[name])
 
 
@@ -220,7 +222,18 @@ def of_two_labels(path, seed=0):
 def test_an_audit_is_told_which_labels(here, audit):
     name, *how = audit
     np.savez(here / "plain.npz", X=np.zeros((40, 8, 8), np.uint8), y=np.arange(40) % 2)
-    how = ("audit", name, "plain.npz", "--out", "mine", *how, "--classes", 2, "--labels", "fine")
+    how = (
+        "attack" if name == "training" else "audit",
+        name,
+        "plain.npz",
+        "--out",
+        "mine",
+        *how,
+        "--classes",
+        2,
+        "--labels",
+        "fine",
+    )
     assert "a single label an image: --labels is for CIFAR-100, Parquet and data sets" in refused(*how)
 
 
@@ -229,11 +242,15 @@ def test_every_audit_that_reads_images_reads_them_as_distill_does():
     how = {"classes", "bounds", "resize", "channels", "straighten", "labels"}
     assert how <= {param.name for param in root.commands["distill"].params}
     audits = {
-        name: {param.name for param in command.params} for name, command in root.commands["audit"].commands.items()
+        name: {param.name for param in command.params}
+        for group in ("audit", "attack")
+        for name, command in root.commands[group].commands.items()
     }
     assert {name for name, params in audits.items() if "data" in params} == {"run", "method", "shadows", "training"}
     assert all(how <= params for params in audits.values() if "data" in params)
-    assert how <= audits["model"]  # whose bounds are those that the network saw
+    assert how - {"bounds"} <= audits["model"]
+    bounds = [param for param in root.commands["attack"].commands["model"].params if "--bounds" in param.opts]
+    assert [param.default for param in bounds] == ["0,1"]  # those that the network saw
 
 
 def test_a_network_is_searched_for_its_images(here):
@@ -247,22 +264,22 @@ def test_a_network_is_searched_for_its_images(here):
     write_parameters(here / "before.npz", params)
     write_parameters(here / "after.npz", after)
     how = ("--before", "before.npz", "--after", "after.npz", "--members", "two.npz", "--out", "net")
-    said = succeeds("audit", "model", *how, "--steps", 400)
+    said = succeeds("attack", "model", *how, "--steps", 400)
     assert re.search(r"\d of 2 training images were rebuilt to less than half the distance from their mean", said)
     text = page(here / "net.audit/model.html")
     assert text.count("data:image/png;base64,") == 4
     assert text.count("<circle") == 2
     assert len(json.loads((here / "net.audit/model.json").read_text())["distances"]) == 2
-    assert "Expected at least as many --images as members, 2; got 1" in refused("audit", "model", *how, "--images", 1)
+    assert "Expected at least as many --images as members, 2; got 1" in refused("attack", "model", *how, "--images", 1)
     of_two_labels(here / "photos.parquet")
-    photos = ("audit", "model", *how, "--members", "photos.parquet", "--classes", 2, "--images", 1)
+    photos = ("attack", "model", *how, "--members", "photos.parquet", "--classes", 2, "--images", 1)
     assert "several columns of labels" in refused(*photos)
     read = refused(*photos, "--labels", "kind", "--resize", 8, "--channels", 1)
     assert "Expected at least as many --images as members, 6; got 1" in read
-    assert "Unknown architecture 'x'" in refused("audit", "model", *how, "--architecture", "x")
-    assert "does not hold the parameters of a ConvNet" in refused("audit", "model", *how, "--architecture", "convnet")
-    assert "Expected --bounds as two numbers" in refused("audit", "model", *how, "--bounds", "1")
-    missing = refused("audit", "model", *how[2:], "--before", "missing.npz")
+    assert "Unknown architecture 'x'" in refused("attack", "model", *how, "--architecture", "x")
+    assert "does not hold the parameters of a ConvNet" in refused("attack", "model", *how, "--architecture", "convnet")
+    assert "Expected --bounds as two numbers" in refused("attack", "model", *how, "--bounds", "1")
+    missing = refused("attack", "model", *how[2:], "--before", "missing.npz")
     assert "missing.npz does not exist." in missing
     assert jnp.isfinite(after[0]["kernel"]).all()
 
@@ -270,7 +287,7 @@ def test_a_network_is_searched_for_its_images(here):
 def test_what_training_gives_away_is_told_before_it_is_done(here):
     how = ("--out", "net", "--records", 8, "--widths", "64,32", "--steps", 60, "--positive", "1,3,5,7,9")
     how = (*how, "--training-steps", 500)
-    said = succeeds("audit", "training", "digits:train", *how, "--layers", 2, "--peel", 3)
+    said = succeeds("attack", "training", "digits:train", *how, "--layers", 2, "--peel", 3)
     assert re.search(r"\d of 8 training images were rebuilt to less than half the distance from their mean", said)
     text = page(here / "net.audit/training.html")
     assert text.count("data:image/png;base64,") == 16
@@ -294,15 +311,15 @@ def test_a_network_with_given_weights_is_trained_on_all_classes(here):
     )
     how = ("--architecture", "lenet", "--weights", "start.npz", "--records", 4, "--steps", 3, "--layers", 1)
     how = (*how, "--training-steps", 100)
-    succeeds("audit", "training", "mine.npz", "--out", "net", *how, "--loss", "cross-entropy")
+    succeeds("attack", "training", "mine.npz", "--out", "net", *how, "--loss", "cross-entropy")
     text = page(here / "net.audit/training.html")
     assert "LeNet (widths 12, 32, 240, 168) trained on 4 records in full, by cross-entropy" in text
     assert "The onion" not in text
-    wrong = refused("audit", "training", "mine.npz", "--out", "x", *how, "--positive", "0,1")
+    wrong = refused("attack", "training", "mine.npz", "--out", "x", *how, "--positive", "0,1")
     assert "Expected --weights of a network with outputs 1; got 10" in wrong
-    wrong = refused("audit", "training", "mine.npz", "--out", "x", *how, "--architecture", "convnet")
+    wrong = refused("attack", "training", "mine.npz", "--out", "x", *how, "--architecture", "convnet")
     assert "does not hold the parameters of a ConvNet" in wrong
-    succeeds("audit", "training", "mine.npz", "--out", "wide", *how[:2], "--multiplier", 2, *how[4:])
+    succeeds("attack", "training", "mine.npz", "--out", "wide", *how[:2], "--multiplier", 2, *how[4:])
 
 
 @pytest.mark.parametrize(
@@ -322,7 +339,7 @@ def test_a_network_with_given_weights_is_trained_on_all_classes(here):
     ],
 )
 def test_a_training_that_cannot_be_is_refused(here, how, said):
-    assert said in refused("audit", "training", "digits:train", "--out", "x", "--steps", "2", *how)
+    assert said in refused("attack", "training", "digits:train", "--out", "x", "--steps", "2", *how)
     assert not (here / "x.audit").exists()
 
 
@@ -333,7 +350,8 @@ class TestBeforeAnythingIsPaid:
         (here / "file.npz").write_bytes(b"")
         ledger = begin_ledger("all.ledger", 9.0)
         how = () if audit == "training" else (*MERF, "--ledger", ledger)[: 6 + 2 * (audit == "run")]
-        said = refused("audit", audit, "digits:train", "--out", to, *how)
+        group = "attack" if audit == "training" else "audit"
+        said = refused(group, audit, "digits:train", "--out", to, *how)
         assert "a name for the page's folder" in said if to == "/" else "is a file; expected a folder" in said
         assert DatasetLedger(ledger).summary().runs == ()
 
@@ -355,6 +373,6 @@ def test_the_same_records_on_both_sides_are_told(here):
     said = refused("audit", "shared", "--members", "a.npz", "--non-members", "b.npz", "--schema", "no.yaml")
     assert "The set holds images: --schema is for tables." in said
     said = refused(
-        "audit", "training", "a.npz", "--classes", "2", "--out", "x", "--architecture", "lenet", "--widths", "7"
+        "attack", "training", "a.npz", "--classes", "2", "--out", "x", "--architecture", "lenet", "--widths", "7"
     )
     assert "Expected --widths with --architecture mlp; got lenet" in said

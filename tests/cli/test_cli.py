@@ -139,7 +139,8 @@ def test_version_and_help():
     assert first == f"dpdistill {__version__}"
     assert others.startswith(f"python {platform.python_version()}, jax {jax.__version__}, numpy {np.__version__}, ")
     commands = (
-        "distill plan evaluate student report verify methods account budget schema sample export benchmark results"
+        "distill plan evaluate student report verify methods account budget schema sample export benchmark results demo "
+        "audit attack"
     )
     for name in (*commands.split(), "demo", "audit"):
         assert name in succeeds("--help")
@@ -164,7 +165,7 @@ def test_defaults_are_in_the_help():
         assert default in text
 
 
-@pytest.mark.parametrize("arguments", ["--version", "--help", "distill --help", "audit training --help"])
+@pytest.mark.parametrize("arguments", ["--version", "--help", "distill --help", "attack training --help"])
 def test_help_waits_for_nothing_that_takes_seconds(arguments):
     script = (
         "import sys; from dpdistill.cli import main; sys.argv[1:] = sys.argv[1].split()\n"

@@ -40,7 +40,7 @@ def test_help_shows_twenty_options_at_most():
         assert len(shown) <= MOST + 2, name  # --help and --help-all
 
 
-@pytest.mark.parametrize("name", ["distill", "evaluate", "audit training"])
+@pytest.mark.parametrize("name", ["distill", "evaluate", "attack training"])
 def test_help_all_shows_the_others_as_well(name):
     few, everything = succeeds(*name.split(), "--help"), succeeds(*name.split(), "--help-all")
     hidden = [option for option, param in options(all_commands()[name]).items() if param.hidden and option != "--cap"]

@@ -114,7 +114,9 @@ def test_every_command_has_its_keys_in_the_page_for_scripts():
     page = (Path(__file__).parents[2] / "docs" / "scripts.md").read_text()
     rows = re.findall(r"^\| ((?:`[^`]+`(?:, )?)+) \|", page, re.MULTILINE)
     listed = {name for row in rows for name in re.findall("`([^`]+)`", row)}
-    found = {"audit …" if name.startswith("audit ") else name for name in commands(typer.main.get_command(app), "")}
+    groups = ("audit", "attack")
+    names = commands(typer.main.get_command(app), "")
+    found = {f"{name.split()[0]} …" if name.split()[0] in groups else name for name in names}
     assert len(found) > 10
     assert found - listed == set()
 
@@ -565,17 +567,20 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
         (["audit", "table", "--members", "missing", "--schema", "other.yaml"], "missing does not exist."),
         (["audit", "run", "missing", "--out", "x"], "missing does not exist."),
         (["audit", "run", "digits:train", "--out", "x", "--leak", "y"], "Unknown leak 'y': choose among noised-again,"),
-        (["audit", "training", "missing", "--out", "x"], "missing does not exist."),
-        (["audit", "training", "digits:train", "--out", "x", "--loss", "y"], "Unknown loss 'y': choose among squares,"),
+        (["attack", "training", "missing", "--out", "x"], "missing does not exist."),
         (
-            ["audit", "model", "--before", "a", "--after", "b", "--members", "digits:train", "--architecture", "y"],
+            ["attack", "training", "digits:train", "--out", "x", "--loss", "y"],
+            "Unknown loss 'y': choose among squares,",
+        ),
+        (
+            ["attack", "model", "--before", "a", "--after", "b", "--members", "digits:train", "--architecture", "y"],
             "Unknown architecture 'y': choose among convnet, convnet64, mlp, lenet,",
         ),
         (
-            ["audit", "model", "--before", "missing", "--after", "grey.npz", "--members", "digits:train"],
+            ["attack", "model", "--before", "missing", "--after", "grey.npz", "--members", "digits:train"],
             "missing does not exist.",
         ),
-        (["audit", "training", "digits:train", "--out", "x", "--weights", "missing"], "missing does not exist."),
+        (["attack", "training", "digits:train", "--out", "x", "--weights", "missing"], "missing does not exist."),
         (["distill", "missing", "--out", "x", "--recipe", "psg-mnist-eps1-ipc10"], "missing does not exist."),
         ([*recipe, "dm-mnist-ipc10"], "DM has no private form: `dpdistill distill --non-private` runs it."),
         ([*recipe, "psg-mnist-eps1-ipc10", "--epsilon", "0"], "Expected epsilon=0.0 > 0."),

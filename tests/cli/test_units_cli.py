@@ -15,7 +15,7 @@ from test_tables_cli import SCHEMA, STATED, patients
 from dpdistill import DPMERF, TableDistiller, run, verify
 from dpdistill.accounting.schedule import Budget, calibrate
 from dpdistill.audits.canaries import audit_one_run
-from dpdistill.audits.method_audit import audit_method
+from dpdistill.audits.method_audit import replay_method
 from dpdistill.certificate.build import group_epsilon
 from dpdistill.errors import LedgerError
 from dpdistill.run import begin_ledger
@@ -196,7 +196,7 @@ class TestRefused:
         )
         assert "an audit takes single rows: list it under ignored" in said
         records, budget = of_units(make_records(9), np.arange(9) // 2), Budget(1.0, unit="person", rows_per_unit=2)
-        for audit in (audit_one_run, audit_method):
+        for audit in (audit_one_run, replay_method):
             with pytest.raises(ValueError, match="Expected a budget of single records"):
                 audit(records, tiny("dos"), budget)
         with pytest.raises(ValueError, match="Expected a budget of single records with records beside"):

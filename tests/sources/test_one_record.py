@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from image_sources import Record, Source, sources
 
+from dpdistill.api.options import Reading
+from dpdistill.api.reading import read_records
 from dpdistill.cli import terminal
-from dpdistill.cli.reading import read_records
+from dpdistill.cli.listener import Terminal
 from dpdistill.schema import Column, DataError, Schema, TableSchema
 from dpdistill.schema.public_facts import CHANNELS, CLASSES, FACTS, IMAGE_SIZE, INFERRED
 from dpdistill.sources.images import decode
@@ -170,7 +172,7 @@ def test_a_size_that_is_of_two_formats_is_refused(tmp_path):
 def test_facts_taken_from_records_are_printed_also_when_quiet(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(terminal.mode, "quiet", True)
     source = SOURCES["folders"]
-    read_records(source.build(tmp_path, source.good), None)
+    read_records(source.build(tmp_path, source.good), Reading(), Terminal())
     said = " ".join(capsys.readouterr().err.split())
     assert "Taken from the records and treated as public: classes (ant, bee, cow)" in said
     assert "treated as public: image size 6x6, from the first picture. Pass --resize" in said

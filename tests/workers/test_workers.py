@@ -19,7 +19,7 @@ import pytest
 from contract import make_records, tiny
 
 from dpdistill.accounting.schedule import Budget, Schedule
-from dpdistill.audits.method_audit import audit_method
+from dpdistill.audits.method_audit import replay_method
 from dpdistill.private.aggregator import LocalAggregator, Question
 from dpdistill.private.checks import CuratorError, check_query
 from dpdistill.private.curator import Curator
@@ -126,7 +126,7 @@ def test_an_error_in_a_worker_says_nothing(tmp_path, monkeypatch):
 def test_a_run_with_workers_is_the_run_without(tmp_path):
     """Replays: with workers too, one record moves nothing but its share of the releases."""
     how = {"chosen": (5,), "fresh": False, "workers": Workers(2)}
-    audit = audit_method(make_records(12), tiny("dos"), Budget(1.0), **how)
+    audit = replay_method(make_records(12), tiny("dos"), Budget(1.0), **how)
     assert not audit.found
     assert 0.5 < audit.largest <= 1.0
 

@@ -89,7 +89,7 @@ def plan(
     terms = Terms.of(request)
     path = None if out is None else _output(request)[0]
     terms.caution(listener)
-    method, held = _prepared(request, terms, _paid(request, terms, path), listener)
+    method, held = prepared(request, terms, how_paid(request, terms, path), listener)
     class_size = account.class_size
     if class_size is None and records is not None:
         class_size = max(1, records // len(held.schema.classes))
@@ -219,7 +219,7 @@ def finish_again(
         LedgerError: the run is not complete, or its releases do not fit the recipe.
     """
     listener = listener if progress is None else Listener(progress)
-    choice, made = _chosen(method)
+    choice, made = chosen_recipe(method)
     check_method(choice.method)
     if choice.public is not None:
         check_source(choice.public, table=False)
@@ -246,7 +246,7 @@ def finish_again(
     return _saved(result, path, replaces, listener)
 
 
-def _chosen(method: Method | RecipeChoice | str | None) -> tuple[RecipeChoice, Method | None]:
+def chosen_recipe(method: Method | RecipeChoice | str | None) -> tuple[RecipeChoice, Method | None]:
     """Returns (what is stated of the recipe, the method itself where one is given)."""
     if method is None or isinstance(method, RecipeChoice):
         return method or RecipeChoice(), None
@@ -256,7 +256,7 @@ def _chosen(method: Method | RecipeChoice | str | None) -> tuple[RecipeChoice, M
 
 
 def _request(data: Any, method: Any, budget: Any, **stated: Any) -> Request:
-    choice, made = _chosen(method)
+    choice, made = chosen_recipe(method)
     return Request(data=data, choice=choice, method=made, budget=budget or BudgetChoice(), **stated)
 
 
@@ -264,13 +264,13 @@ def _run(request: Request, listener: Listener) -> Result:
     terms = Terms.of(request)
     path, replaces = (None, False) if request.out is None else _output(request)
     terms.caution(listener)
-    paid = _paid(request, terms, path)
+    paid = how_paid(request, terms, path)
     if terms.budget is not None:
         from dpdistill.run import payment
 
         ledger = request.account.ledger
         payment.expect(payment.Payment(terms.budget, paid["run_dir"], None if ledger is None else Path(ledger)))
-    method, records = _prepared(request, terms, paid, listener)
+    method, records = prepared(request, terms, paid, listener)
     _outlook(request, terms, method, records, request.account.class_size, listener)
     from dpdistill.run import driver
 
@@ -300,7 +300,7 @@ def _saved(result: Result, path: Path | None, replaces: bool, listener: Listener
     return result
 
 
-def _paid(request: Request, terms: Terms, path: Path | None) -> dict[str, Any]:
+def how_paid(request: Request, terms: Terms, path: Path | None) -> dict[str, Any]:
     """Returns how the run is paid, as the driver takes it."""
     from dpdistill.folder.layout import owner_folder
 
@@ -311,7 +311,7 @@ def _paid(request: Request, terms: Terms, path: Path | None) -> dict[str, Any]:
     return {**kept, "named": terms.published, "run_dir": run_dir}
 
 
-def _prepared(request: Request, terms: Terms, paid: dict[str, Any], listener: Listener) -> tuple[Method, Records]:
+def prepared(request: Request, terms: Terms, paid: dict[str, Any], listener: Listener) -> tuple[Method, Records]:
     """Returns the method and the records; what is wrong with a recipe or a ledger is said before a record is read.
 
     What is wrong with the records is said before JAX is imported, unless a recipe or a ledger is to be checked first.
@@ -324,7 +324,8 @@ def _prepared(request: Request, terms: Terms, paid: dict[str, Any], listener: Li
         return read_records(request.data, reading, listener, unit=unit, **room)
 
     reads_first = not (request.account.ledger or choice.public or choice.recipe)
-    reads_first &= terms.budget is None or RECIPES[terms.method].private
+    private = RECIPES[terms.method].private if request.method is None else request.method.private
+    reads_first &= terms.budget is None or private
     records = read() if reads_first else None
     if records is None:
         check_source(request.data, reading.table, reading.sql)

@@ -282,6 +282,14 @@ class Curve(NamedTuple):
         """Mean of the curve."""
         return float(self.distances.mean())
 
+    def rebuilt(self, baseline: float) -> int:
+        """Returns how many images were rebuilt to less than half the distance from their mean.
+
+        Args:
+            baseline: mean squared distance of the images to their mean (`mean_image_error`).
+        """
+        return int((self.distances < baseline / 4).sum())
+
 
 def curve(members: np.ndarray, found: np.ndarray) -> Curve:
     """Pairs of training images and reconstructions: the nearest pair first, both then taken out, until none is left.
@@ -307,6 +315,12 @@ def curve(members: np.ndarray, found: np.ndarray) -> Curve:
         left[i], left[:, j] = math.inf, math.inf
     images, taken, distances = zip(*pairs, strict=True)
     return Curve(np.array(images), np.array(taken), np.array(distances))
+
+
+def mean_image_error(X: np.ndarray) -> float:
+    """Mean squared distance of images (n, h, w, c) to their mean, which an attacker may know; of one image, to grey."""
+    known = X.mean(0) if len(np.unique(X.reshape(len(X), -1), axis=0)) > 1 else 0.5
+    return float(np.square(X - known).sum((1, 2, 3)).mean())
 
 
 def outliers(kernel: Any, at_start: Any, targets: Any, ridge: float = 1e-6) -> np.ndarray:

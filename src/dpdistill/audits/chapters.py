@@ -17,7 +17,7 @@ from dpdistill.attacks.reconstruction import Curve
 from dpdistill.attacks.repeated_reconstruction import Layer, rank_correlation
 from dpdistill.audits.canaries import OneRun
 from dpdistill.audits.membership import Roc
-from dpdistill.audits.method_audit import MethodAudit
+from dpdistill.audits.method_audit import Replays
 from dpdistill.audits.page import Chapter, chapter
 
 WIDTH, HEIGHT, DECADES = 340, 240, 3
@@ -87,7 +87,7 @@ def canary_chapter(found: OneRun) -> tuple[Chapter, dict[str, Any]]:
     return chapter("Canaries", "canaries", rows=rows, **details), results
 
 
-def replays_chapter(audit: MethodAudit) -> tuple[Chapter, dict[str, Any]]:
+def replays_chapter(audit: Replays) -> tuple[Chapter, dict[str, Any]]:
     """Which replays were tried with a method, and what changed in each."""
     rows = [(each.change, f"{max(each.moved):.4f}" if each.moved else "", each.differ) for each in audit.replays]
     results = {
@@ -118,7 +118,7 @@ def reconstruction_chapter(
     places = np.linspace(0, WIDTH, len(cards))
     points = " ".join(f"{x:.1f},{HEIGHT * (1 - d / top):.1f}" for x, d in zip(places, pairs.distances, strict=True))
     details = {"cards": cards, "points": points, "level": HEIGHT * (1 - nothing / top), "nothing": nothing}
-    near = int((pairs.distances < nothing / 4).sum())
+    near = pairs.rebuilt(nothing)
     made = chapter("Images rebuilt from the network", "rebuilt", width=WIDTH, height=HEIGHT, near=near, **details)
     listed = {"distances": pairs.distances.tolist(), "images": pairs.images.tolist()}
     return made, {"rebuilt": near, **listed, "nothing": nothing}

@@ -101,7 +101,7 @@ def attack_membership(distilled: Distilled, members: Records, others: Records) -
 
     Source: Yeom et al., 2018 (Privacy risk in machine learning); Chen et al., 2020 (GAN-Leaks).
     """
-    can = [_contribute(records) for records in (members, others)]
+    can = [contributing(records) for records in (members, others)]
     if not all(rows.any() for rows in can):
         raise DataError("Expected at least one record of a known class on each side of an attack on membership.")
     if np.array_equal(members.X, others.X, equal_nan=members.X.dtype.kind == "f"):
@@ -150,8 +150,8 @@ def _chunks(records: Records) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield X.reshape(len(X), -1), y
 
 
-def _contribute(records: Records) -> np.ndarray:
-    """Which records can contribute to a set, (n,)."""
+def contributing(records: Records) -> np.ndarray:
+    """Returns which records can contribute to a set: of a known class, without a missing value; (n,), bool."""
     found = [(y >= 0) & np.isfinite(X).all(1) for X, y in _chunks(records)]
     return np.concatenate([np.zeros(0, bool), *found])
 

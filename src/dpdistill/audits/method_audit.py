@@ -56,7 +56,7 @@ class Replay:
 
 
 @dataclass(frozen=True, eq=False)
-class MethodAudit:
+class Replays:
     """What was tried with a method, and what was found.
 
     Args:
@@ -98,7 +98,7 @@ class MethodAudit:
         return f"{'A leak was found' if self.found else 'No leak was found'} {tried}"
 
 
-def audit_method(
+def replay_method(
     records: Records,
     method: Method | Callable[[Records], Method],
     budget: Budget,
@@ -110,7 +110,7 @@ def audit_method(
     private_files: Iterable[str] = (),
     progress: Progress = no_progress,
     **paid: Any,
-) -> MethodAudit:
+) -> Replays:
     """Run a method once and record its releases; then run it on other records that get the same releases.
 
     Every output, state, file, log line and message of these replays must equal that of the first bit for bit, since a
@@ -153,7 +153,7 @@ def audit_method(
     progress("replaying", len(jobs) + 1, len(jobs) + 1)
     replays.append(made)
     holds = held(method) if isinstance(method, Method) else ()  # a function makes its own from other records
-    return MethodAudit(result, tuple(replays), tried, len(records), holds, not_tried)
+    return Replays(result, tuple(replays), tried, len(records), holds, not_tried)
 
 
 def _tried(records: Records, chosen: int | Iterable[int], seed: int) -> dict[int, str]:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
+from dpdistill.folder.save import audit_folder
 from dpdistill.publish.templating import environment
 from dpdistill.storage.atomic import write_atomically, writing
 
@@ -67,3 +72,62 @@ def write_audit(
         for file_name, content in contents.items():
             write_atomically(folder / file_name, lambda file, content=content: file.write(content))
     return folder / f"{name}.html"
+
+
+@dataclass(frozen=True, eq=False)
+class Page:
+    """The owner's page of an audit before it is written.
+
+    Args:
+        name: of its files.
+        title: its heading.
+        summary: a sentence below the heading.
+        chapters: its sections, in order.
+        results: what the page shows, as JSON has it.
+    """
+
+    name: str
+    title: str
+    summary: str
+    chapters: tuple[Chapter, ...]
+    results: dict[str, Any]
+
+
+class Audit(ABC):
+    """The result of an audit or of an attack: for the owner of the records, not covered by epsilon."""
+
+    @cached_property
+    def page(self) -> Page:
+        """The owner's page."""
+        return self._page()
+
+    @property
+    @abstractmethod
+    def summary(self) -> str:
+        """A sentence on what was audited."""
+
+    @abstractmethod
+    def _page(self) -> Page: ...
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.summary})"
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns what was found by the keys that --json prints under `results`."""
+        return self.page.results
+
+    def save(self, folder: str | os.PathLike) -> Path:
+        """Writes FOLDER.audit/<name>.html and .json, which nobody but the owner may read.
+
+        Args:
+            folder: that the pages belong to; the folder itself need not exist, and nothing is written into it.
+
+        Returns:
+            Path of the page.
+
+        Raises:
+            DataError: a folder that cannot be written.
+        """
+        page = self.page
+        how = {"title": page.title, "summary": page.summary, "chapters": page.chapters, "results": page.results}
+        return write_audit(audit_folder(folder), page.name, **how)

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
-from dpdistill.audits.membership import Roc, membership_scores
+from dpdistill.audits.membership import Roc, contributing, membership_scores
 from dpdistill.method import Distilled, Method, Progress, no_progress
 from dpdistill.schema import DataError
 from dpdistill.storage.records import Records
@@ -64,7 +64,8 @@ def attack_by_shadows(
         half = Records(records.X[included], records.y[included], records.schema)
         scores.append(membership_scores(made(half, seed + i), records))
         progress("distilling shadows", i + 1, runs)
-    return {name: ratios(np.stack([each[name] for each in scores]), entered) for name in scores[0]}
+    used = contributing(records)
+    return {name: ratios(np.stack([each[name][used] for each in scores]), entered[:, used]) for name in scores[0]}
 
 
 def _distiller(method: Method, budget: Budget | None) -> Callable[[Records, int], Distilled]:

@@ -1,8 +1,12 @@
 """The command line."""
 
 from dpdistill.cli import (
-    audit_method,  # noqa: F401 - adds its command
-    audit_networks,
+    attack,
+    audit,
+    audit_method,  # noqa: F401 - adds its command, as the next three do
+    audit_run,  # noqa: F401
+    audit_set,  # noqa: F401
+    audit_shadows,  # noqa: F401
     tables,
 )
 from dpdistill.cli.app import app, main
@@ -23,6 +27,7 @@ for _command in (
     app.command(name=_command.__name__)(_command)
 app.add_typer(budget, name="budget")
 app.add_typer(tables.app, name="schema")
-app.add_typer(audit_networks.app, name="audit")
+app.add_typer(audit.app, name="audit")
+app.add_typer(attack.app, name="attack")
 
 __all__ = ["app", "main"]

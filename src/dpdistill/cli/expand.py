@@ -6,9 +6,21 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, signature
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
+
+
+class Fields:
+    """Says which fields of a dataclass are options of a command: Annotated[Reading, Fields("sql", "schema")].
+
+    Args:
+        names: of the fields, all if left out; the others keep their defaults.
+        help: texts for --help that differ from the dataclass's own, by field.
+    """
+
+    def __init__(self, *names: str, **help: str) -> None:
+        self.names, self.help = names, help
 
 
 def expand(command: Callable[..., None]) -> Callable[..., None]:
@@ -16,25 +28,25 @@ def expand(command: Callable[..., None]) -> Callable[..., None]:
 
     Args:
         command: a function; a parameter that is annotated with a dataclass takes one, made of the options of its
-            fields.
+            fields, or of those that `Fields` names.
 
     Returns:
         The function for Typer, with one parameter a field. A dataclass that refuses its values does so before the
         command begins.
     """
     taken, hints = signature(command).parameters, get_type_hints(command, include_extras=True)
-    groups = {name: hints[name] for name in taken if is_dataclass(hints[name])}
+    groups = {name: group for name in taken if (group := _group(hints[name])) is not None}
 
     @wraps(command)
     def run(**given: Any) -> None:
-        made = {name: kind(**{f.name: _value(f, given.pop(f.name)) for f in _options(kind)})
-                for name, kind in groups.items()}  # fmt: skip
+        made = {name: kind(**{f.name: _value(f, given.pop(f.name)) for f in options})
+                for name, (kind, options, _) in groups.items()}  # fmt: skip
         command(**given, **made)
 
     parameters: list[Parameter] = []
     for name, parameter in taken.items():
         if name in groups:
-            parameters += _parameters(groups[name])
+            parameters += _parameters(*groups[name])
         else:
             parameters.append(parameter.replace(annotation=hints[name]))
     run.__signature__ = signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]
@@ -42,15 +54,22 @@ def expand(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _options(kind: Any) -> list[Any]:
-    return [each for each in fields(kind) if "option" in each.metadata]
+def _group(hint: Any) -> tuple[Any, list[Any], dict[str, str]] | None:
+    """Returns (a dataclass, its fields that are options here, their help texts); None for any other annotation."""
+    kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    if not is_dataclass(kind):
+        return None
+    options = {each.name: each for each in fields(kind) if "option" in each.metadata}
+    stated = next((each for each in notes if isinstance(each, Fields)), Fields())
+    return kind, [options[name] for name in stated.names or options], stated.help
 
 
-def _parameters(kind: Any) -> list[Parameter]:
+def _parameters(kind: Any, options: list[Any], help: dict[str, str]) -> list[Parameter]:
     """One keyword parameter a field, annotated as Typer reads it."""
     hints, made = get_type_hints(kind), []
-    for each in _options(kind):
+    for each in options:
         how = dict(each.metadata["option"])
+        how["help"] = help.get(each.name, how["help"])
         name, stated = how.pop("name"), how.pop("kind")
         hint = hints[each.name] if stated is None else stated | None
         annotation = Annotated[hint, typer.Option(*([name] if name else []), **how)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -29,40 +30,31 @@ def table_source(data: str, sql: str | None) -> Any:
 
 Folder = Annotated[str, typer.Argument(metavar="DIR", help="A folder that distill wrote.")]
 
-Classes = Annotated[str | None, typer.Option(help="Number of classes, or names: 10 or cat,dog.")]
-Bounds = Annotated[str | None, typer.Option(help="Lowest and highest raw value: 0,255.")]
-Resize = Annotated[str | None, typer.Option(help="Side of the square that images are resized to.")]
-Channels = Annotated[int | None, typer.Option(help="1 (grey) or 3 (colour), for images in files of their own.")]
-Straighten = Annotated[
-    bool,
-    typer.Option(
-        "--straighten",
-        help="Bring each image upright, to the middle and near to a common size, by its own strokes: handwriting.",
-    ),
-]
 Labels = Annotated[
     str | None,
     typer.Option(help="Which labels, where there are several: fine or coarse of CIFAR-100, or a column of Parquet."),
 ]
 
-Ledger = Annotated[
-    str | None,
-    typer.Option(help="File that adds up all runs on this data set; `dpdistill budget new FILE --cap ...` begins it."),
-]
 Cap = Annotated[float | None, typer.Option(hidden=True, help="Of a ledger: `dpdistill budget new` takes it.")]
 
 
-def by_default(name: str) -> type[TyperGroup]:
+def by_default(name: str, moved: Mapping[str, str] | None = None) -> type[TyperGroup]:
     """A group of commands one of which need not be named: `dpdistill audit DIR` is `dpdistill audit set DIR`.
 
     Args:
         name: of that command; the group's own options stand before what it takes.
+        moved: commands of other groups by the names that they had in this one: each is refused by its present name.
     """
 
     class Group(TyperGroup):
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
             own = {option for param in self.get_params(ctx) for option in param.opts}
             first = next((i for i, word in enumerate(args) if word not in own), len(args))
+            if moved and args[first:] and args[first] in moved:
+                raise DataError(
+                    f"Expected `dpdistill {moved[args[first]]}` instead of `dpdistill {ctx.info_name} {args[first]}`; "
+                    "its options are the same."
+                )
             if (args[first:] and args[first] not in self.commands) or not (args or self.no_args_is_help):
                 args = [*args[:first], name, *args[first:]]
             return super().parse_args(ctx, args)

@@ -15,7 +15,7 @@ PANELS: dict[str, tuple[str, ...]] = {
         *("label", "header", "names", "separator", "decimal", "comment"),
     ),
     "Privacy": (
-        *("epsilon", "delta", "adjacency", "ledger", "non-private", "no-privacy", "cap", "noise-multiplier"),
+        *("epsilon", "delta", "adjacency", "ledger", "non-private", "cap", "noise-multiplier"),
         *("rounds", "sampling-prob"),
     ),
     "Persons": ("unit-column", "rows-per-unit"),

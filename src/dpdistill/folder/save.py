@@ -88,6 +88,21 @@ def check_writable(path: Path) -> Path:
     return existing
 
 
+def audit_folder(folder: str | os.PathLike) -> Path:
+    """Returns the folder of the owner's pages about a folder, DIR.audit; it need not exist.
+
+    Raises:
+        DataError: a folder without a name, or a place that cannot be written to.
+    """
+    with reading(folder):
+        path = Path(folder).resolve()
+        if not path.name:
+            raise DataError("Expected a name for the page's folder, NAME.audit; got the root of all folders.")
+        pages = path.with_name(f"{path.name}.audit")
+        check_writable(pages)
+    return pages
+
+
 def _resolve(text: str) -> Path:
     try:
         return Path(text).resolve()

@@ -1,0 +1,249 @@
+"""Audits: attacks and comparisons with the private records, for their owner alone; epsilon covers none of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpdistill.api.audit_inputs import Place, has_private_form, paid_for, prepare, read_as
+from dpdistill.api.audit_options import ALL_RECORDS, MemberReading
+from dpdistill.api.listener import SILENT, Listener
+from dpdistill.api.options import Account, BudgetChoice, Reading, RecipeChoice
+from dpdistill.api.reading import check_source
+from dpdistill.api.run import chosen_recipe
+from dpdistill.cli.settings import check_names
+from dpdistill.folder.save import audit_folder, read_distilled
+from dpdistill.recipe import choices
+from dpdistill.schema import DataError, TableSchema
+
+if TYPE_CHECKING:
+    from dpdistill.accounting.schedule import Budget
+    from dpdistill.audits.results import MethodAudit, RunAudit, SetAudit, ShadowAudit
+    from dpdistill.method import Method
+    from dpdistill.run.driver import Result
+    from dpdistill.storage.records import Records
+
+
+def audit(
+    folder: Place,
+    members: Any = None,
+    non_members: Any = None,
+    *,
+    reading: MemberReading = MemberReading(),
+    out: Place | None = None,
+    listener: Listener = SILENT,
+) -> SetAudit:
+    """Compares a synthetic set with the records that it was made from, and attacks membership.
+
+    Args:
+        folder: a folder that `distill` wrote.
+        members: records that the set was made from: `Records`, a path, or a frame.
+        non_members: records of the same kind that it was not made from; of a table None for no attack.
+        reading: how they are read.
+        out: the owner's page is written to OUT.audit; None leaves that to `save` of the result.
+        listener: told notes.
+
+    Returns:
+        Marginals of a table, and the rates of attacks on membership.
+
+    Raises:
+        DataError: a folder or records that cannot be read, or records of another kind than the set's.
+
+    Guarantee: none: this reads the private records.
+
+    Example:
+        >>> audit("shared", "train.csv", reading=MemberReading(schema="schema.yaml"))  # doctest: +SKIP
+    """
+    distilled = read_distilled(folder)
+    if out is not None:
+        audit_folder(out)
+    facts, table = distilled.schema, isinstance(distilled.schema, TableSchema)
+    if members is None or (non_members is None and not table):
+        raise DataError("Expected --members DATA, and of images --non-members DATA as well: records to compare with.")
+    if non_members is None and reading.non_members_sql is not None:
+        raise DataError("Expected --non-members with --non-members-sql.")
+    sources = [(members, "train", reading.sql)]
+    sources += [] if non_members is None else [(non_members, "test", reading.non_members_sql)]
+    for data, _, sql in sources:
+        if isinstance(data, str | os.PathLike):
+            check_source(data, table, sql)
+    with listener.working("reading the records"):
+        read = [read_as(facts, data, part, sql, reading, listener) for data, part, sql in sources]
+        others = read[1] if len(read) > 1 else None
+    # What cannot be read is refused before JAX is imported.
+    from dpdistill.audits.results import compare_set
+
+    with listener.working("attacking"):
+        found = compare_set(Path(folder).name, distilled, read[0], others, paid_for(folder))
+    if out is not None:
+        found.save(out)
+    return found
+
+
+def audit_run(
+    data: Any,
+    method: Method | RecipeChoice | str | None = None,
+    budget: Budget | BudgetChoice | None = None,
+    *,
+    canaries: int = 1000,
+    leak: str | None = None,
+    reading: Reading = Reading(),
+    seed: int | None = None,
+    ledger: Place | None = None,
+    out: Place | None = None,
+    listener: Listener = SILENT,
+) -> RunAudit:
+    """Distils records and canaries, and bounds epsilon from below by what an attacker guesses about the canaries.
+
+    It is a run and pays like one. Its synthetic set is not for sharing: canaries are in it.
+
+    Args:
+        data, method, budget, reading, seed, ledger: as `distill` takes them; for single records and add-remove.
+        canaries: random records, at least 100; each enters by a fair coin.
+        leak: name of a defect to plant, "noised-again", "same-noise" or "real-start", to see that it is found.
+        out: the owner's page is written to OUT.audit; None leaves that to `save` of the result.
+        listener: told notes, warnings and progress.
+
+    Returns:
+        The bounds, with what was guessed.
+
+    Raises:
+        DataError, ValueError: records, a recipe or a budget that cannot be audited; nothing was paid.
+        LedgerError: the data set's ledger does not take the run.
+
+    Guarantee: none for the bounds, which come from the private records; the run itself is paid for.
+    Source: Steinke, Nasr & Jagielski, 2023 (Privacy auditing with one training run).
+
+    Example:
+        >>> audit_run("digits:train", "dp-merf", Budget(1.0)).bound  # doctest: +SKIP
+    """
+    check_names("leak", [] if leak is None else [leak], choices.LEAKS)
+    account = Account(seed=seed, ledger=ledger)
+    ready = prepare(data, *chosen_recipe(method), budget, reading, account, out, listener)
+    from dpdistill import run
+    from dpdistill.audits.canaries import audit_one_run
+    from dpdistill.audits.leaks import LEAKS
+    from dpdistill.audits.results import RunAudit
+
+    assert ready.budget is not None
+    how = {"canaries": canaries, "seed": seed or 0, "ledger": ledger}
+    distill = run.distill if leak is None else LEAKS[leak]
+    with listener.progress() as report:
+        one_run = audit_one_run(ready.records, ready.method, ready.budget, distill=distill, progress=report, **how)
+    found = RunAudit.of(one_run, leak)
+    if out is not None:
+        found.save(out)
+    return found
+
+
+def audit_shadows(
+    data: Any,
+    method: Method | RecipeChoice | str | None = None,
+    budget: Budget | BudgetChoice | None = None,
+    *,
+    runs: int = 16,
+    private: bool = True,
+    reading: Reading = Reading(),
+    seed: int | None = None,
+    out: Place | None = None,
+    listener: Listener = SILENT,
+) -> ShadowAudit:
+    """Distils halves of the records many times, and attacks membership in each half by a likelihood ratio.
+
+    Args:
+        data, method, budget, reading, seed: as `distill` takes them; for single records.
+        runs: how many, each on half of the records; at least 4.
+        private: False for runs without noise; a method without a private form never has any.
+        out: the owner's page is written to OUT.audit; None leaves that to `save` of the result.
+        listener: told notes, warnings and progress.
+
+    Returns:
+        Rates of each attack, over all runs.
+
+    Raises:
+        DataError, ValueError: records, a recipe or a budget that cannot be used.
+
+    Guarantee: none: the sets of the runs are paid for by nobody, and none is handed out.
+    Source: Carlini et al., 2022 (Membership inference attacks from first principles).
+
+    Example:
+        >>> audit_shadows("digits:train", "kip", runs=4)  # doctest: +SKIP
+    """
+    choice, given = chosen_recipe(method)
+    if private and not has_private_form(choice, given, data, reading):
+        private, budget = False, None
+    ready = prepare(data, choice, given, budget, reading, Account(seed=seed), out, listener, private)
+    from dpdistill.accounting.schedule import calibrate
+    from dpdistill.audits.results import ShadowAudit
+    from dpdistill.audits.shadows import attack_by_shadows
+
+    schedule = None if ready.budget is None else calibrate(ready.method.plan(), ready.budget)
+    with listener.progress() as report:
+        rates = attack_by_shadows(ready.records, ready.method, ready.budget, runs=runs, seed=seed or 0, progress=report)
+    found = ShadowAudit(ready.method.name, runs, rates, schedule)
+    if out is not None:
+        found.save(out)
+    return found
+
+
+def audit_method(
+    data: Any,
+    method: Method | Callable[[Records], Method] | RecipeChoice | str | None = None,
+    budget: Budget | BudgetChoice | None = None,
+    *,
+    chosen: int | Iterable[int] | str = 3,
+    fresh: bool = True,
+    distill: Callable[..., Result] | None = None,
+    reading: Reading = Reading(),
+    seed: int | None = None,
+    out: Place | None = None,
+    listener: Listener = SILENT,
+) -> MethodAudit:
+    """Replays a run on other records with the same releases, and compares everything that leaves it.
+
+    Args:
+        data, budget, reading, seed: as `distill` takes them; for single records.
+        method: as `distill` takes it; or a function of records that makes a method, which is called anew for every
+            replay; or "FILE.py:NAME" or "MODULE:NAME" of either.
+        chosen: how many records are removed and replaced one by one, their indices, or "all".
+        fresh: replay in a process of its own too.
+        distill: called instead of `dpdistill.run.distill`; it must pass its keyword arguments on to that function.
+        out: the owner's page is written to OUT.audit; None leaves that to `save` of the result.
+        listener: told notes, warnings and progress.
+
+    Returns:
+        What was tried, and what was found; `found` says whether there is a leak.
+
+    Raises:
+        DataError, ValueError: records, a method or a budget that cannot be used, or indices of no records.
+
+    Guarantee: none: this reads the private records.
+    Source: after dp-recorder (arXiv 2602.17454).
+
+    Example:
+        >>> print(audit_method("digits:train", "dos", chosen=10))  # doctest: +SKIP
+    """
+    if isinstance(chosen, str) and chosen != ALL_RECORDS:
+        raise DataError(f"Expected chosen as a number of records, indices or {ALL_RECORDS!r}; got {chosen!r}.")
+    choice, given = chosen_recipe(method)  # type: ignore[arg-type]  # a function is passed on
+    ready = prepare(data, choice, given, budget, reading, Account(seed=seed), out, listener, own=True)
+    if not len(ready.records):
+        raise DataError(f"Expected at least one record, to be removed; {data} has none.")
+    from dpdistill import run
+    from dpdistill.audits.method_audit import replay_method
+    from dpdistill.audits.results import MethodAudit
+
+    assert ready.budget is not None
+    files = [os.fspath(data)] if isinstance(data, str | os.PathLike) and Path(data).exists() else []
+    tried = len(ready.records) if isinstance(chosen, str) else chosen
+    with listener.progress() as report:
+        replays = replay_method(
+            ready.records, ready.method, ready.budget, chosen=tried, seed=seed or 0, distill=distill or run.distill,
+            fresh=fresh, private_files=files, progress=report,
+        )  # fmt: skip
+    found = MethodAudit.of(replays, ready.name)
+    if out is not None:
+        found.save(out)
+    return found

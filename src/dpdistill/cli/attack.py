@@ -1,0 +1,70 @@
+"""`dpdistill attack`: which training images can be reconstructed from a network."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dpdistill import api
+from dpdistill.api.attack_options import ModelSearch, TrainingSearch, VictimTraining
+from dpdistill.api.options import SOURCES, Account, Reading
+from dpdistill.cli.audit import Out, say_page
+from dpdistill.cli.expand import Fields, expand
+from dpdistill.cli.listener import Terminal
+from dpdistill.cli.terminal import say
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Reconstruct training images from a network, for the owner of the images: not covered by epsilon.",
+)
+Seed = Annotated[Account, Fields("seed", seed="Of everything drawn; 0 if left out.")]
+
+
+@app.command("model")
+@expand
+def attack_model(
+    *,
+    before: Annotated[str, typer.Option(help="Parameters before training: an .npz file.")],
+    after: Annotated[str, typer.Option(help="The same after training.")],
+    members: Annotated[str, typer.Option(help=f"Images that it was trained on: {SOURCES}")],
+    to: Annotated[
+        str, typer.Option("--out", help="Name of the network: its owner's page goes to DIR.audit.")
+    ] = "model",
+    search: ModelSearch,
+    reading: Annotated[Reading, Fields("classes", "resize", "channels", "straighten", "labels")],
+    account: Seed,
+) -> None:
+    """Which of its training images can be rebuilt from a network, without any of them being looked at."""
+    found = api.attack_model(
+        before, after, members, search=search, reading=reading, seed=account.seed, out=to, listener=Terminal()
+    )
+    _say_rebuilt(found.rebuilt, len(found.members), found.pairs.error, found.baseline)
+    say_page(found, to)
+
+
+@app.command("training")
+@expand
+def attack_training(
+    data: Annotated[str, typer.Argument(metavar="DATA", help=f"Images: {SOURCES}")],
+    *,
+    to: Out,
+    training: VictimTraining,
+    search: TrainingSearch,
+    reading: Annotated[Reading, Fields("classes", "bounds", "resize", "channels", "straighten", "labels")],
+    account: Seed,
+) -> None:
+    """Train a network on some records without privacy, rebuild them from it, and again without those that came back.
+
+    What a network of yours would give away, before you train it. Nothing but the owner's page is written.
+    """
+    found = api.attack_training(
+        data, training=training, search=search, reading=reading, seed=account.seed, out=to, listener=Terminal()
+    )
+    _say_rebuilt(found.rebuilt, len(found.members), found.layers[0].pairs.error, found.baseline)
+    say_page(found, to)
+
+
+def _say_rebuilt(rebuilt: int, images: int, error: float, baseline: float) -> None:
+    say(f"{rebuilt} of {images} training images were rebuilt to less than half the distance from their mean; "
+        f"mean squared distance {error:.2f} (the mean image: {baseline:.2f}).")  # fmt: skip

@@ -1,0 +1,49 @@
+"""`dpdistill audit run`: a run with canaries, and a lower bound on epsilon."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dpdistill import api
+from dpdistill.api.options import Account, BudgetChoice, Reading, RecipeChoice
+from dpdistill.cli.audit import Data, Out, app, say_page
+from dpdistill.cli.expand import Fields, expand
+from dpdistill.cli.listener import Terminal
+from dpdistill.cli.options import Cap, refuse_cap
+from dpdistill.cli.terminal import say
+
+
+@app.command("run")
+@expand
+def audit_run(
+    data: Data,
+    *,
+    to: Out,
+    choice: RecipeChoice,
+    budget: Annotated[BudgetChoice, Fields("epsilon", "delta")],
+    canaries: Annotated[int, typer.Option(min=100, help="Random records; each enters by a fair coin.")] = 1000,
+    leak: Annotated[
+        str | None, typer.Option(help="Plant a leak, to see that it is found: noised-again, same-noise, real-start.")
+    ] = None,
+    reading: Reading,
+    account: Annotated[Account, Fields("seed", "ledger")],
+    cap: Cap = None,
+) -> None:
+    """Distil the records beside canaries, and bound epsilon from below by what can be guessed.
+
+    It is a run, and pays like one: name the data set's ledger. What it distils is not handed out: canaries are in it.
+    """
+    refuse_cap(cap)
+    found = api.audit_run(
+        data, choice, budget, canaries=canaries, leak=leak, reading=reading, seed=account.seed, ledger=account.ledger,
+        out=to, listener=Terminal(),
+    )  # fmt: skip
+    for name, each in found.bounds.items():
+        say(f"{name}: {found.correct[name]} of {found.guesses[name]} right, epsilon is at least {each:.2f}")
+    schedule = found.result.schedule
+    certified = "nothing" if schedule is None else f"{schedule.budget.epsilon:g}"
+    confidence = 100 * found.confidence
+    say(f"epsilon is at least {found.bound:.2f} at {confidence:g} % confidence; certified: {certified}.")
+    say_page(found, to)

@@ -1,0 +1,37 @@
+"""`dpdistill audit shadows`: membership by a likelihood ratio, from many runs on halves of the records."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dpdistill import api
+from dpdistill.api.options import Account, BudgetChoice, Reading, RecipeChoice
+from dpdistill.cli.audit import Data, Out, app, say_page, say_rates
+from dpdistill.cli.expand import Fields, expand
+from dpdistill.cli.listener import Terminal
+
+
+@app.command("shadows")
+@expand
+def audit_shadows(
+    data: Data,
+    *,
+    to: Out,
+    choice: RecipeChoice,
+    budget: BudgetChoice,
+    non_private: Annotated[
+        bool, typer.Option("--non-private", help="Without noise, for comparison; always so for dm and kip.")
+    ] = False,
+    runs: Annotated[int, typer.Option(min=4, help="Runs, each on half of the records.")] = 16,
+    reading: Reading,
+    account: Annotated[Account, Fields("seed")],
+) -> None:
+    """Distil halves of the records many times, and tell from a set who was in its half. Nothing is handed out."""
+    found = api.audit_shadows(
+        data, choice, budget, runs=runs, private=not non_private, reading=reading, seed=account.seed, out=to,
+        listener=Terminal(),
+    )  # fmt: skip
+    say_rates(found.membership)
+    say_page(found, to)
