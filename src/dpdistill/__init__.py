@@ -5,6 +5,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpdistill.accounting.schedule import Budget as Budget
+    from dpdistill.api.account import account as account
+    from dpdistill.api.catalogue import FieldDescription as FieldDescription
+    from dpdistill.api.catalogue import MethodDescription as MethodDescription
+    from dpdistill.api.catalogue import RecipeDescription as RecipeDescription
+    from dpdistill.api.catalogue import list_kernels as list_kernels
+    from dpdistill.api.catalogue import list_methods as list_methods
+    from dpdistill.api.catalogue import list_recipes as list_recipes
+    from dpdistill.api.demo import Demo as Demo
+    from dpdistill.api.demo import demo as demo
+    from dpdistill.api.documents import Exported as Exported
+    from dpdistill.api.documents import export as export
+    from dpdistill.api.documents import report as report
+    from dpdistill.api.ledger import begin_ledger as begin_ledger
+    from dpdistill.api.ledger import ledger_summary as ledger_summary
+    from dpdistill.api.listener import Listener as Listener
+    from dpdistill.api.options import Account as Account
     from dpdistill.api.options import BudgetChoice as BudgetChoice
     from dpdistill.api.options import Machine as Machine
     from dpdistill.api.options import Persons as Persons
@@ -15,11 +31,19 @@ if TYPE_CHECKING:
     from dpdistill.api.run import distill_without_privacy as distill_without_privacy
     from dpdistill.api.run import finish_again as finish_again
     from dpdistill.api.run import plan as plan
+    from dpdistill.api.sample import Sample as Sample
+    from dpdistill.api.sample import sample as sample
+    from dpdistill.api.tables import SchemaDraft as SchemaDraft
+    from dpdistill.api.tables import TableCheck as TableCheck
+    from dpdistill.api.tables import check_table as check_table
+    from dpdistill.api.tables import draft_schema as draft_schema
+    from dpdistill.certificate.check import Verification as Verification
     from dpdistill.errors import CertificateError as CertificateError
     from dpdistill.errors import CuratorError as CuratorError
     from dpdistill.errors import DataError as DataError
     from dpdistill.errors import DPDistillError as DPDistillError
     from dpdistill.errors import LedgerError as LedgerError
+    from dpdistill.ledger.dataset import LedgerSummary as LedgerSummary
     from dpdistill.methods import DM as DM
     from dpdistill.methods import DOS as DOS
     from dpdistill.methods import DOSKIP as DOSKIP
@@ -33,14 +57,14 @@ if TYPE_CHECKING:
     from dpdistill.methods import NDPDC as NDPDC
     from dpdistill.methods import PSG as PSG
     from dpdistill.methods import DecoupledKIP as DecoupledKIP
+    from dpdistill.publish.export.publisher import Publisher as Publisher
     from dpdistill.run.driver import Result as Result
-    from dpdistill.run.start import begin_ledger as begin_ledger
     from dpdistill.schema import Column as Column
     from dpdistill.schema import Schema as Schema
     from dpdistill.schema import TableSchema as TableSchema
-    from dpdistill.sources.load import load
-    from dpdistill.storage.records import Records
-    from dpdistill.storage.straighten import straighten_images
+    from dpdistill.sources.load import load as load
+    from dpdistill.storage.records import Records as Records
+    from dpdistill.storage.straighten import straighten_images as straighten_images
     from dpdistill.table_distiller import TableDistiller as TableDistiller
     from dpdistill.verification import verify as verify
 
@@ -49,10 +73,23 @@ __version__ = "0.1.0"
 _PLACES = {
     "accounting.schedule": ("Budget",),
     "errors": ("CertificateError", "CuratorError", "DPDistillError", "DataError", "LedgerError"),
-    "api.options": ("BudgetChoice", "Machine", "Persons", "Reading", "RecipeChoice"),
+    "api.account": ("account",),
+    "api.catalogue": (
+        *("FieldDescription", "MethodDescription", "RecipeDescription"),
+        *("list_kernels", "list_methods", "list_recipes"),
+    ),
+    "api.demo": ("Demo", "demo"),
+    "api.documents": ("Exported", "export", "report"),
+    "api.ledger": ("begin_ledger", "ledger_summary"),
+    "api.listener": ("Listener",),
+    "api.options": ("Account", "BudgetChoice", "Machine", "Persons", "Reading", "RecipeChoice"),
     "api.run": ("Plan", "distill", "distill_without_privacy", "finish_again", "plan"),
+    "api.sample": ("Sample", "sample"),
+    "api.tables": ("SchemaDraft", "TableCheck", "check_table", "draft_schema"),
+    "certificate.check": ("Verification",),
+    "ledger.dataset": ("LedgerSummary",),
+    "publish.export.publisher": ("Publisher",),
     "run.driver": ("Result",),
-    "run.start": ("begin_ledger",),
     "schema": ("Column", "Schema", "TableSchema"),
     "sources.load": ("load",),
     "storage.records": ("Records",),
@@ -77,6 +114,7 @@ __all__ = [
     "LDPDC",
     "NDPDC",
     "PSG",
+    "Account",
     "Budget",
     "BudgetChoice",
     "CertificateError",
@@ -85,23 +123,46 @@ __all__ = [
     "DPDistillError",
     "DataError",
     "DecoupledKIP",
+    "Demo",
+    "Exported",
+    "FieldDescription",
     "LedgerError",
+    "LedgerSummary",
+    "Listener",
     "Machine",
+    "MethodDescription",
     "Persons",
     "Plan",
+    "Publisher",
     "Reading",
     "RecipeChoice",
+    "RecipeDescription",
     "Records",
     "Result",
+    "Sample",
     "Schema",
+    "SchemaDraft",
+    "TableCheck",
     "TableDistiller",
     "TableSchema",
+    "Verification",
+    "account",
     "begin_ledger",
+    "check_table",
+    "demo",
     "distill",
     "distill_without_privacy",
+    "draft_schema",
+    "export",
     "finish_again",
+    "ledger_summary",
+    "list_kernels",
+    "list_methods",
+    "list_recipes",
     "load",
     "plan",
+    "report",
+    "sample",
     "straighten_images",
     "verify",
 ]

@@ -5,7 +5,7 @@ import typer
 from test_cli import dpdistill, succeeds
 
 from dpdistill.cli import app
-from dpdistill.cli.common import with_common_options
+from dpdistill.cli.global_options import with_common_options
 from dpdistill.cli.panels import EXPERT, MOST, PANELS
 
 

@@ -17,7 +17,7 @@ import typer
 from test_cli import dpdistill, refused, succeeds
 
 from dpdistill.cli import app, asked, settings, terminal
-from dpdistill.cli.common import with_common_options
+from dpdistill.cli.global_options import with_common_options
 from dpdistill.cli.reading import check_source
 from dpdistill.cli.recipes import build
 from dpdistill.folder.save import read_distilled, write_distilled

@@ -10,6 +10,8 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from dpdistill.cli.panels import Expert
+
 
 def expand(command: Callable[..., None]) -> Callable[..., None]:
     """A command whose parameters that are dataclasses of options (`dpdistill.api.options`) are given option by option.
@@ -52,6 +54,8 @@ def _parameters(kind: Any) -> list[Parameter]:
     for each in _options(kind):
         how = dict(each.metadata["option"])
         name, stated = how.pop("name"), how.pop("kind")
+        panel, expert = how.pop("panel") or getattr(kind, "PANEL", None), how.pop("expert")
+        how["rich_help_panel"] = Expert(panel) if panel and expert else panel
         hint = hints[each.name] if stated is None else stated | None
         annotation = Annotated[hint, typer.Option(*([name] if name else []), **how)]
         default = None if each.default == () else each.default

@@ -49,7 +49,10 @@ Ledger = Annotated[
     str | None,
     typer.Option(help="File that adds up all runs on this data set; `dpdistill budget new FILE --cap ...` begins it."),
 ]
-Cap = Annotated[float | None, typer.Option(hidden=True, help="Of a ledger: `dpdistill budget new` takes it.")]
+Cap = Annotated[
+    float | None,
+    typer.Option(hidden=True, rich_help_panel="Privacy", help="Of a ledger: `dpdistill budget new` takes it."),
+]
 
 SUITES = ("smoke", "papers", "frontier", "subspaces", "dosser", "transferred")
 """Suites of benchmarks that come with the package, cli/benchmarks/suites."""

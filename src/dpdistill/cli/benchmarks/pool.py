@@ -12,7 +12,7 @@ from multiprocessing import connection, get_context, parent_process
 from pathlib import Path
 from typing import Any
 
-from dpdistill.cli.allocator import keep_freed_memory
+from dpdistill.cli.malloc import keep_freed_memory
 from dpdistill.cli.terminal import mode
 from dpdistill.schema import DataError
 from dpdistill.storage.files import reading, show
