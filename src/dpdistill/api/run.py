@@ -186,6 +186,9 @@ def distill_without_privacy(
         data: records that need no protection.
         method, reading, machine, seed, overwrite, out, progress, listener: as `distill` takes them.
 
+    Returns:
+        The result, without a guarantee.
+
     Raises:
         DataError, ValueError, TypeError: records or a recipe that cannot be used.
     """

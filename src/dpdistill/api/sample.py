@@ -108,9 +108,10 @@ def sample(
     from dpdistill.folder.save import read_distilled
     from dpdistill.storage.memory import check_sample
 
-    for name, value, least, most in (("n", n, 1, None), ("seed", seed, 0, MAX_SEED)):
-        if type(value) is not int or value < least or (most is not None and value > most):
-            raise DataError(f"Expected {name}={value!r:.80} as a whole number from {least} on.")
+    if type(n) is not int or n < 1:
+        raise DataError(f"Expected n={n!r:.80} as a whole number from 1 on.")
+    if type(seed) is not int or not 0 <= seed <= MAX_SEED:
+        raise DataError(f"Expected seed={seed!r:.80} as a whole number from 0 to {MAX_SEED}.")
     distilled, path = read_distilled(folder), None if out is None else Path(out)
     check_sample(n, distilled.schema)
     if not isinstance(distilled.schema, TableSchema):

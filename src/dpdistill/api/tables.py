@@ -48,7 +48,7 @@ class TableCheck:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Returns the lines that warn: of records that a run refuses, and of columns that lose 1 % or more of their values."""
+        """Returns the warnings: of records that a run refuses, and of columns that lose 1 % or more of their values."""
         return tuple(line for line in self.lines if line.startswith(WARNING))
 
     @property
