@@ -63,6 +63,8 @@ def images(places) -> Path:
 @pytest.mark.parametrize(("to", "out"), [("csv", "both.csv"), ("card", "both.md"), ("hf", "both-hf")])
 def test_export(rows, tmp_path, to, out):
     about = ["name=Incomes", "license=cc-by-4.0"]
+    for name in ("cli", "python", "third"):
+        (tmp_path / name).mkdir()
     found = result_of(
         "export", rows, "--to", to, "--out", tmp_path / "cli" / out, "--about", about[0], "--about", about[1]
     )
@@ -121,7 +123,7 @@ def test_recipes():
     found = result_of("methods", "--recipes")["recipes"]
     assert found == {each.name: {"method": each.method, "source": f"{each.paper}, {each.where}"} for each in listed}
     known = {recipe.name: recipe for recipe in listed}
-    assert known["dos-kip-cifar10-eps1"].epsilon == 1.0
+    assert known["dos-kip-cifar10-eps1-ipc10"].epsilon == 1.0
     assert any(recipe.notes for recipe in listed)
 
 

@@ -96,4 +96,4 @@ def report(folder: str | os.PathLike) -> Path:
     """
     from dpdistill.publish.report import write_report
 
-    return write_report(folder)
+    return write_report(Path(folder))

@@ -15,11 +15,11 @@ PANEL: Any = {"rich_help_panel": "Privacy"}
 
 def account(
     epsilon: Annotated[float | None, typer.Option(**PANEL, help="Find the noise for this budget.")] = None,
+    delta: Annotated[float, typer.Option(**PANEL, help="Of the budget.")] = 1e-5,
+    adjacency: Annotated[str, typer.Option(**PANEL, help="add-remove or replace-one.")] = "add-remove",
     noise_multiplier: Annotated[float | None, typer.Option(**PANEL, help="Find the epsilon of this noise.")] = None,
     rounds: Annotated[int, typer.Option(**PANEL, help="Releases.")] = 1,
     sampling_prob: Annotated[float, typer.Option(**PANEL, help="Poisson sampling probability.")] = 1.0,
-    delta: Annotated[float, typer.Option(**PANEL, help="Of the budget.")] = 1e-5,
-    adjacency: Annotated[str, typer.Option(**PANEL, help="add-remove or replace-one.")] = "add-remove",
 ) -> None:
     """What a noise multiplier costs, or what noise a budget needs."""
     schedule = dp.account(
