@@ -38,16 +38,16 @@ ROOMS["run"] = {*ROOMS} - {"attacks", "evaluation", "features", "networks", "ker
 ROOMS["table_distiller"] = {"schema", "query", "method", "storage", "sources", "folder", "accounting", "methods", "run"}
 ROOMS["verification"] = {"schema", "query", "recipe", "folder.contents", "methods", "certificate", "publish"}
 ROOMS[TOP] = {*("errors", "schema", "storage", "sources", "accounting", "methods", "run", "table_distiller")}
-ROOMS[TOP] |= {"verification"}
+ROOMS[TOP] |= {"verification", "certificate", "ledger", "publish"}
 ROOMS["audits"] = {*ROOMS} - {"table_distiller", "verification", TOP}
 ROOMS["api"] = {*ROOMS}
 ROOMS[TOP] |= {"api"}
 ROOMS["cli"] = {*ROOMS}
 ROOMS[MAIN] = {"cli"}
-FIND_CODE = {"recipe/parts", TOP}
-"""Modules that import others by name: the code of a recipe, and the public names of the package."""
+FIND_CODE = {"recipe/parts", TOP, f"cli/{TOP}"}
+"""Modules that import others by name: the code of a recipe, the public names of the package, and commands."""
 READERS_OF_RECORDS = {"private", "workers", "storage", "sources", "run", "cli", "evaluation", "audits"}
-READERS_OF_RECORDS |= {"table_distiller", TOP}
+READERS_OF_RECORDS |= {"table_distiller", "api", TOP}
 
 
 def imported(tree: ast.AST, module: tuple[str, ...]) -> list[str]:
