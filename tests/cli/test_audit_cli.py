@@ -16,6 +16,7 @@ import typer
 from PIL import Image
 from test_cli import dpdistill, refused, succeeds
 
+from dpdistill import begin_ledger
 from dpdistill.attacks.attacked import Descent, Smooth, start
 from dpdistill.audits.canaries import LEAST
 from dpdistill.cli import app
@@ -23,7 +24,6 @@ from dpdistill.cli.audit import records_of
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.networks.network import LeNet, times
 from dpdistill.networks.parameters import write_parameters
-from dpdistill.run import begin_ledger
 from dpdistill.sources.load import load
 
 MOVED = r"record \d+ re(?:moved|placed): sums moved by 0\.\d{4} of what was paid for; else nothing changed"

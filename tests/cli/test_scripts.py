@@ -16,6 +16,7 @@ import pytest
 import typer
 from test_cli import dpdistill, refused, succeeds
 
+from dpdistill import begin_ledger
 from dpdistill.cli import app, asked, settings, terminal
 from dpdistill.cli.global_options import with_common_options
 from dpdistill.cli.reading import check_source
@@ -26,7 +27,6 @@ from dpdistill.methods import METHODS
 from dpdistill.recipe.kernels import KERNELS
 from dpdistill.recipe.published import published
 from dpdistill.recipe.saved import check_kind, check_private
-from dpdistill.run import begin_ledger
 from dpdistill.schema import DataError
 from dpdistill.sources.tables.schema_file import read_schema
 
