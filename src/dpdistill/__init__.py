@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpdistill.accounting.schedule import Budget as Budget
+    from dpdistill.api.account import account as account
     from dpdistill.api.attack_options import ModelSearch as ModelSearch
     from dpdistill.api.attack_options import TrainingSearch as TrainingSearch
     from dpdistill.api.attack_options import VictimTraining as VictimTraining
@@ -15,9 +16,24 @@ if TYPE_CHECKING:
     from dpdistill.api.audits import audit_method as audit_method
     from dpdistill.api.audits import audit_run as audit_run
     from dpdistill.api.audits import audit_shadows as audit_shadows
+    from dpdistill.api.catalogue import FieldDescription as FieldDescription
+    from dpdistill.api.catalogue import MethodDescription as MethodDescription
+    from dpdistill.api.catalogue import RecipeDescription as RecipeDescription
+    from dpdistill.api.catalogue import list_kernels as list_kernels
+    from dpdistill.api.catalogue import list_methods as list_methods
+    from dpdistill.api.catalogue import list_recipes as list_recipes
+    from dpdistill.api.demo import Demo as Demo
+    from dpdistill.api.demo import demo as demo
+    from dpdistill.api.documents import Exported as Exported
+    from dpdistill.api.documents import export as export
+    from dpdistill.api.documents import report as report
     from dpdistill.api.evaluate import HeldOut as HeldOut
     from dpdistill.api.evaluate import Scoring as Scoring
     from dpdistill.api.evaluate import evaluate as evaluate
+    from dpdistill.api.ledger import begin_ledger as begin_ledger
+    from dpdistill.api.ledger import ledger_summary as ledger_summary
+    from dpdistill.api.listener import Listener as Listener
+    from dpdistill.api.options import Account as Account
     from dpdistill.api.options import BudgetChoice as BudgetChoice
     from dpdistill.api.options import Machine as Machine
     from dpdistill.api.options import Persons as Persons
@@ -29,22 +45,30 @@ if TYPE_CHECKING:
     from dpdistill.api.run import distill_without_privacy as distill_without_privacy
     from dpdistill.api.run import finish_again as finish_again
     from dpdistill.api.run import plan as plan
+    from dpdistill.api.sample import Sample as Sample
+    from dpdistill.api.sample import sample as sample
     from dpdistill.api.scoring import Evaluation as Evaluation
     from dpdistill.api.scoring import HeldOutImages as HeldOutImages
     from dpdistill.api.scoring import Networks as Networks
     from dpdistill.api.scoring import Regression as Regression
     from dpdistill.api.student import Teaching as Teaching
     from dpdistill.api.student import student as student
+    from dpdistill.api.tables import SchemaDraft as SchemaDraft
+    from dpdistill.api.tables import TableCheck as TableCheck
+    from dpdistill.api.tables import check_table as check_table
+    from dpdistill.api.tables import draft_schema as draft_schema
+    from dpdistill.certificate.check import Verification as Verification
     from dpdistill.errors import CertificateError as CertificateError
     from dpdistill.errors import CuratorError as CuratorError
     from dpdistill.errors import DataError as DataError
     from dpdistill.errors import DPDistillError as DPDistillError
     from dpdistill.errors import LedgerError as LedgerError
-    from dpdistill.methods.baselines.dm import DM
-    from dpdistill.methods.baselines.kip import KIP
-    from dpdistill.methods.baselines.ldpdc import LDPDC
-    from dpdistill.methods.baselines.ndpdc import NDPDC
-    from dpdistill.methods.baselines.psg import PSG
+    from dpdistill.ledger.dataset import LedgerSummary as LedgerSummary
+    from dpdistill.methods.baselines.dm import DM as DM
+    from dpdistill.methods.baselines.kip import KIP as KIP
+    from dpdistill.methods.baselines.ldpdc import LDPDC as LDPDC
+    from dpdistill.methods.baselines.ndpdc import NDPDC as NDPDC
+    from dpdistill.methods.baselines.psg import PSG as PSG
     from dpdistill.methods.decoupled_kip import DecoupledKIP as DecoupledKIP
     from dpdistill.methods.dos import DOS as DOS
     from dpdistill.methods.dos_kip import DOSKIP as DOSKIP
@@ -53,14 +77,14 @@ if TYPE_CHECKING:
     from dpdistill.methods.dp_merf import DPMERF as DPMERF
     from dpdistill.methods.dp_ntk import DPNTK as DPNTK
     from dpdistill.methods.dp_sgd import DPSGD as DPSGD
+    from dpdistill.publish.export.publisher import Publisher as Publisher
     from dpdistill.run.driver import Result as Result
-    from dpdistill.run.start import begin_ledger as begin_ledger
     from dpdistill.schema import Column as Column
     from dpdistill.schema import Schema as Schema
     from dpdistill.schema import TableSchema as TableSchema
-    from dpdistill.sources.load import load
-    from dpdistill.storage.records import Records
-    from dpdistill.storage.straighten import straighten_images
+    from dpdistill.sources.load import load as load
+    from dpdistill.storage.records import Records as Records
+    from dpdistill.storage.straighten import straighten_images as straighten_images
     from dpdistill.table_distiller import TableDistiller as TableDistiller
     from dpdistill.verification import verify as verify
 
@@ -74,13 +98,26 @@ _PLACES = {
     "api.attack_options": ("ModelSearch", "TrainingSearch", "VictimTraining"),
     "api.audits": ("audit", "audit_method", "audit_run", "audit_shadows"),
     "api.audit_options": ("MemberReading",),
-    "api.options": ("BudgetChoice", "Machine", "Persons", "Reading", "RecipeChoice"),
     "api.real_records": ("Reference",),
-    "api.run": ("Plan", "distill", "distill_without_privacy", "finish_again", "plan"),
     "api.scoring": ("Evaluation", "HeldOutImages", "Networks", "Regression"),
     "api.student": ("Teaching", "student"),
+    "api.account": ("account",),
+    "api.catalogue": (
+        *("FieldDescription", "MethodDescription", "RecipeDescription"),
+        *("list_kernels", "list_methods", "list_recipes"),
+    ),
+    "api.demo": ("Demo", "demo"),
+    "api.documents": ("Exported", "export", "report"),
+    "api.ledger": ("begin_ledger", "ledger_summary"),
+    "api.listener": ("Listener",),
+    "api.options": ("Account", "BudgetChoice", "Machine", "Persons", "Reading", "RecipeChoice"),
+    "api.run": ("Plan", "distill", "distill_without_privacy", "finish_again", "plan"),
+    "api.sample": ("Sample", "sample"),
+    "api.tables": ("SchemaDraft", "TableCheck", "check_table", "draft_schema"),
+    "certificate.check": ("Verification",),
+    "ledger.dataset": ("LedgerSummary",),
+    "publish.export.publisher": ("Publisher",),
     "run.driver": ("Result",),
-    "run.start": ("begin_ledger",),
     "schema": ("Column", "Schema", "TableSchema"),
     "sources.load": ("load",),
     "storage.records": ("Records",),
@@ -105,6 +142,7 @@ __all__ = [
     "LDPDC",
     "NDPDC",
     "PSG",
+    "Account",
     "Budget",
     "BudgetChoice",
     "CertificateError",
@@ -113,29 +151,42 @@ __all__ = [
     "DPDistillError",
     "DataError",
     "DecoupledKIP",
+    "Demo",
     "Evaluation",
+    "Exported",
+    "FieldDescription",
     "HeldOut",
     "HeldOutImages",
     "LedgerError",
+    "LedgerSummary",
+    "Listener",
     "Machine",
     "MemberReading",
+    "MethodDescription",
     "ModelSearch",
     "Networks",
     "Persons",
     "Plan",
+    "Publisher",
     "Reading",
     "RecipeChoice",
+    "RecipeDescription",
     "Records",
     "Reference",
     "Regression",
     "Result",
+    "Sample",
     "Schema",
+    "SchemaDraft",
     "Scoring",
+    "TableCheck",
     "TableDistiller",
     "TableSchema",
     "Teaching",
     "TrainingSearch",
+    "Verification",
     "VictimTraining",
+    "account",
     "attack_model",
     "attack_training",
     "audit",
@@ -143,12 +194,22 @@ __all__ = [
     "audit_run",
     "audit_shadows",
     "begin_ledger",
+    "check_table",
+    "demo",
     "distill",
     "distill_without_privacy",
+    "draft_schema",
     "evaluate",
+    "export",
     "finish_again",
+    "ledger_summary",
+    "list_kernels",
+    "list_methods",
+    "list_recipes",
     "load",
     "plan",
+    "report",
+    "sample",
     "straighten_images",
     "student",
     "verify",

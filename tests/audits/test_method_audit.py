@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from contract import make_records, table_records, tiny
 
-from dpdistill import run
+from dpdistill import begin_ledger, run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.audits.method_audit import ALL, FRESH, SAME, replay_method
 from dpdistill.audits.noiseless_sums import Exact
@@ -165,7 +165,7 @@ def test_the_result_is_that_of_the_first_run_and_pays_for_it():
 
 
 def test_a_run_that_is_paid_in_a_ledger_is_audited(tmp_path):
-    ledger = run.begin_ledger(tmp_path / "all.ledger", 2.0)
+    ledger = begin_ledger(tmp_path / "all.ledger", 2.0)
     audit = audited(leaky.Means(), ledger=ledger, chosen=1, fresh=False)
     assert not [replay for replay in audit.replays if replay.found]
     assert DatasetLedger(ledger).summary().spent == pytest.approx(1.0)

@@ -16,6 +16,7 @@ import typer
 from PIL import Image
 from test_cli import dpdistill, refused, succeeds
 
+from dpdistill import begin_ledger
 from dpdistill.api.listener import SILENT
 from dpdistill.api.options import Reading
 from dpdistill.api.reading import read_records
@@ -25,7 +26,6 @@ from dpdistill.cli import app
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.networks.network import LeNet, times
 from dpdistill.networks.parameters import write_parameters
-from dpdistill.run import begin_ledger
 from dpdistill.sources.load import load
 
 MOVED = r"record \d+ re(?:moved|placed): sums moved by 0\.\d{4} of what was paid for; else nothing changed"

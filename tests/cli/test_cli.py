@@ -139,8 +139,8 @@ def test_version_and_help():
     assert first == f"dpdistill {__version__}"
     assert others.startswith(f"python {platform.python_version()}, jax {jax.__version__}, numpy {np.__version__}, ")
     commands = (
-        "distill plan evaluate student report verify methods account budget schema sample export benchmark results demo "
-        "audit attack"
+        "distill plan evaluate student report verify methods account budget schema sample export benchmark results "
+        "demo audit attack"
     )
     for name in (*commands.split(), "demo", "audit"):
         assert name in succeeds("--help")

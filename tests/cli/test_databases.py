@@ -10,7 +10,7 @@ import pytest
 from contract.postgres import PASSWORD, postgres_server
 from test_cli import dpdistill, refused, succeeds
 
-from dpdistill.run import begin_ledger
+from dpdistill import begin_ledger
 from dpdistill.run.serialize import digest_records
 from dpdistill.schema import Column, DataError, TableSchema, hide_secrets
 from dpdistill.sources.load import load

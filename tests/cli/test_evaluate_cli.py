@@ -17,8 +17,8 @@ import dpdistill as dp
 from dpdistill import evaluation as evaluate
 from dpdistill.api.evaluate import OF_BOTH, OF_IMAGES, OF_TABLES
 from dpdistill.api.listener import Listener
+from dpdistill.api.recipes import softness_in
 from dpdistill.cli.app import app
-from dpdistill.cli.recipes import softness_in
 from dpdistill.cli.retired import RETIRED
 from dpdistill.folder.save import read_distilled
 from dpdistill.kernels import KERNELS

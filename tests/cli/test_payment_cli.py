@@ -19,14 +19,14 @@ from contract.workers import InThisProcess
 from full_disk import FullDisk
 from test_cli import dpdistill, succeeds
 
-from dpdistill import run
+from dpdistill import begin_ledger, run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.cli import terminal
 from dpdistill.errors import LedgerUnusable
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods import LDPDC
-from dpdistill.run import begin_ledger, checkpoint, driver, start
+from dpdistill.run import checkpoint, driver, start
 from dpdistill.workers import processes, remote_aggregator, worker
 
 COMMAND = sys.modules["dpdistill.cli.distill"]

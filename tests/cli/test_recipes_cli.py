@@ -5,8 +5,8 @@ import json
 import pytest
 from test_cli import dpdistill, refused, succeeds
 
+from dpdistill.api.checks import named_under, stated_by
 from dpdistill.certificate.build import write_certificate
-from dpdistill.cli.settings import named_under, stated_by
 from dpdistill.folder.layout import CERTIFICATE
 from dpdistill.recipe.published import all_published
 

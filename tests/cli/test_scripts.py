@@ -16,18 +16,17 @@ import pytest
 import typer
 from test_cli import dpdistill, refused, succeeds
 
-from dpdistill import __version__
+from dpdistill import __version__, begin_ledger
+from dpdistill.api.reading import check_source
+from dpdistill.api.recipes import build
 from dpdistill.cli import app, asked, settings, terminal
-from dpdistill.cli.common import with_common_options
-from dpdistill.cli.reading import check_source
-from dpdistill.cli.recipes import build
+from dpdistill.cli.global_options import with_common_options
 from dpdistill.folder.save import read_distilled, write_distilled
 from dpdistill.method import Distilled
 from dpdistill.methods import METHODS
 from dpdistill.recipe.kernels import KERNELS
 from dpdistill.recipe.published import published
 from dpdistill.recipe.saved import check_kind, check_private
-from dpdistill.run import begin_ledger
 from dpdistill.schema import DataError
 from dpdistill.sources.tables.schema_file import read_schema
 

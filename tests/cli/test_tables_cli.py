@@ -13,12 +13,11 @@ from sklearn.exceptions import NotFittedError
 from test_cli import refused, succeeds
 
 import dpdistill as dp
-from dpdistill import DOS, DPKIP, DPMERF, Column, DataError, TableDistiller, TableSchema
+from dpdistill import DOS, DPKIP, DPMERF, Column, DataError, TableDistiller, TableSchema, begin_ledger
 from dpdistill.errors import LedgerError
 from dpdistill.folder.save import read_distilled
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
-from dpdistill.run import begin_ledger
 
 QUICK = {"frequencies": 60, "steps": 40, "samples": 300, "hidden": 16}
 SETTINGS = [word for name, value in QUICK.items() for word in ("--set", f"{name}={value}")]

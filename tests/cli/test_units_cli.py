@@ -12,13 +12,12 @@ from PIL import Image
 from test_cli import dpdistill, refused, succeeds
 from test_tables_cli import SCHEMA, STATED, patients
 
-from dpdistill import DPMERF, TableDistiller, run, verify
+from dpdistill import DPMERF, TableDistiller, begin_ledger, run, verify
 from dpdistill.accounting.schedule import Budget, calibrate
 from dpdistill.audits.canaries import audit_one_run
 from dpdistill.audits.method_audit import replay_method
 from dpdistill.certificate.build import group_epsilon
 from dpdistill.errors import LedgerError
-from dpdistill.run import begin_ledger
 from dpdistill.run.serialize import digest_records
 from dpdistill.schema import DataError
 from dpdistill.sources.load import load

@@ -21,8 +21,8 @@ from contract.float32 import assert_close_float32
 
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
+from dpdistill.api.recipes import build
 from dpdistill.certificate.build import read_certificate
-from dpdistill.cli.recipes import build
 from dpdistill.errors import LedgerError
 from dpdistill.folder.save import read_distilled
 from dpdistill.ledger.run import RunLedger

@@ -15,7 +15,7 @@ from contract.float32 import assert_close_float32
 
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
-from dpdistill.cli.options import MAX_SEED
+from dpdistill.api.options import MAX_SEED
 from dpdistill.methods import generator as generators
 from dpdistill.methods import training
 from dpdistill.methods.dp_hp import DPHP, hermite

@@ -12,8 +12,8 @@ from contract import SCHEMA, make_records, tiny, toy_records
 
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
+from dpdistill.api.recipes import build, build_again
 from dpdistill.certificate.build import scope, write_certificate
-from dpdistill.cli.recipes import build, build_again
 from dpdistill.errors import LedgerError
 from dpdistill.methods import dos
 from dpdistill.methods.centre import pictures_around

@@ -30,7 +30,7 @@ from contract import (
 )
 from scipy.stats import kstest
 
-from dpdistill import run
+from dpdistill import begin_ledger, run
 from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.errors import CuratorError, LedgerError
 from dpdistill.kernels.feature import FeatureKernel
@@ -40,7 +40,6 @@ from dpdistill.private.curator import Curator
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.programs import jaxprs
 from dpdistill.query import Event, Stage
-from dpdistill.run import begin_ledger
 from dpdistill.storage.records import Records
 
 PRIVATE = [name for name, kind in METHODS.items() if kind.private]

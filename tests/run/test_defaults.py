@@ -1,7 +1,9 @@
 """What the public functions do where a caller names no method, and how a result is shown."""
 
 import dataclasses
+import importlib.util
 import inspect
+import re
 
 import numpy as np
 import pytest
@@ -52,17 +54,53 @@ def test_a_result_is_shown_in_one_line():
     assert np.isinf(result.epsilon)
 
 
+NEVER_RAISES = {"verify"}
+"""Public functions with arguments that refuse none: a damaged folder is a failed check."""
+
+
+def missing_sections(each) -> list[str]:
+    """Returns what the docstring of a public function or class lacks, as its signature demands."""
+    doc = inspect.getdoc(each) or ""
+    if inspect.isclass(each) and issubclass(each, Exception):
+        return [] if doc else ["a sentence"]
+    fields = {field.name: field for field in dataclasses.fields(each)} if dataclasses.is_dataclass(each) else {}
+    taken = [name for name in inspect.signature(each).parameters if name not in ("self", "args", "kwargs")]
+    taken = [name for name in taken if not (name in fields and "help" in fields[name].metadata)]
+    args = doc.partition("\nArgs:\n")[2].partition("\n\n")[0]
+    missing = [name for name in taken if not re.search(rf"\b{name}\b", args)]
+    if inspect.isclass(each):
+        return missing
+    if inspect.signature(each).return_annotation not in ("None", None):
+        missing += [] if doc.startswith("Returns") or "\nReturns:\n" in doc else ["Returns"]
+    if taken and each.__name__ not in NEVER_RAISES and "\nRaises:\n" not in doc:
+        missing.append("Raises")
+    return missing
+
+
 def test_the_public_names_are_documented_and_no_other_leaks():
     assert sorted([*dpdistill.__all__, "__version__"]) == dir(dpdistill)
-    for name in dpdistill.__all__:
-        each = getattr(dpdistill, name)
-        assert each.__name__ == name
-        assert each.__doc__, name
-        if inspect.isfunction(each):
-            assert "Args:" in each.__doc__, name
-            assert "Raises:" in each.__doc__ or "Returns:" in each.__doc__, name
+    found = {name: getattr(dpdistill, name) for name in dpdistill.__all__}
+    assert {name: each.__name__ for name, each in found.items()} == {name: name for name in found}
+    assert {name: missing for name, each in found.items() if (missing := missing_sections(each))} == {}
     for name in ("Any", "cache", "TYPE_CHECKING", "import_module", "_PLACES"):
         assert name not in dir(dpdistill)
+
+
+def test_a_docstring_that_lacks_a_section_is_found():
+    def undocumented(folder: str, seed: int) -> int:
+        """Counts.
+
+        Args:
+            folder: where.
+        """
+        return 1
+
+    assert missing_sections(undocumented) == ["seed", "Returns", "Raises"]
+
+
+def test_a_public_name_is_no_module():
+    for name in dpdistill.__all__:
+        assert importlib.util.find_spec(f"dpdistill.{name}") is None, name
 
 
 def test_every_error_is_one_of_the_package():

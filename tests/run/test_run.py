@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from contract import make_records
 
-from dpdistill import run
+from dpdistill import begin_ledger, run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.certificate.build import read_certificate
 from dpdistill.certificate.check import FAILED, Expected
@@ -98,7 +98,7 @@ def test_features_of_records_are_gone_before_the_set_is_made(distil):
     ids=["dp-kip", "dos-kip"],
 )
 def test_what_a_later_stage_cannot_ask_is_refused_before_anything_is_paid(method, epsilon, tmp_path):
-    ledger = run.begin_ledger(tmp_path / "all.ledger", 2 * epsilon)
+    ledger = begin_ledger(tmp_path / "all.ledger", 2 * epsilon)
     with pytest.raises(CuratorError, match=r"error_bound|noise_multiplier"):
         run.distill(RECORDS, method, Budget(epsilon), ledger=ledger)
     assert DatasetLedger(ledger).summary().runs == ()

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpdistill.api.audit_options import MemberReading
+from dpdistill.api.checks import check_method, stated_by
 from dpdistill.api.listener import Listener
 from dpdistill.api.options import Account, BudgetChoice, Reading, RecipeChoice
 from dpdistill.api.own_method import is_own, own_method
 from dpdistill.api.reading import read_records, table_source
 from dpdistill.api.request import Request, Terms
 from dpdistill.api.run import how_paid, prepared
-from dpdistill.cli.settings import check_method, stated_by
 from dpdistill.folder.save import audit_folder
 from dpdistill.recipe.methods import DEFAULTS, RECIPES
 from dpdistill.schema import AnySchema, DataError, Schema, TableSchema

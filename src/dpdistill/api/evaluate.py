@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpdistill.api.checks import check_names
 from dpdistill.api.listener import SILENT, Listener
 from dpdistill.api.options import SQL, option
 from dpdistill.api.pictures import check_generator, generate
@@ -33,7 +34,6 @@ from dpdistill.api.scoring import (
     scores_in,
     write_scores,
 )
-from dpdistill.cli.settings import check_names
 from dpdistill.recipe.choices import CLASSIFIERS, TRAININGS
 from dpdistill.recipe.kernels import KERNELS
 from dpdistill.recipe.networks import ARCHITECTURES
@@ -298,7 +298,7 @@ class _Models:
 
 
 def _models(request: _Request, distilled: Distilled) -> _Models:
-    from dpdistill.cli.recipes import teacher_in
+    from dpdistill.api.recipes import teacher_in
     from dpdistill.evaluation.classifiers import chosen
     from dpdistill.evaluation.distances import distance_kernels
 
@@ -314,7 +314,7 @@ def _models(request: _Request, distilled: Distilled) -> _Models:
 
 def _scored(request: _Request, distilled: Distilled, test: Records, training: str, models: _Models) -> Iterator[Scored]:
     """Yields the scores of the set, in the order in which people read them."""
-    from dpdistill.cli.recipes import softness_in
+    from dpdistill.api.recipes import softness_in
     from dpdistill.evaluation import images
 
     scoring, bars, nets = request.scoring, request.listener.progress, models.nets

@@ -21,7 +21,16 @@ SQL = "One SELECT, whose rows are read from the database that DATA names."
 NEEDS_SCHEMA = "Expected --schema SCHEMA with --sql: the rows of a query are a table."
 
 
-def option(default: Any, help: str, *, name: str | None = None, kind: Any = None, **how: Any) -> Any:
+def option(
+    default: Any,
+    help: str,
+    *,
+    name: str | None = None,
+    kind: Any = None,
+    panel: str | None = None,
+    expert: bool = False,
+    **how: Any,
+) -> Any:
     """A field that the command line takes as an option.
 
     Args:
@@ -29,9 +38,12 @@ def option(default: Any, help: str, *, name: str | None = None, kind: Any = None
         help: what it means, for --help.
         name: of the option, "--set"; the field's name if left out.
         kind: its type at the command line, where Python takes more.
+        panel: of --help; the PANEL of its dataclass if left out.
+        expert: only --help-all shows the option where a command has many.
         how: further arguments of typer.Option, such as min and max.
     """
-    return field(default=default, metadata={"option": {"help": help, "name": name, "kind": kind, **how}})
+    about = {"help": help, "name": name, "kind": kind, "panel": panel, "expert": expert, **how}
+    return field(default=default, metadata={"option": about})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +65,7 @@ class Reading:
         DataError: options that contradict each other.
     """
 
+    PANEL: ClassVar[str] = "Data"
     schema: str | os.PathLike | None = option(
         None, "The schema.yaml of a table; DATA is CSV, Parquet or a database.", kind=str
     )
@@ -60,12 +73,15 @@ class Reading:
     classes: Any = option(None, "Number of classes, or names: 10 or cat,dog.", kind=str)
     bounds: Any = option(None, "Lowest and highest raw value: 0,255.", kind=str)
     resize: int | str | None = option(None, "Side of the square that images are resized to.", kind=str)
-    channels: int | None = option(None, "1 (grey) or 3 (colour), for images in files of their own.")
+    channels: int | None = option(None, "1 (grey) or 3 (colour), for images in files of their own.", expert=True)
     straighten: bool = option(
-        False, "Deskew, centre and rescale every image by its own strokes: for handwriting.", name="--straighten"
+        False,
+        "Deskew, centre and rescale every image by its own strokes: for handwriting.",
+        name="--straighten",
+        expert=True,
     )
     labels: str | None = option(
-        None, "Which labels, where there are several: fine or coarse of CIFAR-100, or a column of Parquet."
+        None, "Which labels, where there are several: fine or coarse of CIFAR-100, or a column of Parquet.", expert=True
     )
     lenient: bool = option(False, "Let bad records contribute nothing.", name="--lenient/--strict")
 
@@ -105,12 +121,13 @@ class RecipeChoice:
         DataError: a recipe and a method.
     """
 
+    PANEL: ClassVar[str] = "Recipe"
     method: str | None = option(None, "See `dpdistill methods`; dos-kip if left out, dp-merf for tables.")
     recipe: str | None = option(None, "One by name, see `dpdistill methods --recipes`, or a .yaml file.")
     per_class: int | None = option(None, "Synthetic records per class; 10 if left out.")
     settings: tuple[str, ...] = option((), "A recipe field: field=value.", name="--set", kind=list[str])
     public: str | None = option(
-        None, "Images that you say are public, for a method's subspace (dos): as DATA; drawn if left out."
+        None, "Images that you say are public, for a method's subspace (dos): as DATA; drawn if left out.", expert=True
     )
 
     @property
@@ -129,9 +146,10 @@ class BudgetChoice:
         adjacency: "add-remove" or "replace-one".
     """
 
+    PANEL: ClassVar[str] = "Privacy"
     epsilon: float | None = option(None, "Privacy budget; 1 if left out.")
     delta: float | None = option(None, "Privacy budget; 1e-5 if left out.")
-    adjacency: str | None = option(None, "add-remove (if left out) or replace-one.")
+    adjacency: str | None = option(None, "add-remove (if left out) or replace-one.", expert=True)
 
     @property
     def stated(self) -> dict[str, Any]:
@@ -148,6 +166,7 @@ class Persons:
         rows_per_unit: the most records of a person that are used, drawn at random; None for 4.
     """
 
+    PANEL: ClassVar[str] = "Persons"
     unit_column: str | None = option(
         None,
         "Protect persons: the column (CSV, Parquet) or array (.npz) that names the person of each record; of "
@@ -175,13 +194,19 @@ class Machine:
         DataError: a cluster without the number of workers, or an amount of memory that is none.
     """
 
+    PANEL: ClassVar[str] = "Machine"
     memory: int | str | None = option(
-        None, "What the records may take: 512M, 4G; half of all if left out. The rest is on the disk.", kind=str
+        None,
+        "What the records may take: 512M, 4G; half of all if left out. The rest is on the disk.",
+        kind=str,
+        expert=True,
     )
     workers: int | None = option(None, "Share the sums out to so many processes, a core each.", min=1, metavar="<int>")
-    ray: str | None = option(None, "Address of a Ray cluster whose machines hold the --workers; `local` starts one.")
+    ray: str | None = option(
+        None, "Address of a Ray cluster whose machines hold the --workers; `local` starts one.", expert=True
+    )
     share: str | None = option(
-        None, "Folder or address (s3://...) that all workers see: the records lie there for the run."
+        None, "Folder or address (s3://...) that all workers see: the records lie there for the run.", expert=True
     )
     NAMES: ClassVar[tuple[str, ...]] = ("workers", "ray", "share")
 
@@ -205,18 +230,28 @@ class Account:
         class_size: records of a class, if that is public: how large the noise is beside one class is told.
     """
 
+    PANEL: ClassVar[str] = "Privacy"
     ledger: str | os.PathLike | None = option(
         None,
         "File that adds up all runs on this data set; `dpdistill budget new FILE --cap ...` begins it.",
         kind=str,
     )
-    overwrite: bool = option(False, "Replace an earlier result, and pay for a new run.", name="--overwrite")
+    overwrite: bool = option(
+        False, "Replace an earlier result, and pay for a new run.", name="--overwrite", panel="Output"
+    )
     seed: int | None = option(
-        None, "Fixes everything public, never the noise; 0 if left out.", min=0, max=MAX_SEED, metavar="<int>"
+        None,
+        "Fixes everything public, never the noise; 0 if left out.",
+        min=0,
+        max=MAX_SEED,
+        metavar="<int>",
+        panel="Recipe",
+        expert=True,
     )
     class_size: int | None = option(
         None,
         "Records of a class, if that is public: how large the noise is compared with one class is stated.",
         min=1,
         metavar="<int>",
+        expert=True,
     )

@@ -35,7 +35,7 @@ def own_method(choice: RecipeChoice) -> Method | Callable[[Records], Method]:
     if choice.recipe or choice.public:
         raise DataError(f"Expected no --recipe and no --public with {name}: it is no method of the package.")
     found: Any = _imported(name)
-    from dpdistill.cli.recipes import build
+    from dpdistill.api.recipes import build
     from dpdistill.method import Method
     from dpdistill.recipe.methods import RECIPES, listed
     from dpdistill.recipe.parts import code_of

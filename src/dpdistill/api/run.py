@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpdistill.api.checks import check_method, check_settings, check_size
 from dpdistill.api.listener import SILENT, Listener
 from dpdistill.api.options import Account, BudgetChoice, Machine, Persons, Reading, RecipeChoice
 from dpdistill.api.reading import check_source, read_public_images, read_records
 from dpdistill.api.request import Request, Terms
-from dpdistill.cli.settings import check_method, check_settings, check_size
 from dpdistill.recipe.build import is_method
 from dpdistill.recipe.methods import RECIPES
 from dpdistill.schema import DataError, Schema
@@ -186,6 +186,9 @@ def distill_without_privacy(
         data: records that need no protection.
         method, reading, machine, seed, overwrite, out, progress, listener: as `distill` takes them.
 
+    Returns:
+        The result, without a guarantee.
+
     Raises:
         DataError, ValueError, TypeError: records or a recipe that cannot be used.
     """
@@ -234,7 +237,7 @@ def finish_again(
         straighten = choice.public is not None and paid.recipe["schema"].get("straightened", False)
         images = read_public_images(choice.public, None, None, straighten, listener)
         check_settings(choice.method or paid.recipe["method"], choice.settings, choice.per_class)
-        from dpdistill.cli.recipes import build_again
+        from dpdistill.api.recipes import build_again
 
         made = build_again(run_dir, choice.method, choice.settings, per_class=choice.per_class, auxiliary=images)
     from dpdistill.run import driver
@@ -347,7 +350,7 @@ def prepared(request: Request, terms: Terms, paid: dict[str, Any], listener: Lis
 def _checked_recipe(request: Request, terms: Terms, images: Any, paid: dict[str, Any]) -> Method:
     """Returns the method: it can be run under the budget, and a ledger takes it."""
     from dpdistill import run
-    from dpdistill.cli.recipes import build, published_fields
+    from dpdistill.api.recipes import build, published_fields
 
     choice, method = request.choice, request.method
     if method is None:

@@ -10,10 +10,10 @@ from dataclasses import Field, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpdistill.api.checks import check_named, check_names
 from dpdistill.api.listener import Listener
 from dpdistill.api.options import MAX_SEED, option
 from dpdistill.api.reading import check_source
-from dpdistill.cli.settings import check_named, check_names
 from dpdistill.recipe.networks import ARCHITECTURES
 from dpdistill.schema import DataError, Schema, TableSchema
 
@@ -125,7 +125,7 @@ class Regression:
         Raises:
             DataError: a recipe that cannot be read, or a kernel or ridge that cannot be used.
         """
-        from dpdistill.cli.recipes import kernel_in, regressions
+        from dpdistill.api.recipes import kernel_in, regressions
         from dpdistill.evaluation import check_krr
 
         fits = regressions(self.kernel, self.ridge, kernel_in(str(folder)))

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dpdistill.api.checks import check_names
 from dpdistill.api.listener import SILENT, Listener
 from dpdistill.api.options import option
 from dpdistill.api.pictures import PICTURES, check_generator, kinds_of, pictures_of
@@ -22,7 +23,6 @@ from dpdistill.api.scoring import (
     scores_in,
     write_scores,
 )
-from dpdistill.cli.settings import check_names
 from dpdistill.recipe.choices import TEACHERS
 from dpdistill.schema import DataError, Schema
 
@@ -120,7 +120,7 @@ def student(
     _check_pictures(folder, distilled, teacher, teaching)
     check_sides(networks, schema)
     records = read_held_out(test, schema, held_out, listener)
-    from dpdistill.cli.recipes import teacher_in
+    from dpdistill.api.recipes import teacher_in
     from dpdistill.evaluation import students
 
     if include_scores:

@@ -36,6 +36,9 @@ class Verification:
     * "FAILED": a check failed.
     * "GUARANTEE PASSED, DOCUMENTS NOT COMPARED": no check failed, but another version wrote something that this one
       cannot make again: a page, a document, or the recipe of a method that this version does not have.
+
+    Args:
+        checks: the checks.
     """
 
     checks: tuple[Check, ...]

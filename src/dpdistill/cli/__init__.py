@@ -1,33 +1,52 @@
-"""The command line."""
+"""The command line: a module of this package is a command, unless it is named among the parts of commands."""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+import typer
 
 from dpdistill.cli import (
-    attack,
-    audit,
     audit_method,  # noqa: F401 - adds its command, as the next three do
     audit_run,  # noqa: F401
     audit_set,  # noqa: F401
     audit_shadows,  # noqa: F401
-    tables,
 )
 from dpdistill.cli.app import app, main
 from dpdistill.cli.benchmarks.command import benchmark, results
-from dpdistill.cli.commands import account, budget, methods, report, verify
-from dpdistill.cli.demo import demo
-from dpdistill.cli.distill import distill
-from dpdistill.cli.evaluate import evaluate
-from dpdistill.cli.export import export
-from dpdistill.cli.plan import plan
-from dpdistill.cli.sample import sample
-from dpdistill.cli.student import student
 
-for _command in (
-    *(distill, plan, demo, evaluate, student, sample, export, report, verify),
-    *(methods, account, benchmark, results),
-):
+PARTS = frozenset(
+    {"app", "audit_method", "audit_run", "audit_set", "audit_shadows", "expand", "global_options", "listener"}
+    | {"malloc", "options", "outlook", "panels", "retired", "streams"}
+    | {"terminal"}
+)
+"""Modules that are no commands: what commands share, and parts of large ones."""
+FIRST = ("distill", "plan", "demo", "evaluate", "student", "sample", "export", "report", "verify", "methods", "account")
+"""Commands in the order of a user's work; others follow by name, and groups of commands last."""
+
+
+def add_commands(to: typer.Typer, path: list[str]) -> None:
+    """Adds every command to an application: NAME.py holds the function NAME, or a group of commands as `app`.
+
+    Args:
+        to: the application.
+        path: folders whose modules are commands or parts.
+
+    Raises:
+        ImportError: a module that is neither a command nor named in PARTS.
+    """
+    names = {found.name for found in iter_modules(path) if not found.ispkg} - PARTS
+    for name in sorted(names, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name)):
+        module = import_module(f"{__name__}.{name}")
+        if isinstance(group := getattr(module, "app", None), typer.Typer):
+            to.add_typer(group, name=name)
+        elif callable(command := getattr(module, name, None)):
+            to.command(name=name)(command)
+        else:
+            raise ImportError(f"Expected a function {name} or a group app in {module.__name__}, or its name in PARTS.")
+
+
+add_commands(app, list(__path__))
+for _command in (benchmark, results):
     app.command(name=_command.__name__)(_command)
-app.add_typer(budget, name="budget")
-app.add_typer(tables.app, name="schema")
-app.add_typer(audit.app, name="audit")
-app.add_typer(attack.app, name="attack")
 
-__all__ = ["app", "main"]
+__all__ = ["add_commands", "app", "main"]

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from dpdistill.cli.allocator import keep_freed_memory
-from dpdistill.cli.common import versions, with_common_options
+from dpdistill.cli.global_options import versions, with_common_options
+from dpdistill.cli.malloc import keep_freed_memory
 from dpdistill.cli.streams import lasting_streams
 from dpdistill.cli.terminal import give, run_app, say
 

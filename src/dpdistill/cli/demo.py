@@ -1,46 +1,35 @@
-"""A first result in seconds: the digits that scikit-learn holds, distilled to one image each."""
+"""`dpdistill demo`: a first result in seconds."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from dpdistill.cli.terminal import Bar, give, note, say
-
-CLASSIFIER = "logistic regression"
+import dpdistill as dp
+from dpdistill.cli.listener import Terminal
+from dpdistill.cli.terminal import give, note, say
 
 
 def demo(
-    to: Annotated[str, typer.Option("--out", help="Folder for the result.")] = "demo",
-    epsilon: Annotated[float, typer.Option(help="Privacy budget.")] = 1.0,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result.")] = False,
+    to: Annotated[str, typer.Option("--out", rich_help_panel="Output", help="Folder for the result.")] = "demo",
+    epsilon: Annotated[float, typer.Option(rich_help_panel="Privacy", help="Privacy budget.")] = 1.0,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", rich_help_panel="Output", help="Replace an earlier result.")
+    ] = False,
 ) -> None:
     """Distil scikit-learn's digits to one image each in seconds, and tell what they teach beside the real ones."""
-    from dpdistill.run.output_folder import output_folder, owner_folder
+    from dpdistill.api.demo import CLASSIFIER
 
-    path, replaces = output_folder(to, overwrite)
-    from dpdistill import run
-    from dpdistill.accounting.schedule import Budget
-    from dpdistill.evaluation.score import scaled
-    from dpdistill.methods.baselines.ldpdc import LDPDC
-    from dpdistill.sources.load import load
-
-    budget, records, test = Budget(epsilon), load("digits:train"), load("digits:test")
-    with Bar() as bar:
-        paid = {"run_dir": owner_folder(path), "label": path.name, "overwrite": overwrite}
-        result = run.distill(records, LDPDC(per_class=1, sampling_prob=1.0), budget, progress=bar, **paid)
-    result.save(path, replaces)
-    made = result.distilled
-    private, real = _accuracy(made.X, made.y, test), _accuracy(*scaled(records), test)
-    say(f"Accuracy with a guarantee of epsilon = {epsilon:g}: {private:.1f} %, from {len(made.y)} synthetic digits.")
-    say(f"Accuracy without: {real:.1f} %, from {len(records):,} real ones. Both: {CLASSIFIER} on pixels, one run.")
+    shown = dp.demo(to, epsilon, overwrite=overwrite, listener=Terminal())
+    path, accuracy = shown.path, shown.accuracy_with_guarantee
+    say(
+        f"Accuracy with a guarantee of epsilon = {epsilon:g}: {accuracy:.1f} %, from {len(shown.result.y)} synthetic "
+        "digits."
+    )
+    say(
+        f"Accuracy without: {shown.accuracy_without:.1f} %, from {shown.records:,} real ones. Both: {CLASSIFIER} on "
+        "pixels, one run."
+    )
     note(f"Look at {path / 'synthetic.png'} and {path / 'report.html'}; `dpdistill verify {to}` re-checks them.")
-    give(folder=str(path), epsilon=epsilon, accuracy_with_guarantee=private, accuracy_without=real)
-
-
-def _accuracy(X: Any, y: Any, test: Any) -> float:
-    """In percent."""
-    from dpdistill.evaluation import score_pixels
-
-    return score_pixels(X, y, test.schema, test, name=CLASSIFIER).mean
+    give(folder=str(path), epsilon=epsilon, accuracy_with_guarantee=accuracy, accuracy_without=shown.accuracy_without)

@@ -12,6 +12,7 @@ from dpdistill.api.options import SOURCES, Account, BudgetChoice, Machine, Perso
 from dpdistill.cli.expand import expand
 from dpdistill.cli.listener import Terminal
 from dpdistill.cli.options import Cap, refuse_cap
+from dpdistill.cli.panels import Expert
 from dpdistill.cli.terminal import give, say
 from dpdistill.schema import DataError, name_unit
 
@@ -20,7 +21,9 @@ from dpdistill.schema import DataError, name_unit
 def distill(
     data: Annotated[str | None, typer.Argument(metavar="DATA", help=SOURCES)] = None,
     *,
-    out: Annotated[str, typer.Option("--out", help="Folder for the result; it may be shared.")],
+    out: Annotated[
+        str, typer.Option("--out", rich_help_panel="Output", help="Folder for the result; it may be shared.")
+    ],
     choice: RecipeChoice,
     budget: BudgetChoice,
     reading: Reading,
@@ -29,10 +32,16 @@ def distill(
     machine: Machine,
     cap: Cap = None,
     from_: Annotated[
-        str | None, typer.Option("--from", help="DIR.run of a finished run: use its releases again, free.")
+        str | None,
+        typer.Option(
+            "--from", rich_help_panel="Recipe", help="DIR.run of a finished run: use its releases again, free."
+        ),
     ] = None,
     non_private: Annotated[
-        bool, typer.Option("--non-private", help="No noise and no guarantee: epsilon is infinite.")
+        bool,
+        typer.Option(
+            "--non-private", rich_help_panel=Expert("Privacy"), help="No noise and no guarantee: epsilon is infinite."
+        ),
     ] = False,
 ) -> None:
     """Distil private records into a tiny synthetic set under a privacy budget."""

@@ -10,6 +10,8 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
+from dpdistill.cli.panels import Expert
+
 
 class Fields:
     """Says which fields of a dataclass are options of a command: Annotated[Reading, Fields("sql", "schema")].
@@ -71,6 +73,8 @@ def _parameters(kind: Any, options: list[Any], help: dict[str, str]) -> list[Par
         how = dict(each.metadata["option"])
         how["help"] = help.get(each.name, how["help"])
         name, stated = how.pop("name"), how.pop("kind")
+        panel, expert = how.pop("panel") or getattr(kind, "PANEL", None), how.pop("expert")
+        how["rich_help_panel"] = Expert(panel) if panel and expert else panel
         hint = hints[each.name] if stated is None else stated | None
         annotation = Annotated[hint, typer.Option(*([name] if name else []), **how)]
         default = None if each.default == () else each.default

@@ -1,12 +1,12 @@
-"""A shared folder in the formats of other people."""
+"""`dpdistill export`: a shared folder in third-party formats."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+import dpdistill as dp
 from dpdistill.cli.options import Folder
 from dpdistill.cli.terminal import give, say
 
@@ -17,37 +17,35 @@ def export(
     to: Annotated[
         str,
         typer.Option(
+            rich_help_panel="Output",
             help="hf (a folder for the Hugging Face Hub), torch (a folder with arrays and a Dataset), csv, or a "
-            "document with what you add to it: croissant, registry, card."
+            "document with what you add to it: croissant, registry, card.",
         ),
     ],
-    out: Annotated[str, typer.Option(help="The folder or file to write; it must not exist.")],
+    out: Annotated[str, typer.Option(rich_help_panel="Output", help="The folder or file to write; it must not exist.")],
     about: Annotated[
         list[str] | None,
         typer.Option(
+            rich_help_panel="Output",
             help="What only you can say, for the documents, as field=value: name, curator, curator_type (Government, "
             "Industry, Nonprofit), license, url, date, version, cite, intended_use, source, period, biases, sensitive, "
-            "social_impact, region, sector, justification, author; several times for several."
+            "social_impact, region, sector, justification, author; several times for several.",
         ),
     ] = None,
     about_file: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="The same as lines field: value of a YAML file; --about goes first."),
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel="Output",
+            help="The same as lines field: value of a YAML file; --about goes first.",
+        ),
     ] = None,
 ) -> None:
-    """Write a result in a format of other people's: for the Hugging Face Hub, PyTorch, spreadsheets, catalogues."""
-    from dpdistill.publish.export import FORMATS, Publisher
-    from dpdistill.publish.export import export as write
-    from dpdistill.publish.report.folder import read_folder
-    from dpdistill.publish.report.guarantee import read_guarantee
-
-    publisher = Publisher.parse(about or (), None if about_file is None else Path(about_file))
-    path = write(folder, to, out, publisher)
-    document = FORMATS[to].document
-    left_open = publisher.open_in(document)
-    give(out=str(path), format=to, document=document, open=left_open)
+    """Export a result to a third-party format: for the Hugging Face Hub, PyTorch, spreadsheets, catalogues."""
+    done = dp.export(folder, to, out, about or (), about_file=about_file)
+    give(out=str(done.path), format=done.format, document=done.document, open=done.open)
     free = "The guarantee of its certificate holds for it: what is made from a release is free."
-    holds = read_guarantee(read_folder(folder).certificate).holds
-    say(f"{path}: written. {free if holds else 'Nothing is guaranteed: handle it like the private records.'}")
-    if left_open:
-        say(f"Left open in {document}, for --about: {', '.join(left_open)}.")
+    nothing = "Nothing is guaranteed: handle it like the private records."
+    say(f"{done.path}: written. {free if done.guaranteed else nothing}")
+    if done.open:
+        say(f"Left open in {done.document}, for --about: {', '.join(done.open)}.")

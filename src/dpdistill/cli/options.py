@@ -10,32 +10,12 @@ from typer.core import TyperGroup
 
 from dpdistill.schema import DataError
 
-SOURCES = (
-    "IDX, CIFAR or SVHN folder or file, .npz (also MedMNIST's), Parquet with images, folder, zip or tar of class "
-    "folders (PNG, JPEG, TIFF, BMP, WebP, DICOM), CSV of file,label, digits:train."
-)
-TABLE = "CSV (also gzip) or Parquet file, or a database: postgresql://user@host/name, a SQLite or DuckDB file."
-SQL = "One SELECT, whose rows are read from the database that DATA names."
-MAX_SEED = 2**32 - 1
-
-
-def table_source(data: str, sql: str | None) -> Any:
-    """Where a table is: its file, or the rows of a query."""
-    if sql is None:
-        return data
-    from dpdistill.sources.tables.database import DatabaseQuery
-
-    return DatabaseQuery(data, sql)
-
-
 Folder = Annotated[str, typer.Argument(metavar="DIR", help="A folder that distill wrote.")]
 
-Labels = Annotated[
-    str | None,
-    typer.Option(help="Which labels, where there are several: fine or coarse of CIFAR-100, or a column of Parquet."),
+Cap = Annotated[
+    float | None,
+    typer.Option(hidden=True, rich_help_panel="Privacy", help="Of a ledger: `dpdistill budget new` takes it."),
 ]
-
-Cap = Annotated[float | None, typer.Option(hidden=True, help="Of a ledger: `dpdistill budget new` takes it.")]
 
 
 def by_default(name: str, moved: Mapping[str, str] | None = None) -> type[TyperGroup]:

@@ -1,4 +1,4 @@
-"""Panels of --help: one table of options by panel, and of those that only --help-all shows."""
+"""Panels of --help, and options that only --help-all shows. Every option names its own panel."""
 
 from __future__ import annotations
 
@@ -7,19 +7,24 @@ from typing import Any
 import typer
 
 MOST = 20
-"""Options that --help shows at once; a command with more keeps those of EXPERT for --help-all."""
-PANELS: dict[str, tuple[str, ...]] = {
+"""Options that --help shows at once; a command with more keeps those for experts for --help-all."""
+ORDER = ("Data", "Privacy", "Persons", "Recipe", "Networks", "Students of a teacher", "Other scores", "Attack")
+ORDER += ("Machine", "Output")
+"""The panels, as --help shows them one below the other."""
+
+
+class Expert(str):
+    """The name of a panel, stated by an option for experts: `typer.Option(rich_help_panel=Expert("Machine"))`."""
+
+
+_BY_NAME: dict[str, tuple[str, ...]] = {
     "Data": (
         *("test", "sql", "schema", "classes", "bounds", "resize", "channels", "straighten", "labels", "lenient"),
         *("members", "non-members", "non-members-sql", "reference", "reference-sql", "records", "data", "images"),
-        *("label", "header", "names", "separator", "decimal", "comment"),
     ),
-    "Privacy": (
-        *("epsilon", "delta", "adjacency", "ledger", "non-private", "cap", "noise-multiplier"),
-        *("rounds", "sampling-prob"),
-    ),
+    "Privacy": ("epsilon", "delta", "adjacency", "ledger", "non-private", "no-privacy", "cap"),
     "Persons": ("unit-column", "rows-per-unit"),
-    "Recipe": ("method", "recipe", "per-class", "set", "public", "from", "seed", "recipes"),
+    "Recipe": ("method", "recipe", "per-class", "set", "public", "seed"),
     "Networks": ("architecture", "training", "nets", "flip", "epochs", "generated"),
     "Students of a teacher": ("teacher", "taught-by", "pictures", "slopes", "then-set"),
     "Other scores": ("kernel", "ridge", "classifier", "distance"),
@@ -27,37 +32,40 @@ PANELS: dict[str, tuple[str, ...]] = {
         *("canaries", "leak", "runs", "fresh", "before", "after", "steps", "at", "batch", "widths", "multiplier"),
         *("weights", "positive", "loss", "training-steps", "linearised", "layers", "peel"),
     ),
-    "Machine": ("workers", "ray", "share", "memory", "jobs", "class-size"),
-    "Output": (
-        *("out", "to", "overwrite", "include-scores", "n", "kind", "format", "about", "about-file", "title", "run"),
-        *("json", "quiet", "config", "help-all"),
-    ),
+    "Machine": ("jobs", "memory"),
+    "Output": ("out", "to", "overwrite", "include-scores", "n", "kind", "title", "run"),
 }
-EXPERT = frozenset(
-    {"adjacency", "seed", "public", "non-private", "straighten", "labels", "channels", "memory", "class-size", "ray"}
-    | {"share", "quiet", "config", "ridge", "generated"}
-    | {"distance", "reference-sql", "epochs", "widths", "multiplier", "weights", "linearised"}
-    | {"layers", "peel", "at", "batch", "training-steps", "loss"}
+"""Panels of options that state none: in the commands evaluate, audit, benchmark and results."""
+_EXPERT_BY_NAME = frozenset(
+    {"adjacency", "seed", "public", "straighten", "labels", "channels", "memory", "ridge", "taught-by", "slopes"}
+    | {"then-set", "student-epochs", "generated", "distance", "reference-sql", "epochs", "widths"}
+    | {"multiplier", "weights", "linearised", "layers", "peel", "at", "batch", "training-steps", "loss"}
 )
 
 
 def arrange(command: Any) -> None:
-    """Puts the options of a command into panels, and those for experts out of sight where there are many.
+    """Puts the options of a command in the order of panels, and those for experts out of sight where there are many.
 
     Args:
         command: as typer makes it, with all of its options, --help-all among them.
     """
-    panel_of = {name: panel for panel, names in PANELS.items() for name in names}
-    for param in command.params:
-        if _name(param) in panel_of:
-            param.rich_help_panel = panel_of[_name(param)]
-    order = {name: place for place, name in enumerate(panel_of)}
-    command.params.sort(key=lambda param: order.get(_name(param), -1))
+    _name_panels(command)
+    order = {name: place for place, name in enumerate(ORDER)}
+    command.params.sort(key=lambda param: order.get(_panel(param), -1))
     experts = _experts(command)
     if len([param for param in command.params if _name(param) and not param.hidden]) <= MOST + 1 or not experts:
         command.params = [param for param in command.params if _name(param) != "help-all"]
         return
     _hide(command, experts)
+
+
+def _name_panels(command: Any) -> None:
+    """Gives a panel to options that state none."""
+    for param in command.params:
+        name = _name(param)
+        if name and not _panel(param):
+            named = next((panel for panel, names in _BY_NAME.items() if name in names), None)
+            param.rich_help_panel = Expert(named) if named and name in _EXPERT_BY_NAME else named
 
 
 def show_all(context: Any, param: Any, value: bool) -> None:
@@ -76,13 +84,17 @@ def show_all(context: Any, param: Any, value: bool) -> None:
 
 
 def _experts(command: Any) -> list[Any]:
-    return [param for param in command.params if _name(param) in EXPERT]
+    return [param for param in command.params if isinstance(getattr(param, "rich_help_panel", None), Expert)]
 
 
 def _hide(command: Any, experts: list[Any]) -> None:
     for param in experts:
         param.hidden = True
     command.epilog = f"{len(experts)} more options: --help-all"
+
+
+def _panel(param: Any) -> str:
+    return getattr(param, "rich_help_panel", None) or ""
 
 
 def _name(param: Any) -> str:

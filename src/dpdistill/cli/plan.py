@@ -11,6 +11,7 @@ from dpdistill.api.options import SOURCES, Account, BudgetChoice, Machine, Perso
 from dpdistill.cli.expand import expand
 from dpdistill.cli.listener import Terminal
 from dpdistill.cli.options import Cap, refuse_cap
+from dpdistill.cli.panels import Expert
 from dpdistill.cli.terminal import amount, duration, give, note, say, warn
 
 
@@ -18,7 +19,9 @@ from dpdistill.cli.terminal import amount, duration, give, note, say, warn
 def plan(
     data: Annotated[str, typer.Argument(metavar="DATA", help=SOURCES)],
     *,
-    out: Annotated[str | None, typer.Option("--out", help="Folder for the result; it may be shared.")] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", rich_help_panel="Output", help="Folder for the result; it may be shared.")
+    ] = None,
     choice: RecipeChoice,
     budget: BudgetChoice,
     reading: Reading,
@@ -27,11 +30,19 @@ def plan(
     machine: Machine,
     cap: Cap = None,
     non_private: Annotated[
-        bool, typer.Option("--non-private", help="No noise and no guarantee: epsilon is infinite.")
+        bool,
+        typer.Option(
+            "--non-private", rich_help_panel=Expert("Privacy"), help="No noise and no guarantee: epsilon is infinite."
+        ),
     ] = False,
     records: Annotated[
         int | None,
-        typer.Option(min=1, metavar="<int>", help="How many records, if that is public; counted if left out."),
+        typer.Option(
+            rich_help_panel="Data",
+            min=1,
+            metavar="<int>",
+            help="How many records, if that is public; counted if left out.",
+        ),
     ] = None,
 ) -> None:
     """Say what a run of distill would cost, show and take on this machine, and stop before anything is paid.

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpdistill.recipe.saved import check_private, recipe_of
     from dpdistill.run.driver import Result, distill, distill_without_privacy, finish_again, run_rounds
-    from dpdistill.run.start import begin_ledger, check_ledger
+    from dpdistill.run.start import check_ledger
 
 __all__ = [
     "Result",
-    "begin_ledger",
     "check_ledger",
     "check_private",
     "distill",

@@ -22,23 +22,6 @@ from dpdistill.schema import AnySchema, name_unit
 from dpdistill.storage.records import Records
 
 
-def begin_ledger(file: str | os.PathLike, cap: float) -> Path:
-    """Makes the file of a new data-set ledger, as `dpdistill budget new` does; no run ever makes one.
-
-    Args:
-        file: where; nothing may be there.
-        cap: the epsilon that all runs on the data set may spend together, > 0.
-
-    Returns:
-        The file's path, which `distill(ledger=)` takes.
-
-    Raises:
-        LedgerError: a cap that is not positive and finite, a file that is there, or one that cannot be made.
-    """
-    DatasetLedger.begin(file, cap)
-    return Path(file)
-
-
 def check_ledger(
     method: Method,
     budget: Budget,

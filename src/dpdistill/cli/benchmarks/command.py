@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from dpdistill.cli.allocator import keep_freed_memory
 from dpdistill.cli.benchmarks import SUITES
+from dpdistill.cli.malloc import keep_freed_memory
 from dpdistill.cli.terminal import FAILED, add_row, give, mode, note, say, show_table, table, warn, working
 from dpdistill.schema import DataError
 
@@ -18,9 +18,21 @@ RESULTS, PAGE, MARKDOWN = "results.jsonl", "leaderboard.html", "results.md"
 def benchmark(
     suite: Annotated[str, typer.Argument(metavar="SUITE", help=f"{', '.join(SUITES)}, or a YAML file.")],
     *,
-    to: Annotated[str, typer.Option("--out", help="Folder for sets, releases and results; for the owner of the data.")],
-    data: Annotated[str | None, typer.Option(help="Folder of the data sets: mnist/, adult/, ...")] = None,
-    jobs: Annotated[int, typer.Option(min=1, metavar="<int>", help="Runs at a time, each in its own process.")] = 1,
+    to: Annotated[
+        str,
+        typer.Option(
+            "--out", rich_help_panel="Output", help="Folder for sets, releases and results; for the owner of the data."
+        ),
+    ],
+    data: Annotated[
+        str | None, typer.Option(rich_help_panel="Data", help="Folder of the data sets: mnist/, adult/, ...")
+    ] = None,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            min=1, metavar="<int>", rich_help_panel="Machine", help="Runs at a time, each in its own process."
+        ),
+    ] = 1,
 ) -> None:
     """Run methods on data sets as a suite says, score their sets, and write a leaderboard.
 
@@ -67,8 +79,8 @@ def benchmark(
 def results(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Lines of results: results.jsonl.")],
     *,
-    to: Annotated[str, typer.Option("--out", help="The page: .md or .html.")],
-    title: Annotated[str, typer.Option(help="Heading of the page.")] = "Results",
+    to: Annotated[str, typer.Option("--out", rich_help_panel="Output", help="The page: .md or .html.")],
+    title: Annotated[str, typer.Option(rich_help_panel="Output", help="Heading of the page.")] = "Results",
 ) -> None:
     """Make a page of lines of results: tables with published numbers beside ours.
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from dpdistill.certificate.versions import versions_of
-from dpdistill.cli.panels import arrange, show_all
+from dpdistill.cli.panels import Expert, arrange, show_all
 from dpdistill.cli.retired import check_retired, refuse_retired
 from dpdistill.cli.terminal import mode, note
 from dpdistill.schema import DataError
@@ -93,19 +93,30 @@ def _common(
     as_json: Annotated[
         bool,
         typer.Option(
-            "--json", is_eager=True, expose_value=False, callback=_keep, help="Print the result as one JSON object."
+            "--json",
+            rich_help_panel="Output",
+            is_eager=True,
+            expose_value=False,
+            callback=_keep,
+            help="Print the result as one JSON object.",
         ),
     ] = False,
     quiet: Annotated[
         bool,
         typer.Option(
-            "--quiet", is_eager=True, expose_value=False, callback=_keep, help="Leave notes and progress out."
+            "--quiet",
+            rich_help_panel=Expert("Output"),
+            is_eager=True,
+            expose_value=False,
+            callback=_keep,
+            help="Leave notes and progress out.",
         ),
     ] = False,
     config: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
+            rich_help_panel=Expert("Output"),
             is_eager=True,
             expose_value=False,
             callback=_read,
@@ -114,7 +125,14 @@ def _common(
     ] = None,
     help_all: Annotated[
         bool,
-        typer.Option("--help-all", is_eager=True, expose_value=False, callback=show_all, help="Show every option."),
+        typer.Option(
+            "--help-all",
+            rich_help_panel="Output",
+            is_eager=True,
+            expose_value=False,
+            callback=show_all,
+            help="Show every option.",
+        ),
     ] = False,
 ) -> None:
     """Only for its parameters."""

@@ -8,10 +8,10 @@ import sys
 import numpy as np
 import pytest
 
-from dpdistill.cli import allocator
-from dpdistill.cli.allocator import BLOCK, OLDER, STATED
+from dpdistill.cli import malloc
 from dpdistill.cli.benchmarks import pool
 from dpdistill.cli.benchmarks.command import begin_process
+from dpdistill.cli.malloc import BLOCK, OLDER, STATED
 from dpdistill.cli.terminal import Bar
 
 resource = pytest.importorskip("resource")
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 
 FEW = 16
 """Pages; of 2 MiB at most, so that 64 MiB have more."""
-CODE = "import sys; sys.argv[1:] = ['--version']\n{}\nfrom test_allocator import faults; print(*faults())"
+CODE = "import sys; sys.argv[1:] = ['--version']\n{}\nfrom test_malloc import faults; print(*faults())"
 MAIN = "from dpdistill.cli.app import main\ntry: main()\nexcept SystemExit: pass"
 
 
@@ -77,8 +77,8 @@ def test_the_trim_threshold_is_not_set_alone(most, taken, monkeypatch):
 
     for name in (*STATED, "GLIBC_TUNABLES"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(allocator.ctypes, "CDLL", lambda _: Library)
-    allocator.keep_freed_memory()
+    monkeypatch.setattr(malloc.ctypes, "CDLL", lambda _: Library)
+    malloc.keep_freed_memory()
     assert asked == taken
 
 

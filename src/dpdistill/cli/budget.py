@@ -1,0 +1,50 @@
+"""`dpdistill budget`: the ledger of a data set."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import dpdistill as dp
+from dpdistill.cli.options import by_default
+from dpdistill.cli.terminal import add_row, epsilon_text, give, say, show_table, table
+
+app = typer.Typer(
+    cls=by_default("show"),
+    help="What the runs in a data set's ledger have spent, or a new ledger.",
+)
+LedgerFile = Annotated[str, typer.Argument(metavar="FILE", help="A data set's ledger.")]
+
+
+@app.command("new")
+def begin(
+    file: LedgerFile,
+    cap: Annotated[
+        float,
+        typer.Option(rich_help_panel="Privacy", help="Epsilon that all runs on the data set may spend together."),
+    ],
+) -> None:
+    """Begin the ledger of a data set, with a cap that never changes. Once: a second ledger forgets what was spent."""
+    dp.begin_ledger(file, cap)
+    give(ledger=file, cap=cap)
+    say(f"{file} is a new ledger: all runs with --ledger {file} may spend epsilon = {cap:g} together.")
+    say("Keep it for as long as the records exist, and never put an older copy of it back.")
+
+
+@app.command("show")
+def show(file: LedgerFile) -> None:
+    """What the runs in a ledger have spent together, and what is left."""
+    summary = dp.ledger_summary(file)
+    listed = table("run", "date", "epsilon", "delta")
+    for run in summary.runs:
+        terms = run.schedule.budget
+        add_row(listed, run.label, run.date, f"{terms.epsilon:.6g}", f"{terms.delta:g}")
+    show_table(listed)
+    runs = [{"run": r.label, "date": r.date, **vars(r.schedule.budget)} for r in summary.runs]
+    give(runs=runs, spent=summary.spent, delta=summary.delta, adjacency=summary.adjacency)
+    give(cap=summary.cap, left=summary.left)
+    delta = "" if summary.delta is None else f" at delta = {summary.delta:g} ({summary.adjacency})"
+    say(f"Spent together: epsilon = {epsilon_text(summary.spent)}{delta}")
+    left = epsilon_text(summary.left)
+    say(f"Cap: epsilon = {summary.cap:g}; one more full-batch run of epsilon = {left} still fits.")

@@ -1,0 +1,71 @@
+"""`dpdistill schema`: drafts and checks of a table's schema."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+import dpdistill as dp
+from dpdistill.api.options import SQL, TABLE
+from dpdistill.cli.listener import Terminal
+from dpdistill.cli.terminal import give, say, warn
+
+app = typer.Typer(help="State the public facts about a table.", no_args_is_help=True)
+
+SCHEMA = "A schema.yaml, see `dpdistill schema draft`."
+PANEL: Any = {"rich_help_panel": "Data"}
+
+
+@app.command()
+def draft(
+    data: Annotated[str, typer.Argument(metavar="DATA", help=TABLE)],
+    *,
+    to: Annotated[str, typer.Option("--out", rich_help_panel="Output", help="File for the draft.")] = "schema.yaml",
+    sql: Annotated[str | None, typer.Option(**PANEL, help=SQL)] = None,
+    label: Annotated[
+        str | None, typer.Option(**PANEL, help="Column with the classes; the last one if left out.")
+    ] = None,
+    header: Annotated[
+        bool | None,
+        typer.Option(
+            "--header/--no-header",
+            **PANEL,
+            help="Whether a CSV file begins with the names of its columns. If left out it does, and is refused where "
+            "its first line looks like a record.",
+        ),
+    ] = None,
+    names: Annotated[
+        str | None, typer.Option(**PANEL, help="Of all columns in the file's order: age,job,income.")
+    ] = None,
+    separator: Annotated[str, typer.Option(**PANEL, help="Of a CSV file's fields, one character, or tab.")] = ",",
+    decimal: Annotated[str, typer.Option(**PANEL, help="What a CSV file's fractions begin with, . or a comma.")] = ".",
+    comment: Annotated[
+        str | None, typer.Option(**PANEL, help="Lines of a CSV file that begin with it are skipped.")
+    ] = None,
+) -> None:
+    """Write a draft of a table's schema, to be reviewed: it looks at the records."""
+    listed = tuple(name.strip() for name in names.split(",")) if names else ()
+    drafted = dp.draft_schema(
+        data, to, sql=sql, label=label, header=header, names=listed, separator=separator, decimal=decimal,
+        comment=comment, listener=Terminal(),
+    )  # fmt: skip
+    give(schema=to, facts_from_the_records=len(drafted.notes))
+    say(f"{to}: a draft. It looked at the records: {len(drafted.notes)} facts came from them and are marked.")
+    say("Replace each by what is known without looking, then set `reviewed: true`. Do not share the draft.")
+
+
+@app.command()
+def check(
+    data: Annotated[str, typer.Argument(metavar="DATA", help=TABLE)],
+    schema: Annotated[str, typer.Argument(metavar="SCHEMA", help=SCHEMA)],
+    sql: Annotated[str | None, typer.Option(**PANEL, help=SQL)] = None,
+) -> None:
+    """How a table fits its schema, for its owner: what is said here is about the records."""
+    found = dp.check_table(data, schema, sql=sql, listener=Terminal())
+    warn("For the owner only: these lines are about private records.")
+    give(for_the_owner_only=True, fits=found.fits, warnings=found.warnings)
+    for line in found.lines:
+        say(line)
+    if found.fits:
+        say("Less than 1 % of each column is cut at its bounds, goes to others or matches nothing.")

@@ -1,0 +1,34 @@
+"""`dpdistill verify`: the checks of a shared folder."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import dpdistill as dp
+from dpdistill.cli.options import Folder
+from dpdistill.cli.terminal import FAILED, NOT_COMPARED, give, say, working
+
+
+def verify(
+    folder: Folder,
+    run: Annotated[
+        str | None,
+        typer.Option(rich_help_panel="Output", help="The owner's folder of the run; DIR.run if it is there."),
+    ] = None,
+) -> None:
+    """Re-check a shared folder: every file, the recipe, arithmetic, plan and ledger.
+
+    The last line and the exit code say the outcome: 0 PASSED, 1 FAILED, 4 GUARANTEE PASSED, DOCUMENTS NOT COMPARED.
+    """
+    with working("checking"):
+        result = dp.verify(folder, run)
+    for item in result.checks:
+        mark, style = {True: ("ok", "green"), False: ("FAIL", "bold red"), None: ("", None)}[item.passed]
+        say(f"{item.name}: {item.detail}", mark=f"{mark:5}", style=style)
+    checks = [vars(item) for item in result.checks]
+    give(outcome=result.outcome, passed=result.passed, checks=checks)
+    say(result.outcome, style="bold green" if result.passed else "bold red")
+    if not result.passed:
+        raise typer.Exit(FAILED if result.outcome == "FAILED" else NOT_COMPARED)
