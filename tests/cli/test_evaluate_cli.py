@@ -17,9 +17,9 @@ import dpdistill as dp
 from dpdistill import evaluation as evaluate
 from dpdistill.api.evaluate import OF_BOTH, OF_IMAGES, OF_TABLES
 from dpdistill.api.listener import Listener
-from dpdistill.api.recipes import softness_in
 from dpdistill.cli.app import app
 from dpdistill.cli.retired import RETIRED
+from dpdistill.evaluation.teacher import softness_in
 from dpdistill.folder.save import read_distilled
 from dpdistill.kernels import KERNELS
 from dpdistill.kernels.feature import FeatureKernel

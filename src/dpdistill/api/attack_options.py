@@ -45,7 +45,7 @@ class ModelSearch:
     )
 
     def __post_init__(self) -> None:
-        from dpdistill.api.checks import check_names
+        from dpdistill.recipe.names import check_names
 
         check_names("architecture", [self.architecture], ARCHITECTURES)
         assert self.seen
@@ -99,7 +99,7 @@ class VictimTraining:
     peel: int | None = option(None, "Images left out each time; a quarter if left out.", min=1)
 
     def __post_init__(self) -> None:
-        from dpdistill.api.checks import check_names
+        from dpdistill.recipe.names import check_names
 
         check_names("loss", [self.loss], LOSSES)
         check_names("architecture", [self.architecture], ARCHITECTURES)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpdistill.api.audit_options import MemberReading
-from dpdistill.api.checks import check_method, stated_by
+from dpdistill.api.checks import check_method
 from dpdistill.api.listener import Listener
 from dpdistill.api.options import Account, BudgetChoice, Reading, RecipeChoice
 from dpdistill.api.own_method import is_own, own_method
@@ -18,6 +18,7 @@ from dpdistill.api.request import Request, Terms
 from dpdistill.api.run import how_paid, prepared
 from dpdistill.folder.save import audit_folder
 from dpdistill.recipe.methods import DEFAULTS, RECIPES
+from dpdistill.recipe.published.stated import stated_by
 from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpdistill.api.checks import check_names
 from dpdistill.api.listener import SILENT, Listener
 from dpdistill.api.options import SQL, option
 from dpdistill.api.pictures import check_generator, generate
@@ -36,6 +35,7 @@ from dpdistill.api.scoring import (
 )
 from dpdistill.recipe.choices import CLASSIFIERS, TRAININGS
 from dpdistill.recipe.kernels import KERNELS
+from dpdistill.recipe.names import check_names
 from dpdistill.recipe.networks import ARCHITECTURES
 from dpdistill.schema import DataError, Schema, TableSchema
 from dpdistill.storage.files import require_file
@@ -298,9 +298,9 @@ class _Models:
 
 
 def _models(request: _Request, distilled: Distilled) -> _Models:
-    from dpdistill.api.recipes import teacher_in
     from dpdistill.evaluation.classifiers import chosen
     from dpdistill.evaluation.distances import distance_kernels
+    from dpdistill.evaluation.teacher import teacher_in
 
     scoring, schema = request.scoring, distilled.schema
     assert isinstance(schema, Schema)
@@ -314,8 +314,8 @@ def _models(request: _Request, distilled: Distilled) -> _Models:
 
 def _scored(request: _Request, distilled: Distilled, test: Records, training: str, models: _Models) -> Iterator[Scored]:
     """Yields the scores of the set, in the order in which people read them."""
-    from dpdistill.api.recipes import softness_in
     from dpdistill.evaluation import images
+    from dpdistill.evaluation.teacher import softness_in
 
     scoring, bars, nets = request.scoring, request.listener.progress, models.nets
     schema, more = distilled.schema, None

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpdistill.api.checks import check_kind, check_method, check_settings, named_under, stated_by
+from dpdistill.api.checks import check_kind, check_method, check_settings
 from dpdistill.api.listener import Listener
 from dpdistill.api.options import Account, BudgetChoice, Machine, Persons, Reading, RecipeChoice
 from dpdistill.api.reading import check_source
 from dpdistill.recipe.methods import DEFAULTS
+from dpdistill.recipe.published.stated import named_under, stated_by
 from dpdistill.schema import DataError, Schema, TableSchema
 
 if TYPE_CHECKING:

@@ -350,7 +350,8 @@ def prepared(request: Request, terms: Terms, paid: dict[str, Any], listener: Lis
 def _checked_recipe(request: Request, terms: Terms, images: Any, paid: dict[str, Any]) -> Method:
     """Returns the method: it can be run under the budget, and a ledger takes it."""
     from dpdistill import run
-    from dpdistill.api.recipes import build, published_fields
+    from dpdistill.api.recipes import build
+    from dpdistill.recipe.published.stated import published_fields
 
     choice, method = request.choice, request.method
     if method is None:

@@ -233,7 +233,7 @@ def _scored(work: _Work, kind: str, slopes: bool) -> tuple[Any, Any, Any, dict[s
         if (Path(folder) / GENERATOR).is_file():
             raise DataError(f"{folder} has no released classifier, but a generator: say --kind generated.")
         raise DataError(f"{folder} has no released classifier: its images are all there are. {MORE_IMAGES}")
-    from dpdistill.api.recipes import teacher_in
+    from dpdistill.evaluation.teacher import teacher_in
     from dpdistill.kernels.ridge import centred
 
     if "generated" in kinds_of(kind):

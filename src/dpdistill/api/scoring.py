@@ -10,10 +10,11 @@ from dataclasses import Field, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpdistill.api.checks import check_named, check_names
+from dpdistill.api.checks import check_named
 from dpdistill.api.listener import Listener
 from dpdistill.api.options import MAX_SEED, option
 from dpdistill.api.reading import check_source
+from dpdistill.recipe.names import check_names
 from dpdistill.recipe.networks import ARCHITECTURES
 from dpdistill.schema import DataError, Schema, TableSchema
 
@@ -125,8 +126,8 @@ class Regression:
         Raises:
             DataError: a recipe that cannot be read, or a kernel or ridge that cannot be used.
         """
-        from dpdistill.api.recipes import kernel_in, regressions
         from dpdistill.evaluation import check_krr
+        from dpdistill.evaluation.teacher import kernel_in, regressions
 
         fits = regressions(self.kernel, self.ridge, kernel_in(str(folder)))
         for each in fits.values():

@@ -6,7 +6,6 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpdistill.api.checks import check_names
 from dpdistill.api.listener import SILENT, Listener
 from dpdistill.api.options import option
 from dpdistill.api.pictures import PICTURES, check_generator, kinds_of, pictures_of
@@ -24,6 +23,7 @@ from dpdistill.api.scoring import (
     write_scores,
 )
 from dpdistill.recipe.choices import TEACHERS
+from dpdistill.recipe.names import check_names
 from dpdistill.schema import DataError, Schema
 
 if TYPE_CHECKING:
@@ -120,8 +120,8 @@ def student(
     _check_pictures(folder, distilled, teacher, teaching)
     check_sides(networks, schema)
     records = read_held_out(test, schema, held_out, listener)
-    from dpdistill.api.recipes import teacher_in
     from dpdistill.evaluation import students
+    from dpdistill.evaluation.teacher import teacher_in
 
     if include_scores:
         check_page(folder)

@@ -190,7 +190,7 @@ class Run:
         Raises:
             DataError: an unknown method or field, or a value that the method refuses.
         """
-        from dpdistill.api.recipes import build  # JAX comes with it: a file that is no suite is refused before
+        from dpdistill.api.recipes import build
 
         return build(self.method, self.settings, per_class=self.per_class, auxiliary=public)
 
