@@ -1,6 +1,6 @@
 """Premises of published guarantees that public code does not keep: python benchmarks/guarantees.py [MNIST] > FILE
 
-FILE is src/dpdistill/cli/benchmarks/guarantees.json, which pages of results show beside the published numbers. MNIST is
+FILE is src/dpdistill/benchmark/guarantees.json, which pages of results show beside the published numbers. MNIST is
 a folder of that data set; without it the start from private images is not measured. Each premise is repeated by a few
 lines of our own; the code was read in 2026 at the commits that are named:
 
@@ -24,7 +24,7 @@ import numpy as np
 
 from dpdistill.accounting.bounds import epsilon_rdp
 from dpdistill.accounting.gaussian import root
-from dpdistill.cli.benchmarks.figures import PUBLISHED, Cell
+from dpdistill.benchmark.figures import PUBLISHED, Cell
 from dpdistill.query import Event
 from dpdistill.recipe.published.rows import all_published
 
@@ -161,8 +161,9 @@ def started(folder: Path) -> dict[str, Any]:
 
     The images, of which there are a hundred, are the first ten of each class.
     """
-    from dpdistill import Budget, distill, load
     from dpdistill.cli.recipes import published_fields
+
+    from dpdistill import Budget, distill, load
     from dpdistill.methods import dp_kip
 
     records = load(folder, "train")

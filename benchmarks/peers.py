@@ -27,14 +27,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from dpdistill.cli.recipes import build
 from tab_pe import ROWS, evolve
 
 import dpdistill
 from dpdistill import run as runs
 from dpdistill.accounting.schedule import Budget
-from dpdistill.cli.benchmarks.sources import open_source
-from dpdistill.cli.benchmarks.suite import Source, read_suite
-from dpdistill.cli.recipes import build
+from dpdistill.benchmark.sources import open_source
+from dpdistill.benchmark.suite import Source, read_suite
 from dpdistill.evaluation.tables import score_tables
 from dpdistill.schema import TableSchema
 from dpdistill.schema.table import from_share, to_share

@@ -31,13 +31,13 @@ from typing import Any
 
 import jax
 import numpy as np
+from dpdistill.cli.recipes import build
 
 import dpdistill
 from dpdistill import evaluation as evaluate
 from dpdistill import run
 from dpdistill.accounting.gaussian import gaussian_epsilon, gaussian_noise_multiplier
 from dpdistill.accounting.schedule import Budget
-from dpdistill.cli.recipes import build
 from dpdistill.kernels import KERNELS
 from dpdistill.methods import METHODS
 from dpdistill.private.aggregator import LocalAggregator, Question

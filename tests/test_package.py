@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "dpdistill"
 DATA = {
     "py.typed",
-    "cli/benchmarks/suites/smoke.yaml",
+    "benchmark/suites/smoke.yaml",
     "features/drawn_filters.npz",
     "publish/export/templates/card.md",
     "recipe/published/dp-kip.yaml",

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dpdistill import __version__
-from dpdistill.cli.benchmarks.pool import read_lines
+from dpdistill.benchmark.pool import read_lines
 
 ROOT = Path(__file__).parents[2]
 REFERENCE, LINES = (Path(__file__).with_name(name) for name in ("reference.csv", "lines.jsonl"))

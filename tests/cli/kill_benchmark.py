@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from dpdistill.cli.benchmarks.pool import run_all
+from dpdistill.benchmark.pool import run_all
 
 
 def line_of(k: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from kill_benchmark import line_of
 
-from dpdistill.cli.benchmarks.suite import read_suite
+from dpdistill.benchmark.suite import read_suite
 
 ROOT = Path(__file__).parents[2]
 

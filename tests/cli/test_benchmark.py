@@ -25,13 +25,13 @@ import dpdistill as package
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.accounting.schedule import Budget, calibrate
 from dpdistill.api.pictures import make_pictures
+from dpdistill.benchmark import SUITES, page, pool, suite, worker
+from dpdistill.benchmark.charts import SECONDS, _apart, _short, colours, plots, uris
+from dpdistill.benchmark.figures import PUBLISHED, Setting, boards
+from dpdistill.benchmark.page import render_markdown, render_page
+from dpdistill.benchmark.sources import open_source
+from dpdistill.benchmark.suite import OF_IMAGES, Source, read_suite
 from dpdistill.certificate.build import OF_THE_RELEASES
-from dpdistill.cli.benchmarks import SUITES, page, pool, suite, worker
-from dpdistill.cli.benchmarks.charts import SECONDS, _apart, _short, colours, plots, uris
-from dpdistill.cli.benchmarks.figures import PUBLISHED, Setting, boards
-from dpdistill.cli.benchmarks.page import render_markdown, render_page
-from dpdistill.cli.benchmarks.sources import open_source
-from dpdistill.cli.benchmarks.suite import OF_IMAGES, Source, read_suite
 from dpdistill.evaluation import ARCHITECTURES, SLOPES, TRAININGS, lesson_of, score_student, teacher_of
 from dpdistill.evaluation.students import own_lesson
 from dpdistill.evaluation.teacher import kernel_in, teacher_in

@@ -8,9 +8,9 @@ import sys
 import numpy as np
 import pytest
 
+from dpdistill.benchmark import pool
 from dpdistill.cli import malloc
-from dpdistill.cli.benchmarks import pool
-from dpdistill.cli.benchmarks.command import begin_process
+from dpdistill.cli.benchmark import begin_process
 from dpdistill.cli.malloc import BLOCK, OLDER, STATED
 from dpdistill.cli.terminal import Bar
 

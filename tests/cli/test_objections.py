@@ -11,8 +11,8 @@ import pytest
 from test_benchmark import line
 
 from dpdistill.accounting.gaussian import gaussian_epsilon
-from dpdistill.cli.benchmarks.figures import PUBLISHED, Cell, boards, objections
-from dpdistill.cli.benchmarks.page import render_markdown, render_page
+from dpdistill.benchmark.figures import PUBLISHED, Cell, boards, objections
+from dpdistill.benchmark.page import render_markdown, render_page
 
 ROOT = Path(__file__).parents[2]
 

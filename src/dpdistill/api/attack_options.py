@@ -48,7 +48,7 @@ class ModelSearch:
         from dpdistill.recipe.names import check_names
 
         check_names("architecture", [self.architecture], ARCHITECTURES)
-        assert self.seen
+        _ = self.seen  # refuses bounds that cannot be
 
     @property
     def seen(self) -> tuple[float, float]:

@@ -58,7 +58,7 @@ def demo(
     from dpdistill import run
     from dpdistill.accounting.schedule import Budget
     from dpdistill.evaluation.score import scaled
-    from dpdistill.methods import LDPDC
+    from dpdistill.methods.baselines.ldpdc import LDPDC
     from dpdistill.sources.load import load
 
     budget, records, test = Budget(epsilon), load("digits:train"), load("digits:test")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from dpdistill.evaluation.teacher import kernel_in, regressions, softness_in, teacher_in
@@ -30,7 +32,7 @@ def build(name: str, settings: Iterable[str], base: Mapping[str, Any] | None = N
     return implement(recipe_from_text(name, settings, base, **named), Method)
 
 
-def build_again(run_dir: str, name: str | None, settings: Iterable[str], **named: Any) -> Method:
+def build_again(run_dir: str | os.PathLike, name: str | None, settings: Iterable[str], **named: Any) -> Method:
     """The method of a run, with other settings: what is not named stays as the run had it.
 
     Args:
@@ -43,7 +45,7 @@ def build_again(run_dir: str, name: str | None, settings: Iterable[str], **named
         DataError: an unknown method or field, or a value that the method refuses.
         LedgerError: there is no run in the folder.
     """
-    recipe = RunLedger.read(run_dir).recipe
+    recipe = RunLedger.read(Path(run_dir)).recipe
     name = name or recipe["method"]
     kept = recipe["fields"] if name == recipe["method"] else {}
     return build(name, settings, kept, **named)

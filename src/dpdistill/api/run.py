@@ -232,7 +232,7 @@ def finish_again(
     _check_owners(run_dir)
     from dpdistill.ledger.run import RunLedger
 
-    paid = RunLedger.read(run_dir)
+    paid = RunLedger.read(Path(run_dir))
     if made is None:
         straighten = choice.public is not None and paid.recipe["schema"].get("straightened", False)
         images = read_public_images(choice.public, None, None, straighten, listener)

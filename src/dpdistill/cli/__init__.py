@@ -12,7 +12,6 @@ from dpdistill.cli import (
     audit_shadows,  # noqa: F401
 )
 from dpdistill.cli.app import app, main
-from dpdistill.cli.benchmarks.command import benchmark, results
 
 PARTS = frozenset(
     {"app", "audit_method", "audit_run", "audit_set", "audit_shadows", "expand", "global_options", "listener"}
@@ -46,7 +45,5 @@ def add_commands(to: typer.Typer, path: list[str]) -> None:
 
 
 add_commands(app, list(__path__))
-for _command in (benchmark, results):
-    app.command(name=_command.__name__)(_command)
 
 __all__ = ["add_commands", "app", "main"]

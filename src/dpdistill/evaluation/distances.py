@@ -104,7 +104,7 @@ def distance_kernels(names: Iterable[str], schema: Schema) -> dict[str, Kernel]:
     for name in names:
         network, equals, path = name.partition("=")
         if not equals:
-            kernels[name] = implement(kernel_named(name, "distance"))
+            kernels[name] = implement(kernel_named(name, "distance"), Kernel)
             continue
         # Not the path: it says where the evaluator keeps files, and scores may be added to the shared folder.
         title = f"{network} with given weights{f' ({len(kernels) + 1})' if kernels else ''}"

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpdistill.cli.benchmarks import suite
+from dpdistill.benchmark import suite
 from dpdistill.schema import Column, DataError, TableSchema
 from dpdistill.sources.tables.schema_file import TableFile, read_schema, write_schema
 from dpdistill.sources.tables.source import MISSING, CsvFormat

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from dpdistill.cli.benchmarks import suite
+from dpdistill.benchmark import suite
 from dpdistill.schema import Column, DataError, TableSchema
 from dpdistill.sources.tables.drafts import draft_schema
 from dpdistill.sources.tables.load import load_table

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpdistill.cli.benchmarks import SUITES
+from dpdistill.benchmark import SUITES
 from dpdistill.cli.malloc import keep_freed_memory
 from dpdistill.cli.terminal import FAILED, add_row, give, mode, note, say, show_table, table, warn, working
 from dpdistill.schema import DataError
@@ -38,8 +38,8 @@ def benchmark(
 
     The same command goes on after a stop: what is finished is not run again, what failed is.
     """
-    from dpdistill.cli.benchmarks.checks import check_runs
-    from dpdistill.cli.benchmarks.suite import read_suite
+    from dpdistill.benchmark.checks import check_runs
+    from dpdistill.benchmark.suite import read_suite
     from dpdistill.folder.layout import CERTIFICATE
 
     folder = Path(to)
@@ -51,8 +51,8 @@ def benchmark(
         outside = sorted({source.name for source in read if not source.train.startswith("digits:")})
         if outside and (data is None or not Path(data).is_dir()):
             raise DataError(f"Expected --data with the folder of {', '.join(outside)}; got {data}.")
-        from dpdistill.cli.benchmarks.pool import read_lines, run_all
-        from dpdistill.cli.benchmarks.worker import SETS, compute
+        from dpdistill.benchmark.pool import read_lines, run_all
+        from dpdistill.benchmark.worker import SETS, compute
 
         runs = check_runs(path, stated)
         known = read_lines(folder / RESULTS) if (folder / RESULTS).exists() else {}
@@ -87,7 +87,7 @@ def results(
     The same run from other releases (new noise, the same public seed) is one more; from the same ones it replaces the
     earlier.
     """
-    from dpdistill.cli.benchmarks.pool import read_lines
+    from dpdistill.benchmark.pool import read_lines
 
     read: dict[Any, Any] = {}
     for file in files:
@@ -109,7 +109,7 @@ def begin_process() -> None:
 
 
 def _write(path: Path, lines: list[dict], title: str, sets: list[Path]) -> None:
-    from dpdistill.cli.benchmarks.page import render_markdown, render_page
+    from dpdistill.benchmark.page import render_markdown, render_page
     from dpdistill.storage.atomic import write_atomically
 
     page = render_markdown(lines, title) if path.suffix == ".md" else render_page(lines, title, sets)
@@ -131,7 +131,7 @@ def _tell(line: dict[str, Any], done: int, total: int, left: float) -> None:
 
 
 def _say_tables(lines: list[dict]) -> None:
-    from dpdistill.cli.benchmarks.figures import boards
+    from dpdistill.benchmark.figures import boards
 
     for board in boards(lines):
         for each in board.tables:

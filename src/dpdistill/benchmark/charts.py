@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from dpdistill.cli.benchmarks.figures import Row, Setting, Table
+from dpdistill.benchmark.figures import Row, Setting, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

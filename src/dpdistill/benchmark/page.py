@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dpdistill.cli.benchmarks.charts import NO_PLOTS, can_plot, colours, uris
-from dpdistill.cli.benchmarks.figures import (
+from dpdistill.benchmark.charts import NO_PLOTS, can_plot, colours, uris
+from dpdistill.benchmark.figures import (
     SELECTED,
     Board,
     Line,
@@ -42,7 +42,7 @@ ABOUT = (
     "what was measured of that (`benchmarks/guarantees.py`, δ = 1e-5). Whether this very code made the numbers is not "
     "known. Published numbers without a mark were not examined, or nothing was found."
 )
-_PAGES = environment("dpdistill.cli.benchmarks", "dpdistill.publish.report")
+_PAGES = environment("dpdistill.benchmark", "dpdistill.publish.report")
 _PAGES.globals |= {"plots": uris, "colours": colours}
 
 

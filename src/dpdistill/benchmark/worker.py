@@ -11,12 +11,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import dpdistill
 from dpdistill.api.pictures import pictures_of
+from dpdistill.benchmark.scoring import RECIPE, Student
+from dpdistill.benchmark.sources import open_public, open_source
+from dpdistill.benchmark.suite import REAL, Run
 from dpdistill.certificate.build import read_certificate, versions
-from dpdistill.cli.benchmarks.scoring import RECIPE, Student
-from dpdistill.cli.benchmarks.sources import open_public, open_source
-from dpdistill.cli.benchmarks.suite import REAL, Run
 from dpdistill.errors import LedgerError
 from dpdistill.evaluation import (
     ARCHITECTURES,
@@ -38,6 +37,7 @@ from dpdistill.method import Distilled, Method
 from dpdistill.public_images.auxiliary import PublicImages
 from dpdistill.recipe.build import from_fields
 from dpdistill.recipe.parts import implement
+from dpdistill.run import driver
 from dpdistill.run.driver import backend
 from dpdistill.schema import Schema
 from dpdistill.storage.records import Records
@@ -101,10 +101,10 @@ def _distil(run: Run, records: Records, public: PublicImages | None, out: Path) 
     """
     method: Method = run.build(public)
     if run.budget is None:
-        return dpdistill.distill_without_privacy(records, method, seed=run.repeat, named=run.recipe or None)
+        return driver.distill_without_privacy(records, method, seed=run.repeat, named=run.recipe or None)
     run_dir = out / RUNS / f"{run.release}.run"
     wanted = method, run.recipe or None
-    again = partial(dpdistill.finish_again, run_dir, method, budget=run.budget, named=wanted[1])
+    again = partial(driver.finish_again, run_dir, method, budget=run.budget, named=wanted[1])
     try:
         return again()
     except LedgerError:  # nothing there yet, or not all of it
@@ -115,7 +115,7 @@ def _distil(run: Run, records: Records, public: PublicImages | None, out: Path) 
         begun = implement(from_fields(recipe["method"], fields)), recipe.get("named")
     except LedgerError:
         begun = wanted
-    found = dpdistill.distill(records, begun[0], run.budget, seed=run.repeat, run_dir=run_dir, named=begun[1])
+    found = driver.distill(records, begun[0], run.budget, seed=run.repeat, run_dir=run_dir, named=begun[1])
     return found if begun == wanted else again()
 
 

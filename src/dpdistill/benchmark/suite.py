@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpdistill.accounting.schedule import Budget
-from dpdistill.cli.benchmarks import SUITES
-from dpdistill.cli.benchmarks.scoring import Scoring
+from dpdistill.benchmark import SUITES
+from dpdistill.benchmark.scoring import Scoring
 from dpdistill.method import Method
 from dpdistill.recipe.build import fields_of, shown
 from dpdistill.recipe.fields import to_json

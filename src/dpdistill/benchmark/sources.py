@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpdistill.cli.benchmarks.suite import OF_IMAGES, Run, Source
+from dpdistill.benchmark.suite import OF_IMAGES, Run, Source
 from dpdistill.public_images.auxiliary import PublicImages
 from dpdistill.schema import DataError
 from dpdistill.sources.load import load

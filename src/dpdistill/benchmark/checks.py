@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpdistill.cli.benchmarks.scoring import Student
-from dpdistill.cli.benchmarks.suite import REAL, Run, Suite
+from dpdistill.benchmark.scoring import Student
+from dpdistill.benchmark.suite import REAL, Run, Suite
 from dpdistill.recipe.kernels import KERNELS, FeatureKernel
 from dpdistill.recipe.methods import RECIPES
 from dpdistill.recipe.methods.generator_method import GeneratorRecipe
