@@ -112,7 +112,7 @@ def _distil(run: Run, records: Records, public: PublicImages | None, out: Path) 
     try:
         recipe = RunLedger.read(run_dir).recipe
         fields = recipe["fields"] if public is None else {**recipe["fields"], "auxiliary": public}
-        begun = implement(from_fields(recipe["method"], fields)), recipe.get("named")
+        begun = implement(from_fields(recipe["method"], fields), Method), recipe.get("named")
     except LedgerError:
         begun = wanted
     found = driver.distill(records, begun[0], run.budget, seed=run.repeat, run_dir=run_dir, named=begun[1])
