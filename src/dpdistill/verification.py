@@ -6,13 +6,16 @@ import dataclasses
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpdistill.certificate.build import versions
 from dpdistill.certificate.check import Expected, Verification, plain
 from dpdistill.certificate.format import Certificate
 from dpdistill.certificate.verify import check_certificate
 from dpdistill.schema import DataError
+
+if TYPE_CHECKING:
+    from dpdistill.methods.generator_arrays import GeneratorArrays
 
 
 def verify(folder: str | os.PathLike, run: str | os.PathLike | None = None) -> Verification:
@@ -60,11 +63,11 @@ def _expected(folder: Path, certificate: Certificate) -> Expected:
     return Expected(**of_method, schema=schema, page=page, documents=documents, contents=contents)
 
 
-def _generator(*stated: Any) -> Any:
-    """A generator from what its file states. Its code needs JAX: a folder without one is checked without."""
-    from dpdistill.methods.generator import Generator
+def _generator(*stated: Any) -> GeneratorArrays:
+    """Returns a generator from what its file states."""
+    from dpdistill.methods.generator_arrays import GeneratorArrays
 
-    return Generator.from_arrays(*stated)
+    return GeneratorArrays.from_arrays(*stated)
 
 
 def _refused(certificate: Certificate) -> str | None:

@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from test_cli import succeeds
 
+CERTIFICATES = Path(__file__).parents[1] / "certificate"
 BLOCKED = """
 import sys
 
@@ -55,6 +57,16 @@ def test_what_a_receiver_does_needs_no_jax(folder):
     assert "\nPASSED\n" in said
     assert "noise_multiplier = 3.73063" in said
     assert (folder / "shared.csv").exists()
+
+
+def test_every_kind_of_folder_is_verified_without_jax(tmp_path):
+    good = [*CERTIFICATES.glob("vectors/good-*"), *CERTIFICATES.glob("folders_v0_1/*")]
+    assert len(good) == 9
+    assert any((each / "generator.npz").is_file() for each in good)
+    commands = [(["verify", str(each)], 0) for each in good]
+    commands += [(["verify", str(CERTIFICATES / "vectors" / "bad-file-hash")], 1)]
+    said = run_blocked(["jax", "jaxlib", "optax"], commands, tmp_path)
+    assert said.splitlines().count("PASSED") == 9
 
 
 def test_what_is_refused_or_listed_needs_no_scipy_either(folder):

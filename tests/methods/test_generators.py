@@ -21,8 +21,10 @@ from dpdistill.methods import training
 from dpdistill.methods.dp_hp import DPHP, hermite
 from dpdistill.methods.dp_merf import DPMERF, fourier
 from dpdistill.methods.dp_ntk import DPNTK
-from dpdistill.methods.generator import Generator, Piece, pieces_of
-from dpdistill.methods.generator_networks import init_weights, kernels_of, outputs_of
+from dpdistill.methods.generator import Generator
+from dpdistill.methods.generator_arrays import Piece, pieces_of
+from dpdistill.methods.generator_networks import init_weights, outputs_of
+from dpdistill.methods.generator_shapes import kernels_of
 from dpdistill.methods.matching import counts_of
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.recipe.generators import GENERATORS, GeneratorSettings

@@ -14,9 +14,11 @@ from contract import TABLE as MIXED
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.methods import METHODS
-from dpdistill.methods.generator import BINS, LEVELS, Generator, bins_of, numbers_of
+from dpdistill.methods.generator import Generator, bins_of
+from dpdistill.methods.generator_arrays import BINS, LEVELS, numbers_of
 from dpdistill.methods.generator_method import GeneratorMethod
-from dpdistill.methods.generator_networks import init_weights, kernels_of
+from dpdistill.methods.generator_networks import init_weights
+from dpdistill.methods.generator_shapes import kernels_of
 from dpdistill.methods.marginals import HistogramQuery, alike, brought_to, expected_shares, shares_of
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Release

@@ -12,7 +12,8 @@ import numpy as np
 from jax import Array
 
 from dpdistill.method import Progress
-from dpdistill.methods.generator import Generator, indicator_groups, number_coordinates
+from dpdistill.methods.generator import Generator, indicator_groups
+from dpdistill.methods.generator_arrays import number_coordinates
 from dpdistill.methods.generator_method import GeneratorMethod
 from dpdistill.methods.matching import put
 from dpdistill.methods.training import Match, MeanEmbedding, distance, feasible

@@ -13,7 +13,8 @@ from jax import Array
 
 from dpdistill.method import Progress
 from dpdistill.methods.draws import rng_of
-from dpdistill.methods.generator import Generator, indicator_groups, number_coordinates
+from dpdistill.methods.generator import Generator, indicator_groups
+from dpdistill.methods.generator_arrays import number_coordinates
 from dpdistill.methods.generator_method import GeneratorMethod
 from dpdistill.methods.training import Match, MeanEmbedding
 from dpdistill.query import Query

@@ -2,67 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.methods.generator_networks import kernels_of, outputs_of
-from dpdistill.recipe.generators import GENERATORS
+from dpdistill.methods.generator_arrays import BINS, LEVELS, GeneratorArrays, Piece, numbers_of, pieces_of
+from dpdistill.methods.generator_networks import outputs_of
 from dpdistill.schema import TableSchema
 
 CHUNK = 1000
 """Records whose codes, labels and categories are drawn at once: they depend on it, so it never changes."""
 GROUP = 100
 """Images of one compiled call, where a generator has convolutions: the maps of a whole chunk may take gigabytes."""
-BINS = 64
-"""Of a number's encoded range [-1, 1], in histograms."""
-LEVELS = 257
-"""Quantiles that a number's distribution is described by."""
-
-
-class Piece(NamedTuple):
-    """A run of coordinates of one kind: numbers, gapped (a number and its indicator of missing), or categories."""
-
-    kind: str
-    start: int
-    width: int
-
-
-def pieces_of(schema: Any) -> tuple[Piece, ...]:
-    """Kinds of a flat encoded record's coordinates, in order; an image is one run of numbers."""
-    if not isinstance(schema, TableSchema):
-        return (Piece("numbers", 0, schema.dimension),)
-    found: list[Piece] = []
-    for column, start in zip(schema.columns, schema.offsets, strict=True):
-        if column.kind == "categorical":
-            found.append(Piece("categories", start, column.width))
-        elif column.missing:
-            found.append(Piece("gapped", start, 2))
-        elif found and found[-1].kind == "numbers":
-            found[-1] = found[-1]._replace(width=found[-1].width + 1)
-        else:
-            found.append(Piece("numbers", start, 1))
-    return tuple(found)
-
-
-def number_coordinates(schema: Any) -> np.ndarray:
-    """Coordinates that hold numbers, int32."""
-    pieces = (p for p in pieces_of(schema) if p.kind != "categories")
-    runs = [range(p.start, p.start + (1 if p.kind == "gapped" else p.width)) for p in pieces]
-    return np.array([j for run in runs for j in run], np.int32)
-
-
-def numbers_of(schema: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Coordinates of a schema's numbers, and those of their indicators of missing or -1, int32."""
-    numbers = number_coordinates(schema)
-    gapped = {piece.start for piece in pieces_of(schema) if piece.kind == "gapped"}
-    return numbers, np.array([j + 1 if j in gapped else -1 for j in numbers], np.int32)
 
 
 def bins_of(X: Any) -> Any:
@@ -82,21 +38,8 @@ def indicator_groups(schema: Any) -> list[np.ndarray]:
     return [np.arange(p.start + (p.kind == "gapped"), p.start + p.width, dtype=np.int32) for p in pieces]
 
 
-class Marginals(NamedTuple):
-    """What a generator's numbers are, and what they are brought to.
-
-    Args:
-        own: quantiles of the network's values, each at the centre of its bin, (numbers, LEVELS), float32, from the
-            least to the largest.
-        shares: released shares of the bins, (numbers, BINS), float32; they sum to 1.
-    """
-
-    own: np.ndarray
-    shares: np.ndarray
-
-
 @dataclass(frozen=True, eq=False)
-class Generator:
+class Generator(GeneratorArrays):
     """x = heads(W_L relu(LN(... W_1 (z, one-hot y) ...))), y from the released class shares, z from N(0, I).
 
     For images the last layers may be convolutions or residual blocks (`methods/generator_networks.py`).
@@ -114,12 +57,6 @@ class Generator:
         schema: public facts of the records it makes.
         marginals: of the table's numbers, in the order of its columns; None where they stay as the network makes them.
     """
-
-    weights: tuple[np.ndarray, ...]
-    class_shares: np.ndarray
-    code_size: int
-    schema: Any
-    marginals: Marginals | None = None
 
     def sample(self, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """n records: labels by the released shares, codes drawn afresh. sample(k) is the start of sample(n), k < n.
@@ -192,60 +129,6 @@ class Generator:
             stays = (bins_of(X[:, j]) == bins[:, k]) | (gap >= 0 and X[:, gap] > 0.5)
             X[:, j] = np.where(stays, X[:, j], inside)
         return X
-
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """Returns what an .npz file holds of it; the schema is stored apart."""
-        layers = {f"weights_{i}": w for i, w in enumerate(self.weights)}
-        if self.marginals is not None:
-            layers |= {"marginals_own": self.marginals.own, "marginals_shares": self.marginals.shares}
-        return {"class_shares": self.class_shares, "code_size": np.array(self.code_size, np.int64), **layers}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray], schema: Any) -> Generator:
-        """The generator of `to_arrays`, bit for bit.
-
-        Raises:
-            ValueError: arrays that are missing, or do not fit together or the schema.
-        """
-        try:
-            shares, code_size = arrays["class_shares"], arrays["code_size"]
-            marginals = None
-            if "marginals_own" in arrays:
-                marginals = Marginals(arrays["marginals_own"], arrays["marginals_shares"])
-            weights = tuple(arrays[f"weights_{i}"] for i in range(len(arrays) - 2 - 2 * (marginals is not None)))
-        except KeyError:
-            raise ValueError("Expected class_shares, code_size and weights_0, weights_1, ... of a generator.") from None
-        classes = len(schema.classes)
-        if (shares.dtype, shares.shape, code_size.dtype, code_size.shape) != (np.float64, (classes,), np.int64, ()):
-            raise ValueError(f"Expected class_shares of {classes} classes and code_size of a generator.")
-        if not (shares.min() >= 0 and abs(shares.sum() - 1) < 1e-6):
-            raise ValueError("Expected class_shares of a generator that are at least 0 and sum to 1.")
-        if [w.shape for w in weights] not in _weight_shapes(weights, int(code_size) + classes, schema):
-            raise ValueError(f"Expected a generator of {classes} classes and {schema.dimension} coordinates.")
-        if not all(w.dtype == np.float32 and np.isfinite(w).all() for w in weights):
-            raise ValueError("Expected finite weights of a generator in single precision.")
-        if marginals is not None and not _are_marginals(marginals, schema):
-            raise ValueError(
-                "Expected marginals of a generator: quantiles in [-1, 1] and shares of each of its numbers."
-            )
-        return cls(weights, shares, int(code_size), schema, marginals)
-
-
-def _are_marginals(marginals: Marginals, schema: Any) -> bool:
-    if not isinstance(schema, TableSchema):
-        return False
-    (own, shares), k = marginals, len(numbers_of(schema)[0])
-    if (own.shape, shares.shape) != ((k, LEVELS), (k, BINS)) or {own.dtype, shares.dtype} != {np.dtype(np.float32)}:
-        return False
-    rise = (np.abs(own) <= 1).all() and (np.diff(own) >= 0).all()
-    return bool(rise and (shares >= 0).all() and (np.abs(shares.sum(1) - 1) < 1e-4).all())
-
-
-def _weight_shapes(weights: tuple[np.ndarray, ...], inputs: int, schema: Any) -> list[list[tuple[int, ...]]]:
-    """Shapes that weights may have if they are of hidden layers as wide as these."""
-    hidden = tuple(w.shape[1] for w in weights[::2] if w.ndim == 2)[:-1]
-    allowed = [kernels_of(architecture, inputs, hidden, schema) for architecture in GENERATORS]
-    return [[shape for kernel in kernels for shape in (kernel, kernel[-1:])] for kernels in allowed]
 
 
 @partial(jax.jit, static_argnums=0)

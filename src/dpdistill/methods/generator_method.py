@@ -12,7 +12,8 @@ import numpy as np
 from jax import Array
 
 from dpdistill.method import Distilled, Method, Progress, no_progress
-from dpdistill.methods.generator import BINS, Generator, numbers_of
+from dpdistill.methods.generator import Generator
+from dpdistill.methods.generator_arrays import BINS, numbers_of
 from dpdistill.methods.marginals import HistogramQuery, brought_to
 from dpdistill.methods.matching import Counting, counts_of
 from dpdistill.methods.training import MeanEmbedding, Training, feasible

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Protocol
 
 import jax
@@ -14,28 +13,15 @@ import numpy as np
 from jax import Array
 
 from dpdistill.methods.draws import rng_of
+from dpdistill.methods.generator_shapes import ConvolutionShapes, MapShapes, ResidualShapes, start_of
 from dpdistill.networks.network import convolve
-from dpdistill.schema import Schema
 
 Layer = tuple[Any, Any]
 """A kernel, outputs last, and its bias."""
 
 
-class Maps(Protocol):
-    """What makes images of the small maps that dense layers end in; sides double on the way."""
-
-    @property
-    def channels(self) -> int:
-        """Of the small maps."""
-        ...
-
-    def doublings(self, shape: tuple[int, ...]) -> int:
-        """How often the sides double on the way to images of a shape, >= 1; what is beyond them is cut off."""
-        ...
-
-    def kernels(self, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """Shapes of the kernels."""
-        ...
+class Maps(MapShapes, Protocol):
+    """Makes images of the small maps that dense layers end in; sides double on the way."""
 
     def apply(self, maps: Array, layers: Sequence[Layer]) -> Array:
         """Maps (n, h, w, channels) -> (n, h 2^doublings, w 2^doublings, shape[2])."""
@@ -43,7 +29,7 @@ class Maps(Protocol):
 
 
 @dataclass(frozen=True)
-class Convolutions(Maps):
+class Convolutions(ConvolutionShapes):
     """A convolution behind each doubling.
 
     Args:
@@ -53,19 +39,6 @@ class Convolutions(Maps):
     Source: Harder, Adamczewski & Park, 2021 (DP-MERF), its generator of images.
     """
 
-    widths: tuple[int, ...] = (32, 16)
-    side: int = 5
-
-    @property
-    def channels(self) -> int:
-        return self.widths[0]
-
-    def doublings(self, shape: tuple[int, ...]) -> int:
-        return len(self.widths)
-
-    def kernels(self, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-        return [(self.side, self.side, a, b) for a, b in pairwise((*self.widths, shape[2]))]
-
     def apply(self, maps: Array, layers: Sequence[Layer]) -> Array:
         for i, (W, b) in enumerate(layers):
             maps = convolve(_doubled(maps), W, padding=self.side // 2) + b
@@ -74,7 +47,7 @@ class Convolutions(Maps):
 
 
 @dataclass(frozen=True)
-class ResidualBlocks(Maps):
+class ResidualBlocks(ResidualShapes):
     """Residual blocks, each behind a doubling, from maps of about 4 x 4; then a convolution.
 
     A block is the sum of two 3 x 3 convolutions, each of what is normalised and passed through ReLU, and of a 1 x 1
@@ -87,17 +60,6 @@ class ResidualBlocks(Maps):
     Source: He et al., 2016 (Identity mappings in deep residual networks), with doublings in the place of strides.
     """
 
-    channels: int = 64
-    last: int = 32
-
-    def doublings(self, shape: tuple[int, ...]) -> int:
-        return max(1, (max(shape[:2]) - 1).bit_length() - 2)
-
-    def kernels(self, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-        widths = (*(self.channels,) * self.doublings(shape), self.last)
-        blocks = [[(3, 3, a, b), (3, 3, b, b), (1, 1, a, b)] for a, b in pairwise(widths)]
-        return [*(kernel for block in blocks for kernel in block), (3, 3, self.last, shape[2])]
-
     def apply(self, maps: Array, layers: Sequence[Layer]) -> Array:
         for i in range(0, len(layers) - 1, 3):
             (W_1, b_1), (W_2, b_2), (W_3, b_3) = layers[i : i + 3]
@@ -109,22 +71,6 @@ class ResidualBlocks(Maps):
 
 
 MAPS: dict[str, Maps] = {"convolutional": Convolutions(), "residual": ResidualBlocks()}
-
-
-def kernels_of(architecture: str, inputs: int, hidden: tuple[int, ...], schema: Any) -> list[tuple[int, ...]]:
-    """Shapes of the kernels of a generator, outputs last.
-
-    Args:
-        architecture: one of GENERATORS.
-        inputs: coordinates of a code and its label.
-        hidden: widths of the dense layers.
-        schema: of the records; a table has dense layers alone.
-    """
-    if architecture == "dense" or not isinstance(schema, Schema):
-        return list(pairwise((inputs, *hidden, schema.dimension)))
-    maps, shape = MAPS[architecture], schema.shape
-    rows, columns = _start(maps, shape)
-    return [*pairwise((inputs, *hidden, rows * columns * maps.channels)), *maps.kernels(shape)]
 
 
 def init_weights(key: Array, kernels: list[tuple[int, ...]]) -> tuple[Array, ...]:
@@ -152,14 +98,8 @@ def outputs_of(weights: tuple[Any, ...], codes: Array, labels: Array, shape: tup
     behind = layers[len(dense) :]
     kernels = [W.shape for W, _ in behind]
     maps = next(each for each in MAPS.values() if each.kernels(shape) == kernels)
-    h = maps.apply(h.reshape(len(h), *_start(maps, shape), -1), behind)
+    h = maps.apply(h.reshape(len(h), *start_of(maps, shape), -1), behind)
     return h[:, : shape[0], : shape[1]].reshape(len(h), -1)
-
-
-def _start(maps: Maps, shape: tuple[int, ...]) -> tuple[int, int]:
-    """Sides of the small maps: they grow to an image's, or beyond them."""
-    rows, columns = (-(-side // 2 ** maps.doublings(shape)) for side in shape[:2])
-    return rows, columns
 
 
 def _active(h: Array) -> Array:

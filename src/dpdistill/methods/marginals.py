@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.methods.generator import BINS, LEVELS, Generator, Marginals, bins_of, centres_of, numbers_of
+from dpdistill.methods.generator import Generator, bins_of, centres_of
+from dpdistill.methods.generator_arrays import BINS, LEVELS, Marginals, numbers_of
 from dpdistill.schema import TableSchema
 
 OWN_ROWS = 20_000

@@ -16,8 +16,10 @@ from jax import Array
 from dpdistill.method import Progress
 from dpdistill.methods.descent import Descent, Moved
 from dpdistill.methods.draws import rng_of
-from dpdistill.methods.generator import Generator, heads, pieces_of
-from dpdistill.methods.generator_networks import init_weights, kernels_of, outputs_of
+from dpdistill.methods.generator import Generator, heads
+from dpdistill.methods.generator_arrays import pieces_of
+from dpdistill.methods.generator_networks import init_weights, outputs_of
+from dpdistill.methods.generator_shapes import kernels_of
 from dpdistill.methods.matching import Counting
 from dpdistill.recipe.generators import GeneratorSettings
 
