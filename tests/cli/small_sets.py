@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -29,8 +28,8 @@ TARGETS = np.random.default_rng(3).normal(size=(20, 10))
 class Kernelled(LDPDC):
     """Subset means again, with a kernel in the recipe, learned targets and a released classifier."""
 
-    kernel: Any = release_field(FeatureKernel(ENCODER), "kernel of the regression", kind=Kernel)
-    second: Any = finish_field(FCNTK(), "another kernel", kind=Kernel)
+    kernel: Kernel = release_field(FeatureKernel(ENCODER), "kernel of the regression")
+    second: Kernel = finish_field(FCNTK(), "another kernel")
     ridge: float = finish_field(0.5, "of the regression", gt=0)
     name = "kernel-led"
 
