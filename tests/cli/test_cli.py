@@ -40,6 +40,7 @@ from dpdistill.public_images.auxiliary import PublicImages
 from dpdistill.public_images.pictures import draw_pictures
 from dpdistill.publish.export import Publisher
 from dpdistill.recipe.build import fields_of, from_fields
+from dpdistill.run import driver
 from dpdistill.sources.load import load
 
 
@@ -787,7 +788,7 @@ def test_what_the_machine_refuses_is_one_sentence(failure, expected, tmp_path, m
     def fail(*_, **__):
         raise failure
 
-    monkeypatch.setattr(run, "distill", fail)
+    monkeypatch.setattr(driver, "distill", fail)
     sentence = refused("distill", "digits:train", "--out", tmp_path / "x")
     assert expected in sentence
 

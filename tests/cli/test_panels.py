@@ -8,7 +8,7 @@ from dpdistill.cli import app
 from dpdistill.cli.global_options import with_common_options
 from dpdistill.cli.panels import MOST, ORDER, Expert
 
-STATE_NO_PANELS = ("evaluate", "audit ")
+STATE_NO_PANELS = ("attack ", "audit ", "evaluate", "student")
 """Commands whose options find their panels in a table by name."""
 
 

@@ -29,7 +29,7 @@ from dpdistill.methods import LDPDC
 from dpdistill.run import checkpoint, driver, start
 from dpdistill.workers import processes, remote_aggregator, worker
 
-COMMAND = sys.modules["dpdistill.cli.distill"]
+COMMAND, RUN = sys.modules["dpdistill.cli.distill"], sys.modules["dpdistill.api.run"]
 PAID = "This run has paid epsilon = 1 at delta = 1e-05 (add-remove); the payment is kept in {}."
 RESUME = "Give the same command again (in Python: make the same call): it resumes the run and pays nothing more."
 REPEATED = (
@@ -170,7 +170,7 @@ CASES = (
     (RunLedger, "open", fails(LedgerUnusable, "The ledger cannot be opened."), 5, "The ledger cannot be opened."),
     (RunLedger, "find", fails(LedgerUnusable, "It cannot be read."), 5, "It cannot be read."),
     (DatasetLedger, "bind", fails(LedgerUnusable, "It cannot be read."), 5, "It cannot be read."),
-    (COMMAND, "prepared", fails(KeyboardInterrupt), 130, "Stopped."),
+    (RUN, "prepared", fails(KeyboardInterrupt), 130, "Stopped."),
     (start, "digest_key", fails(*FULL), 5, "No space left on device: /far/x"),
     (LDPDC, "finish", fails(*NO_MEMORY), 5, "There is not enough memory for this"),
     (LDPDC, "finish", fails(ZeroDivisionError, "by zero"), 6, "This is a mistake of the program"),
@@ -183,7 +183,7 @@ CASES = (
 )
 
 
-BEFORE = (RunLedger, DatasetLedger, COMMAND, start)
+BEFORE = (RunLedger, DatasetLedger, RUN, start)
 """Where a run that was begun before is not opened yet."""
 
 

@@ -17,9 +17,10 @@ import typer
 from test_cli import dpdistill, refused, succeeds
 
 from dpdistill import __version__, begin_ledger
+from dpdistill.api import checks
 from dpdistill.api.reading import check_source
 from dpdistill.api.recipes import build
-from dpdistill.cli import app, asked, settings, terminal
+from dpdistill.cli import app, listener, terminal
 from dpdistill.cli.global_options import with_common_options
 from dpdistill.folder.save import read_distilled, write_distilled
 from dpdistill.method import Distilled
@@ -28,6 +29,8 @@ from dpdistill.recipe.kernels import KERNELS
 from dpdistill.recipe.published import published
 from dpdistill.recipe.saved import check_kind, check_private
 from dpdistill.schema import DataError
+
+RUN = sys.modules["dpdistill.api.run"]
 from dpdistill.sources.tables.schema_file import read_schema
 
 SMALL = ("--method", "ldpdc", "--set", "sampling_prob=1", "--per-class", 1)
@@ -60,14 +63,14 @@ def test_settings_are_refused_as_the_methods_refuse_them():
     stated = [f"{name}={value}" for name in ("steps", "share", "kernel", "expand") for value in ("-3", "x", "1e99", "")]
     for each in (*stated, "nosuch=1", "rounds", "auxiliary=x", "sampling_prob=0", "sampling_prob=nan", "steps=1=2"):
         for method in ("dos-kip", "dp-merf", "dos", "dp-ntk"):
-            assert sentence(settings.check_settings, method, [each]) == sentence(build, method, [each]), each
+            assert sentence(checks.check_settings, method, [each]) == sentence(build, method, [each]), each
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if not hasattr(METHODS[name], "per_class")])
 def test_records_a_class_are_refused_by_methods_that_store_a_number_of_records(method):
     expected = f"Method {method} stores as many records as --set samples=N says: leave --per-class out."
     assert sentence(partial(build, per_class=5), method, []) == expected
-    assert sentence(settings.check_settings, method, [], 5) == expected
+    assert sentence(checks.check_settings, method, [], 5) == expected
     assert "samples" in {field.name for field in dataclasses.fields(METHODS[method])}
 
 
@@ -77,8 +80,8 @@ def test_records_of_the_wrong_kind_are_refused_as_the_driver_refuses_them(method
     table, images = read_schema(tmp_path / "schema.yaml").schema, read_distilled(shared).schema
     late = [sentence(check_kind, METHODS[method](), schema) for schema in (images, table)]
     no_form = sentence(check_private, METHODS[method]())
-    assert [sentence(settings.check_kind, method, table, False) for table in (False, True)] == late
-    assert sentence(settings.check_kind, method, False, True) == no_form
+    assert [sentence(checks.check_kind, method, table, False) for table in (False, True)] == late
+    assert sentence(checks.check_kind, method, False, True) == no_form
 
 
 def sentence(function, *args) -> str | None:
@@ -322,14 +325,14 @@ def test_who_states_no_method_for_colour_images_is_told_of_the_recipe_for_photog
     X = np.random.default_rng(0).integers(0, 255, (40, 8, 8, 3)).astype(np.uint8)
     for name, images in (("colour", X), ("grey", X[..., 0])):
         np.savez(tmp_path / f"{name}.npz", X=images, y=np.arange(40) % 2)
-    assert published(re.search(r"--recipe (\S+) ", asked.FOR_PHOTOGRAPHS)[1]).fields["kernel"] == KERNELS["drawn"]
+    assert published(re.search(r"--recipe (\S+) ", RUN.FOR_PHOTOGRAPHS)[1]).fields["kernel"] == KERNELS["drawn"]
 
     def stop(*_):
         raise DataError("Expected no more.")
 
     said: list[str] = []
-    monkeypatch.setattr(asked, "note", said.append)
-    monkeypatch.setattr(asked.Asked, "say_outlook", stop)
+    monkeypatch.setattr(listener, "note", said.append)
+    monkeypatch.setattr(RUN, "_outlook", stop)
     for options, told in (
         (["colour"], 1),
         (["colour", "--method", "dos-kip"], 0),
@@ -338,7 +341,7 @@ def test_who_states_no_method_for_colour_images_is_told_of_the_recipe_for_photog
     ):
         command = ("plan", tmp_path / f"{options[0]}.npz", "--classes", 2, "--out", tmp_path / "x", *options[1:])
         assert "Expected no more." in refused(*command)
-        assert len(said) == told
+        assert said.count(RUN.FOR_PHOTOGRAPHS) == told
         said.clear()
 
 
