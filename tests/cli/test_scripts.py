@@ -29,9 +29,9 @@ from dpdistill.recipe.kernels import KERNELS
 from dpdistill.recipe.published import published
 from dpdistill.recipe.saved import check_kind, check_private
 from dpdistill.schema import DataError
+from dpdistill.sources.tables.schema_file import read_schema
 
 RUN = sys.modules["dpdistill.api.run"]
-from dpdistill.sources.tables.schema_file import read_schema
 
 SMALL = ("--method", "ldpdc", "--set", "sampling_prob=1", "--per-class", 1)
 SCHEMA = """
