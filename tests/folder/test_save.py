@@ -347,9 +347,7 @@ def test_nothing_but_public_types_is_imported():
     for module in folder.glob("*.py"):
         for line in module.read_text().splitlines():
             if line.startswith(("from dpdistill", "import dpdistill")):
-                assert line.split()[1].startswith(
-                    ("dpdistill.sources", "dpdistill.method", "dpdistill.query", "dpdistill.schema")
-                )
+                assert line.split()[1].startswith(("dpdistill.sources", "dpdistill.storage", "dpdistill.schema"))
             assert "import jax" not in line
 
 

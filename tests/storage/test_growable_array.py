@@ -25,6 +25,7 @@ from test_sources import ANIMALS, parquet_bytes, tarred, zipped
 from dpdistill import distill
 from dpdistill.cli import main
 from dpdistill.methods import LDPDC
+from dpdistill.run import driver
 from dpdistill.run.serialize import digest_records
 from dpdistill.schema import Column, DataError, TableSchema
 from dpdistill.sources.load import load
@@ -457,13 +458,13 @@ class TestCommand:
 
     def test_a_run_leaves_no_records(self, tmp_path, monkeypatch):
         source = save_npz(tmp_path / "a.npz", True, X=COLOUR[:, ::4, ::4], y=Y)
-        seen = []
+        seen, made = [], driver.distill
 
         def noted(records, *args, **kwargs):
             seen.append(is_mapped(records.X))
-            return distill(records, *args, **kwargs)
+            return made(records, *args, **kwargs)
 
-        monkeypatch.setattr("dpdistill.run.distill", noted)
+        monkeypatch.setattr(driver, "distill", noted)
         words = (source, "--classes", 3, "--method", "ldpdc", "--per-class", 1, "--memory", 1000, "--quiet")
         words = (*words, "--set", "sampling_prob=1")
         assert self.run(monkeypatch, *words, "--out", tmp_path / "shared") == 0
@@ -479,7 +480,7 @@ class TestCommand:
         def failing(*_, **__):
             raise DataError("No.")
 
-        monkeypatch.setattr("dpdistill.run.distill", failing)
+        monkeypatch.setattr(driver, "distill", failing)
         source = save_npz(tmp_path / "a.npz", True, X=COLOUR, y=Y)
         words = (source, "--classes", 3, "--method", "ldpdc", "--memory", 1000, "--quiet")
         assert self.run(monkeypatch, *words, "--out", tmp_path / "shared") == 2

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from dpdistill.benchmark import suite
 from dpdistill.schema import Column, DataError, TableSchema
+from dpdistill.schema.number_text import number_key, same_spelling
 from dpdistill.sources.tables.schema_file import TableFile, read_schema, write_schema
 from dpdistill.sources.tables.source import MISSING, CsvFormat
 
@@ -108,13 +109,15 @@ WRITABLE = st.characters(
 WORDS = st.text(WRITABLE, min_size=1, max_size=40).filter(lambda text: text == text.strip() and text[0] not in "=+-@")
 PRINTABLE = WORDS.filter(str.isprintable)
 NUMBERS = st.floats(-1e30, 1e30, allow_nan=False)
+TOLD_APART = (number_key, same_spelling)
+"""Categories and classes differ as numbers and in every form of Unicode."""
 
 
 @settings(max_examples=60, deadline=None)
 @given(
     names=st.lists(WORDS, min_size=4, max_size=4, unique=True),
-    categories=st.lists(WORDS, min_size=2, max_size=30, unique=True),
-    classes=st.lists(PRINTABLE, min_size=2, max_size=5, unique=True),
+    categories=st.lists(WORDS, min_size=2, max_size=30, unique_by=TOLD_APART),
+    classes=st.lists(PRINTABLE, min_size=2, max_size=5, unique_by=TOLD_APART),
     bounds=st.tuples(NUMBERS, NUMBERS).filter(lambda b: b[0] < b[1]),
     missing=st.lists(WORDS | st.just(""), max_size=4, unique=True),
 )
