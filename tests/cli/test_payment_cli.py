@@ -21,6 +21,7 @@ from test_cli import dpdistill, succeeds
 
 from dpdistill import begin_ledger, run
 from dpdistill.accounting.schedule import Budget
+from dpdistill.api import run as runs
 from dpdistill.cli import terminal
 from dpdistill.errors import LedgerUnusable
 from dpdistill.ledger.dataset import DatasetLedger
@@ -29,7 +30,7 @@ from dpdistill.methods import LDPDC
 from dpdistill.run import checkpoint, driver, start
 from dpdistill.workers import processes, remote_aggregator, worker
 
-COMMAND, RUN = sys.modules["dpdistill.cli.distill"], sys.modules["dpdistill.api.run"]
+COMMAND = sys.modules["dpdistill.cli.distill"]
 PAID = "This run has paid epsilon = 1 at delta = 1e-05 (add-remove); the payment is kept in {}."
 RESUME = "Give the same command again (in Python: make the same call): it resumes the run and pays nothing more."
 REPEATED = (
@@ -170,7 +171,7 @@ CASES = (
     (RunLedger, "open", fails(LedgerUnusable, "The ledger cannot be opened."), 5, "The ledger cannot be opened."),
     (RunLedger, "find", fails(LedgerUnusable, "It cannot be read."), 5, "It cannot be read."),
     (DatasetLedger, "bind", fails(LedgerUnusable, "It cannot be read."), 5, "It cannot be read."),
-    (RUN, "prepared", fails(KeyboardInterrupt), 130, "Stopped."),
+    (runs, "prepared", fails(KeyboardInterrupt), 130, "Stopped."),
     (start, "digest_key", fails(*FULL), 5, "No space left on device: /far/x"),
     (LDPDC, "finish", fails(*NO_MEMORY), 5, "There is not enough memory for this"),
     (LDPDC, "finish", fails(ZeroDivisionError, "by zero"), 6, "This is a mistake of the program"),
@@ -183,7 +184,7 @@ CASES = (
 )
 
 
-BEFORE = (RunLedger, DatasetLedger, RUN, start)
+BEFORE = (RunLedger, DatasetLedger, runs, start)
 """Where a run that was begun before is not opened yet."""
 
 

@@ -18,6 +18,8 @@ from test_cli import dpdistill, refused, succeeds
 
 from dpdistill import __version__, begin_ledger
 from dpdistill.api import checks
+from dpdistill.api import run as runs
+from dpdistill.api.prepare import FOR_PHOTOGRAPHS
 from dpdistill.api.reading import check_source
 from dpdistill.api.recipes import build
 from dpdistill.cli import app, listener, terminal
@@ -30,8 +32,6 @@ from dpdistill.recipe.published import published
 from dpdistill.recipe.saved import check_kind, check_private
 from dpdistill.schema import DataError
 from dpdistill.sources.tables.schema_file import read_schema
-
-RUN = sys.modules["dpdistill.api.run"]
 
 SMALL = ("--method", "ldpdc", "--set", "sampling_prob=1", "--per-class", 1)
 SCHEMA = """
@@ -325,14 +325,14 @@ def test_who_states_no_method_for_colour_images_is_told_of_the_recipe_for_photog
     X = np.random.default_rng(0).integers(0, 255, (40, 8, 8, 3)).astype(np.uint8)
     for name, images in (("colour", X), ("grey", X[..., 0])):
         np.savez(tmp_path / f"{name}.npz", X=images, y=np.arange(40) % 2)
-    assert published(re.search(r"--recipe (\S+) ", RUN.FOR_PHOTOGRAPHS)[1]).fields["kernel"] == KERNELS["drawn"]
+    assert published(re.search(r"--recipe (\S+) ", FOR_PHOTOGRAPHS)[1]).fields["kernel"] == KERNELS["drawn"]
 
     def stop(*_):
         raise DataError("Expected no more.")
 
     said: list[str] = []
     monkeypatch.setattr(listener, "note", said.append)
-    monkeypatch.setattr(RUN, "_outlook", stop)
+    monkeypatch.setattr(runs, "state_outlook", stop)
     for options, told in (
         (["colour"], 1),
         (["colour", "--method", "dos-kip"], 0),
@@ -341,7 +341,7 @@ def test_who_states_no_method_for_colour_images_is_told_of_the_recipe_for_photog
     ):
         command = ("plan", tmp_path / f"{options[0]}.npz", "--classes", 2, "--out", tmp_path / "x", *options[1:])
         assert "Expected no more." in refused(*command)
-        assert said.count(RUN.FOR_PHOTOGRAPHS) == told
+        assert said.count(FOR_PHOTOGRAPHS) == told
         said.clear()
 
 

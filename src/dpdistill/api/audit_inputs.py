@@ -13,9 +13,9 @@ from dpdistill.api.checks import check_method
 from dpdistill.api.listener import Listener
 from dpdistill.api.options import Account, BudgetChoice, Reading, RecipeChoice
 from dpdistill.api.own_method import is_own, own_method
+from dpdistill.api.prepare import how_paid, prepared
 from dpdistill.api.reading import read_records, table_source
 from dpdistill.api.request import Request, Terms
-from dpdistill.api.run import how_paid, prepared
 from dpdistill.folder.save import audit_folder
 from dpdistill.recipe.methods import DEFAULTS, RECIPES
 from dpdistill.recipe.published.stated import stated_by

@@ -11,8 +11,8 @@ from dpdistill.api.audit_inputs import Place, has_private_form, paid_for, prepar
 from dpdistill.api.audit_options import ALL_RECORDS, MemberReading
 from dpdistill.api.listener import SILENT, Listener
 from dpdistill.api.options import Account, BudgetChoice, Reading, RecipeChoice
+from dpdistill.api.prepare import chosen_recipe
 from dpdistill.api.reading import check_source
-from dpdistill.api.run import chosen_recipe
 from dpdistill.folder.save import audit_folder, read_distilled
 from dpdistill.recipe import choices
 from dpdistill.recipe.names import check_names

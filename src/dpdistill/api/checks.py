@@ -1,4 +1,4 @@
-"""What the command line refuses of a recipe before anything is read."""
+"""Refuses recipes that cannot be, before anything is read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dpdistill.recipe import methods
-from dpdistill.recipe.build import fields_of, kernel_named
+from dpdistill.recipe.build import fields_of
 from dpdistill.recipe.saved import check_kind_of_records, check_private
 from dpdistill.recipe.text import fields_from_text, recipe_from_text
 from dpdistill.schema import AnySchema, Schema, TableSchema
@@ -14,7 +14,7 @@ from dpdistill.storage.memory import check_set_size
 
 
 def check_method(name: str | None) -> None:
-    """Refuse a name that is no method's.
+    """Refuses a name that is no method's.
 
     Raises:
         DataError: with the names that are.
@@ -24,7 +24,7 @@ def check_method(name: str | None) -> None:
 
 
 def check_settings(method: str, settings: Iterable[str], per_class: int | None = None, public: Any = None) -> None:
-    """Refuse what the fields of a method cannot hold.
+    """Refuses what the fields of a method cannot hold.
 
     Args:
         method: its name.
@@ -43,7 +43,7 @@ def check_settings(method: str, settings: Iterable[str], per_class: int | None =
 
 
 def check_size(method: str, per_class: int | None, schema: AnySchema) -> None:
-    """Refuse more synthetic records a class than this machine's memory can hold.
+    """Refuses more synthetic records a class than this machine's memory can hold.
 
     Raises:
         DataError: with the largest number that fits.
@@ -54,7 +54,7 @@ def check_size(method: str, per_class: int | None, schema: AnySchema) -> None:
 
 
 def check_kind(method: str, table: bool, private: bool) -> None:
-    """Refuse a method that has no private form under a budget, and one that distils the other kind of records.
+    """Refuses a method that has no private form under a budget, and one that distils the other kind of records.
 
     Args:
         method: its name.
@@ -68,12 +68,3 @@ def check_kind(method: str, table: bool, private: bool) -> None:
     if private:
         check_private(recipe)
     check_kind_of_records(recipe, TableSchema if table else Schema)
-
-
-def check_named(field: str, text: str, kind: str) -> None:
-    """Refuse an unknown kernel.
-
-    Raises:
-        DataError: with the names that are known.
-    """
-    kernel_named(text, field)

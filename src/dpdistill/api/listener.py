@@ -1,4 +1,4 @@
-"""What a public function tells its caller while it works: notes, warnings, progress."""
+"""Receives notes, warnings and progress of a public function while it works."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ LOG = logging.getLogger("dpdistill")
 
 
 class Listener:
-    """Passes notes and warnings on to the logger "dpdistill", and progress to a function.
+    """Logs warnings, which are about public facts, and passes progress on; notes and lines of results are dropped.
 
-    The command line has a listener of its own that prints.
+    Notes and lines may be about private records, and a log may be kept by others: only a listener of the owner's, such
+    as the command line's, which prints, shows them. Results are in what a function returns.
 
     Args:
         progress: called with the stage, the number of steps done and their total.
@@ -30,21 +31,17 @@ class Listener:
         self._progress = progress
 
     def line(self, text: str) -> None:
-        """A sentence of the result."""
-        LOG.info(text)
+        """Receives a sentence of the result, which may be about private records."""
 
     def note(self, text: str) -> None:
-        """A sentence about how the work is done."""
-        LOG.info(text)
+        """Receives a sentence about how the work is done, which may be about private records."""
 
     def warn(self, text: str) -> None:
-        """A sentence that no caller may miss."""
+        """Receives a sentence about public facts that no caller may miss."""
         LOG.warning(text)
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """A table of the result."""
-        for row in rows:
-            LOG.info(", ".join(f"{name} {cell}" for name, cell in zip(header, row, strict=True)))
+        """Receives a table of the result, which may be about private records."""
 
     def caution(self, budget: Budget) -> None:
         """Warns of a large delta, before it is spent."""
@@ -52,8 +49,7 @@ class Listener:
             self.warn(budget.caution)
 
     def planned(self, outlook: Outlook) -> None:
-        """What is public about a run, before anything is paid."""
-        LOG.info("%d releases at epsilon %g", outlook.schedule.rounds, outlook.schedule.budget.epsilon)
+        """Receives what is public about a run, before anything is paid."""
 
     def working(self, text: str) -> AbstractContextManager[Any]:
         """A context during which something is done that has no steps to count."""

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpdistill.api.listener import Listener
-from dpdistill.api.options import NEEDS_SCHEMA, Reading
-from dpdistill.schema import DataError, Schema
+from dpdistill.api.options import Reading
+from dpdistill.schema import Schema
 
 if TYPE_CHECKING:
     from dpdistill.public_images.auxiliary import PublicImages
@@ -65,8 +65,6 @@ def read_records(
 
     if isinstance(data, Records):
         return data
-    if reading.sql is not None and reading.schema is None:
-        raise DataError(NEEDS_SCHEMA)
     room: dict[str, Any] = {"memory": memory, "scratch": scratch}
     with listener.working("reading the records"):
         if reading.schema is None:

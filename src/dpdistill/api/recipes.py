@@ -1,4 +1,4 @@
-"""Recipes as a person writes them, field=value, and the kernels of kernel ridge regression."""
+"""Methods from recipes as people write them, field=value."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dpdistill.evaluation.teacher import kernel_in, regressions, softness_in, teacher_in
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Method
 from dpdistill.recipe.parts import implement
-from dpdistill.recipe.published.stated import published_fields
 from dpdistill.recipe.text import recipe_from_text
-
-__all__ = ["build", "build_again", "kernel_in", "published_fields", "regressions", "softness_in", "teacher_in"]
 
 
 def build(name: str, settings: Iterable[str], base: Mapping[str, Any] | None = None, **named: Any) -> Method:
-    """A method from "field=value" settings.
+    """Returns a method from "field=value" settings.
 
     Args:
         name: of the method.
@@ -33,7 +29,7 @@ def build(name: str, settings: Iterable[str], base: Mapping[str, Any] | None = N
 
 
 def build_again(run_dir: str | os.PathLike, name: str | None, settings: Iterable[str], **named: Any) -> Method:
-    """The method of a run, with other settings: what is not named stays as the run had it.
+    """Returns the method of a run with other settings: what is not named stays as the run had it.
 
     Args:
         run_dir: the owner's folder of the run.

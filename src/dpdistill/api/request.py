@@ -14,6 +14,7 @@ from dpdistill.api.reading import check_source
 from dpdistill.recipe.methods import DEFAULTS
 from dpdistill.recipe.published.stated import named_under, stated_by
 from dpdistill.schema import DataError, Schema, TableSchema
+from dpdistill.storage.records import Records
 
 if TYPE_CHECKING:
     from dpdistill.accounting.schedule import Budget
@@ -72,7 +73,7 @@ class Request:
             (_lies_in(out, self.data), "Expected --out outside of DATA, which is left as it is."),
             (_lies_in(ledger, out), "Expected --ledger outside of --out: it tells whether records were used."),
             (
-                public and isinstance(self.data, str) and _place(public) == _place(self.data),
+                public and isinstance(self.data, str | os.PathLike) and _place(public) == _place(self.data),
                 "The images of --public are the private ones of DATA: name others, or leave it out.",
             ),
             (
@@ -94,6 +95,14 @@ class Request:
             (
                 not self.private and self.persons.stated,
                 "With --from or --non-private leave --unit-column and --rows-per-unit out.",
+            ),
+            (
+                not isinstance(self.budget, BudgetChoice) and self.budget.unit is not None and self.persons.stated,
+                "Expected persons in the budget or in Persons, not in both.",
+            ),
+            (
+                isinstance(self.data, Records) and self.reading != Reading(),
+                "The records are read already: leave reading out.",
             ),
         ):
             if wrong:

@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpdistill.api.checks import check_method, check_settings, check_size
+from dpdistill.api.checks import check_method, check_settings
 from dpdistill.api.listener import SILENT, Listener
 from dpdistill.api.options import Account, BudgetChoice, Machine, Persons, Reading, RecipeChoice
-from dpdistill.api.reading import check_source, read_public_images, read_records
+from dpdistill.api.prepare import chosen_recipe, how_paid, prepared, state_outlook
+from dpdistill.api.reading import check_source, read_public_images
 from dpdistill.api.request import Request, Terms
-from dpdistill.recipe.build import is_method
-from dpdistill.recipe.methods import RECIPES
-from dpdistill.schema import DataError, Schema
+from dpdistill.schema import DataError
 
 if TYPE_CHECKING:
     from dpdistill.accounting.schedule import Budget
@@ -25,12 +24,6 @@ if TYPE_CHECKING:
     from dpdistill.run.outlook import Outlook
     from dpdistill.storage.records import Records
     from dpdistill.workers import Workers
-
-FOR_PHOTOGRAPHS = (
-    "For photographs --recipe dos-kip-cifar10-eps1 is more accurate than the default, and takes longer; "
-    "`dpdistill plan` says how long."
-)
-"""What a person with colour images reads who states no method."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +86,7 @@ def plan(
     class_size = account.class_size
     if class_size is None and records is not None:
         class_size = max(1, records // len(held.schema.classes))
-    outlook = _outlook(request, terms, method, held, class_size, listener)
+    outlook = state_outlook(request, terms, method, held, class_size, listener)
     with listener.working("timing the method on random records"):
         from dpdistill.run.capacity import capacity
 
@@ -249,15 +242,6 @@ def finish_again(
     return _saved(result, path, replaces, listener)
 
 
-def chosen_recipe(method: Method | RecipeChoice | str | None) -> tuple[RecipeChoice, Method | None]:
-    """Returns (what is stated of the recipe, the method itself where one is given)."""
-    if method is None or isinstance(method, RecipeChoice):
-        return method or RecipeChoice(), None
-    if isinstance(method, str):
-        return (RecipeChoice(method=method) if is_method(method) else RecipeChoice(recipe=method)), None
-    return RecipeChoice(), method
-
-
 def _request(data: Any, method: Any, budget: Any, **stated: Any) -> Request:
     choice, made = chosen_recipe(method)
     return Request(data=data, choice=choice, method=made, budget=budget or BudgetChoice(), **stated)
@@ -274,7 +258,7 @@ def _run(request: Request, listener: Listener) -> Result:
         ledger = request.account.ledger
         payment.expect(payment.Payment(terms.budget, paid["run_dir"], None if ledger is None else Path(ledger)))
     method, records = prepared(request, terms, paid, listener)
-    _outlook(request, terms, method, records, request.account.class_size, listener)
+    state_outlook(request, terms, method, records, request.account.class_size, listener)
     from dpdistill.run import driver
 
     with listener.progress() as progress:
@@ -301,82 +285,6 @@ def _saved(result: Result, path: Path | None, replaces: bool, listener: Listener
         with listener.working("writing the certificate and the report"):
             result.save(path, replaces)
     return result
-
-
-def how_paid(request: Request, terms: Terms, path: Path | None) -> dict[str, Any]:
-    """Returns how the run is paid, as the driver takes it."""
-    from dpdistill.folder.layout import owner_folder
-
-    account = request.account
-    run_dir = None if path is None else owner_folder(path)
-    run_dir = run_dir if request.run_dir is None else Path(request.run_dir)
-    kept = {"ledger": account.ledger, "overwrite": account.overwrite, "seed": account.seed or 0}
-    return {**kept, "named": terms.published, "run_dir": run_dir}
-
-
-def prepared(request: Request, terms: Terms, paid: dict[str, Any], listener: Listener) -> tuple[Method, Records]:
-    """Returns the method and the records; what is wrong with a recipe or a ledger is said before a record is read.
-
-    What is wrong with the records is said before JAX is imported, unless a recipe or a ledger is to be checked first.
-    """
-    choice, reading = request.choice, request.reading
-    unit = None if terms.budget is None else terms.budget.unit
-
-    def read() -> Records:
-        room = {"memory": request.machine.memory, "scratch": paid["run_dir"]}
-        return read_records(request.data, reading, listener, unit=unit, **room)
-
-    reads_first = not (request.account.ledger or choice.public or choice.recipe)
-    private = RECIPES[terms.method].private if request.method is None else request.method.private
-    reads_first &= terms.budget is None or private
-    records = read() if reads_first else None
-    if records is None:
-        check_source(request.data, reading.table, reading.sql)
-    elif request.method is None:
-        check_size(terms.method, choice.per_class, records.schema)
-    images = read_public_images(choice.public, reading.resize, reading.channels, reading.straighten, listener)
-    method = _checked_recipe(request, terms, images, paid)
-    records = read() if records is None else records
-    if (
-        request.method is None
-        and choice.default
-        and isinstance(records.schema, Schema)
-        and records.schema.shape[-1] == 3
-    ):
-        listener.note(FOR_PHOTOGRAPHS)
-    return method, records
-
-
-def _checked_recipe(request: Request, terms: Terms, images: Any, paid: dict[str, Any]) -> Method:
-    """Returns the method: it can be run under the budget, and a ledger takes it."""
-    from dpdistill import run
-    from dpdistill.api.recipes import build
-    from dpdistill.recipe.published.stated import published_fields
-
-    choice, method = request.choice, request.method
-    if method is None:
-        base = {} if choice.recipe is None else published_fields(choice.recipe)
-        method = build(terms.method, choice.settings, base, per_class=choice.per_class, auxiliary=images)
-    if terms.budget is not None:
-        run.check_private(method)
-        run.check_ledger(method, terms.budget, **paid)
-    return method
-
-
-def _outlook(
-    request: Request, terms: Terms, method: Method, records: Records, class_size: int | None, listener: Listener
-) -> Outlook | None:
-    """Returns what is public about the run, and says it; sizes that cannot be are refused. None without a budget."""
-    from dpdistill.recipe.saved import check_kind
-    from dpdistill.run.outlook import check_size, outlook
-
-    check_kind(method, records.schema)
-    check_size(method, records.schema)
-    if terms.budget is None:
-        return None
-    found = outlook(method, terms.budget, records.schema, class_size, request.account.seed or 0)
-    listener.planned(found)
-    return found
 
 
 def _unused(records: Records) -> tuple[int, int | None]:

@@ -10,10 +10,10 @@ from dataclasses import Field, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpdistill.api.checks import check_named
 from dpdistill.api.listener import Listener
 from dpdistill.api.options import MAX_SEED, option
 from dpdistill.api.reading import check_source
+from dpdistill.recipe.build import kernel_named
 from dpdistill.recipe.names import check_names
 from dpdistill.recipe.networks import ARCHITECTURES
 from dpdistill.schema import DataError, Schema, TableSchema
@@ -116,7 +116,7 @@ class Regression:
 
     def __post_init__(self) -> None:
         for each in self.kernel:
-            check_named("kernel", each, "kernel")
+            kernel_named(each)
         if self.ridge is not None and not 0.0 <= self.ridge < math.inf:
             raise DataError(f"Expected ridge={self.ridge} >= 0.")
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dpdistill import api
+import dpdistill as dp
 from dpdistill.api.attack_options import ModelSearch, TrainingSearch, VictimTraining
 from dpdistill.api.options import SOURCES, Account, Reading
 from dpdistill.cli.audit import Out, say_page
@@ -36,7 +36,7 @@ def attack_model(
     account: Seed,
 ) -> None:
     """Which of its training images can be rebuilt from a network, without any of them being looked at."""
-    found = api.attack_model(
+    found = dp.attack_model(
         before, after, members, search=search, reading=reading, seed=account.seed, out=to, listener=Terminal()
     )
     _say_rebuilt(found.rebuilt, len(found.members), found.pairs.error, found.baseline)
@@ -58,7 +58,7 @@ def attack_training(
 
     What a network of yours would give away, before you train it. Nothing but the owner's page is written.
     """
-    found = api.attack_training(
+    found = dp.attack_training(
         data, training=training, search=search, reading=reading, seed=account.seed, out=to, listener=Terminal()
     )
     _say_rebuilt(found.rebuilt, len(found.members), found.layers[0].pairs.error, found.baseline)

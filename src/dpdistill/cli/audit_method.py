@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from dpdistill import api
+import dpdistill as dp
 from dpdistill.api.audit_options import ALL_RECORDS
 from dpdistill.api.options import Account, BudgetChoice, Reading, RecipeChoice
 from dpdistill.cli.audit import Data, Out, app, say_page
@@ -57,7 +57,7 @@ def audit_method(
     """
     chosen = _parsed(records)
     with _progress_on_the_terminal():
-        found = api.audit_method(
+        found = dp.audit_method(
             data, choice, budget, chosen=chosen, fresh=fresh, reading=reading, seed=account.seed, out=to,
             listener=Terminal(),
         )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dpdistill import api
+import dpdistill as dp
 from dpdistill.api.options import Account, BudgetChoice, Reading, RecipeChoice
 from dpdistill.cli.audit import Data, Out, app, say_page
 from dpdistill.cli.expand import Fields, expand
@@ -36,7 +36,7 @@ def audit_run(
     It is a run, and pays like one: name the data set's ledger. What it distils is not handed out: canaries are in it.
     """
     refuse_cap(cap)
-    found = api.audit_run(
+    found = dp.audit_run(
         data, choice, budget, canaries=canaries, leak=leak, reading=reading, seed=account.seed, ledger=account.ledger,
         out=to, listener=Terminal(),
     )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dpdistill import api
+import dpdistill as dp
 from dpdistill.api.audit_options import MemberReading
 from dpdistill.api.options import SOURCES
 from dpdistill.cli.audit import app, say_page, say_rates
@@ -29,7 +29,7 @@ def audit_set(
     reading: MemberReading,
 ) -> None:
     """Compare a set with the records it stands for, and ask who was among them. Writes DIR.audit."""
-    found = api.audit(folder, members, non_members, reading=reading, out=folder, listener=Terminal())
+    found = dp.audit(folder, members, non_members, reading=reading, out=folder, listener=Terminal())
     left, sizes = found.left_out, found.sizes
     if any(left):
         say(f"Left out, since no set can be made from them: {left[0]:,} of {sizes[0]:,} members and {left[1]:,} of "

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dpdistill import api
+import dpdistill as dp
 from dpdistill.api.options import Account, BudgetChoice, Reading, RecipeChoice
 from dpdistill.cli.audit import Data, Out, app, say_page, say_rates
 from dpdistill.cli.expand import Fields, expand
@@ -29,7 +29,7 @@ def audit_shadows(
     account: Annotated[Account, Fields("seed")],
 ) -> None:
     """Distil halves of the records many times, and tell from a set who was in its half. Nothing is handed out."""
-    found = api.audit_shadows(
+    found = dp.audit_shadows(
         data, choice, budget, runs=runs, private=not non_private, reading=reading, seed=account.seed, out=to,
         listener=Terminal(),
     )  # fmt: skip

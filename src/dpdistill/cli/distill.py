@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpdistill import api
+import dpdistill as dp
 from dpdistill.api.options import SOURCES, Account, BudgetChoice, Machine, Persons, Reading, RecipeChoice
 from dpdistill.cli.expand import expand
 from dpdistill.cli.listener import Terminal
@@ -50,11 +50,11 @@ def distill(
         raise DataError("Expected either DATA or --from DIR.run: one of the two.")
     if from_ is not None:
         _refuse_with_from(choice, reading, persons, account, machine, non_private)
-        result = api.finish_again(
+        result = dp.finish_again(
             from_, choice, budget, out=out, overwrite=account.overwrite, listener=Terminal()
         )  # fmt: skip
     else:
-        result = api.distill(
+        result = dp.distill(
             data, choice, budget, reading=reading, persons=persons, machine=machine, out=out,
             private=not non_private, listener=Terminal(), **vars(account),
         )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dpdistill import api
+import dpdistill as dp
 from dpdistill.api.evaluate import HeldOut, Scoring
 from dpdistill.api.options import SOURCES
 from dpdistill.api.real_records import Reference
@@ -34,7 +34,7 @@ def evaluate(
 
     Images: networks and kernel ridge regression. Tables: twelve classifiers.
     """
-    found = api.evaluate(
+    found = dp.evaluate(
         folder, test, held_out=held_out, scoring=scoring, regression=regression, reference=reference,
         include_scores=include_scores, listener=Terminal(),
     )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpdistill import api
+import dpdistill as dp
 from dpdistill.api.options import SOURCES, Account, BudgetChoice, Machine, Persons, Reading, RecipeChoice
 from dpdistill.cli.expand import expand
 from dpdistill.cli.listener import Terminal
@@ -50,7 +50,7 @@ def plan(
     Takes the options of distill. Time and memory are found on random records.
     """
     refuse_cap(cap)
-    found = api.plan(
+    found = dp.plan(
         data, choice, budget, records=records, reading=reading, persons=persons, machine=machine, account=account,
         out=out, private=not non_private, listener=Terminal(say),
     )  # fmt: skip
@@ -64,7 +64,7 @@ def plan(
     give(for_the_owner_only=True, counted=records is None)
 
 
-def _say_counts(found: api.Plan) -> None:
+def _say_counts(found: dp.Plan) -> None:
     """Says how many records are of no use, and how many units there are."""
     if found.unused:
         warn(f"Warning: {found.unused:,} of {found.records:,} records cannot be used, and are left out.")

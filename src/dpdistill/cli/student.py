@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dpdistill import api
+import dpdistill as dp
 from dpdistill.api.options import SOURCES
 from dpdistill.api.scoring import HeldOutImages, Networks, Regression
 from dpdistill.api.student import Teaching
@@ -40,7 +40,7 @@ def student(
 
     The teacher is the released classifier, or kernel ridge regression on the set of images.
     """
-    found = api.student(
+    found = dp.student(
         folder, test, teacher, teaching=teaching, networks=networks, regression=regression, held_out=held_out,
         include_scores=include_scores, listener=Terminal(),
     )  # fmt: skip

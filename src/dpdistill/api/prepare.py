@@ -1,0 +1,111 @@
+"""What comes before a run: its method, its records, how it is paid, and what is public about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpdistill.api.checks import check_size
+from dpdistill.api.listener import Listener
+from dpdistill.api.options import RecipeChoice
+from dpdistill.api.reading import check_source, read_public_images, read_records
+from dpdistill.api.request import Request, Terms
+from dpdistill.recipe.build import is_method
+from dpdistill.recipe.methods import RECIPES
+from dpdistill.schema import Schema
+
+if TYPE_CHECKING:
+    from dpdistill.method import Method
+    from dpdistill.run.outlook import Outlook
+    from dpdistill.storage.records import Records
+
+FOR_PHOTOGRAPHS = (
+    "For photographs --recipe dos-kip-cifar10-eps1 is more accurate than the default, and takes longer; "
+    "`dpdistill plan` says how long."
+)
+"""What a person with colour images reads who states no method."""
+
+
+def chosen_recipe(method: Method | RecipeChoice | str | None) -> tuple[RecipeChoice, Method | None]:
+    """Returns (what is stated of the recipe, the method itself where one is given)."""
+    if method is None or isinstance(method, RecipeChoice):
+        return method or RecipeChoice(), None
+    if isinstance(method, str):
+        return (RecipeChoice(method=method) if is_method(method) else RecipeChoice(recipe=method)), None
+    return RecipeChoice(), method
+
+
+def how_paid(request: Request, terms: Terms, path: Path | None) -> dict[str, Any]:
+    """Returns how the run is paid, as the driver takes it."""
+    from dpdistill.folder.layout import owner_folder
+
+    account = request.account
+    run_dir = None if path is None else owner_folder(path)
+    run_dir = run_dir if request.run_dir is None else Path(request.run_dir)
+    kept = {"ledger": account.ledger, "overwrite": account.overwrite, "seed": account.seed or 0}
+    return {**kept, "named": terms.published, "run_dir": run_dir}
+
+
+def prepared(request: Request, terms: Terms, paid: dict[str, Any], listener: Listener) -> tuple[Method, Records]:
+    """Returns the method and the records; what is wrong with a recipe or a ledger is said before a record is read.
+
+    What is wrong with the records is said before JAX is imported, unless a recipe or a ledger is to be checked first.
+    """
+    choice, reading = request.choice, request.reading
+    unit = None if terms.budget is None else terms.budget.unit
+
+    def read() -> Records:
+        room = {"memory": request.machine.memory, "scratch": paid["run_dir"]}
+        return read_records(request.data, reading, listener, unit=unit, **room)
+
+    reads_first = not (request.account.ledger or choice.public or choice.recipe)
+    private = RECIPES[terms.method].private if request.method is None else request.method.private
+    reads_first &= terms.budget is None or private
+    records = read() if reads_first else None
+    if records is None:
+        check_source(request.data, reading.table, reading.sql)
+    elif request.method is None:
+        check_size(terms.method, choice.per_class, records.schema)
+    images = read_public_images(choice.public, reading.resize, reading.channels, reading.straighten, listener)
+    method = _checked_recipe(request, terms, images, paid)
+    records = read() if records is None else records
+    if (
+        request.method is None
+        and choice.default
+        and isinstance(records.schema, Schema)
+        and records.schema.shape[-1] == 3
+    ):
+        listener.note(FOR_PHOTOGRAPHS)
+    return method, records
+
+
+def _checked_recipe(request: Request, terms: Terms, images: Any, paid: dict[str, Any]) -> Method:
+    """Returns the method: it can be run under the budget, and a ledger takes it."""
+    from dpdistill import run
+    from dpdistill.api.recipes import build
+    from dpdistill.recipe.published.stated import published_fields
+
+    choice, method = request.choice, request.method
+    if method is None:
+        base = {} if choice.recipe is None else published_fields(choice.recipe)
+        method = build(terms.method, choice.settings, base, per_class=choice.per_class, auxiliary=images)
+    if terms.budget is not None:
+        run.check_private(method)
+        run.check_ledger(method, terms.budget, **paid)
+    return method
+
+
+def state_outlook(
+    request: Request, terms: Terms, method: Method, records: Records, class_size: int | None, listener: Listener
+) -> Outlook | None:
+    """Returns what is public about the run, and says it; sizes that cannot be are refused. None without a budget."""
+    from dpdistill.recipe.saved import check_kind
+    from dpdistill.run.outlook import check_size, outlook
+
+    check_kind(method, records.schema)
+    check_size(method, records.schema)
+    if terms.budget is None:
+        return None
+    found = outlook(method, terms.budget, records.schema, class_size, request.account.seed or 0)
+    listener.planned(found)
+    return found
