@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import time
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -136,3 +137,11 @@ def test_parameters_that_are_not_default_are_variants():
     for default in ((), (7,)):
         with pytest.raises(ValueError, match=r"Expected defaults among \[8, 9\]; got "):
             chosen_tests.few([8, 9], *default)
+
+
+def test_no_two_files_of_tests_have_one_name():
+    """Two of one name pass alone, and stop the run in which they meet."""
+    names = Counter(
+        path.name for path in Path(__file__).parent.rglob("*.py") if path.stem not in ("__init__", "conftest")
+    )
+    assert [name for name, count in names.items() if count > 1] == []

@@ -1,4 +1,4 @@
-"""What a caller states of an attack on a network."""
+"""Options of an attack on a network."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def attack_model(
         reading: how the training images are read.
         seed: of the search; None for 0.
         out: the owner's page is written to OUT.audit; None leaves that to `save` of the result.
-        listener: told notes, warnings and progress.
+        listener: receives notes, warnings and progress.
 
     Returns:
         Images and reconstructions, with how far they are apart.
@@ -111,7 +111,7 @@ def attack_training(
         reading: how the images are read.
         seed: of the draw, the network and the search; None for 0.
         out: the owner's page is written to OUT.audit; None leaves that to `save` of the result.
-        listener: told notes, warnings and progress.
+        listener: receives notes, warnings and progress.
 
     Returns:
         The images, and each training with what came back.

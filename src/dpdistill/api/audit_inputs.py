@@ -1,4 +1,4 @@
-"""What audits read and check before they begin: records, a method and a budget, for single records alone."""
+"""Reads and checks what an audit takes: records, a method and a budget, for single records alone."""
 
 from __future__ import annotations
 

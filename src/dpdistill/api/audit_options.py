@@ -1,4 +1,4 @@
-"""What a caller states of an audit, besides what `distill` takes as well."""
+"""Options of an audit that `distill` does not have."""
 
 from __future__ import annotations
 

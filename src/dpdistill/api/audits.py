@@ -43,7 +43,7 @@ def audit(
         non_members: records of the same kind that it was not made from; of a table None for no attack.
         reading: how they are read.
         out: the owner's page is written to OUT.audit; None leaves that to `save` of the result.
-        listener: told notes.
+        listener: receives notes.
 
     Returns:
         Marginals of a table, and the rates of attacks on membership.
@@ -104,7 +104,7 @@ def audit_run(
         canaries: random records, at least 100; each enters by a fair coin.
         leak: name of a defect to plant, "noised-again", "same-noise" or "real-start", to see that it is found.
         out: the owner's page is written to OUT.audit; None leaves that to `save` of the result.
-        listener: told notes, warnings and progress.
+        listener: receives notes, warnings and progress.
 
     Returns:
         The bounds, with what was guessed.
@@ -157,7 +157,7 @@ def audit_shadows(
         runs: how many, each on half of the records; at least 4.
         private: False for runs without noise; a method without a private form never has any.
         out: the owner's page is written to OUT.audit; None leaves that to `save` of the result.
-        listener: told notes, warnings and progress.
+        listener: receives notes, warnings and progress.
 
     Returns:
         Rates of each attack, over all runs.
@@ -165,7 +165,7 @@ def audit_shadows(
     Raises:
         DataError, ValueError: records, a recipe or a budget that cannot be used.
 
-    Guarantee: none: the sets of the runs are paid for by nobody, and none is handed out.
+    Guarantee: none: no budget is spent on the sets of the runs, and none of them is handed out.
     Source: Carlini et al., 2022 (Membership inference attacks from first principles).
 
     Example:
@@ -211,7 +211,7 @@ def audit_method(
         fresh: replay in a process of its own too.
         distill: called instead of `dpdistill.run.distill`; it must pass its keyword arguments on to that function.
         out: the owner's page is written to OUT.audit; None leaves that to `save` of the result.
-        listener: told notes, warnings and progress.
+        listener: receives notes, warnings and progress.
 
     Returns:
         What was tried, and what was found; `found` says whether there is a leak.

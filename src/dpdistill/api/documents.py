@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Exported:
-    """What `export` has written.
+    """Files that `export` has written.
 
     Args:
         path: the file or folder.

@@ -186,7 +186,7 @@ def evaluate(
 
 @dataclass(frozen=True)
 class _Request:
-    """What `evaluate` was called with."""
+    """Arguments of a call of `evaluate`."""
 
     folder: str | os.PathLike
     test: Any

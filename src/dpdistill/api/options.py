@@ -1,4 +1,4 @@
-"""What a caller states of a run: one dataclass each for the records, the recipe, the budget, persons and the machine.
+"""Options of a run: one dataclass each for the records, the recipe, the budget, persons and the machine.
 
 The command line makes its options of the fields, so that Python and the command line take the same words.
 """
@@ -138,7 +138,7 @@ class RecipeChoice:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetChoice:
-    """What the caller states of the budget; the rest is the recipe's, or epsilon 1 at delta 1e-5 under add-remove.
+    """The stated part of a budget; the rest is the recipe's, or epsilon 1 at delta 1e-5 under add-remove.
 
     Args:
         epsilon: > 0.
@@ -182,7 +182,7 @@ class Persons:
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """What a run computes on. It changes the speed, never the guarantee.
+    """The machine that a run computes on. It changes the speed, never the guarantee.
 
     Args:
         memory: bytes, or "512M", "4G", that records and features may take; None for half of the machine's.
@@ -227,7 +227,7 @@ class Account:
         ledger: file that composes all runs on the data set; None for none.
         overwrite: replace an earlier result, and pay for a new run.
         seed: fixes everything public, never the noise; None for 0.
-        class_size: records of a class, if that is public: how large the noise is beside one class is told.
+        class_size: records of a class, if that is public: how large the noise is compared with one class is stated.
     """
 
     PANEL: ClassVar[str] = "Privacy"

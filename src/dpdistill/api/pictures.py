@@ -23,7 +23,7 @@ MORE_IMAGES = (
     "--kind drawn) or dp-ntk (a generator)."
 )
 MORE_ROWS = "For more rows distil anew, at a cost, with dp-merf, dp-hp or dp-ntk: they have a generator."
-"""What to do where a folder cannot make more records."""
+"""Advice where a folder cannot make more records."""
 
 
 def check_generator(folder: Folder, schema: AnySchema) -> None:

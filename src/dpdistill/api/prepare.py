@@ -1,4 +1,4 @@
-"""What comes before a run: its method, its records, how it is paid, and what is public about it."""
+"""Prepares a run: its method, its records, how it is paid, and what is public about it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FOR_PHOTOGRAPHS = (
     "For photographs --recipe dos-kip-cifar10-eps1 is more accurate than the default, and takes longer; "
     "`dpdistill plan` says how long."
 )
-"""What a person with colour images reads who states no method."""
+"""Advice for colour images where no method is stated."""
 
 
 def chosen_recipe(method: Method | RecipeChoice | str | None) -> tuple[RecipeChoice, Method | None]:

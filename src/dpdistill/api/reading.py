@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpdistill.api.listener import Listener
 from dpdistill.api.options import Reading
-from dpdistill.schema import Schema
+from dpdistill.schema import DataError, Schema
 
 if TYPE_CHECKING:
     from dpdistill.public_images.auxiliary import PublicImages
@@ -53,7 +53,7 @@ def read_records(
     Args:
         data: where they are, or an object that holds them (`load_object`, a frame).
         reading: how they are read.
-        listener: told the notes.
+        listener: receives the notes.
         unit: column or array that names the person of each record, or None.
         memory: what they may take.
         scratch: folder on whose disk the rest lies.
@@ -64,6 +64,8 @@ def read_records(
     from dpdistill.storage.records import Records
 
     if isinstance(data, Records):
+        if reading != Reading():
+            raise DataError("The records are read already: leave reading out.")
         return data
     room: dict[str, Any] = {"memory": memory, "scratch": scratch}
     with listener.working("reading the records"):

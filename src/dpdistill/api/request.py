@@ -14,7 +14,6 @@ from dpdistill.api.reading import check_source
 from dpdistill.recipe.methods import DEFAULTS
 from dpdistill.recipe.published.stated import named_under, stated_by
 from dpdistill.schema import DataError, Schema, TableSchema
-from dpdistill.storage.records import Records
 
 if TYPE_CHECKING:
     from dpdistill.accounting.schedule import Budget
@@ -100,10 +99,6 @@ class Request:
                 not isinstance(self.budget, BudgetChoice) and self.budget.unit is not None and self.persons.stated,
                 "Expected persons in the budget or in Persons, not in both.",
             ),
-            (
-                isinstance(self.data, Records) and self.reading != Reading(),
-                "The records are read already: leave reading out.",
-            ),
         ):
             if wrong:
                 raise DataError(sentence)
@@ -111,7 +106,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Terms:
-    """What follows of a request before a record is read and before JAX is imported.
+    """Terms that follow from a request before a record is read and before JAX is imported.
 
     Args:
         budget: None without a guarantee.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run would cost, show and take.
+    """Forecast of a run: its noise, seconds, memory and disk.
 
     Args:
         outlook: its releases, and how large the noise is; None without a budget.
@@ -67,7 +67,7 @@ def plan(
         data, method, budget, reading, persons, machine, account, out: as `distill` takes them.
         records: how many records there are, if that is public; counted if left out.
         private: False for a run without a guarantee.
-        listener: told notes and warnings.
+        listener: receives notes and warnings.
 
     Raises:
         DataError: what the run would refuse.
@@ -136,7 +136,7 @@ def distill(
         label: what the owner calls the run in the ledger; the name of `out` if left out.
         private: False for a run without noise, whose epsilon is infinite (`distill_without_privacy`).
         progress: called with the stage, the number of steps done and their total.
-        listener: told notes, warnings and progress; it logs them if left out.
+        listener: receives notes, warnings and progress; warnings are logged if left out.
 
     Returns:
         The result, with X, y, epsilon and save(folder).
@@ -208,7 +208,7 @@ def finish_again(
         out: the folder for the result, or None.
         overwrite: replace an earlier result.
         progress: called with the stage, the number of steps done and their total.
-        listener: told notes, warnings and progress.
+        listener: receives notes, warnings and progress.
 
     Raises:
         DataError: a folder that is no run's, or a field that shapes releases.

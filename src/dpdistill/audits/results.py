@@ -156,7 +156,7 @@ class ShadowAudit(Audit):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MethodAudit(Audit, Replays):
-    """What replays of a method showed; its fields are those of `Replays`.
+    """Result of replays of a method; its fields are those of `Replays`.
 
     Args:
         method: name of the method, or where it is.

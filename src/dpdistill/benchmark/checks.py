@@ -1,4 +1,4 @@
-"""What is refused of a suite's runs before the first of them begins."""
+"""Refuses runs of a suite before the first of them begins."""
 
 from __future__ import annotations
 

@@ -97,8 +97,8 @@ def _parse(content: dict) -> Certificate:
     form = content.get("format")
     if type(form) is not int or (form != FORMAT and not earlier.is_earlier(content)):
         raise CertificateError(
-            f"Expected a certificate of format {FORMAT}, or {earlier.ROWS} or {earlier.UNITS} of before: what another"
-            " version of dpdistill wrote, that version checks."
+            f"Expected a certificate of format {FORMAT}, or {earlier.ROWS} or {earlier.UNITS} of earlier versions: "
+            "what another version of dpdistill wrote, that version checks."
         )
     certificate = parse(earlier.upgrade(content) if form != FORMAT else content)
     _check_date(certificate.date)

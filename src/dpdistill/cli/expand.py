@@ -83,7 +83,7 @@ def _parameters(kind: Any, options: list[Any], help: dict[str, str]) -> list[Par
 
 
 def _value(field: Any, value: Any) -> Any:
-    """What a field takes of an option's value: several texts are a tuple."""
+    """Returns a field's value from an option's: several texts are a tuple."""
     if isinstance(field.default, tuple):
         return tuple(value or ())
     return value

@@ -1,4 +1,4 @@
-"""What a public function tells, on the owner's terminal."""
+"""Prints notes, warnings and progress of a public function on the owner's terminal."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from dpdistill.schema import Schema
 
 
 class MapShapes(Protocol):
-    """What makes images of the small maps that dense layers end in; sides double on the way."""
+    """Shapes of the layers between small maps and images; sides double on the way."""
 
     @property
     def channels(self) -> int:

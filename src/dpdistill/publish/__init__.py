@@ -1,1 +1,1 @@
-"""What goes out: the page, charts, documents for catalogues, formats of others."""
+"""Outputs: the page, charts, documents for catalogues, formats of others."""

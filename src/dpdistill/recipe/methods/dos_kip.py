@@ -26,7 +26,7 @@ class DOSKIP(Recipe):
     means: float = release_field(0.0, "of the classifier's share, for class means of features; 0: none", ge=0, lt=1)
     networks: int = release_field(75, "networks; one signal each, released once", ge=1)
     taught: int = release_field(0, "of the networks, so many first learn from the classifier; 0: none", ge=0)
-    pictures: int = release_field(16_000, "pictures that these learn from, nobody's", ge=1)
+    pictures: int = release_field(16_000, "pictures that these learn from, procedurally generated", ge=1)
     sampling_prob: float = release_field(0.1, "Poisson sampling probability of a signal", gt=0, le=1)
     width: int = release_field(64, "filters of the networks", ge=1)
     cells: int = release_field(0, "parts of a class that have signals of their own; 0: none", ge=0, le=100)

@@ -1,4 +1,4 @@
-"""What a recipe states that a person names: a published one, or one in a file."""
+"""Statements of a recipe that is named: a published one, or one in a file."""
 
 from __future__ import annotations
 
