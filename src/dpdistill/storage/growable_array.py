@@ -113,8 +113,9 @@ class _InFile:
 
     def _widen(self, kind: np.dtype) -> None:
         """Turns what is there into a larger type."""
-        earlier = self.finished()
+        earlier, narrow = self.finished(), self._file
         self._kind, self._file = kind, self._new()
+        narrow.close()
         for part in slices(earlier):
             self._put(part.start, earlier[part])
             forget(earlier)
@@ -130,6 +131,10 @@ class _InFile:
         if self._end == 0:  # of which there is no map
             return np.empty((0, *self._shape), self._kind)
         return np.memmap(self._file, self._kind, "r", shape=(self._end, *self._shape))
+
+    def __del__(self) -> None:
+        if file := getattr(self, "_file", None):  # maps keep the file themselves
+            file.close()
 
 
 def spooled(chunks: Iterable[bytes], memory: Memory) -> np.ndarray:

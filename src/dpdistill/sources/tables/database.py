@@ -93,7 +93,8 @@ class Rows:
                     connection.exec_driver_sql(_READ_ONLY)
                     connection.commit()  # the session is read-only from here on, whatever the query holds
                 options = {"stream_results": True, "yield_per": _ROWS, "no_parameters": True}
-                yield connection.execution_options(**options).exec_driver_sql(sql)
+                with connection.execution_options(**options).exec_driver_sql(sql) as rows:
+                    yield rows
         except exc.OperationalError as error:
             raise DataError(f"The database cannot be reached or read{self._said(error)}.") from None
         except exc.SQLAlchemyError as error:
