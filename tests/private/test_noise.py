@@ -185,6 +185,7 @@ def child_bytes(entropy, n: int) -> bytes:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # of JAX, which the child does not use
 def test_system_entropy_does_not_survive_a_fork():
     system, seeded = SystemEntropy(), SeededEntropy(0)
     assert child_bytes(system, 64) != system.bytes(64)

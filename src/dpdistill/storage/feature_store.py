@@ -37,6 +37,10 @@ class Features:
             raise OSError("Features of another size are there.")
         os.truncate(self._file.fileno(), shape[0] * self._bytes)
 
+    def __del__(self) -> None:
+        if file := getattr(self, "_file", None):
+            file.close()
+
     def filled(self, shard: tuple[int, int]) -> bool:
         """Whether the rows of a shard, the i-th of n, are there: made here or by a process that shares the file."""
         return shard in self._done or (self._marks is not None and self._mark(shard).exists())
