@@ -94,6 +94,7 @@ def without_extras(commands: Iterable[str], folder: Path) -> tuple[list[str], st
     return [line for line in done.stdout.splitlines() if line.isdigit()], done.stderr
 
 
+@pytest.mark.slow
 def test_digits_need_no_other_extra(tmp_path):
     """Every command of a first hour, with what `pip install 'dpdistill[digits]'` installs and nothing else."""
     commands = (

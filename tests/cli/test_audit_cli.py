@@ -284,6 +284,7 @@ def test_a_network_is_searched_for_its_images(here):
     assert jnp.isfinite(after[0]["kernel"]).all()
 
 
+@pytest.mark.slow
 def test_what_training_gives_away_is_told_before_it_is_done(here):
     how = ("--out", "net", "--records", 8, "--widths", "64,32", "--steps", 60, "--positive", "1,3,5,7,9")
     how = (*how, "--training-steps", 500)

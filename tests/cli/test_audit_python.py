@@ -88,6 +88,7 @@ class TestSet:
 
 
 class TestRun:
+    @pytest.mark.slow
     def test_what_is_public_of_two_runs_with_one_seed_is_equal(self, here):
         told = in_json("audit", "run", "digits:train", "--out", "one", *MERF, "--canaries", 300, "--seed", 7)
         found = dp.audit_run("digits:train", RECIPE, dp.Budget(1.0), canaries=300, seed=7, out="two")

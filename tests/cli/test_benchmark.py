@@ -555,6 +555,7 @@ def test_the_certificate_of_a_suites_run_names_the_recipe(tmp_path, inline):
 @pytest.mark.parametrize(
     ("by", "then"), few([("classifier", False), ("krr", False), ("krr", True)], ("krr", True), of_several=True)
 )
+@pytest.mark.slow
 def test_networks_that_a_teacher_teaches_have_a_table_of_their_own(tmp_path, inline, by, then):
     student = f"{{pictures: mixed, number: 50, taught_by: {by}, slopes: true, epochs: 2, architectures: [mlp]"
     student += ", then_set: true}" if then else "}"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from chosen_tests import few
 from contract.postgres import PASSWORD, postgres_server
 from test_cli import dpdistill, refused, succeeds
 
@@ -91,6 +92,11 @@ def duck(tmp_path_factory):
         connection.execute(CREATE)
         connection.executemany("INSERT INTO stays VALUES (?, ?, ?, ?, ?, ?)", ROWS)
     return str(path)
+
+
+@pytest.fixture(params=few(["postgres", "sqlite", "duck"], "sqlite"))
+def place_of_a_long_test(request):
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture(params=["postgres", "sqlite", "duck"])
@@ -255,7 +261,8 @@ def test_from_a_draft_to_a_result_by_the_command_line(postgres, tmp_path, monkey
         assert not [secret for secret in (PASSWORD, "127.0.0.1", "FROM stays") if secret.encode() in content], path
 
 
-def test_evaluate_and_audit_take_rows_of_a_query(place, tmp_path, monkeypatch):
+def test_evaluate_and_audit_take_rows_of_a_query(place_of_a_long_test, tmp_path, monkeypatch):
+    place = place_of_a_long_test
     monkeypatch.chdir(tmp_path)
     Path("schema.yaml").write_text(YAML)
     old, young = (f"SELECT age, cost, ward, outcome FROM stays WHERE age {test} 60" for test in (">=", "<"))

@@ -186,6 +186,7 @@ class Heard(Listener):
         self.tables.append((header, rows))
 
 
+@pytest.mark.slow
 def test_python_gives_what_the_command_line_gives_of_images(led):
     words = ("--architecture", "mlp", "--architecture", "convnet", "--nets", 2, "--flip", "--seed", 3)
     words += ("--training", "quick", "--classifier", "LDA, Gaussian naive Bayes", "--distance", "scatternet")
@@ -231,6 +232,7 @@ def test_classifiers_on_pixels_may_be_a_list_or_the_fast_ones(shared, monkeypatc
 class TestGeneratedImages:
     """Scores of many records, and of generated ones."""
 
+    @pytest.mark.slow
     def test_many_records_are_trained_on_as_such(self, made, monkeypatch):
         small_nets(monkeypatch)
         monkeypatch.setitem(evaluate.TRAININGS, "large", replace(evaluate.LARGE, epochs=1))
@@ -253,6 +255,7 @@ class TestGeneratedImages:
         assert re.fullmatch(r"ConvNet .* trained on 30 generated pictures, quick training: [\d.]+ %", out[-1])
         assert "Unknown classifier 'LR': choose among logistic regression" in refused(*command, "--classifier", "LR")
 
+    @pytest.mark.slow
     def test_distances_are_of_the_set_or_of_generated_images(self, made, monkeypatch, tmp_path):
         small_nets(monkeypatch)
         monkeypatch.setitem(evaluate.TRAININGS, "quick", TINY)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pytest
 from test_cli import refused, succeeds
 
 from dpdistill import load, straighten_images
@@ -15,6 +16,7 @@ from dpdistill.kernels import KERNELS
 FEW = ("--method", "decoupled-kip", "--set", "rounds=3", "--set", "steps=1", "--per-class", 1)
 
 
+@pytest.mark.slow
 def test_a_set_and_its_tests_are_straightened(tmp_path):
     folder = tmp_path / "shared"
     succeeds("distill", "digits:train", "--straighten", "--out", folder, *FEW)

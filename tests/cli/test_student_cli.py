@@ -31,6 +31,7 @@ class Heard(Listener):
         self.lines.append(text)
 
 
+@pytest.mark.slow
 def test_pictures_of_two_kinds_teach(whole, tmp_path, monkeypatch):
     small_nets(monkeypatch)
     monkeypatch.setattr(students, "STUDENT", replace(evaluation.STUDENT, epochs=1))

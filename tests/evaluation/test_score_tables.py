@@ -60,6 +60,7 @@ def one(monkeypatch):
 # The classifiers.
 
 
+@pytest.mark.slow
 def test_all_twelve_learn_and_each_says_what_it_is():
     told = []
     test = rows(150, seed=1)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from chosen_tests import few
 from contract import SCHEMA, toy_records
 from contract.float32 import assert_close_float32
 
@@ -68,6 +69,7 @@ def test_one_class_alone_has_no_slopes():
         lesson_of(one, PICTURES[:5], slopes=True)
 
 
+@pytest.mark.slow
 def test_a_student_goes_on_to_the_set_itself(monkeypatch):
     """Of a teacher that takes classes for each other, and of a set that does not."""
     turned, own = replace(TEACHER, classifier=TEACHER.classifier[:, [1, 2, 0]]), (TOYS.X[:60], np.eye(3)[TOYS.y[:60]])
@@ -213,9 +215,10 @@ def test_the_slope_of_a_mirror_image_is_mirrored():
 
 
 @pytest.mark.parametrize(
-    "how", [SLOPES, STUDENT, QUICK, MIXUP, MUON], ids=["slopes", "scores", "labels", "mixtures", "muon"]
+    "how", few([SLOPES, STUDENT, QUICK, MIXUP, MUON], SLOPES), ids=["slopes", "scores", "labels", "mixtures", "muon"]
 )
-def test_one_loop_of_an_accelerator_learns_what_single_steps_learn(how, monkeypatch):
+def test_one_loop_of_an_accelerator_learns_what_single_steps_learn(name, monkeypatch):
+    how = HOW[name]
     training = replace(how, epochs=3, batch=8, network=ConvNet(width=8), strategies=("flip",))
     X = np.asarray(jax.random.uniform(jax.random.key(0), (20, 8, 8, 1), minval=-1.0))
     Y = np.asarray(jax.nn.softmax(jax.random.normal(jax.random.key(1), (20, 3))))
@@ -249,8 +252,9 @@ def test_muon_turns_kernels_at_one_speed_in_all_directions_and_leaves_the_rest_t
     assert np.vdot(updates["kernel"], gradients["kernel"]) < 0
 
 
-@pytest.mark.parametrize("network", ARCHITECTURES.values(), ids=ARCHITECTURES)
-def test_muon_takes_the_kernels_of_every_architecture(network):
+@pytest.mark.parametrize("name", few(ARCHITECTURES, "convnet", "mlp"))
+def test_muon_takes_the_kernels_of_every_architecture(name):
+    network = ARCHITECTURES[name]
     network = replace(network, width=32) if hasattr(network, "width") and network.title != "ViT" else network
     params = network.init((32, 32, 3), 4)
     how = replace(TINY, optimiser="muon", schedule="step")  # a warm-up's first step is zero
@@ -262,6 +266,7 @@ def test_muon_takes_the_kernels_of_every_architecture(network):
         assert of_adam == (gradient.ndim != 4)
 
 
+@pytest.mark.slow
 def test_muon_learns_in_fewer_steps_than_adam():
     few = replace(TINY, epochs=4, learning_rate=2e-3)
     lesson = lesson_of(TEACHER, PICTURES)

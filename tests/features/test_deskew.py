@@ -67,6 +67,7 @@ def test_colours_move_together_and_what_comes_in_is_the_darkest_pixel():
     np.testing.assert_allclose(found[0, :, -1], np.full((41, 3), colours.min()), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_record_of_one_colour_and_its_gradient_are_numbers():
     X = jnp.full((1, 9, 7, 1), 0.25)
     assert_close_float32(upright(np.asarray(X)), X, terms=12, scale=1.0)
@@ -74,6 +75,7 @@ def test_a_record_of_one_colour_and_its_gradient_are_numbers():
     assert np.isfinite(gradient).all()
 
 
+@pytest.mark.slow
 def test_gradients_are_those_of_differences():
     rng = np.random.default_rng(0)
     X, to = stroke(slope=0.3, side=12), rng.normal(size=(1, 144)).astype(np.float32)

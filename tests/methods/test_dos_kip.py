@@ -211,6 +211,7 @@ class TestOneSet:
         assert self.signals_lost(paid, made.X) < 0.1
 
     @pytest.mark.usefixtures("as_users")  # runs for longer than it compiles
+    @pytest.mark.slow
     def test_a_generator_follows_both(self, paid):
         folder, method, result = paid
         W = result.distilled.classifier
@@ -228,6 +229,7 @@ class TestOneSet:
         assert agreed > 0.9
         assert lost > 0.5
 
+    @pytest.mark.slow
     def test_generated_images_are_pulled_by_both_parts(self):
         rng, signals = np.random.default_rng(5), DOSKIP(networks=2, width=8).signals
         d = signals.init(KEY, SCHEMA)["signals"].shape[2] - 1

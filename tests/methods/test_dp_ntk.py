@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from chosen_tests import few
 from contract import SCHEMA, check_linear_is_plain, rows_of, toy_records
 
 from dpdistill import run
@@ -52,7 +53,7 @@ def weights_of(method):
     return method.init(jax.random.key(3), SCHEMA)["weights"]
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", few(METHODS, "a length scale"))
 def test_a_tangent_is_the_normalised_gradient_of_the_summed_outputs(name):
     weights = weights_of(METHODS[name])
     for x in np.random.default_rng(0).uniform(-1, 1, (5, SCHEMA.dimension)):
@@ -67,7 +68,7 @@ def test_a_tangent_is_the_normalised_gradient_of_the_summed_outputs(name):
         np.testing.assert_allclose(np.repeat(last, CLASSES, 1) / np.sqrt(CLASSES), expected[-1], atol=1e-6)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", few(METHODS, "two layers", "a length scale"))
 def test_the_linear_query_is_the_plain_one(name):
     method = METHODS[name]
     query, weights = TangentQuery(0.1, CLASSES, method.length_scale), weights_of(method)
@@ -102,7 +103,7 @@ def test_released_sums_come_back_by_class_and_layer(name):
             np.testing.assert_allclose(part[c], query.bound * expected[i], atol=1e-4)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", few(METHODS, "a length scale"))
 def test_the_loss_is_the_distance_of_mean_embeddings(name):
     rng = np.random.default_rng(2)
     weights, scale = weights_of(METHODS[name]), METHODS[name].length_scale
@@ -131,7 +132,7 @@ def test_images_are_learned():
     assert np.mean(nearest == made.y) > 0.95
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", few(METHODS, "a length scale"))
 @pytest.mark.parametrize("equal", [True, False])
 def test_norms_and_sums_of_a_block_against_exact_arithmetic(name, equal):
     query, weights = TangentQuery(0.1, CLASSES, METHODS[name].length_scale), weights_of(METHODS[name])
@@ -201,7 +202,7 @@ def gradient_of_convolutions(weights, x, shape, classes):
     return np.concatenate(parts) / np.linalg.norm(np.concatenate(parts))
 
 
-@pytest.mark.parametrize("name", CONVOLUTIONAL)
+@pytest.mark.parametrize("name", few(CONVOLUTIONAL, "an image"))
 def test_features_of_convolutions_are_the_normalised_gradient(name):
     method, schema = CONVOLUTIONAL[name]
     classes = len(schema.classes)
@@ -224,6 +225,7 @@ def test_features_of_convolutions_are_the_normalised_gradient(name):
 
 
 @pytest.mark.parametrize("equal", [True, False])
+@pytest.mark.slow
 def test_norms_and_sums_of_convolutions_against_exact_arithmetic(equal):
     method, schema = CONVOLUTIONAL["an image"]
     query, weights = method.ask(method.init(jax.random.key(3), schema))
@@ -238,6 +240,7 @@ def test_norms_and_sums_of_convolutions_against_exact_arithmetic(equal):
     assert 0 < contract.check_error_bound(query, weights, coefficients, formed) < 1
 
 
+@pytest.mark.slow
 def test_convolutions_learn_images():
     records = toy_records(300)
     method = DPNTK(network="convolutional", width=4, second_width=6, hidden=32, steps=400, batch=60, samples=300)

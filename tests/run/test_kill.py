@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 
 import pytest
+from chosen_tests import few
 from killing import Killed
 
 CHAINS = {
@@ -24,7 +25,7 @@ CHAINS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("method", CHAINS)
+@pytest.mark.parametrize("method", few(CHAINS, "ndpdc"))
 def test_a_run_killed_again_and_again_pays_once(method, tmp_path):
     cache = tmp_path / "compiled"
     run = Killed(tmp_path, method, overwrite=method == "dos", ledger=method == "dos", cache=cache)

@@ -131,6 +131,7 @@ def test_a_run_with_workers_is_the_run_without(tmp_path):
     assert 0.5 < audit.largest <= 1.0
 
 
+@pytest.mark.slow
 def test_workers_that_are_lost_again_and_again_are_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "FIRST_LOSSES", 2)
     holding = Holding(str(tmp_path), b"", "insecure", None, Memory())
@@ -302,6 +303,7 @@ class TestParts:
         with pytest.raises(DataError, match="Part 0 of the records cannot be read"):
             open_part("memory://bucket/set", 0)
 
+    @pytest.mark.slow
     def test_by_an_address_that_workers_fetch_from(self, expected, tmp_path):
         records, query, params, _ = expected
         share = f"file://{tmp_path}/store"
@@ -366,6 +368,7 @@ def test_a_cluster_with_too_few_cores_is_refused(tmp_path, monkeypatch):
 
 
 class TestRay:
+    @pytest.mark.slow
     def test_the_same_bits_also_when_actors_are_killed(self, expected, tmp_path):
         pytest.importorskip("ray", reason="Ray is not installed.")
         records, query, params, value = expected
