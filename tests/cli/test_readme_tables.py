@@ -1,4 +1,4 @@
-"""README's commands for a table and the schema and Python of docs/tables.md, as written, in a folder with two tables only."""
+"""README's commands for a table, with the schema of docs/tables.md, in a folder that holds two tables only."""
 
 from __future__ import annotations
 
