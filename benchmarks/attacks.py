@@ -6,8 +6,8 @@ python benchmarks/attacks.py table DATA [--data mnist cifar10] [--width 512] [--
 python benchmarks/attacks.py protected DATA [--data mnist] [--set DIR]
 
 curve: images rebuilt from a network with two hidden layers. table: sets by KIP, RKIP and RKIP-finite. protected: the
-same attack on a network with one hidden layer that was trained without privacy, by DP-SGD at epsilon 1 on the same
-records and on 2,000, and on a distilled set DIR. DATA holds mnist/, fashion_mnist/ and cifar10/ as their sources
+same attack on networks with one hidden layer, trained without privacy, by DP-SGD at epsilon 1 on the same records and
+on 2,000 records, and on a distilled set DIR. DATA holds mnist/, fashion_mnist/ and cifar10/ as their sources
 publish them. Two classes: odd digits against even ones, animals against vehicles; pixels are in [0, 1].
 
 Source: Loo et al., 2024 (Understanding reconstruction attacks with the neural tangent kernel), sections 4 to 6.
@@ -44,7 +44,7 @@ NET = Smooth()
 
 
 def two_classes(folder: Path, part: str, n: int | None, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Images in [0, 1] and targets of +-1, half of each; all records without n."""
+    """Images in [0, 1] and targets of +-1, half of each; all records if n is left out."""
     records = load(folder, part)
     labels = np.isin(records.y, POSITIVE[folder.name])
     rows = np.arange(len(records))
@@ -61,7 +61,7 @@ def sizes(X: np.ndarray, width: int) -> tuple[int, ...]:
 
 
 def descent(params: Any, X: Any) -> Descent:
-    """Few records are trained on to the end, hundreds for 600 steps, which stops early."""
+    """Training settings: to the end for few records, 600 steps for hundreds of records."""
     return Descent(steps=20_000 if len(X) < 100 else 600, learning_rate=stable_rate(NET, params, X))
 
 
@@ -71,7 +71,7 @@ def nothing(X: np.ndarray) -> float:
 
 
 def rebuild(args: argparse.Namespace, folder: Path, seed: int) -> dict[str, Any]:
-    """A reconstruction curve."""
+    """Rebuilds images for several numbers of records: a reconstruction curve."""
     X, T = two_classes(folder, "train", args.records, seed)
     params, began = start(seed, sizes(X, args.width)), time.perf_counter()
     attack = Reconstruction(2 * len(X), args.steps, at="initial" if args.linearised else "both")
@@ -93,7 +93,7 @@ def rebuild(args: argparse.Namespace, folder: Path, seed: int) -> dict[str, Any]
 
 
 def distil(args: argparse.Namespace, folder: Path, seed: int) -> dict[str, Any]:
-    """500 records to 20: accuracy of networks trained in full, to first order, and of infinite width."""
+    """Accuracy of networks on 20 images from 500 records: in full, to first order, infinite width."""
     (X, T), (X_test, T_test) = two_classes(folder, "train", 500, seed), two_classes(folder, "test", None, seed)
     params, other = (start(seed + i, sizes(X, args.width)) for i in (0, 1000))
     to = np.repeat([[1.0], [-1.0]], 10, 0).astype(np.float32)
@@ -122,11 +122,11 @@ def distil(args: argparse.Namespace, folder: Path, seed: int) -> dict[str, Any]:
 
 
 def protected(args: argparse.Namespace, folder: Path, seed: int) -> dict[str, Any]:
-    """One hidden layer and cross-entropy: what comes back from training without privacy, with it, and on a set."""
+    """Attacks networks with one hidden layer: trained without privacy, with privacy, and on a set."""
     (X, T), (members, M), (others, _) = (
         two_classes(folder, part, n, seed) for part, n in (("train", args.records), ("train", 2_000), ("test", 2_000))
     )
-    # Within these bounds a record is seen as it is.
+    # Within these bounds a record is not clamped.
     labels, schema = np.eye(2, dtype=np.float32), Schema(X.shape[1:], (-1.0, 1.0), ("no", "yes"))
     method = DPSGD(sees="pixels", hidden=args.width, rounds=100, sampling_prob=1.0)
     params = method.init(jax.random.key(seed), schema)["params"]
@@ -191,7 +191,9 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--steps", type=int, default=6_000)
     parser.add_argument("--attack", type=int, default=6_000, help="steps of RKIP-finite's attack")
-    parser.add_argument("--at", default="initial", help="whose gradients RKIP-finite's attack uses")
+    parser.add_argument(
+        "--at", default="initial", help="network whose gradients RKIP-finite's attack uses: initial, final, both"
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--linearised", action="store_true")
     parser.add_argument("--pictures", type=Path)

@@ -1,10 +1,10 @@
 """Premises of published guarantees that public code does not keep: python benchmarks/guarantees.py [MNIST] > FILE
 
-FILE is src/dpdistill/benchmark/guarantees.json, which pages of results show beside the published numbers. MNIST is
-a folder of that data set; without it the start from private images is not measured. Each premise is repeated by a few
-lines of our own; the code was read in 2026 at the commits that are named:
+FILE is src/dpdistill/benchmark/guarantees.json, which pages of results show with the published figures. MNIST is a
+folder of that data set; without MNIST the start from private images is not measured. Each premise is repeated by a few
+lines of our own. The code was read in 2026 at the named commits:
 
-    started     synthetic images that start as private ones: how many still tell which
+    started     synthetic images that start as private images: how many still show which image
     shuffled    batches that are parts of a shuffled order, with the noise of Poisson batches: a lower bound of epsilon
     seeded      noise from a seed of few bits: all seeds are tried against a sum with and without one record
 """
@@ -36,15 +36,15 @@ DOSSER_NOISE = 4.2969
 
 
 def poisson_noise(rounds: int, rate: float, epsilon: float) -> float:
-    """The noise multiplier that Poisson batches would need at delta = 1e-5, by Renyi orders."""
+    """Noise multiplier that Poisson batches would need at delta = 1e-5, by Renyi orders."""
     return root(lambda s: epsilon_rdp([(rounds, Event(s, rate))], DELTA) - epsilon, 0.3, 50.0)
 
 
 def losses(noise: float, batches: int, epochs: int, samples: int, rng: Any) -> np.ndarray:
-    """Privacy losses (samples,) of a record whose gradient is 1 where all others' are -1, in runs of shuffled orders.
+    """Privacy losses (samples,) of a record with gradient 1 among records with gradient -1, in runs of shuffled orders.
 
-    In the neighbour its gradient is 0. Its batch is then moved by 2, and in the neighbour by 1, beside a known sum;
-    which batch of an epoch it is in, nobody knows:
+    In the neighbour the record's gradient is 0. The record changes the known sum of its batch by 2, and in the
+    neighbour by 1. The attacker does not know the record's batch:
 
         loss = sum over epochs of log( mean_j N(x_j; 2, noise^2) / mean_j N(x_j; 1, noise^2) )
 
@@ -63,7 +63,7 @@ def losses(noise: float, batches: int, epochs: int, samples: int, rng: Any) -> n
 
 
 def least_epsilon(found: np.ndarray, confidence: float = CONFIDENCE) -> float:
-    """An epsilon that delta = 1e-5 does not hold for, from losses.
+    """Lower bound of epsilon at delta = 1e-5, from privacy losses.
 
     delta(epsilon) = E (1 - e^(epsilon - loss))_+ >= (1 - e^-t) P(loss >= epsilon + t) for each t > 0. The probability
     of reaching the k-th largest of n losses is that of the k-th of n uniform numbers, Beta(k, n - k + 1), or more; the
@@ -82,7 +82,7 @@ def least_epsilon(found: np.ndarray, confidence: float = CONFIDENCE) -> float:
 
 
 def published_cells(source: str) -> set[Cell]:
-    """What figures of a publication are of."""
+    """Cells (method, data set, epsilon, size) of the published figures of a source."""
     with PUBLISHED.open(newline="", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["source"].startswith(source) and row["epsilon"]]
     return {Cell(row["method"], row["data"], float(row["epsilon"]), int(row["per_class"] or 0)) for row in rows}
@@ -100,7 +100,7 @@ def published_batches() -> dict[Cell, tuple[int, float]]:
 
 
 def shuffled(samples: int) -> dict[str, Any]:
-    """A lower bound of epsilon for each published figure of DP-KIP on images."""
+    """Lower bound of epsilon for each published figure of DP-KIP on images."""
     rng, bounds = np.random.default_rng(0), {}
     for cell, (rounds, rate) in published_batches().items():
         noise, batches = poisson_noise(rounds, rate, cell.epsilon), round(1 / rate)
@@ -113,17 +113,16 @@ def shuffled(samples: int) -> dict[str, Any]:
     return {
         "source": f"{KIP}, table 2",
         "read": "github.com/mvinaroz/DP-KIP, dp_kip_other_features.py at df068a6, and in the copy of dpkip_inf_ntk.py",
-        "code": "Batches are parts of a shuffled order, with the noise that Poisson batches would need",
-        "measured": f"ε is at least {' and '.join(ranges)}, with their published batches and epochs, where the "
-        "gradient of a record that is left out is opposite to all others' (a guarantee is about the worst case; "
-        f"simulated, confidence 99.9 % each). For the other {len(bounds) - len(beyond)} this shows no more than is "
-        "stated",
+        "code": "Batches are parts of a shuffled order, with the noise for Poisson batches",
+        "measured": f"ε is at least {' and '.join(ranges)}. The bounds have the published batches and epochs, and one "
+        "record whose gradient is opposite to all others (a guarantee is about the worst case). They are simulated, "
+        f"with confidence 99.9 % each. For the other {len(bounds) - len(beyond)} figures no higher ε was found",
         "cells": sorted(beyond),
     }
 
 
 def seeded(trials: int = 20, coordinates: int = 1024) -> dict[str, Any]:
-    """All seeds against a release, with and without the record: which of the two sums is the noise's?"""
+    """Tries all seeds against releases with and without a record, and counts the correct answers."""
     rng, noise, right = np.random.default_rng(1), DOSSER_NOISE, 0
     began = time.perf_counter()
     for _ in range(trials):
@@ -138,17 +137,17 @@ def seeded(trials: int = 20, coordinates: int = 1024) -> dict[str, Any]:
         "source": "Zheng et al. 2025",
         "read": "github.com/humansensinglab/Dosser at 2e22b7f; for NDPDC "
         "github.com/SecMLSys/Differentially-Private-Dataset-Condensation at a20cf59",
-        "code": "Noise comes from a generator that the augmentation has just seeded with one of 100,000 numbers",
-        "measured": "No ε holds for the noisy sums: each has 100,000 values with a record and 100,000 others without "
-        f"it. In {right} of {trials} releases trying all seeds told whether a record is in the sum, where the others "
-        f"are known, in {seconds:.0f} s each (our own sums of {coordinates:,} features, NumPy's generator). The images "
-        "alone were not attacked",
+        "code": "Noise comes from a generator that the augmentation seeded with one of 100,000 numbers before",
+        "measured": "No ε holds for the noisy sums: a sum has 100,000 possible values with a record and 100,000 others "
+        f"without this record. If the other records are known, trying all seeds found in {right} of {trials} releases "
+        f"whether the record is in the sum, in {seconds:.0f} s each (our own sums of {coordinates:,} features, NumPy's "
+        "generator). The images alone were not attacked",
         "cells": sorted(cell for cell in published_cells("Zheng et al. 2025") if cell.method.startswith(methods)),
     }
 
 
 def explanations(release: np.ndarray, others: np.ndarray, record: np.ndarray, noise: float) -> list[bool]:
-    """With the record (True) or without it (False), for each seed whose noise makes that release."""
+    """True (with the record) or False (without) for each seed whose noise makes the release."""
     found = []
     for seed in range(SEEDS):
         left = release - others - noise * np.random.default_rng(seed).standard_normal(len(release))
@@ -157,9 +156,9 @@ def explanations(release: np.ndarray, others: np.ndarray, record: np.ndarray, no
 
 
 def started(folder: Path) -> dict[str, Any]:
-    """Our loop of DP-KIP with the published row of MNIST, ten a class, from training images: which are nearest at last?
+    """Counts synthetic images of DP-KIP that stay nearest to the training image of their start; MNIST, ten per class.
 
-    The images, of which there are a hundred, are the first ten of each class.
+    The hundred images are the first ten of each class.
     """
     from dpdistill.cli.recipes import published_fields
 
@@ -177,11 +176,11 @@ def started(folder: Path) -> dict[str, Any]:
     return {
         "source": KIP,
         "read": "dpkip_inf_ntk.py, a copy in github.com/Justinyangjy/FL-DP-KIP at de45a28",
-        "code": "Synthetic images of MNIST start as images of the training set where the kernel is the FC-NTK (the "
-        "paper has N(0, I))",
-        "measured": "No useful ε: in one run of our own loop with the published settings (ε = 1, ten a class), "
-        f"{own} of {len(chosen)} synthetic images are nearer to the very image that they started as than to any other "
-        f"of {len(X):,}",
+        "code": "With the FC-NTK, synthetic images of MNIST start as images of the training set (the paper has "
+        "N(0, I))",
+        "measured": "No useful ε holds. In one run of our own loop with the published settings (ε = 1, ten per class), "
+        f"{own} of {len(chosen)} synthetic images are nearer to the image of their start than to any other of "
+        f"{len(X):,}",
         "cells": sorted(cell for cell in published_cells(KIP) if cell[:2] == ("DP-KIP FC-NTK", "mnist")),
     }
 

@@ -1,10 +1,10 @@
-"""Ghost clipping against one vmapped gradient a record, and the time of kernel blocks; noise is left out.
+"""Time of ghost clipping compared with one vmapped gradient per record, and of kernel blocks, without noise.
 
 python benchmarks/kernels.py [--batch 500] [--support 100 500] [--turns 5] [--data FOLDER]
 
-Both routes are timed in turn in this process, and the medians of their ratios are printed: a turn is the median of five
-steps of the fast route, as a run has one after another, and one of the plain route. The plain route through ScatterNet
-is timed on a few records and scaled up: a batch of it would take minutes.
+Both routes are timed in turn in this process, and the medians of their ratios are printed. A turn is the median of five
+steps of the fast route and one step of the plain route. The plain route through ScatterNet is timed on a few records
+and scaled up, because a batch would take minutes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def compare(name: str, fast: Any, plain: Any, turns: int, scale: float = 1.0) ->
 
 
 def clipped_sum(query: Any, params: Any, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """What the private room does for a linear query, in its blocks, without noise."""
+    """Clipped sum of a linear query in the blocks of the private room, without noise."""
     total, same = 0.0, ByValue(query)  # type: Any
     with jax.enable_x64(True):
         params = compiled.prepared(same, params)
@@ -62,7 +62,7 @@ def clipped_sum(query: Any, params: Any, X: np.ndarray, y: np.ndarray) -> np.nda
 
 
 def plain_sum(query: PlainGradient, X_s: np.ndarray, Y_s: np.ndarray) -> Any:
-    """vmap(grad) over a batch, clipped and added."""
+    """Sum of clipped per-record gradients by vmap(grad) over a batch."""
 
     @jax.jit
     def step(X: Any, y: Any) -> Any:

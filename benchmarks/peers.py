@@ -1,18 +1,18 @@
-"""What AIM, MST, Tab-PE and our own methods make of the same tables, scored alike: a JSON line a run.
+"""Scores of AIM, MST, Tab-PE and our own methods on the same tables: one JSON line per run.
 
 python benchmarks/peers.py DATA [--python VENV/bin/python] [--sets adult cervical] [--peers mst aim tab-pe dp-merf]
                                 [--repeats 5] [--bins 32] [--model-size 1] [--iterations 100] [--limit SECONDS]
                                 [--out FILE]
 
-DATA holds the tables as their sources publish them. AIM and MST are those of dpmm (0.1.9), which asks for other
-versions than this package: `pip install dpmm` in a virtual environment of its own, named by --python. They see what
-suites of `dpdistill benchmark` distil, in the same splits: every number in so many bins between its public bounds, on
-its public scale, so that nothing of their budget goes into choosing bins. What they make, as many rows as there are
-records, is put back at random within a bin. Tab-PE (tab_pe.py) sees the numbers themselves, scaled.
+DATA holds the tables as their sources publish them. AIM and MST are those of dpmm (0.1.9), which needs other
+versions than this package: `pip install dpmm` in a virtual environment of its own, named by --python. The peers get the
+records of the suites of `dpdistill benchmark`, in the same splits. Every number is in one of --bins bins between its
+public bounds, on its public scale, so the peers spend no budget on bins. They make as many rows as there are records; a
+number is random within its bin. Tab-PE (tab_pe.py) gets the numbers themselves, scaled.
 
-A run that takes longer than the limit ends there, and its line says so. Runs whose lines FILE has are not made again:
-take another FILE for other settings.
-Our methods run with the settings that the suite has for the table. Total variation is that of the same bins for all.
+A run that takes longer than the limit ends, and its line says so. Runs whose lines are in FILE are not made again: use
+another FILE for other settings. Our methods run with the suite's settings for the table. Total variation is computed on
+the same bins for all methods.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ np.savez(stated["out"], table=made.generate(n_records=len(frame))[names].to_nump
 
 
 def encoded(records: Records, bins: int) -> tuple[np.ndarray, np.ndarray]:
-    """Codes (n, columns + 1), the class last, and how many each column has; rows without a class are left out."""
+    """Codes (n, columns + 1), the class last, and the number of codes of each column, without rows of no class."""
     assert isinstance(records.schema, TableSchema)
     X, y = records.X[records.y >= 0], records.y[records.y >= 0]
     codes, sizes = [], []
@@ -91,7 +91,7 @@ def decoded(table: np.ndarray, schema: TableSchema, bins: int, seed: int) -> Rec
 
 
 def total_variation(found: np.ndarray, real: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Of the one-way marginals of codes, a column."""
+    """Total variation of the one-way marginals of codes, one number per column."""
     shares = [
         [np.bincount(table[:, i], minlength=size) / len(table) for table in (found, real)]
         for i, size in enumerate(sizes)
@@ -117,7 +117,7 @@ def peers_codes(
 
 
 def evolved_rows(records: Records, delta: float, seed: int) -> Records:
-    """Rows of Tab-PE; a missing number is 0 and a category of its own."""
+    """Rows made by Tab-PE; a missing number is 0 and a category of its own."""
     assert isinstance(records.schema, TableSchema)
     parts, columns, counts = [], records.schema.columns, np.bincount(records.y[records.y >= 0])
     number = np.array([column.is_number for column in columns])
@@ -142,7 +142,7 @@ def evolved_rows(records: Records, delta: float, seed: int) -> Records:
 
 
 def our_rows(source: Source, train: Records, method: str, seed: int) -> Records:
-    """Rows that a method of ours makes, with the suite's settings for the table.
+    """Rows made by one of our methods, with the suite's settings for the table.
 
     Raises:
         SystemExit: the suite does not run the method on the table.
@@ -157,7 +157,7 @@ def our_rows(source: Source, train: Records, method: str, seed: int) -> Records:
 
 
 def run(source: Source, peer: str, repeat: int, stated: argparse.Namespace) -> dict[str, Any]:
-    """One run on a split, and its scores."""
+    """Line of results of one run on a split, with its scores."""
     train, test = open_source(source, stated.data, SUITE, False, repeat)
     assert isinstance(train.schema, TableSchema)
     table, sizes = encoded(train, stated.bins)
@@ -182,7 +182,7 @@ def run(source: Source, peer: str, repeat: int, stated: argparse.Namespace) -> d
 
 
 def made_before(out: Path | None) -> set[tuple[str, str, int]]:
-    """Set, peer and repeat of the runs whose lines are there, those that reached the limit among them."""
+    """Set, peer and repeat of all runs in FILE, including runs that reached the limit."""
     if out is None or not out.exists():
         return set()
     lines = [json.loads(line) for line in out.read_text().splitlines()]
@@ -192,14 +192,14 @@ def made_before(out: Path | None) -> set[tuple[str, str, int]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("data", type=Path)
-    parser.add_argument("--python", help="of the virtual environment that holds dpmm, for AIM and MST")
+    parser.add_argument("--python", help="Python of the virtual environment with dpmm, for AIM and MST")
     parser.add_argument("--sets", nargs="+", default=["adult", "cervical", "cervical-tests", "epileptic", "kdd99"])
     parser.add_argument("--peers", nargs="+", default=[*THEIRS, EVOLVED], choices=[*THEIRS, EVOLVED, *OURS])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--bins", type=int, default=32)
-    parser.add_argument("--model-size", type=float, default=1.0, help="of AIM, in MB")
-    parser.add_argument("--iterations", type=int, default=100, help="of AIM's inference")
-    parser.add_argument("--limit", type=float, default=3600.0, help="seconds of a run")
+    parser.add_argument("--model-size", type=float, default=1.0, help="size of AIM's models, in MB")
+    parser.add_argument("--iterations", type=int, default=100, help="iterations of AIM's inference")
+    parser.add_argument("--limit", type=float, default=3600.0, help="most seconds per run")
     parser.add_argument("--out", type=Path)
     stated = parser.parse_args()
     if stated.python is None and set(stated.peers) & set(THEIRS):

@@ -1,10 +1,10 @@
-"""Speed of the scattering transform against a plain FFT cascade and, where it is installed, Kymatio's JAX front end.
+"""Speed of the scattering transform compared with a plain FFT cascade and, if installed, Kymatio's JAX front end.
 
 python benchmarks/scattering.py [--data FOLDER] [--turns 7] [--chunk 20]
 
-Everything is timed in turn, in one process, so that the ratios mean something on a busy machine: each is the median
-over the turns of (the other's time / ours) in the same turn. The others get the images in chunks; ours gets all at
-once, and 32 at a time mapped record by record, as the private room does. FOLDER holds train-images-idx3-ubyte[.gz].
+All transforms are timed in turn, in one process, so that ratios are meaningful on a busy machine. A ratio is the median
+over the turns of (other time / our time) in the same turn. The others get the images in chunks. Ours gets all at once,
+and 32 at a time mapped record by record, as in the private room. FOLDER holds train-images-idx3-ubyte[.gz].
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dpdistill.features.wavelets import gaussian, wavelet
 
 
 def plain(h: int, w: int, J: int = 2, L: int = 8) -> Callable[[Array], Array]:
-    """The cascade as its formula reads, a full-resolution FFT each way for every path; equal to ours up to aliasing."""
+    """Scattering by its formula, a full-resolution FFT each way for every path; equal to ours up to aliasing."""
     P, Q = (((side + 2**J) // 2**J + 1) * 2**J for side in (h, w))
     pad = [((side - n) // 2, (side - n + 1) // 2) for side, n in ((P, h), (Q, w))]
     scale = 0.8 * 2 ** (J - 1)
@@ -74,7 +74,7 @@ def seconds(function: Callable[[Array], Array], x: Array, chunk: int) -> float:
 
 
 def compare(title: str, x: Array, chunk: int, turns: int) -> None:
-    """x (n, h, w) of grey images, the colours of an image being images of their own."""
+    """Times both transforms on x (n, h, w), grey images; each colour channel counts as an image."""
     n, h, w = x.shape
     net = ScatterNet()
 

@@ -1,4 +1,4 @@
-"""Speed of stage 1, of the noise and of the calibration, each as a ratio or a unit that a noisy machine leaves meaning.
+"""Speed of stage 1, of the noise and of the calibration, as ratios or units that are meaningful on a busy machine.
 
 python benchmarks/speed.py [--width 64] [--records 2048]
 """
@@ -46,7 +46,7 @@ def seconds(run, *args) -> float:
 
 
 def forward(width: int, records: int, turns: int) -> None:
-    """Forward pass against a large matrix product, in turn."""
+    """Compares the forward pass with a large matrix product, in turn."""
     key = jax.random.key(0)
     A = jax.random.normal(key, (MATRIX, MATRIX))
     product, embed = jax.jit(lambda a: a @ a), jax.jit(embed_convnet)
@@ -70,7 +70,7 @@ def forward(width: int, records: int, turns: int) -> None:
 
 
 def share(width: int, records: int, turns: int) -> None:
-    """How much of a round is the forward pass."""
+    """Share of the forward pass in a round."""
     data = np.random.default_rng(0).integers(0, 256, (records, 28, 28)).astype(np.uint8)
     private = Records.from_arrays(data, np.arange(records) % 10, classes=10)
     schedule = calibrate((Stage(turns + 1),), Budget(1.0))

@@ -1,6 +1,6 @@
-"""CPU seconds until a command answers that needs no arrays: python benchmarks/start.py. Exit code 1 above the limit.
+"""CPU seconds of commands that need no arrays: python benchmarks/start.py. Exit code 1 above the limit.
 
-The limit is 0.5 s where importing NumPy takes 0.12 s, and in proportion on slower machines.
+The limit is 0.5 s if importing NumPy takes 0.12 s, and in proportion on slower machines.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Private evolution of tables (Tab-PE), as its authors' example for adult sets it: a peer that needs no other program.
 
-Rows drawn evenly within the public bounds, then thirty populations: every record votes for the row nearest to it, the
-votes are released with Gaussian noise, and the rows of most votes go on with variations of them. Numbers are scaled to
-[0, 1] and categories count a third. Each class evolves by itself, with as many rows as its true share asks for, which
-is not released there either. For comparison only: noise is numpy's, and what comes out must not be shared.
+The first rows are uniform within the public bounds. Then follow thirty populations: every record votes for its nearest
+row, the votes are released with Gaussian noise, and the rows with most votes and their variations are kept. Numbers are
+scaled to [0, 1] and categories count a third. Each class evolves by itself, with a number of rows by its true share,
+which the authors do not release either. For comparison only: the noise is NumPy's, so never share the rows.
 
-Source: microsoft/DPSDA, example/tabular/adult.py: 1,000 rows; five populations drawn in proportion to their votes, one
-variation a row in its place; then the rows of most votes kept beside three variations of each.
+Source: microsoft/DPSDA, example/tabular/adult.py: 1,000 rows; five populations drawn in proportion to their votes, each
+row replaced by one variation; then the rows with most votes kept with three variations of each.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def evolve(records: Rows, sizes: np.ndarray, n: int, epsilon: float, delta: floa
 
     Args:
         records: numbers in [0, 1], (m, numbers), and codes of categories, (m, categories).
-        sizes: how many codes each category has.
-        n: how many rows.
-        epsilon, delta: of the votes of all populations together, add-or-remove.
-        seed: of rows, variations and noise.
+        sizes: number of codes of each category.
+        n: number of rows.
+        epsilon, delta: budget of the votes of all populations together, add-or-remove.
+        seed: seed of rows, variations and noise.
 
     Returns:
         Numbers (n, numbers) and codes (n, categories).
@@ -58,7 +58,7 @@ def evolve(records: Rows, sizes: np.ndarray, n: int, epsilon: float, delta: floa
 
 
 def _signal(epsilon: float, delta: float) -> float:
-    """Sensitivity over deviation at which one Gaussian release is (epsilon, delta)-private."""
+    """Sensitivity / deviation at which one Gaussian release is (epsilon, delta)-private."""
 
     def excess(mu: float) -> float:
         return norm.cdf(-epsilon / mu + mu / 2) - np.exp(epsilon) * norm.cdf(-epsilon / mu - mu / 2) - delta

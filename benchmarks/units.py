@@ -1,23 +1,23 @@
-"""What protecting persons costs: a unit of k records beside group privacy at the same promise; a JSON line a run.
+"""Cost of protecting persons: a unit of k records compared with group privacy; one JSON line per run.
 
 python benchmarks/units.py DATA [--signal] [--sets adult mnist] [--method NAME] [--runs 3] [--records N]
                                   [--set FIELD=VALUE] [--out FILE]
 
 DATA holds adult/ and mnist/ as their sources publish them. Persons are synthetic: a public random permutation of the
 training records is cut into households of 4 rows (adult) or writers of 10 images (mnist). Every arm promises
-(1, 1e-5) to all k records of a person together, but for the last:
+(1, 1e-5) for all k records of a person together, except the last:
 
     unit        Budget(unit=..., rows_per_unit=k): the k records of a person are clipped as one
     group       single records, at the epsilon of which group privacy for k records makes 1, by the Gaussian's own curve
     textbook    single records, at (epsilon / k, delta / sum of e^(i epsilon / k)): group privacy of any mechanism
-    rows        single records at (1, 1e-5): what a person of one record is promised, and no other
+    rows        single records at (1, 1e-5): the promise for a person with one record
 
---signal compares sums in the place of results: how long the sum of a method's first round is before the noise, for
-single rows and for persons, and with it the signal-to-noise ratio of persons over that of group privacy.
+--signal compares sums instead of results: the length of the sum of a method's first round before the noise, for single
+rows and for persons, and the signal-to-noise ratio of persons divided by the ratio of group privacy.
 
-Adult is distilled by dp-merf and scored by gradient boosting trained on the rows it makes; MNIST by decoupled-kip and
-scored by the classifier that it releases, or by another method and scored by kernel ridge regression (fc-ntk) on the
-images it makes. Scores are on the official test sets, and no setting was chosen by them.
+Adult is distilled by dp-merf and scored by gradient boosting trained on the synthetic rows. MNIST is distilled by
+decoupled-kip and scored by the released classifier, or by another method and scored by kernel ridge regression (fc-ntk)
+on the synthetic images. Scores are on the official test sets, and no setting was chosen by them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ SETS = {"adult": ("household", 4, "dp-merf"), "mnist": ("writer", 10, "decoupled
 
 
 def budgets(unit: str, k: int) -> dict[str, Budget]:
-    """The budget of every arm."""
+    """Budget of every arm."""
     group = gaussian_epsilon(k * gaussian_noise_multiplier(EPSILON, DELTA), DELTA)
     each = EPSILON / k
     return {
@@ -79,14 +79,14 @@ def read(name: str, data: Path) -> tuple[Records, Records]:
 
 
 def with_people(records: Records, k: int, n: int, seed: int, named: bool) -> Records:
-    """n records at random, cut into persons of k."""
+    """Random n records, divided into persons of k."""
     chosen = np.random.default_rng((seed, 4)).permutation(len(records))[:n]
     units = np.arange(len(chosen)) // k if named else None
     return Records(records.X[chosen], records.y[chosen], records.schema, units=units)
 
 
 def score(result: Any, test: Records, seed: int) -> dict[str, float]:
-    """Accuracy of what was released, in percent, and for two classes the area under its curve."""
+    """Accuracy of a result in percent and, for two classes, the area under the ROC curve."""
     made, X = result.distilled, test.schema.to_unit(test.X)
     if made.classifier is not None:
         guesses = np.concatenate([result.teacher(part).argmax(1) for part in np.array_split(test.X, 20)])
@@ -104,7 +104,7 @@ def score(result: Any, test: Records, seed: int) -> dict[str, float]:
 
 
 def signals(name: str, data: Path, most: int) -> None:
-    """The first round of every method that takes the set: the sum of persons beside that of rows."""
+    """Compares the first-round sum of persons with the sum of rows, for every method that takes the set."""
     unit, k, _ = SETS[name]
     train, _ = read(name, data)
     rows, people = (with_people(train, k, most, 0, each) for each in (False, True))
@@ -117,7 +117,7 @@ def signals(name: str, data: Path, most: int) -> None:
 
 
 def first_sum(records: Records, method: Any, k: int) -> np.ndarray:
-    """The sum of the first round in units of the clip norm, before the noise."""
+    """Sum of the first round in units of the clip norm, before the noise."""
     query, params = method.ask(method.init(jax.random.key(0), records.schema))
     params, linear = jax.tree.map(np.asarray, params), isinstance(query, LinearQuery)
     shape = check_query(query, params, records.schema, rows_per_unit=k)

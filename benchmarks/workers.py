@@ -1,4 +1,4 @@
-"""Sums by worker processes beside one process: the same bits, kills, efficiency, the overhead of shards, bytes moved.
+"""Sums by worker processes and by one process: equal bits, kills, efficiency, overhead of shards, bytes moved.
 
     python benchmarks/workers.py DATA [bits|kills|efficiency|shards|network ...] [--records N] [--ray]
 
@@ -52,19 +52,19 @@ def question_of(name: str, records: Records) -> Question:
 
 
 def whole(question: Question, total: np.ndarray) -> np.ndarray:
-    """A sum in its one form."""
+    """Whole sum of a question, as one array of integers."""
     return carried(total) if question.grid is None else total
 
 
 def with_pool(workers: Workers, records: Records, use: Callable[[Any], Any]) -> Any:
-    """What a pool of workers is used for."""
+    """Result of a function that uses a pool of workers."""
     with tempfile.TemporaryDirectory() as folder, workers.holders(Path(folder)) as start:
         assert start is not None
         return use(start(records, SeededEntropy(1), None, Memory()))
 
 
 def bits(records: Records, ray: str | None) -> None:
-    """1, 2 and 4 workers, and this process: the same integers."""
+    """Checks that 1, 2 and 4 workers and this process give the same integers."""
     for name in ASKED:
         question = question_of(name, records)
         key = SeededEntropy(1).bytes(32) + (0).to_bytes(8, "little")
@@ -82,7 +82,7 @@ def _asked(question: Question, pool: Any) -> np.ndarray:
 
 
 def kills(records: Records, wanted: int = 20) -> None:
-    """Random workers are killed at random times: every sum stays what it was."""
+    """Kills random workers at random times and checks that every sum stays equal."""
     rng = random.Random(0)
     for name in ASKED:
         question, dead, rounds = question_of(name, records), 0, 0
@@ -109,7 +109,7 @@ def _kill_one(pool: Any, rng: random.Random) -> None:
 
 
 def efficiency(records: Records, ray: str | None, turns: int = 5) -> None:
-    """Two workers on one sum, in turn with two pools of one worker that do a whole sum each at the same time."""
+    """Compares two workers on one sum with two pools of one worker that compute a whole sum each."""
     for name in ASKED:
         question = question_of(name, records)
         share: list[float] = []
@@ -120,10 +120,10 @@ def efficiency(records: Records, ray: str | None, turns: int = 5) -> None:
             pools = [start(records, SeededEntropy(1), None, Memory()) for start in starts if start]
             cores = os.sched_getaffinity(0)
             for core, pool in zip(sorted(cores), pools[:2], strict=False):
-                os.sched_setaffinity(0, {core})  # which the worker inherits: each alone on a core of its own
+                os.sched_setaffinity(0, {core})  # the worker inherits this: each worker has a core of its own
                 pool.answer(question, SeededEntropy(2))
             os.sched_setaffinity(0, cores)
-            for turn in range(turns + 1):  # in the first one the two workers compile, and make features
+            for turn in range(turns + 1):  # the two workers compile and make features in the first turn
                 begun = time.perf_counter()
                 with ThreadPoolExecutor(2) as threads:
                     for one in [threads.submit(pool.answer, question, SeededEntropy(2)) for pool in pools[:2]]:
@@ -138,7 +138,7 @@ def efficiency(records: Records, ray: str | None, turns: int = 5) -> None:
 
 
 def shards(records: Records, turns: int = 15) -> None:
-    """64 shards one after the other in this process, in turn with the whole."""
+    """Compares 64 shards, one after the other in this process, with the whole sum."""
     for name in ASKED:
         question, holder, share = question_of(name, records), LocalAggregator(records, SeededEntropy(1)), []
         for turn in range(turns + 1):
@@ -156,7 +156,7 @@ def shards(records: Records, turns: int = 15) -> None:
 
 
 def network(records: Records, parts: int = 1_000) -> None:
-    """A thousand parts, each a holder of a few records: what a round moves, and the sum of all."""
+    """Bytes that a round moves with a thousand parts of a few records, and the sum of all parts."""
     for name in ASKED:
         question, moved, total = question_of(name, records), [0, 0], None
         begun = time.perf_counter()

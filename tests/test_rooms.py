@@ -129,15 +129,69 @@ def test_the_table_goes_in_one_direction():
     assert not ROOMS["accounting"] & {"storage", "private", "ledger"}
 
 
+ARCHITECTURE = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text("utf-8")
+
+
+def section(title: str) -> list[list[str]]:
+    """The rows of the table below a heading of the page on architecture, without code marks."""
+    text = ARCHITECTURE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    return [[cell.strip(" `") for cell in row.strip("|").split("|")] for row in rows[1:]]
+
+
 def test_the_table_of_the_documentation_is_this_one():
-    text = (PACKAGE.parents[1] / "docs" / "architecture.md").read_text()
-    rows = [line.split("|")[1:4] for line in text.splitlines() if line.startswith("| `")]
     rooms = {*ROOMS} - {TOP, MAIN, SCRIPT}
     listed = {}
-    for room, _, imports in rows:
+    for room, _, imports in section("Rooms"):
         names = {name.strip() for name in imports.replace("all but", "").split(",")} - {"", "all"}
-        listed[room.strip(" `")] = rooms - names if imports.strip().startswith("all") else names
+        listed[room] = rooms - names if imports.startswith("all") else names
     assert {room: names - {room} for room, names in listed.items()} == {r: ROOMS[r] - {r, TOP} for r in rooms}
+
+
+def test_rooms_import_only_rooms_of_earlier_lines():
+    order = [room for room, *_ in section("Rooms")]
+    for i, room in enumerate(order):
+        assert {name.split(".")[0] for name in ROOMS[room]} & {*order} <= {*order[: i + 1]}, room
+
+
+def defined(name: str) -> bool:
+    """Whether a dotted name of the package, module.function or module.Class.method, is defined there."""
+    for known, tree in modules(PACKAGE).items():
+        if name.startswith(known.removeprefix("dpdistill.") + ".") and known != "dpdistill":
+            body: list[ast.stmt] = tree.body
+            for part in name.removeprefix(known.removeprefix("dpdistill.") + ".").split("."):
+                body = next((n.body for n in body if getattr(n, "name", "") == part and hasattr(n, "body")), [])  # type: ignore[attr-defined]
+            if body:
+                return True
+    return False
+
+
+def calls(module: str, function: str) -> bool:
+    """Whether a module calls something of a name."""
+    called = [node.func for node in ast.walk(modules(PACKAGE)[f"dpdistill.{module}"]) if isinstance(node, ast.Call)]
+    return function in {getattr(each, "attr", getattr(each, "id", "")) for each in called}
+
+
+def test_the_walk_of_records_names_functions_and_never_goes_upward():
+    steps = section("The walk of records, from the command to the folder")
+    order = [room for room, *_ in section("Rooms")]
+    assert [number for number, *_ in steps] == [str(i + 1) for i in range(10)]
+    for _, function, caller, _ in steps:
+        assert defined(function), function
+        if caller:
+            assert calls(caller, function.split(".")[-1]), (caller, function)
+            upper, lower = caller.split(".")[0], function.split(".")[0]
+            assert order.index(lower) <= order.index(upper)
+            assert lower == upper or {lower, ".".join(function.split(".")[:2])} & ROOMS[upper], (caller, function)
+    assert [function for _, function, caller, _ in steps if not caller] == ["cli.distill.distill"]
+    assert not defined("cli.distill.nothing")
+    assert not calls("cli.distill", "release")
+
+
+def test_twenty_questions_lead_to_places_that_exist():
+    questions = section("Twenty questions")
+    assert len({question for question, _ in questions}) == 20
+    assert [place for _, place in questions if not (PACKAGE.parents[1] / place).exists()] == []
 
 
 @pytest.mark.parametrize(

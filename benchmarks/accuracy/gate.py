@@ -1,13 +1,13 @@
-"""Accuracy of this code beside that of earlier runs: `make accuracy DATA=FOLDER`, about an hour on two quiet cores.
+"""Compares accuracy of this code with earlier runs: `make accuracy DATA=FOLDER`, about an hour on two quiet cores.
 
     make accuracy DATA=FOLDER                                       # the same command resumes after a stop
     nohup make accuracy DATA=FOLDER > accuracy.log 2>&1 &           # in the background
-    python benchmarks/accuracy/gate.py --data FOLDER --look         # what there is so far
+    python benchmarks/accuracy/gate.py --data FOLDER --look         # figures so far
 
-Runs the suite `accuracy` into build/accuracy/<digest of src>, so that what a folder holds is of one state of the code.
-Adds a line for each figure to lines.jsonl, and compares the figures with reference.csv, where `note` says which runs a
-reference is the mean of. Exit code 1: a figure is missing, is no number, or dropped by more than 0.3 points and more
-than two standard errors of the difference between the mean of new runs and that of earlier ones.
+Runs the suite `accuracy` into build/accuracy/<digest of src>, so that a folder holds results of one state of the code.
+Adds a line for each figure to lines.jsonl, and compares the figures with reference.csv, whose `note` names the runs of
+each mean. Exit code 1: a figure is missing or no number. Or a figure dropped by more than 0.3 points and by more than
+two standard errors of the difference between the means of new and earlier runs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Line = dict[str, Any]
 
 
 class Key(NamedTuple):
-    """What a figure is of."""
+    """Key of a figure: data set, recipe, score."""
 
     data: str
     label: str
@@ -49,12 +49,12 @@ class Key(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """Figures of earlier runs, percent.
+    """Mean of earlier runs, in percent.
 
     Args:
-        mean: over the runs; None where there is no earlier run.
-        std: standard deviation from run to run.
-        runs: how many runs the mean is of.
+        mean: mean over the runs; None without an earlier run.
+        std: standard deviation between runs.
+        runs: number of runs.
     """
 
     mean: float | None
@@ -62,7 +62,7 @@ class Reference(NamedTuple):
     runs: int
 
     def error(self, runs: int) -> float:
-        """Standard error of the difference to the mean of so many new runs."""
+        """Standard error of the difference to the mean of a number of new runs."""
         return self.std * math.sqrt(1 / self.runs + 1 / runs)
 
     def __str__(self) -> str:
@@ -70,12 +70,12 @@ class Reference(NamedTuple):
 
 
 def fault(key: Key, reference: Reference | None, figures: Sequence[float | None]) -> str | None:
-    """One sentence that says what is wrong with a line; None where nothing is.
+    """One sentence about what is wrong with a line, or None.
 
     Args:
-        key: of the line.
-        reference: of earlier runs; None where reference.csv has no such line.
-        figures: of new runs, percent; None for a score that is not defined.
+        key: key of the line.
+        reference: earlier runs; None if reference.csv has no such line.
+        figures: figures of new runs, in percent; None for a score that is not defined.
     """
     if reference is None:
         return f"{key}: expected a line in {REFERENCE.name}; there is none."
@@ -97,7 +97,7 @@ def fault(key: Key, reference: Reference | None, figures: Sequence[float | None]
 
 
 def read_reference(path: Path = REFERENCE) -> dict[Key, Reference]:
-    """The figures of earlier runs, in the file's order."""
+    """References of all keys, in the file's order."""
     with path.open(newline="", encoding="utf-8") as file:
         return {
             Key(row["data"], row["label"], row["score"]): Reference(
@@ -139,7 +139,7 @@ def by_key(lines: Iterable[Line]) -> dict[Key, list[float | None]]:
 def judge(
     references: dict[Key, Reference], figures: dict[Key, list[float | None]]
 ) -> list[tuple[Key, list[float | None], Reference | None, str | None]]:
-    """(line, its figures, its reference, what is wrong with it) of every line of either."""
+    """Line, figures, reference and fault of every line in the references or the new figures."""
     keys = [*references, *(key for key in figures if key not in references)]
     return [
         (key, figures.get(key, []), references.get(key), fault(key, references.get(key), figures.get(key, [])))
@@ -148,7 +148,7 @@ def judge(
 
 
 def append_new(lines: Iterable[Line], path: Path = LINES) -> int:
-    """Add the lines that the file lacks, and say how many: one for each score of a run of one state of the code."""
+    """Adds the lines that the file lacks and returns their number: one per score of a run of one state of the code."""
     known = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     seen = {_same(json.loads(text)) for text in known}
     new = [line for line in lines if _same(line) not in seen]
@@ -162,7 +162,7 @@ def _same(line: Line) -> tuple[str, ...]:
 
 
 def digest(folder: Path = ROOT / "src") -> str:
-    """Digest of the code, by which a run resumes: the same for the same files."""
+    """Digest of the code, equal for equal files: a run resumes by this digest."""
     found = hashlib.sha256()
     for path in sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts):
         found.update(f"{path.relative_to(folder).as_posix()}\0{path.stat().st_size}\0".encode())
@@ -171,7 +171,7 @@ def digest(folder: Path = ROOT / "src") -> str:
 
 
 def commit() -> str:
-    """The commit of the code, with + where src differs from it; empty without git."""
+    """Commit of the code, with + if src differs from the commit; empty without git."""
 
     def git(*arguments: str) -> str:
         return subprocess.run(["git", "-C", ROOT, *arguments], check=True, capture_output=True, text=True).stdout
@@ -184,11 +184,11 @@ def commit() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what is left of the suite, print the table, and return the exit code."""
+    """Runs the rest of the suite, prints the table and returns the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--data", default="", help="folder of mnist/, fashion_mnist/, cifar10/ and adult/")
+    parser.add_argument("--data", default="", help="folder with mnist/, fashion_mnist/, cifar10/ and adult/")
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
-    parser.add_argument("--look", action="store_true", help="run nothing and keep nothing: show what there is")
+    parser.add_argument("--look", action="store_true", help="show the figures so far; run and write nothing")
     given, source = parser.parse_args(arguments), digest()
     data, folder = given.data or os.environ.get("DPDISTILL_DATA", ""), ROOT / "build" / "accuracy" / source
     if not given.look:

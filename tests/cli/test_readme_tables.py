@@ -1,4 +1,4 @@
-"""README's example of a table, as it is written there, from a folder that holds nothing but two tables."""
+"""README's commands for a table, with the schema of docs/tables.md, in a folder that holds two tables only."""
 
 from __future__ import annotations
 
@@ -14,23 +14,22 @@ from test_cli import dpdistill
 from dpdistill import DPMERF, table_distiller, verify
 from dpdistill.sources.tables.schema_file import read_schema
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
 QUICK = {"frequencies": 60, "steps": 40, "samples": 300, "hidden": 16}
 OPTIONS = "[distill.set]\n" + "".join(f"{name} = {value}\n" for name, value in QUICK.items())
 OPTIONS += '\n[evaluate]\nclassifier = "fast"\n'
 """A dpdistill.toml: the commands stay as they are and take seconds."""
 
 
-def section() -> str:
-    return README.read_text("utf-8").partition("\n## Tables\n")[2].partition("\n## ")[0]
-
-
 def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", section(), re.M | re.S)
+    """Blocks of code in a language: commands of README's section Tables, all else of docs/tables.md."""
+    readme = (ROOT / "README.md").read_text("utf-8").partition("\n## Tables\n")[2].partition("\n## ")[0]
+    page = readme if language == "sh" else (ROOT / "docs" / "tables.md").read_text("utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.M | re.S)
 
 
 def patients(n: int, seed: int) -> pd.DataFrame:
-    """Stays that README's schema describes, two of each person; age and stage decide."""
+    """Stays that the schema of docs/tables.md describes, two of each person; age and stage decide."""
     rng = np.random.default_rng(seed)
     age, stage = rng.integers(18, 95, n), rng.choice(["I", "II", "III", "IV"], n)
     ill = age + 10 * (stage == "IV") + rng.normal(0, 5, n) > 60

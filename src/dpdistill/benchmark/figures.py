@@ -343,5 +343,5 @@ def _costs(lines: list[Line]) -> list[str]:
     return [
         f"{len(sets)} synthetic set{'s' * (len(sets) > 1)} of {len(schedules)} release{'s' * (len(schedules) > 1)}"
         f"{several}: on private records all of them together would cost ε = {epsilon:.3g} at δ = {delta:g}. Runs that "
-        "a recipe was chosen by, or that failed, come on top."
+        "served to choose a recipe, and runs that failed, are not included."
     ]
