@@ -64,13 +64,13 @@ def check_output(folder: str | os.PathLike, overwrite: bool = False) -> Path:
             )
         for kept in (Path("/"), Path.home(), Path.cwd()):
             if kept.resolve().is_relative_to(path):
-                raise DataError(f"{show(path)} is or contains your home or working folder: choose another output folder.")
+                raise DataError(f"{show(path)} is or holds your home or working folder: choose another output folder.")
         existing = check_writable(path)
         names = os.listdir(path) if existing == path else []
     if names and not overwrite:
         raise DataError(f"{show(path)} is not empty: choose another folder, or pass --overwrite.")
     if names and not any((path / name).is_file() for name in (RECIPE, CERTIFICATE)):
-        raise DataError(f"{show(path)} has files that are not an earlier result: --overwrite does not replace them. Choose another folder.")
+        raise DataError(f"{show(path)} holds files that are not an earlier result: choose another folder.")
     return path
 
 

@@ -166,7 +166,7 @@ class Result:
     def _save(self, folder: str | os.PathLike, overwrite: bool) -> Path:
         path = check_output(folder, overwrite)
         if self.run_dir is not None and path.resolve() in (self.run_dir.resolve(), *self.run_dir.resolve().parents):
-            raise DataError(f"Expected an output folder that does not contain the owner's folder {self.run_dir}, which is never shared.")
+            raise DataError(f"Expected an output folder without the owner's folder {self.run_dir}, which is never shared.")
         if output_folder.ends(path, self.run_dir):
             return path
         target = output_folder.start(path)
@@ -348,7 +348,7 @@ def finish_again(
     run = RunLedger.read(folder)
     changed = changed_releases(method, run.recipe)
     if changed:
-        raise LedgerError(f"The releases of this run were made with another {', '.join(changed)}, so they cannot be used with this recipe.")
+        raise LedgerError(f"The releases of this run need the same {', '.join(changed)}: the recipe has another.")
     if budget is not None and budget != run.schedule.budget:
         raise LedgerError("The releases of this run were paid with another budget: omit epsilon and delta.")
     schema, seed = schema_from_json(run.recipe["schema"]), run.recipe["seed"]
@@ -399,7 +399,7 @@ def _machine(workers: Workers | None, earlier: int) -> str:
     """
     elsewhere = workers is not None and workers.ray not in (None, "local")
     cluster = "; its sums on machines of a Ray cluster, not stated"
-    # The number of rounds is not stated: under a time limit it would reveal the time per round, and so the number of records.
+    # The number of rounds is not stated: under a time limit it would reveal the number of records.
     some = "; of its rounds before it was started again, not stated"
     return backend() + cluster * elsewhere + some * (earlier > 0)
 

@@ -96,5 +96,5 @@ def _remove(partial: Path) -> None:
     """Removes the temporary folder of a killed run, and no other folder."""
     names = {name for name in os.listdir(partial) if not name.startswith(".")} if partial.is_dir() else {""}
     if names - {*LISTED, *UNLISTED, IMAGES}:
-        raise DataError(f"{partial} is not a temporary folder of this program: move it, then run the same command again.")
+        raise DataError(f"{partial} is no temporary folder of this program: move it, then run the same command again.")
     shutil.rmtree(partial)

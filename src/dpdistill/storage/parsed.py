@@ -88,7 +88,7 @@ def _require(X: np.ndarray, y: np.ndarray, units: np.ndarray | None) -> None:
         raise DataError(f"Expected X of shape (n, h, w, c); got {X.shape}: channels must be the last axis.")
     if X.ndim == 4 and X.shape[3] > _CHANNELS and X.shape[3] >= min(X.shape[1:3]):
         raise DataError(
-            f"Expected X of shape (n, h, w, c); got {X.shape}: volumes are not read, and channels must be the last axis."
+            f"Expected X of shape (n, h, w, c); got {X.shape}: volumes are not read; channels must be the last axis."
         )
     if X.dtype.kind not in "uif":
         raise DataError(f"Expected X as whole numbers or floats; got {X.dtype}.")
