@@ -81,7 +81,7 @@ def _delta(mu: float, epsilon: float) -> float:
         return max(0.0, float(ndtr(t) - phi * mills * erfcx(s / math.sqrt(2))))
     if mu >= _SMALL:
         return max(0.0, phi * mills * float(erfcx(-t / math.sqrt(2)) - erfcx(s / math.sqrt(2))))
-    # erfcx(x - h) - erfcx(x + h) = -2 h erfcx'(x) - h^3 / 3 erfcx'''(x) - ..., for h so small that the difference cancels.
+    # erfcx(x - h) - erfcx(x + h) = -2 h erfcx'(x) - h^3 / 3 erfcx'''(x) - ..., for h so small that it cancels.
     x, h = epsilon / mu / math.sqrt(2), mu / math.sqrt(8)
     value = float(erfcx(x))
     first = 2 * x * value - 2 / math.sqrt(math.pi)

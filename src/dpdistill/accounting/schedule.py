@@ -78,7 +78,7 @@ class Budget:
             raise ValueError(f"Expected 1 <= rows_per_unit={self.rows_per_unit!r} <= {MAX_ROWS_PER_UNIT}.")
         if self.unit is None and self.rows_per_unit != 1:
             raise ValueError(
-                f"Expected a unit with rows_per_unit={self.rows_per_unit}: state the unit that several records belong to."
+                f"Expected a unit with rows_per_unit={self.rows_per_unit}: name what several records belong to."
             )
         if self.unit is not None and not (
             isinstance(self.unit, str) and self.unit.isprintable() and self.unit == self.unit.strip() != ""

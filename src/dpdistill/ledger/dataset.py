@@ -251,7 +251,7 @@ class DatasetLedger:
     def _check_latest(self, nonce: str, nonces: Nonces) -> None:
         if nonce not in nonces:
             raise LedgerError(
-                f"{self._file} shows that this run was resumed elsewhere: its DIR.run here is a copy or was restored from one."
+                f"{self._file} shows that this run was resumed elsewhere: its DIR.run here is or was restored from a copy."
                 " Resume in the folder that ran last, or move this DIR.run away to pay for a new run."
             )
 

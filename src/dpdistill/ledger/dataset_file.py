@@ -85,4 +85,4 @@ def check_database(path: Path) -> None:
 
 def damaged(path: Path, how: str) -> str:
     """Returns the sentence about a damaged ledger."""
-    return f"The ledger {path} is damaged: {how}. Restore its latest copy if no run was paid since; do not begin a new ledger."
+    return f"The ledger {path} is damaged: {how}. Restore its latest copy if no run was paid since; begin no new one."

@@ -339,6 +339,6 @@ def _start_run(db: sqlite3.Connection, texts: dict[str, str], digest: bytes, nam
         if mine != other and not (what == "recipe" and same_recipe(json.loads(texts["recipe"]), json.loads(other)))
     )
     if differ:
-        again = " Fields that only its last part reads may change later: finish the run unchanged, then use --from DIR.run."
+        again = " Fields that only its last part reads may change later: finish it unchanged, then use --from DIR.run."
         text = f"Another run is kept in {name} (its {differ} differ): --overwrite archives it and pays anew."
         raise LedgerError(text + again * (differ == "recipe"))

@@ -166,7 +166,7 @@ class Result:
     def _save(self, folder: str | os.PathLike, overwrite: bool) -> Path:
         path = check_output(folder, overwrite)
         if self.run_dir is not None and path.resolve() in (self.run_dir.resolve(), *self.run_dir.resolve().parents):
-            raise DataError(f"Expected an output folder without the owner's folder {self.run_dir}, which is never shared.")
+            raise DataError(f"Expected an output folder without {self.run_dir}: the owner's folder is never shared.")
         if output_folder.ends(path, self.run_dir):
             return path
         target = output_folder.start(path)
