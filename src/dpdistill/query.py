@@ -90,8 +90,7 @@ class Query(Protocol):
     def encoder(self) -> Encoder | None: ...
 
     def contribution(self, params: Params, x: Array, y: Array) -> Array:
-        """Returns the contribution of ONE record: x of the schema's shape in [-1, 1] (or encoded), y its class index.
-        """
+        """Returns the contribution of ONE record: x of the schema's shape in [-1, 1] (or encoded), y its class."""
         ...
 
 

@@ -79,9 +79,7 @@ def _refused(certificate: Certificate) -> str | None:
         method = from_fields(recipe["method"], recipe["fields"])
     except (DataError, KeyError, TypeError, AttributeError):
         ours = here and is_method(recipe.get("method"))
-        return (
-            "The certificate names this version as its maker, but this version refuses the recipe." if ours else None
-        )
+        return "The certificate names this version as its maker, but this version refuses the recipe." if ours else None
     if certificate.schedule is not None and not method.private:
         return "The recipe's method has no private form, yet the certificate claims an epsilon."
     return None

@@ -55,7 +55,7 @@ def test_documents_of_a_folder_with_scores_say_so(table, tmp_path):
     assert croissant["rai:personalSensitiveInformation"].endswith(f" {SCORED}")
     assert f"* {SCORED}\n" in (folder / CARD).read_text()
     variant = yaml.safe_load((folder / DEPLOYMENT).read_text())["deployment"]["dp_variant"]
-    assert variant["unprotected_quantities"].startswith(f"{SCORED} Public by")
+    assert variant["unprotected_quantities"].startswith(f"{SCORED} Public as declared by")
     written = {name: (folder / name).read_bytes() for name in DOCUMENTS}
     assert renew_documents(folder) == []
     assert {name: (folder / name).read_bytes() for name in DOCUMENTS} == written
@@ -233,7 +233,7 @@ def test_the_table_of_a_card_stays(table, tmp_path, ours, theirs, where):
     (folder / CARD).write_text(text.replace(ours, theirs))
     ((agrees, sentence),) = [each[1:] for each in compare(folder, read_folder(folder)) if each[0] == CARD]
     if where is None:
-        assert (agrees, "completed or changed since the run" in sentence) == (None, True)
+        assert (agrees, "completed or changed after the run" in sentence) == (None, True)
     else:
         assert (agrees, sentence) == (False, f"README.md contradicts the certificate in {where}.")
         assert {check.name for check in verify(folder).checks if check.passed is False} >= {CARD}
@@ -262,16 +262,16 @@ def test_documents_do_not_advertise_a_set_without_guarantee(tmp_path, noise):
     folder = save(tmp_path / "set", images(), noise and SCHEDULE, noise)
     said = documents_of(folder)
     assert "Training and comparing classifiers" not in said
-    assert "has a cost of its own" not in said
-    assert ("distorted by noise" in said, "Noise weighs" in said) == (noise is not None,) * 2
+    assert "costs epsilon of its own" not in said
+    assert ("distorted by noise" in said, "Noise distorts" in said) == (noise is not None,) * 2
     croissant = json.loads((folder / CROISSANT).read_text())
-    assert croissant["rai:dataUseCases"] == "Not for publication: handle it like the private records."
+    assert croissant["rai:dataUseCases"] == "Not for publication: handle the set like the private records."
     plan = "Published once. Another set from the same records reveals more of them."
     assert croissant["rai:dataReleaseMaintenancePlan"] == plan
-    assert "## Uses\n\nNot for publication: handle it like the private records.\n" in (folder / CARD).read_text()
+    assert "## Uses\n\nNot for publication: handle the set like the private records.\n" in (folder / CARD).read_text()
     assert "guarantee." not in (export(folder, "torch", tmp_path / "torch") / CARD).read_text().split("## Check it")[1]
     stated = export(folder, "card", tmp_path / "a.md", STATED).read_text()
-    assert "\nTeaching Not for publication: handle it like the private records.\n" in stated
+    assert "\nTeaching Not for publication: handle the set like the private records.\n" in stated
 
 
 def test_the_command_says_that_nothing_is_guaranteed(tmp_path, monkeypatch, capsys):
@@ -424,8 +424,8 @@ def test_a_folder_carries_the_certificate_and_a_card_of_its_own(to, kind, reques
     assert (folder / "schema.yaml").exists() == (kind == "table")
     card = " ".join(DatasetCard.load(folder / CARD).text.split())
     assert HOLDS[to, kind] in card
-    assert "`certificate.json` is about the shared folder that the files here were made from" in card
-    assert "What is made from it has the same guarantee." in card
+    assert "The files here were exported from a shared folder." in card
+    assert "Everything computed from the shared folder has the same guarantee." in card
     assert not re.search(r"report\.html|synthetic\.|this folder", card)
     named = {name for name in re.findall(r"`([\w/.-]+)`", card) if "." in name}
     assert {name for name in named if not (folder / name).exists()} == set()

@@ -387,9 +387,9 @@ def _npz(folder: Path, **changes) -> None:
 
 NAN = np.full((12, 6, 5, 1), np.nan, np.float32)
 BROKEN = [
-    (lambda f: (f / "certificate.json").unlink(), "Expected certificate.json in .*; it is not there."),
-    (lambda f: (f / "recipe.json").unlink(), "Expected recipe.json in .*; it is not there."),
-    (lambda f: (f / "synthetic.npz").unlink(), "Expected synthetic.npz in .*; it is not there."),
+    (lambda f: (f / "certificate.json").unlink(), "Expected certificate.json in .*; it does not exist."),
+    (lambda f: (f / "recipe.json").unlink(), "Expected recipe.json in .*; it does not exist."),
+    (lambda f: (f / "synthetic.npz").unlink(), "Expected synthetic.npz in .*; it does not exist."),
     (lambda f: (f / "certificate.json").write_text("{"), "Expected JSON in .*certificate.json; it cannot be read"),
     (lambda f: (f / "scores.json").write_bytes(b"\xff"), "Expected JSON in .*scores.json; it cannot be read"),
     (lambda f: (f / "recipe.json").write_text("[]"), "Expected a JSON object in .*recipe.json; got list."),

@@ -84,7 +84,7 @@ def test_the_page_speaks_of_rows(tmp_path):
         assert words in text
     assert "mage" not in text.split("Check it yourself")[0]
     assert "A person with several rows" in text
-    for words in ("synthetic.csv", "synthetic.parquet", "None of them was copied from a private row"):
+    for words in ("synthetic.csv", "synthetic.parquet", "No row was copied from a private row"):
         assert words in text
     assert "generator.npz" not in text
 

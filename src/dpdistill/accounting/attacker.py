@@ -43,7 +43,7 @@ def true_positives(groups: Iterable[Group], false_positives: float, adjacency: A
 def advantage(groups: Iterable[Group], adjacency: Adjacency = "add-remove") -> float:
     """Returns the largest difference of any attacker's two rates: the total variation of the releases.
 
-        min over delta of  (e^epsilon - 1 + 2 delta) / (e^epsilon + 1)
+    min over delta of  (e^epsilon - 1 + 2 delta) / (e^epsilon + 1)
     """
     found, groups = 1.0, tuple(groups)
     for delta in DELTAS:
@@ -53,8 +53,7 @@ def advantage(groups: Iterable[Group], adjacency: Adjacency = "add-remove") -> f
 
 
 def attacker(schedule: Schedule) -> dict[float | str, float]:
-    """Returns upper bounds for any attacker on a run: true-positive rate by false-positive rate, and the "advantage".
-    """
+    """Returns upper bounds for attackers on a run: true-positive rate by false-positive rate, and the "advantage"."""
     groups, adjacency = schedule.groups, schedule.budget.adjacency
     rates: dict[float | str, float] = {rate: true_positives(groups, rate, adjacency) for rate in RATES}
     return {**rates, "advantage": advantage(groups, adjacency)}

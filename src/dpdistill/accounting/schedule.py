@@ -169,8 +169,7 @@ class Schedule:
         return {"relation": self.budget.adjacency, **unit, "composition": composition}
 
     def to_json(self) -> str:
-        """Returns all fields as JSON text; floats are restored bit for bit. A budget of single records states no unit.
-        """
+        """Returns all fields as JSON text; floats are exact. A budget of single records states no unit."""
         held = asdict(self)
         if self.budget.unit is None:
             held["budget"] = {key: value for key, value in held["budget"].items() if key not in _OF_UNITS}

@@ -65,8 +65,7 @@ def _allowed(certificate: Certificate) -> tuple[list[Any], list[Any]]:
 
 
 def _is_among(number: str, allowed: list[Any]) -> bool:
-    """Returns whether a number equals an allowed one within a page's rounding; a comma separates thousands or decimals.
-    """
+    """Returns whether a number equals an allowed one as a page rounds it; commas separate thousands or decimals."""
     read = {float(number.replace(",", "")), float(number.replace(",", ".")) if number.count(",") == 1 else 0.0}
     numbers = [each for each in allowed if isinstance(each, int | float)]
     return any(abs(stated - each) <= 1e-2 * each for stated in read for each in numbers)

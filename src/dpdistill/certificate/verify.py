@@ -290,8 +290,7 @@ def _ledger(
 
 
 def _ledgers_recipe(certificate: Certificate, record: RunRecord, free: frozenset[str] | None, holds: str) -> Check:
-    """Compares the ledger's recipe with the certificate's: fields that only `finish` reads may differ, and the origin.
-    """
+    """Compares the ledger's recipe with the certificate's: the origin and fields of `finish` may differ."""
     stated = {**certificate.recipe, "schema": certificate.facts, "noise": certificate.noise}
     paid = record.recipe if isinstance(record.recipe, dict) else {}
     fields, paid_fields = stated.get("fields"), paid.get("fields")

@@ -112,8 +112,7 @@ def features(filters: Filters, s: Array) -> Array:
 
 
 def local(filters: Filters, s: Array) -> Array:
-    """Returns s A, normalised per position and in total, (n, positions, K2), from which mean and metrics are learned.
-    """
+    """Returns s A, normalised per position and in total, (n, positions, K2), for learning mean and metrics."""
     x = product(s, filters.metric)
     squares = jnp.square(x).sum(2, keepdims=True)
     x = x / jnp.sqrt(squares + FLOOR * squares.mean(1, keepdims=True) + 1e-12)

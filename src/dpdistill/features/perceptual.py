@@ -37,8 +37,7 @@ class Perceptual(recipe.Perceptual):
     """
 
     def __call__(self, X: Array) -> Array:
-        """Returns features (n, d) of images X (n, h, w, c), in their precision; d = 557,066 for 32 x 32 and width 64.
-        """
+        """Returns features (n, d) of images X (n, h, w, c), in their precision; d = 557,066 for 32 x 32, width 64."""
         X = jnp.asarray(X)
         if X.ndim != 4:
             raise ValueError(f"Expected X of shape (n, h, w, c); got {X.shape}.")

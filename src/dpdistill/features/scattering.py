@@ -155,8 +155,7 @@ def _convolved_forward(wavelets: Wavelets, U: Array) -> tuple[tuple[Array, Array
 
 
 def _convolved_backward(wavelets: Wavelets, _: None, cotangents: tuple[Array, Array]) -> tuple[Array]:
-    """Applies the transposed map: the couplings are symmetric in the real part and antisymmetric in the imaginary part.
-    """
+    """Applies the transposed map: couplings are symmetric in the real and antisymmetric in the imaginary part."""
     filters = [F.astype(cotangents[0].dtype) for F in wavelets.filters]
     f, k1, g, k2, L = filters[0].shape
     n = cotangents[0].shape[-1]

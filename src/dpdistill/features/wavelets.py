@@ -85,8 +85,7 @@ def wavelets_of(psi: np.ndarray, octaves: int) -> Wavelets:
 
 
 def _waves(side: int, octaves: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Returns one axis: analysis (2 f k, side), frequencies (f, k), signs of the sines (f, 1), synthesis (side', 2 k).
-    """
+    """Returns one axis: analysis (2 f k, side), waves (f, k), signs of the sines (f, 1), synthesis (side', 2 k)."""
     half = (side >> octaves) // 2
     fold, k = np.arange(2**octaves)[:, None], np.arange(half + 1)
     sign = np.where(fold % 2, -1.0, 1.0)
@@ -100,8 +99,7 @@ def _waves(side: int, octaves: int) -> tuple[np.ndarray, np.ndarray, np.ndarray,
 
 
 def wavelet(P: int, Q: int, j: int, L: int, angle: int) -> np.ndarray:
-    """Returns the spectrum of psi(u) = g(u) (e^(i xi u) - beta), g an elliptic Gaussian, beta such that psi has mean 0.
-    """
+    """Returns the spectrum of psi(u) = g(u) (e^(i xi u) - beta), g an elliptic Gaussian, beta for mean 0."""
     sigma, xi, slant = 0.8 * 2**j, 0.75 * np.pi / 2**j, 4.0 / L
     theta = (int(L - L / 2 - 1) - angle) * np.pi / L
     wave, envelope = np.zeros((P, Q), complex), np.zeros((P, Q))

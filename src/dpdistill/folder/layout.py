@@ -55,8 +55,7 @@ def is_listed(name: str) -> bool:
 
 
 def looks_listed(name: str) -> bool:
-    """Returns whether a file could be mistaken for a run's file: it lies in images/ or has the ending of such a file.
-    """
+    """Returns whether a file could be mistaken for a run's file: it lies in images/ or has such an ending."""
     path = Path(name)  # file managers leave hidden files in folders of images
     return (name.startswith(f"{IMAGES}/") and not is_hidden(path.name)) or path.suffix.lower() in _ENDINGS
 

@@ -60,7 +60,7 @@ def check_output(folder: str | os.PathLike, overwrite: bool = False) -> Path:
         if path.suffix in OWNERS:
             raise DataError(
                 f"{show(path)} has the name of an owner's folder, which is never shared: choose an output folder "
-            f"whose name does not end in {path.suffix}."
+                f"whose name does not end in {path.suffix}."
             )
         for kept in (Path("/"), Path.home(), Path.cwd()):
             if kept.resolve().is_relative_to(path):

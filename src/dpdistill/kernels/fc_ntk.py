@@ -42,8 +42,7 @@ class FCNTK(recipe.FCNTK, Kernel):
         return self.of_products(X @ Z.T / d, xx[:, None], zz[None, :])
 
     def of_products(self, xz: Array, xx: Array, zz: Array) -> Array:
-        """Returns Theta from inner products divided by the dimension: <x, z> / d, <x, x> / d, <z, z> / d, elementwise.
-        """
+        """Returns Theta from inner products by the dimension: <x, z> / d, <x, x> / d, <z, z> / d, elementwise."""
         w, b = self.w_std**2, self.b_std**2
         q, q_x, q_z = w * xz + b, w * xx + b, w * zz + b
         theta = q

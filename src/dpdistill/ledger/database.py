@@ -32,7 +32,7 @@ def check_format(db: sqlite3.Connection, name: object, format: int) -> None:
 def connect(path: Path, journal: str = "", synchronous: str = "FULL", create: bool = True) -> sqlite3.Connection:
     """Returns a connection whose commits are synced to disk; raises LedgerError for a file that is no ledger."""
     if not create and not path.is_file():
-        raise LedgerError(f"Expected a ledger at {path}; it does not exist.")
+        raise LedgerError(f"There is no ledger at {path}.")
     try:
         if create and not path.exists():
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))

@@ -142,7 +142,7 @@ class DatasetLedger:
                 elif stored != digest:
                     raise LedgerError(
                         f"{self._file} is the ledger of other records (or of these, read with other options): use the"
-                    " ledger of this data set, or begin one for it: dpdistill budget new FILE --cap EPSILON."
+                        " ledger of this data set, or begin one for it: dpdistill budget new FILE --cap EPSILON."
                     )
 
     def reserve(self, run_id: str, label: str, schedule: Schedule, nonces: Nonces, date: str | None = None) -> float:
@@ -251,7 +251,7 @@ class DatasetLedger:
     def _check_latest(self, nonce: str, nonces: Nonces) -> None:
         if nonce not in nonces:
             raise LedgerError(
-                f"{self._file} shows that this run was resumed elsewhere: its DIR.run here is or was restored from a copy."
+                f"{self._file} shows that this run was resumed elsewhere: its DIR.run here is a copy, or came from one."
                 " Resume in the folder that ran last, or move this DIR.run away to pay for a new run."
             )
 

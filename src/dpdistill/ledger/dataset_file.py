@@ -65,7 +65,7 @@ def check_database(path: Path) -> None:
     """
     if not os.path.lexists(path):
         raise LedgerError(
-            f"Expected a ledger at {path}; it does not exist. Restore the data set's ledger if it had one: a new ledger"
+            f"There is no ledger at {path}. Restore the data set's ledger if the data set had one: a new ledger"
             f" forgets earlier spending. Otherwise begin one: dpdistill budget new {path} --cap EPSILON."
         )
     if not path.is_file():

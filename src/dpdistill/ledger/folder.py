@@ -40,7 +40,7 @@ def make_folder(folder: Path) -> Path:
             folder.mkdir(mode=0o700, parents=True)
             sync_folder(folder.parent)
         elif folder.stat().st_mode & 0o077 and not _is_of_a_run(folder):
-            raise LedgerError(f"{folder} has files that are not a run's: name a new or an empty folder.")
+            raise LedgerError(f"{folder} holds files that are not a run's: name a new folder, or an empty one.")
         folder.chmod(0o700)
     except OSError as error:
         raise LedgerError(f"The run's folder cannot be created: {error}.") from None

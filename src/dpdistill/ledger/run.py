@@ -164,7 +164,7 @@ class RunLedger:
         """
         found = RunLedger.find(folder)
         if found is None:
-            raise LedgerError(f"Expected a ledger at {Path(folder) / RUN_LEDGER}; it does not exist.")
+            raise LedgerError(f"There is no ledger at {Path(folder) / RUN_LEDGER}.")
         return found
 
     @property

@@ -76,14 +76,12 @@ def make_grid(clip_norm: float, noise_multiplier: float, dimension: int, records
     if dimension < 1:
         raise ValueError(f"Expected dimension={dimension} >= 1.")
     if 2.0**20 / noise_multiplier > MAX_K:
-        raise ValueError(
-            f"Expected noise_multiplier={noise_multiplier} >= 2**-4 (2**24 steps): use a smaller epsilon."
-        )
+        raise ValueError(f"Expected noise_multiplier={noise_multiplier} >= 2**-4 (2**24 steps): use a smaller epsilon.")
     K = 1 << (math.ceil(2.0**20 / noise_multiplier) - 1).bit_length()
     # d K^2 < 2^63: with K >= 500 sqrt(d) that holds for K = 2^20 at most, and K is at least the noise's.
     most = min(int((2**20 / 500) ** 2), ((1 << 63) - 1) // K**2)
     if dimension > most:
-        raise ValueError(f"Expected dimension={dimension} <= {most} at noise_multiplier={noise_multiplier}: lower the dimension.")
+        raise ValueError(f"Expected dimension={dimension} <= {most} at noise_multiplier={noise_multiplier}: lower it.")
     K = max(K, 1 << (math.ceil(500.0 * math.sqrt(dimension)) - 1).bit_length())
     if records * K >= 1 << 62:
         raise ValueError(f"The integer sums could overflow 64 bits with K={K}: raise noise_multiplier.")

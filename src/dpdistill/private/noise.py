@@ -38,8 +38,7 @@ class SystemEntropy:
 
 
 class SeededEntropy:
-    """A replayable stream (Philox) for tests only: anybody who knows the seed, an integer >= 0, can subtract the noise.
-    """
+    """A replayable stream (Philox) for tests only: anybody with the seed, an integer >= 0, can subtract the noise."""
 
     kind = "insecure: seeded noise"
 
@@ -104,8 +103,7 @@ def rounded_gaussian(shape: int | tuple[int, ...], stddev: float, entropy: Entro
 
 
 def _block(bits: np.ndarray, stddev: float, entropy: Entropy) -> np.ndarray:
-    """Returns one integer per word: its top 53 bits number the interval, its lowest bit is the sign; others are unused.
-    """
+    """Returns one integer per word: its top 53 bits number the interval, its lowest bit is the sign."""
     middle = (bits >> np.uint64(11)).astype(np.float64)
     middle += 0.5
     quantile = -ndtri(middle * 2.0**-_INTERVAL_BITS)
@@ -123,8 +121,7 @@ def _block(bits: np.ndarray, stddev: float, entropy: Entropy) -> np.ndarray:
 
 
 def _refine(interval: int, stddev: float, entropy: Entropy) -> int:
-    """Returns the rounded magnitude of the interval [b, b + 1] / 2**54 of number b, drawing bits until it is decided.
-    """
+    """Returns the rounded magnitude of the interval [b, b + 1] / 2**54 of number b, drawing bits as needed."""
     n_bits = _INTERVAL_BITS
     while True:
         decided = _decide(interval, n_bits, stddev)
@@ -140,8 +137,7 @@ def _decide(interval: int, n_bits: int, stddev: float) -> int | None:
         low, high = mpmath.ldexp(interval, -n_bits), mpmath.ldexp(interval + 1, -n_bits)
 
         def below(m: int) -> bool | None:
-            """Returns whether the magnitude is below m + 1/2; its tail mass is known to 2**-(n_bits + 32), relatively.
-            """
+            """Returns whether the magnitude is below m + 1/2; its tail mass is known to 2**-(n_bits + 32)."""
             boundary = mpmath.erfc((m + mpmath.mpf(0.5)) / mpmath.mpf(stddev) / mpmath.sqrt(2)) / 2
             error = mpmath.ldexp(boundary, -n_bits - 32)
             if low >= boundary + error:

@@ -75,8 +75,7 @@ def _prepare(query: ByValue, params: Params) -> Params:
 
 
 def prepared(query: ByValue, params: Params) -> Params:
-    """Returns the parameters for the parts of a linear query; plain numbers become float64, since float32 would round.
-    """
+    """Returns the parameters for the parts of a linear query; plain numbers become float64, as float32 rounds."""
     return _prepare(query, jax.tree.map(np.asarray, params))
 
 

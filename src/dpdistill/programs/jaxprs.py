@@ -24,8 +24,7 @@ class Refused(ValueError):
 
 
 def in_double(name: str, expected: tuple[int, ...] | None, f: Any, *abstract: Any) -> Any:
-    """Returns f's result after checking that f has no side effects, the expected shape, and arithmetic only in float64.
-    """
+    """Returns f's result after checking that f has no side effects, the expected shape, and float64 arithmetic."""
     jaxpr, out = trace(f, *abstract)
     if expected is not None and (out.shape != expected or out.dtype != jnp.float64):
         raise Refused(f"Expected {name} in float64 of shape {expected}; got {out.dtype} {out.shape}.")

@@ -40,7 +40,7 @@ def images(folder: str | os.PathLike, per_class: int = 10, ax: Axes | None = Non
     """
     found = read_folder(Path(folder))
     if isinstance(found.schema, TableSchema):
-        raise DataError("Expected a folder of images: this one holds a table, which is drawn by `marginals`.")
+        raise DataError("Expected a folder of images: this one holds a table, which `marginals` draws.")
     if per_class < 1:
         raise ValueError(f"Expected per_class={per_class} >= 1.")
     classes, (height, width) = found.schema.classes, found.schema.shape[:2]
@@ -133,7 +133,7 @@ def marginals(folder: str | os.PathLike, columns: Sequence[str] | None = None) -
     """
     found = read_folder(Path(folder))
     if not isinstance(found.schema, TableSchema):
-        raise DataError("Expected the folder of a table: this one holds images, which is drawn by `images`.")
+        raise DataError("Expected the folder of a table: this one holds images, which `images` draws.")
     names = [column.name for column in found.schema.columns]
     wanted = list(names if columns is None else columns)
     if unknown := [name for name in wanted if name not in names] or ([] if wanted else ["none"]):

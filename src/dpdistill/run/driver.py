@@ -348,7 +348,7 @@ def finish_again(
     run = RunLedger.read(folder)
     changed = changed_releases(method, run.recipe)
     if changed:
-        raise LedgerError(f"The releases of this run need the same {', '.join(changed)}: the recipe has another.")
+        raise LedgerError(f"The releases of this run were made with another {', '.join(changed)}: they do not fit.")
     if budget is not None and budget != run.schedule.budget:
         raise LedgerError("The releases of this run were paid with another budget: omit epsilon and delta.")
     schema, seed = schema_from_json(run.recipe["schema"]), run.recipe["seed"]

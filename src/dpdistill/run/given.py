@@ -17,9 +17,7 @@ def check_given(records: object, method: object, budget: object = None) -> None:
         TypeError: an argument of another type.
     """
     if not isinstance(records, Records):
-        raise TypeError(
-            f"Expected records from load(...) or Records.from_arrays(X, y, ...); got {_kind(records)}."
-        )
+        raise TypeError(f"Expected records from load(...) or Records.from_arrays(X, y, ...); got {_kind(records)}.")
     if method is not None and (isinstance(method, type) or not callable(getattr(method, "plan", None))):
         raise TypeError(f"Expected a method with its fields, such as DOS(per_class=10); got {_kind(method)}.")
     if not isinstance(budget, Budget | None):

@@ -27,7 +27,7 @@ def require_trimmed(what: str, *texts: str) -> None:
         DataError: an empty text, or one with surrounding spaces.
     """
     if odd := [text for text in texts if not text or text != text.strip()]:
-        raise DataError(f"Expected {what} as a text without surrounding spaces; got {odd[0][:80]!r}.")
+        raise DataError(f"Expected {what} as a text without spaces around it; got {odd[0][:80]!r}.")
 
 
 def require_writable(what: str, *texts: str) -> None:
@@ -43,7 +43,7 @@ def require_writable(what: str, *texts: str) -> None:
         if odd := _UNWRITABLE.search(text):
             raise DataError(
                 f"Expected {what} without the character U+{ord(odd[0]):04X}, which some file formats cannot store; got "
-            f"{text[:80]!r}: rename it, in the records too."
+                f"{text[:80]!r}: rename it, in the records too."
             )
 
 
@@ -70,8 +70,8 @@ def require_harmless(what: str, *texts: str) -> None:
             float(text)
         except ValueError:
             raise DataError(
-                f"Expected {what} as a number, or without {text[0]} at its beginning, which spreadsheets read as"
-            f" a formula; got {text[:80]!r}: rename it, in the records too."
+                f"Expected {what} as a number, or without {text[0]} at its beginning, where a spreadsheet takes it for"
+                f" a formula; got {text[:80]!r}: rename it, in the records too."
             ) from None
 
 

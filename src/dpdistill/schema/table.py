@@ -233,7 +233,7 @@ class TableSchema:
         require_trimmed("unit", self.unit)
         require_trimmed("each class and its values", *self.classes, *(text for group in self.labels for text in group))
         if not names:
-            raise DataError("Expected at least one column in addition to the label.")
+            raise DataError("Expected at least one column besides the label.")
         if len({*names, self.label}) != len(names) + 1:
             twice = next(name for name in (*names, self.label) if (*names, self.label).count(name) > 1)
             raise DataError(f"Expected distinct column names; {twice!r} is named twice.")

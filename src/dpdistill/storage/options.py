@@ -135,7 +135,7 @@ def refuse_eight_bits(title: str, bounds: tuple[float, float] | None) -> None:
     shade = "white" if high <= 1 else "black" if low >= 0 else "of one shade"
     raise DataError(
         f"{title} has 8 bits a value, from 0 to 255, and the bounds are {low:g},{high:g}: the images would be nearly "
-            f"{shade}. Omit --bounds, or convert the values to floats if these bounds are right."
+        f"{shade}. Omit --bounds, or convert the values to floats if these bounds are right."
     )
 
 

@@ -85,10 +85,10 @@ def _require(X: np.ndarray, y: np.ndarray, units: np.ndarray | None) -> None:
     if X.ndim not in (3, 4) or min(X.shape[1:], default=0) < 1:
         raise DataError(f"Expected X of shape (n, h, w) or (n, h, w, c); got {X.shape}.")
     if X.ndim == 4 and X.shape[1] in (1, 3, 4) and X.shape[3] > 4:
-        raise DataError(f"Expected X of shape (n, h, w, c); got {X.shape}: channels must be the last axis.")
+        raise DataError(f"Expected X of shape (n, h, w, c); got {X.shape}: channels stand first, move them to the end.")
     if X.ndim == 4 and X.shape[3] > _CHANNELS and X.shape[3] >= min(X.shape[1:3]):
         raise DataError(
-            f"Expected X of shape (n, h, w, c); got {X.shape}: volumes are not read; channels must be the last axis."
+            f"Expected X of shape (n, h, w, c); got {X.shape}: volumes are not read, and channels stand at the end."
         )
     if X.dtype.kind not in "uif":
         raise DataError(f"Expected X as whole numbers or floats; got {X.dtype}.")
@@ -109,9 +109,7 @@ def require_unmasked(values: Any, name: str) -> None:
         DataError: the values are masked.
     """
     if np.ma.is_masked(values) or (isinstance(values, list | tuple) and any(map(np.ma.is_masked, values))):
-        raise DataError(
-            f"Expected {name} without masked values: fill them (numpy.ma.filled), or remove the records."
-        )
+        raise DataError(f"Expected {name} without masked values: fill them (numpy.ma.filled), or remove the records.")
 
 
 @contextmanager

@@ -97,7 +97,7 @@ def label_numbers(classes: tuple[str, ...], own: tuple[str, ...] | None, title: 
             others = [name for name in classes if name not in at]
             raise DataError(
                 f"{title or 'The source'} numbers the class {name!r:.80} as {at[name]}, not {number}, and has no class "
-            f"{others[0]!r:.80}: state the class names of the source, in any order."
+                f"{others[0]!r:.80}: state the class names of the source, in any order."
             )
     return numbers
 

@@ -52,7 +52,7 @@ class Workers:
             raise ValueError(f"Expected workers={self.count} >= 0, parts={self.parts} >= 1, and shards >= 1.")
         if self.count and getattr(multiprocessing.current_process(), "_inheriting", False):
             # A worker that imports the run's script would otherwise start, and pay for, another run.
-            raise RuntimeError('Put the code of this script under if __name__ == "__main__": workers import the script.')
+            raise RuntimeError('Put the script\'s code under if __name__ == "__main__": workers import the script.')
         if self.ray is not None and self.count < 1:
             raise ValueError("Expected the number of workers with the address of a Ray cluster.")
         if self.ray not in (None, "local") and self.share is None:
@@ -138,7 +138,7 @@ class Pool(Unshown):
     def answer(self, question: Question, entropy: Entropy) -> np.ndarray:
         """Returns the integer sum of a round over all shards; coins come from one key, drawn for the round."""
         key = entropy.bytes(KEY)
-        if question.features is not None and question.sampling_prob < 1.0:  # a shard may need the features of all shards
+        if question.features is not None and question.sampling_prob < 1.0:  # it may need features of all shards
             self._all(question, None)
         return np.asarray(sum(self._all(question, key)), np.int64)
 

@@ -70,8 +70,7 @@ class Worker(Unshown):
         return self._safely(lambda: len(self._holder(part)))
 
     def answer(self, task: Task) -> tuple[str, Any]:
-        """Returns (kind of this machine, integer sum of a shard); None after computing features, a text for an error.
-        """
+        """Returns (kind of this machine, integer sum of a shard); None for features, a text for an error."""
         return self.kind, self._safely(lambda: self._answer(task))
 
     def _answer(self, task: Task) -> np.ndarray | None:

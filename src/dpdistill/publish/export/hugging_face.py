@@ -41,9 +41,7 @@ def write(source: Path, to: Path, folder: Folder, publisher: Publisher) -> None:
     (to / DATA).parent.mkdir(parents=True)
     write_atomically(to / DATA, lambda file: parquet.write_table(table, file))
     values = f"`{DATA}` holds {table.num_rows:,} records"
-    as_pictures = (
-        " as images with 8-bit pixels, from 0 to 255" if "image" in features else " in their own columns"
-    )
+    as_pictures = " as images with 8-bit pixels, from 0 to 255" if "image" in features else " in their own columns"
     split = {"name": "train", "num_bytes": table.nbytes, "num_examples": table.num_rows}
     front = {
         **card.configs("data/train-*"),

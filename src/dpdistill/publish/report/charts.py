@@ -156,7 +156,6 @@ def curve(table: Sequence[tuple[float, float]], headline: float) -> dict[str, An
 
 
 def _nice_ceiling(value: float) -> float:
-    """Returns the smallest of 1, 1.2, 1.6, … 8, 10 times a power of ten that is >= value and divisible into four steps.
-    """
+    """Returns the smallest of 1, 1.2, 1.6, … 8, 10 times a power of ten that is >= value, for four steps."""
     power = 10.0 ** math.floor(math.log10(value)) if value > 1e-300 else 1.0
     return next((k * power for k in (1, 1.2, 1.6, 2, 2.4, 3, 4, 6, 8) if k * power >= value), 10 * power)

@@ -54,8 +54,7 @@ def png_uri(pixels: np.ndarray) -> str:
 
 
 def shown_images(folder: Folder, schema: Schema) -> dict[str, Any]:
-    """Returns at most MAX_IMAGES images as (class, count, PNG data URIs) per class, and the size of each on the page.
-    """
+    """Returns at most MAX_IMAGES images as (class, count, PNG data URIs) per class, and their size on the page."""
     limit = max(1, MAX_IMAGES // len(schema.classes))
     height, width = schema.shape[:2]
     of_class = ((name, folder.X[folder.y == k]) for k, name in enumerate(schema.classes))

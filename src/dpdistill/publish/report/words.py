@@ -41,8 +41,7 @@ def bound(value: float, digits: int = 4) -> str:
 
 
 def plain(value: Any, depth: int = 0) -> str:
-    """Returns a JSON value as text: 1e-05 as 1e-5, lists with commas, true and false as yes and no, kernels in words.
-    """
+    """Returns a JSON value as text: 1e-05 as 1e-5, lists with commas, true as yes, kernels in words."""
     if value is None:
         return "none"
     if isinstance(value, bool):

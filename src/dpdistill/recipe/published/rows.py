@@ -178,7 +178,7 @@ def _rows(table: dict[str, Any]) -> Iterator[Published]:
 def _of_batches(stated: dict[str, Any], records: int | None) -> dict[str, Any]:
     """Converts epochs and batch size for a given number of records to rounds and sampling probability.
 
-        sampling_prob = batch / records,    rounds = epochs / sampling_prob, rounded up
+    sampling_prob = batch / records,    rounds = epochs / sampling_prob, rounded up
     """
     fields = {key: value for key, value in stated.items() if key not in ("epochs", "batch_fraction", "subsampling")}
     share = stated.get("batch_fraction")
