@@ -207,7 +207,7 @@ def _inferred(certificate: Certificate) -> Iterator[Check]:
 
 
 def _public_inputs(certificate: Certificate) -> Check:
-    """Checks that the public inputs are listed; nobody can check that the data are public."""
+    """Checks that the public inputs are listed, not that the data are public."""
     if (named := public_inputs(certificate.recipe)) != certificate.public_inputs:
         return Check("public inputs", False, "The certificate's 'public_inputs' differ from its recipe's.")
     if not named:

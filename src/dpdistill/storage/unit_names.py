@@ -8,7 +8,7 @@ import unicodedata
 from dpdistill.schema.number_text import is_negative, number_key
 
 _WORDS = ("NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NaT", "null", "NULL", "Null", "None", "none", "NONE")
-NOBODY = frozenset(("", "?", "-", "--", ".", *_WORDS))
+NO_UNIT = frozenset(("", "?", "-", "--", ".", *_WORDS))
 """Texts that mean "no unit"; negative numbers and the texts of `csv.missing` mean the same."""
 _INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 _NEGATIVE = re.compile(r"-\d+(\.0*)?", re.ASCII)
@@ -26,7 +26,7 @@ def unit_key(name: str | bytes | int) -> str | None:
     """
     text = name.decode("utf-8", "surrogateescape") if isinstance(name, bytes) else str(name)
     key = number_key(text if text.isascii() and text.isalnum() else _plain(text))
-    if key in NOBODY or (key.startswith("-") and (is_negative(key) or _NEGATIVE.fullmatch(key))):
+    if key in NO_UNIT or (key.startswith("-") and (is_negative(key) or _NEGATIVE.fullmatch(key))):
         return None
     return key
 

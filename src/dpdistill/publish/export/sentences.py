@@ -160,7 +160,7 @@ def sensitive(folder: Folder, g: Guarantee) -> str:
     return said if folder.scores is None else f"{said} {SCORED}"
 
 
-USES = "Training and comparing classifiers, and developing programs, where the records themselves cannot be handed out."
+USES = "Training and comparing classifiers, and developing programs, where the records themselves cannot be shared."
 UNUSED = "Not for publication: handle the set like the private records."
 NOT_FOR = (
     "Not for statements about single persons, for published statistics of the private records, or for accuracy claims"
