@@ -1,8 +1,8 @@
-"""The errors of the package: one base, and a kind for each thing that may be at fault."""
+"""Errors of the package: one base class, and one class for each kind of cause."""
 
 
 class DPDistillError(Exception):
-    """Something that a caller can mend or must know; the text is one sentence without any private value."""
+    """An error that a caller can fix or must know; its text is one sentence without any private value."""
 
 
 class DataError(DPDistillError, ValueError):
@@ -10,7 +10,7 @@ class DataError(DPDistillError, ValueError):
 
 
 class LedgerError(DPDistillError, ValueError):
-    """A ledger that is damaged, belongs to another run, or does not allow what is asked."""
+    """A ledger that is damaged, belongs to another run, or refuses the request."""
 
 
 class CertificateError(DPDistillError, ValueError):
@@ -22,14 +22,14 @@ class CuratorError(DPDistillError, RuntimeError):
 
 
 class LedgerUnusable(LedgerError):
-    """A ledger that cannot be written or read for now: a full disk, a lock, a folder that is gone."""
+    """A ledger that cannot be written or read at present: a full disk, a lock, a missing folder."""
 
     of_the_machine = True
-    """Another try may work."""
+    """A retry may succeed."""
 
 
 class Unanswered(CuratorError):
-    """A round that this machine could not answer, for want of memory, disk or workers."""
+    """A round that this machine could not answer, for lack of memory, disk or workers."""
 
     of_the_machine = True
-    """Another try may work."""
+    """A retry may succeed."""

@@ -1,4 +1,4 @@
-"""The contract that every distiller signs: what it asks, what it learns, and what it hands out."""
+"""The contract of every distiller: its queries, its state and its output."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class Distilled:
     Args:
         X: stored records in [-1, 1] of the schema's shape, (m, ...), float32.
         y: class indices, (m,), int32.
-        schema: public facts of the data set it stands for.
-        training: (X, y) to train on when it differs from what is stored (partition and expand), else None.
-        targets: regression targets of the records when they were learned, (m, classes), float32; None stands for
+        schema: public facts of the data set.
+        training: (X, y) to train on if it differs from the stored records (partition and expand), else None.
+        targets: regression targets of the records if they were learned, (m, classes), float32; None stands for
             one-hot minus 1 / classes of y.
         classifier: a linear classifier on the features phi of the recipe's kernel, if one was released, (d, classes),
             float32: scores = phi(X) classifier.
-        encoder: those features phi, X (n, ...) in [-1, 1] -> (n, d); it is not stored, the recipe names it.
+        encoder: those features phi, X (n, ...) in [-1, 1] -> (n, d); not stored, since the recipe names them.
         soft_labels: a probability of every class, float32, for each record that a network is trained on, those of
-            `training` if given: what it is to learn in the place of y.
-        generator: what made the records, where it can make more at no further cost.
+            `training` if given: the network learns these probabilities instead of y.
+        generator: the generator of the records, if it can make more at no further cost.
     """
 
     X: np.ndarray
@@ -51,25 +51,25 @@ class Distilled:
 
     @property
     def train_set(self) -> tuple[np.ndarray, np.ndarray]:
-        """(X, y) that networks are trained on: the expanded records where there are any."""
+        """Returns (X, y) for training networks: the expanded records if the set has any."""
         return self.training or (self.X, self.y)
 
     @property
     def support_set(self) -> tuple[np.ndarray, np.ndarray]:
-        """(X, y) that kernels learn from: those of networks, or the records that targets belong to."""
+        """Returns (X, y) for kernels: the records for networks, or the records with learned targets."""
         return self.train_set if self.targets is None else (self.X, self.y)
 
 
 def no_progress(stage: str, done: int, total: int) -> None:
-    """A silent Progress."""
+    """Reports no progress."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method(Recipe, ABC):
     """A distiller: a recipe (`Recipe`) with the code that asks, learns and finishes. It post-processes releases.
 
-    The methods of the package have their fields in `dpdistill.recipe.methods`; a method of one's own may state them
-    here. Kernels, feature maps and public images that a recipe names become the ones that compute.
+    The package's methods have their fields in `dpdistill.recipe.methods`; a caller's own method may state its fields
+    here. Kernels, feature maps and public images that a recipe names are replaced by the computing classes.
     """
 
     def __post_init__(self) -> None:
@@ -80,38 +80,40 @@ class Method(Recipe, ABC):
 
     @abstractmethod
     def init(self, key: Array, schema: Any) -> State:
-        """The state before the first round: a pytree of arrays."""
+        """Returns the state before the first round: a pytree of arrays."""
 
     @abstractmethod
     def ask(self, state: State) -> tuple[Query, Params]:
-        """The next query and its parameters (a pytree of arrays)."""
+        """Returns the next query and its parameters (a pytree of arrays)."""
 
     def at_round(self, state: Any, t: int) -> Any:
-        """The state of init as after t rounds whose releases do not matter: what is asked then is refused in time.
+        """Returns a state with the round number t, so that queries of later rounds can be checked before the run.
 
-        Only the kinds of its queries, and the shapes and types of their parameters, are those of a run.
+        Only the kinds of its queries, and the shapes and types of their parameters, equal those of a run.
 
         Raises:
-            TypeError: a method with several stages that does not count its rounds as state["round"], and has no
-                `at_round` of its own.
+            TypeError: a method with several stages neither counts its rounds in state["round"] nor has its own
+                `at_round`.
         """
         if not t:
             return state
         if not isinstance(state, dict) or "round" not in state:
             raise TypeError(
                 f"Expected {type(self).__name__}, which has several stages, to count its rounds as state['round'], or "
-                "to say in at_round what its state is."
+                "to override at_round."
             )
         return {**state, "round": state["round"] + t}
 
     @abstractmethod
     def tell(self, state: State, release: Release) -> State:
-        """The state after a release."""
+        """Returns the state after a release."""
 
     def finish_bytes(self, schema: Any) -> int:
-        """Returns what `finish` holds in memory, at least, beside the synthetic records and their kernel matrix."""
+        """Returns a lower bound of the memory that `finish` needs besides the synthetic records and their kernel
+        matrix.
+        """
         return 0
 
     @abstractmethod
     def finish(self, state: State, schema: Any, progress: Progress = no_progress) -> Distilled:
-        """The synthetic set from what was released; free, as often as wished."""
+        """Returns the synthetic set from the releases; costs nothing and can be repeated."""

@@ -1,4 +1,4 @@
-"""The types that cross the wall: what a method may ask of the curator, and what comes back."""
+"""Types that cross the wall: the queries of a method and the releases of the curator."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ State = Any
 Array = Any
 
 CHUNK_CPU, CHUNK = 16, 128
-"""Records in a chunk: so many stay in a processor's cache; an accelerator wants more work a call."""
+"""Records in a chunk: the CPU's number fits its cache; an accelerator needs more work per call."""
 ROUNDING_SHARE = 5e-4
-"""Of the clip norm: what rounding may add to the sensitivity of a linear query, beside the step of its sum."""
+"""Share of the clip norm that rounding may add to a linear query's sensitivity, in addition to the step of its sum."""
 SLACK_TEXT = (
     f"float64 ghost sum, bound E = {ROUNDING_SHARE / 2} clip_norm: noise for a sensitivity of at most 1.001 clip_norm"
 )
-"""What a certificate says of the arithmetic of linear queries."""
+"""Sentence in a certificate about the arithmetic of linear queries."""
 MOST_ROWS = 128
-"""Most records of one call of a linear query: rounding grows with the length of a sum."""
+"""Most records in one call of a linear query: rounding grows with the length of a sum."""
 
 
 def _chunk_here() -> int:
-    import jax  # accounting and the command line read this module before anything is computed
+    import jax  # accounting and the command line import this module without JAX
 
     return CHUNK_CPU if jax.default_backend() == "cpu" else CHUNK
 
 
 @dataclass(frozen=True)
 class Compute:
-    """How many records a compiled program takes at once. It changes the speed and low bits, never the guarantee.
+    """Numbers of records that a compiled program takes at once; they change speed and low bits, never the guarantee.
 
     Args:
         chunk: records in a chunk, 1 to 65,536; placeholders fill it up, so large chunks of small samples are wasteful.
             16 on a CPU, 128 elsewhere by default.
-        block: the same for linear queries over all records, whose work is a few matrix products, 1 to 128.
-        rows: the same for all rows of a table, each of which is little work, 1 to 65,536.
+        block: records in a chunk of linear queries over all records, 1 to 128; their work is a few matrix products.
+        rows: records in a chunk of all table rows, 1 to 65,536; each row is little work.
 
     Raises:
-        ValueError: a number out of its range; the error bounds of linear queries rest on the block.
+        ValueError: a number out of its range; the error bounds of linear queries depend on the block.
     """
 
     chunk: int = field(default_factory=_chunk_here)
@@ -58,7 +58,7 @@ class Compute:
             raise ValueError(f"Expected 1 <= block={self.block} <= {MOST_ROWS}.")
 
     def units_of(self, query: Query, schema: AnySchema, sampling_prob: float, rows_per_unit: int = 1) -> int:
-        """Units of a chunk, each of so many rows, when a query is answered."""
+        """Returns the number of units in a chunk, each of `rows_per_unit` rows, when a query is answered."""
         full = sampling_prob == 1.0
         rows = self.rows if full and isinstance(schema, TableSchema) else self.chunk
         if isinstance(query, LinearQuery):
@@ -74,7 +74,7 @@ class Encoder(Protocol):
 
 @runtime_checkable
 class Query(Protocol):
-    """What is asked about every record. Frozen and hashable by value, so that it compiles once.
+    """A question about every record. Frozen and hashable by value, so that it compiles once.
 
     Attributes:
         clip_norm: L2 bound of one record's contribution, > 0; enforced by the curator.
@@ -90,7 +90,7 @@ class Query(Protocol):
     def encoder(self) -> Encoder | None: ...
 
     def contribution(self, params: Params, x: Array, y: Array) -> Array:
-        """Contribution of ONE record: x of the schema's shape in [-1, 1] (or encoded), y its class index."""
+        """Returns the contribution of ONE record: x of the schema's shape in [-1, 1] (or encoded), y its class."""
         ...
 
 
@@ -98,40 +98,41 @@ class Query(Protocol):
 class LinearQuery(Query, Protocol):
     """A query whose per-record contributions are never formed; its norm bound carries a proof in the docstring.
 
-    Each record is first brought to a few numbers, its coefficients. They are computed once, and the norm and the sum
-    are functions of them alone: what rounding did to them is the same in both. Coefficients and norm are those of ONE
-    record, and the curator maps them: no query can mix records but in the sum.
+    Each record is first mapped to a few numbers, its coefficients. They are computed once; the norm and the sum are
+    functions of the coefficients alone, so that both have the same rounding. Coefficients and norm belong to ONE
+    record, and the curator maps them: a query cannot mix records except in the sum.
     """
 
     def prepare(self, params: Params) -> Params:
-        """Returns what the others below are given in the place of params: computed from them alone, once a release."""
+        """Returns the argument `params` of the methods below: computed from the parameters alone, once per release."""
         ...
 
     def coefficients(self, params: Params, x: Array, y: Array) -> Any:
-        """Returns what the contribution of ONE record is made of: a pytree of arrays, in any precision."""
+        """Returns the coefficients of ONE record's contribution: a pytree of arrays, in any precision."""
         ...
 
     def norm(self, params: Params, coefficients: Any) -> Array:
-        """A proven upper bound of ONE contribution's L2 norm, a float64 scalar."""
+        """Returns a proven upper bound of ONE contribution's L2 norm, a float64 scalar."""
         ...
 
     def weighted_sum(self, params: Params, coefficients: Any, w: Array) -> Array:
-        """sum_i w_i contribution_i, float64, from the coefficients of a block: arrays of a row a record."""
+        """Returns sum_i w_i contribution_i, float64, from the coefficients of a block: arrays with a row per record."""
         ...
 
     @property
     def error_bound(self) -> float:
-        """e: worst-case L2 error of one record's share of a weighted sum, for weights w_i <= clip_norm / bound_i.
+        """Returns e: worst-case L2 error of one record's share of a weighted sum, for weights w_i <= clip_norm /
+        bound_i.
 
-        The coefficients count as exact. A sum of m records is off by at most m e.
+        The coefficients count as exact. A sum of m records has an error of at most m e.
         """
         ...
 
 
 class ByValue:
-    """A query or an encoder as a key of caches: equal only if the types and values of all that it holds are.
+    """A query or an encoder as a cache key: equal only if the types and values of all its contents are.
 
-    Python's own equality is what a class says it is (1 == 1.0 == True); what was checked must be what runs.
+    Python's own equality is defined by the class (1 == 1.0 == True); the checked object must be the one that runs.
     """
 
     def __init__(self, value: Any) -> None:
@@ -146,7 +147,7 @@ class ByValue:
 
 def _key(value: Any) -> Hashable:
     if is_dataclass(value) and not isinstance(value, type):
-        # Beside its fields, what was made of arguments that are none (InitVar).
+        # Besides its fields, attributes computed from init-only arguments (InitVar).
         state = {f.name: getattr(value, f.name) for f in fields(value)} | getattr(value, "__dict__", {})
         return type(value), *((name, _key(item)) for name, item in sorted(state.items()))
     if isinstance(value, tuple):
@@ -182,7 +183,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Event:
-    """What one round costs: a Gaussian of noise_multiplier on a Poisson sample of sampling_prob (1: all records)."""
+    """Cost of one round: a Gaussian of noise_multiplier on a Poisson sample of sampling_prob (1: all records)."""
 
     noise_multiplier: float
     sampling_prob: float = 1.0
@@ -190,13 +191,13 @@ class Event:
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """What came back from the curator: noised, paid for, and free to use.
+    """An answer of the curator: noised, paid for, and free to use.
 
     Args:
         round: number of the round, from 0.
         value: noised sum over the (sampled) records, float64; (classes, d...) for a query by class, else (d...).
         stddev: standard deviation of the noise in each coordinate, in the units of value; 0.0 if not private.
-        event: what was paid; None under the non-private curator.
+        event: the paid event; None under the non-private curator.
     """
 
     round: int

@@ -1,4 +1,4 @@
-"""One function that checks all of a shared folder: files, recipe, page, plan, ledger, and every epsilon."""
+"""Checks a whole shared folder: files, recipe, page, plan, ledger, and every epsilon."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 
 def verify(folder: str | os.PathLike, run: str | os.PathLike | None = None) -> Verification:
-    """Check a shared folder, as the command `dpdistill verify` does.
+    """Checks a shared folder, like the command `dpdistill verify`.
 
-    Every file is listed in the certificate by its hash and read to its last byte, made again and compared (report.html
-    and the documents for catalogues, which a publisher may have completed), or named as not covered. The recipe is what
-    its method writes, its plan is that of the schedule and of the run's ledger, and every stated epsilon is computed by
-    another route.
+    Each file is read completely. A file is compared with its hash in the certificate, reproduced and compared
+    (report.html and the documents for catalogues, which a publisher may have completed), or reported as not covered.
+    The recipe must be the one that its method writes; its plan must equal the schedule's and the run ledger's. Every
+    stated epsilon is computed independently.
 
     Args:
-        folder: the folder that was shared.
-        run: the owner's folder of the run; by default the one beside it (folder + ".run"), if it is there.
+        folder: the shared folder.
+        run: the owner's folder of the run; by default folder + ".run", if it exists.
 
     Returns:
-        The checks, and their `outcome`: "PASSED", "FAILED", or "GUARANTEE PASSED, DOCUMENTS NOT COMPARED" where another
-        version wrote what this one cannot make again. `passed` is True for the first alone. A damaged folder gives a
-        failed check, never an exception.
+        The checks, and their `outcome`: "PASSED", "FAILED", or "GUARANTEE PASSED, DOCUMENTS NOT COMPARED" if another
+        version wrote a document that this one cannot reproduce. `passed` is True only for "PASSED". A damaged folder
+        gives a failed check, never an exception.
 
     Example:
         >>> verify("shared").passed  # doctest: +SKIP
@@ -44,7 +44,7 @@ def verify(folder: str | os.PathLike, run: str | os.PathLike | None = None) -> V
 
 
 def _expected(folder: Path, certificate: Certificate) -> Expected:
-    # What makes pages and reads arrays takes longer to import than a certificate that is refused takes to read.
+    # Importing the renderers takes longer than refusing a bad certificate.
     from dpdistill.folder.contents import check_contents
     from dpdistill.publish.export.documents import compare
     from dpdistill.publish.report import render_report
@@ -56,7 +56,7 @@ def _expected(folder: Path, certificate: Certificate) -> Expected:
         contents = tuple(check_contents(folder, certificate.files, _generator))
         page = render_report(found).encode()
         documents = tuple(compare(folder, found))
-    except Exception as error:  # of a stranger's files: whatever cannot be read is a fault, never a traceback
+    except Exception as error:  # the files are untrusted: an unreadable one is a fault, never a traceback
         sentence = plain(error, 300) if isinstance(error, DataError) else "The records or the page cannot be read."
         return Expected(**of_method, fault=sentence)
     schema = json.loads(json.dumps(found.schema.to_json()))
@@ -64,14 +64,14 @@ def _expected(folder: Path, certificate: Certificate) -> Expected:
 
 
 def _generator(*stated: Any) -> GeneratorArrays:
-    """Returns a generator from what its file states."""
+    """Returns a generator from the contents of its file."""
     from dpdistill.methods.generator_arrays import GeneratorArrays
 
     return GeneratorArrays.from_arrays(*stated)
 
 
 def _refused(certificate: Certificate) -> str | None:
-    """Why the recipe's method cannot have made the certificate; None where it may have, or is unknown."""
+    """Returns why the recipe's method cannot have made the certificate; None if it can, or is unknown."""
     from dpdistill.recipe.build import from_fields, is_method
 
     recipe, here = certificate.recipe, certificate.versions["dpdistill"] == versions()["dpdistill"]
@@ -79,16 +79,14 @@ def _refused(certificate: Certificate) -> str | None:
         method = from_fields(recipe["method"], recipe["fields"])
     except (DataError, KeyError, TypeError, AttributeError):
         ours = here and is_method(recipe.get("method"))
-        return (
-            "This version is said to have made the certificate, yet its method takes no such recipe." if ours else None
-        )
+        return "The certificate names this version as its maker, but this version refuses the recipe." if ours else None
     if certificate.schedule is not None and not method.private:
         return "The recipe's method has no private form, yet the certificate claims an epsilon."
     return None
 
 
 def _of_method(recipe: dict) -> dict[str, Any]:
-    """What the recipe's method would write; a method that this version does not know may have had either slack."""
+    """Returns the output of the recipe's method; a method unknown to this version may have either slack."""
     from dpdistill.query import SLACK_TEXT
     from dpdistill.recipe.build import from_fields
     from dpdistill.recipe.saved import recipe_of, slack_of
@@ -105,6 +103,6 @@ def _of_method(recipe: dict) -> dict[str, Any]:
         DataError,
         ValueError,
         TypeError,
-    ):  # no recipe of papers that this version knows: what it would write itself
+    ):  # a recipe of papers that this version does not know
         written = recipe_of(method, seed if type(seed) is int else 0)
     return {"recipe": written, "plan": tuple(method.plan()), "free": free, "slacks": (slack_of(method),)}

@@ -1,7 +1,7 @@
 """Checks a shared folder with Python, NumPy and SciPy alone: python verify_minimal.py DIR.
 
-Written from docs/certificate.md (format 3) alone. One line a check, then PASSED (exit code 0), FAILED (1), or GUARANTEE
-PASSED, DOCUMENTS NOT COMPARED (4) if there are documents such as report.html, which this program does not compare."""
+Written from docs/certificate.md (format 3) alone. Prints one line per check, then PASSED (exit code 0), FAILED (1), or
+GUARANTEE PASSED, DOCUMENTS NOT COMPARED (4) if the folder has documents such as report.html, which are not compared."""
 
 import hashlib
 import json
@@ -56,13 +56,13 @@ PUBLIC = {
 
 
 def need(condition, problem):
-    """Fails the check that is being made unless the condition holds."""
+    """Fails the present check unless the condition holds."""
     if not condition:
         raise ValueError(problem)
 
 
 def check_form(value, form, where):
-    """Fails unless a value has a form."""
+    """Fails unless a value has the stated form."""
     if isinstance(form, tuple) and len(form) == 1:
         return value is None or check_form(value, form[0], where)
     if isinstance(form, dict) and form:
@@ -85,12 +85,12 @@ def check_form(value, form, where):
 
 
 def read_certificate(folder, certificate):
-    """Reads the certificate; fails on another form or other bytes, so also on NaN or a name that occurs twice."""
+    """Reads the certificate; fails on another form or other bytes, and therefore on NaN or a duplicate name."""
     data = Path(folder, "certificate.json").read_bytes()
     need(len(data) <= 2**24 and not re.search(rb"(?m)^ {60}", data), "larger than 16 MiB, or nested too deep")
-    content = json.loads(data.decode("utf-8"))  # of a name that occurs twice this keeps one: the bytes below differ
+    content = json.loads(data.decode("utf-8"))  # a duplicate name is kept once: the bytes below differ
     again = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    need(again.encode("utf-8") == data, "a name occurs twice, or the bytes are not those that a writer makes")
+    need(again.encode("utf-8") == data, "a name occurs twice, or a writer makes other bytes")
     check_form(content, WITHOUT_GUARANTEE if content.get("schedule", "") is None else FORM, "certificate")
     np.datetime64(content["date"])  # fails if there is no such date
     certificate.update(content)
@@ -213,7 +213,7 @@ def round_losses(q, sigma, k, relation, h):
     parts = []
     for log_density, loss in ((p, p - q), (q, q - p)):
         weight, index = np.exp(log_density) / np.exp(log_density).sum(), np.floor(loss / h).astype(int)
-        up = weight * np.expm1(index * h - loss) / math.expm1(-h)  # shared out to two multiples: E[exp(-loss)] is kept
+        up = weight * np.expm1(index * h - loss) / math.expm1(-h)  # split between two multiples: E[exp(-loss)] is kept
         grid = np.arange(index.min(), index.max() + 2)
         below, above = (np.bincount(index - grid[0] + i, w, len(grid)) for i, w in ((0, weight - up), (1, up)))
         parts.append((grid, below + above))
@@ -259,7 +259,7 @@ def compare(name, stated, expected, tolerance):
 
 
 def check_epsilon(_, certificate):
-    """Compares the claim and all tables with what the events cost."""
+    """Compares the claim and all tables with the cost of the events."""
     budget, relation = certificate["schedule"]["budget"], certificate["relation"]
     delta, rows, events = budget["delta"], budget["rows_per_unit"], check_plan(_, certificate)
     sampled, curve = any(q < 1 for _, _, q in events), epsilon_curve(events, relation)
@@ -284,7 +284,7 @@ def main(folder):
         try:
             check(folder, certificate)
             print(f"passed {check.__name__}")
-        except Exception as error:  # a check that cannot be made fails, too
+        except Exception as error:  # a check that raises an error fails
             failed = True
             print(f"failed {check.__name__}: {str(error)[:300]!a}")
         if not certificate or (check is check_recipe and certificate["schedule"] is None):

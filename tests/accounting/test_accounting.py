@@ -158,7 +158,7 @@ def test_small_epsilons_keep_their_digits(epsilon, delta):
 
 def test_an_epsilon_through_which_nothing_is_heard_is_refused():
     for plan in ([Stage(3)], [Stage(3, 0.1)]):
-        with pytest.raises(ValueError, match=r"Expected epsilon=1e-10 >= 1e-09: nothing is heard through that much"):
+        with pytest.raises(ValueError, match=r"Expected epsilon=1e-10 >= 1e-09: the noise would hide any signal"):
             calibrate(plan, Budget(1e-10, 1e-10))
 
 
@@ -391,7 +391,7 @@ def test_a_large_delta_is_explained():
 
 
 def test_no_noise_is_calibrated_beyond_ten_thousand_and_what_was_is_still_read():
-    with pytest.raises(ValueError, match=r"Expected epsilon=10001 <= 10,000: so little noise protects nobody"):
+    with pytest.raises(ValueError, match=r"Expected epsilon=10001 <= 10,000: so little noise gives no protection"):
         calibrate((Stage(1),), Budget(10_001.0))
     most = calibrate((Stage(1),), Budget(10_000.0))
     assert most.epsilon() <= 10_000.0

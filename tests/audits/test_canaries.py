@@ -174,7 +174,7 @@ def test_what_is_not_finite_is_refused():
 
 def test_a_run_with_canaries_is_never_resumed(tmp_path):
     base, drawn = digits(20), audit.draw_canaries(5, IMAGES, 0)
-    with pytest.raises(ValueError, match="Expected run_dir=None with records beside the private ones"):
+    with pytest.raises(ValueError, match="Expected run_dir=None with canaries"):
         run.distill(base, MEANS, Budget(1.0), run_dir=tmp_path / "r", beside=drawn)
     assert not (tmp_path / "r").exists()
 

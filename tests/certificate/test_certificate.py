@@ -260,7 +260,7 @@ class TestFiles:
         assert not (folder / "certificate.json").exists()
 
     def test_unreadable(self, tmp_path):
-        with pytest.raises(CertificateError, match=r"Expected certificate\.json in .*; it is not there"):
+        with pytest.raises(CertificateError, match=r"Expected certificate\.json in .*; it does not exist"):
             read_certificate(tmp_path)
         for text in ("{", "[" * 100_000, '"\ud800"'):
             (tmp_path / "certificate.json").write_bytes(text.encode("utf-8", "surrogatepass"))

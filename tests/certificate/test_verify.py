@@ -160,7 +160,7 @@ class TestHonest:
     def test_a_delta_below_the_plds_reach(self, tmp_path):
         verification = verify(make(tmp_path / "demo", calibrate(PLAN, Budget(1.0, 1e-12))))
         assert failed(verification) == []
-        assert "no PLD at so small a delta" in detail(verification, "epsilon")
+        assert "this delta is too small for the PLD" in detail(verification, "epsilon")
 
     def test_without_plan_and_ledger_they_are_left_open(self, demo):
         verification = verify(demo)
@@ -192,9 +192,7 @@ class TestHonest:
         verification = verify(demo)
         assert verification.outcome == NOT_COMPARED
         assert "handover" not in results(verification)
-        assert detail(verification, "ledger") == (
-            "The run's ledger is not here, or not to be read: it stays with the owner."
-        )
+        assert detail(verification, "ledger") == ("The run's ledger is not available here: the owner keeps it.")
 
     def test_no_guarantee_is_said(self, tmp_path):
         verification = verify(make(tmp_path / "demo", None))
@@ -207,7 +205,7 @@ class TestHonest:
 
     def test_the_end_says_what_it_cannot_know(self):
         assert "verify checks arithmetic and files" in CLOSING
-        assert "rests on who ran it" in CLOSING
+        assert "for that you trust the owner" in CLOSING
 
 
 class TestFails:
@@ -412,8 +410,7 @@ class TestFiles:
         verification = verify(demo)
         assert failed(verification) == []
         assert [check.detail for check in verification.checks if check.name == "not covered"] == [
-            f"{name} is not in the certificate: nothing here speaks of it."
-            for name in ("LICENSE", "notes/a\\x1b[2J.txt")
+            f"{name} is not in the certificate and was not checked." for name in ("LICENSE", "notes/a\\x1b[2J.txt")
         ]
 
     def test_links_pipes_and_devices_fail(self, demo, tmp_path):
@@ -440,7 +437,7 @@ class TestFiles:
             verification = verify(demo)
             assert failed(verification) == ["files"]
             assert detail(verification, "files").startswith(
-                f"Expected files of their own; these are links, pipes or devices: {name}."
+                f"Expected regular files; these are links, pipes or devices: {name}."
             )
             shutil.rmtree(demo)
             shutil.copytree(elsewhere, demo)
@@ -478,18 +475,18 @@ class TestFiles:
         )
 
     def test_the_page_is_compared(self, demo):
-        assert detail(verify(demo, page=b"page"), "report") == "There is no report.html."
+        assert detail(verify(demo, page=b"page"), "report") == "report.html does not exist."
         (demo / "report.html").write_bytes(b"page")
         assert results(verify(demo))["report"] is None
         assert results(verify(demo, page=b"page"))["report"] is True
         for other in (b"PAGE", b"page "):
             verification = verify(demo, page=other)
             assert failed(verification) == ["report"]
-            assert "`dpdistill report` writes anew" in detail(verification, "report")
+            assert "`dpdistill report` writes the page again" in detail(verification, "report")
         edit(demo, put("versions", "pillow", value="1.0"))
         verification = verify(demo, page=b"other")
         assert failed(verification) == []
-        assert "it was made with pillow 1.0, so it was not compared" in detail(verification, "report")
+        assert "the folder was made with pillow 1.0, so it was not compared" in detail(verification, "report")
         assert verification.outcome == NOT_COMPARED
 
     def test_the_schema_is_compared(self, demo):
@@ -521,7 +518,7 @@ class TestFiles:
     def test_what_the_run_says_of_itself(self, tmp_path):
         demo = make(tmp_path / "demo", backend="gpu (H200)", self_test="rows bit-identical beside other rows")
         assert detail(verify(demo), "self-test") == (
-            "By its own word the run computed on: gpu (H200); and had tested before:"
+            "Stated by the certificate, not checked: the run computed on gpu (H200); tested before:"
             " rows bit-identical beside other rows."
         )
 
@@ -555,7 +552,7 @@ class TestHandover:
         verification = verify(demo)
         assert failed(verification) == ["handover"]
         assert detail(verification, "handover") == (
-            "The run handed over another certificate: the folder was changed since."
+            "The run wrote another certificate: the folder was changed after the run."
         )
 
     def test_a_later_set_from_the_same_releases(self, demo, run, tmp_path):
@@ -621,7 +618,7 @@ class TestRecipe:
         assert failed(verification) == ["origin"]
         assert detail(verification, "origin") == (
             f"The method states another {name} for these fields; the certificate was made with dpdistill 0.0.1, whose"
-            " verify may tell more."
+            " verify may check more."
         )
 
     @pytest.mark.parametrize(("change", "name"), IN_THE_LEDGER)

@@ -343,7 +343,7 @@ def test_a_copy_of_the_owners_folder_is_refused_before_records_are_opened(tmp_pa
     shutil.copytree(tmp_path / "x.run", tmp_path / "y.run")
     succeeds("distill", digits, *command, "--out", tmp_path / "x")
     refusal = refused("distill", torn(tmp_path / "torn.npz"), *command, "--out", tmp_path / "y")
-    assert "this run has gone on elsewhere" in refusal
+    assert "this run was resumed elsewhere" in refusal
     assert "move this DIR.run away" in refusal
     assert len(RunLedger.read(tmp_path / "y.run").events) == 2
     assert "all.ledger is the ledger of other records" in refused(
@@ -654,7 +654,7 @@ WRONG = {
     "empty data": (["distill", "", *OUT], "path"),
     "unknown digits": (["distill", "digits:all", *OUT], "digits:all"),
     "out not empty": (["distill", "digits:train", "--out", "FULL"], "--overwrite"),
-    "out not ours": (["distill", "digits:train", "--out", "FULL", "--overwrite"], "refuses to touch"),
+    "out not ours": (["distill", "digits:train", "--out", "FULL", "--overwrite"], "choose another folder"),
     "out is a file": (["distill", "digits:train", "--out", "FULL/file"], "is a file"),
     "out below a file": (["distill", "digits:train", "--out", "FULL/file/x"], "is a file"),
     "out is here": (["distill", "digits:train", "--out", ".", "--overwrite"], "working folder"),

@@ -373,7 +373,9 @@ def test_an_address_where_none_belongs_is_not_shown(tmp_path, monkeypatch):
 @pytest.mark.parametrize("address", ["https://example.org/mnist.zip", "s3://bucket/rows.csv", "HF://datasets/x"])
 def test_files_on_other_machines_are_not_fetched(address):
     for read in (load, lambda address: load_table(address, STATED)):
-        with pytest.raises(DataError, match=f"^{address} is on another machine: fetch it first, and name the file"):
+        with pytest.raises(
+            DataError, match=f"^{address} is on another machine: download it first and name the local file"
+        ):
             read(address)
 
 

@@ -57,7 +57,7 @@ def test_more_rows_than_memory_holds_are_refused_before_they_are_made(tmp_path):
     write_distilled(tmp_path / "shared", Distilled(np.zeros((2, 2), np.float32), np.array([0, 1], np.int32), SCHEMA))
     said = refused("sample", tmp_path / "shared", "--n", 10**12, "--out", tmp_path / "rows.csv")
     assert said.startswith("Expected n=1,000,000,000,000 <= ")
-    assert said.endswith("of memory of this machine. Make several parts, each with a seed of its own.")
+    assert said.endswith("of memory of this machine. Make several parts, each with a different seed.")
     assert not (tmp_path / "rows.csv").exists()
     assert "has no generator" in dpdistill("sample", tmp_path / "shared", "--n", 1, "--out", tmp_path / "rows.csv")[2]
 

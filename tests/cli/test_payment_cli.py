@@ -32,7 +32,7 @@ from dpdistill.workers import processes, remote_aggregator, worker
 
 COMMAND = sys.modules["dpdistill.cli.distill"]
 PAID = "This run has paid epsilon = 1 at delta = 1e-05 (add-remove); the payment is kept in {}."
-RESUME = "Give the same command again (in Python: make the same call): it resumes the run and pays nothing more."
+RESUME = "Run the same command again (in Python: make the same call): it resumes the run and pays nothing more."
 REPEATED = (
     "The same command fails again until the cause of the error is removed; then it resumes and pays nothing more."
 )
@@ -161,7 +161,7 @@ class Speaks(InThisProcess):
 FULL = (OSError, 28, "No space left on device", "/far/x")
 NO_MEMORY = (jax.errors.JaxRuntimeError, "RESOURCE_EXHAUSTED: Out of memory allocating 60 bytes.")
 CASES = (
-    (remote_aggregator, "Processes", Loses, 5, "Workers are lost again and again"),
+    (remote_aggregator, "Processes", Loses, 5, "Workers are lost repeatedly"),
     (remote_aggregator, "Processes", Speaks, 5, "could not be answered"),
     (checkpoint.Store, "load", fails(ValueError, "The checkpoint is damaged."), 6, "The checkpoint is damaged"),
     (checkpoint.Store, "save", fails(*FULL), 5, "No space left on device: /far/x"),
@@ -205,7 +205,7 @@ def test_whatever_ends_a_run_after_a_payment_says_so(command, tmp_path, monkeypa
         assert says in err
         if i < 3 and not ledger:  # the first round is yet to be released
             assert code == (2 if says not in ("Stopped.",) else 130), err
-            assert "paid" not in err.replace("what the run may spend stays reserved", "")
+            assert "paid" not in err.replace("the budget of the run stays reserved", "")
             continue
         assert code == expected, err
         earlier = PAID.replace("This run has paid", "An earlier start of this run has paid, or may have paid,")

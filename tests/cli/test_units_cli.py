@@ -198,7 +198,7 @@ class TestRefused:
         for audit in (audit_one_run, replay_method):
             with pytest.raises(ValueError, match="Expected a budget of single records"):
                 audit(records, tiny("dos"), budget)
-        with pytest.raises(ValueError, match="Expected a budget of single records with records beside"):
+        with pytest.raises(ValueError, match="Expected a budget of single records with canaries"):
             run.distill(records, tiny("dos"), budget, beside=make_records(2))
         with pytest.raises(DataError, match="Records of units cannot be joined"):
             records.joined(make_records(2))

@@ -17,7 +17,7 @@ from dpdistill.publish.report.folder import read_folder
 from dpdistill.schema import Column, DataError, Schema, TableSchema
 
 SCHEMA = Schema((4, 4, 1), (0.0, 255.0), ("cat", "dog"))
-COMPRESSED = "Expected arrays without compression in .*; what is compressed is not read"
+COMPRESSED = "Expected arrays without compression in .*; found compressed ones"
 
 
 def write(folder):
@@ -105,7 +105,7 @@ def test_a_schema_in_an_archive_has_a_limit(tmp_path, monkeypatch):
 @pytest.mark.parametrize("text", ['{"a": 1, "a": 1}', '[{"b": {"a": 1, "c": 2, "a": 3}}]'])
 def test_no_name_is_there_twice(tmp_path, text):
     (tmp_path / "a.json").write_text(text)
-    with pytest.raises(DataError, match=r"Expected each name once in an object of .*a\.json; one is there twice"):
+    with pytest.raises(DataError, match=r"Expected each name once in an object of .*a\.json; found a duplicate"):
         read_json(tmp_path / "a.json")
 
 

@@ -263,10 +263,10 @@ def test_refuses_to_write_into_a_file(tmp_path):
 def test_refuses_to_read(tmp_path):
     with pytest.raises(DataError, match="missing is not a folder with a synthetic set"):
         read_distilled(tmp_path / "missing")
-    with pytest.raises(DataError, match=r"Expected synthetic\.npz in .*; it is not there"):
+    with pytest.raises(DataError, match=r"Expected synthetic\.npz in .*; it does not exist"):
         read_distilled(tmp_path)
     (tmp_path / "synthetic.npz").mkdir()
-    with pytest.raises(DataError, match=r"Expected synthetic\.npz in .*; it is not there"):
+    with pytest.raises(DataError, match=r"Expected synthetic\.npz in .*; it does not exist"):
         read_distilled(tmp_path)
     (tmp_path / "synthetic.npz").rmdir()
     np.savez(tmp_path / "synthetic.npz", X=X, y=Y)
@@ -305,7 +305,7 @@ def test_output_is_never_somebody_elses(tmp_path):
     (tmp_path / "holiday.png").write_bytes(b"mine")
     with pytest.raises(DataError, match="is not empty"):
         check_output(tmp_path)
-    with pytest.raises(DataError, match="holds files that are not an earlier result: --overwrite refuses"):
+    with pytest.raises(DataError, match="holds files that are not an earlier result: choose another"):
         check_output(tmp_path, overwrite=True)
 
 

@@ -64,7 +64,7 @@ class TestFinishAgain:
         back = read_distilled(folder)
         words = "Models are trained on enlarged tiles of the images, which `training.npz` and the pictures hold."
         assert words in (folder / "README.md").read_text(encoding="utf-8")
-        assert "Models are trained on tiles of them, in" in (folder / "report.html").read_text(encoding="utf-8")
+        assert "Models are trained on tiles of these images, in" in (folder / "report.html").read_text(encoding="utf-8")
         plain = run.finish_again(paid[0], tiny("dos")).save(tmp_path / "plain")
         assert "tiles" not in (plain / "README.md").read_text(encoding="utf-8")
         X, y, training, expanded = back.X, back.y, back.training, made.distilled.training

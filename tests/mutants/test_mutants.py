@@ -692,7 +692,7 @@ MUTANTS = [
     (encoder_of_batches, contract.check_encoders_see_one_record, "changes what the others contribute"),
     (weights_are_not_applied, contract.check_ghost_sensitivity, "record moves the sum by more than"),
     (cross_term_is_forgotten, contract.check_ghost_norms, "norm of a gradient is more than is stated"),
-    (coefficients_are_centred_over_the_batch, contract.check_ghost_rows_stand_alone, "depend on the records beside it"),
+    (coefficients_are_centred_over_the_batch, contract.check_ghost_rows_stand_alone, "depend on the other records"),
     (ghost_noise_scaled_to_the_clip_norm, contract.check_ghost_noise_scale, "not that of the stated sensitivity"),
     (adam_meets_its_own_epsilon, contract.check_steps_without_the_clip_norm, "moves by less, or elsewhere"),
     (starts_from_real_images, only_releases_speak, "the images"),

@@ -86,7 +86,7 @@ GOOD = dict(clip_norm=1.0, noise_multiplier=1.0, dimension=10, records=1000)
         (dict(noise_multiplier=0.0), "Expected noise_multiplier=0.0 > 0"),
         (dict(noise_multiplier=math.inf), "Expected noise_multiplier=inf"),
         (dict(dimension=0), "Expected dimension=0 >= 1"),
-        (dict(noise_multiplier=0.05), "2\\*\\*24 steps\\): take a smaller epsilon"),
+        (dict(noise_multiplier=0.05), "2\\*\\*24 steps\\): use a smaller epsilon"),
         (dict(dimension=1 << 31), "Expected dimension=2147483648 <= 4398046 at"),
         (dict(dimension=1 << 23), "Expected dimension=8388608 <= 4398046 at noise_multiplier=1.0: "),
         (dict(dimension=4_398_047), "Expected dimension=4398047 <= 4398046 at"),

@@ -333,7 +333,7 @@ class TestRefusals:
             said = f"Expected 0 <= error_bound / clip_norm = {error / QUERY.clip_norm:.3g} <= 2.38e-10: "
             with pytest.raises(CuratorError, match=re.escape(said)):
                 make_curator(known(n)).release(0, query, W)
-        with pytest.raises(CuratorError, match="Take fewer synthetic records per class"):
+        with pytest.raises(CuratorError, match="Use fewer synthetic records per class"):
             check_query(query, W, contract.SCHEMA)
 
     def test_more_records_than_the_error_bound_allows_before_any_coin_is_drawn(self, monkeypatch):
@@ -434,7 +434,7 @@ class TestRefusals:
     @pytest.mark.parametrize("place", PLACES)
     @pytest.mark.parametrize("flaw", ["a print", "a callback"])
     def test_speech(self, flaw, place):
-        with pytest.raises(CuratorError, match="The query is refused: it holds"):
+        with pytest.raises(CuratorError, match="The query is refused: it has"):
             make_curator(known(3)).release(0, dataclasses.replace(QUERY, flaw=flaw, place=place), W)
 
     @pytest.mark.parametrize(
@@ -462,7 +462,7 @@ class TestRefusals:
         assert make_curator(known(3), full_batches(1, noise)).release(0, QUERY, W).value.any()
 
     def test_blocks_of_classes(self):
-        with pytest.raises(CuratorError, match="Expected by_class=False of a linear query"):
+        with pytest.raises(CuratorError, match="Expected by_class=False in a linear query"):
             make_curator(known(3)).release(0, dataclasses.replace(QUERY, by_class=True), W)
 
     def test_clip_norm(self):

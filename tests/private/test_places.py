@@ -184,7 +184,7 @@ class TestSelfTest:
     def test_an_encoder_that_mixes_rows_in_its_batching_rule_is_refused(self):
         """It would move others by more than C."""
         asked = make_curator(make_records(9), chunk=4)
-        with pytest.raises(CuratorError, match="numbers depend on the records beside it in a chunk"):
+        with pytest.raises(CuratorError, match="numbers depend on the other records of its chunk"):
             asked.release(0, FlatQuery(encoder=contract.MixingRows()), 1.0)
         assert asked._ledger.events() == ()
 
@@ -252,7 +252,7 @@ class TestSelfTest:
 
         monkeypatch.setattr(compiled, "coefficients", coefficients)
         assert not check_rows(query, 0 * W, schema, 4)
-        with pytest.raises(Refused, match="depend on the records beside it"):
+        with pytest.raises(Refused, match="depend on the other records"):
             check_rows(query, W, schema, 4)
 
     def test_of_labels(self):

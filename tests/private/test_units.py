@@ -54,7 +54,7 @@ def test_a_row_of_no_known_unit_is_never_used():
 def test_units_and_budget_go_together():
     records, schedule = make_records(5), unit_schedule()
     units = of_units(records, np.arange(5))
-    said = "Expected records with units where the budget protects a unit, and only there"
+    said = "Expected records with units if and only if the budget protects a unit"
     with pytest.raises(CuratorError, match=said):
         curator.Curator(records, schedule, memory_ledger(schedule))
     with pytest.raises(CuratorError, match=said):

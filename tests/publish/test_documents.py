@@ -55,7 +55,7 @@ def test_documents_of_a_folder_with_scores_say_so(table, tmp_path):
     assert croissant["rai:personalSensitiveInformation"].endswith(f" {SCORED}")
     assert f"* {SCORED}\n" in (folder / CARD).read_text()
     variant = yaml.safe_load((folder / DEPLOYMENT).read_text())["deployment"]["dp_variant"]
-    assert variant["unprotected_quantities"].startswith(f"{SCORED} Public by")
+    assert variant["unprotected_quantities"].startswith(f"{SCORED} Public as declared by")
     written = {name: (folder / name).read_bytes() for name in DOCUMENTS}
     assert renew_documents(folder) == []
     assert {name: (folder / name).read_bytes() for name in DOCUMENTS} == written
@@ -116,7 +116,7 @@ COMPLETED = [
 @pytest.mark.parametrize("edit", COMPLETED)
 def test_a_publisher_may_add_to_croissant(table, tmp_path, edit):
     said = edited(copied(table, tmp_path), CROISSANT, edit)
-    assert said == (True, "croissant.json says what the certificate implies.")
+    assert said == (True, "croissant.json agrees with the certificate.")
 
 
 def add(record: dict, part: str, **stated: str) -> None:
@@ -136,7 +136,7 @@ def add(record: dict, part: str, **stated: str) -> None:
 )
 def test_a_publisher_may_add_to_the_registry(table, tmp_path, part, stated):
     said = edited(copied(table, tmp_path), DEPLOYMENT, lambda record: add(record, part, **stated))
-    assert said == (True, "deployment.yaml says what the certificate implies.")
+    assert said == (True, "deployment.yaml agrees with the certificate.")
 
 
 def test_a_publisher_may_say_what_evidence_a_paper_is(table, tmp_path):
@@ -233,7 +233,7 @@ def test_the_table_of_a_card_stays(table, tmp_path, ours, theirs, where):
     (folder / CARD).write_text(text.replace(ours, theirs))
     ((agrees, sentence),) = [each[1:] for each in compare(folder, read_folder(folder)) if each[0] == CARD]
     if where is None:
-        assert (agrees, "completed or changed since the run" in sentence) == (None, True)
+        assert (agrees, "completed or changed after the run" in sentence) == (None, True)
     else:
         assert (agrees, sentence) == (False, f"README.md contradicts the certificate in {where}.")
         assert {check.name for check in verify(folder).checks if check.passed is False} >= {CARD}
@@ -262,16 +262,16 @@ def test_documents_do_not_advertise_a_set_without_guarantee(tmp_path, noise):
     folder = save(tmp_path / "set", images(), noise and SCHEDULE, noise)
     said = documents_of(folder)
     assert "Training and comparing classifiers" not in said
-    assert "has a cost of its own" not in said
-    assert ("distorted by noise" in said, "Noise weighs" in said) == (noise is not None,) * 2
+    assert "costs epsilon of its own" not in said
+    assert ("distorted by noise" in said, "Noise distorts" in said) == (noise is not None,) * 2
     croissant = json.loads((folder / CROISSANT).read_text())
-    assert croissant["rai:dataUseCases"] == "Not for publication: handle it like the private records."
-    plan = "Published once. Another set from the same records reveals more of them."
+    assert croissant["rai:dataUseCases"] == "Not for publication: handle the set like the private records."
+    plan = "Published once. Another set from the same records reveals more about them."
     assert croissant["rai:dataReleaseMaintenancePlan"] == plan
-    assert "## Uses\n\nNot for publication: handle it like the private records.\n" in (folder / CARD).read_text()
+    assert "## Uses\n\nNot for publication: handle the set like the private records.\n" in (folder / CARD).read_text()
     assert "guarantee." not in (export(folder, "torch", tmp_path / "torch") / CARD).read_text().split("## Check it")[1]
     stated = export(folder, "card", tmp_path / "a.md", STATED).read_text()
-    assert "\nTeaching Not for publication: handle it like the private records.\n" in stated
+    assert "\nTeaching Not for publication: handle the set like the private records.\n" in stated
 
 
 def test_the_command_says_that_nothing_is_guaranteed(tmp_path, monkeypatch, capsys):
@@ -288,7 +288,7 @@ def test_replace_one_is_said_as_it_is(tmp_path):
     assert "knows everything but one record, and has no idea which of two given records was used, guesses right" in card
     variant = yaml.safe_load((folder / DEPLOYMENT).read_text())["deployment"]["dp_variant"]
     unprotected = variant["unprotected_quantities"]
-    assert unprotected.startswith("The number of rows, which replace-one takes as public. Public by")
+    assert unprotected.startswith("The number of rows, which replace-one takes as public. Public as declared by")
     units = save(tmp_path / "units", rows(), replaced(unit="patient_id", rows_per_unit=2))
     card = " ".join((units / CARD).read_text().replace("\\", "").split())
     assert "but all records of one unit (patient_id), and has no idea which of two given sets of records was" in card
@@ -297,7 +297,7 @@ def test_replace_one_is_said_as_it_is(tmp_path):
 
 def test_add_remove_leaves_no_number_unprotected(table):
     variant = yaml.safe_load((table / DEPLOYMENT).read_text())["deployment"]["dp_variant"]
-    assert variant["unprotected_quantities"].startswith("None from the records. Public by")
+    assert variant["unprotected_quantities"].startswith("None from the records. Public as declared by")
     card = " ".join((table / CARD).read_text().split())
     assert "knows everything but one record, and has no idea whether it was used, guesses right" in card
 
@@ -404,13 +404,13 @@ def test_facts_from_a_file(tmp_path):
 
 FOLDERS = [name for name, form in FORMATS.items() if not form.ending]
 HOLDS = {
-    ("hf", "pictures"): "`data/train-00000-of-00001.parquet` holds 4 records as pictures, whose pixels have 8 bits,",
+    ("hf", "pictures"): "`data/train-00000-of-00001.parquet` holds 4 records as images with 8-bit pixels,",
     ("hf", "table"): "`data/train-00000-of-00001.parquet` holds 3 records in their own columns.",
     (
         "torch",
         "pictures",
     ): "`train.npz` holds 4 records: `X`, float32, images as (m, channels, height, width) in [0, 1],",
-    ("torch", "table"): "`train.npz` holds 3 records: `X`, float32, rows as they are encoded, (m, d) in [-1, 1],",
+    ("torch", "table"): "`train.npz` holds 3 records: `X`, float32, encoded rows, (m, d) in [-1, 1],",
 }
 
 
@@ -424,8 +424,8 @@ def test_a_folder_carries_the_certificate_and_a_card_of_its_own(to, kind, reques
     assert (folder / "schema.yaml").exists() == (kind == "table")
     card = " ".join(DatasetCard.load(folder / CARD).text.split())
     assert HOLDS[to, kind] in card
-    assert "`certificate.json` is about the shared folder that the files here were made from" in card
-    assert "What is made from it has the same guarantee." in card
+    assert "The files here were exported from a shared folder." in card
+    assert "Everything computed from the shared folder has the same guarantee." in card
     assert not re.search(r"report\.html|synthetic\.|this folder", card)
     named = {name for name in re.findall(r"`([\w/.-]+)`", card) if "." in name}
     assert {name for name in named if not (folder / name).exists()} == set()
@@ -471,7 +471,7 @@ def test_croissant_describes_columns_and_refers_to_classes(table, pictures, tmp_
     schema = Schema((2, 2, 3), (0.0, 1.0), ("cat", "dog"))
     plain = save(tmp_path / "set", images(schema=schema))
     image, label = json.loads((plain / CROISSANT).read_text())["recordSet"][1]["field"]
-    assert image["description"] == "A picture of 8 bits a channel, whose values from 0 to 255 stand for 0 to 1."
+    assert image["description"] == "An image with 8 bits per channel, whose values from 0 to 255 stand for 0 to 1."
     assert label["references"] == classes
     described = mlcroissant.Dataset(jsonld=plain / CROISSANT)
     assert described.metadata.ctx.issues.errors == set()

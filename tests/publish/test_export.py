@@ -166,11 +166,11 @@ def test_the_registry_is_told_the_numbers_of_the_certificate(table):
     )
     assert "package default" in deployment["implementation"]["preprocessing_and_hyperparameter_tuning"]
     assert deployment["dp_variant"]["variant_name"] == "Approximate DP"
-    assert "protected: it is not stated" in deployment["privacy_loss"]["privacy_unit_details"]
+    assert "protected by the guarantee and therefore not stated" in deployment["privacy_loss"]["privacy_unit_details"]
 
 
 def test_without_a_guarantee_there_is_nothing_to_register(unprotected, tmp_path):
-    with pytest.raises(DataError, match="nothing to register"):
+    with pytest.raises(DataError, match="the registry takes no others"):
         export(unprotected, "registry", tmp_path / "a.yaml")
     seeded = save(tmp_path / "seeded", images(), noise=SEEDED_NOISE)
     assert not (seeded / DEPLOYMENT).exists()
@@ -363,7 +363,7 @@ def test_refusals(pictures, tmp_path):
         export(pictures, "tfds", tmp_path / "a")
     folder = copied(pictures, tmp_path)
     with pytest.raises(
-        DataError, match=r"Expected a place outside of .*, whose files its certificate lists; got .*/hub\."
+        DataError, match=r"Expected a destination outside of .*, whose files the certificate lists; got .*/hub\."
     ):
         export(folder, "hf", folder / "images" / "hub")
     (folder / "images" / "cat" / "000.png").unlink()

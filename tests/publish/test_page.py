@@ -78,7 +78,7 @@ def page(folder: Path, **changes) -> Page:
 
 def test_the_numbers_of_the_certificate_are_on_the_page(tmp_path):
     text = page(tmp_path).text
-    for words in ("ε = 1 says", "δ = 1e-5 (1 in 100,000)", "2.72 times", "at most 73.2 %", "had any one record never"):
+    for words in ("ε = 1 quantifies", "δ = 1e-5 (1 in 100,000)", "2.72 times", "at most 73.2 %", "had any one record never"):
         assert words in text
     for words in ("37.3063", "1 (all records)", "operating-system entropy", "one row (adding or removing one row)"):
         assert words in text
@@ -93,7 +93,7 @@ def test_the_numbers_of_the_certificate_are_on_the_page(tmp_path):
         "https://arxiv.org/abs/2110.04181",
     ):
         assert words in text
-    assert "Pictures, 1" in text
+    assert "8-bit images, 1" in text
     assert text.index("9f86d081884c7d65") < text.index("60303ae22b998861")
     assert "No privacy guarantee" not in text
     assert "insecure" not in text
@@ -104,7 +104,7 @@ def test_facts_that_were_taken_from_the_records_are_named(tmp_path):
     assert words not in page(tmp_path / "stated").text
     text = page(tmp_path / "inferred", inferred=np.array(["classes", "image size"])).text
     assert words in text
-    said = "Nobody stated the classes, taken from the names of the folders that the pictures lie in, and the image size"
+    said = "The owner did not state the classes, taken from the names of the folders of the images, and the image size"
     assert said in " ".join(text.split())
 
 
@@ -216,7 +216,7 @@ def test_without_a_finite_epsilon_nothing_is_promised(tmp_path, certificate):
 def test_a_certificate_with_little_in_it_is_shown(tmp_path):
     bare = {"claim": {"epsilon": 2, "delta": 1e-6}, "groups": {"2": None}, "epsilons": {"1e-06": 2.0, "1e-07": None}}
     text = page(tmp_path, certificate=bare).text
-    assert "ε = 2 says" in text
+    assert "ε = 2 quantifies" in text
     assert "had any one record been different" in text
     assert "not stated" in text
 
@@ -232,8 +232,8 @@ for _ in range(600):
         ({"certificate": fakes.certificate(epsilons={"1e-05": 1.0, "1e-06": 1.7e308})}, "10⁻⁵"),
         ({"certificate": fakes.certificate(epsilons={"1e-300": 5e-324})}, "10⁻³⁰⁰"),
         ({"certificate": fakes.certificate(epsilons={"1e-305": 1.0, "0.5": 0.0})}, "10⁻³⁰⁵ 10⁻²⁷¹"),
-        ({"certificate": fakes.certificate(epsilons={"1e-05": 10**400, "1e-06": 2.0})}, "ε = 1 says"),
-        ({"certificate": fakes.certificate(claim={"epsilon": 5e-324, "delta": 5e-324})}, "ε = 1e-300 says"),
+        ({"certificate": fakes.certificate(epsilons={"1e-05": 10**400, "1e-06": 2.0})}, "ε = 1 quantifies"),
+        ({"certificate": fakes.certificate(claim={"epsilon": 5e-324, "delta": 5e-324})}, "ε = 1e-300 quantifies"),
         ({"certificate": fakes.certificate(groups={"inf": 3.0})}, "∞3"),
         ({"recipe": fakes.recipe(fields={"deep": DEEP})}, "deep…"),
         ({"recipe": fakes.recipe(fields={"kind": 1, "items": 2, "get": 3})}, "items2"),
@@ -291,7 +291,7 @@ def test_a_classifier_is_mentioned_where_the_certificate_has_one(tmp_path):
 
 
 def test_a_generator_of_images_is_mentioned(tmp_path):
-    said = "generator.npz makes more of them with dpdistill sample."
+    said = "dpdistill sample makes more records from generator.npz."
     files = {"synthetic.npz": "cd" * 32, "generator.npz": "ab" * 32}
     assert said in page(tmp_path / "with", certificate=fakes.certificate(files=files)).text
     assert said not in page(tmp_path / "without").text
@@ -313,7 +313,7 @@ def test_soft_labels_are_mentioned_where_there_are_some(tmp_path):
     listed = json.loads((tmp_path / "certificate.json").read_text())
     listed["files"]["training.npz"] = "ab" * 32
     (tmp_path / "certificate.json").write_text(json.dumps(listed))
-    said = "Models are trained on tiles of them, in training.npz and as pictures in images."
+    said = "Models are trained on tiles of these images, in training.npz and as 8-bit images in images."
     soft = f"{said} The tiles’ soft_labels, a probability of every class,"
     assert soft in Page(write_report(tmp_path).read_text(encoding="utf-8")).text
     np.savez(tmp_path / "training.npz", **arrays)
@@ -328,7 +328,7 @@ def test_soft_labels_of_a_network_are_not_said_to_be_a_classifiers(tmp_path):
         arrays = dict(stored)
     np.savez(tmp_path / "synthetic.npz", **arrays, soft_labels=np.eye(len(CLASSES), dtype=np.float32)[arrays["y"]])
     text = Page(write_report(tmp_path).read_text(encoding="utf-8")).text
-    assert "come from a network that was trained on noised gradients and is not in the folder" in text
+    assert "come from a network that was trained on noised gradients and is not in this folder" in text
     assert "released classifier" not in text
 
 
@@ -387,9 +387,9 @@ def _npz(folder: Path, **changes) -> None:
 
 NAN = np.full((12, 6, 5, 1), np.nan, np.float32)
 BROKEN = [
-    (lambda f: (f / "certificate.json").unlink(), "Expected certificate.json in .*; it is not there."),
-    (lambda f: (f / "recipe.json").unlink(), "Expected recipe.json in .*; it is not there."),
-    (lambda f: (f / "synthetic.npz").unlink(), "Expected synthetic.npz in .*; it is not there."),
+    (lambda f: (f / "certificate.json").unlink(), "Expected certificate.json in .*; it does not exist."),
+    (lambda f: (f / "recipe.json").unlink(), "Expected recipe.json in .*; it does not exist."),
+    (lambda f: (f / "synthetic.npz").unlink(), "Expected synthetic.npz in .*; it does not exist."),
     (lambda f: (f / "certificate.json").write_text("{"), "Expected JSON in .*certificate.json; it cannot be read"),
     (lambda f: (f / "scores.json").write_bytes(b"\xff"), "Expected JSON in .*scores.json; it cannot be read"),
     (lambda f: (f / "recipe.json").write_text("[]"), "Expected a JSON object in .*recipe.json; got list."),
@@ -425,7 +425,7 @@ def test_a_damaged_folder_is_one_sentence(tmp_path, damage, sentence):
 
 
 def test_no_folder_is_one_sentence(tmp_path):
-    with pytest.raises(DataError, match=r"Expected a folder at .*none; there is none\."):
+    with pytest.raises(DataError, match=r"Expected a folder at .*none; it does not exist\."):
         write_report(tmp_path / "none")
 
 

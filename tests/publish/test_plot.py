@@ -90,9 +90,9 @@ def test_marginals_are_shares_of_the_rows(table):
 
 
 def test_refusals(pictures, table, monkeypatch):
-    with pytest.raises(DataError, match="holds a table, for which there is `marginals`"):
+    with pytest.raises(DataError, match="holds a table, which `marginals` draws"):
         plot.images(table)
-    with pytest.raises(DataError, match="holds images, for which there is `images`"):
+    with pytest.raises(DataError, match="holds images, which `images` draws"):
         plot.marginals(pictures)
     with pytest.raises(DataError, match="Expected columns among age, ward; got sex"):
         plot.marginals(table, ["sex"])

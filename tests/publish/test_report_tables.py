@@ -75,7 +75,7 @@ def bars(shown: Page, kind: str) -> list[tuple[str, ...]]:
     return [bar for path in paths for bar in re.findall(r"M([\d.]+) ([\d.]+)h([\d.]+)v([\d.]+)h-\3z", path)]
 
 
-STANDS = "Protectsone rowadded or removed; stands for: patient, by the publisher's word"
+STANDS = "Protectsone rowadded or removed; stands for: patient, as declared by the publisher"
 
 
 def test_the_page_speaks_of_rows(tmp_path):
@@ -84,7 +84,7 @@ def test_the_page_speaks_of_rows(tmp_path):
         assert words in text
     assert "mage" not in text.split("Check it yourself")[0]
     assert "A person with several rows" in text
-    for words in ("synthetic.csv", "synthetic.parquet", "None of them was copied from a private row"):
+    for words in ("synthetic.csv", "synthetic.parquet", "No row was copied from a private row"):
         assert words in text
     assert "generator.npz" not in text
 
@@ -112,7 +112,7 @@ def test_the_first_five_of_each_class(tmp_path):
 def test_a_generator_is_mentioned_where_the_certificate_has_one(tmp_path):
     files = {"generator.npz": "ab" * 32, "classifier.npz": "cd" * 32}
     text = page(tmp_path, certificate=fakes.certificate(files=files)).text
-    assert "generator.npz makes more of them with dpdistill sample." in text
+    assert "dpdistill sample makes more records from generator.npz." in text
     assert "classifier.npz holds a linear classifier" in text
     assert "noised sums" not in page(tmp_path, certificate=fakes.non_private()).text
 
@@ -219,7 +219,7 @@ def test_hostile_names_stay_text(tmp_path):
     assert not any("onload" in attrs or "onerror" in attrs for _, attrs in shown.tags)
     assert shown.text.count(EVIL) >= 6
     assert long in shown.text
-    assert f"Protectsone rowadded or removed; stands for: {EVIL}, by the publisher's word; {EVIL}" in shown.text
+    assert f"Protectsone rowadded or removed; stands for: {EVIL}, as declared by the publisher; {EVIL}" in shown.text
 
 
 def test_the_page_loads_nothing(tmp_path):
@@ -236,7 +236,7 @@ def test_a_class_without_rows_one_row_and_a_constant_column(tmp_path):
     schema = TableSchema((AGE, SEX), "ill", ("no", "yes", "<maybe>"))
     shown = page(tmp_path, schema, np.array([[7.0, 1.0]]), np.array([1]))
     assert cells(tmp_path)[1:] == [["yes", "7", "Male"]]
-    assert "No row is of the class no, <maybe>." in shown.text
+    assert "No row has the class no, <maybe>." in shown.text
     assert "over the 1 synthetic rows" in shown.text
     assert [round(float(h)) for _, _, _, h in bars(shown, "c1")] == [82, 12]
     constant = page(tmp_path, schema, np.tile([[7.0, 1.0]], (9, 1)), np.arange(9) % 3)
@@ -349,8 +349,8 @@ def test_words_for_values():
     ]  # fmt: skip
     assert [share(p) for p in (0.0, 0.001, 0.01, 0.5, 1.0)] == ["0 %", "<1 %", "1 %", "50 %", "100 %"]
     assert [number(x, ",") for x in (1e6, -1e5, 0.5, 1e30)] == ["1,000,000", "-100,000", "0.5", "1e+30"]
-    assert unit("one patient") == "stands for: patient, by the publisher's word"
-    assert unit("visit: of a day") == "stands for: visit, by the publisher's word; of a day"
+    assert unit("one patient") == "stands for: patient, as declared by the publisher"
+    assert unit("visit: of a day") == "stands for: visit, as declared by the publisher; of a day"
     assert unit("row: one second; 23 a recording") == "one second; 23 a recording"
     assert unit("") == unit("row") == ""
 

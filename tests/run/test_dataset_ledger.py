@@ -19,7 +19,7 @@ from dpdistill.private.curator import Curator
 from dpdistill.query import Stage
 from dpdistill.storage.records import Records
 
-RECORDS, BUDGET, ELSEWHERE = make_records(30), Budget(1.0), "this run has gone on elsewhere"
+RECORDS, BUDGET, ELSEWHERE = make_records(30), Budget(1.0), "this run was resumed elsewhere"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +101,9 @@ class TestCopies:
         stopped(go, round)
         copy()
         go(first)
-        with pytest.raises(LedgerError, match=f"{ELSEWHERE}.* Go on in the folder that ran last, or move this DIR.run"):
+        with pytest.raises(
+            LedgerError, match=f"{ELSEWHERE}.* Resume in the folder that ran last, or move this DIR.run"
+        ):
             go(second)
         assert (rounds_in(tmp_path / first), rounds_in(tmp_path / second)) == (6, round)
         assert len(DatasetLedger(tmp_path / "all.ledger").summary().runs) == 1
@@ -172,7 +174,7 @@ class TestCopies:
 
     def test_a_run_in_a_ledger_does_not_go_on_without_it(self, go):
         stopped(go, 2)
-        with pytest.raises(LedgerError, match="kept in a data set's ledger: state it again"):
+        with pytest.raises(LedgerError, match="paid in a data set's ledger: state the ledger again"):
             go("a.run", ledger=None)
         go("a.run")
 

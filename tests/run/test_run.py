@@ -153,7 +153,7 @@ class TestSlack:
         assert first["releases"] == second["releases"] == result.releases != anew.releases
         said = {check.name: check.detail for check in check_certificate(tmp_path / "b").checks}["releases"]
         assert said.startswith(
-            f"By its own word the id of its releases is {first['releases']}: sets that state the same were"
+            f"Release id, as stated by the certificate, not checked: {first['releases']}; sets with this id were"
         )
         another = json.loads((tmp_path / "b" / "croissant.json").read_text())["rai:dataReleaseMaintenancePlan"]
         assert (

@@ -90,7 +90,7 @@ def test_json():
         (lambda: Column("x", "categorical", categories=("a",)), "Expected at least 2 distinct categories"),
         (lambda: Column("x", "categorical", categories=("a", "a")), "Expected at least 2 distinct categories"),
         (lambda: Column("x", "categorical", categories=("a", "b"), other="c"), "Expected other='c' of column 'x'"),
-        (lambda: TableSchema((), "y", ("a", "b")), "Expected at least one column beside the label"),
+        (lambda: TableSchema((), "y", ("a", "b")), "Expected at least one column besides the label"),
         (lambda: TableSchema(SCHEMA.columns, "age", ("a", "b")), "'age' is named twice"),
         (lambda: TableSchema(SCHEMA.columns, "y", ("a",)), "Expected at least 2 distinct classes of 'y'"),
         (lambda: TableSchema(SCHEMA.columns, "y", ("a", "b"), (("1",), ("1",))), "Expected distinct values of 'y'"),
@@ -211,7 +211,7 @@ def test_numbers_have_the_digits_that_their_encoding_holds():
         (lambda: Column("x\0y", "integer", (0.0, 1.0)), "the name of a column without the character U+0000"),
         (
             lambda: Column("\ufeffx", "integer", (0.0, 1.0)),
-            "without the character U+FEFF, which not every file format can",
+            "without the character U+FEFF, which some file formats cannot",
         ),
         (lambda: Column("__index_level_0__", "integer", (0.0, 1.0)), "which names an index in Parquet files"),
         (lambda: TableSchema(SCHEMA.columns, "__index_level_1__", ("a", "b")), "which names an index in Parquet files"),

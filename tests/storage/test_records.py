@@ -184,7 +184,7 @@ def test_resize_that_does_not_fit(monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(np, "empty", empty)
-    with pytest.raises(DataError, match="Images resized to 9x9 do not fit into memory: lower resize"):
+    with pytest.raises(DataError, match="Images resized to 9x9 do not fit into memory: use a smaller resize"):
         records(resize=9)
 
 

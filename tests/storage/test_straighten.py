@@ -150,7 +150,7 @@ def test_shared_folder(tmp_path, straighten):
     for folder in (tmp_path / "straight", tmp_path / "again"):
         assert read_distilled(folder).schema == records.schema
         assert verify(folder).passed
-        for page, said in (("report.html", ", straightened"), ("README.md", STRAIGHTENED.split(":")[0])):
+        for page, said in (("report.html", ", straightened"), ("README.md", STRAIGHTENED.split(".")[0])):
             assert (said in (folder / page).read_text()) == straighten
 
 

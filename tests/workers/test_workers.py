@@ -111,7 +111,7 @@ def test_killed_workers_change_nothing(expected, tmp_path):
 
 def test_a_query_that_mixes_rows_is_refused_by_workers_too(tmp_path):
     query = contract.FlatQuery(encoder=contract.MixingRows())
-    with pytest.raises(CuratorError, match="numbers depend on the records beside it in a chunk"):
+    with pytest.raises(CuratorError, match="numbers depend on the other records of its chunk"):
         released(Workers(1), tmp_path, make_records(9), query, np.float32(1.0))
 
 
@@ -137,14 +137,14 @@ def test_workers_that_are_lost_again_and_again_are_given_up(tmp_path, monkeypatc
     holding = Holding(str(tmp_path), b"", "insecure", None, Memory())
     members = processes.Processes(holding, 1)
     monkeypatch.setattr(processes, "_serve", _die)
-    with pytest.raises(CuratorError, match="lost again and again: take fewer"):
+    with pytest.raises(CuratorError, match="lost repeatedly: use fewer"):
         members.answers([None])
     assert members.members == {}
     # One that answers now and then is given more tries.
     monkeypatch.setattr(processes, "MOST_LOSSES", 4)
     monkeypatch.setattr(processes, "_serve", _die_of_the_second)
     assert members.answers([*range(4)]) == [*range(4)]
-    with pytest.raises(CuratorError, match="lost again and again: take fewer"):
+    with pytest.raises(CuratorError, match="lost repeatedly: use fewer"):
         members.answers([*range(5)])
     assert members.members == {}
 
@@ -190,7 +190,7 @@ def test_features_of_two_encoders_are_told_apart_by_a_worker_that_starts_late(tm
             np.testing.assert_array_equal(late.sum(question, KeyedEntropy(b"c" * 32)), found)
             assert found.any()
     clash = Memory(0, tmp_path, shared=True)
-    with pytest.raises(OSError, match="Features of another size are there"):
+    with pytest.raises(OSError, match="The file of features has another size"):
         Features((3, 5), np.dtype(np.float32), clash, "features-0")
 
 
@@ -330,7 +330,7 @@ class TestParts:
         ({"count": -1}, "Expected workers=-1 >= 0"),
         ({"count": 1, "parts": 0}, "parts=0 >= 1"),
         ({"count": 1, "shards": 0}, "shards >= 1"),
-        ({"count": 2, "ray": "auto"}, "Expected share: a place that all machines of the Ray cluster see"),
+        ({"count": 2, "ray": "auto"}, "Expected share: a location that is visible to all machines of the Ray cluster"),
         ({"ray": "local"}, "Expected the number of workers with the address of a Ray cluster"),
     ],
 )
@@ -355,7 +355,7 @@ def test_what_a_worker_holds_is_never_shown(tmp_path, monkeypatch):
 def test_a_worker_that_imports_the_script_of_its_run_begins_no_other_one(monkeypatch):
     """It would pay as often as workers are started."""
     monkeypatch.setattr(multiprocessing.current_process(), "_inheriting", True, raising=False)
-    with pytest.raises(RuntimeError, match='Begin what this script does with if __name__ == "__main__"'):
+    with pytest.raises(RuntimeError, match='code under if __name__ == "__main__": workers import'):
         Workers(1)
     assert Workers().count == 0
 

@@ -1,4 +1,4 @@
-"""What a guarantee lets an attacker reach who asks whether one record was used."""
+"""Bounds on an attacker who asks whether one record was used, from the guarantee."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from dpdistill.accounting.schedule import Group, Schedule
 
 DELTAS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)
 RATES = (0.001, 0.01, 0.05)
-"""Rates of false positives that attacks are judged at."""
+"""False-positive rates at which attacks are judged."""
 
 
 def true_positives(groups: Iterable[Group], false_positives: float, adjacency: Adjacency = "add-remove") -> float:
-    """The largest rate of true positives of any attacker at a rate of false positives: an upper bound.
+    """Returns an upper bound of any attacker's true-positive rate at a false-positive rate (FPR).
 
         min over delta of  min(e^epsilon(delta) FPR + delta,  1 - e^-epsilon(delta) (1 - delta - FPR))
 
     Args:
         groups: (rounds, event) of everything released.
         false_positives: FPR, in [0, 1].
-        adjacency: of the guarantee.
+        adjacency: adjacency of the guarantee.
 
     Raises:
         ValueError: a rate outside of [0, 1].
 
-    Guarantee: it holds for every attacker, whatever is known of the other records; every delta gives a bound.
-    Source: Kairouz, Oh & Viswanath, 2015 (The composition theorem for differential privacy), theorem 2.1.
+    Guarantee: it holds for every attacker, whatever is known of the other records; every delta gives a bound. Source:
+    Kairouz, Oh & Viswanath, 2015 (The composition theorem for differential privacy), theorem 2.1.
     """
     if not 0.0 <= false_positives <= 1.0:
         raise ValueError(f"Expected 0 <= false_positives={false_positives} <= 1.")
@@ -41,7 +41,7 @@ def true_positives(groups: Iterable[Group], false_positives: float, adjacency: A
 
 
 def advantage(groups: Iterable[Group], adjacency: Adjacency = "add-remove") -> float:
-    """The largest difference of true and false positives of any attacker: the total variation of the releases.
+    """Returns the largest difference of any attacker's two rates: the total variation of the releases.
 
     min over delta of  (e^epsilon - 1 + 2 delta) / (e^epsilon + 1)
     """
@@ -53,7 +53,7 @@ def advantage(groups: Iterable[Group], adjacency: Adjacency = "add-remove") -> f
 
 
 def attacker(schedule: Schedule) -> dict[float | str, float]:
-    """True positives by rate of false positives, and the "advantage", of any attacker on a run: upper bounds."""
+    """Returns upper bounds for attackers on a run: true-positive rate by false-positive rate, and the "advantage"."""
     groups, adjacency = schedule.groups, schedule.budget.adjacency
     rates: dict[float | str, float] = {rate: true_positives(groups, rate, adjacency) for rate in RATES}
     return {**rates, "advantage": advantage(groups, adjacency)}

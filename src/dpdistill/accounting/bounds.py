@@ -1,4 +1,4 @@
-"""Independent checks of an epsilon: a lower bound built from scratch, and the looser Renyi bound."""
+"""Independent checks of an epsilon: a lower bound computed separately, and the looser Renyi bound."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 Group = tuple[int, Event]
-"""(rounds, event): so many rounds of one event."""
+"""(rounds, event): a number of rounds of one event."""
 
 _REACH = 9.5
 _WINDOW_MASS = 1e-14
@@ -25,7 +25,7 @@ _ORDERS = (*range(2, 65), 72, 80, 96, 128, 192, 256, 512, 1024)
 
 
 def epsilon_rdp(groups: Iterable[Group], delta: float, adjacency: Adjacency = "add-remove") -> float:
-    """An upper bound of epsilon by Renyi orders, usually 1.08 to 1.16 times the PLD's: to print, not to judge.
+    """Returns an upper bound of epsilon by Renyi orders, usually 1.08 to 1.16 times the PLD's; for information only.
 
     Args:
         groups: (rounds, event) of everything released.
@@ -53,7 +53,7 @@ def epsilon_rdp(groups: Iterable[Group], delta: float, adjacency: Adjacency = "a
 
 
 def dp_event(event: Event) -> DpEvent:
-    """The event in the types of dp_accounting, which takes half a second to import: no refusal waits for it."""
+    """Returns the event in dp_accounting's types; the library takes half a second to import, so it is imported here."""
     import dp_accounting
 
     gaussian = dp_accounting.GaussianDpEvent(event.noise_multiplier)
@@ -65,21 +65,21 @@ def dp_event(event: Event) -> DpEvent:
 def epsilon_lower_bound(
     groups: Iterable[Group], delta: float, adjacency: Adjacency = "add-remove", interval: float | None = None
 ) -> float:
-    """A lower bound of the true epsilon: a claim below it is wrong, whatever accountant made the claim.
+    """Returns a lower bound of the true epsilon: a claim below it is wrong, whatever accountant made the claim.
 
     The outputs of the dominating pair (P, Q) are merged into cells, which is post-processing, so that the divergence of
 
         log(P_k / Q_k), k a cell, P_k and Q_k exact masses
 
-    can only be smaller; losses are moved down to multiples of the interval, or by a shift that is charged at the end,
-    and composed by one FFT. It shares no code with the accountant that calibrates.
+    can only be smaller. Losses are moved down to multiples of the interval, or by a shift that is charged at the end,
+    and composed by one FFT. The code is independent of the accountant that calibrates.
 
     Args:
         groups: (rounds, event) of everything released.
-        delta: in (0, 1); the bound grows weak below 1e-10.
+        delta: in (0, 1); the bound becomes weak below 1e-10.
         adjacency: "add-remove" (the larger of its two directions) or "replace-one".
-        interval: width of a cell of privacy loss, > 0; None is fine for the plan: at most 2e-5 and 1/300 of the
-            smallest spread of a round's loss, but wide enough for 2**18 cells a round.
+        interval: width of a cell of privacy loss, > 0. None suits the plan: at most 2e-5 and 1/300 of the smallest
+            spread of a round's loss, but wide enough for 2**18 cells a round.
 
     Returns:
         epsilon >= 0.
@@ -132,7 +132,7 @@ def _interval(pairs) -> float:
 
 
 def _pair(event: Event, side: str):
-    """Privacy loss on a grid of outputs (increasing), the grid, and the function masses(edges) -> (P, Q) of cells."""
+    """Returns the privacy loss on an increasing grid of outputs, the grid, and masses(edges) -> (P, Q) of cells."""
     s, q = 1.0 / event.noise_multiplier, event.sampling_prob
     without = ((1.0, 0.0),)
     up, down = (((1 - q, 0.0), (q, shift)) if q < 1.0 else ((1.0, shift),) for shift in (s, -s))
@@ -151,7 +151,7 @@ def _pair(event: Event, side: str):
 
 
 def _interval_mass(cuts: np.ndarray) -> np.ndarray:
-    """Standard normal mass between successive cuts, without cancellation in either tail."""
+    """Returns the standard normal mass between successive cuts, without cancellation in either tail."""
     from scipy.special import ndtr
 
     below, above = ndtr(cuts), ndtr(-cuts)
@@ -159,7 +159,7 @@ def _interval_mass(cuts: np.ndarray) -> np.ndarray:
 
 
 def _cells(loss: np.ndarray, edges: np.ndarray, masses, interval: float) -> tuple[int, np.ndarray, float]:
-    """(index of the first cell, mass of P by loss index, downward shift a round still owes)."""
+    """Returns (index of the first cell, mass of P by loss index, remaining downward shift of a round)."""
     first, last = math.floor(loss[0] / interval), math.ceil(loss[-1] / interval)
     cuts = np.interp((np.arange(first, last + 2) - 0.5) * interval, loss, edges)
     cuts[0], cuts[-1] = -np.inf, np.inf
@@ -168,7 +168,7 @@ def _cells(loss: np.ndarray, edges: np.ndarray, masses, interval: float) -> tupl
     lack = np.zeros_like(P)
     lack[kept] = (first + np.flatnonzero(kept)) - np.log(P[kept] / Q[kept]) / interval
     lack[~kept] = np.inf
-    # A cell below its grid point by more than the common shift goes down a whole step: take the cheapest shift.
+    # A cell below its grid point by more than the common shift moves down a whole step: choose the cheapest shift.
     order = np.argsort(lack)
     owed = np.maximum(lack[order], 0.0)
     mass_above = np.append(np.cumsum(P[order][::-1])[::-1][1:], 0.0)
@@ -181,7 +181,7 @@ def _cells(loss: np.ndarray, edges: np.ndarray, masses, interval: float) -> tupl
 
 
 def _compose(parts: list[tuple[int, int, np.ndarray]], interval: float) -> tuple[int, np.ndarray]:
-    """(first index, mass of P) of the sum of all rounds, on a window that misses at most _WINDOW_MASS."""
+    """Returns (first index, mass of P) of the sum of all rounds, on a window that misses at most _WINDOW_MASS."""
     ends = []
     for sign in (-1.0, 1.0):
         orders = sign * np.geomspace(1e-1, 1e3, 25)

@@ -12,7 +12,7 @@ _SMALL = 1e-3
 
 
 def sensitivity_factor(adjacency: str) -> float:
-    """Sensitivity of a clipped sum in units of clip_norm: 1 under add-remove, 2 under replace-one.
+    """Returns the sensitivity of a clipped sum in units of clip_norm: 1 under add-remove, 2 under replace-one.
 
     Raises:
         ValueError: another adjacency.
@@ -23,14 +23,14 @@ def sensitivity_factor(adjacency: str) -> float:
 
 
 def root(function: Callable[[float], float], low: float, high: float) -> float:
-    """The zero of a continuous function that changes sign between low and high (Brent 1973)."""
+    """Returns the zero of a continuous function that changes sign between low and high (Brent 1973)."""
     from scipy.optimize import brentq
 
     return brentq(function, low, high, xtol=1e-14, rtol=1e-13)  # pyright: ignore[reportReturnType, reportArgumentType]
 
 
 def check_delta(delta: float) -> None:
-    """Raises ValueError unless 0 < delta < 1, and delta is large enough for its logarithm to be found again."""
+    """Raises ValueError unless 0 < delta < 1, and delta is large enough for its logarithm to be inverted."""
     if not 0.0 < delta < 1.0:
         raise ValueError(f"Expected 0 < delta={delta} < 1.")
     if delta < MIN_DELTA:
@@ -38,7 +38,7 @@ def check_delta(delta: float) -> None:
 
 
 def check_noise_multiplier(noise_multiplier: float) -> None:
-    """Raises ValueError unless noise_multiplier is > 0 and finite, and so is its square."""
+    """Raises ValueError unless noise_multiplier and its square are > 0 and finite."""
     if isinstance(noise_multiplier, bool) or not 0.0 < noise_multiplier < math.inf:
         raise ValueError(f"Expected noise_multiplier={noise_multiplier} > 0 and finite.")
     if not 1e-150 <= noise_multiplier <= 1e150:
@@ -46,7 +46,7 @@ def check_noise_multiplier(noise_multiplier: float) -> None:
 
 
 def gaussian_delta(noise_multiplier: float, epsilon: float, adjacency: Adjacency = "add-remove") -> float:
-    """The smallest delta at which one Gaussian release is (epsilon, delta)-private.
+    """Returns the smallest delta at which one Gaussian release is (epsilon, delta)-private.
 
         delta = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu),   mu = (1 or 2) / noise_multiplier
 
@@ -71,7 +71,7 @@ def gaussian_delta(noise_multiplier: float, epsilon: float, adjacency: Adjacency
 
 
 def _delta(mu: float, epsilon: float) -> float:
-    from scipy.special import erfcx, ndtr  # a tenth of a second, for which no refusal waits
+    from scipy.special import erfcx, ndtr  # imported here, since the import takes a tenth of a second
 
     t, s = mu / 2 - epsilon / mu, mu / 2 + epsilon / mu
     # e^epsilon phi(s) = phi(t), so both terms share the factor phi(t) and the difference keeps its relative precision.
@@ -81,7 +81,7 @@ def _delta(mu: float, epsilon: float) -> float:
         return max(0.0, float(ndtr(t) - phi * mills * erfcx(s / math.sqrt(2))))
     if mu >= _SMALL:
         return max(0.0, phi * mills * float(erfcx(-t / math.sqrt(2)) - erfcx(s / math.sqrt(2))))
-    # erfcx(x - h) - erfcx(x + h) = -2 h erfcx'(x) - h^3 / 3 erfcx'''(x) - ..., where the difference has no digits left.
+    # erfcx(x - h) - erfcx(x + h) = -2 h erfcx'(x) - h^3 / 3 erfcx'''(x) - ..., for h so small that it cancels.
     x, h = epsilon / mu / math.sqrt(2), mu / math.sqrt(8)
     value = float(erfcx(x))
     first = 2 * x * value - 2 / math.sqrt(math.pi)
@@ -90,7 +90,7 @@ def _delta(mu: float, epsilon: float) -> float:
 
 
 def gaussian_epsilon(noise_multiplier: float, delta: float, adjacency: Adjacency = "add-remove") -> float:
-    """The smallest epsilon at which one Gaussian release is (epsilon, delta)-private: gaussian_delta solved for it.
+    """Returns the smallest epsilon at which one Gaussian release is (epsilon, delta)-private, from gaussian_delta.
 
     Args:
         noise_multiplier: sigma = stddev / clip_norm, > 0.
@@ -118,7 +118,7 @@ def gaussian_epsilon(noise_multiplier: float, delta: float, adjacency: Adjacency
 
 
 def gaussian_noise_multiplier(epsilon: float, delta: float, adjacency: Adjacency = "add-remove") -> float:
-    """The smallest noise multiplier at which one Gaussian release is (epsilon, delta)-private, rounded up by 1e-10.
+    """Returns the smallest noise multiplier of an (epsilon, delta)-private Gaussian release, rounded up by 1e-10.
 
     Args:
         epsilon: > 0 and finite; tested from 1e-3 to 100.

@@ -32,15 +32,16 @@ MIN_PLD_DELTA = 1e-10
 
 
 def compose(groups: Iterable[Group], delta: float, adjacency: Adjacency = "add-remove", coarser: float = 1.0) -> float:
-    """Epsilon of any list of releases, also of several runs: the closed form if all are full batch, otherwise the PLD.
+    """Returns epsilon of any list of releases, also of several runs: the closed form for full batches, otherwise the
+    PLD.
 
         mu = (1 or 2) sqrt(sum_t sigma_t^-2) for full batches
 
     Args:
         groups: (rounds, event) of everything released; empty costs 0.
         delta: in (0, 1); >= 1e-10 with a sampled round.
-        adjacency: of all of them.
-        coarser: times the interval of the privacy loss, >= 1: faster, and larger than it has to be.
+        adjacency: adjacency of all releases.
+        coarser: factor of the privacy-loss interval, >= 1; a larger one is faster and gives a larger epsilon.
 
     Returns:
         epsilon >= 0.
@@ -65,7 +66,7 @@ def compose(groups: Iterable[Group], delta: float, adjacency: Adjacency = "add-r
 
 
 def _merge(groups: Iterable[Group]) -> tuple[Group, ...]:
-    """Equal events added up and all full batches as one Gaussian at the end: the order of the rounds cannot matter."""
+    """Merges equal events, and all full batches into one Gaussian at the end: the order of rounds cannot matter."""
     precision, sampled = [], Counter()
     for rounds, event in groups:
         check_noise_multiplier(event.noise_multiplier)
@@ -81,7 +82,7 @@ def _merge(groups: Iterable[Group]) -> tuple[Group, ...]:
 def epsilon_pld(
     groups: Iterable[Group], delta: float, adjacency: Adjacency = "add-remove", discretization: float | None = None
 ) -> float:
-    """Epsilon by privacy loss distributions, rounded up (connect the dots): never below the truth.
+    """Returns epsilon by privacy loss distributions, rounded up (connect the dots): never below the true value.
 
     Args:
         groups: (rounds, event) of everything released.
@@ -111,14 +112,14 @@ def epsilon_pld(
 
 
 def check_pld_delta(delta: float) -> None:
-    """Raise on a delta that no privacy loss distribution can answer for."""
+    """Raises ValueError for a delta that is too small for privacy loss distributions."""
     if not MIN_PLD_DELTA <= delta < 1.0:
         raise ValueError(f"Expected {MIN_PLD_DELTA} <= delta={delta} < 1 for privacy loss distributions.")
 
 
 @lru_cache(maxsize=1024)
 def _epsilon(groups: tuple[Group, ...], delta: float, adjacency: Adjacency, interval: float) -> float:
-    """A certificate, its check and its page ask for the same ones."""
+    """Returns epsilon, cached: a certificate, its check and its page need equal ones."""
     epsilon = float(_accountant(groups, adjacency, interval).get_epsilon(delta))
     if math.isnan(epsilon):
         raise ValueError("epsilon is not a number")
@@ -127,7 +128,7 @@ def _epsilon(groups: tuple[Group, ...], delta: float, adjacency: Adjacency, inte
 
 @lru_cache(maxsize=8)
 def _accountant(groups: tuple[Group, ...], adjacency: Adjacency, interval: float) -> PLDAccountant:
-    """All but the last group are composed once: what still fits in a ledger is found by trying many last ones."""
+    """Composes all but the last group once: the search for what fits in a ledger varies the last one."""
     from dp_accounting import NeighboringRelation
     from dp_accounting.pld import PLDAccountant
 
@@ -140,11 +141,11 @@ def _accountant(groups: tuple[Group, ...], adjacency: Adjacency, interval: float
 
 
 def discretization_interval(groups: Iterable[Group], adjacency: Adjacency = "add-remove") -> float:
-    """The interval of the privacy loss at which a list of releases is accounted: 1e-4, halved or doubled as it takes.
+    """Returns the privacy-loss interval for a list of releases: 1e-4, halved or doubled as needed.
 
-    Rounding to intervals h adds up to h^2 / 4 to the variance of a round's loss, about q^2 (e^(s^2) - 1) with
-    s = (1 or 2) / sigma: h is halved until that is 1e-4 of the variance of all rounds, however many and private they
-    are. A round's loss reaches about 10.6 s + s^2 / 2; past a million intervals h is doubled until it fits. That costs
+    Rounding to intervals h adds up to h^2 / 4 to the variance of a round's loss, about q^2 (e^(s^2) - 1) with s = (1 or
+    2) / sigma: h is halved until that is 1e-4 of the variance of all rounds, for any number and noise of rounds. A
+    round's loss reaches about 10.6 s + s^2 / 2; beyond a million intervals h is doubled until it fits. That costs
     tightness and never the guarantee.
     """
     factor = sensitivity_factor(adjacency)

@@ -1,4 +1,4 @@
-"""Accounting: a budget, the noise of a plan that spends it, and the epsilon of anything that was released."""
+"""Accounting: a budget, the noise of a plan that spends it, and the epsilon of any releases."""
 
 from __future__ import annotations
 
@@ -29,25 +29,26 @@ MAX_DELTA = 1e-2
 CAUTIOUS_DELTA = 1e-4
 MAX_ROWS_PER_UNIT = 1_000
 MAX_ROUNDS, MAX_STAGES, MAX_SAMPLED_STAGES = 1_000_000, 64, 4
-"""Limits of a plan: every sampled stage is composed by itself, which takes seconds, in a run and in `verify`."""
+"""Limits of a plan: composing each sampled stage takes seconds, in a run and in `verify`."""
 ROWS_PER_UNIT = 4
-"""Records of a unit that are used at most where a column of units is stated, and no number: epsilon is the same for
-any number, since the records of a unit are clipped as one."""
+"""Default of the largest number of used records per unit. Epsilon is the same for any number, since the records of a
+unit are clipped as one.
+"""
 _OF_UNITS = ("unit", "rows_per_unit")
 _FAILS = "with probability up to delta the guarantee of a record may fail altogether"
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What may be spent: (epsilon, delta) under an adjacency.
+    """A privacy budget: (epsilon, delta) under an adjacency.
 
     Args:
         epsilon: > 0 and finite; below 1e-9 and above 10,000 no noise is calibrated for it.
         delta: in (0, 0.01]; state it, never derive it from the number of records.
         adjacency: "add-remove" (neighbours differ by one record more or less) or "replace-one".
-        unit: what is protected, in the owner's word ("patient_id"): neighbours differ by all records of one unit. None
+        unit: the owner's name of the protected unit ("patient_id"): neighbours differ by all records of one unit. None
             protects single records.
-        rows_per_unit: k, the most records of a unit that are used, 1 to 1,000; 1 without a unit.
+        rows_per_unit: k, the largest number of used records per unit, 1 to 1,000; 1 without a unit.
 
     Raises:
         ValueError: an argument out of its bounds.
@@ -77,7 +78,7 @@ class Budget:
             raise ValueError(f"Expected 1 <= rows_per_unit={self.rows_per_unit!r} <= {MAX_ROWS_PER_UNIT}.")
         if self.unit is None and self.rows_per_unit != 1:
             raise ValueError(
-                f"Expected a unit with rows_per_unit={self.rows_per_unit}: what several records belong to."
+                f"Expected a unit with rows_per_unit={self.rows_per_unit}: name what several records belong to."
             )
         if self.unit is not None and not (
             isinstance(self.unit, str) and self.unit.isprintable() and self.unit == self.unit.strip() != ""
@@ -86,7 +87,7 @@ class Budget:
 
     @property
     def caution(self) -> str | None:
-        """Returns what a large delta means, in a sentence; None for a delta that needs none."""
+        """Returns a sentence about the risk of a large delta; None for a small one."""
         if self.delta <= CAUTIOUS_DELTA:
             return None
         return f"delta = {self.delta:g} is large: {_FAILS}; of {1 / self.delta:,.0f} records that may be about one."
@@ -99,10 +100,10 @@ class Schedule:
     Args:
         stages: the plan.
         noise_multipliers: sigma = stddev / clip_norm of a round, one a stage, > 0.
-        budget: what the plan was calibrated to.
+        budget: the budget that the plan was calibrated for.
 
     Raises:
-        ValueError: lengths that differ, or a noise multiplier that is no positive number.
+        ValueError: lengths that differ, or a noise multiplier that is not positive.
     """
 
     stages: tuple[Stage, ...]
@@ -119,17 +120,17 @@ class Schedule:
 
     @property
     def rounds(self) -> int:
-        """Number of releases of all stages."""
+        """Returns the number of releases of all stages."""
         return sum(stage.rounds for stage in self.stages)
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """(rounds, event) of every stage, in order."""
+        """Returns (rounds, event) of every stage, in order."""
         pairs = zip(self.stages, self.noise_multipliers, strict=True)
         return tuple((stage.rounds, Event(sigma, stage.sampling_prob)) for stage, sigma in pairs)
 
     def event(self, t: int) -> Event:
-        """Returns what round t pays.
+        """Returns the event that round t pays for.
 
         Raises:
             IndexError: t is not in 0 .. rounds - 1.
@@ -142,18 +143,18 @@ class Schedule:
         raise IndexError(f"Expected 0 <= round={t} < {self.rounds}.")
 
     def epsilon(self, delta: float | None = None) -> float:
-        """Epsilon of all rounds at delta, by default the budget's."""
+        """Returns epsilon of all rounds at delta, by default the budget's."""
         return compose(self.groups, self.budget.delta if delta is None else delta, self.budget.adjacency)
 
     def epsilons(self) -> dict[float, float]:
-        """Epsilon at delta = 1e-4 .. 1e-8 and at the budget's delta, from the largest delta down."""
+        """Returns epsilon at delta = 1e-4 .. 1e-8 and at the budget's delta, from the largest delta down."""
         deltas = sorted({*REPORTED_DELTAS, self.budget.delta}, reverse=True)
         return {delta: self.epsilon(delta) for delta in deltas}
 
     def event_tree(self) -> dict:
-        """The releases as plain data: the relation, and rounds, mechanism, noise and sampling of every stage.
+        """Returns the releases as plain data: the relation, and rounds, mechanism, noise and sampling of every stage.
 
-        Noise multipliers are those of the unit, all of whose records are in a sample or none.
+        Noise multipliers apply to the unit, all of whose records are in a sample or none.
         """
         composition = [
             {
@@ -168,7 +169,7 @@ class Schedule:
         return {"relation": self.budget.adjacency, **unit, "composition": composition}
 
     def to_json(self) -> str:
-        """All fields as JSON text; floats come back bit for bit. Of a budget of single records it says no unit."""
+        """Returns all fields as JSON text; floats are exact. A budget of single records states no unit."""
         held = asdict(self)
         if self.budget.unit is None:
             held["budget"] = {key: value for key, value in held["budget"].items() if key not in _OF_UNITS}
@@ -176,7 +177,7 @@ class Schedule:
 
     @classmethod
     def from_json(cls, text: str) -> Schedule:
-        """The schedule that to_json wrote; bounds are checked anew."""
+        """Returns the schedule that to_json wrote, after checking all bounds."""
         data = json.loads(text)
         if set(data) != {field.name for field in fields(cls)}:
             raise ValueError("Expected the fields of a schedule and no other.")
@@ -185,17 +186,17 @@ class Schedule:
 
 
 def check_affordable(epsilon: float) -> None:
-    """Refuse an epsilon that no noise is calibrated for.
+    """Refuses an epsilon for which no noise is calibrated.
 
     Raises:
         ValueError: above MAX_EPSILON, or below MIN_EPSILON.
     """
     if epsilon < MIN_EPSILON:
-        raise ValueError(f"Expected epsilon={epsilon:g} >= {MIN_EPSILON:g}: nothing is heard through that much noise.")
+        raise ValueError(f"Expected epsilon={epsilon:g} >= {MIN_EPSILON:g}: the noise would hide any signal.")
     if epsilon > MAX_EPSILON:
         raise ValueError(
-            f"Expected epsilon={epsilon:g} <= {MAX_EPSILON:,.0f}: so little noise protects nobody; a run without a "
-            "guarantee (--non-private) says so."
+            f"Expected epsilon={epsilon:g} <= {MAX_EPSILON:,.0f}: so little noise gives no protection. "
+            "Use --non-private for a run without a guarantee."
         )
 
 
@@ -216,7 +217,7 @@ def check_work(plan: Sequence[Stage]) -> None:
 
 
 def calibrate(plan: Sequence[Stage], budget: Budget) -> Schedule:
-    """The least noise at which a plan costs no more than the budget.
+    """Returns the schedule with the least noise for which a plan costs no more than the budget.
 
         sigma_i = sigma / weight_i,   the smallest sigma with epsilon(delta) <= budget.epsilon
 
@@ -224,7 +225,7 @@ def calibrate(plan: Sequence[Stage], budget: Budget) -> Schedule:
 
     Args:
         plan: stages, at least one.
-        budget: what may be spent on all of them; delta >= 1e-10 with a sampled stage.
+        budget: budget of all stages together; delta >= 1e-10 with a sampled stage.
 
     Returns:
         The schedule, with schedule.epsilon() <= budget.epsilon.
@@ -249,7 +250,7 @@ def calibrate(plan: Sequence[Stage], budget: Budget) -> Schedule:
 
 @lru_cache(maxsize=256)
 def _common_multiplier(plan: tuple[Stage, ...], budget: Budget) -> float:
-    """sigma; kept, because the search takes seconds and every run asks twice."""
+    """Returns sigma, cached, because the search takes seconds and every run needs the result twice."""
     if all(stage.sampling_prob == 1.0 for stage in plan):
         single = gaussian_noise_multiplier(budget.epsilon, budget.delta, budget.adjacency)
         return single * math.sqrt(math.fsum(stage.rounds * stage.weight**2 for stage in plan))
@@ -259,13 +260,13 @@ def _common_multiplier(plan: tuple[Stage, ...], budget: Budget) -> float:
         groups = Schedule(plan, tuple(common / stage.weight for stage in plan), budget).groups
         return compose(groups, budget.delta, budget.adjacency, coarser)
 
-    # An interval sixteen times as wide costs a sixteenth, and leaves little to search for at the one that counts.
+    # An interval sixteen times as wide costs a sixteenth and brings the final search close to its result.
     near = _search(lambda common: epsilon(common, 16.0), _clt_guess(plan, budget), budget.epsilon)
     return _search(epsilon, near, budget.epsilon)
 
 
 def _clt_guess(plan: Sequence[Stage], budget: Budget) -> float:
-    """The common multiplier whose central-limit mu is the budget's; Bu, Dong, Long and Su 2020, Corollary 2."""
+    """Returns the common multiplier whose central-limit mu is the budget's; Bu, Dong, Long and Su 2020, Corollary 2."""
     log_mu2 = -2 * math.log(gaussian_noise_multiplier(budget.epsilon, budget.delta))
     rounds, q, w = np.array([(s.rounds, s.sampling_prob, s.weight) for s in plan], float).T
 
@@ -282,7 +283,7 @@ def _clt_guess(plan: Sequence[Stage], budget: Budget) -> float:
 
 
 def _search(epsilon_of: Callable[[float], float], guess: float, target: float) -> float:
-    """A multiplier with 0.9995 target <= epsilon <= target: secants in log-log within a bracket that is kept."""
+    """Returns a multiplier with 0.9995 target <= epsilon <= target: secants in log-log within a bracket."""
     aim, x, slope = math.log(target * (1 - 2e-4)), math.log(guess), -1.2
     low, high, previous = -math.inf, math.inf, None
     for _ in range(60):

@@ -1,4 +1,4 @@
-"""Checks of every epsilon that a certificate states, by other routes than the one that made it."""
+"""Checks every epsilon of a certificate, independently of the code that computed the epsilon."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from dpdistill.certificate.format import Certificate
 _ROUNDING = 1.0 + 1e-9
 _TOLERANCE = 1.0 + 1e-3
 _LARGE, _NEAR_ZERO, _CLOSE, _CLOSE_IF_LARGE = 500.0, 1e-8, 1e-4, 1e-3
-"""How far closed form and PLD may be apart: below epsilon = 1e-4 absolutely, else relatively. A loss beyond 500
-reaches over so many intervals that they are wider."""
+"""Largest difference between closed form and PLD: absolute below epsilon = 1e-4, else relative. A loss beyond 500 needs
+wider intervals, so the tolerance is larger there.
+"""
 
 
 def check_arithmetic(certificate: Certificate, schedule: Schedule) -> Iterator[Check]:
-    """The claim, the tables of other deltas and of what an attacker can reach, and that of people with several rows.
+    """Checks the claim and the tables: of other deltas, of an attacker's rates, and of people with several rows.
 
     Full batch: closed form and PLD agree. Sampled: the PLD at another discretisation and an independent lower bound.
     """
@@ -30,7 +31,7 @@ def check_arithmetic(certificate: Certificate, schedule: Schedule) -> Iterator[C
     epsilon = _computed("epsilon", lambda: _sampled(schedule) if sampled else _full_batch(schedule))
     yield epsilon
     if not epsilon.passed:
-        return  # a false claim settles it, and absurd noise can make the tables take hours
+        return  # A false claim decides the result; with absurd noise the tables can take hours.
     if schedule.budget.adjacency == "add-remove":
         yield _computed("looser bound", lambda: _looser(schedule))
     yield _computed("epsilons", lambda: _table("epsilons", certificate.epsilons, schedule.epsilons()))
@@ -45,7 +46,7 @@ def check_arithmetic(certificate: Certificate, schedule: Schedule) -> Iterator[C
 def _computed(name: str, check: Callable[[], Check]) -> Check:
     try:
         return check()
-    except (ArithmeticError, MemoryError, TypeError, ValueError):  # a library's answers to absurd noise
+    except (ArithmeticError, MemoryError, TypeError, ValueError):  # the library raises various errors for absurd noise
         return Check(name, False, "The epsilon of this schedule cannot be computed.")
 
 
@@ -54,7 +55,7 @@ def _full_batch(schedule: Schedule) -> Check:
     if closed > budget.epsilon * _ROUNDING:
         return _over("cost", closed, schedule)
     if budget.delta < MIN_PLD_DELTA:
-        return _within(schedule, f"closed form {closed:.6g}; no PLD at so small a delta")
+        return _within(schedule, f"closed form {closed:.6g}; this delta is too small for the PLD")
     pld = epsilon_pld(schedule.groups, budget.delta, budget.adjacency)
     if abs(closed - pld) > max(_NEAR_ZERO, (_CLOSE if closed <= _LARGE else _CLOSE_IF_LARGE) * closed):
         return Check("epsilon", False, f"The closed form gives epsilon={closed:.6g}, the PLD {pld:.6g}: they disagree.")
@@ -84,12 +85,12 @@ def _within(schedule: Schedule, found: str) -> Check:
 
 def _looser(schedule: Schedule) -> Check:
     rdp = epsilon_rdp(schedule.groups, schedule.budget.delta, schedule.budget.adjacency)
-    found = f"Renyi accounting gives epsilon <= {rdp:.6g}; it is looser and decides nothing."
+    found = f"Renyi accounting gives epsilon <= {rdp:.6g}; this bound is looser and decides nothing."
     return Check("looser bound", None, found)
 
 
 def _group_privacy(stated: float | None, schedule: Schedule) -> Check:
-    """The other formula, for comparison: what the same noise would give a unit if it protected single rows."""
+    """Checks the group-privacy epsilon: the unit's guarantee if the same noise protected single rows."""
     if not _agree(stated, group_privacy(schedule)):
         return Check("group privacy", False, "The certificate's 'group_privacy' is wrong.")
     k, found = schedule.budget.rows_per_unit, "is not computed" if stated is None else f"epsilon={stated:.6g}"

@@ -1,4 +1,4 @@
-"""The certificate: what a run promises, in a file that anybody can check with `dpdistill verify`."""
+"""Builds the certificate: the promises of a run, in a file that anybody can check with `dpdistill verify`."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ SEEDED_NOISE = "insecure: seeded noise"
 NO_NOISE = "none"
 GROUP_ROWS = (2, 5)
 MOST_MIXED = 20
-"""Rows of a group under sampling whose mixture is computed: a Gaussian for each of them takes its time."""
+"""Largest number of rows of a group under sampling: each row adds a Gaussian to the mixture, which is slow."""
 NOT_STATED = "not stated"
 OF_THE_RELEASES = "what the certificate of the run that made the releases says: they are used again here"
-"""Of backend and self-test where releases are used again: the ledger does not keep them."""
+"""Text for backend and self-test if releases are used again: the ledger does not store them."""
 
 SCOPE = (
     "epsilon covers the releases that certificate.json lists. It does not cover: choosing the recipe on these records,"
@@ -49,19 +49,19 @@ _ORIGINS = ("package default", "selected on ", "caller changed ", "recipe ")
 
 @lru_cache(maxsize=64)
 def group_epsilon(schedule: Schedule, rows: int, delta: float) -> float | None:
-    """Epsilon for a person with several rows, at the same delta; or for several units of a schedule that protects one.
+    """Returns epsilon for a person with several rows, or for several units, at the same delta.
 
     Full batch: rows * mu by the closed form. Sampled, under add-remove: the mixture of Gaussians whose shift is the
-    number of the person's rows in the sample, each by a coin of its own; not computed for more than 20 of them, nor
-    under replace-one.
+    number of the person's rows in the sample, each row sampled by its own coin. Epsilon is not computed for more than
+    20 sampled rows, nor for sampling under replace-one.
 
     Args:
-        schedule: the schedule, for one row.
+        schedule: the schedule, for one row or one unit.
         rows: rows of the person, >= 1.
         delta: the delta, in (0, 1).
 
     Returns:
-        Epsilon, or None where it is not computed.
+        Epsilon, or None if it is not computed.
 
     Raises:
         CertificateError: rows < 1.
@@ -83,8 +83,8 @@ def group_epsilon(schedule: Schedule, rows: int, delta: float) -> float | None:
     from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 
     s = max(rows / event.noise_multiplier for _, event in schedule.groups)
-    # The loss of a round spans about 2 (10.6 s + s^2 / 2): at most 2^13 points, because a mixture costs a search each.
-    # Between the points epsilon is rounded up: in five schedules by at most 1e-4 of itself more than with 2^17.
+    # The loss of a round spans about 2 (10.6 s + s^2 / 2): at most 2^13 points, as each point costs a search.
+    # Epsilon is rounded up between points: in five schedules at most 1e-4 (relative) above the value with 2^17 points.
     accountant = PLDAccountant(value_discretization_interval=max(2e-3, (21.2 * s + s * s) / 2**13))
     for rounds, event in schedule.groups:
         accountant.compose(_group_event(event, rows), rounds)
@@ -92,7 +92,7 @@ def group_epsilon(schedule: Schedule, rows: int, delta: float) -> float | None:
 
 
 def group_epsilons(schedule: Schedule) -> dict[int, float | None]:
-    """Epsilon at the budget's delta by number of rows of a person, or by number of units where one is protected."""
+    """Returns epsilon at the budget's delta by number of a person's rows, or by number of protected units."""
     return {rows: group_epsilon(schedule, rows, schedule.budget.delta) for rows in GROUP_ROWS}
 
 
@@ -108,20 +108,20 @@ def _group_event(event: Event, rows: int) -> DpEvent:
 
 
 def group_privacy(schedule: Schedule) -> float | None:
-    """What a unit would have if the same noise, relative to the clip norm, protected one row: the other formula.
+    """Returns a unit's epsilon if the same noise, relative to the clip norm, protected one row.
 
-    By group privacy for k = rows_per_unit rows, at the budget's delta; None where it is not computed. That formula
-    speaks of units of at most k rows; what a schedule of units promises holds for all.
+    Computed by group privacy for k = rows_per_unit rows, at the budget's delta; None if not computed. This formula
+    covers units of at most k rows; the promise of a schedule of units covers all units.
     """
     return group_epsilon(schedule, schedule.budget.rows_per_unit, schedule.budget.delta)
 
 
 def unit(budget: Budget, schema: Mapping[str, Any]) -> str:
-    """The unit of protection, in words.
+    """Returns the unit of protection in words.
 
     Args:
-        budget: whose adjacency and unit are stated.
-        schema: as the certificate has it; a table's says whom a row stands for.
+        budget: its adjacency and unit are stated.
+        schema: schema in the certificate; a table's schema states the meaning of a row.
     """
     if budget.unit is None:
         row = schema.get("unit", "row")
@@ -141,11 +141,11 @@ def unit(budget: Budget, schema: Mapping[str, Any]) -> str:
 
 
 def scope(budget: Budget | None, recipe: Mapping[str, Any]) -> str:
-    """Returns what epsilon covers and what it does not, in words; None without a guarantee.
+    """Returns a sentence about the coverage of epsilon; without a guarantee, NO_SCOPE.
 
     Args:
-        budget: what was spent.
-        recipe: as the certificate has it: it may rest on images that are public by somebody's word.
+        budget: the spent budget.
+        recipe: recipe in the certificate, which may use images that a caller declared public.
     """
     if budget is None:
         return NO_SCOPE
@@ -176,24 +176,24 @@ def build_certificate(
     releases: str | None = None,
     date: str | None = None,
 ) -> dict:
-    """The certificate of a finished run. It holds functions of releases and public facts only.
+    """Returns the certificate of a finished run; it holds functions of releases and public facts only.
 
     Args:
-        folder: the folder that may be shared, with all files but certificate and report in it.
-        schedule: what was paid; None for a run without a privacy guarantee.
-        recipe: what recipe.json holds: method, fields, seed, and its origin: "package default", "selected on ...",
-            "recipe ..." or "caller changed ...".
+        folder: the folder to share, with all files except certificate and report.
+        schedule: the schedule that was paid for; None for a run without a privacy guarantee.
+        recipe: contents of recipe.json: method, fields, seed, and origin, which is "package default", "selected on
+            ...", "recipe ..." or "caller changed ...".
         schema: the public facts of the data set.
-        noise: SYSTEM_NOISE, or SEEDED_NOISE for noise that was not secret; NO_NOISE goes with schedule=None.
-        slack: what a linear query rounds away, in words, or None.
-        backend: what the releases were computed on, in words.
-        self_test: what the run had checked before its first release, in words.
-        releases: the id of the releases, which all sets that are made of them share; None where it is not known.
-            It is stated where noise is secret alone: without, it is a function of the records.
+        noise: SYSTEM_NOISE, or SEEDED_NOISE for noise that was not secret; NO_NOISE requires schedule=None.
+        slack: sentence about rounding in linear queries, or None.
+        backend: hardware and software that computed the releases, in words.
+        self_test: the checks before the first release, in words.
+        releases: id of the releases, shared by all sets made from them; None if unknown. The certificate states the id
+            only if the noise is secret: otherwise the id is a function of the records.
         date: ISO date without a time of day; today by default.
 
     Returns:
-        The certificate, JSON-able.
+        The certificate as JSON values.
 
     Raises:
         CertificateError: a noise kind, origin or date of another form, or no synthetic.npz or recipe.json.
@@ -251,7 +251,7 @@ def _claim(schedule: Schedule, schema: dict) -> dict:
 
 
 def events(schedule: Schedule) -> dict[str, Any]:
-    """The releases of a schedule as a tree of typed events, each on all records."""
+    """Returns the releases of a schedule as a tree of typed events, each on all records."""
     return {"kind": "composition", "part": WHOLE, "events": [_event(*group) for group in schedule.groups]}
 
 
@@ -267,23 +267,23 @@ def _finite(epsilon: float | None) -> float | None:
 
 
 def no_claim() -> dict:
-    """The fields of a certificate that claims nothing: epsilon is infinite, in words."""
+    """Returns the fields of a certificate that claims nothing: epsilon is infinite, in words."""
     claim = {"claim": {"epsilon": INFINITE, "delta": None}, "attacker": {}, "groups": {}, "epsilons": {}}
     return claim | dict.fromkeys(("relation", "unit", "group_privacy", "schedule", "events"))
 
 
 def write_certificate(folder: str | Path, certificate: dict) -> Path:
-    """Write the certificate beside the files it covers, in one step.
+    """Writes the certificate into the folder of the files that it covers, in one atomic step.
 
     Args:
-        folder: the folder that may be shared.
-        certificate: what `build_certificate` returned.
+        folder: the folder to share.
+        certificate: output of `build_certificate`.
 
     Returns:
         The path of certificate.json.
 
     Raises:
-        CertificateError: something in it cannot be written as JSON.
+        CertificateError: a value cannot be written as JSON.
     """
     path, content = Path(folder) / CERTIFICATE, certificate_content(certificate)
     write_atomically(path, lambda file: file.write(content))
@@ -291,10 +291,10 @@ def write_certificate(folder: str | Path, certificate: dict) -> Path:
 
 
 def certificate_content(certificate: dict) -> bytes:
-    """The bytes of certificate.json: there is one text for each certificate.
+    """Returns the bytes of certificate.json; each certificate has exactly one text.
 
     Raises:
-        CertificateError: something in it cannot be written as JSON.
+        CertificateError: a value cannot be written as JSON.
     """
     try:
         return f"{json.dumps(certificate, indent=2, allow_nan=False, ensure_ascii=False)}\n".encode()
@@ -303,21 +303,21 @@ def certificate_content(certificate: dict) -> bytes:
 
 
 def recipe_content(recipe: dict) -> bytes:
-    """The bytes of recipe.json: there is one text for each recipe."""
+    """Returns the bytes of recipe.json; each recipe has exactly one text."""
     return f"{json.dumps(recipe, indent=2)}\n".encode()
 
 
 def read_certificate(folder: str | Path) -> dict:
-    """Read a folder's certificate.
+    """Reads a folder's certificate.
 
     Args:
-        folder: the folder that may be shared.
+        folder: the shared folder.
 
     Returns:
-        The certificate; nothing in it is checked.
+        The certificate, unchecked.
 
     Raises:
-        CertificateError: it is not there, or is not a JSON object.
+        CertificateError: the file does not exist, or is not a JSON object.
     """
     try:
         return read_object(Path(folder) / CERTIFICATE)
@@ -326,7 +326,7 @@ def read_certificate(folder: str | Path) -> dict:
 
 
 def versions() -> dict[str, str]:
-    """The packages that a run and its page depend on."""
+    """Returns the versions of the packages that a run and its page depend on."""
     found = {package: number or "not installed" for package, number in versions_of(PACKAGES).items()}
     return {"python": platform.python_version(), **found}
 

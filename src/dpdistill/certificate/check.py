@@ -1,4 +1,4 @@
-"""What verify says: one check after another, each a sentence."""
+"""Results of verify: a list of checks, each with a sentence."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 PASSED, FAILED, NOT_COMPARED = "PASSED", "FAILED", "GUARANTEE PASSED, DOCUMENTS NOT COMPARED"
-"""What verify ends with."""
+"""Outcomes of verify."""
 
 
 @dataclass(frozen=True)
@@ -14,10 +14,10 @@ class Check:
     """One check.
 
     Args:
-        name: what was checked.
+        name: subject of the check.
         passed: True or False, or None for a statement that decides nothing.
         detail: one sentence.
-        compared: False where this version cannot make again what it should be compared with.
+        compared: False if this version cannot reproduce the value to compare with.
     """
 
     name: str
@@ -28,14 +28,14 @@ class Check:
 
 @dataclass(frozen=True)
 class Verification:
-    """All checks of a certificate, in order; the last says what verify cannot know.
+    """All checks of a certificate, in order; the last states the limits of verify.
 
     `outcome` is one of three:
 
-    * "PASSED": no check failed, and every file was compared with what this version writes.
+    * "PASSED": no check failed, and every file was compared with this version's output.
     * "FAILED": a check failed.
-    * "GUARANTEE PASSED, DOCUMENTS NOT COMPARED": no check failed, but another version wrote something that this one
-      cannot make again: a page, a document, or the recipe of a method that this version does not have.
+    * "GUARANTEE PASSED, DOCUMENTS NOT COMPARED": no check failed, but this version cannot reproduce a page, a document
+      or a method's recipe that another version wrote.
 
     Args:
         checks: the checks.
@@ -58,21 +58,21 @@ class Verification:
 
 @dataclass(frozen=True)
 class Expected:
-    """What those who made a folder would write into it; what is None is not known, and left unchecked in words.
+    """Expected contents of a folder, as the code that makes such folders writes them; None is unknown and not checked.
 
     Args:
-        recipe: as the recipe's method writes it for the fields that it states.
-        plan: of that method.
-        free: the fields that only its `finish` reads, which may have changed since the run.
-        refused: why no such method can have made the certificate, in a sentence.
-        slacks: the texts one of which such a method's certificate has as its slack.
-        schema: as the records' file states it.
+        recipe: the recipe, as its method writes it for the stated fields.
+        plan: plan of that method.
+        free: the fields that only `finish` reads, which may have changed since the run.
+        refused: sentence about why no such method can have made the certificate.
+        slacks: allowed texts of the certificate's slack for such a method.
+        schema: schema in the records' file.
         page: report.html.
-        documents: (file name, whether it agrees, a sentence) of each document that is there.
-        contents: (file name, what is wrong with it or None, packages another version of which explains that) of each
-            listed file; packages ("",) where one that compares it is not installed. None where they were not compared.
-        fault: why the records or the page cannot be used, in a sentence.
-        earlier: the certificate is of an earlier format: this version may word its pages and documents differently.
+        documents: (file name, whether it agrees, a sentence) of each existing document.
+        contents: (file name, its fault or None, packages whose other version explains the fault) of each listed file;
+            packages ("",) if the package that compares the file is not installed. None if files were not compared.
+        fault: sentence about why the records or the page cannot be used.
+        earlier: whether the certificate has an earlier format: this version may word pages and documents differently.
     """
 
     recipe: dict[str, Any] | None = None
@@ -89,18 +89,18 @@ class Expected:
 
 
 def plain(text: object, length: int = 80) -> str:
-    """Text of a stranger's file as it may be shown on a terminal: short, printable, one line."""
+    """Returns text from an untrusted file in a form safe for terminals: short, printable, one line."""
     return ascii(str(text))[1:-1][:length]
 
 
 def differing(one: dict, other: dict) -> list[str]:
-    """Names of what two objects do not have in common."""
+    """Returns the keys whose values differ between two objects."""
     absent = object()
     return sorted(key for key in one.keys() | other.keys() if not same(one.get(key, absent), other.get(key, absent)))
 
 
 def same(one: Any, other: Any) -> bool:
-    """Returns whether two values of JSON say the same: 1 and 1.0 do, 1 and true do not; a tuple is a list."""
+    """Returns whether two JSON values are equal: 1 equals 1.0 but not true; a tuple equals a list."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):

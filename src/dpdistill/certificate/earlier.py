@@ -1,7 +1,7 @@
-"""Certificates of the formats 5 and 6 as certificates of format 3. Nothing else in the package knows those formats.
+"""Upgrades certificates of the formats 5 and 6 to format 3. No other module knows those formats.
 
-Format 5 is of single rows and of runs without a guarantee, format 6 of units. Their sentences (`unit`, `scope`,
-`slack`) are the same as today's: whoever changes a sentence maps it here, which the folders under
+Format 5 describes single rows and runs without a guarantee, format 6 units. Their sentences (`unit`, `scope`, `slack`)
+equal the present ones: a change of a sentence needs a mapping here, which the folders under
 tests/certificate/folders_v0_1 test.
 """
 
@@ -25,16 +25,16 @@ _EVENT = {"rounds", "mechanism", "noise_multiplier", "sampling_prob"}
 
 
 def is_earlier(content: Any) -> bool:
-    """Returns whether a certificate is of a format before this one that is still read."""
+    """Returns whether a certificate has an earlier format that this version reads."""
     form = content.get("format") if isinstance(content, dict) else None
     return type(form) is int and form in (ROWS, UNITS)
 
 
 def upgrade(content: dict[str, Any]) -> dict[str, Any]:
-    """A certificate of format 5 or 6 as one of format 3, with the same statements.
+    """Returns a certificate of format 5 or 6 as one of format 3 with the same statements.
 
     Raises:
-        CertificateError: it is not what a run wrote in that format.
+        CertificateError: no run writes such a certificate in that format.
     """
     form = content["format"]
     fields = _FIELDS | (_OF_UNITS if form == UNITS else set())
@@ -61,7 +61,7 @@ def upgrade(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def in_this_format(content: dict[str, Any]) -> dict[str, Any]:
-    """A certificate to show: upgraded where it is of an earlier format, and as it is where that cannot be done."""
+    """Returns a certificate for display: upgraded from an earlier format, or unchanged if that fails."""
     try:
         return upgrade(content) if is_earlier(content) else content
     except (CertificateError, RecursionError):
@@ -75,7 +75,7 @@ def _object(content: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _upgrade_schedule(schedule: Any, form: int) -> Any:
-    """Budgets of format 5 state no unit, those of format 6 state one."""
+    """Returns a schedule with a budget that states its unit: budgets of format 5 state none, those of format 6 one."""
     budget = schedule.get("budget") if isinstance(schedule, dict) else None
     if not isinstance(budget, dict):
         raise CertificateError("The certificate's 'schedule' is not a schedule.")
@@ -83,11 +83,11 @@ def _upgrade_schedule(schedule: Any, form: int) -> Any:
         return {**schedule, "budget": {**budget, "unit": None, "rows_per_unit": 1}}
     if form == UNITS and budget.keys() == _BUDGET | {"unit", "rows_per_unit"} and budget["unit"] is not None:
         return schedule
-    raise CertificateError(f"A certificate of format {form} does not go with the unit of its schedule.")
+    raise CertificateError(f"A certificate of format {form} does not fit the unit of its schedule.")
 
 
 def _upgrade_events(events: Any, schedule: dict[str, Any]) -> dict[str, Any]:
-    """The tree; relation and unit stood in the events, and must be those of the budget."""
+    """Returns the tree of events; relation and unit of the events must equal the budget's."""
     budget = schedule["budget"]
     stated = {
         "relation": budget["adjacency"],

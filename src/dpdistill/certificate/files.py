@@ -1,4 +1,4 @@
-"""Checks of a shared folder's files: each is listed by its hash, made again and compared, or named."""
+"""Checks a shared folder's files: each is compared with its hash, reproduced and compared, or reported."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _SQLITE = b"SQLite format 3\0"
 
 
 def check_files(folder: Path, certificate: Certificate, expected: Expected) -> Iterator[Check]:
-    """Every file of the folder: hashes, the recipe, the page, the scores, and what the certificate does not speak of.
+    """Checks every file of the folder: hashes, the recipe, the page, the scores, and files outside the certificate.
 
-    A file that the certificate does not list fails if it might be taken for one that a run wrote: it lies in images/,
-    or ends as such a file does (.npz, .csv, .parquet, .yaml, .png, .json, .html). So do a ledger, and whatever is a
-    link, a pipe or a device. Any other is named as not covered.
+    A file that the certificate does not list fails if it could be mistaken for a run's file: it lies in images/, or has
+    the ending of such a file (.npz, .csv, .parquet, .yaml, .png, .json, .html). Ledgers, links, pipes and devices fail,
+    too. Other files are reported as not covered.
     """
     try:
         found, (names, folders) = hash_files(folder), walk(folder)
@@ -47,7 +47,7 @@ def check_files(folder: Path, certificate: Certificate, expected: Expected) -> I
         return
     if irregular := [name for name in names if not is_plain(folder / name)]:
         named = plain(", ".join(irregular[:3])) + (" and more" if len(irregular) > 3 else "")
-        yield Check("files", False, f"Expected files of their own; these are links, pipes or devices: {named}.")
+        yield Check("files", False, f"Expected regular files; these are links, pipes or devices: {named}.")
         return
     extra = [name for name in names if name not in certificate.files and name not in UNLISTED]
     foreign = [name for name in extra if looks_listed(name) or _is_ledger(folder / name)]
@@ -65,13 +65,13 @@ def check_files(folder: Path, certificate: Certificate, expected: Expected) -> I
 
 
 def _foreign_folders(folders: list[str], listed: dict[str, str]) -> list[str]:
-    """The folders in images/ that hold no listed picture: a reader of class folders takes each for a class."""
+    """Returns the folders in images/ without a listed image: readers of class folders take each folder for a class."""
     holding = {IMAGES, *(name.rpartition("/")[0] for name in listed)}
     return [name for name in folders if f"{name}/".startswith(f"{IMAGES}/") and name not in holding]
 
 
 def _is_ledger(path: Path) -> bool:
-    """Whether it is a database, as ledgers are: one tells who holds the records whether they are those of the run."""
+    """Returns whether a file is a database, like ledgers: a ledger reveals whether a record is among the run's."""
     try:
         with open(path, "rb") as file:
             return file.read(len(_SQLITE)) == _SQLITE
@@ -80,17 +80,17 @@ def _is_ledger(path: Path) -> bool:
 
 
 def check_handover(folder: Path, run: str | Path | None) -> Iterator[Check]:
-    """The certificate is the one that the run's folder says it handed over."""
+    """Checks that the certificate is the one whose digest the run's folder stores."""
     beside = owner_folder(folder.resolve())
     owner = beside if run is None else Path(run)
     if (run is None and not os.access(owner / FINISHED, os.R_OK)) or not (owner / FINISHED).is_file():
         return
     if sha256(folder / CERTIFICATE).encode() in (owner / FINISHED).read_bytes().split():
-        yield Check("handover", True, "The certificate is one that the run handed over.")
+        yield Check("handover", True, "The certificate is one that the run wrote.")
     elif owner.resolve() == beside:
-        yield Check("handover", False, "The run handed over another certificate: the folder was changed since.")
+        yield Check("handover", False, "The run wrote another certificate: the folder was changed after the run.")
     else:
-        yield Check("handover", None, "The run handed over another certificate: this one may be of a later --from.")
+        yield Check("handover", None, "The run wrote another certificate: this one may come from a later --from.")
 
 
 def _listed(found: dict[str, str], listed: dict[str, str], foreign: list[str]) -> Check:
@@ -105,11 +105,11 @@ def _listed(found: dict[str, str], listed: dict[str, str], foreign: list[str]) -
 
 
 def _contents(expected: Expected, certificate: Certificate) -> Check:
-    """Each listed file holds what its kind may hold, and agrees with the arrays."""
+    """Checks that each listed file has the allowed contents of its kind and agrees with the arrays."""
     if expected.fault is not None:
         return Check("folder", False, expected.fault)
     if expected.contents is None:
-        return Check("contents", None, "What the files hold was not compared.", compared=False)
+        return Check("contents", None, "The contents of the files were not compared.", compared=False)
     faults = [each for each in expected.contents if each[1] is not None]
     settled = [
         fault for _, fault, packages in faults if not _others(certificate, expected, *packages) and packages != ("",)
@@ -120,12 +120,12 @@ def _contents(expected: Expected, certificate: Certificate) -> Check:
         return Check("contents", False, f"A file is not as the run wrote it: {said}.")
     if faults:
         return Check("contents", None, f"A file was not compared: {said}.", compared=False)
-    return Check("contents", True, f"The files agree with {SYNTHETIC}, and hold nothing else.")
+    return Check("contents", True, f"The files agree with {SYNTHETIC} and have no other contents.")
 
 
 def _named(names: list[str]) -> Iterator[Check]:
     for name in names[:MOST_NAMED]:
-        yield Check("not covered", None, f"{plain(name)} is not in the certificate: nothing here speaks of it.")
+        yield Check("not covered", None, f"{plain(name)} is not in the certificate and was not checked.")
     if len(names) > MOST_NAMED:
         yield Check("not covered", None, f"{len(names) - MOST_NAMED} more files are not in the certificate.")
 
@@ -147,13 +147,13 @@ def _recipe(folder: Path, certificate: Certificate) -> Check:
 
 def _origin(certificate: Certificate, expected: Expected) -> Check:
     if expected.recipe is None:
-        unknown = "The recipe is unknown to this version: what it says of itself was not checked."
+        unknown = "The recipe is unknown to this version: title, origin and references were not checked."
         return Check("origin", None, unknown, compared=False)
     differ = differing(expected.recipe, certificate.recipe)
     if not differ:
-        return Check("origin", True, "Title, origin and references are those that the method states for these fields.")
+        return Check("origin", True, "Title, origin and references agree with the method and these fields.")
     others = _others(certificate, expected, "dpdistill")
-    where = f"; the certificate was made with {others}, whose verify may tell more" if others else ""
+    where = f"; the certificate was made with {others}, whose verify may check more" if others else ""
     return Check("origin", False, f"The method states another {plain(', '.join(differ))} for these fields{where}.")
 
 
@@ -168,12 +168,12 @@ def _schema(certificate: Certificate, expected: Expected) -> Check:
 
 def _page(path: Path, certificate: Certificate, expected: Expected) -> Check:
     if not path.is_file():
-        return Check("report", None, f"There is no {REPORT}.")
+        return Check("report", None, f"{REPORT} does not exist.")
     if expected.page is None:
         return Check("report", None, f"{REPORT} was not compared with the folder.", compared=False)
     if path.stat().st_size == len(expected.page) and path.read_bytes() == expected.page:
         return Check("report", True, f"{REPORT} is the page of this folder, byte for byte.")
-    named = f"{REPORT} is not the page of this folder, which `dpdistill report` writes anew"
+    named = f"{REPORT} is not the page of this folder; `dpdistill report` writes the page again"
     if states_another(path, certificate, headline=True):
         return Check("report", False, f"{named}: it states another epsilon.")
     return _unless_elsewhere("report", named, certificate, expected, "dpdistill", "pillow", "jinja2")
@@ -191,15 +191,15 @@ def _documents(folder: Path, certificate: Certificate, expected: Expected) -> It
 
 
 def _others(certificate: Certificate, expected: Expected, *packages: str) -> str:
-    """What the certificate was made with that is not of this version, such as "dpdistill 0.2"; empty for nothing."""
+    """Returns the differing versions that the certificate was made with, such as "dpdistill 0.2"; empty if none."""
     here, stated = versions(), certificate.versions
     others = (f"{name} {stated[name]}" for name in packages if name in here and stated[name] != here[name])
     return plain(" and ".join([*others, *(["an earlier format"] if expected.earlier else [])]))
 
 
 def _unless_elsewhere(name: str, fault: str, certificate: Certificate, expected: Expected, *packages: str) -> Check:
-    """A fault, unless the certificate was made with other versions of packages that may well explain it."""
+    """Returns a failed check, or an undecided one if other package versions explain the fault."""
     if others := _others(certificate, expected, *packages):
-        told = f"{plain(fault, 240)}; it was made with {others}, so it was not compared."
+        told = f"{plain(fault, 240)}; the folder was made with {others}, so it was not compared."
         return Check(name, None, told, compared=False)
     return Check(name, False, plain(f"{fault}.", 300))

@@ -1,7 +1,7 @@
-"""Format 3 of the certificate: the type and the meaning of every field. docs/certificate.md explains all of it.
+"""Format 3 of the certificate: types and meanings of all fields, as docs/certificate.md explains them.
 
-The models check types and nothing else: an unknown field, a missing field or a value of another type is refused, and
-nothing is converted. What the values must be is checked by `verify`.
+The models check types only: an unknown field, a missing field or a value of another type is refused, and nothing is
+converted. `verify` checks the values.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from dpdistill.errors import CertificateError
 FORMAT = 3
 SCHEMA_FILE = Path(__file__).with_name("certificate-3.schema.json")
 WHOLE = "all"
-"""The part of an event that reads all records."""
+"""Name of the part that contains all records."""
 INFINITE = "infinite: no privacy guarantee"
 CANNOT_CHECK = ("choices", "owners", "scores", "ledger_head", "attestations")
-"""Fields that have a form, and that no version writes or checks yet."""
+"""Fields of the format that no version writes or checks yet."""
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Epsilon = Annotated[Number, Field(ge=0)]
@@ -35,7 +35,7 @@ Version = Annotated[str, Field(pattern="^(not installed|[0-9][0-9A-Za-z.+!-]{0,6
 Table = Annotated[dict[str, Epsilon | None], Field(description="null where the value is infinite or not computed.")]
 Object = dict[str, Any]
 PACKAGES = ("dpdistill", "jax", "numpy", "scipy", "dp-accounting", "pillow", "jinja2")
-"""The packages whose versions a certificate states, beside that of Python."""
+"""Packages whose versions a certificate states, in addition to Python's."""
 _VERSIONS = ("python", *PACKAGES)
 
 
@@ -74,7 +74,7 @@ class StageEntry(Model):
 
 
 class BudgetEntry(Model):
-    """What the noise was calibrated to."""
+    """The budget for which the noise was calibrated."""
 
     epsilon: Annotated[Number, Field(gt=0)]
     delta: Delta
@@ -111,7 +111,7 @@ class PoissonGaussian(Model):
 
 
 class Composition(Model):
-    """Events one after another, each of which may depend on what the earlier ones released."""
+    """A sequence of events; each may depend on the releases of earlier ones."""
 
     kind: Literal["composition"]
     part: Text
@@ -122,7 +122,7 @@ EventEntry = Annotated[Gaussian | PoissonGaussian | Composition, Field(discrimin
 
 
 class Choice(Model):
-    """A choice that was made from the records by releases which the events contain."""
+    """A choice made from the records by releases which the events contain."""
 
     field: Annotated[Text, Field(description="What was chosen: the recipe's field.")]
     chosen: JsonValue
@@ -141,13 +141,13 @@ class PublicInput(Model):
     """Data that is not private, by declaration: epsilon does not cover it."""
 
     kind: Literal["generated images", "declared images", "shipped filters"]
-    sha256: Annotated[Sha256 | None, Field(description="null for images that a program draws from source.")]
+    sha256: Annotated[Sha256 | None, Field(description="null for procedurally generated images.")]
     source: Annotated[Text, Field(description="Where the data come from.")]
     declared_by: Annotated[Text, Field(description="Who says that the data are public.")]
 
 
 class Score(Model):
-    """A score that was measured on records by releases which the events contain."""
+    """A score measured on records by releases which the events contain."""
 
     name: Text
     value: Number
@@ -155,14 +155,14 @@ class Score(Model):
 
 
 class Attestation(Model):
-    """An opaque file that somebody else vouches with, such as a report of a trusted platform."""
+    """An opaque file of a third party that vouches for the run, such as a trusted platform's report."""
 
     kind: Text
     sha256: Sha256
 
 
 class Certificate(Model):
-    """What a run promises: certificate.json."""
+    """The promises of a run: certificate.json."""
 
     format: Literal[3]
     claim: Claim
@@ -199,7 +199,7 @@ class Certificate(Model):
     scope: Annotated[str, Field(description="What epsilon covers and what it does not, in words.")]
 
     def to_json(self) -> dict[str, Any]:
-        """The certificate as plain data, in the order in which it is written."""
+        """Returns the certificate as plain data, in the order of writing."""
         return self.model_dump(mode="json", by_alias=True)
 
 
@@ -212,7 +212,7 @@ _NOT_SUCH = {
 
 
 def parse(content: Any) -> Certificate:
-    """A certificate of format 3 from what its file holds.
+    """Returns a certificate of format 3 from the contents of its file.
 
     Raises:
         CertificateError: an unknown or missing field, or a value of another type, in one sentence.
@@ -240,7 +240,7 @@ def _sentence(content: Any, fault: Any) -> str:
 
 
 def _place(content: Any, loc: tuple[Any, ...], kind: str) -> list[str]:
-    """The path of a fault without the tags by which pydantic tells the members of a union apart."""
+    """Returns the path of a fault without pydantic's tags for members of a union."""
     found: list[str] = []
     for k, part in enumerate(loc):
         if isinstance(content, dict | list) and part in (content if isinstance(content, dict) else range(len(content))):
@@ -252,11 +252,11 @@ def _place(content: Any, loc: tuple[Any, ...], kind: str) -> list[str]:
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of certificate.json: certificate-3.schema.json holds it."""
+    """Returns the JSON Schema (draft 2020-12) of certificate.json, as stored in certificate-3.schema.json."""
     made = Certificate.model_json_schema(by_alias=True)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}
 
 
 def schema_text() -> str:
-    """The text of certificate-3.schema.json: `SCHEMA_FILE.write_text(schema_text())` writes it anew."""
+    """Returns the text of certificate-3.schema.json: `SCHEMA_FILE.write_text(schema_text())` writes the file again."""
     return json.dumps(json_schema(), indent=2) + "\n"

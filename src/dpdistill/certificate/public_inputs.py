@@ -1,4 +1,4 @@
-"""The public inputs of a recipe: what its fields name that is neither private nor covered by epsilon."""
+"""Lists the public inputs of a recipe: inputs that are not private and not covered by epsilon."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _DECLARED, _FILTERS = "PublicImages", "DrawnNet"
 
 
 def public_inputs(recipe: Any) -> list[PublicInput]:
-    """The public inputs that a recipe's fields name, each once, in the order of the fields.
+    """Returns the public inputs of a recipe's fields, each once, in the order of the fields.
 
     Args:
-        recipe: as the certificate has it; whatever has another form names none.
+        recipe: recipe in the certificate; another form has no public inputs.
     """
     fields = recipe.get("fields") if isinstance(recipe, dict) else None
     found: list[PublicInput] = []
@@ -27,7 +27,7 @@ def public_inputs(recipe: Any) -> list[PublicInput]:
 
 
 def _kinds(value: Any) -> Iterator[dict[str, Any]]:
-    """Everything below a value that names its kind; a certificate is at most 30 levels deep."""
+    """Yields every object below a value that names its kind; a certificate is at most 30 levels deep."""
     if isinstance(value, dict):
         if isinstance(value.get("kind"), str):
             yield value

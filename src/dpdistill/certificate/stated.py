@@ -1,4 +1,4 @@
-"""The epsilons and deltas that a text states: none but those of the certificate."""
+"""Checks that a text states no epsilons and deltas other than the certificate's."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 from dpdistill.certificate.format import Certificate
 
 MOST = 1 << 22
-"""Bytes of a text that are looked at."""
+"""Largest number of bytes that are read from a text."""
 _NUMBER = r"((?>\d[\d,]*\.?\d*(?:e[+-]?\d+)?))(?! ?(?:\^|[⁻−]|\*\*[-−]))"
-"""Whole, and no power of ten in other writing."""
+"""Pattern of a whole number that is no power of ten in another notation."""
 _GAP = r"[^\d\n]{0,40}?"
 _EPSILON = re.compile(
     rf"(?:epsilon|\beps\b|[εϵɛєԑƐ]){_GAP}{_NUMBER}|\(\s*{_NUMBER}\s*,[^()]*\)[\s-]*(?:DP\b|differ)", re.I
@@ -21,18 +21,19 @@ _EPSILON = re.compile(
 _DELTA = re.compile(rf"(?:delta|δ){_GAP}{_NUMBER}", re.IGNORECASE)
 _UNSEEN = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]")
 _HEADLINE = (
-    re.compile(rf"^ *epsilon: {_NUMBER}", re.IGNORECASE | re.MULTILINE),  # of YAML, which explains others before
+    re.compile(rf"^ *epsilon: {_NUMBER}", re.IGNORECASE | re.MULTILINE),  # of YAML
     _EPSILON,
 )
 
 
 def states_another(path: Path, certificate: Certificate, headline: bool = False) -> str | None:
-    """What a text states as epsilon or delta that the certificate does not, such as "epsilon 0.1"; None where nothing.
+    """Returns an epsilon or delta in a text that the certificate does not state, such as "epsilon 0.1"; None if all
+    agree.
 
     Args:
-        path: of the text.
-        certificate: its claim, its epsilons at other deltas and those of persons with several rows may be stated.
-        headline: look at the first epsilon alone, which must be the claimed one.
+        path: path of the text.
+        certificate: its claim, its epsilons at other deltas and those for several rows are allowed.
+        headline: check the first epsilon only, which must be the claimed one.
     """
     with path.open("rb") as file:
         text = file.read(MOST).decode("utf-8", "replace")
@@ -54,7 +55,7 @@ def _numbers(pattern: re.Pattern, text: str) -> Iterator[str]:
 
 
 def _allowed(certificate: Certificate) -> tuple[list[Any], list[Any]]:
-    """(epsilons, deltas) of a certificate, the claimed ones first; none of one without a guarantee."""
+    """Returns (epsilons, deltas) of a certificate, the claimed ones first; empty without a guarantee."""
     if certificate.schedule is None:
         return [], []
     claim = certificate.schedule.budget
@@ -64,7 +65,7 @@ def _allowed(certificate: Certificate) -> tuple[list[Any], list[Any]]:
 
 
 def _is_among(number: str, allowed: list[Any]) -> bool:
-    """Whether a number is one of these within the rounding of a page; a comma is one of thousands, or of a fraction."""
+    """Returns whether a number equals an allowed one as a page rounds it; commas separate thousands or decimals."""
     read = {float(number.replace(",", "")), float(number.replace(",", ".")) if number.count(",") == 1 else 0.0}
     numbers = [each for each in allowed if isinstance(each, int | float)]
     return any(abs(stated - each) <= 1e-2 * each for stated in read for each in numbers)

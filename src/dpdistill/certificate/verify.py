@@ -1,4 +1,4 @@
-"""Checks of a certificate against its files, its ledger and independent accountants."""
+"""Checks a certificate against its files, its ledger and independent accountants."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from dpdistill.ledger.run import RUN_LEDGER, RunLedger, RunRecord, without_origi
 from dpdistill.query import Event, Stage
 
 CLOSING = (
-    "verify checks arithmetic and files; that the run was as described - these records, this code, secret noise -"
-    " rests on who ran it."
+    "verify checks arithmetic and files. It cannot check that the run was as described (these records, this code,"
+    " secret noise): for that you trust the owner."
 )
 _DEEPEST = b"\n" + b" " * 60
-"""How a line begins that is too deep for what a certificate holds."""
+"""Beginning of a line that is nested more deeply than any line of a certificate."""
 
 
 def check_certificate(
@@ -44,12 +44,12 @@ def check_certificate(
     run: str | Path | None = None,
     expect: Callable[[Certificate], Expected] = lambda certificate: Expected(),
 ) -> Verification:
-    """Check a folder's certificate: recipe = plan = ledger = event tree, every file, and every stated epsilon.
+    """Checks a folder's certificate: recipe = plan = ledger = event tree, every file, and every stated epsilon.
 
     Args:
-        folder: the folder that was shared.
-        run: the owner's folder of the run; by default the one beside it (folder + ".run"), if it is there.
-        expect: what the makers of recipe, records and page would have written, given the certificate.
+        folder: the shared folder.
+        run: the owner's folder of the run; by default folder + ".run", if it exists.
+        expect: returns the expected contents of the folder, given the certificate.
 
     Returns:
         The checks; a damaged or altered certificate gives a failed check, never an exception.
@@ -89,7 +89,7 @@ def check_certificate(
 
 
 def _parse(content: dict) -> Certificate:
-    """The certificate, which claims nothing that this version cannot check.
+    """Returns the certificate if this version can check all of its claims.
 
     Raises:
         CertificateError: a field of another type, or a claim that cannot be checked.
@@ -98,7 +98,7 @@ def _parse(content: dict) -> Certificate:
     if type(form) is not int or (form != FORMAT and not earlier.is_earlier(content)):
         raise CertificateError(
             f"Expected a certificate of format {FORMAT}, or {earlier.ROWS} or {earlier.UNITS} of earlier versions: "
-            "what another version of dpdistill wrote, that version checks."
+            "check this folder with the version of dpdistill that wrote it."
         )
     certificate = parse(earlier.upgrade(content) if form != FORMAT else content)
     _check_date(certificate.date)
@@ -118,7 +118,7 @@ def _other_part(event: Composition | Gaussian | PoissonGaussian) -> str | None:
 
 
 def _schedule(certificate: Certificate) -> Schedule | None:
-    """The schedule; None of a certificate that claims no guarantee, in which case it claims nothing else.
+    """Returns the schedule; None for a certificate without a guarantee, which must not claim anything else.
 
     Raises:
         CertificateError: no schedule, or one that takes too long to check.
@@ -144,11 +144,11 @@ def _check_no_claim(certificate: Certificate) -> None:
     found = certificate.to_json()
     for key, value in stated.items():
         if not same(found[key], value):
-            raise CertificateError(f"The certificate has no schedule, yet its {key!r} is not that of no guarantee.")
+            raise CertificateError(f"The certificate has no schedule, yet its {key!r} states a guarantee.")
 
 
 def _check_text(path: Path, certificate: dict) -> None:
-    """One text for each certificate: no mark, comment, escape or number that two readers take for two things."""
+    """Checks that the file has the one text of its certificate, so that all readers read the same values."""
     content = path.read_bytes()
     if content != cert.certificate_content(certificate):
         raise CertificateError(
@@ -184,31 +184,32 @@ def _slack(certificate: Certificate, expected: Expected) -> Check:
 
 def _self_test(certificate: Certificate) -> Check:
     backend, tested = (plain(text, 160) for text in (certificate.backend, certificate.self_test))
-    return Check("self-test", None, f"By its own word the run computed on: {backend}; and had tested before: {tested}.")
+    said = f"the run computed on {backend}; tested before: {tested}"
+    return Check("self-test", None, f"Stated by the certificate, not checked: {said}.")
 
 
 def _releases(certificate: Certificate) -> Iterator[Check]:
     if certificate.releases is not None:
-        said = "sets that state the same were made from the same releases, which are paid for once"
+        shared = "sets with this id were made from the same releases, which are paid for once"
         name = plain(certificate.releases)
-        yield Check("releases", None, f"By its own word the id of its releases is {name}: {said}.")
+        yield Check("releases", None, f"Release id, as stated by the certificate, not checked: {name}; {shared}.")
 
 
 def _inferred(certificate: Certificate) -> Iterator[Check]:
-    """What the certificate says of public facts that were taken from the records; it agrees with the set's schema."""
+    """Yields a check that lists the public facts that were taken from the records."""
     if certificate.inferred:
-        said = "taken from the records and treated as public, so that epsilon does not cover them"
         yield Check(
             "facts",
             None,
-            f"As the certificate states, these facts were {said}: {plain(', '.join(certificate.inferred))}.",
+            "The certificate states facts that were taken from the records and treated as public, so that epsilon does"
+            f" not cover them: {plain(', '.join(certificate.inferred))}.",
         )
 
 
 def _public_inputs(certificate: Certificate) -> Check:
-    """Whether data are public is their declarer's word; that they are named is checked."""
+    """Checks that the public inputs are listed, not that the data are public."""
     if (named := public_inputs(certificate.recipe)) != certificate.public_inputs:
-        return Check("public inputs", False, "The certificate's 'public_inputs' are not those that its recipe names.")
+        return Check("public inputs", False, "The certificate's 'public_inputs' differ from its recipe's.")
     if not named:
         return Check("public inputs", True, "The recipe names no public inputs.")
     each = ", ".join(f"{one.kind} (declared by {one.declared_by})" for one in named)
@@ -230,12 +231,12 @@ def _events(certificate: Certificate, schedule: Schedule) -> Check:
     differ = [] if composed == schedule.groups else ["events"]
     differ += [key for key, value in stated.items() if not same(found[key], value)]
     if differ:
-        return Check("events", False, f"The schedule does not say the same as the certificate's {', '.join(differ)}.")
+        return Check("events", False, f"The schedule contradicts the certificate's {', '.join(differ)}.")
     return Check("events", True, f"Claim, relation and event tree agree with the schedule of {schedule.rounds} rounds.")
 
 
 def compose_events(tree: Composition | None) -> tuple[Group, ...]:
-    """(rounds, event) of everything in a tree of events, in its order."""
+    """Returns (rounds, event) of all events in a tree, in order."""
     found: list[Group] = []
     for event in () if tree is None else tree.events:
         if isinstance(event, Composition):
@@ -247,9 +248,9 @@ def compose_events(tree: Composition | None) -> tuple[Group, ...]:
 
 
 def _composed(certificate: Certificate, schedule: Schedule) -> Schedule:
-    """What the tree of events amounts to under the schedule's budget: every epsilon is computed from the events.
+    """Returns a schedule of the tree's events under the schedule's budget: all epsilons are computed from the events.
 
-    Where the events are not those of the schedule, which is a fault already, the schedule is taken.
+    If the events contradict the schedule, which another check reports, the schedule itself is returned.
     """
     groups = compose_events(certificate.events)
     if groups != schedule.groups:
@@ -273,7 +274,7 @@ def _ledger(
 ) -> Check:
     beside = owner_folder(folder.resolve())
     if run is None and not (os.access(beside / RUN_LEDGER, os.R_OK) and (beside / RUN_LEDGER).is_file()):
-        return Check("ledger", None, "The run's ledger is not here, or not to be read: it stays with the owner.")
+        return Check("ledger", None, "The run's ledger is not available here: the owner keeps it.")
     try:
         record = RunLedger.read(beside if run is None else run)
     except LedgerError as error:
@@ -289,7 +290,7 @@ def _ledger(
 
 
 def _ledgers_recipe(certificate: Certificate, record: RunRecord, free: frozenset[str] | None, holds: str) -> Check:
-    """A run's releases may be used again under other fields, if only `finish` reads them; the origin goes with them."""
+    """Compares the ledger's recipe with the certificate's: the origin and fields of `finish` may differ."""
     stated = {**certificate.recipe, "schema": certificate.facts, "noise": certificate.noise}
     paid = record.recipe if isinstance(record.recipe, dict) else {}
     fields, paid_fields = stated.get("fields"), paid.get("fields")
@@ -304,5 +305,5 @@ def _ledgers_recipe(certificate: Certificate, record: RunRecord, free: frozenset
     if differ:
         return Check("ledger", False, f"The run's ledger has another recipe than the certificate: {named}.")
     if changed and free is None:
-        return Check("ledger", None, f"{holds}, but of other {named}: whether a release depends on that is not known.")
-    return Check("ledger", True, f"{holds}; only finish reads what changed since: {named}." if changed else f"{holds}.")
+        return Check("ledger", None, f"{holds}, but with another {named}: unknown whether releases depend on this.")
+    return Check("ledger", True, f"{holds}; only finish reads the changed fields: {named}." if changed else f"{holds}.")

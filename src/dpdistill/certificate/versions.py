@@ -1,4 +1,4 @@
-"""Versions of packages, found without importing them."""
+"""Reads versions of packages without importing them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dpdistill import __version__
 
 
 def versions_of(packages: Iterable[str]) -> dict[str, str | None]:
-    """Returns versions by name; None where a package is not installed.
+    """Returns versions by name; None for a package that is not installed.
 
-    The version of dpdistill is that of the code which runs: an editable install keeps the number it was installed with.
+    dpdistill's version is that of the running code: an editable install reports the version at installation.
     """
     found: dict[str, str | None] = {}
     for name in packages:

@@ -1,4 +1,4 @@
-"""An encoder as a compiled program: features of records, and gradients brought back to their pixels."""
+"""Applies an encoder as a compiled program: features of records, and gradients with respect to their pixels."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ CACHED_IMAGES = 20
 MOST_HELD = 1 << 30  # bytes
 
 encode = jax.jit(lambda encoder, X: encoder(X), static_argnums=0)
-"""Features (n, d) of records (n, ...)."""
+"""Returns features (n, d) of records (n, ...)."""
 
 pull_back = jax.jit(lambda encoder, X, gradient: jax.vjp(encoder, X)[1](gradient)[0], static_argnums=0)
-"""The chain rule from features (n, d) to pixels (n, h, w, c), record by record."""
+"""Returns gradients by pixels (n, h, w, c) from gradients by features (n, d), record by record."""
 
 with_chain_rule = jax.jit(lambda encoder, X: jax.vjp(encoder, X), static_argnums=0)
-"""Features (n, d) of records (n, ...), and their chain rule for `along`.
+"""Returns features (n, d) of records (n, ...), and their chain rule for `along`.
 
-It holds what it needs of the features until it is dropped, where `pull_back` computes them again; what an encoder does
-in pieces (`in_pieces`) is computed again by both.
+The chain rule keeps intermediate values in memory until it is dropped, whereas `pull_back` computes them again.
+Encoders with `in_pieces` are computed again in both cases.
 """
 
 along = jax.jit(lambda rule, gradient: rule(gradient)[0])
-"""A gradient by features (n, d), brought back to pixels (n, h, w, c) by their chain rule."""
+"""Returns gradients by pixels (n, h, w, c) from gradients by features (n, d) and their chain rule."""
 
 
 def encode_slices(encoder: Any, X: Array | np.ndarray) -> np.ndarray:
-    """Features (m, d) float32 of a support set, as many records at a time as stay in a processor's cache."""
+    """Returns features (m, d) float32 of a support set, with as many records at a time as fit a processor's cache."""
     return _in_slices(partial(encode, encoder), X)
 
 
 def pull_back_slices(encoder: Any, X: Array | np.ndarray, gradient: np.ndarray) -> np.ndarray:
-    """The chain rule from features (m, d) to pixels (m, h, w, c), as many records at a time."""
+    """Returns gradients by pixels (m, h, w, c) from gradients by features (m, d), with as many records at a time."""
     return _in_slices(partial(pull_back, encoder), X, gradient.astype(np.float32))
 
 
 def encode_slices_with_chain_rule(
     encoder: Any, X: Array | np.ndarray
 ) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
-    """Features (m, d) float32 of a support set, and what brings a gradient by them back to pixels (m, h, w, c).
+    """Returns features (m, d) float32 of a support set, and a function from gradients by features to those by pixels.
 
-    Chain rules that would hold more than MOST_HELD together are left out: features are computed again then.
+    Chain rules that need more than MOST_HELD together are not kept: features are computed again in that case.
     """
     parts = _slices(len(X))
     found = [with_chain_rule(encoder, X[parts[0]])]
@@ -61,7 +61,7 @@ def encode_slices_with_chain_rule(
 
 
 def _in_slices(function: Callable[..., Array], *arrays: Any) -> np.ndarray:
-    """function(...) of the rows of arrays, a slice at a time."""
+    """Returns function(...) of the rows of arrays, computed in slices."""
     return np.concatenate([np.asarray(function(*(a[p] for a in arrays))) for p in _slices(len(arrays[0]))])
 
 

@@ -1,4 +1,4 @@
-"""Functions of records, a few records at a time."""
+"""Applies functions to a few records at a time."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from jax.custom_batching import custom_vmap
 
 
 def in_pieces(function: Callable[[Array], Array], most: int) -> Callable[[Array], Array]:
-    """The function of n records, applied to so few at a time that they fit a processor's cache.
+    """Returns a function of n records that is applied to few at a time, so that they fit a processor's cache.
 
-    Its derivative, in reverse mode only, is taken a few records at a time too, and keeps nothing but the records.
+    Its derivative, in reverse mode only, also takes a few records at a time, and keeps nothing but the records.
 
     Args:
-        function: of n records, record by record.
+        function: function of n records, record by record.
         most: records at a time; at least one is taken.
     """
 
@@ -35,9 +35,9 @@ def in_pieces(function: Callable[[Array], Array], most: int) -> Callable[[Array]
 
 
 def _mapped(function: Callable[..., Array], most: int) -> Callable[..., Array]:
-    """The function of arrays of n records each, in pieces.
+    """Returns a function of arrays of n records each, applied in pieces.
 
-    A vmap of it is the function of more records, not the records one by one in an inconvenient layout.
+    Its vmap is the function of more records, which keeps a convenient layout.
     """
     most = max(1, most)
 

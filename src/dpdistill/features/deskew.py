@@ -1,4 +1,4 @@
-"""Features of a record that is brought upright, to the middle, and to a common size first."""
+"""Features of a record that is deskewed, centred and rescaled first."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ DARK = 1e-6
 
 
 class Deskewed(recipe.Deskewed):
-    """phi(x'), x' the record sheared, moved and scaled by its own moments: for handwriting and other strokes.
+    """Features phi(x'), x' the record sheared, moved and scaled by its own moments: for handwriting and other strokes.
 
-    What a record's lightness above its darkest pixel weighs, as a distribution over [-1, 1]^2, gives
+    A record's lightness above its darkest pixel, as a distribution over [-1, 1]^2, gives
 
         m_r, m_c     means of row and column: the middle of x' is there
         v_rc / v_rr  slope of columns over rows: x' has none
         s_r, s_c     deviations of rows, and of columns without the slope: in x' (s / target)^(1 - strength) target
 
-    Every person slants and sizes letters in an own way, which a classifier of few and noisy directions cannot learn
-    away. A function of one record.
+    Persons differ in the slant and size of their letters, which a classifier of few and noisy directions cannot learn
+    to ignore. The map depends on one record only.
 
     Args:
         encoder: frozen and hashable, X (n, h, w, c) -> (n, d).
-        strength: of the change of size; 0 leaves it, 1 makes all deviations the targets; in [0, 1].
+        strength: strength of the rescaling, in [0, 1]; 0 keeps the size, 1 makes all deviations the targets.
         height: target of s_r, in halves of a side, > 0.
-        width: target of s_c, the same, > 0.
+        width: target of s_c, in halves of a side, > 0.
 
     Raises:
         ValueError: a strength, height or width out of its range.
@@ -39,11 +39,11 @@ class Deskewed(recipe.Deskewed):
     """
 
     def __call__(self, X: Array) -> Array:
-        """Features of X (n, h, w, colours) in [-1, 1]."""
+        """Returns features of X (n, h, w, colours) in [-1, 1]."""
         return self.encoder(jax.vmap(self.upright)(X))
 
     def upright(self, x: Array) -> Array:
-        """One record (h, w, colours), sampled where its moments say; outside is its darkest pixel."""
+        """Returns one straightened record (h, w, colours); pixels from outside are its darkest pixel."""
         darkest, grey = x.min(), x.mean(2)
         weight = grey - grey.min() + DARK
         weight = weight / weight.sum()

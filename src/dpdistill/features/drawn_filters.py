@@ -1,4 +1,4 @@
-"""A convolutional kernel network whose filters come from drawn pictures alone."""
+"""A convolutional kernel network whose filters are learned from generated images alone."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ ALPHA = 2.0
 BLUR = 0.22
 FLOOR = 0.01
 POWER = 0.7
-KEPT = 3 / 4  # of the directions of the channels: the last quarter has 2 of 100 parts of what features tell
+KEPT = 3 / 4  # share of the channel directions: the last quarter has 2 % of the features' discriminative power
 LEAST = 8
-AT_ONCE = 2048  # pixels of the records that are worked on together: their responses stay in a processor's cache
-# Winograd's F(4, 3): what is made of six inputs and of three filter taps, and four outputs of their six products.
+AT_ONCE = 2048  # pixels of the records that are processed together: their responses fit a processor's cache
+# Winograd's F(4, 3): transforms of six inputs and of three filter taps, and of six products to four outputs.
 SEEN = np.array(
     [[4, 0, -5, 0, 1, 0], [0, -4, -4, 1, 1, 0], [0, 4, -4, -1, 1, 0], [0, -2, -1, 2, 1, 0], [0, 2, -1, -2, 1, 0],
      [0, 4, 0, -5, 0, 1]]
@@ -37,20 +37,20 @@ DIGEST = recipe.DRAWN_FILTERS
 
 
 class Filters(NamedTuple):
-    """What is learned from drawn pictures; s sizes of patches, c colours, K1 and K2 filters.
+    """Parameters learned from generated images; s sizes of patches, c colours, K1 and K2 filters.
 
     Args:
         first: (s s c, K1 + s s c) of whitened patches, then the whitening itself, whose outputs' norm is the patch's.
         floor: added to a patch's norm.
-        between: (K1, rank), from responses of layer 1 to what layer 2 sees.
-        sign: (rank,), 1 where a direction of layer 1 keeps its sign under the mirror, -1 where it changes it.
+        between: (K1, rank), from responses of layer 1 to inputs of layer 2.
+        sign: (rank,), 1 for a direction of layer 1 that keeps its sign under the mirror, -1 for one that changes it.
         second: (3 3 rank, K2), bfloat16.
-        metric: (K2, K2), inverse square root of the kernel between the filters of layer 2, made of them.
-        mean: (positions, K2) of features of drawn pictures.
+        metric: (K2, K2), inverse square root of the kernel between the filters of layer 2, computed from them.
+        mean: (positions, K2), mean features of generated images.
         directions: (K2, K2), in columns, eigenvectors of their covariance, the largest first; values of float16.
         scales: (K2,), (eigenvalue + 0.2 of their mean)^-1/2.
-        channels: (K2, K2), inverse square root of the covariance, made of both.
-        positions: (positions, positions), how features at one position count at others.
+        channels: (K2, K2), inverse square root of the covariance, computed from both.
+        positions: (positions, positions), weights of features at one position for the others.
     """
 
     first: np.ndarray
@@ -67,43 +67,44 @@ class Filters(NamedTuple):
 
 
 class DrawnNet(recipe.DrawnNet):
-    """Two layers of convolutional kernels, averages over a grid, whitened; learned from drawn pictures, never records.
+    """Two layers of convolutional kernels, averaged over a grid, whitened; learned from generated images, never
+    records.
 
         layer 1   p a 5 x 5 patch minus its mean, Z a whitening:  a_k = exp(2 (<Z p, w_k> / |Z p| - 1)) |Z p|
                   h = blur(average of 2 x 2 of a) B
-        layer 2   the same of 3 x 3 patches of h, averaged over the cells of a grid
-        features  x = A s at a position, divided by its norm, minus the mean over drawn pictures;
+        layer 2   as layer 1, for 3 x 3 patches of h, averaged over the cells of a grid
+        features  x = A s at a position, divided by its norm, minus the mean over generated images;
                   channels times (Sigma + 0.2 tr(Sigma) / K I)^-1/2;  positions times their metric;  sign(x) |x|^0.7;
-                  of the directions of Sigma, the leading three quarters
+                  for the leading three quarters of the directions of Sigma
 
     The filters w are centroids of patches; A and B are inverse square roots of the kernel between them, B projected on
     the leading directions. They are closed under the mirror: a record of even width and its mirror image have the same
-    features. Records of another number of colours than three are averaged over theirs.
+    features. Records without three colours are averaged over their channels.
 
     Args:
-        filters: SHA-256 of the file of filters, so that a recipe names them; that of the package.
+        filters: SHA-256 of the package's file of filters, by which a recipe names them.
 
     Raises:
         ValueError: other filters than the package's.
 
     Source: Mairal et al., 2014 (Convolutional kernel networks); Mairal, 2016 (End-to-end kernel learning with
-    supervised convolutional kernel networks); the drawn pictures and the final metrics are ours.
+    supervised convolutional kernel networks); the generated images and the final metrics are ours.
     """
 
     def __call__(self, X: Array) -> Array:
-        """Features (n, d) of norm 1 of X (n, h, w, colours) in [-1, 1].
+        """Returns features (n, d) of norm 1 of X (n, h, w, colours) in [-1, 1].
 
         Raises:
             ValueError: a side of less than 8 pixels.
         """
         if min(X.shape[1:3]) < LEAST:
-            raise ValueError(f"Expected pictures of at least {LEAST} x {LEAST}; got {X.shape[1]} x {X.shape[2]}.")
+            raise ValueError(f"Expected images of at least {LEAST} x {LEAST}; got {X.shape[1]} x {X.shape[2]}.")
         filters = load_filters()
         return features(filters, in_pieces(partial(layers, filters), AT_ONCE // (X.shape[1] * X.shape[2]))(X))
 
 
 def features(filters: Filters, s: Array) -> Array:
-    """Features (n, positions * KEPT * K2) of norm 1 of the averages of `layers`."""
+    """Returns features (n, positions * KEPT * K2) of norm 1 of the averages of `layers`."""
     x = product(local(filters, s) - filters.mean, filters.channels)
     x = jnp.einsum("pq,nqc->npc", filters.positions, x, precision=jax.lax.Precision.HIGHEST)
     x = product(signed_power(x, POWER), filters.directions[:, : int(KEPT * len(filters.scales))])
@@ -111,7 +112,7 @@ def features(filters: Filters, s: Array) -> Array:
 
 
 def local(filters: Filters, s: Array) -> Array:
-    """s A, normalised at every position and in total, (n, positions, K2): what mean and metrics are learned from."""
+    """Returns s A, normalised per position and in total, (n, positions, K2), for learning mean and metrics."""
     x = product(s, filters.metric)
     squares = jnp.square(x).sum(2, keepdims=True)
     x = x / jnp.sqrt(squares + FLOOR * squares.mean(1, keepdims=True) + 1e-12)
@@ -119,16 +120,18 @@ def local(filters: Filters, s: Array) -> Array:
 
 
 def layers(filters: Filters, X: Array) -> Array:
-    """Responses of layer 2 to X (n, h, w, colours), averaged over cells and the mirror image: (n, positions, K2)."""
+    """Returns responses of layer 2 to X (n, h, w, colours), averaged over cells and the mirror image: (n, positions,
+    K2).
+    """
     grid = round(len(filters.positions) ** 0.5)
     straight, mirrored = (averaged(a, grid) for a in layer2(filters, layer1(filters, X)))
     return (straight + mirrored[:, :, ::-1]).reshape(len(X), grid**2, -1) / 2
 
 
 def layer1(filters: Filters, X: Array) -> Array:
-    """Maps (n, h / 2, w / 2, rank) of X (n, h, w, colours); odd sides are made even by repeating the last pixels.
+    """Returns maps (n, h / 2, w / 2, rank) of X (n, h, w, colours); odd sides are extended by the last pixels.
 
-    There alone the mirror is not exact: the pixels are repeated on one side.
+    The mirror symmetry is not exact for odd sides: pixels are repeated on one side.
     """
     (d, outputs), s = filters.first.shape, 5
     if X.shape[3] != 3:
@@ -141,22 +144,22 @@ def layer1(filters: Filters, X: Array) -> Array:
 
 
 def layer2(filters: Filters, h: Array) -> tuple[Array, Array]:
-    """Responses (n, h, w, K2) of the filters, and of their mirror images, to maps (n, h, w, rank).
+    """Returns responses (n, h, w, K2) of the filters, and of their mirror images, to maps (n, h, w, rank).
 
-    A filter is the sum of a part that is even under the mirror and of one that is odd, its mirror image is their
-    difference: half the products of both.
+    A filter is the sum of an even and an odd part under the mirror; its mirror image is their difference. This halves
+    the number of products.
     """
     squares = windows(jnp.square(h).sum(-1, keepdims=True), 3).sum(-1, keepdims=True)
     seen = zip(columns(h, filters.sign), halves(filters), strict=True)
-    even, odd = jax.lax.optimization_barrier(tuple(product_of_rows(x, W) for x, W in seen))  # sums are made once
+    even, odd = jax.lax.optimization_barrier(tuple(product_of_rows(x, W) for x, W in seen))  # sums are computed once
     return responses(even + odd, squares, 1e-6), responses(even - odd, squares, 1e-6)
 
 
 def columns(h: Array, sign: np.ndarray) -> tuple[Array, Array]:
-    """Returns what even and odd parts of filters see of maps (n, h, w, rank), reflected at the border.
+    """Returns the inputs of the even and odd parts of filters from maps (n, h, w, rank), reflected at the border.
 
-    Sums and differences of the columns beside each one, and the column itself: for the even part of the p channels
-    that keep their sign, for the odd part of the m others. (n, h + 2, w, 2 p + m) and (n, h + 2, w, p + 2 m).
+    Sums and differences of the neighbouring columns of each one, and the column itself: for the even part of the p
+    channels that keep their sign, for the odd part of the m others. (n, h + 2, w, 2 p + m) and (n, h + 2, w, p + 2 m).
     """
     h = jnp.pad(h, ((0, 0), (1, 1), (1, 1), (0, 0)), mode="reflect")
     keeps, changes = h[..., sign > 0], h[..., sign < 0]
@@ -165,7 +168,7 @@ def columns(h: Array, sign: np.ndarray) -> tuple[Array, Array]:
 
 
 def halves(filters: Filters) -> tuple[np.ndarray, np.ndarray]:
-    """Even and odd parts of the filters of layer 2, (3, channels, K2) in the order of `columns`."""
+    """Returns even and odd parts of the filters of layer 2, (3, channels, K2) in the order of `columns`."""
     W = filters.second.astype(np.float32).reshape(3, 3, len(filters.sign), -1)
     (a, b, c), (d, e, f) = (np.moveaxis(W[:, :, filters.sign == s], 1, 0) for s in (1, -1))
     even = np.concatenate([(a + c) / 2, b, (d - f) / 2], 1)
@@ -173,10 +176,10 @@ def halves(filters: Filters) -> tuple[np.ndarray, np.ndarray]:
 
 
 def product_of_rows(x: Array, W: np.ndarray) -> Array:
-    """Sums over three rows of maps times filters (3, c, K): (n, h, w, K) of x (n, h + 2, w, c).
+    """Returns sums over three rows of maps times filters (3, c, K): (n, h, w, K) of x (n, h + 2, w, c).
 
-    Four rows of outputs of six products in the place of twelve (Winograd's F(4, 3); Lavin and Gray, 2016, Fast
-    algorithms for convolutional neural networks).
+    Six products give four rows of outputs instead of twelve (Winograd's F(4, 3); Lavin and Gray, 2016, Fast algorithms
+    for convolutional neural networks).
     """
     n, h, w, c = len(x), x.shape[1] - 2, x.shape[2], x.shape[3]
     fours = -(-h // 4)
@@ -187,18 +190,18 @@ def product_of_rows(x: Array, W: np.ndarray) -> Array:
 
 
 def combined(M: np.ndarray, arrays: list[Array]) -> list[Array]:
-    """Sums of arrays with the weights of each row of M."""
+    """Returns sums of arrays with the weights of each row of M."""
     return [reduce(operator.add, [float(m) * a for m, a in zip(row, arrays, strict=True) if m]) for row in M]
 
 
 def responses(r: Array, squares: Array, floor: float | np.ndarray) -> Array:
-    """exp(alpha (cos - 1)) |p| of products <p, w> and squares |p|^2."""
+    """Returns exp(alpha (cos - 1)) |p| of products <p, w> and squares |p|^2."""
     norm = jnp.sqrt(squares + 1e-12)
     return jnp.exp(ALPHA * (jnp.minimum(r / (norm + floor), 1.0) - 1.0)) * norm
 
 
 def averaged(a: Array, grid: int) -> Array:
-    """Averages (n, grid, grid, c) over cells of maps (n, h, w, c), boxes where they fit."""
+    """Returns averages (n, grid, grid, c) over cells of maps (n, h, w, c), boxes if they fit."""
     n, h, w, c = a.shape
     if h % grid == w % grid == 0:
         return a.reshape(n, grid, h // grid, grid, w // grid, c).mean((2, 4))
@@ -207,14 +210,14 @@ def averaged(a: Array, grid: int) -> Array:
 
 
 def cells(h: int, grid: int) -> np.ndarray:
-    """Averages (grid, h): Gaussian windows whose deviation is half a cell."""
+    """Returns averages (grid, h): Gaussian windows whose deviation is half a cell."""
     centres = (np.arange(grid) + 0.5) * h / grid - 0.5
     M = np.exp(-2 * np.square((np.arange(h) - centres[:, None]) / (h / grid)))
     return (M / M.sum(1, keepdims=True)).astype(np.float32)
 
 
 def windows(x: Array, s: int) -> Array:
-    """Patches (n, h, w, s s c) in the order (row, column, channel) of x, reflected at its border."""
+    """Returns patches (n, h, w, s s c) in the order (row, column, channel) of x, reflected at its border."""
     h, w, a = x.shape[1], x.shape[2], s // 2
     x = jnp.pad(x, ((0, 0), (a, a), (a, a), (0, 0)), mode="reflect")
     x = jnp.concatenate([x[:, :, j : j + w] for j in range(s)], -1)
@@ -222,7 +225,7 @@ def windows(x: Array, s: int) -> Array:
 
 
 def product(a: Array, b: np.ndarray) -> Array:
-    """a b in float32, on graphics cards too."""
+    """Returns a b in float32, also on graphics cards."""
     return jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)
 
 
@@ -236,31 +239,31 @@ def blurred(x: Array) -> Array:
 
 
 def mirrored(p: np.ndarray, s: int, sign: np.ndarray | float = 1.0) -> np.ndarray:
-    """Mirror images of patches (n, s s c) whose channels keep or change their sign."""
+    """Returns mirror images of patches (n, s s c) whose channels keep or change their sign."""
     return (p.reshape(len(p), s, s, -1)[:, :, ::-1] * sign).reshape(p.shape).astype(np.float32)
 
 
 def whitening(S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Directions and scales of a covariance S (K2, K2)."""
+    """Returns directions and scales of a covariance S (K2, K2)."""
     w, V = np.linalg.eigh(S.astype(np.float64))
     scales = (np.maximum(w, 0) + 0.2 * np.trace(S) / len(S)) ** -0.5
     return V[:, ::-1].astype(np.float16).astype(np.float32), scales[::-1].astype(np.float32)
 
 
 def whitened(directions: np.ndarray, scales: np.ndarray) -> np.ndarray:
-    """The inverse square root that has these directions and scales."""
+    """Returns the inverse square root with these directions and scales."""
     V = directions.astype(np.float64)
     P = (V * scales) @ V.T
     return ((P + P.T) / 2).astype(np.float32)
 
 
 def filter_metric(W: np.ndarray) -> np.ndarray:
-    """(K + 0.001 I)^-1/2 of the kernel K = exp(alpha (<w, v> - 1)) between filters W (k, d) of norm 1."""
+    """Returns (K + 0.001 I)^-1/2 of the kernel K = exp(alpha (<w, v> - 1)) between filters W (k, d) of norm 1."""
     return power(np.exp(ALPHA * (W @ W.T - 1)), 1e-3, -0.5)
 
 
 def power(S: np.ndarray, add: float, exponent: float) -> np.ndarray:
-    """(S + add I)^exponent of a symmetric S."""
+    """Returns (S + add I)^exponent of a symmetric S."""
     w, V = np.linalg.eigh(S.astype(np.float64))
     P = (V * (np.maximum(w, 0) + add) ** exponent) @ V.T
     return ((P + P.T) / 2).astype(np.float32)
@@ -268,10 +271,10 @@ def power(S: np.ndarray, add: float, exponent: float) -> np.ndarray:
 
 @lru_cache
 def load_filters() -> Filters:
-    """The filters that the package ships.
+    """Reads the filters in the package.
 
     Raises:
-        ValueError: the file is not the one that this version was released with.
+        ValueError: the file differs from this version's.
     """
     content = FILE.read_bytes()
     if hashlib.sha256(content).hexdigest() != DIGEST:
@@ -281,7 +284,7 @@ def load_filters() -> Filters:
 
 
 def packed(filters: Filters) -> dict[str, np.ndarray]:
-    """Arrays for a file: directions in float16, bits of what is bfloat16, nothing that follows from the rest."""
+    """Returns arrays for a file: directions in float16, bits of bfloat16 values, no redundant arrays."""
     stored = filters._asdict()
     del stored["metric"], stored["channels"]
     stored["directions"] = filters.directions.astype(np.float16)
@@ -290,7 +293,7 @@ def packed(filters: Filters) -> dict[str, np.ndarray]:
 
 
 def unpacked(stored: dict[str, np.ndarray]) -> Filters:
-    """The filters of such arrays."""
+    """Returns the filters from such arrays."""
     stored, second = dict(stored), stored["second"].view(jnp.bfloat16)
     stored["second"], stored["metric"] = second, filter_metric(second.T.astype(np.float32))
     stored["directions"] = stored["directions"].astype(np.float32)

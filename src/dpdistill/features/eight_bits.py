@@ -1,4 +1,4 @@
-"""Features in eight bits a number, for those who keep many of them."""
+"""Features in eight bits a number, to save memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jax import Array
 
 @dataclass(frozen=True)
 class EightBits:
-    """The directions of an encoder's features as int8 codes: a quarter of the memory of float32.
+    """Directions of an encoder's features as int8 codes: a quarter of the memory of float32.
 
         c_i = rint(127 phi_i / max_j |phi_ij|),   read as phi_i = c_i / ||c_i||
 
@@ -31,7 +31,9 @@ class EightBits:
 
 
 def unit_of(x: Array, dtype: Any) -> Array:
-    """What one record's features (d,) are read in: 1 / ||x|| of codes, int8, so that they have norm 1; else 1."""
+    """Returns the factor that restores one record's features (d,): 1 / ||x|| of int8 codes, so that they have norm 1;
+    else 1.
+    """
     if x.dtype != jnp.int8:
         return jnp.ones((), dtype)
     return 1.0 / jnp.sqrt(jnp.maximum(jnp.sum(jnp.square(x.astype(dtype))), 1.0))

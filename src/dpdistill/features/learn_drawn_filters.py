@@ -1,4 +1,4 @@
-"""Learns the filters of a DrawnNet from drawn pictures: python -m dpdistill.features.learn_drawn_filters FILE"""
+"""Learns the filters of a DrawnNet from generated images: python -m dpdistill.features.learn_drawn_filters FILE"""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ PIECE = 10
 
 @dataclass(frozen=True)
 class Learning:
-    """Sizes of a DrawnNet and what it is learned from.
+    """Sizes of a DrawnNet and of its training data.
 
     Args:
         first: K1, even.
         second: K2.
-        rank: directions of layer 1 that layer 2 sees.
+        rank: directions of layer 1 that layer 2 reads.
         grid: cells a side.
         position: weight of a position's neighbours in the metric.
-        pictures: to learn filters from; half as many for layer 2.
-        measured: other pictures, for mean and metrics.
-        patches: for a layer's centroids.
-        seed: public.
+        pictures: images to learn filters from; half as many for layer 2.
+        measured: number of other images, for mean and metrics.
+        patches: number of patches for a layer's centroids.
+        seed: public seed.
     """
 
     first: int = 128
@@ -61,9 +61,9 @@ class Learning:
 
 
 def learn(net: Learning) -> Filters:
-    """Filters of pictures that a program draws.
+    """Learns filters from procedurally generated images.
 
-    The same on every call on one machine; low bits are those of its processor, which k-means makes larger.
+    Results are equal on every call on one machine; low bits depend on its processor, and k-means amplifies them.
     """
     X, Y = (photographs(n, 2 * net.seed + i) for i, n in enumerate((net.pictures, net.measured)))
     rng = np.random.default_rng(net.seed)
@@ -85,7 +85,7 @@ def learn(net: Learning) -> Filters:
 
 
 def _layer1(net: Learning, X: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Filters of whitened patches, what is added to a patch's norm, and (kernel between the filters)^-1/2."""
+    """Returns filters of whitened patches, the addend of a patch's norm, and (kernel between the filters)^-1/2."""
     p = patches(X, 5, net.patches, rng)
     p -= p.mean(1, keepdims=True)
     S = p.T @ p / len(p)
@@ -100,7 +100,9 @@ def _layer1(net: Learning, X: np.ndarray, rng: np.random.Generator) -> tuple[np.
 
 
 def _directions(V: np.ndarray, net: Learning) -> tuple[np.ndarray, np.ndarray]:
-    """Leading directions (K1, rank) of layer 1's outputs (m, K1), each even or odd under the mirror, and the signs."""
+    """Returns leading directions (K1, rank) of layer 1's outputs (m, K1), each even or odd in the mirror, and the
+    signs.
+    """
     C = (V.T @ V).astype(np.float64)
     half, eye = net.first // 2, np.eye(net.first)
     swap = np.roll(np.arange(net.first), half)
@@ -123,33 +125,33 @@ def _layer2(net: Learning, maps: np.ndarray, rng: np.random.Generator) -> tuple[
 
 
 def _positions(net: Learning) -> np.ndarray:
-    """((1 - weight) I + weight exp(-|p - q|^2 / 2))^1/2 on the grid."""
+    """Returns ((1 - weight) I + weight exp(-|p - q|^2 / 2))^1/2 on the grid."""
     i = np.arange(net.grid**2)
     far = (i[:, None] // net.grid - i // net.grid) ** 2 + (i[:, None] % net.grid - i % net.grid) ** 2
     return power((1 - net.position) * np.eye(len(i)) + net.position * np.exp(-far / 2), 0.0, 0.5)
 
 
 def patches(x: np.ndarray, s: int, m: int, rng: np.random.Generator) -> np.ndarray:
-    """m random s x s patches (m, s s c) of maps (n, h, w, c)."""
+    """Returns m random s x s patches (m, s s c) of maps (n, h, w, c)."""
     n, h, w, _ = x.shape
     i, a, b, d = rng.integers(n, size=m), rng.integers(h - s + 1, size=m), rng.integers(w - s + 1, size=m), np.arange(s)
     return x[i[:, None, None], (a[:, None] + d)[:, :, None], (b[:, None] + d)[:, None, :]].reshape(m, -1)
 
 
 def longest(p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The four fifths of largest norm, and their norms."""
+    """Returns the four fifths of patches with the largest norm, and their norms."""
     norms = np.linalg.norm(p, axis=1)
     kept = norms > np.quantile(norms, 0.2)
     return p[kept], norms[kept]
 
 
 def centroids(q: np.ndarray, k: int, rng: np.random.Generator, mirror: bool) -> np.ndarray:
-    """Spherical k-means of patches, (k, d) of norm 1.
+    """Returns centroids of patches by spherical k-means, (k, d) of norm 1.
 
     Args:
         q: (m, d).
-        k: centroids.
-        rng: of the start, and of what replaces a centroid without patches.
+        k: number of centroids.
+        rng: random generator for the start, and for replacing a centroid without patches.
         mirror: k / 2 centroids of 5 x 5 patches or their mirror images, whichever is nearer, and the images of both.
     """
     q = (q / np.maximum(np.linalg.norm(q, axis=1, keepdims=True), 1e-8))[: len(q) // PARTS * PARTS].astype(np.float32)
@@ -175,18 +177,18 @@ def _step(parts: jax.Array, C: jax.Array, fresh: jax.Array) -> jax.Array:
 
 
 def product(a: jax.Array, b: jax.Array) -> jax.Array:
-    """a b with factors in bfloat16 and sums in float32."""
+    """Returns a b with factors in bfloat16 and sums in float32."""
     return jnp.matmul(a.astype(jnp.bfloat16), b.astype(jnp.bfloat16), preferred_element_type=jnp.float32)
 
 
 def in_turn(f: Callable, X: np.ndarray) -> np.ndarray:
-    """f (n, ...) of pictures, a few at once."""
+    """Returns f (n, ...) of images, computed in batches."""
     f = jax.jit(f)
     return np.concatenate([np.asarray(f(X[i : i + PIECE])) for i in range(0, len(X), PIECE)])
 
 
 def write(file: str) -> None:
-    """The file that the package ships; logs its SHA-256, which is `drawn.DIGEST`."""
+    """Writes the package's file of filters; logs its SHA-256, which is `drawn.DIGEST`."""
     with Path(file).open("wb") as target:
         np.savez(target, allow_pickle=False, **packed(learn(Learning())))
     logging.getLogger("dpdistill").info("%s", hashlib.sha256(Path(file).read_bytes()).hexdigest())

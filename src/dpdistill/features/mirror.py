@@ -1,4 +1,4 @@
-"""Features that do not tell a record from its mirror image."""
+"""Features that are equal for a record and its mirror image."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from dpdistill.recipe import features as recipe
 
 
 class Mirrored(recipe.Mirrored):
-    """phi(x) + phi(mirror image of x), divided by its norm: for photographs, never for digits.
+    """Features phi(x) + phi(mirror image of x), divided by their norm: for photographs, never for digits.
 
-    Half of what tells records apart is gone, and with it half of what a private classifier would learn from noise.
+    Half of the differences between records vanish, and with them half of the directions in which noise disturbs a
+    private classifier.
 
     Args:
         encoder: frozen and hashable, X (n, h, w, c) -> (n, d).
     """
 
     def __call__(self, X: Array) -> Array:
-        """Features (n, d) of norm 1 of X (n, h, w, c)."""
+        """Returns features (n, d) of norm 1 of X (n, h, w, c)."""
         return unit_rows(self.encoder(X) + self.encoder(X[:, :, ::-1]))

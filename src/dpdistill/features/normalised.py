@@ -1,4 +1,4 @@
-"""Features that are normalised at every position and compared with what drawn pictures have there on average."""
+"""Features that are normalised at every position, minus their mean over generated images."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ class Normalised(recipe.Normalised):
     """Intra-normalisation, centring and power normalisation of features that are channels at positions.
 
         u = x_p / sqrt(|x_p|^2 + floor mean_p |x_p|^2)   at every position p, together of norm 1
-        phi = sign(v) |v|^power,  v = u - mean of u over 2,000 drawn pictures,  of norm 1
+        phi = sign(v) |v|^power,  v = u - mean of u over 2,000 generated images,  of norm 1
 
-    What all pictures share, and what is loud in one place of a record, takes norm and tells no classes apart: noise on
-    a linear classifier hides a record by its norm.
+    Features that all images share, and features that are large at one position, use up norm without distinguishing
+    classes: noise on a linear classifier is relative to a record's norm.
 
     Args:
         encoder: frozen and hashable, X (n, h, w, c) -> (n, c * channels * positions).
-        channels: of one colour.
-        floor: of a position's norm, beside the mean one, > 0.
-        power: of a feature's size, in (0, 1].
-        pictures: in the place of drawn ones.
+        channels: number of channels for one colour.
+        floor: floor of a position's squared norm, relative to the mean one, > 0.
+        power: exponent of a feature's size, in (0, 1].
+        pictures: other generated images for the mean.
 
     Raises:
-        ValueError: a floor or power out of its range, or pictures that no program draws.
+        ValueError: a floor or power out of its range, or images that are not generated.
 
     Source: Perronnin et al., 2010 (Improving the Fisher kernel), power normalisation; Arandjelovic & Zisserman, 2013
-    (All about VLAD), intra-normalisation; the drawn pictures' mean is ours.
+    (All about VLAD), intra-normalisation; the generated images' mean is ours.
     """
 
     def __call__(self, X: Array) -> Array:
-        """Features (n, d) of norm 1 of X (n, h, w, c)."""
+        """Returns features (n, d) of norm 1 of X (n, h, w, c)."""
         centred = self.at_positions(X) - jnp.asarray(_mean(self, X.shape[1:]), X.dtype)
         return unit_rows(signed_power(centred, self.power))
 
     def at_positions(self, X: Array) -> Array:
-        """u, (n, d) of norm 1.
+        """Returns u, (n, d) of norm 1.
 
         Raises:
             ValueError: features that are not channels at positions.

@@ -1,4 +1,4 @@
-"""Perceptual features: what all layers of an untrained ResNet-18 make of an image."""
+"""Perceptual features: the activations of all layers of an untrained ResNet-18."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Perceptual(recipe.Perceptual):
     Args:
         seed: public seed of the network.
         width: channels of the network's first stage, > 0, a multiple of `groups`.
-        groups: of the network's group norm, > 0.
+        groups: groups of the network's group norm, > 0.
         classes: outputs of the last layer, > 0.
 
     Raises:
-        ValueError: an argument out of its range, or images that are none.
+        ValueError: an argument out of its range, or an X that holds no images.
 
     Source: Vinaroz & Park, 2023 (Differentially private kernel inducing points using features from ScatterNets),
     section 2.5: the features, and the network. The norms are ours; the paper states none.
@@ -37,7 +37,7 @@ class Perceptual(recipe.Perceptual):
     """
 
     def __call__(self, X: Array) -> Array:
-        """Features (n, d) of images X (n, h, w, c), in their precision; d = 557,066 for 32 x 32 and width 64."""
+        """Returns features (n, d) of images X (n, h, w, c), in their precision; d = 557,066 for 32 x 32, width 64."""
         X = jnp.asarray(X)
         if X.ndim != 4:
             raise ValueError(f"Expected X of shape (n, h, w, c); got {X.shape}.")

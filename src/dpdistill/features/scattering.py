@@ -21,14 +21,14 @@ class ScatterNet(recipe.ScatterNet):
 
         S0 = x * phi_J,   S1 = |x * psi_j1| * phi_J,   S2 = ||x * psi_j1| * psi_j2| * phi_J   with j1 < j2 < J
 
-    The convolutions are circular on the record padded by reflection. Any number of records may be given at once: they
-    are worked on a few at a time. Reverse-mode derivatives only.
+    The convolutions are circular on the record padded by reflection. Any number of records is processed a few at a
+    time. Reverse-mode derivatives only.
 
     Args:
         J: log2 of the averaging scale, >= 1.
         L: angles, >= 1.
         groups: the 1 + L J + L^2 J (J - 1) / 2 channels of a colour are cut into so many groups of neighbours, and each
-            group is brought to mean 0 and variance 1 within the record; 0 leaves the channels as they are.
+            group is standardised to mean 0 and variance 1 within the record; 0 leaves the channels unchanged.
         per_position: a group's mean and variance are those of one position, not of all positions of the record.
         normalise: divide a record's features by their norm.
 
@@ -45,7 +45,7 @@ class ScatterNet(recipe.ScatterNet):
     """
 
     def __call__(self, X: Array) -> Array:
-        """Features (n, colours * channels * h' * w') of X (n, h, w, colours)."""
+        """Returns features (n, colours * channels * h' * w') of X (n, h, w, colours)."""
         S = self.maps(X)
         if self.groups:
             S = _standardise(S, self.groups, self.per_position)
@@ -53,7 +53,7 @@ class ScatterNet(recipe.ScatterNet):
         return unit_rows(features) if self.normalise else features
 
     def maps(self, X: Array) -> Array:
-        """Coefficients (n, colours, channels, h', w'), h' = h / 2^J and w' = w / 2^J for multiples of 2^J.
+        """Returns coefficients (n, colours, channels, h', w'), h' = h / 2^J and w' = w / 2^J for multiples of 2^J.
 
         Raises:
             ValueError: a side below 2^J.
@@ -70,7 +70,7 @@ class ScatterNet(recipe.ScatterNet):
 
 
 def _standardise(S: Array, groups: int, per_position: bool) -> Array:
-    """Mean 0 and variance 1 over a group's channels, and its positions unless each stands alone; record by record."""
+    """Standardises each group to mean 0 and variance 1, over positions unless per_position, record by record."""
     n, colours, channels, h, w = S.shape
     G = S.reshape(n, colours, groups, channels // groups, h, w)
     axes = (3,) if per_position else (3, 4, 5)
@@ -81,7 +81,9 @@ def _standardise(S: Array, groups: int, per_position: bool) -> Array:
 
 @partial(jax.jit, static_argnums=0)
 def _cascade(bank: Bank, x: Array) -> Array:
-    """Coefficients (n, channels, h', w') of x (n, h, w). Inside, records come last: (rows, columns, channels, n)."""
+    """Returns coefficients (n, channels, h', w') of x (n, h, w). Internally records are last: (rows, columns, channels,
+    n).
+    """
     x = jnp.pad(x.transpose(1, 2, 0), (*bank.padding, (0, 0)), mode="reflect")[:, :, None]
     S0, S1, S2 = _both(bank.average[0], x), [], []
     for j1 in range(bank.J):
@@ -97,24 +99,24 @@ def _cascade(bank: Bank, x: Array) -> Array:
 
 
 def _modulus(parts: tuple[Array, Array]) -> Array:
-    """|re + i im|, with derivative 0 at 0."""
+    """Returns |re + i im|, with derivative 0 at 0."""
     re, im = parts
     squares = jnp.square(re) + jnp.square(im)
     return jnp.where(squares > 0, jnp.sqrt(jnp.where(squares > 0, squares, 1.0)), 0.0)
 
 
 def _both(matrices: Sequence[np.ndarray], U: Array) -> Array:
-    """A U B^T over the first two axes of U."""
+    """Returns A U B^T over the first two axes of U."""
     A, B = (M.astype(U.dtype) for M in matrices)
     V = jnp.matmul(A, U.reshape(len(U), -1), precision="highest").reshape(len(A), U.shape[1], -1)
-    V = jnp.matmul(jnp.broadcast_to(B, (len(A), *B.shape)), V, precision="highest")  # spares transposing V
+    V = jnp.matmul(jnp.broadcast_to(B, (len(A), *B.shape)), V, precision="highest")  # avoids transposing V
     return V.reshape(len(A), len(B), *U.shape[2:])
 
 
 def couplings(p: int, q: int) -> tuple[tuple[tuple[int, int, int, int], ...], ...]:
-    """What adds up to the product (p, q) of x * psi, p and q being 1 for a sine: (filter, p, q, sign of x's product).
+    """Returns the terms of the product (p, q) of x * psi, p, q = 1 for a sine: (filter, p, q, sign of x's product).
 
-    The terms of the real part, then those of the imaginary part.
+    The terms of the real part precede those of the imaginary part.
     """
     return (
         ((0, p, q, 1), (1, 1 - p, 1 - q, -1 if p == q else 1)),
@@ -123,14 +125,14 @@ def couplings(p: int, q: int) -> tuple[tuple[tuple[int, int, int, int], ...], ..
 
 
 def _table(product: Callable[[int, int], Array], axis: int) -> Array:
-    """product(p, q) for both p and both q; p becomes the first axis and q the one at `axis` of a product."""
+    """Returns product(p, q) for both p and both q; p becomes the first axis and q the one at `axis` of a product."""
     return jnp.stack([jnp.stack([product(p, q) for q in (0, 1)], axis) for p in (0, 1)])
 
 
-# By hand, because the derivatives that JAX finds for slices and for matrix products transpose large arrays.
+# Derived by hand, because JAX's derivatives of slices and matrix products transpose large arrays.
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _convolved(wavelets: Wavelets, U: Array) -> tuple[Array, Array]:
-    """Real and imaginary part (P', Q', C L, n) of U * psi for U (P, Q, C, n)."""
+    """Returns real and imaginary part (P', Q', C L, n) of U * psi for U (P, Q, C, n)."""
     filters = [F.astype(U.dtype) for F in wavelets.filters]
     f, k1, g, k2, _ = filters[0].shape
     X = _both(wavelets.analyse, U).reshape(2, f, k1, 2, g, k2, *U.shape[2:])
@@ -153,7 +155,7 @@ def _convolved_forward(wavelets: Wavelets, U: Array) -> tuple[tuple[Array, Array
 
 
 def _convolved_backward(wavelets: Wavelets, _: None, cotangents: tuple[Array, Array]) -> tuple[Array]:
-    """The transposed map: the couplings are symmetric for the real part and antisymmetric for the imaginary one."""
+    """Applies the transposed map: couplings are symmetric in the real and antisymmetric in the imaginary part."""
     filters = [F.astype(cotangents[0].dtype) for F in wavelets.filters]
     f, k1, g, k2, L = filters[0].shape
     n = cotangents[0].shape[-1]

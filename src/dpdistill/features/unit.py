@@ -7,12 +7,12 @@ from jax import Array
 
 
 def unit_rows(A: Array) -> Array:
-    """Rows of (n, d) divided by their norms; a row of zeros stays, with a gradient of zero."""
+    """Returns rows of (n, d) divided by their norms; a row of zeros stays, with a gradient of zero."""
     squares = jnp.sum(jnp.square(A), 1, keepdims=True)
     some = squares > 0
     return A * jnp.where(some, 1.0 / jnp.sqrt(jnp.where(some, squares, 1.0)), 0.0)
 
 
 def signed_power(A: Array, exponent: float) -> Array:
-    """sign(a) |a|^exponent of every number, near zero proportional to it: the derivative is finite."""
+    """Returns sign(a) |a|^exponent of every number, near zero proportional to a, so that the derivative is finite."""
     return A * (jnp.square(A) + 1e-8) ** ((exponent - 1) / 2)

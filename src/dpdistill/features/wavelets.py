@@ -1,4 +1,4 @@
-"""The constants of the scattering transform: Morlet wavelets, low pass, and the matrices that apply them."""
+"""Constants of the scattering transform: Morlet wavelets, low pass, and the matrices that apply them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Wavelets:
-    """x -> x * psi, kept at every 2^s-th pixel, for the L wavelets psi of one scale.
+    """Convolution x -> x * psi, kept at every 2^s-th pixel, for the L wavelets psi of one scale.
 
     An image is a sum of products cos cos, cos sin, sin cos, sin sin of waves of k1 and k2 along the axes: all real, so
     that matrix products do the work. With e and o the even and the odd part of psi's spectrum, e' = e(k1, -k2), and
@@ -34,7 +34,7 @@ class Wavelets:
 
 @dataclass(frozen=True, eq=False)
 class Bank:
-    """Everything that depends on the size of the images only.
+    """Constants that depend on the size of the images only.
 
     Args:
         pixels: P Q, of a padded image.
@@ -56,8 +56,8 @@ def bank_of(h: int, w: int, J: int, L: int) -> Bank:
     (top, bottom), (left, right) = (((P - h) // 2, (P - h + 1) // 2), ((Q - w) // 2, (Q - w + 1) // 2))
     psi = {j: [wavelet(P, Q, j, L, angle) for angle in range(L)] for j in range(J)}
     low = [gaussian(side, 0.8 * 2 ** (J - 1)) for side in (P, Q)]
-    # A product of two Gaussians, so that it averages the rows, then the columns; 3.1415 is what the filters' scale has
-    # been since the first published programs.
+    # A product of two Gaussians, so that it averages the rows, then the columns; 3.1415 is the filters' scale in
+    # the first published programs.
     low[0] /= 2 * 3.1415 * (0.8 * 2 ** (J - 1)) ** 2
     return Bank(
         J,
@@ -73,7 +73,7 @@ def bank_of(h: int, w: int, J: int, L: int) -> Bank:
 
 
 def wavelets_of(psi: np.ndarray, octaves: int) -> Wavelets:
-    """From the real spectra psi (L, P, Q)."""
+    """Returns wavelets from the real spectra psi (L, P, Q)."""
     (A1, k1, sign1, B1), (A2, k2, sign2, B2) = (_waves(side, octaves) for side in psi.shape[1:])
     at = {(a, b): psi[:, (a * k1)[:, :, None, None], b * k2] for a in (1, -1) for b in (1, -1)}
     even, even_ = (at[1, 1] + at[-1, -1]) / 2, (at[1, -1] + at[-1, 1]) / 2
@@ -85,7 +85,7 @@ def wavelets_of(psi: np.ndarray, octaves: int) -> Wavelets:
 
 
 def _waves(side: int, octaves: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """One axis: analysis (2 f k, side), frequencies (f, k), signs of the sines (f, 1), synthesis (side', 2 k)."""
+    """Returns one axis: analysis (2 f k, side), waves (f, k), signs of the sines (f, 1), synthesis (side', 2 k)."""
     half = (side >> octaves) // 2
     fold, k = np.arange(2**octaves)[:, None], np.arange(half + 1)
     sign = np.where(fold % 2, -1.0, 1.0)
@@ -99,11 +99,11 @@ def _waves(side: int, octaves: int) -> tuple[np.ndarray, np.ndarray, np.ndarray,
 
 
 def wavelet(P: int, Q: int, j: int, L: int, angle: int) -> np.ndarray:
-    """Spectrum of psi(u) = g(u) (e^(i xi u) - beta), g an elliptic Gaussian, beta such that psi has mean 0."""
+    """Returns the spectrum of psi(u) = g(u) (e^(i xi u) - beta), g an elliptic Gaussian, beta for mean 0."""
     sigma, xi, slant = 0.8 * 2**j, 0.75 * np.pi / 2**j, 4.0 / L
     theta = (int(L - L / 2 - 1) - angle) * np.pi / L
     wave, envelope = np.zeros((P, Q), complex), np.zeros((P, Q))
-    for ex in range(-2, 3):  # the circle that a transform of P x Q points lives on
+    for ex in range(-2, 3):  # the circle of a transform of P x Q points
         for ey in range(-2, 3):
             u, v = np.meshgrid(np.arange(P) + ex * P, np.arange(Q) + ey * Q, indexing="ij")
             along, across = u * np.cos(theta) + v * np.sin(theta), v * np.cos(theta) - u * np.sin(theta)
@@ -115,13 +115,13 @@ def wavelet(P: int, Q: int, j: int, L: int, angle: int) -> np.ndarray:
 
 
 def gaussian(side: int, sigma: float) -> np.ndarray:
-    """Spectrum of exp(-u^2 / 2 sigma^2) on a circle of `side` points."""
+    """Returns the spectrum of exp(-u^2 / 2 sigma^2) on a circle of `side` points."""
     u = np.arange(side)[:, None] + side * np.arange(-2, 3)
     return np.fft.fft(np.exp(-(u**2) / (2 * sigma**2)).sum(1)).real
 
 
 def _coarser(f: np.ndarray, resolution: int) -> np.ndarray:
-    """A spectrum on every 2^resolution-th pixel: its low frequencies, all axes; the highest ones left are dropped."""
+    """Returns a spectrum on every 2^resolution-th pixel: low frequencies of all axes, without the highest ones left."""
     for axis, side in enumerate(f.shape):
         kept = np.ones(side, bool)
         start, width = int(side * 2.0 ** (-resolution - 1)), int(side * (1 - 2.0**-resolution))
@@ -133,7 +133,9 @@ def _coarser(f: np.ndarray, resolution: int) -> np.ndarray:
 
 
 def _averaging(low: np.ndarray, resolution: int, J: int) -> np.ndarray:
-    """Matrix (side', h'): circular convolution with the low pass, every 2^(J - resolution)-th point but the ends."""
+    """Returns a matrix (side', h'): circular convolution with the low pass, every 2^(J - resolution)-th point but the
+    ends.
+    """
     kernel = np.fft.ifft(_coarser(low, resolution)).real
     u = np.arange(len(kernel))
     return kernel[(u[None, :] - u[:, None]) % len(kernel)][:, :: 2 ** (J - resolution)][:, 1:-1]

@@ -1,4 +1,4 @@
-"""Features whose channels are decorrelated by their second moment on drawn pictures; records have no part in it."""
+"""Features whose channels are decorrelated by their second moment on generated images, without any records."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ PICTURES = 2000
 
 
 class WhiteScatterNet(recipe.WhiteScatterNet):
-    """phi(x) = P S(x) / ||P S(x)||, P = (Sigma + strength tr(Sigma) / channels I)^-1/2, at every position.
+    """Features phi(x) = P S(x) / ||P S(x)||, P = (Sigma + strength tr(Sigma) / channels I)^-1/2, at every position.
 
-    Sigma is the second moment of a ScatterNet's channels over positions and over 2,000 drawn pictures of overlapping
-    ellipses (`dead_leaves`), or over other pictures that a program draws: a constant. Noise on a linear classifier
-    hides a record by its norm, so features that all records share are worth shrinking.
+    Sigma is the second moment of a ScatterNet's channels over positions and over 2,000 generated images of overlapping
+    ellipses (`dead_leaves`), or over other generated images: a constant. Noise on a linear classifier is relative to a
+    record's norm, so shrinking features that all records share improves accuracy.
 
     Args:
         scattering: the transform, standardised within the record or not.
-        strength: of the identity that is added; large values leave the features as they are, > 0.
-        pictures: in the place of overlapping ellipses.
+        strength: factor of the added identity, > 0; large values leave the features unchanged.
+        pictures: other generated images instead of overlapping ellipses.
 
     Raises:
-        ValueError: strength <= 0, or pictures that no program draws.
+        ValueError: strength <= 0, or images that are not generated.
 
     Source: ours.
     """
@@ -43,7 +43,7 @@ class WhiteScatterNet(recipe.WhiteScatterNet):
         super().__post_init__()
 
     def __call__(self, X: Array) -> Array:
-        """Features (n, d) of norm 1 of X (n, h, w, colours)."""
+        """Returns features (n, d) of norm 1 of X (n, h, w, colours)."""
         P = jnp.asarray(_whitening(self.scattering, X.shape[1:], self.strength, self.pictures), X.dtype)
         S = self.scattering(X).reshape(len(X), len(P), -1)
         return unit_rows(jnp.einsum("ce,nep->ncp", P, S).reshape(len(X), -1))
@@ -53,7 +53,7 @@ class WhiteScatterNet(recipe.WhiteScatterNet):
 def _whitening(
     scattering: ScatterNet, shape: tuple[int, ...], strength: float, of: Drawn | Silhouettes | None = None
 ) -> np.ndarray:
-    """P (channels, channels); channels of all colours."""
+    """Returns P (channels, channels); channels of all colours."""
     channels = scattering.channels * shape[2]
     pictures = dead_leaves(shape, PICTURES, seed=0) if of is None else of.images(shape)
     sigma = np.zeros((channels, channels))
@@ -69,12 +69,12 @@ def _whitening(
 
 
 def dead_leaves(shape: tuple[int, ...], n: int, seed: int) -> np.ndarray:
-    """n random pictures in [-1, 1] of one to fourteen overlapping ellipses of uniform random colours.
+    """Returns n random images in [-1, 1] of one to fourteen overlapping ellipses of uniform random colours.
 
     Args:
         shape: (height, width, colours).
-        n: pictures.
-        seed: public.
+        n: number of images.
+        seed: public seed.
 
     Source: Lee, Mumford & Huang, 2001 (Occlusion models for natural images).
     """

@@ -1,1 +1,1 @@
-"""The shared folder: its file names and limits, a synthetic set written and read."""
+"""The shared folder: file names and limits, and functions that write and read a synthetic set."""

@@ -1,4 +1,4 @@
-"""What the files of a shared folder must hold: each is made again from its arrays, or read to its last byte."""
+"""Checks the files of a shared folder: each is reproduced from its arrays, or read to its last byte."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from dpdistill.storage.files import reading, show
 
 _OPTIONAL = (TRAINING, CLASSIFIER, GENERATOR)
 _BESIDE = {"targets": SYNTHETIC, "soft_labels": None}
-"""Arrays that labelled records may have beside them, and the file that holds them; None for what is trained on."""
+"""Optional arrays of labelled records, and the file that holds each; None stands for the file of training records."""
 
 
 class Content(NamedTuple):
-    """What was found of a file.
+    """Result of checking a file.
 
     Args:
-        name: of the file.
-        fault: what is wrong with it, in a sentence without its end; None where it is as it was written.
-        packages: those of which another version may have written it so, which this one cannot make again.
+        name: name of the file.
+        fault: its fault, as a sentence without full stop; None for an intact file.
+        packages: packages of which another version may have written the file differently.
     """
 
     name: str
@@ -51,12 +51,12 @@ class Content(NamedTuple):
 def check_contents(
     folder: Path, listed: Collection[str], generator_of: Callable[[dict, Any], Any]
 ) -> Iterator[Content]:
-    """Checks every file that a certificate lists, but for the recipe, against the records that it lists.
+    """Checks every file that a certificate lists, except the recipe, against the listed records.
 
     Args:
         folder: the shared folder.
         listed: names of the files that the certificate lists.
-        generator_of: the generator from its arrays and the schema; ValueError where they do not fit.
+        generator_of: returns the generator from its arrays and the schema; raises ValueError if they do not fit.
 
     Raises:
         DataError: records that cannot be read.
@@ -78,13 +78,13 @@ def check_contents(
 
 def _list_of(names: set[str], listed: Collection[str]) -> Iterator[Content]:
     for name in sorted(names - {*listed}):
-        yield Content(name, f"{show(name)} is not listed, though such a set has it")
+        yield Content(name, f"{show(name)} is not listed, but such a set must have it")
     for name in sorted({*listed} - names - {*_OPTIONAL}):
-        yield Content(name, f"{show(name)} is listed, though such a set has no such file")
+        yield Content(name, f"{show(name)} is listed, but such a set has no such file")
 
 
 def _archive(folder: Path, name: str, made: Distilled, beside: tuple[str, ...]) -> Content:
-    """Labelled records, their public facts and what stands beside them: as they are written, in that order."""
+    """Checks an archive of labelled records, their public facts and further arrays, in the order of writing."""
     labelled = read_labelled(folder / name)
     expected = labelled_arrays(np.asarray(labelled.X, np.float32), np.asarray(labelled.y), made.schema)
     expected |= {key: getattr(made, key) for key in beside if getattr(made, key) is not None}
@@ -114,12 +114,12 @@ def _generator(folder: Path, made: Distilled, generator_of: Callable[[dict, Any]
     try:
         arrays = read_whole_archive(folder / GENERATOR)
         return _named_arrays(folder, GENERATOR, generator_of(arrays, made.schema).to_arrays())
-    except ValueError as error:  # a DataError is one
+    except ValueError as error:  # a DataError is a ValueError
         return Content(GENERATOR, f"{GENERATOR} cannot be used: {str(error).removesuffix('.')}")
 
 
 def _picture_names(made: Distilled) -> dict[str, int]:
-    """The names of the pictures, and of which record that models are trained on each is."""
+    """Returns the names of the 8-bit images, each with the index of its training record."""
     y, names = made.train_set[1], folder_names(made.schema.classes)
     return {
         f"{IMAGES}/{name}/{i:03d}.png": int(row)
@@ -147,7 +147,7 @@ def _table(folder: Path, made: Distilled) -> Iterator[Content]:
     try:
         from dpdistill.folder.tables import csv_content
         from dpdistill.folder.whole_parquet import parquet_fault
-    except ModuleNotFoundError:  # an extra, which whoever only verifies need not have
+    except ModuleNotFoundError:  # an optional package, which is not needed to verify
         for name in (CSV, PARQUET):
             yield Content(name, f"{name} needs pip install 'dpdistill[tables]' to be compared", ("",))
         return
@@ -160,10 +160,10 @@ def _table(folder: Path, made: Distilled) -> Iterator[Content]:
         (SCHEMA, schema_content(TableFile(schema, reviewed=True))),
     ):
         if not (folder / name).is_file():
-            continue  # which the list of files says
+            continue  # the list of files reports this case
         with reading(folder / name):
             same = (folder / name).stat().st_size == len(content) and (folder / name).read_bytes() == content
-        yield Content(name, None if same else f"{name} does not say what {SYNTHETIC} holds")
+        yield Content(name, None if same else f"{name} disagrees with {SYNTHETIC}")
     if (folder / PARQUET).is_file():
         fault = parquet_fault(folder / PARQUET, raw, y, schema)
         yield Content(PARQUET, None if fault is None else f"{PARQUET} {fault}")

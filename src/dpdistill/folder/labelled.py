@@ -1,4 +1,4 @@
-"""Pictures with their classes, and a released classifier's scores of them, as files that anybody can train on."""
+"""Writes images with their classes, and a released classifier's scores of them, as files to train on."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ LABELS, ABOUT = "labels.csv", "about.json"
 
 
 def check_target(path: Path, folder_only: bool = False) -> None:
-    """Refuse, before any work, a place where pictures cannot be written.
+    """Refuses, before any work, a path to which images cannot be written.
 
     Raises:
-        DataError: there is something already, or it is a file of another kind than .npz, or of any with folder_only.
+        DataError: the path exists, or is a file other than .npz, or any file with folder_only.
     """
     if folder_only and path.suffix:
         raise DataError(f"Expected --out as a folder with --format; got {show(path)}.")
     if path.suffix not in ("", ".npz"):
         raise DataError(f"Expected --out as a .npz file or a folder; got {show(path)}.")
     if path.exists():
-        raise DataError(f"{show(path)} exists: choose another place with --out.")
+        raise DataError(f"{show(path)} exists: choose another path with --out.")
 
 
 def write_dpimagebench(folder: Path, X: np.ndarray, y: np.ndarray) -> None:
-    """Writes gen/gen.npz in a new folder, as the public benchmark DPImageBench reads synthetic images.
+    """Writes gen/gen.npz in a new folder, the format in which the public benchmark DPImageBench reads synthetic images.
 
     Args:
         folder: a new folder.
-        X: pictures in [-1, 1], (n, h, w, c); stored as x (n, c, h, w) float32 in [0, 1].
+        X: images in [-1, 1], (n, h, w, c); stored as x (n, c, h, w) float32 in [0, 1].
         y: class indices, (n,).
 
     Raises:
-        DataError: there is something already, or it cannot be written.
+        DataError: the folder exists or cannot be written.
     """
     check_target(folder, folder_only=True)
     with writing(folder):
@@ -59,19 +59,19 @@ def write_labelled(
     about: dict,
     more: dict[str, np.ndarray] | None = None,
 ) -> None:
-    """Writes pictures and labels as arrays X, y, targets, classes, bounds of a .npz file, or as PNG files and a CSV.
+    """Writes images and labels as arrays X, y, targets, classes, bounds of a .npz file, or as PNG files and a CSV.
 
     Args:
         path: a new .npz file, or a new folder: images/000000.png and so on, labels.csv, about.json.
-        X: pictures in [-1, 1], (n, h, w, c).
+        X: images in [-1, 1], (n, h, w, c).
         y: class indices, (n,).
-        scores: of the classes, (n, classes), or None without any.
+        scores: scores of the classes, (n, classes), or None.
         schema: public facts.
-        about: where the pictures and the scores come from.
-        more: further arrays of a .npz file by name, a row a picture.
+        about: origin of the images and the scores.
+        more: further arrays of a .npz file by name, with a row per image.
 
     Raises:
-        DataError: a place that cannot be written.
+        DataError: a path that cannot be written.
     """
     check_target(path)
     text = json.dumps(about | ({"straightened": True} if schema.straightened else {}), indent=2)

@@ -1,7 +1,7 @@
-"""The folder that may be shared: its files, which of them a certificate lists, and how they are read.
+"""The folder to share: its files, those that a certificate lists, and functions that read them.
 
-Whoever reads it may have got it from a stranger. JSON is read up to 16 MiB, with no name twice in an object. Arrays
-are read from archives without compression only, which is how they are written: nothing grows while it is read.
+A folder may come from an untrusted source. JSON is read up to 16 MiB, without duplicate names in an object. Arrays are
+read only from archives without compression, as the package writes them: no file grows while it is read.
 """
 
 from __future__ import annotations
@@ -27,24 +27,25 @@ GRID, IMAGES = "synthetic.png", "images"
 CROISSANT, CARD, DEPLOYMENT = "croissant.json", "README.md", "deployment.yaml"
 
 LISTED = (SYNTHETIC, TRAINING, CLASSIFIER, GENERATOR, CSV, PARQUET, SCHEMA, GRID, RECIPE)
-"""What a certificate lists by SHA-256, beside the pictures images/<class>/000.png."""
+"""Files that a certificate lists by SHA-256, in addition to the 8-bit images images/<class>/000.png."""
 UNLISTED = (CERTIFICATE, REPORT, SCORES, CROISSANT, CARD, DEPLOYMENT)
-"""The certificate itself, the page and the documents that can be made again from the folder, and scores, which epsilon
-does not cover."""
+"""Files outside the certificate's list: the certificate itself, page and documents that can be made again from the
+folder, and scores, which epsilon does not cover.
+"""
 OWNERS = (".run", ".audit")
-"""Endings of the folders beside a shared one that are never shared."""
+"""Endings of the owner's folders, which stand next to a shared one and are never shared."""
 FINISHED = "finished"
-"""In the owner's folder of a run: the SHA-256 of each certificate that was made of its releases, one a line."""
+"""File in the owner's folder of a run: the SHA-256 of each certificate made from its releases, one per line."""
 MAX_JSON = 16 << 20
 ROUNDING = 1e-5
-"""By how much single precision may leave [-1, 1]."""
+"""Distance by which single precision may leave [-1, 1]."""
 
 _PICTURE = re.compile(rf"{IMAGES}/[^/]+/\d{{3,}}\.png")
 _ENDINGS = {Path(name).suffix for name in (*LISTED, *UNLISTED) if name != CARD} | {".npy", ".htm", ".yml"}
 
 
 def owner_folder(folder: Path) -> Path:
-    """The owner's folder of the run whose result is in a folder: beside it, DIR.run."""
+    """Returns the owner's folder DIR.run of the run whose result is in the folder DIR."""
     return folder.with_name(folder.name + ".run")
 
 
@@ -54,24 +55,24 @@ def is_listed(name: str) -> bool:
 
 
 def looks_listed(name: str) -> bool:
-    """Whether a file might be taken for one that a run wrote: it lies in images/ or ends as such a file does."""
-    path = Path(name)  # hidden ones are what a file manager leaves where pictures were looked at
+    """Returns whether a file could be mistaken for a run's file: it lies in images/ or has such an ending."""
+    path = Path(name)  # file managers leave hidden files in folders of images
     return (name.startswith(f"{IMAGES}/") and not is_hidden(path.name)) or path.suffix.lower() in _ENDINGS
 
 
 def list_files(folder: Path) -> list[str]:
-    """Names of everything below a folder that is not a folder itself, sorted, with slashes; a link is a file."""
+    """Returns the names of all entries below a folder that are no folders, sorted, with slashes; a link is a file."""
     return walk(folder)[0]
 
 
 def walk(folder: Path) -> tuple[list[str], list[str]]:
-    """(names of files, names of folders) below a folder, sorted, with slashes; a link is a file, and is not followed.
+    """Returns (names of files, names of folders) below a folder, sorted, with slashes; links are files, not followed.
 
     Raises:
         OSError: a folder that cannot be read.
     """
     files, folders, left = [], [], [folder] if folder.is_dir() else []
-    while left:  # no recursion: a stranger's folders may be deep
+    while left:  # no recursion: an untrusted folder may be deep
         with os.scandir(left.pop()) as entries:
             for entry in entries:
                 path = Path(entry.path)
@@ -82,15 +83,15 @@ def walk(folder: Path) -> tuple[list[str], list[str]]:
 
 
 def is_plain(path: Path) -> bool:
-    """Returns whether a path is a file of its own: no link, which may lead out of the folder, no pipe and no device."""
+    """Returns whether a path is a regular file: no link, which may lead out of the folder, no pipe and no device."""
     return not path.is_symlink() and path.is_file()
 
 
 def hash_files(folder: str | Path) -> dict[str, str]:
-    """SHA-256 of the files that a certificate lists.
+    """Returns the SHA-256 of the files that a certificate lists.
 
     Args:
-        folder: the folder that may be shared.
+        folder: the folder to share.
 
     Returns:
         Digest by file name, relative to the folder, sorted.
@@ -101,22 +102,22 @@ def hash_files(folder: str | Path) -> dict[str, str]:
 
 
 def sha256(path: Path) -> str:
-    """SHA-256 of a file, 64 hexadecimal digits."""
+    """Returns the SHA-256 of a file, 64 hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_json(path: Path) -> Any:
-    """Returns what a JSON file holds.
+    """Returns the contents of a JSON file.
 
     Raises:
-        DataError: missing, larger than 16 MiB, no JSON, or a name twice in one object.
+        DataError: missing, larger than 16 MiB, no JSON, or a duplicate name in one object.
     """
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         made = dict(pairs)
         if len(made) != len(pairs):
-            raise DataError(f"Expected each name once in an object of {show(path)}; one is there twice.")
+            raise DataError(f"Expected each name once in an object of {show(path)}; found a duplicate.")
         return made
 
     _require(path)
@@ -133,10 +134,10 @@ def read_json(path: Path) -> Any:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Returns what a JSON file holds, which is an object.
+    """Returns the contents of a JSON file, which must be an object.
 
     Raises:
-        DataError: as `read_json`, and for anything that is no object.
+        DataError: as `read_json`, or the contents are no object.
     """
     data = read_json(path)
     if not isinstance(data, dict):
@@ -145,7 +146,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """All arrays of a .npz file by name, memory-mapped.
+    """Returns all arrays of a .npz file by name, memory-mapped.
 
     Raises:
         DataError: missing, compressed, or damaged.
@@ -154,7 +155,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     with npz.open_archive(path) as archive:
         members = [member for member in archive.infolist() if member.filename.endswith(".npy")]
         if any(member.compress_type != ZIP_STORED for member in members):
-            raise DataError(f"Expected arrays without compression in {show(path)}; what is compressed is not read.")
+            raise DataError(f"Expected arrays without compression in {show(path)}; found compressed ones.")
         names = [member.filename for member in members]
         return {name.removesuffix(".npy"): npz.read_member(path, archive, name) for name in names}
 
@@ -176,10 +177,10 @@ class Labelled(NamedTuple):
 
 
 def read_labelled(path: Path) -> Labelled:
-    """The records of synthetic.npz or training.npz.
+    """Returns the records of synthetic.npz or training.npz.
 
     Raises:
-        DataError: a file that is missing, that cannot be read, or that contradicts itself.
+        DataError: a file that is missing, cannot be read, or contradicts itself.
     """
     arrays = read_arrays(path)
     names = ["X", "y", "schema"] if "schema" in arrays else ["X", "y", "classes", "bounds"]
@@ -234,4 +235,4 @@ def _table_schema(X: np.ndarray, text: np.ndarray, path: Path) -> TableSchema:
 
 def _require(path: Path) -> None:
     if not path.is_file():
-        raise DataError(f"Expected {path.name} in {show(path.parent)}; it is not there.")
+        raise DataError(f"Expected {path.name} in {show(path.parent)}; it does not exist.")

@@ -1,4 +1,4 @@
-"""Records as pictures: one a record, and a grid with one row a class."""
+"""Renders records as 8-bit images: one per record, and a grid with one row per class."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WHITE = (255, 255, 255)
 
 
 def to_picture(x: np.ndarray) -> Image.Image:
-    """One record (h, w, c) in [-1, 1] as a picture: colour for 3 channels, else their mean in grey."""
+    """Returns one record (h, w, c) in [-1, 1] as an image: colour for 3 channels, else their mean in grey."""
     levels = np.round((np.clip(x, -1.0, 1.0) + 1.0) * 127.5)
     if levels.shape[2] == 3:
         return Image.fromarray(levels.astype(np.uint8))
@@ -24,7 +24,7 @@ def to_picture(x: np.ndarray) -> Image.Image:
 
 
 def draw_grid(X: np.ndarray, y: np.ndarray, classes: tuple[str, ...]) -> Image.Image:
-    """A grid with a row for each class: its name, then its records, enlarged; those of 8 x 8 pixels or so smoothly.
+    """Returns a grid with a row per class: its name, then its records, enlarged; tiny images are smoothed.
 
     Args:
         X: records in [-1, 1], (m, h, w, c).

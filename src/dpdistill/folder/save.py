@@ -1,4 +1,4 @@
-"""The public folder's synthetic set: arrays, and pictures of images or the table as CSV and Parquet."""
+"""Writes and reads the public folder's synthetic set: arrays, and 8-bit images or the table as CSV and Parquet."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 
 def check_output(folder: str | os.PathLike, overwrite: bool = False) -> Path:
-    """Tests, without writing, that a public folder can be written there.
+    """Tests, without writing, that a public folder can be written at a path.
 
     Args:
         folder: the folder; it need not exist.
@@ -49,8 +49,8 @@ def check_output(folder: str | os.PathLike, overwrite: bool = False) -> Path:
         Its absolute path, links resolved.
 
     Raises:
-        DataError: not writable, not empty, not ours, named like a folder that is never shared, or the root, home or
-            working folder or one that holds them.
+        DataError: not writable, not empty, no result of this program, named like a folder that is never shared, or the
+            root, home or working folder or one that contains them.
     """
     text = os.fspath(folder)
     if not text or "\0" in text:
@@ -60,7 +60,7 @@ def check_output(folder: str | os.PathLike, overwrite: bool = False) -> Path:
         if path.suffix in OWNERS:
             raise DataError(
                 f"{show(path)} has the name of an owner's folder, which is never shared: choose an output folder "
-                f"without {path.suffix} at its end."
+                f"whose name does not end in {path.suffix}."
             )
         for kept in (Path("/"), Path.home(), Path.cwd()):
             if kept.resolve().is_relative_to(path):
@@ -70,15 +70,15 @@ def check_output(folder: str | os.PathLike, overwrite: bool = False) -> Path:
     if names and not overwrite:
         raise DataError(f"{show(path)} is not empty: choose another folder, or pass --overwrite.")
     if names and not any((path / name).is_file() for name in (RECIPE, CERTIFICATE)):
-        raise DataError(f"{show(path)} holds files that are not an earlier result: --overwrite refuses to touch them.")
+        raise DataError(f"{show(path)} holds files that are not an earlier result: choose another folder.")
     return path
 
 
 def check_writable(path: Path) -> Path:
-    """Tests, without writing, that a folder is there or can be made; the nearest folder that is there.
+    """Tests, without writing, that a folder exists or can be created; returns the nearest existing folder.
 
     Raises:
-        DataError: it cannot.
+        DataError: the folder cannot be created or written to.
     """
     existing = next(p for p in (path, *path.parents) if p.exists())
     if not existing.is_dir():
@@ -92,7 +92,7 @@ def audit_folder(folder: str | os.PathLike) -> Path:
     """Returns the folder of the owner's pages about a folder, DIR.audit; it need not exist.
 
     Raises:
-        DataError: a folder without a name, or a place that cannot be written to.
+        DataError: a folder without a name, or a path that cannot be written to.
     """
     with reading(folder):
         path = Path(folder).resolve()
@@ -111,17 +111,16 @@ def _resolve(text: str) -> Path:
 
 
 def write_distilled(folder: str | os.PathLike, distilled: Distilled) -> None:
-    """Writes a synthetic set: arrays; a grid of pictures and one picture a record that models are trained on, or the
-    table and its schema.
+    """Writes a synthetic set: arrays, and a grid and 8-bit images of the training records, or the table and its schema.
 
-    Files of earlier results (images/<class>/000.png, training.npz, synthetic.csv and so on) are removed where the new
-    one has none; nothing else is. Files have the same bytes for the same input, and appear whole or not at all. Call
+    Files of earlier results (images/<class>/000.png, training.npz, synthetic.csv and so on) are removed if the new
+    result has no such file. Other files stay. Equal input gives equal bytes, and each file is written atomically. Call
     check_output first.
 
     Args:
-        folder: the public folder; made if missing.
-        distilled: at least one record; records and what belongs to them finite. Images are stored in raw units, table
-            rows as they are encoded in synthetic.npz and in their own columns in synthetic.csv and synthetic.parquet.
+        folder: the public folder; created if missing.
+        distilled: at least one record; all values finite. Images are stored in raw units. Table rows are stored encoded
+            in synthetic.npz and with their own columns in synthetic.csv and synthetic.parquet.
 
     Raises:
         DataError: arrays that do not fit the schema, or a folder that cannot be written.
@@ -178,7 +177,7 @@ def _write_pictures(path: Path, X: np.ndarray, y: np.ndarray, classes: tuple[str
 
 
 def read_distilled(folder: str | os.PathLike) -> Distilled:
-    """The synthetic set of a public folder, with records in [-1, 1].
+    """Returns the synthetic set of a public folder, with records in [-1, 1].
 
     Raises:
         DataError: a missing or damaged file.
@@ -212,19 +211,19 @@ def read_distilled(folder: str | os.PathLike) -> Distilled:
 
 
 def read_generator(folder: str | os.PathLike) -> dict[str, np.ndarray]:
-    """Arrays of the generator in a public folder.
+    """Returns the arrays of the generator in a public folder.
 
     Raises:
         DataError: the folder has none, or it is damaged.
     """
     path = Path(folder) / GENERATOR
     if not path.is_file():
-        raise DataError(f"{show(folder)} has no generator: its records are all there are.")
+        raise DataError(f"{show(folder)} has no generator, so no more records can be made.")
     return read_arrays(path)
 
 
 def _in_unit(X: np.ndarray, y: np.ndarray, schema: AnySchema) -> Labelled:
-    """Stored records in [-1, 1]."""
+    """Returns stored records in [-1, 1]."""
     X = X if isinstance(schema, TableSchema) else schema.to_unit(X)
     X, y = _checked(X, y, schema)
     return X, y.astype(np.int32)
@@ -244,7 +243,7 @@ def _checked(X: np.ndarray, y: np.ndarray, schema: AnySchema) -> Labelled:
 
 
 def _checked_columns(name: str, M: np.ndarray, rows: int | None, classes: int) -> np.ndarray:
-    """A finite matrix with a column a class, float32; any number of rows but 0 where none is stated."""
+    """Returns a finite matrix with a column per class, float32; without stated rows, any number of rows but 0."""
     if np.asarray(M).dtype.kind not in "uif":
         raise DataError(f"Expected {name} of numbers; got {np.asarray(M).dtype}.")
     with np.errstate(over="ignore"):
@@ -264,7 +263,7 @@ def _checked_probabilities(M: np.ndarray, rows: int, classes: int) -> np.ndarray
 
 
 def labelled_arrays(X: np.ndarray, y: np.ndarray, schema: AnySchema) -> dict[str, np.ndarray]:
-    """Labelled records as they are stored, with the public facts that give them a meaning."""
+    """Returns labelled records as they are stored, with the public facts that give them a meaning."""
     if isinstance(schema, TableSchema):
         return {"X": X, "y": y.astype("<i8"), "schema": np.array(json.dumps(schema.to_json()))}
     return {
@@ -290,7 +289,7 @@ def _remove_pictures(path: Path) -> None:
 
 
 def folder_names(classes: tuple[str, ...]) -> list[str]:
-    """Names of classes made safe for every file system, and distinct whatever the case of letters."""
+    """Returns class names that are valid in every file system, and distinct in any case of letters."""
     names: list[str] = []
     taken: set[str] = set()
     for name in classes:

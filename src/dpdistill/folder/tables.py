@@ -1,4 +1,4 @@
-"""Rows of a table back in the columns and types that they came in: a frame, synthetic.csv, synthetic.parquet."""
+"""Converts table rows back to their original columns and types: a frame, synthetic.csv, synthetic.parquet."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 
 def to_frame(X: np.ndarray, y: np.ndarray, schema: TableSchema) -> pd.DataFrame:
-    """Raw rows as a frame with the schema's columns, then the label; the types follow from the schema alone.
+    """Returns raw rows as a frame with the schema's columns, then the label; the types follow from the schema alone.
 
     Args:
-        X: raw rows, (n, columns): numbers, indices of categories, NaN where a value is missing.
+        X: raw rows, (n, columns): numbers, indices of categories, NaN for a missing value.
         y: class indices, (n,).
-        schema: of the table.
+        schema: schema of the table.
 
     Returns:
-        Integer columns as int64, or Int64 where a value may be missing; numeric ones as float64; categories and class
-        names as bool, or boolean, where they are `false` and `true`, else as categoricals of texts.
+        Integer columns as int64, or Int64 if values may be missing; numeric ones as float64. Categories and class names
+        `false` and `true` become bool, or boolean; other names become categoricals of texts.
 
     Raises:
         DataError: rows that do not fit the schema.
@@ -39,7 +39,7 @@ def to_frame(X: np.ndarray, y: np.ndarray, schema: TableSchema) -> pd.DataFrame:
 
 
 def _frame(X: np.ndarray, y: np.ndarray, schema: TableSchema, spelled: bool = False) -> pd.DataFrame:
-    """As `to_frame`; where spelled, truth values are the texts of their categories."""
+    """Returns a frame as `to_frame`; with `spelled`, truth values are the texts of their categories."""
     import pandas as pd
 
     X, y = np.asarray(X, np.float64), np.asarray(y)
@@ -55,7 +55,7 @@ def _frame(X: np.ndarray, y: np.ndarray, schema: TableSchema, spelled: bool = Fa
 
 
 def _values(codes: np.ndarray, column: Column, spelled: bool) -> Any:
-    """A column's values, from its codes (n,)."""
+    """Returns a column's values from its codes (n,)."""
     import pandas as pd
 
     absent = np.isnan(codes)
@@ -76,14 +76,14 @@ def _values(codes: np.ndarray, column: Column, spelled: bool) -> Any:
 
 
 def are_truth_values(names: Sequence[str]) -> bool:
-    """Whether categories or classes are `false` and `true`, in either order and in small letters or capitals."""
+    """Returns whether categories or classes are `false` and `true`, in either order and any case."""
     return len(names) == 2 and {name.lower() for name in names} == {"false", "true"}
 
 
 def _chosen(
     codes: np.ndarray, names: tuple[str, ...], spelled: bool, ordered: bool = False, missing: bool = False
 ) -> Any:
-    """Categories or classes by their indices, (n,); -1 where one is missing."""
+    """Returns categories or classes by their indices, (n,); -1 for a missing one."""
     import pandas as pd
 
     if spelled or not are_truth_values(names):
@@ -96,10 +96,10 @@ def write_table(folder: str | os.PathLike, X: np.ndarray, y: np.ndarray, schema:
     """Writes raw rows as synthetic.csv and synthetic.parquet.
 
     Args:
-        folder: the public folder; made if missing.
+        folder: the public folder; created if missing.
         X: raw rows, (n, columns), n >= 1.
         y: class indices, (n,).
-        schema: of the table.
+        schema: schema of the table.
 
     Raises:
         DataError: rows that do not fit the schema, or a folder that cannot be written.
@@ -112,15 +112,15 @@ def write_table(folder: str | os.PathLike, X: np.ndarray, y: np.ndarray, schema:
 
 
 def write_rows(path: str | os.PathLike, X: np.ndarray, y: np.ndarray, schema: TableSchema) -> None:
-    """Writes raw rows as a .csv or .parquet file, which appears whole or not at all; a missing value is an empty field.
+    """Writes raw rows as a .csv or .parquet file atomically; a missing value is an empty field.
 
-    Files have the same bytes for the same input and the same versions of pandas and Arrow.
+    Files have equal bytes for equal input and equal versions of pandas and Arrow.
 
     Args:
-        path: of the file, whose ending says its format.
+        path: path of the file, whose ending states its format.
         X: raw rows, (n, columns), n >= 1.
         y: class indices, (n,).
-        schema: of the table.
+        schema: schema of the table.
 
     Raises:
         DataError: rows that do not fit the schema, another ending, or a file that cannot be written.
@@ -144,7 +144,7 @@ def write_rows(path: str | os.PathLike, X: np.ndarray, y: np.ndarray, schema: Ta
 
 
 def csv_content(X: np.ndarray, y: np.ndarray, schema: TableSchema) -> bytes:
-    """The bytes of raw rows as a CSV file, as `write_rows` writes them.
+    """Returns the bytes of raw rows as a CSV file, as `write_rows` writes them.
 
     Raises:
         DataError: rows that do not fit the schema.

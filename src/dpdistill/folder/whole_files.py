@@ -1,7 +1,7 @@
-"""Files of a shared folder read to their last byte: arrays and pictures as this package writes them, and nothing else.
+"""Reads files of a shared folder to the last byte: arrays and images as this package writes them, and nothing else.
 
-Readers of zip archives and pictures pass over what they do not know: comments, further members, bytes behind the end.
-Here such bytes are a fault. Whatever a library may write in several ways, such as compressed pixels, is decoded.
+Readers of zip archives and images skip unknown contents: comments, further members, bytes after the end. Here such
+bytes are a fault. Contents that a library may write in several ways, such as compressed pixels, are decoded.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from dpdistill.storage.files import reading, require_file, show
 
 _LOCAL, _CENTRAL, _END = b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"
 _ZIP_VERSION, _UNIX, _MODE, _FIRST_DAY = 20, 3, 0o644 << 16, 33
-"""As zipfile writes them; the day is 1 January 1980."""
+"""Header values that zipfile writes; the day is 1 January 1980."""
 _NPY = b"\x93NUMPY\x01\x00"
 _HEADER = re.compile(
     rb"\{'descr': '([<|][a-zA-Z][0-9]{1,9})', 'fortran_order': False, 'shape': \(((?:[0-9]+, )*(?:[0-9]+,?)?)\), \} *\n"
 )
 _PNG = b"\x89PNG\r\n\x1a\n"
 _COLOURS = {"L": (0, 1), "RGB": (2, 3)}
-"""Colour type and channels of a PNG picture by the mode of Pillow."""
+"""Colour type and channels of a PNG image by Pillow's mode."""
 _SPARE = 1 << 12
-"""Bytes by which compressed pixels may be longer than the pixels."""
+"""Largest number of bytes by which compressed pixels may exceed the pixels."""
 
 
 def read_whole_archive(path: Path) -> dict[str, np.ndarray]:
-    """All arrays of a .npz file by name, in their order, memory-mapped; the file holds nothing but them.
+    """Returns all arrays of a .npz file by name, in their order, memory-mapped; other contents are refused.
 
     Raises:
         DataError: missing, damaged, or with a byte that this package does not write.
@@ -53,7 +53,7 @@ def read_whole_archive(path: Path) -> dict[str, np.ndarray]:
             members.append((name, size, checksum, at))
             at = begin + size
         if content[at:] != _directory(members, at):
-            raise _not_exact(path, "there is more behind its arrays than their directory")
+            raise _not_exact(path, "it has bytes after the directory of its arrays")
         return arrays
 
 
@@ -62,7 +62,7 @@ def _not_exact(path: Path, why: str) -> DataError:
 
 
 def _member(path: Path, content: mmap.mmap, at: int) -> tuple[str, int, int, int]:
-    """(name, size, checksum, where its bytes begin) of the member at a place."""
+    """Returns (name, size, checksum, offset of its bytes) of the member at an offset."""
     header = content[at : at + 30]
     if len(header) < 30:
         raise _not_exact(path, "it is cut off")
@@ -76,25 +76,25 @@ def _member(path: Path, content: mmap.mmap, at: int) -> tuple[str, int, int, int
 
 
 def _array(path: Path, name: str, content: mmap.mmap, begin: int, size: int) -> np.ndarray:
-    """The array of a member: its header says no more than type and shape, and no byte is left over."""
+    """Returns the array of a member; its header must state type and shape only, and no byte may be left over."""
     length = int.from_bytes(content[begin + 8 : begin + 10], "little")
     found = _HEADER.fullmatch(content[begin + 10 : begin + 10 + length])
     if content[begin : begin + 8] != _NPY or found is None or length + 10 > size or length > 1000:
-        raise _not_exact(path, f"the header of its array {name!r} is another")
+        raise _not_exact(path, f"the header of its array {name!r} has another form")
     try:
         dtype = np.dtype(found[1].decode("ascii"))
     except TypeError:
         raise _not_exact(path, f"its array {name!r} has an unknown type") from None
     shape = tuple(int(side) for side in re.findall(rb"[0-9]+", found[2]))
     if dtype.hasobject or not dtype.itemsize or math.prod(shape) * dtype.itemsize != size - 10 - length:
-        raise _not_exact(path, f"its array {name!r} has another size than its header says")
+        raise _not_exact(path, f"its array {name!r} has another size than its header states")
     if not math.prod(shape):
         return np.zeros(shape, dtype)
     return np.memmap(path, dtype, "r", begin + 10 + length, shape)
 
 
 def _directory(members: list[tuple[str, int, int, int]], at: int) -> bytes:
-    """Returns what stands behind the members, the first byte of which is at a place."""
+    """Returns the expected directory after the members, which begins at an offset."""
     entries = b""
     for name, size, checksum, offset in members:
         encoded = f"{name}.npy".encode("ascii")
@@ -105,11 +105,11 @@ def _directory(members: list[tuple[str, int, int, int]], at: int) -> bytes:
 
 
 def is_whole_picture(path: Path, picture: Image.Image) -> bool:
-    """Returns whether a PNG file shows a picture; it holds its pixels and nothing else.
+    """Returns whether a PNG file shows an image; the file must have its pixels and nothing else.
 
     Args:
-        path: of the file.
-        picture: grey or colour, in 8 bits a value.
+        path: path of the file.
+        picture: grey or colour, with 8 bits per value.
 
     Raises:
         DataError: missing, damaged, of another size or kind, or with a chunk or a byte that is not of the pixels.
@@ -124,27 +124,27 @@ def is_whole_picture(path: Path, picture: Image.Image) -> bool:
     header = struct.pack(">2L5B", picture.width, picture.height, 8, colour, 0, 0, 0)
     kinds = [kind for kind, _ in chunks]
     if chunks[0] != (b"IHDR", header) or chunks[-1] != (b"IEND", b"") or {*kinds[1:-1]} != {b"IDAT"}:
-        raise _not_exact(path, "it holds more than the pixels, or has another size or kind")
+        raise _not_exact(path, "it has contents besides the pixels, or another size or kind")
     stream = zlib.decompressobj()
     try:
         pixels = stream.decompress(b"".join(data for _, data in chunks[1:-1]), raw + 1)
     except zlib.error:
         raise _not_exact(path, "its pixels are damaged") from None
     if len(pixels) != raw or not stream.eof or stream.unused_data or stream.unconsumed_tail:
-        raise _not_exact(path, "it holds more or fewer pixels than its size")
+        raise _not_exact(path, "its number of pixels contradicts its size")
     with Image.open(io.BytesIO(content), formats=("PNG",)) as decoded:
         return np.array_equal(np.asarray(decoded), np.asarray(picture))
 
 
 def _chunks(path: Path, content: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """(type, data) of a PNG file's chunks, up to its last byte; at least one."""
+    """Yields (type, data) of a PNG file's chunks, up to its last byte; at least one."""
     at = len(_PNG)
     if content[:at] != _PNG or len(content) == at:
-        raise _not_exact(path, "it is no PNG picture")
+        raise _not_exact(path, "it is no PNG image")
     while at < len(content):
         length = int.from_bytes(content[at : at + 4], "big")
         kind, data = content[at + 4 : at + 8], content[at + 8 : at + 8 + length]
         if content[at + 8 + length : at + 12 + length] != zlib.crc32(kind + data).to_bytes(4, "big"):
-            raise _not_exact(path, "a part of it is damaged, or there are bytes behind its end")
+            raise _not_exact(path, "a chunk is damaged, or it has bytes after its end")
         yield kind, data
         at += 12 + length

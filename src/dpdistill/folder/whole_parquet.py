@@ -1,4 +1,4 @@
-"""A Parquet file of synthetic rows read to its last byte: these rows, and nothing else."""
+"""Reads a Parquet file of synthetic rows to its last byte: it must have these rows and nothing else."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from dpdistill.schema import TableSchema
 _MADE_BY = re.compile(r"parquet-cpp-arrow version (\d{1,3}\.\d{1,3}\.\d{1,3})")
 _MAGIC = b"PAR1"
 _LIBRARY = ("creator", "pandas_version")
-"""What pandas notes of itself: versions."""
+"""Keys of pandas's notes about versions."""
 
 
 def parquet_fault(path: Path, X: np.ndarray, y: np.ndarray, schema: TableSchema) -> str | None:
-    """What is wrong with a Parquet file, as the end of a sentence; None where it holds these rows and nothing else.
+    """Returns the fault of a Parquet file, as the end of a sentence; None if it has these rows and nothing else.
 
-    The same version of Arrow writes the same bytes; of another one, rows, notes and the places of all parts are
+    The same version of Arrow writes the same bytes. For another version, rows, notes and the offsets of all parts are
     compared.
 
     Args:
-        path: of the file.
+        path: path of the file.
         X: raw rows, (n, columns), n >= 1.
         y: class indices, (n,).
-        schema: of the table.
+        schema: schema of the table.
     """
     expected = pa.Table.from_pandas(to_frame(X, y, schema), preserve_index=False)
     again = pa.BufferOutputStream()
@@ -47,11 +47,11 @@ def parquet_fault(path: Path, X: np.ndarray, y: np.ndarray, schema: TableSchema)
         notes = {**(facts.metadata or {})}
         kept = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(notes.pop(b"ARROW:schema", b""))))
         pandas_notes = [_pandas(metadata.pop(b"pandas")) for metadata in (notes, {**(kept.metadata or {})})]
-    except Exception:  # Arrow raises many types on damaged input
+    except Exception:  # Arrow raises many exception types for damaged input
         return "is damaged"
     version = _MADE_BY.fullmatch(facts.created_by)
     if not found.equals(expected) or not kept.equals(expected.schema):
-        return "does not hold the rows of synthetic.npz"
+        return "does not have the rows of synthetic.npz"
     if version is None or version[1] == pa.__version__:
         return "is not as dpdistill writes it"
     if notes or any(each != _pandas(expected.schema.metadata[b"pandas"]) for each in pandas_notes):
@@ -60,12 +60,12 @@ def parquet_fault(path: Path, X: np.ndarray, y: np.ndarray, schema: TableSchema)
 
 
 def _pandas(note: bytes) -> Any:
-    """Returns what pandas notes of the columns, without versions."""
+    """Returns pandas's notes about the columns, without versions."""
     return {key: value for key, value in json.loads(note).items() if key not in _LIBRARY}
 
 
 def _is_gapless(content: bytes, facts: Any) -> bool:
-    """Returns whether the columns follow each other from the first byte to the footer, and the footer ends the file."""
+    """Returns whether the columns fill the file without gaps from the first byte to the footer, which ends the file."""
     at = len(_MAGIC)
     for i in range(facts.num_row_groups):
         for j in range(facts.num_columns):

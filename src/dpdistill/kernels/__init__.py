@@ -9,6 +9,6 @@ from dpdistill.recipe import kernels as recipe
 from dpdistill.recipe.parts import implement
 
 KERNELS = {name: implement(kernel, Kernel) for name, kernel in recipe.KERNELS.items()}
-"""The kernels by their short names, as functions."""
+"""Kernels by their short names, as functions."""
 
 __all__ = ["FCNTK", "KERNELS", "ConvNTK", "EmpiricalNTK", "FeatureKernel", "Kernel"]

@@ -1,4 +1,4 @@
-"""Arc-cosine kernels of ReLU layers: what two Gaussians of a given correlation have in common after a ReLU."""
+"""Arc-cosine kernels of ReLU layers: inner products of two correlated Gaussians after a ReLU."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jax import Array
 
 
 def _arccos_polynomial(degree: int) -> tuple[float, ...]:
-    """Coefficients in u = 2a - 1, highest first, of arccos(a) / sqrt(1 - a) on [0, 1], by interpolation."""
+    """Returns coefficients in u = 2a - 1, highest first, of arccos(a) / sqrt(1 - a) on [0, 1], by interpolation."""
 
     def ratio(u):
         return np.arccos((u + 1) / 2) / np.sqrt((1 - u) / 2)
@@ -24,10 +24,10 @@ SINGLE, DOUBLE = _arccos_polynomial(8), _arccos_polynomial(21)
 
 @jax.custom_jvp
 def arc_cosines(cosine: Array) -> tuple[Array, Array]:
-    """Arc-cosine kernels kappa_0 = (pi - t) / pi and kappa_1 = (sin t + (pi - t) cos t) / pi of cos t.
+    """Returns arc-cosine kernels kappa_0 = (pi - t) / pi and kappa_1 = (sin t + (pi - t) cos t) / pi of cos t.
 
-    A polynomial takes the place of `arccos`: XLA's own is not vectorised on a CPU and takes ten times as long.
-    The derivative of kappa_0 at cos t = +-1 is infinite and taken as 0: two coinciding records are a cusp.
+    A polynomial replaces `arccos`: XLA's own is not vectorised on a CPU and takes ten times as long. The derivative of
+    kappa_0 at cos t = +-1 is infinite and taken as 0: two coinciding records are a cusp.
     """
     coefficients = DOUBLE if jnp.finfo(cosine.dtype).bits > 32 else SINGLE
     a = jnp.abs(cosine)
@@ -50,5 +50,5 @@ def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[tuple[Array, Array
 
 
 def _almost_one(cosine: Array) -> float:
-    """Returns what is 1 but for rounding: arccos would make an error of sqrt(2 u) out of one of u."""
+    """Returns the largest cosine that is not 1 up to rounding: arccos would amplify an error u to sqrt(2 u)."""
     return 1.0 - 32 * float(jnp.finfo(cosine.dtype).eps)

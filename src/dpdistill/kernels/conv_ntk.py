@@ -1,4 +1,4 @@
-"""The tangent kernel of infinitely wide convolutional networks, from the pairs of positions that matter only."""
+"""The tangent kernel of infinitely wide convolutional networks, from the relevant pairs of positions only."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dpdistill.kernels.kernel import Kernel
 from dpdistill.recipe import kernels as recipe
 
 BLOCK_ELEMENTS = 2**19
-"""Elements of one array of a block: 2 MB in single precision, so that a block stays in a processor's cache."""
+"""Elements of one array of a block: 2 MB in single precision, so that a block fits a processor's cache."""
 
 
 @jax.custom_vjp
 def _box(A: Array) -> Array:
-    """Sums over 3 x 3 neighbours in axes -3 and -2 of (..., h, w, pairs), zeros outside."""
+    """Returns sums over 3 x 3 neighbours in axes -3 and -2 of (..., h, w, pairs), zeros outside."""
     for axis in (A.ndim - 3, A.ndim - 2):
-        # Sums of neighbours joined at their ends: a padded array would put a branch into the innermost loop.
+        # Sums of neighbours joined at their ends: a padded array would add a branch to the innermost loop.
         n = A.shape[axis]
         two = lax.slice_in_dim(A, 0, n - 1, axis=axis) + lax.slice_in_dim(A, 1, n, axis=axis)
         three = lax.slice_in_dim(two, 0, n - 2, axis=axis) + lax.slice_in_dim(A, 2, n, axis=axis)
@@ -29,12 +29,13 @@ def _box(A: Array) -> Array:
     return A
 
 
-# The map is its own transpose; the one that XLA derives from slices is three times as slow.
+# The map is its own transpose; the transpose that XLA derives from slices is three times as slow.
 _box.defvjp(lambda A: (_box(A), None), lambda _, g: (lax.map(_box, g) if g.ndim > 3 else _box(g),))
 
 
 def _pool(A: Array, displacement: int, position: int) -> Array:
-    """2 x 2 average pool of both members of a pair, in one direction: radius 2r + 1 and n places to r and n // 2.
+    """Returns the 2 x 2 average pool of both pair members, in one direction: radius 2r + 1 and n places to r and n //
+    2.
 
     Coarse places P and P + d stand for p = 2P + a and p' = 2(P + d) + b, a displacement of 2d + b - a.
     """
@@ -48,13 +49,13 @@ def _pool(A: Array, displacement: int, position: int) -> Array:
 
 
 def _pad(A: Array, radius: int) -> Array:
-    """Margins of `radius` zeros around (c, h, w, pairs)."""
+    """Adds margins of `radius` zeros around (c, h, w, pairs)."""
     return jnp.pad(A, ((0, 0), (radius, radius), (radius, radius), (0, 0)))
 
 
 @jax.custom_vjp
 def _products(x: Array, rows: Array) -> Array:
-    """sum_c x_c(p) rows_c(p + e) for every window e of x (c, h, w, pairs) in rows (c, h, columns, pairs)."""
+    """Returns sum_c x_c(p) rows_c(p + e) for every window e of x (c, h, w, pairs) in rows (c, h, columns, pairs)."""
     w = x.shape[2]
 
     def window(e: Array) -> Array:
@@ -65,7 +66,7 @@ def _products(x: Array, rows: Array) -> Array:
 
 
 def _products_transposed(inputs: tuple[Array, Array], g: Array) -> tuple[Array, Array]:
-    # What XLA derives takes twenty times as long on a CPU: a slow reduction, or g computed anew for every window.
+    # XLA's derivative takes twenty times as long on a CPU: a slow reduction, or g computed again for every window.
     (x, rows), w = inputs, g.shape[2]
 
     def add(e: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -80,7 +81,7 @@ _products.defvjp(lambda x, rows: (_products(x, rows), (x, rows)), _products_tran
 
 
 def _pair(x: Array, padded: Array, row: Array) -> Array:
-    """sum_c x_c(p) z_c(p') for all displacements of columns and one of rows, (2 radius + 1, h, w, pairs)."""
+    """Returns sum_c x_c(p) z_c(p') for all displacements of columns and one of rows, (2 radius + 1, h, w, pairs)."""
     return _products(x, lax.dynamic_slice_in_dim(padded, row, x.shape[1], 1))
 
 
@@ -95,7 +96,7 @@ class _Pixels(NamedTuple):
         return (self.padded.shape[1] - self.x.shape[1]) // 2
 
     def row(self, r: Array) -> tuple[Array, Array]:
-        """C and T for displacement r - radius of rows, (2 radius + 1, h, w, pairs)."""
+        """Returns C and T for displacement r - radius of rows, (2 radius + 1, h, w, pairs)."""
         nngp = _pair(self.x, self.padded, r) / self.x.shape[0]
         return nngp, jnp.zeros_like(nngp)
 
@@ -111,7 +112,7 @@ class _Maps(NamedTuple):
         return self.nngp.shape[0] // 2
 
     def row(self, r: Array) -> tuple[Array, Array]:
-        """C and T for displacement r - radius of rows, (2 radius + 1, h, w, pairs)."""
+        """Returns C and T for displacement r - radius of rows, (2 radius + 1, h, w, pairs)."""
         return self.nngp[r], self.ntk[r]
 
 
@@ -157,7 +158,7 @@ class ConvNTK(recipe.ConvNTK, Kernel):
     """
 
     def __call__(self, X: Array, Z: Array) -> Array:
-        """Kernel matrix (n, m) of X (n, h, w, c) and Z (m, h, w, c), in their precision."""
+        """Returns the kernel matrix (n, m) of X (n, h, w, c) and Z (m, h, w, c), in their precision."""
         same = X is Z
         X, Z = self._checked(X, "X"), self._checked(Z, "Z")
         if X.shape[1:] != Z.shape[1:]:
@@ -189,24 +190,24 @@ class ConvNTK(recipe.ConvNTK, Kernel):
         return X if jnp.issubdtype(X.dtype, jnp.floating) else X.astype(jnp.result_type(float))
 
     def _blocks(self, count: int, shape: tuple[int, ...]) -> Array:
-        """Indices 0 .. count - 1 as (blocks, chunk), the last block filled up with 0."""
+        """Returns indices 0 .. count - 1 as (blocks, chunk), the last block filled up with 0."""
         size = self.chunk or max(16, BLOCK_ELEMENTS // ((2 ** (self.depth + 1) - 1) * shape[0] * shape[1]))
         size = max(1, min(size, count))
         return jnp.pad(jnp.arange(count), (0, -count % size)).reshape(-1, size)
 
     def _images(self, X: Array) -> _Images:
-        """Images with their standard deviations, block by block."""
+        """Returns images with their standard deviations, block by block."""
         pixels = jnp.moveaxis(X, -1, 1)
         roots = lax.map(jax.checkpoint(lambda i: self._roots(pixels[i])), self._blocks(X.shape[0], X.shape[1:3]))
         return _Images(pixels, tuple(r.reshape(-1, *r.shape[2:])[: X.shape[0]] for r in roots))
 
     def _roots(self, X: Array) -> tuple[Array, ...]:
-        """sqrt(S_xx(p, p)) of every block, for a block of images (n, c, h, w)."""
+        """Returns sqrt(S_xx(p, p)) of every block, for a block of images (n, c, h, w)."""
         x = jnp.moveaxis(X, 0, -1)
         covariances, activations, roots = _Pixels(x, _pad(x, 2 ** (self.depth - 1) - 1)), jnp.square(x).mean(0), []
         for layer in range(self.depth):
             variance = self.w_std**2 / 9 * _box(activations) + self.b_std**2
-            # With b_std = 0 a blank image has no variance, and a square root no gradient there.
+            # With b_std = 0 a blank image has no variance, and its square root no gradient.
             some = variance > 0
             roots.append(jnp.where(some, jnp.sqrt(jnp.where(some, variance, 1)), 0))
             if layer < self.depth - 1:
@@ -215,10 +216,10 @@ class ConvNTK(recipe.ConvNTK, Kernel):
         return tuple(jnp.moveaxis(r, -1, 0) for r in roots)
 
     def _block(self, covariances: _Pixels | _Maps, rx: Array, rz: Array) -> _Maps:
-        """Convolution, ReLU and pool, a displacement of rows after another; rx, rz (h, w, pairs)."""
+        """Applies convolution, ReLU and pool, one displacement of rows after another; rx, rz (h, w, pairs)."""
         h, w = rx.shape[:2]
         gain, radius = self.w_std**2 / 9, covariances.radius
-        # A pool drops odd last rows and columns: what has no variance counts for nothing.
+        # A pool drops odd last rows and columns: places without variance do not count.
         even = jnp.zeros_like(rz).at[: h // 2 * 2, : w // 2 * 2].set(1)
         rx, padded = rx[None], _pad((rz * even)[None], radius)
 

@@ -13,7 +13,7 @@ from dpdistill.networks.network import Network, Params
 from dpdistill.recipe import kernels as recipe
 
 GRADIENT_BYTES = 2**30
-"""What the gradients of the records of one block may take together."""
+"""Largest total size of the gradients of one block of records."""
 
 
 class EmpiricalNTK(recipe.EmpiricalNTK, Kernel):
@@ -47,7 +47,7 @@ class EmpiricalNTK(recipe.EmpiricalNTK, Kernel):
     network: Network
 
     def __call__(self, X: Array, Z: Array) -> Array:
-        """Kernel matrix (n, m) of X (n, ...) and Z (m, ...), in their precision."""
+        """Returns the kernel matrix (n, m) of X (n, ...) and Z (m, ...), in their precision."""
         if X.shape[1:] != Z.shape[1:]:
             raise ValueError(f"Expected Z of shape (m, {', '.join(map(str, X.shape[1:]))}); got {Z.shape}.")
         params, n, m = self._params(X, Z), len(X), len(Z)
@@ -63,21 +63,21 @@ class EmpiricalNTK(recipe.EmpiricalNTK, Kernel):
         return self._map(against, params, Z).T
 
     def _params(self, X: Array, Z: Array) -> Params:
-        """The network's parameters in the precision of the records."""
+        """Returns the network's parameters in the precision of the records."""
         dtype = jnp.result_type(X, Z, jnp.float32)
         return jax.tree.map(lambda p: p.astype(dtype), self.network.init(X.shape[1:], self.classes))
 
     def _gradients(self, params: Params, X: Array) -> Params:
-        """grad_theta s(x) for every record, the records' axis first."""
+        """Returns grad_theta s(x) for every record, the records' axis first."""
         s = jax.grad(lambda theta, x: self.network.apply(theta, x[None]).sum())
         return jax.vmap(s, (None, 0))(params, X)
 
     def _size(self, params: Params) -> int:
-        """Records in a block."""
+        """Returns the number of records in a block."""
         return self.chunk or max(1, GRADIENT_BYTES // (2 * sum(p.nbytes for p in jax.tree.leaves(params))))
 
     def _map(self, function: Callable[[Array], Array], params: Params, X: Array) -> Array:
-        """A function of blocks of records, the records' axis first: applied to all blocks, one after another."""
+        """Applies a function to all blocks of records, one after another, the records' axis first."""
         n = len(X)
         size = min(self._size(params), n)
         blocks = jnp.arange(-(-n // size) * size).reshape(-1, size) % n
@@ -86,7 +86,7 @@ class EmpiricalNTK(recipe.EmpiricalNTK, Kernel):
 
 
 def _contract(G: Params, H: Params) -> Array:
-    """Gram matrix (n, m) of two blocks of gradients, layer by layer."""
+    """Returns the Gram matrix (n, m) of two blocks of gradients, layer by layer."""
     layers = zip(jax.tree.leaves(G), jax.tree.leaves(H), strict=True)
     flat = ((g.reshape(len(g), -1), h.reshape(len(h), -1)) for g, h in layers)
     grams = [jnp.inner(g, h, precision=lax.Precision.HIGHEST) for g, h in flat]

@@ -35,14 +35,14 @@ class FCNTK(recipe.FCNTK, Kernel):
     """
 
     def __call__(self, X: Array, Z: Array) -> Array:
-        """Theta (n, m) of records X (n, ...) and Z (m, ...)."""
+        """Returns Theta (n, m) of records X (n, ...) and Z (m, ...)."""
         X, Z = X.reshape(len(X), -1), Z.reshape(len(Z), -1)
         d = X.shape[1]
         xx, zz = (jnp.sum(jnp.square(A), 1) / d for A in (X, Z))
         return self.of_products(X @ Z.T / d, xx[:, None], zz[None, :])
 
     def of_products(self, xz: Array, xx: Array, zz: Array) -> Array:
-        """Theta from inner products divided by the dimension: <x, z> / d, <x, x> / d, <z, z> / d, elementwise."""
+        """Returns Theta from inner products by the dimension: <x, z> / d, <x, x> / d, <z, z> / d, elementwise."""
         w, b = self.w_std**2, self.b_std**2
         q, q_x, q_z = w * xz + b, w * xx + b, w * zz + b
         theta = q

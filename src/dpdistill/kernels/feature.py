@@ -27,5 +27,5 @@ class FeatureKernel(recipe.FeatureKernel, Kernel):
         return self.encoder
 
     def __call__(self, X: Array, Z: Array) -> Array:
-        """K (n, m) of records X (n, ...) and Z (m, ...)."""
+        """Returns K (n, m) of records X (n, ...) and Z (m, ...)."""
         return self.encoder(X) @ self.encoder(Z).T

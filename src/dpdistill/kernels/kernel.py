@@ -1,4 +1,4 @@
-"""What a kernel is."""
+"""The contract of kernels."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Kernel(recipe.Kernel, ABC):
 
     @property
     def features(self) -> Any:
-        """The encoder phi of a kernel <phi(x), phi(z)> of fixed features; None for any other."""
+        """The encoder phi of a kernel <phi(x), phi(z)> of fixed features; None for any other kernel."""
         return None
 
     @abstractmethod
     def __call__(self, X: Array, Z: Array) -> Array:
-        """K (n, m) of records X (n, ...) and Z (m, ...)."""
+        """Returns K (n, m) of records X (n, ...) and Z (m, ...)."""

@@ -1,4 +1,4 @@
-"""Kernel ridge regression: what a support set of synthetic records teaches a kernel."""
+"""Kernel ridge regression on a support set of synthetic records."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from jax.scipy.linalg import cho_solve
 
 
 def one_hot(y: np.ndarray | Array, classes: int, dtype: Any = np.float32) -> np.ndarray:
-    """Regression targets of class indices: one-hot minus 1 / classes, (n, classes)."""
+    """Returns regression targets of class indices: one-hot minus 1 / classes, (n, classes)."""
     return np.eye(classes, dtype=dtype)[np.asarray(y)] - np.asarray(1.0 / classes, dtype)
 
 
 def shift(K_ss: Array, ridge: float | Array) -> Array:
-    """K_ss + ridge tr(K_ss) / m I."""
+    """Returns K_ss + ridge tr(K_ss) / m I."""
     m = K_ss.shape[0]
     return K_ss + ridge * jnp.trace(K_ss) / m * jnp.eye(m, dtype=K_ss.dtype)
 
 
 def solve(K_ss: Array, Y_s: Array, ridge: float | Array) -> Array:
-    """alpha = (K_ss + ridge tr(K_ss) / m I)^-1 Y_s by Cholesky, (m, classes); not a number if it is not definite."""
+    """Returns alpha = (K_ss + ridge tr(K_ss) / m I)^-1 Y_s by Cholesky, (m, classes); NaN if it is not definite."""
     return cho_solve((jnp.linalg.cholesky(shift(K_ss, ridge)), True), Y_s)
 
 
 def soft_labels(scores: np.ndarray, y: np.ndarray, softness: float) -> np.ndarray:
-    """A classifier's probabilities of records that were made for classes, (n, classes), float32.
+    """Returns a classifier's probabilities for records of known classes, (n, classes), float32.
 
-        softmax(s / T),   T = softness times how far, on average, the score of a record's class is above the others
+        softmax(s / T),   T = softness times the mean margin of the score of a record's class above the others
 
-    Where the classifier takes a record for another class, it keeps its own, one-hot.
+    Records that the classifier assigns to another class keep their own class, one-hot.
 
     Args:
         scores: s, (n, classes).
@@ -46,26 +46,26 @@ def soft_labels(scores: np.ndarray, y: np.ndarray, softness: float) -> np.ndarra
 
 
 def centred(scores: Any) -> Any:
-    """Scores (n, classes) without what all classes share: as a classifier they say the same."""
+    """Returns scores (n, classes) minus their mean over the classes, which does not change the classification."""
     return scores - scores.mean(1, keepdims=True)
 
 
 def standardised(scores: Any) -> np.ndarray:
-    """Scores (n, classes) for a network to learn: without what all classes share, of deviation 1; float32."""
+    """Returns scores (n, classes) for training a network: centred over the classes, standard deviation 1, float32."""
     found = centred(np.asarray(scores))
     return (found / max(float(found.std()), 1e-12)).astype(np.float32)
 
 
 def cosine(A: Array, B: Array) -> Array:
-    """Of the angle between two arrays of one shape; zero where one of them is."""
+    """Returns the cosine of the angle between two arrays of equal shape; 0 if either is zero."""
     return jnp.sum(A * B) / jnp.sqrt(jnp.sum(jnp.square(A)) * jnp.sum(jnp.square(B)) + 1e-30)
 
 
 def check_definite(values: Array | np.ndarray, ridge: float) -> None:
-    """Raise where what was computed from the Cholesky factor is not finite.
+    """Raises if a value computed from the Cholesky factor is not finite.
 
     Raises:
-        ValueError: with the ridge.
+        ValueError: states the ridge.
     """
     if not np.isfinite(np.asarray(values)).all():
         raise ValueError(f"K_ss + ridge*I is not positive definite: raise ridge (now {float(ridge):g}).")

@@ -1,1 +1,1 @@
-"""What was paid: by a run, and by all runs on a data set."""
+"""Ledgers: the payments of a run, and of all runs on a data set."""

@@ -1,4 +1,4 @@
-"""SQLite as the ledgers use it: every error is one sentence, every commit is synced."""
+"""SQLite for the ledgers: every error is one sentence, every commit is synced."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from dpdistill.errors import LedgerError, LedgerUnusable
 
 
 def is_new(db: sqlite3.Connection) -> bool:
-    """Nothing was ever written to it."""
+    """Returns whether the database has no tables."""
     return db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0] == 0
 
 
 def create_tables(db: sqlite3.Connection, tables: tuple[str, ...], format: int) -> None:
-    """Make the tables and mark the file with its format."""
+    """Creates the tables and marks the file with its format."""
     for table in tables:
         db.execute(table)
     db.execute(f"PRAGMA user_version = {format}")
 
 
 def check_format(db: sqlite3.Connection, name: object, format: int) -> None:
-    """Raise LedgerError on a file of another kind or an earlier format."""
+    """Raises LedgerError for a file of another kind or an earlier format."""
     if db.execute("PRAGMA user_version").fetchone()[0] != format:
-        raise LedgerError(f"{name} holds another kind or version of ledger: this version cannot go on with it.")
+        raise LedgerError(f"{name} has another kind or version of ledger: this version cannot use it.")
 
 
 def connect(path: Path, journal: str = "", synchronous: str = "FULL", create: bool = True) -> sqlite3.Connection:
-    """A connection whose commits are on the disk when they return; LedgerError if the file is none of ours."""
+    """Returns a connection whose commits are synced to disk; raises LedgerError for a file that is no ledger."""
     if not create and not path.is_file():
         raise LedgerError(f"There is no ledger at {path}.")
     try:
@@ -54,14 +54,14 @@ def connect(path: Path, journal: str = "", synchronous: str = "FULL", create: bo
 
 
 def is_of_the_disk(error: BaseException) -> bool:
-    """Returns whether SQLite could not read or write, and says nothing against what the file holds."""
+    """Returns whether SQLite could not read or write, without any fault in the file's contents."""
     codes = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY)
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in codes
 
 
 @contextmanager
 def transaction(db: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
-    """All of the block, or nothing of it."""
+    """Runs the block in one transaction: all of it is written or nothing."""
     db.execute(begin)
     try:
         yield
@@ -74,17 +74,17 @@ def transaction(db: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Itera
 
 @contextmanager
 def usable(name: object) -> Iterator[None]:
-    """Says in one sentence what SQLite cannot do with a ledger."""
+    """Turns an SQLite error about a ledger into one sentence."""
     try:
         yield
-    except sqlite3.ProgrammingError:  # a mistake of ours: the file is as it was
+    except sqlite3.ProgrammingError:  # an error of this code: the file is unchanged
         raise
     except sqlite3.Error as error:
         raise LedgerUnusable(f"{name} cannot be used as a ledger: {error}.") from None
 
 
 def sync_folder(folder: Path) -> None:
-    """Put a folder's entries on the disk."""
+    """Syncs a folder's entries to disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

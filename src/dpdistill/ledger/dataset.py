@@ -1,4 +1,4 @@
-"""The ledger of a data set: what all runs on it have spent together, under one cap."""
+"""The ledger of a data set: the joint spending of all its runs, under one cap."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dpdistill.ledger.folder import KEY_BYTES
 from dpdistill.query import Stage
 
 Nonces = tuple[str, str]
-"""What a run's ledger has for the round before its last, and for the last."""
+"""Nonces in a run's ledger: for the round before the last, and for the last."""
 
 FORMAT = 0x64700004
 _TABLES = (
@@ -36,7 +36,7 @@ _TABLES = (
 
 @dataclass(frozen=True)
 class LedgerRun:
-    """One run in a data set's ledger: what it is called there, what it costs, and the nonce of its latest round."""
+    """One run in a data set's ledger: its label, its cost, and the nonce of its latest round."""
 
     run_id: str
     label: str
@@ -47,16 +47,16 @@ class LedgerRun:
 
 @dataclass(frozen=True)
 class LedgerSummary:
-    """What the runs on a data set have spent together.
+    """Joint spending of the runs on a data set.
 
     Args:
         runs: the runs, in order.
         delta: the delta of the first run, at which all are composed; None before it.
         adjacency: the relation of all runs; None before the first.
-        cap: the epsilon they may spend together.
+        cap: the epsilon that all runs may spend together.
         spent: their composed epsilon.
-        left: the largest epsilon of one more full-batch run that still fits the cap, rounded down.
-            It is not cap - spent: epsilons do not add up.
+        left: the largest epsilon of one more full-batch run that still fits the cap, rounded down. It is not cap -
+            spent: epsilons do not add up.
     """
 
     runs: tuple[LedgerRun, ...]
@@ -68,29 +68,31 @@ class LedgerSummary:
 
 
 class DatasetLedger:
-    """The ledger kept for a data set across runs: `begin` makes its file and fixes the cap, its first run the records.
+    """The ledger of a data set across runs: `begin` creates its file and fixes the cap; its first run fixes the
+    records.
 
     Args:
-        file: the ledger's file. No run makes it: one that is missing, empty or cut off is refused.
+        file: the ledger's file. No run creates it: a missing, empty or truncated file is refused.
 
     Guarantee:
-        *Cap.* All reserved runs together are (cap, delta)-DP at the first run's delta, if their schedules were
-        fixed beforehand. For runs of full batches alone that also holds when a schedule was chosen after seeing earlier
+        *Cap.* All reserved runs together are (cap, delta)-DP at the first run's delta, if their schedules were fixed
+        beforehand. For runs of full batches alone that also holds when a schedule was chosen after seeing earlier
         releases: the sum of their mu^2 is a filter of Gaussian differential privacy. For runs with sampling that were
-        chosen so, it is not proven: the privacy loss distributions are composed as if the schedules had been fixed.
+            chosen so, it
+        is not proven: the privacy loss distributions are composed as if the schedules had been fixed.
 
-        *Copies.* However often a run's folder is copied or put back, no round is handed out with two values. With every
-        round the run's ledger draws a random nonce, in the round's transaction, and keeps the one before; this file
-        keeps one a run. A round is handed out, and a run goes on, only after `advance` or `reserve` has found one of
-        the folder's two here and put the later in its place. So once round t is handed out by a folder with nonces
-        (a, b), b or a later one is here. Only that folder, and copies made of it since, hold b, with the same value of
-        round t. All others hold a and older ones, or a b' of their own, which was refused here before its round
-        was handed out; they are refused for ever, as what is here never goes back.
+        *Copies.* However often a run's folder is copied or restored, no round is released with two values. With every
+        round the run's ledger draws a random nonce, in the round's transaction, and keeps the previous one; this file
+        keeps one nonce per run. A round is released, and a run resumes, only after `advance` or `reserve` has found one
+        of the folder's two nonces here and replaced it by the later one. So once round t is released by a folder with
+        nonces (a, b), b or a later one is here. Only that folder, and copies made of it since, have b, with the same
+        value of round t. All others have a and older nonces, or their own b', which was refused here before its round
+        was released; they are refused for ever, as the nonce here never returns to an earlier one.
 
-        *Crashes.* The folder that ran last is never locked out: killed between the two commits it holds (a, b), and a
-        is here; killed at any other moment, its later nonce is here.
+        *Crashes.* The folder that ran last is never locked out: killed between the two commits it has (a, b), and a is
+        here; killed at any other moment, its later nonce is here.
 
-        Copies of this file are beyond it: a folder and a file put back together look like the first ones.
+        Copies of this file are not detected: a folder and a file restored together look like the first ones.
 
     Source:
         Smith and Thakurta 2022, Fully Adaptive Composition for Gaussian Differential Privacy (the filter).
@@ -101,17 +103,17 @@ class DatasetLedger:
 
     @classmethod
     def begin(cls, file: str | os.PathLike, cap: float) -> DatasetLedger:
-        """Makes the file of a new ledger, whole or not at all.
+        """Creates the file of a new ledger atomically.
 
         Args:
-            file: where; nothing may be there, nor the journal of a ledger that was.
+            file: path; neither a file nor the journal of an earlier ledger may exist there.
             cap: the epsilon that all runs may spend together, > 0; it never changes.
 
         Returns:
             The ledger, without runs and not yet bound to records.
 
         Raises:
-            LedgerError: a cap that is not positive and finite, a file that is there, or one that cannot be made.
+            LedgerError: a cap that is not positive and finite, an existing file, or a file that cannot be created.
         """
         if isinstance(cap, bool) or not isinstance(cap, Real) or not 0.0 < cap < math.inf:
             raise LedgerError(f"Expected 0 < cap={cap!r:.80} < inf.")
@@ -121,13 +123,13 @@ class DatasetLedger:
         return cls(file)
 
     def bind(self, digest_of: Callable[[bytes], bytes]) -> None:
-        """State which records the runs read, before any of them is released from; the first to come decides.
+        """Binds the ledger to the records of the runs, before any release; the first call decides.
 
         Args:
-            digest_of: digest of the records by a key of 32 bytes, which is this ledger's own.
+            digest_of: digest of the records by a key of 32 bytes, which belongs to this ledger.
 
         Raises:
-            LedgerError: it was kept for other records, or there is no ledger in the file.
+            LedgerError: the ledger belongs to other records, or the file has no ledger.
         """
         with self._open() as db:
             with transaction(db, "BEGIN"):
@@ -139,26 +141,26 @@ class DatasetLedger:
                     db.execute("UPDATE ledger SET digest = ?", (digest,))
                 elif stored != digest:
                     raise LedgerError(
-                        f"{self._file} is the ledger of other records (or of these, read in another way): take the"
+                        f"{self._file} is the ledger of other records (or of these, read with other options): use the"
                         " ledger of this data set, or begin one for it: dpdistill budget new FILE --cap EPSILON."
                     )
 
     def reserve(self, run_id: str, label: str, schedule: Schedule, nonces: Nonces, date: str | None = None) -> float:
-        """Pay for all rounds of a run, before it reads any record; a run that is there already pays nothing again.
+        """Pays for all rounds of a run, before it reads any record; a run in the ledger pays nothing again.
 
         Args:
             run_id: the run's random name, `RunLedger.run_id`.
-            label: what the owner calls it.
-            schedule: what it costs.
-            nonces: of the run's folder.
+            label: name of the run, chosen by the owner.
+            schedule: schedule of the run, which states its cost.
+            nonces: nonces of the run's folder.
             date: ISO date, today's by default.
 
         Returns:
             The composed epsilon of all runs, this one included.
 
         Raises:
-            LedgerError: it would exceed the cap, states another relation or schedule, has gone on in another copy of
-                its folder, no records are stated, or the file is no ledger.
+            LedgerError: the run would exceed the cap, states another relation or schedule, was resumed in another copy
+                of its folder, no records are bound, or the file is no ledger.
         """
         run = LedgerRun(run_id, label, date or Date.today().isoformat(), schedule, nonces[1])
         with self._open() as db, transaction(db):
@@ -173,14 +175,14 @@ class DatasetLedger:
         return spent
 
     def advance(self, run_id: str, nonces: Nonces) -> None:
-        """Note that a run has committed a round, before the round is handed out.
+        """Notes that a run has committed a round, before the round is released.
 
         Args:
-            run_id: a run that is reserved.
-            nonces: of the run's folder: that of the round before, and that of the round.
+            run_id: a reserved run.
+            nonces: nonces of the run's folder: of the previous round, and of this round.
 
         Raises:
-            LedgerError: the run has gone on in another copy of its folder, or the file cannot be written.
+            LedgerError: the run was resumed in another copy of its folder, or the file cannot be written.
         """
         with self._open() as db, transaction(db):
             found = db.execute("SELECT nonce FROM runs WHERE run_id = ?", (run_id,)).fetchone()
@@ -188,13 +190,13 @@ class DatasetLedger:
             db.execute("UPDATE runs SET nonce = ? WHERE run_id = ?", (nonces[1], run_id))
 
     def check_first(self, epsilon: float) -> None:
-        """Refuses what is no ledger, and an epsilon over the cap where no run is in it yet; nothing is composed.
+        """Refuses a file that is no ledger, and an epsilon over the cap for a first run; nothing is composed.
 
         Args:
-            epsilon: of the budget.
+            epsilon: epsilon of the budget.
 
         Raises:
-            LedgerError: as said, or a folder that cannot be written to.
+            LedgerError: no ledger, an epsilon over the cap, or a folder that cannot be written to.
         """
         folder = self._file.resolve().parent
         if not os.access(folder, os.W_OK | os.X_OK):
@@ -204,12 +206,12 @@ class DatasetLedger:
             raise LedgerError(f"Expected a run within the cap of {cap} in {self._file}; got epsilon={epsilon:g}.")
 
     def check(self, schedule: Schedule, run_id: str = "", nonces: Nonces = ("", "")) -> float:
-        """Returns what `reserve` would say, without writing anything: for a refusal before any record is opened.
+        """Raises the errors of `reserve` without writing anything, to refuse a run before its records are opened.
 
         Args:
-            schedule: what the run costs.
-            run_id: its random name; none for a run that has none yet.
-            nonces: of its folder.
+            schedule: schedule of the run, which states its cost.
+            run_id: its random name; empty for a run without one.
+            nonces: nonces of its folder.
 
         Returns:
             The composed epsilon of all runs, this one included.
@@ -221,17 +223,19 @@ class DatasetLedger:
         return self._admit(runs, cap, LedgerRun(run_id, "", "", schedule, nonces[1]), nonces)
 
     def summary(self) -> LedgerSummary:
-        """The runs, what they have spent together, and what still fits.
+        """Returns the runs, their joint spending, and the epsilon that still fits.
 
         Raises:
-            LedgerError: there is no ledger in the file.
+            LedgerError: the file has no ledger.
         """
         cap, runs = self._read()
         delta, adjacency = _terms(runs)
         return LedgerSummary(runs, delta, adjacency, cap, self._spent(runs), _left(runs, delta, adjacency, cap))
 
     def _admit(self, runs: tuple[LedgerRun, ...], cap: float, run: LedgerRun, nonces: Nonces) -> float:
-        """Composed epsilon with the run: one that is there already pays nothing again, one over the cap is refused."""
+        """Returns the composed epsilon with the run; a run in the ledger pays nothing again, one over the cap is
+        refused.
+        """
         known = next((other for other in runs if other.run_id == run.run_id), None)
         if known is not None:
             if known.schedule != run.schedule:
@@ -247,8 +251,8 @@ class DatasetLedger:
     def _check_latest(self, nonce: str, nonces: Nonces) -> None:
         if nonce not in nonces:
             raise LedgerError(
-                f"By {self._file} this run has gone on elsewhere: its DIR.run here is a copy, or was put back from one."
-                " Go on in the folder that ran last, or move this DIR.run away to pay for a new run."
+                f"{self._file} shows that this run was resumed elsewhere: its DIR.run here is a copy, or came from one."
+                " Resume in the folder that ran last, or move this DIR.run away to pay for a new run."
             )
 
     def _spent(self, runs: tuple[LedgerRun, ...]) -> float:
@@ -263,10 +267,10 @@ class DatasetLedger:
         try:
             return 0.0 if delta is None else compose(_groups(runs), delta, adjacency)
         except ValueError as error:
-            raise LedgerError(f"What the runs in {self._file} spend cannot be composed: {error}") from None
+            raise LedgerError(f"The spending of the runs in {self._file} cannot be composed: {error}") from None
 
     def _read(self) -> tuple[float, tuple[LedgerRun, ...]]:
-        """The cap and the runs."""
+        """Returns the cap and the runs."""
         with self._open() as db, transaction(db, "BEGIN"):
             return _row(db, self._file)[0], _runs(db)
 
@@ -285,7 +289,7 @@ class DatasetLedger:
 
 
 def _row(db: sqlite3.Connection, path: Path) -> tuple[float, bytes, bytes | None]:
-    """(cap, key, digest of the records) of a ledger."""
+    """Returns (cap, key, digest of the records) of a ledger."""
     rows = db.execute("SELECT cap, key, digest FROM ledger").fetchall()
     cap, key, digest = rows[0] if len(rows) == 1 else (None, None, None)
     if not isinstance(cap, float) or not 0.0 < cap < math.inf or not isinstance(key, bytes) or len(key) != KEY_BYTES:
@@ -313,7 +317,7 @@ def _groups(runs: tuple[LedgerRun, ...]) -> list[Group]:
 
 
 def _left(runs: tuple[LedgerRun, ...], delta: float | None, adjacency: Any, cap: float) -> float:
-    """Bisection to a ten-thousandth of the most there may be, of one more full-batch run; the lower end fits."""
+    """Returns the largest epsilon of one more full-batch run, by bisection to a ten-thousandth; the lower end fits."""
     most = min(cap, MAX_EPSILON)
     if delta is None:
         return most

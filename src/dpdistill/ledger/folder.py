@@ -1,4 +1,4 @@
-"""The owner's folder of a run: its lock, the key of its records' digest, the ledgers that were archived."""
+"""The owner's folder of a run: its lock, the key of its records' digest, and archived ledgers."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ NO_LOCKS = (
 
 
 def make_folder(folder: Path) -> Path:
-    """The folder, made if it is not there, with mode 0700.
+    """Returns the folder, created with mode 0700 if missing.
 
     Raises:
-        LedgerError: it cannot be made, it is one of other files that others may read, or the system has no file locks.
+        LedgerError: it cannot be created, it has other files that other users may read, or the system has no file
+            locks.
     """
     if fcntl is None:
         raise LedgerError(NO_LOCKS)
@@ -42,21 +43,21 @@ def make_folder(folder: Path) -> Path:
             raise LedgerError(f"{folder} holds files that are not a run's: name a new folder, or an empty one.")
         folder.chmod(0o700)
     except OSError as error:
-        raise LedgerError(f"The run's folder cannot be made: {error}.") from None
+        raise LedgerError(f"The run's folder cannot be created: {error}.") from None
     return folder
 
 
 def _is_of_a_run(folder: Path) -> bool:
-    """Returns whether a folder is empty, but for what a system makes on a new disk, or holds a run."""
+    """Returns whether a folder has a run, or nothing but files that operating systems create on a new disk."""
     names = {path.name for path in folder.iterdir()}
     return names <= {"lost+found", ".DS_Store"} or not names.isdisjoint({KEY, RUN_LEDGER})
 
 
 def lock_folder(folder: Path) -> int:
-    """A file handle that keeps other processes out of the folder until it is closed.
+    """Returns a file handle that locks the folder against other processes until it is closed.
 
     Raises:
-        LedgerError: another process holds it, or the system has no file locks.
+        LedgerError: another process holds the lock, or the system has no file locks.
     """
     if fcntl is None:
         raise LedgerError(NO_LOCKS)
@@ -70,16 +71,16 @@ def lock_folder(folder: Path) -> int:
 
 
 def archive_ledger(folder: Path) -> None:
-    """Rename the folder's ledger, if there is one, to ledger-001.sqlite, ledger-002.sqlite, ..."""
+    """Renames the folder's ledger, if it exists, to ledger-001.sqlite, ledger-002.sqlite, ..."""
     path = folder / RUN_LEDGER
     if not path.exists():
         return
     number = 1
     while (archived := folder / f"ledger-{number:03d}.sqlite").exists():
         number += 1
-    with suppress(LedgerError, sqlite3.Error), closing(connect(path)) as db:  # a damaged one is archived as it is
+    with suppress(LedgerError, sqlite3.Error), closing(connect(path)) as db:  # a damaged ledger is archived unchanged
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    # The main file last: until then the old ledger is whole, or was damaged before.
+    # The main file last: until then the old ledger is complete, or was damaged earlier.
     for suffix in ("-wal", "-shm", ""):
         part = folder / (RUN_LEDGER + suffix)
         if part.exists():
@@ -88,7 +89,7 @@ def archive_ledger(folder: Path) -> None:
 
 
 def digest_key(folder: str | Path | None) -> bytes:
-    """The random key of 32 bytes that the records' digest is keyed with; made once, kept in the owner's folder.
+    """Returns the random 32-byte key of the records' digest; created once, kept in the owner's folder.
 
     Args:
         folder: the owner's folder of the run; None for a key that is not kept.
@@ -97,14 +98,14 @@ def digest_key(folder: str | Path | None) -> bytes:
         The key.
 
     Raises:
-        LedgerError: the file that holds it is damaged.
+        LedgerError: the file of the key is damaged.
     """
     if folder is None:
         return secrets.token_bytes(KEY_BYTES)
     folder = make_folder(Path(folder))
     path = folder / KEY
     if not path.exists():
-        # Written aside and linked: a key is there in full or not at all, and the first of two processes wins.
+        # A temporary file is linked: the key is complete or absent, and the first of two processes wins.
         handle, aside = tempfile.mkstemp(dir=folder, prefix="key-")
         with os.fdopen(handle, "wb") as file:
             file.write(secrets.token_bytes(KEY_BYTES))
@@ -119,5 +120,5 @@ def digest_key(folder: str | Path | None) -> bytes:
         sync_folder(folder)
     key = path.read_bytes()
     if len(key) != KEY_BYTES:
-        raise LedgerError(f"Expected {path} to hold a key of {KEY_BYTES} bytes; it is damaged.")
+        raise LedgerError(f"Expected a key of {KEY_BYTES} bytes in {path}; the file is damaged.")
     return key

@@ -1,4 +1,4 @@
-"""The ledger of a run: what it has released, each round paid for once."""
+"""The ledger of a run: its releases, each round paid for once."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ _RUN_TABLES = (
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What a run's ledger says about it.
+    """Contents of a run's ledger.
 
     Args:
-        run_id: its random name.
-        recipe, schedule: what it was started with.
-        events: of the committed rounds.
-        nonces: of the round before the last, and of the last (`DatasetLedger`).
+        run_id: random name of the run.
+        recipe, schedule: recipe and schedule at the start of the run.
+        events: events of the committed rounds.
+        nonces: nonces of the round before the last, and of the last (`DatasetLedger`).
     """
 
     run_id: str
@@ -60,12 +60,12 @@ class RunRecord:
 
 
 class RunLedger:
-    """The releases of one run: every round is committed once, before it is handed out.
+    """The releases of one run: every round is committed once, before it is released.
 
     Guarantee:
-        A round's event and value are committed in one synced transaction, so a run killed at any moment has paid for
-        every value anybody saw, and replays a committed round instead of drawing it again. A copy of the owner's folder
-        is another run that nobody knows of, unless the run is kept in a data set's ledger: see `DatasetLedger`.
+        A round's event and value are committed in one synced transaction. So a run killed at any moment has paid for
+        every value that was released, and replays a committed round instead of drawing it again. A copy of the owner's
+        folder is another run that only a data set's ledger can detect: see `DatasetLedger`.
     """
 
     def __init__(self, db: sqlite3.Connection, lock: int | None) -> None:
@@ -73,26 +73,26 @@ class RunLedger:
         self._dataset: DatasetLedger | None = None
         run_id, schedule, joined = db.execute("SELECT run_id, schedule, joined FROM run").fetchone()
         self.run_id: str = run_id
-        """A random name, fixed at creation: what a data set's ledger knows the run by."""
+        """Random name, fixed at creation, by which a data set's ledger identifies the run."""
         self._schedule, self._joined = Schedule.from_json(schedule), bool(joined)
         self.paid = self.resume_at > 0
-        """Whether a round is committed here, or the run is in a data set's ledger; also where that is not known."""
+        """True if a round is committed here, the run is in a data set's ledger, or this is unknown."""
 
     @classmethod
     def open(
         cls, folder: str | Path, recipe: dict, schedule: Schedule, digest: bytes, overwrite: bool = False
     ) -> RunLedger:
-        """Start the ledger of a run, or resume it; no other process can until it is closed.
+        """Starts or resumes the ledger of a run and locks it until it is closed.
 
         Args:
-            folder: the owner's folder of the run, made with mode 0700; ":memory:" keeps the ledger in memory.
-            recipe: the recipe, JSON-able.
-            schedule: what every round pays.
+            folder: the owner's folder of the run, created with mode 0700; ":memory:" keeps the ledger in memory.
+            recipe: the recipe as JSON values.
+            schedule: payment of every round.
             digest: digest of the records, keyed by `digest_key`.
-            overwrite: archive a ledger that is there (ledger-001.sqlite, ...) and start anew.
+            overwrite: archive an existing ledger (ledger-001.sqlite, ...) and start a new one.
 
         Raises:
-            LedgerError: another process holds it, it belongs to another run, or it cannot be read.
+            LedgerError: another process has locked it, it belongs to another run, or it cannot be read.
         """
         texts = {"recipe": _canonical(recipe), "schedule": schedule.to_json()}
         with ExitStack() as undo:
@@ -113,16 +113,16 @@ class RunLedger:
             return ledger
 
     def join(self, dataset: DatasetLedger, label: str) -> None:
-        """Pay for the run in a data set's ledger, which is told of every round from now on.
+        """Pays for the run in a data set's ledger, which gets a note of every following round.
 
         Args:
             dataset: the data set's ledger, bound to the records of this run.
-            label: what the owner calls the run there.
+            label: name of the run there, chosen by the owner.
 
         Raises:
             LedgerError: as `DatasetLedger.reserve`.
         """
-        # Noted here first: once the data set's ledger knows the run, it cannot go on without being told.
+        # Noted here first: once the data set's ledger knows the run, every round must be noted there.
         with usable("The run's ledger"), transaction(self._db):
             self._db.execute("UPDATE run SET joined = 1")
         self._joined = True
@@ -132,7 +132,7 @@ class RunLedger:
 
     @staticmethod
     def find(folder: str | Path) -> RunRecord | None:
-        """As `read`; None where no run has been started."""
+        """Reads a run's ledger like `read`; returns None if no run was started."""
         path = Path(folder) / RUN_LEDGER
         if not path.exists():
             return None
@@ -154,13 +154,13 @@ class RunLedger:
 
     @staticmethod
     def read(folder: str | Path) -> RunRecord:
-        """Read a run's ledger without locking or changing it.
+        """Reads a run's ledger without locking or changing it.
 
         Args:
             folder: the owner's folder of the run.
 
         Raises:
-            LedgerError: there is no ledger in it, or it cannot be read.
+            LedgerError: the folder has no ledger, or it cannot be read.
         """
         found = RunLedger.find(folder)
         if found is None:
@@ -173,13 +173,13 @@ class RunLedger:
         return self._db.execute("SELECT COALESCE(MAX(round) + 1, 0) FROM rounds").fetchone()[0]
 
     def lookup(self, round: int) -> Release | None:
-        """The release of a round, or None if it is not committed.
+        """Returns the release of a round, or None if the round is not committed.
 
         Args:
             round: number of the round, >= 0.
 
         Raises:
-            LedgerError: its value was dropped, or the run is kept in a data set's ledger that it has not joined.
+            LedgerError: its value was dropped, or the run belongs to a data set's ledger that it has not joined.
         """
         self._check_joined()
         columns = "noise_multiplier, sampling_prob, stddev, dtype, shape, value"
@@ -194,11 +194,12 @@ class RunLedger:
         return Release(round, array, stddev, Event(noise_multiplier, sampling_prob))
 
     def commit(self, round: int, event: Event, value: np.ndarray, stddev: float) -> Release:
-        """Pay for a round and store it, in one synced transaction; then tell the data set's ledger, if it has one.
+        """Pays for a round and stores it, in one synced transaction, and then notes it in the data set's ledger, if
+        any.
 
         Args:
             round: number of the round: the first that is not committed.
-            event: what it costs, equal to the schedule's event of that round.
+            event: cost of the round, equal to the schedule's event.
             value: noised sum, a numeric array.
             stddev: standard deviation of its noise, > 0, finite.
 
@@ -207,10 +208,10 @@ class RunLedger:
 
         Raises:
             LedgerError: the round is committed, out of order or not in the schedule, its event deviates from the
-                schedule, a ledger cannot be written, or the run has gone on in a copy of its folder.
+                schedule, a ledger cannot be written, or the run was resumed in a copy of its folder.
 
         Guarantee:
-            A value is seen only after its event is on the disk: when this raises, nobody has seen it.
+            A value is released only after its event is on the disk: when this raises, nothing was released.
         """
         if not 0.0 < stddev < math.inf:
             raise LedgerError(f"Expected 0 < stddev={stddev} < inf.")
@@ -231,7 +232,7 @@ class RunLedger:
             try:
                 self._dataset.advance(self.run_id, _nonces(self._db))
             except BaseException:
-                self.close()  # nor is the round handed out by a `lookup` that follows
+                self.close()  # a following `lookup` must not release the round either
                 raise
         stored = self.lookup(round)
         assert stored is not None
@@ -239,7 +240,7 @@ class RunLedger:
 
     @contextmanager
     def _paying(self) -> Iterator[None]:
-        """Counts as paid from before the transaction on: only an error that has rolled it back takes that back."""
+        """Counts the round as paid before its transaction; only an error that rolled it back revokes that."""
         before, self.paid = self.paid, True
         try:
             yield
@@ -249,7 +250,7 @@ class RunLedger:
 
     def _check_joined(self) -> None:
         if self._joined and self._dataset is None:
-            raise LedgerError("This run is kept in a data set's ledger: state it again (--ledger FILE).")
+            raise LedgerError("This run is paid in a data set's ledger: state the ledger again (--ledger FILE).")
 
     def _check_round(self, round: int, event: Event) -> None:
         expected = self.resume_at
@@ -263,7 +264,7 @@ class RunLedger:
             raise LedgerError(f"The event of round {round} deviates from the schedule: {event}.")
 
     def drop_values(self, before: int) -> None:
-        """Drop values of earlier rounds, once a synced checkpoint includes them; events stay.
+        """Drops values of earlier rounds, once a synced checkpoint includes them; events stay.
 
         Args:
             before: the first round to keep, >= 0.
@@ -272,11 +273,11 @@ class RunLedger:
             self._db.execute("UPDATE rounds SET value = NULL WHERE round < ?", (before,))
 
     def events(self) -> tuple[Event, ...]:
-        """The events of the committed rounds, in order."""
+        """Events of the committed rounds, in order."""
         return _events(self._db)
 
     def close(self) -> None:
-        """Close the ledger and let other processes open it; closing twice is allowed."""
+        """Closes the ledger and unlocks it; closing twice is allowed."""
         self._db.close()
         if self._lock is not None:
             os.close(self._lock)
@@ -306,7 +307,7 @@ def _canonical(recipe: dict) -> str:
 
 
 def same_recipe(one: dict, other: dict) -> bool:
-    """Returns whether two recipes say the same, whoever stated the public facts in their schemas."""
+    """Returns whether two recipes are equal, except for the origin of public facts in their schemas."""
     return without_origin_of_facts(one) == without_origin_of_facts(other)
 
 
@@ -319,7 +320,7 @@ def without_origin_of_facts(recipe: dict) -> dict:
 
 
 def _start_run(db: sqlite3.Connection, texts: dict[str, str], digest: bytes, name: object) -> None:
-    """Make the tables in one transaction with the run's row, or check that the row says the same."""
+    """Creates the tables and the run's row in one transaction, or checks that an existing row is equal."""
     stated = {**texts, "records": digest}
     try:
         with transaction(db):
@@ -338,6 +339,6 @@ def _start_run(db: sqlite3.Connection, texts: dict[str, str], digest: bytes, nam
         if mine != other and not (what == "recipe" and same_recipe(json.loads(texts["recipe"]), json.loads(other)))
     )
     if differ:
-        again = " What only its last part reads may change later: end it as it was begun, then --from DIR.run."
+        again = " Fields that only its last part reads may change later: finish it unchanged, then use --from DIR.run."
         text = f"Another run is kept in {name} (its {differ} differ): --overwrite archives it and pays anew."
         raise LedgerError(text + again * (differ == "recipe"))

@@ -12,7 +12,7 @@ from dpdistill.recipe.choices import STRATEGIES
 
 
 class Draw(NamedTuple):
-    """One draw of DSA; whatever was not chosen is the identity."""
+    """One draw of DSA; unchosen augmentations are the identity."""
 
     affine: Array
     brightness: Array
@@ -22,7 +22,7 @@ class Draw(NamedTuple):
 
 
 def draw_augmentation(key: Array, strategies: tuple[str, ...]) -> Draw:
-    """Choose one of the strategies and draw its parameters.
+    """Chooses one of the strategies and draws its parameters.
 
     Args:
         key: public random key.
@@ -58,7 +58,7 @@ def draw_augmentation(key: Array, strategies: tuple[str, ...]) -> Draw:
 
 
 def resample(affine: Array, x: Array, fill: Array) -> Array:
-    """Bilinear sampling of x (h, w, c) at affine (2, 3) in coordinates of [-1, 1]; outside is fill (c,)."""
+    """Samples x (h, w, c) bilinearly at affine (2, 3) in coordinates of [-1, 1]; outside is fill (c,)."""
     h, w, _ = x.shape
     rows, cols = jnp.meshgrid(jnp.linspace(-1, 1, h), jnp.linspace(-1, 1, w), indexing="ij")
     points = jnp.stack([rows, cols, jnp.ones_like(rows)], -1) @ affine.T
@@ -77,7 +77,7 @@ def resample(affine: Array, x: Array, fill: Array) -> Array:
 
 
 def apply_augmentation(draw: Draw, x: Array) -> Array:
-    """One image (h, w, c) under one draw; what is cut out or moved in takes the image's own mean colour."""
+    """Returns one image (h, w, c) under one draw; cut-out and uncovered pixels take the image's mean colour."""
     h, w, _ = x.shape
     fill = x.mean((0, 1))
     x = resample(draw.affine, x, fill)
@@ -92,7 +92,7 @@ def apply_augmentation(draw: Draw, x: Array) -> Array:
 
 
 def augment_each(key: Array, X: Array, strategies: tuple[str, ...]) -> Array:
-    """Every image of (n, h, w, c) under a draw of its own: for training a classifier."""
+    """Returns every image of (n, h, w, c) under its own draw, for training a classifier."""
     if not strategies:
         return X
     draws = jax.vmap(lambda k: draw_augmentation(k, strategies))(jax.random.split(key, X.shape[0]))
@@ -100,10 +100,10 @@ def augment_each(key: Array, X: Array, strategies: tuple[str, ...]) -> Array:
 
 
 def partition_expand(X: Array, parts: int = 2) -> Array:
-    """PEA: each image cut in parts x parts tiles, each tile bilinearly upsampled to the image's size.
+    """Cuts each image in parts x parts tiles and upsamples each tile bilinearly to the image's size (PEA).
 
     Args:
-        X: images, (n, h, w, c); tiles differ by a pixel where parts does not divide a side.
+        X: images, (n, h, w, c); tiles differ by a pixel if parts does not divide a side.
         parts: tiles a side, at most h and w; 1 returns X.
 
     Returns:
@@ -120,10 +120,10 @@ def partition_expand(X: Array, parts: int = 2) -> Array:
 
 
 def mosaic(X: Array, parts: int = 2) -> Array:
-    """Images of parts x parts tiles each: what `partition_expand` enlarges, made smaller.
+    """Shrinks images to the parts x parts tiles that `partition_expand` enlarges.
 
     Args:
-        X: what becomes tiles, (n, parts^2, h, w, c).
+        X: images for the tiles, (n, parts^2, h, w, c).
         parts: tiles a side.
 
     Returns:
@@ -145,7 +145,7 @@ def mosaic(X: Array, parts: int = 2) -> Array:
 
 
 def _cuts(h: int, w: int, parts: int) -> list[list[slice]]:
-    """Where rows and columns are cut: parts differ by a pixel where their number does not divide a side."""
+    """Returns slices of rows and columns for the tiles; sizes differ by a pixel if parts does not divide a side."""
     if min(h, w) < parts:
         raise ValueError(f"Expected images of at least {parts}x{parts} pixels for as many tiles; got {h}x{w}.")
     return [[slice(i * side // parts, (i + 1) * side // parts) for i in range(parts)] for side in (h, w)]

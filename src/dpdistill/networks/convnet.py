@@ -1,4 +1,4 @@
-"""The ConvNet of the dataset-distillation literature: random embeddings, and the classifier that judges a set."""
+"""The ConvNet of the dataset-distillation literature: random embeddings, and the classifier that scores a set."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ FEW_CHANNELS = 4
 
 
 def first_padding(shape: tuple[int, ...]) -> int:
-    """Padding of the first convolution: 3 brings 28 x 28 to 32 x 32; otherwise 1."""
+    """Returns the padding of the first convolution: 3 extends 28 x 28 to 32 x 32; otherwise 1."""
     return 3 if tuple(shape[:2]) == (28, 28) else 1
 
 
 def depth_for(shape: tuple[int, ...]) -> int:
-    """Number of blocks for (height, width, channels): max(1, min(3, floor(log2(side / 4)))), side as padded."""
+    """Returns the blocks for (height, width, channels): max(1, min(3, floor(log2(side / 4)))), side after padding."""
     side = min(shape[:2]) + 2 * (first_padding(shape) - 1)
     return max(1, min(3, int(math.log2(max(side, 4) / 4))))
 
 
 def embedding_dimension(shape: tuple[int, ...], width: int) -> int:
-    """Number of features of one record after the last pooling."""
+    """Returns the number of features of one record after the last pooling."""
     grow = 2 * (first_padding(shape) - 1)
     depth = depth_for(shape)
     return ((shape[0] + grow) >> depth) * ((shape[1] + grow) >> depth) * width
 
 
 def init_convnet(key: Array, shape: tuple[int, ...], width: int) -> list[dict[str, Array]]:
-    """Random parameters, uniform in +-1/sqrt(fan_in), one dictionary a block.
+    """Returns random parameters, uniform in +-1/sqrt(fan_in), one dictionary per block.
 
     Args:
         key: public random key.
@@ -57,7 +57,7 @@ def init_convnet(key: Array, shape: tuple[int, ...], width: int) -> list[dict[st
 
 
 def conv3x3(X: Array, kernel: Array, padding: int) -> Array:
-    """3 x 3 convolution of (n, h, w, c) with kernel (3, 3, c, width)."""
+    """Returns the 3 x 3 convolution of (n, h, w, c) with kernel (3, 3, c, width)."""
     channels = X.shape[-1]
     if channels > FEW_CHANNELS:
         return jax.lax.conv_general_dilated(X, kernel, (1, 1), [(padding, padding)] * 2, dimension_numbers=LAYOUT)
@@ -66,7 +66,7 @@ def conv3x3(X: Array, kernel: Array, padding: int) -> Array:
 
 
 def conv3x3_patches(X: Array, kernel: Array, padding: int) -> Array:
-    """The same as patches times a matrix: for the gradient of every record on its own, which XLA makes slow else."""
+    """Returns a convolution as patches times a matrix: fast for per-record gradients, for which XLA is slow."""
     channels = X.shape[-1]
     X = jnp.pad(X, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
     n, h, w = X.shape[0], X.shape[1] - 2, X.shape[2] - 2
@@ -75,20 +75,20 @@ def conv3x3_patches(X: Array, kernel: Array, padding: int) -> Array:
 
 
 def instance_norm(X: Array, scale: Array, offset: Array) -> Array:
-    """(x - mean) / sqrt(var + 1e-5) over each record's positions, one group a channel, then the affine map."""
+    """Returns (x - mean) / sqrt(var + 1e-5) over each record's positions, one group a channel, then the affine map."""
     centred = X - X.mean((1, 2), keepdims=True)
     variance = jnp.square(centred).mean((1, 2), keepdims=True)
     return centred * jax.lax.rsqrt(variance + 1e-5) * scale + offset
 
 
 def average_pool(X: Array) -> Array:
-    """2 x 2 average pool of (n, h, w, c); odd last rows and columns are dropped."""
+    """Returns the 2 x 2 average pool of (n, h, w, c); odd last rows and columns are dropped."""
     n, h, w, c = X.shape
     return X[:, : h // 2 * 2, : w // 2 * 2].reshape(n, h // 2, 2, w // 2, 2, c).mean((2, 4))
 
 
 def embed_convnet(blocks: list[dict[str, Array]], X: Array) -> Array:
-    """Features of records: blocks of conv 3 x 3, instance norm, ReLU, 2 x 2 average pool, then flattened.
+    """Returns features of records: blocks of conv 3 x 3, instance norm, ReLU, 2 x 2 average pool, then flattened.
 
     Args:
         blocks: parameters of `init_convnet`.
@@ -105,7 +105,7 @@ def embed_convnet(blocks: list[dict[str, Array]], X: Array) -> Array:
 def block_outputs(
     blocks: list[dict[str, Array]], X: Array, conv: Callable[[Array, Array, int], Array] = conv3x3
 ) -> list[Array]:
-    """Returns what each block hands on, (n, h', w', width); conv is how its convolution is computed."""
+    """Returns the output of each block, (n, h', w', width); `conv` computes its convolution."""
     padding, outputs = first_padding(X.shape[1:]), []
     for block in blocks:
         X = conv(X, block["kernel"], padding) + block["bias"]

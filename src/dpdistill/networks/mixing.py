@@ -1,4 +1,4 @@
-"""Pictures that are mixed of drawn ones and of released images: nearer to the classes, and still nobody's records."""
+"""Mixes generated images with released ones: closer to the classes, and still not private."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ PIECE = 500
 
 
 def mix_pictures(pictures: np.ndarray, images: np.ndarray, seed: int) -> np.ndarray:
-    """A released image with a drawn picture over it, or with its shades changed by one, half of each.
+    """Mixes each released image with a generated one: half are overlays, half have their shades changed.
 
         over     a A(image) + (1 - a) picture,                       a uniform in [0.3, 1]
         shades   b + level (1 + contrast picture') (A(image) - b),   level and contrast uniform in [0.5, 1.3], [0, 1.2]
 
     A is a random affine map of a random image: it turns by up to 5 degrees, shears by 0.05, scales by up to exp(0.1)
-    and moves by up to a twentieth of a side. b is the mean colour of the image's border, which also comes in from
-    outside of it; picture' is that of the record before.
+    and moves by up to a twentieth of a side. b is the mean colour of the image's border, which also fills uncovered
+    pixels; picture' is the picture of the previous record.
 
     Args:
-        pictures: drawn, (n, h, w, c) in [-1, 1].
-        images: of a synthetic set, (m, h, w, c) in [-1, 1].
-        seed: public.
+        pictures: generated images, (n, h, w, c) in [-1, 1].
+        images: images of a synthetic set, (m, h, w, c) in [-1, 1].
+        seed: public seed.
 
     Returns:
         (n, h, w, c) in [-1, 1]: post-processing of the images.
@@ -49,13 +49,13 @@ def mix_pictures(pictures: np.ndarray, images: np.ndarray, seed: int) -> np.ndar
 
 
 def _border(images: np.ndarray) -> np.ndarray:
-    """Mean colours (m, c) of the borders of images, side by side."""
+    """Returns the mean colours (m, c) of the borders of images, repeated as columns."""
     sides = images[:, 0], images[:, -1], images[:, :, 0], images[:, :, -1]
     return np.stack([side.mean(1) for side in sides]).mean(0)
 
 
 def _affine(n: int, rng: np.random.Generator) -> np.ndarray:
-    """(n, 2, 3) maps of coordinates in [-1, 1]."""
+    """Returns random affine maps (n, 2, 3) of coordinates in [-1, 1]."""
     angle, shear = np.deg2rad(rng.uniform(-TURN, TURN, n)), rng.uniform(-SHEAR, SHEAR, n)
     zoom, (down, right) = np.exp(rng.uniform(-ZOOM, ZOOM, (2, n))), rng.uniform(-SHIFT, SHIFT, (2, n))
     rows = np.stack([np.cos(angle) * zoom[0], -np.sin(angle) * zoom[1], down], 1)

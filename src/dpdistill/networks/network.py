@@ -1,4 +1,4 @@
-"""Small standard networks, their initialisation decided by a public seed: their layers, ConvNet, MLP and LeNet."""
+"""Small standard networks, initialised by a public seed: their layers, ConvNet, MLP and LeNet."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class Network(recipe.Network, ABC):
 
     @abstractmethod
     def init(self, shape: tuple[int, ...], classes: int) -> Params:
-        """Parameters for records of this shape, drawn in single precision whatever the precision of the records."""
+        """Returns parameters for records of this shape, in single precision for any precision of the records."""
 
     def apply(self, params: Params, X: Array) -> Array:
-        """Logits (n, classes) of records X (n, ...)."""
+        """Returns logits (n, classes) of records X (n, ...)."""
         return self.activations(params, X)[-1]
 
     @abstractmethod
     def activations(self, params: Params, X: Array) -> list[Array]:
-        """Outputs of all layers after their non-linearity, first to last; the last are the logits."""
+        """Returns the outputs of all layers after their non-linearity, first to last; the last are the logits."""
 
 
 def times(network: Any, factor: int) -> Any:
-    """The architecture with `factor` times the units in every layer."""
+    """Returns the architecture with `factor` times the units in every layer."""
     if hasattr(network, "widths"):
         return replace(network, widths=tuple(factor * width for width in network.widths))
     return replace(network, width=factor * network.width)
@@ -53,17 +53,17 @@ def times(network: Any, factor: int) -> Any:
 def init_layers(
     seed: int, shapes: Sequence[tuple[int, ...]], biases: Sequence[bool] | None = None
 ) -> list[dict[str, Array]]:
-    """Layers of kernels with these shapes, outputs last: entries uniform in +-1/sqrt(fan_in), the default of PyTorch.
+    """Returns layers of kernels with these shapes: entries uniform in +-1/sqrt(fan_in), the default of PyTorch.
 
     Args:
         seed: public seed.
-        shapes: of the kernels.
-        biases: which layers have one; None for all.
+        shapes: shapes of the kernels, outputs last.
+        biases: which layers have a bias; None for all.
     """
     biases = [True] * len(shapes) if biases is None else biases
     sizes = [(math.prod(shape), shape[-1] * bias) for shape, bias in zip(shapes, biases, strict=True)]
     total = sum(map(sum, sizes))
-    # One draw for all layers: compiling one for each takes longer than everything a small network does.
+    # One draw for all layers: compiling one draw per layer would dominate the time of a small network.
     draw = jax.random.uniform(jax.random.key(seed), (total,), jnp.float32, -1)
     layers, at = [], 0
     for shape, (kernel, bias) in zip(shapes, sizes, strict=True):
@@ -77,20 +77,20 @@ def init_layers(
 
 
 def unit_affine(width: int) -> dict[str, Array]:
-    """Scale 1 and offset 0 of a normalisation."""
+    """Returns scale 1 and offset 0 of a normalisation."""
     return {"scale": jnp.ones(width, jnp.float32), "offset": jnp.zeros(width, jnp.float32)}
 
 
 def convolve(X: Array, kernel: Array, stride: int = 1, padding: int = 0) -> Array:
-    """Convolution of (n, h, w, c) with a kernel (k, k, c, width)."""
+    """Returns the convolution of (n, h, w, c) with a kernel (k, k, c, width)."""
     k, _, channels, width = kernel.shape
     if len(X) > 1 and channels > FEW_CHANNELS:
         padded = [(padding, padding)] * 2
         return lax.conv_general_dilated(X, kernel.astype(X.dtype), (stride, stride), padded, dimension_numbers=LAYOUT)
     # Patches times a matrix: for few channels, and for one record, since the gradient of every record on its own
-    # (this function under vmap) makes XLA use grouped convolutions, which take minutes in place of seconds. For the
+    # (this function under vmap) makes XLA use grouped convolutions, which take minutes instead of seconds. For the
     # same reason these networks are no Equinox modules, whose convolutions are of one record: the gradient of an
-    # empirical tangent kernel took 8.8 s in place of 1.3 s with LeNet, 6.6 s in place of 0.33 s with ResNet-18.
+    # empirical tangent kernel took 8.8 s instead of 1.3 s with LeNet, 6.6 s instead of 0.33 s with ResNet-18.
     X = jnp.pad(X, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
     n, rows, cols, _ = X.shape
     h, w = (rows - k) // stride + 1, (cols - k) // stride + 1
@@ -101,12 +101,12 @@ def convolve(X: Array, kernel: Array, stride: int = 1, padding: int = 0) -> Arra
 
 
 def dense(X: Array, layer: dict[str, Array]) -> Array:
-    """Flattened records times the kernel, plus the bias."""
+    """Returns flattened records times the kernel, plus the bias."""
     return X.reshape(X.shape[0], -1) @ layer["kernel"] + layer["bias"]
 
 
 def check_sizes(shape: tuple[int, ...], classes: int, side: int) -> None:
-    """Raises unless the shape is (h, w, c) with sides of at least `side`, and there is a class."""
+    """Raises unless the shape is (h, w, c) with sides of at least `side`, and classes > 0."""
     if len(shape) != 3 or min(shape[:2]) < side:
         raise ValueError(f"Expected shape=(h, w, c) with sides >= {side}; got {tuple(shape)}.")
     if not classes > 0:

@@ -1,4 +1,4 @@
-"""Parameters of a network in an .npz file, and what a network with given ones makes of an image."""
+"""Reads and writes a network's parameters in an .npz file, and computes features with given ones."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from dpdistill.schema.errors import DataError
 
 
 def named(params: Any) -> dict[str, Any]:
-    """The arrays of a network's parameters by their names, such as "blocks/0/kernel"."""
+    """Returns the arrays of a network's parameters by their names, such as "blocks/0/kernel"."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(params)
     return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves}
 
 
 def write_parameters(path: str | Path, params: Any) -> None:
-    """An .npz file with an array a parameter, by the names of `named`."""
+    """Writes an .npz file with one array per parameter, by the names of `named`."""
     np.savez(path, **{name: np.asarray(value) for name, value in named(params).items()})  # type: ignore[arg-type]
 
 
 def read_parameters(path: str | Path, network: Network, shape: tuple[int, ...]) -> Any:
-    """Parameters of a network for records of a shape, and as many outputs as its last bias has.
+    """Reads the parameters of a network for records of a shape; its last bias gives the number of outputs.
 
     Args:
-        path: an .npz file as `write_parameters` makes it; its arrays may be of any floating-point precision.
-        network: their architecture.
-        shape: of the records, (h, w, c).
+        path: an .npz file from `write_parameters`; its arrays may have any floating-point precision.
+        network: architecture of the parameters.
+        shape: shape of the records, (h, w, c).
 
     Raises:
         DataError: no such file, or arrays that are not this network's.
@@ -44,7 +44,7 @@ def read_parameters(path: str | Path, network: Network, shape: tuple[int, ...]) 
     have = {name: array.shape for name, array in arrays.items()}
     expected = next((one for one in found if _shapes(one) == have), None)
     if expected is None:
-        # Which outputs were meant is not known: those with the most shapes in common.
+        # The number of outputs is unknown here: take the one with the most shapes in common.
         wanted = max(map(_shapes, found), key=lambda wanted: len(wanted.items() & have.items()))
         raise DataError(
             f"{path} does not hold the parameters of a {network.title} for {shape}: {_differ(have, wanted)}"
@@ -56,11 +56,11 @@ def read_parameters(path: str | Path, network: Network, shape: tuple[int, ...]) 
 
 
 def sized(network: Network, path: str | Path) -> Network:
-    """The architecture with as many units a layer as the parameters in a file; as it is where they are no such thing.
+    """Returns the architecture with the layer widths of the parameters in a file; unchanged if they do not fit.
 
     Args:
-        network: an architecture of `width`, or of `widths`.
-        path: an .npz file as `write_parameters` makes it.
+        network: an architecture with `width` or `widths`.
+        path: an .npz file from `write_parameters`.
 
     Raises:
         DataError: no such file, or no arrays in it.
@@ -95,27 +95,27 @@ def _shapes(params: Any) -> dict[str, tuple[int, ...]]:
 
 
 def _differ(have: dict[str, tuple[int, ...]], wanted: dict[str, tuple[int, ...]]) -> str:
-    """The first difference in words."""
+    """Returns the first difference in words."""
     for name, shape in wanted.items():
         if name not in have:
-            return f"it has no array {name!r}, which has the shape {shape}."
+            return f"it has no array {name!r} of shape {shape}."
         if have[name] != shape:
-            return f"{name!r} has the shape {have[name]}, where {shape} is expected."
+            return f"expected {name!r} of shape {shape}; got {have[name]}."
     return f"it also has {next(name for name in have if name not in wanted)!r}."
 
 
 @dataclass(frozen=True, eq=False)
 class Hidden:
-    """phi(x): the last hidden layer of a network with given parameters, flat, (n, d).
+    """Returns phi(x): the last hidden layer of a network with given parameters, flat, (n, d).
 
     Args:
-        network: its architecture.
-        params: of the network.
+        network: architecture of the network.
+        params: parameters of the network.
     """
 
     network: Network
     params: Any
 
     def __call__(self, X: Array) -> Array:
-        """Features of images X (n, h, w, c) in [-1, 1]."""
+        """Returns features of images X (n, h, w, c) in [-1, 1]."""
         return self.network.activations(self.params, X)[-2].reshape(len(X), -1)

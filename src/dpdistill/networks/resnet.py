@@ -11,11 +11,13 @@ from dpdistill.networks.network import Params, check_sizes, convolve, dense, ini
 from dpdistill.recipe import networks as recipe
 
 STAGES = ((1, 1), (2, 2), (4, 2), (8, 2))
-"""Width over the first stage's and stride of the four stages, two blocks each."""
+"""Width relative to the first stage's, and stride, of the four stages, two blocks each."""
 
 
 def group_norm(X: Array, affine: dict[str, Array], groups: int) -> Array:
-    """(x - mean) / sqrt(var + 1e-5) over the places and channels of each group of (n, h, w, c), then the affine map."""
+    """Returns (x - mean) / sqrt(var + 1e-5) over the places and channels of each group of (n, h, w, c), then the affine
+    map.
+    """
     n, h, w, c = X.shape
     centred = X.reshape(n, h * w, groups, c // groups)
     centred = centred - centred.mean((1, 3), keepdims=True)
@@ -28,7 +30,7 @@ class ResNet18(recipe.ResNet18, network.Network):
 
         block(x) = relu(norm(conv(relu(norm(conv(x))))) + shortcut(x)),   shortcut = identity or norm(conv 1 x 1)
 
-    Group norm takes the place of batch norm: the output for a record depends on no other record.
+    Group norm replaces batch norm: the output for a record depends on no other record.
 
     Args:
         seed: public seed of the parameters.
@@ -53,7 +55,7 @@ class ResNet18(recipe.ResNet18, network.Network):
         return {name: {**layer, **unit} for name, layer, unit in zip(names, layers, affine, strict=True)}
 
     def activations(self, params: Params, X: Array) -> list[Array]:
-        """Outputs of the 17 convolutional layers after ReLU (and the shortcut's sum), and the logits."""
+        """Returns outputs of the 17 convolutional layers after ReLU (and the shortcut's sum), and the logits."""
         X = jax.nn.relu(self._norm_conv(X, params["stem"], 1))
         outputs = [X]
         for index in range(2 * len(STAGES)):

@@ -1,4 +1,4 @@
-"""Train a network on labelled records, or on a teacher's scores of pictures."""
+"""Trains a network on labelled records, or on a teacher's scores of images."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from dpdistill.networks.network import ConvNet, Network
 
 CONVNET = ConvNet()
 CACHED_IMAGES = 10
-"""Images a gradient takes at a time on a CPU: their activations stay in its cache, which halves the time."""
+"""Images per gradient on a CPU: their activations fit its cache, which halves the time."""
 STEPS_A_CALL = 500
 """Steps of a compiled loop on an accelerator."""
 OPTIMISERS = ("sgd", "adam", "muon")
 MUON_RATE = 0.02
-"""Largest step of Muon; with 0.06 students learn as much, with 0.005 less. A learning rate is that of Adam beside."""
+"""Largest step of Muon; students learn as much with 0.06, and less with 0.005. Learning rates apply to Adam."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +33,8 @@ class Training:
     """A recipe for training a network, with DSA; the final iterate is scored.
 
     Args:
-        epochs: passes over the set; fewer where they would be more than `most_steps`.
-        most_steps: > 0: of a large set as many whole passes as fit into them, one at least. 0: no bound.
+        epochs: passes over the set; fewer if they exceed `most_steps`.
+        most_steps: > 0: largest number of steps, in whole passes, at least one pass. 0: no bound.
         learning_rate: multiplied by 0.1 at half time ("step") or decayed by a cosine after a warm-up.
         schedule: "step" or "cosine".
         optimiser: "sgd" with momentum, "adam", or "muon": Adam with Nesterov's momentum, but for kernels of
@@ -43,11 +43,11 @@ class Training:
         scores: learn rows of scores by their squared distance; otherwise rows of probabilities by cross-entropy.
         batch: records a step at most.
         strategies: DSA strategies.
-        network: what is trained; its seed is that of the training.
-        jacobian: above 0: where it is known how a teacher's scores change with the pixels (`Slopes`), learn that too,
-            under this weight (Czarnecki et al., 2017, Sobolev training; Srinivas & Fleuret, 2018, Jacobian matching).
-        mixup: a > 0: records and labels are mixed with others of their batch; the share that they keep is drawn from
-            Beta(a, a), one for all of a step (Zhang et al., 2018, mixup). 0 for none.
+        network: the network to train; its seed is the training's.
+        jacobian: weight > 0 for also learning the derivatives of a teacher's scores by the pixels (`Slopes`), if known
+            (Czarnecki et al., 2017, Sobolev training; Srinivas & Fleuret, 2018, Jacobian matching).
+        mixup: a > 0: records and labels are mixed with others of their batch, in a share from Beta(a, a), drawn once
+            per step (Zhang et al., 2018, mixup). 0 for none.
 
     Raises:
         ValueError: another optimiser.
@@ -72,30 +72,30 @@ class Training:
             raise ValueError(f"Expected optimiser={self.optimiser!r} among {', '.join(OPTIMISERS)}.")
 
     def with_flip(self) -> Training:
-        """The same with mirror images."""
+        """Returns a copy with mirror images as augmentation."""
         return replace(self, strategies=(*self.strategies, "flip"))
 
 
 PAPER = Training(epochs=1000, learning_rate=0.01, schedule="step")
-"""The field's recipe: a thousand epochs, SGD 0.01, a tenth of it from half time on."""
+"""The literature's recipe: a thousand epochs, SGD 0.01, a tenth of it from half time on."""
 
 QUICK = Training(epochs=200, learning_rate=0.05, schedule="cosine", batch=50, most_steps=8000)
-"""A warm-up, a larger step and a cosine, on smaller batches, in a fifth of the epochs: on held-out records as PAPER.
+"""Warm-up, a larger step and a cosine, on smaller batches, in a fifth of the epochs: as accurate as PAPER.
 
-Of more than 2,000 records fewer epochs, in as many steps.
+Sets of more than 2,000 records get fewer epochs, in as many steps.
 """
 
 MIXUP = replace(QUICK, mixup=0.3)
-"""QUICK on mixtures of two records: photographs teach more so, clothes and digits about as much."""
+"""QUICK on mixtures of two records: improves accuracy on photographs; about equal on clothes and digits."""
 
 MUON = replace(MIXUP, optimiser="muon", learning_rate=2e-3)
-"""MIXUP by Muon, in the same time: photographs teach more so, clothes and digits do not."""
+"""MIXUP by Muon, in the same time: improves accuracy on photographs, not on clothes and digits."""
 
 FURTHER = replace(MIXUP, epochs=60, learning_rate=0.01)
-"""For a network that a teacher has taught: on to the set itself, in steps that do not make it forget."""
+"""Continues the training of a network that a teacher has taught, on the set itself, in small steps."""
 
 LARGE = Training(epochs=20, learning_rate=1e-3, schedule="cosine", weight_decay=1e-4, strategies=(), optimiser="adam")
-"""For ten thousands of labelled records: Adam, few epochs, no augmentation."""
+"""Training for ten thousands of labelled records: Adam, few epochs, no augmentation."""
 
 STUDENT = Training(
     epochs=4,
@@ -107,19 +107,19 @@ STUDENT = Training(
     optimiser="muon",
     scores=True,
 )
-"""For ten thousands of pictures and a teacher's scores of them: Muon on the squared distance, in small batches."""
+"""Training for ten thousands of images and a teacher's scores: Muon on the squared distance, in small batches."""
 
 SLOPES = replace(STUDENT, jacobian=2.0)
-"""STUDENT on how the scores change with the pixels, too: two to three times the seconds, more from as many pictures."""
+"""STUDENT that also learns the scores' derivatives by the pixels: two to three times the time, more accurate."""
 
 
 class Slopes(NamedTuple):
-    """How a teacher's scores change with the pixels of n pictures: the gradient of a weighted sum of them, each.
+    """Derivatives of a teacher's scores by the pixels of n images: gradients of weighted sums of the scores.
 
     Args:
-        weights: of the classes' scores, (n, classes).
-        gradients: of weights_i . scores(x_i) by x_i, times the units, (n, h, w, c).
-        units: how far a pixel goes for a step of what the teacher sees in its place, (n, h, w, c); None: as far.
+        weights: weights of the classes' scores, (n, classes).
+        gradients: gradients of weights_i . scores(x_i) by x_i, times the units, (n, h, w, c).
+        units: change of a pixel for a unit step of the teacher's input at its place, (n, h, w, c); None: 1.
     """
 
     weights: Any
@@ -127,12 +127,12 @@ class Slopes(NamedTuple):
     units: Any = None
 
     def of(self, gradients: Array) -> Array:
-        """Gradients by x_i in the units of `gradients`."""
+        """Returns gradients by x_i in the units of `gradients`."""
         return gradients if self.units is None else gradients * self.units
 
 
 class Classifier(NamedTuple):
-    """A trained network: classifier(X) are the logits (n, classes) of records X (n, h, w, c)."""
+    """A trained network: classifier(X) returns the logits (n, classes) of records X (n, h, w, c)."""
 
     network: Network
     params: Any
@@ -167,7 +167,7 @@ def optimiser(training: Training, steps: int) -> optax.GradientTransformation:
 
 
 def _as_matrices(params: Any) -> Any:
-    """How Muon takes kernels of convolutions (h, w, in, out) as matrices; None for what is left to Adam."""
+    """Returns how Muon reshapes kernels of convolutions (h, w, in, out) to matrices; None for parameters of Adam."""
     as_matrix = optax.contrib.MuonDimensionNumbers(reduction_axis=(0, 1, 2), output_axis=3)
     return jax.tree.map(lambda leaf: as_matrix if leaf.ndim == 4 else None, params)
 
@@ -176,7 +176,7 @@ def _as_matrices(params: Any) -> Any:
 def _batch(
     key: Array, t: Array, X: Array, Y: Array, training: Training, steps: int, slopes: Slopes | None = None
 ) -> tuple[Array, Array, Slopes | None]:
-    """The augmented batch of step t: an epoch is a fresh permutation, begun again where the last batch is not full."""
+    """Returns the augmented batch of step t: an epoch is a new permutation, repeated to fill the last batch."""
     size = min(training.batch, X.shape[0])
     per_epoch = -(-X.shape[0] // size)
     epoch_key, batch_key = jax.random.fold_in(key, t // per_epoch), jax.random.fold_in(key, steps + t)
@@ -193,7 +193,7 @@ def _batch(
 
 
 def _mixed(key: Array, X: Array, Y: Array, a: float) -> tuple[Array, Array]:
-    """Each record and its row of labels with another's, in one share for all."""
+    """Mixes each record and its row of labels with another's, in one share for all."""
     share_key, other_key = jax.random.split(key)
     share, other = jax.random.beta(share_key, a, a), jax.random.permutation(other_key, len(X))
     return share * X + (1 - share) * X[other], share * Y + (1 - share) * Y[other]
@@ -230,15 +230,15 @@ def _update(params: Any, opt_state: Any, gradients: list, size: int, training: T
 def train_classifier(
     key: Array, X: np.ndarray, Y: np.ndarray, training: Training, slopes: Slopes | None = None, params: Any = None
 ) -> Classifier:
-    """A network trained on records X (n, h, w, c) in [-1, 1] with rows Y (n, classes) of labels or scores.
+    """Returns a network trained on records X (n, h, w, c) in [-1, 1] with rows Y (n, classes) of labels or scores.
 
     Args:
-        key: of the initialisation and the batches.
+        key: random key of the initialisation and the batches.
         X: records.
         Y: labels or scores.
-        training: the recipe.
-        slopes: of the scores, where they are known; used where training.jacobian is above 0.
-        params: of a network that is trained further; None: they are drawn.
+        training: the training settings.
+        slopes: derivatives of the scores, if known; used if training.jacobian is above 0.
+        params: parameters of a network to train further; None draws new ones.
 
     Raises:
         ValueError: slopes with another augmentation than mirror images, with mixup, or without scores.
@@ -253,12 +253,12 @@ def train_classifier(
 def training_steps(
     key: Array, X: np.ndarray, Y: np.ndarray, training: Training, slopes: Slopes | None = None
 ) -> Iterator[Classifier]:
-    """The network of `train_classifier` after each step, until the next one: a caller copies what it keeps."""
+    """Yields the network of `train_classifier` after each step; a caller must copy it before the next step."""
     return _steps(_start(key, X, Y, training, slopes), training)
 
 
 class _Start(NamedTuple):
-    """A network before its first step, and what it learns from."""
+    """A network before its first step, and its training data."""
 
     params: Any
     opt_state: Any
@@ -278,7 +278,7 @@ def _start(
     if params is None:
         params = replace(network, seed=int(jax.random.bits(init_key))).init(X.shape[1:], Y.shape[1])
     else:
-        params = jax.tree.map(jnp.copy, params)  # a step gives its arrays away
+        params = jax.tree.map(jnp.copy, params)  # a step donates its arrays
     size = min(training.batch, X.shape[0])
     per_epoch = -(-X.shape[0] // size)
     most = training.most_steps // per_epoch if training.most_steps else training.epochs
@@ -304,7 +304,7 @@ def _steps(start: _Start, training: Training) -> Iterator[Classifier]:
 
 
 def _in_one_loop(start: _Start, training: Training) -> Classifier:
-    """For an accelerator, which a step's few small calls would leave waiting."""
+    """Trains in one compiled loop for an accelerator, which would wait between the small calls of single steps."""
     params, opt_state = start[:2]
     for t in range(0, start.steps, STEPS_A_CALL):
         until = min(t + STEPS_A_CALL, start.steps)

@@ -11,14 +11,14 @@ from dpdistill.networks.resnet import group_norm
 from dpdistill.recipe import networks as recipe
 
 STAGES = ((1, 1), (2, 1), (4, 2), (8, 2), (8, 2))
-"""Width over the first stage's and number of convolutions of the five stages, each followed by a max pool."""
+"""Width relative to the first stage's, and number of convolutions, of the five stages; a max pool follows each."""
 
 
 class VGG11(recipe.VGG11, network.Network):
     """VGG-11 without its two wide dense layers: eight 3 x 3 convolutions, 2 x 2 max pools, a mean, a dense layer.
 
-    Group norm takes the place of batch norm: the output for a record depends on no other record. A map with a side of 1
-    is not pooled any more.
+    Group norm replaces batch norm: the output for a record depends on no other record. Maps with a side of 1 are not
+    pooled.
 
     Args:
         seed: public seed of the parameters.
@@ -37,7 +37,7 @@ class VGG11(recipe.VGG11, network.Network):
         return [{**layer, **unit_affine(width)} for layer, width in zip(layers, widths, strict=False)] + layers[-1:]
 
     def activations(self, params: Params, X: Array) -> list[Array]:
-        """Outputs of the eight convolutional layers after ReLU, and the logits."""
+        """Returns outputs of the eight convolutional layers after ReLU, and the logits."""
         units, outputs = iter(params), []
         for _, count in STAGES:
             for _ in range(count):

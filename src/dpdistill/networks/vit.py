@@ -12,20 +12,20 @@ from dpdistill.recipe import networks as recipe
 
 
 class ViT(recipe.ViT, network.Network):
-    """Tokens of patches and learned places through blocks of attention and a dense layer, averaged.
+    """Tokens of patches and learned positions through blocks of attention and a dense layer, averaged.
 
         x <- x + attention(norm(x)),   x <- x + dense(gelu(dense(norm(x)))),   logits = dense(norm(mean of x))
 
-    Sides that a patch does not divide are made longer by repeating the last pixels.
+    Sides that a patch does not divide are extended by repeating the last pixels.
 
     Args:
         seed: public seed of the parameters.
         patch: side of a patch in pixels, > 0.
-        width: of a token, > 0, a multiple of heads.
+        width: width of a token, > 0, a multiple of heads.
         depth: blocks, > 0.
-        heads: of the attention, > 0.
+        heads: heads of the attention, > 0.
 
-    Source: Dosovitskiy et al., 2021 (An image is worth 16 x 16 words), with a mean in the place of a class token.
+    Source: Dosovitskiy et al., 2021 (An image is worth 16 x 16 words), with a mean instead of a class token.
     """
 
     def init(self, shape: tuple[int, ...], classes: int) -> Params:
@@ -45,7 +45,7 @@ class ViT(recipe.ViT, network.Network):
         return {"embed": embed, "places": places, "blocks": blocks, "norm": unit_affine(d), "head": head}
 
     def activations(self, params: Params, X: Array) -> list[Array]:
-        """Tokens (n, tokens, width) after every block, and the logits."""
+        """Returns tokens (n, tokens, width) after every block, and the logits."""
         x = _affine(self._patches(X), params["embed"]) + params["places"]
         outputs = []
         for block in params["blocks"]:
@@ -69,7 +69,7 @@ class ViT(recipe.ViT, network.Network):
 
 
 def layer_norm(x: Array, affine: dict[str, Array]) -> Array:
-    """(x - mean) / sqrt(var + 1e-5) over the last axis, then the affine map."""
+    """Returns (x - mean) / sqrt(var + 1e-5) over the last axis, then the affine map."""
     centred = x - x.mean(-1, keepdims=True)
     return centred * lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + 1e-5) * affine["scale"] + affine["offset"]
 

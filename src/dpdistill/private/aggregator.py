@@ -1,4 +1,4 @@
-"""Who holds records and adds up what they contribute: integer sums leave, before the noise, to the curator alone."""
+"""Processes that hold records and add up their contributions; only integer sums leave, before noise, to the curator."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from dpdistill.storage.records import Records, Unshown
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What is asked of the holders of records in a round: public facts only.
+    """The question of a round to the holders of records: public facts only.
 
     Args:
-        query: a query that was checked.
+        query: a checked query.
         params: its parameters, a pytree of NumPy arrays.
-        shape: of one contribution.
+        shape: shape of one contribution.
         size: units of a chunk.
-        sampling_prob: of the coins.
-        grid: of the integers; None for a linear query, which has limbs.
+        sampling_prob: probability of the coins.
+        grid: grid of the integers; None for a linear query, which has limbs.
         features: number of the encoder and the size among those of the run, whose features are kept; None keeps none.
     """
 
@@ -50,14 +50,14 @@ class Question:
 
 
 class Holders(Protocol):
-    """All who hold the records of a run: in this process, or in others."""
+    """All holders of a run's records: in this process, or in others."""
 
     def __len__(self) -> int:
-        """The number of units; it is private."""
+        """Returns the number of units; it is private."""
         ...
 
     def answer(self, question: Question, entropy: Entropy) -> np.ndarray:
-        """The integer sum of a round over all records; coins come from the entropy."""
+        """Returns the integer sum of a round over all records; coins come from the entropy."""
         ...
 
 
@@ -67,8 +67,8 @@ class LocalAggregator(Unshown):
     Args:
         records: the private records.
         entropy: source of places; several holders of the same records have the same key.
-        rows_per_unit: where units are protected, the most records of one that are used.
-        space: where features may lie.
+        rows_per_unit: largest number of used records per unit, if units are protected.
+        space: memory limit and folder of features.
     """
 
     def __init__(
@@ -81,11 +81,11 @@ class LocalAggregator(Unshown):
         return len(self._records)
 
     def answer(self, question: Question, entropy: Entropy) -> np.ndarray:
-        """The integer sum over all records."""
+        """Returns the integer sum over all records."""
         return self.sum(question, entropy)
 
     def fill(self, question: Question, shard: Shard = WHOLE) -> None:
-        """Make the features that the question's sums need of a shard: where rounds are sampled, they need all."""
+        """Computes the features of a shard that the question's sums need; sampled rounds need all features."""
         encoder = question.query.encoder
         if encoder is not None and question.features is not None:
             self._test(question)
@@ -93,11 +93,11 @@ class LocalAggregator(Unshown):
                 self._records.fill(encoder, question.size, question.features, shard)
 
     def sum(self, question: Question, entropy: Entropy, shard: Shard = WHOLE) -> np.ndarray:
-        """The integer sum over a shard, int64: of grid steps, or the limbs of a linear query.
+        """Returns the integer sum over a shard, int64: of grid steps, or the limbs of a linear query.
 
         Args:
-            question: what is asked.
-            entropy: of the coins; every shard of a round has the same stream.
+            question: the question of the round.
+            entropy: source of the coins; every shard of a round has the same stream.
             shard: (i, n), the i-th of n.
 
         Raises:
@@ -108,7 +108,7 @@ class LocalAggregator(Unshown):
         for i in range(shard[1]) if question.sampling_prob < 1.0 else shard[:1]:
             self.fill(question, (i, shard[1]))
         with compiled.as_tested():
-            # From here on nothing is refused for the coins: small samples would be more likely among those answered.
+            # After this point no refusal depends on the coins: small samples would be more likely among those answered.
             sampled = None
             if question.sampling_prob < 1.0:
                 sampled = np.flatnonzero(poisson_coins(len(self), question.sampling_prob, entropy))
@@ -127,7 +127,7 @@ class LocalAggregator(Unshown):
             return sum_rows(chunks, rows_of, admissible, query.by_class, classes, question.shape, np.int64)
 
     def _test(self, question: Question) -> None:
-        """The self-test of the query's programs, once for all parameters of the same types."""
+        """Runs the self-test of the query's programs, once for all parameters of the same types."""
         query, params, size, k = question.query, question.params, question.size, self._records.k
         tested = ByValue(query), types_of(params), size
         try:
@@ -147,19 +147,19 @@ def sum_rows(
     shape: tuple[int, ...],
     dtype: type,
 ) -> np.ndarray:
-    """Sum of the rows (m, d) that are admissible and of a known label; by class, in the block of their class."""
+    """Returns the sum of admissible rows (m, d) with a known label; by class, in the block of their class."""
     total = np.zeros((classes if by_class else 1, math.prod(shape)), dtype)
 
     def add(z: Any, y: np.ndarray) -> None:
         rows = np.asarray(z)
         if rows.shape != (len(y), total.shape[1]):
-            raise ValueError("The rows are of another length than the checked query's.")
+            raise ValueError("The rows have another length than the checked query's.")
         kept = (y >= 0) & (y < classes) & admissible(rows)
         block_of = y if by_class else np.zeros_like(y)
         for block in np.unique(block_of[kept]):
             total[block] += rows[kept & (block_of == block)].sum(0, dtype=dtype)
 
     started = ((rows_of(X, y.astype(np.int32)), y) for X, y in chunks)
-    for one, _ in pairwise(chain(started, [(np.zeros(0), np.zeros(0))])):  # it is added while the next one is computed
+    for one, _ in pairwise(chain(started, [(np.zeros(0), np.zeros(0))])):  # added while the next one is computed
         add(*one)
     return total.reshape((classes, *shape) if by_class else shape)

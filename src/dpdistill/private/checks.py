@@ -1,4 +1,4 @@
-"""What a query and its noise must be before it meets a record: all of it is decided on shapes and types."""
+"""Checks a query and its noise before it reads a record: all checks use shapes and types only."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def check_query(
     size: int = 2,
     rows_per_unit: int = 1,
 ) -> tuple[int, ...]:
-    """Shape of one contribution, found on abstract values: no record is read, so its errors may be read by anybody.
+    """Returns the shape of one contribution from abstract values: no record is read, so errors may be public.
 
     Args:
-        query: hashable by value, so that it is looked at once for all rounds of a stage.
+        query: hashable by value, so that it is checked once for all rounds of a stage.
         params: a pytree of arrays; only their shapes and types matter.
-        schema: of the records.
-        noise_multiplier: of a round; with it, a noise for which there is no grid is refused too.
+        schema: schema of the records.
+        noise_multiplier: noise multiplier of a round; if given, a noise without a grid is refused, too.
         size: rows of a chunk.
-        rows_per_unit: the most records of a unit that are used.
+        rows_per_unit: largest number of used records per unit.
 
     Raises:
-        CuratorError: a clip norm that is no positive number, a contribution that could speak while it is computed, a
-            linear query that is by class or not in float64 throughout, or a noise that is too small or too large.
+        CuratorError: a clip norm that is not positive, a contribution with side effects, a linear query that is by
+            class or not in float64 throughout, or a noise that is too small or too large.
     """
     if not 0.0 < query.clip_norm < math.inf:
         raise CuratorError(f"Expected clip_norm={query.clip_norm} > 0 and finite.")
@@ -57,12 +57,12 @@ def check_query(
 
 
 def blocks_of(query: Query, schema: AnySchema, rows_per_unit: int) -> int:
-    """How many blocks of classes one unit can touch."""
+    """Returns the number of class blocks that one unit can touch."""
     return min(rows_per_unit, len(schema.classes)) if query.by_class else 1
 
 
 def _check_noise(query: Query, d: int, noise_multiplier: float) -> None:
-    """The grid of the round but for its number of records, which is private: 2**38 of them fit every grid."""
+    """Checks the grid of the round except for its private number of records: 2**38 records fit every grid."""
     if isinstance(query, LinearQuery):
         step, sensitivity = step_and_sensitivity(query.clip_norm, d)
         stddev = noise_multiplier * sensitivity / step

@@ -1,4 +1,4 @@
-"""Private records at places of their own: what one record's numbers are does not depend on who else is there."""
+"""Places private records independently: a record's numbers do not depend on the presence of other records."""
 
 from __future__ import annotations
 
@@ -21,32 +21,33 @@ Chunk = tuple[np.ndarray, np.ndarray]
 Shard = tuple[int, int]
 WHOLE: Shard = (0, 1)
 GROUP = 8
-"""Shards are cut between so many chunks, so that what is added within a group never depends on their number."""
+"""Chunks in a group. Shards are cut between groups, so that sums within a group never depend on the number of shards.
+"""
 
 
 class Numbers(dict[tuple[ByValue, int], int]):
-    """Numbers of encoders and sizes, in the order in which they are first asked for: each has features of its own."""
+    """Numbers of encoders and sizes, in the order of their first request; each has its own features."""
 
     def __missing__(self, key: tuple[ByValue, int]) -> int:
         return self.setdefault(key, len(self))
 
 
 class PlacedRecords(Unshown):
-    """Records cut into chunks of one shape, those of each unit together, each unit at a place that was drawn for it.
+    """Records in chunks of one shape: the rows of each unit are together, at a place drawn for the unit.
 
-    Where k = 1, every record is a unit. Place r of chunk c holds the c-th unit whose place is r, in k rows; where there
-    is none, and behind the rows of a unit of fewer, stand placeholders of label -1.
+    For k = 1, every record is a unit. Place r of chunk c has the c-th unit whose place is r, in k rows. Empty places,
+    and the rows after a smaller unit, are filled with placeholders of label -1.
 
     Args:
         records: the private records.
-        entropy: where the places come from, and the choice among a unit's records.
-        rows_per_unit: k, the most records of a unit that are kept; None takes every record for a unit of its own.
-        space: where features may lie.
+        entropy: source of the places, and of the choice among a unit's records.
+        rows_per_unit: k, the largest number of records kept per unit; None takes every record for a unit of its own.
+        space: memory limit and folder of features.
 
     Guarantee:
-        Places are independent of each other and of the records, one for each unit. So whatever a program makes of a
-        unit's content and place has the same joint law for all other units with and without one. What is kept of a
-        unit depends on nobody else. None of it depends on the number of shards.
+        Places are independent of each other and of the records, one for each unit. So any function of a unit's content
+        and place has the same joint law for all other units with and without that unit. Which records of a unit are
+        kept depends on no other unit. None of this depends on the number of shards.
     """
 
     def __init__(
@@ -57,13 +58,13 @@ class PlacedRecords(Unshown):
         if rows_per_unit is not None:
             assert records.units is not None
             kept = keep_rows(records.units, rows_per_unit, entropy)
-        self._rows = np.concatenate([kept, np.full((1, self.k), -1)])  # the last one, -1, is a placeholder
+        self._rows = np.concatenate([kept, np.full((1, self.k), -1)])  # the last entry, -1, is a placeholder
         self._places = draw_places(len(self), entropy)
         self._tables: dict[int, np.ndarray] = {}
         self._features: dict[int, tuple[Features, np.ndarray, np.ndarray]] = {}
 
     def __len__(self) -> int:
-        """The number of units."""
+        """Returns the number of units."""
         return len(self._rows) - 1
 
     def chunks(
@@ -74,15 +75,15 @@ class PlacedRecords(Unshown):
         shard: Shard = WHOLE,
         number: int | None = None,
     ) -> Iterator[Chunk]:
-        """The records (label -1 if not finite), or their features, in chunks of (X (rows, ...), y (rows,)).
+        """Yields the records (label -1 if not finite), or their features, in chunks of (X (rows, ...), y (rows,)).
 
         Args:
             encoder: its per-record output is a record too.
             sampled: indices of the units of this round, or None for all.
             size: units of a chunk, each of k rows.
-            shard: (i, n): of n parts of the chunks the i-th.
-            number: of the encoder and the size, whose features are kept: `fill` must have made those of this shard, or
-                of all with a sample. None makes them anew.
+            shard: (i, n): the i-th of n parts of the chunks.
+            number: number of the encoder and the size, whose features are kept: `fill` must have computed those of this
+                shard, or all of them for a sample. None computes them again.
         """
         if encoder is not None and number is not None:
             yield from self._kept(encoder, sampled, size, shard, number)
@@ -92,12 +93,12 @@ class PlacedRecords(Unshown):
             if encoder is None:
                 yield X, np.where(np.isfinite(X.reshape(len(y), -1)).all(1), y, -1)
                 continue
-            with jax.enable_x64(False):  # a linear query may be the first to ask
+            with jax.enable_x64(False):  # a linear query may be the first to need them
                 X = np.asarray(encode_rows(ByValue(encoder), X))
             yield X, y
 
     def fill(self, encoder: Encoder, size: int, number: int, shard: Shard = WHOLE) -> None:
-        """Make the features of a shard, once. The number is the same in all processes that share files."""
+        """Computes the features of a shard, once. The number is the same in all processes that share files."""
         features = self._found(encoder, size, number)[0]
         if features.filled(shard):
             return
@@ -110,7 +111,7 @@ class PlacedRecords(Unshown):
         self, encoder: Encoder, sampled: np.ndarray | None, size: int, shard: Shard, number: int
     ) -> Iterator[Chunk]:
         features, y, row_of = self._found(encoder, size, number)
-        if sampled is None:  # they lie in this order
+        if sampled is None:  # features are stored in this order
             starts = range(0, len(y) - self.k, size * self.k)
             yield from ((features.read(at, size * self.k), y[at : at + size * self.k]) for at in _part(starts, shard))
             return
@@ -120,13 +121,15 @@ class PlacedRecords(Unshown):
             yield np.concatenate([features.read(row, self.k) for row in rows]), y[at]
 
     def _found(self, encoder: Encoder, size: int, number: int) -> tuple[Features, np.ndarray, np.ndarray]:
-        """(features, labels) of all rows of all chunks, placeholders among them, and the first row of every unit."""
+        """Returns (features, labels) of all rows of all chunks, including placeholders, and the first row of every
+        unit.
+        """
         if number not in self._features:
             table = self._table(None, size)
             x = jax.ShapeDtypeStruct((1, *self._records.schema.shape), jnp.float32)
             made, rows = jax.eval_shape(encoder, x), self._rows[table].ravel()
             y = np.append(np.where(rows >= 0, np.append(self._records.y, -1)[rows], -1), np.full(self.k, -1))
-            row_of = np.full(len(self) + 1, len(rows))  # the last entry, -1, is that of placeholders: zeros
+            row_of = np.full(len(self) + 1, len(rows))  # the last entry, -1, is the placeholders': zeros
             row_of[table[table >= 0]] = self.k * np.flatnonzero(table.ravel() >= 0)
             found = Features((len(y), *made.shape[1:]), made.dtype, self._space, f"features-{number}")
             self._features[number] = found, y, row_of
@@ -141,7 +144,7 @@ class PlacedRecords(Unshown):
 
 
 def place_table(places: np.ndarray, indices: np.ndarray, size: int) -> np.ndarray:
-    """Indices of units (chunks, size): entry (c, r) is the c-th unit of those at place r; -1 is a placeholder.
+    """Returns indices of units (chunks, size): entry (c, r) is the c-th unit at place r; -1 is a placeholder.
 
     Places 2, 0, 2 of units 0, 1, 2 in chunks of 3 give [[1, -1, 0], [-1, -1, 2]].
     """
@@ -154,6 +157,6 @@ def place_table(places: np.ndarray, indices: np.ndarray, size: int) -> np.ndarra
 
 
 def _part(chunks: Any, shard: Shard) -> Any:
-    """The chunks of a shard: whole groups that follow each other."""
+    """Returns the chunks of a shard: whole, consecutive groups."""
     (i, n), groups = shard, -(-len(chunks) // GROUP)
     return chunks[GROUP * (groups * i // n) : GROUP * (groups * (i + 1) // n)]

@@ -1,4 +1,4 @@
-"""The curator: the only reader of private records while distilling. What it hands out is noised and paid for."""
+"""The curator: the only reader of private records while distilling. All its answers are noised and paid for."""
 
 from __future__ import annotations
 
@@ -23,30 +23,32 @@ from dpdistill.query import ByValue, Compute, LinearQuery, Params, Query, Releas
 from dpdistill.storage.memory import Memory
 from dpdistill.storage.records import Records, Unshown
 
-UNANSWERED = "Round {} could not be answered and released nothing; what the run may spend stays reserved."
+UNANSWERED = "Round {} could not be answered and released nothing; the budget of the run stays reserved."
 
 
 class Curator(Unshown):
-    """Answers queries with noised sums, each paid for in the ledger before it is handed out.
+    """Answers queries with noised sums, each paid for in the ledger before it is released.
 
     Args:
-        records: the private records; with units where the schedule's budget names one, and only there.
-        schedule: what every round pays; no deviation is accepted.
-        ledger: where releases are committed.
-        entropy: source of noise, coins and places; anything but the operating system's is for tests.
-        compute: how many records a compiled program takes at once.
-        space: where features of records may lie.
-        holders: what makes the holders of the records in the place of this process, from the same as `LocalAggregator`.
+        records: the private records; with units if and only if the schedule's budget names a unit.
+        schedule: payment of every round; no deviation is accepted.
+        ledger: ledger in which releases are committed.
+        entropy: source of noise, coins and places; any other than the operating system's is for tests.
+        compute: numbers of records that a compiled program takes at once.
+        space: memory limit and folder of features.
+        holders: makes holders of the records in other processes, from the arguments of `LocalAggregator`.
 
     Guarantee:
         The release of round t is S + N(0, (noise_multiplier clip_norm)^2) rounded to the grid, S a sum over a Poisson
-        sample of integer contributions, each of norm at most clip_norm whatever the query's float arithmetic did. A
-        record's integers are a function of its content and its own place, so removing a record takes its own away and
-        leaves the joint law of all others: sensitivity clip_norm under add-or-remove, 2 clip_norm under replace-one.
-        That no arithmetic crosses the rows of a chunk is tested on this machine before a program sees a record.
+        sample of integer contributions, each of norm at most clip_norm for any result of the query's float arithmetic.
+        A record's integers are a function of its content and its own place, so removing a record removes its own
+        integers
+        and leaves the joint law of all others: sensitivity clip_norm under add-or-remove, 2 clip_norm under
+            replace-one.
+        That no arithmetic crosses the rows of a chunk is tested on this machine before a program reads a record.
 
-        Where the budget protects units, all of this holds for units in the place of records: at most k records of
-        each, chosen among its own alone, enter by one coin, and their sum has norm at most clip_norm.
+        If the budget protects units, all of this holds for units instead of records: at most k records of each, chosen
+        among its own alone, enter by one coin, and their sum has norm at most clip_norm.
     """
 
     def __init__(
@@ -62,22 +64,22 @@ class Curator(Unshown):
         self._schedule, self._ledger, self._entropy = schedule, ledger, entropy or SystemEntropy()
         self._schema, self._compute, budget = records.schema, compute or Compute(), schedule.budget
         if (records.units is None) != (budget.unit is None):
-            raise CuratorError("Expected records with units where the budget protects a unit, and only there.")
+            raise CuratorError("Expected records with units if and only if the budget protects a unit.")
         most = None if budget.unit is None else budget.rows_per_unit
         self._holders = holders(records, self._entropy, most, space)
         self._numbers = Numbers()
 
     @property
     def noise_kind(self) -> str:
-        """Where the noise comes from, as the certificate says it."""
+        """Origin of the noise, in the certificate's words."""
         return self._entropy.kind
 
     def release(self, t: int, query: Query, params: Params) -> Release:
-        """The noised answer of round t: drawn and paid for once, replayed ever after.
+        """Returns the noised answer of round t: drawn and paid for once, replayed afterwards.
 
         Args:
             t: number of the round, from 0, in the schedule's order.
-            query: what is asked; the same fields for a whole stage, so that it compiles once.
+            query: the query; its fields are equal for a whole stage, so that it compiles once.
             params: its parameters of this round, a pytree of arrays.
 
         Raises:
@@ -88,11 +90,11 @@ class Curator(Unshown):
         if stored is None:
             stored = self._paid(t, query, jax.tree.map(np.asarray, params))
         if isinstance(stored, Exception):
-            raise stored  # made anew: no frame of its traceback has seen a record or a value that is not paid for
+            raise stored  # a new error: no frame of its traceback has held a record or an unpaid value
         return Release(stored.round, stored.value, stored.stddev, stored.event)
 
     def _paid(self, t: int, query: Query, params: Params) -> Any:
-        """The committed release, or the error to raise."""
+        """Returns the committed release, or the error to raise."""
         with compiled.as_tested():
             try:
                 k = self._schedule.budget.rows_per_unit
@@ -108,14 +110,14 @@ class Curator(Unshown):
                 return type(error)(str(error))
 
     def _size(self, t: int, query: Query) -> int:
-        """Units of a chunk."""
+        """Returns the units of a chunk."""
         event, k = self._schedule.event(t), self._schedule.budget.rows_per_unit
         return self._compute.units_of(query, self._schema, event.sampling_prob, k)
 
     def _draw(self, t: int, query: Query, params: Params, shape: tuple[int, ...]) -> tuple[np.ndarray, float]:
         event, budget, grid = self._schedule.event(t), self._schedule.budget, None
         if isinstance(query, LinearQuery):
-            # Before any coin is drawn: afterwards small samples would be more likely among those answered.
+            # Checked before any coin is drawn: afterwards small samples would be more likely among those answered.
             if len(self._holders) * budget.rows_per_unit > most_records(query):
                 raise CuratorError("The data set has more records than the error bound of this query allows.")
         else:
@@ -132,5 +134,5 @@ class Curator(Unshown):
         return (total + noise).astype(np.float64) * grid.step, event.noise_multiplier * query.clip_norm
 
     def _sum(self, question: Question) -> np.ndarray:
-        """The integer sum of the admissible contributions, before the noise."""
+        """Returns the integer sum of the admissible contributions, before the noise."""
         return self._holders.answer(question, self._entropy)

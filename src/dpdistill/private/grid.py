@@ -17,13 +17,13 @@ class Grid:
     Args:
         K: the clip norm in grid steps, a power of two <= 2**24.
         step: length of a grid step, clip_norm / K.
-        clip_norm: L2 bound C of what one record, or all of one unit, contribute, > 0.
+        clip_norm: L2 bound C of the contribution of one record, or of all records of one unit, > 0.
         float_clip: C (1 - sqrt(d)/(2K) - 2**-12), the norm to clip to in floats so that rounding stays within K.
 
     Guarantee:
-        With inadmissible records set to zero, every row that is summed has norm at most K, whatever the float
-        arithmetic before it did. If the other rows stay as they are, one record moves the integer sum by at most
-        K steps = clip_norm under add-or-remove and by at most 2K under replace-one.
+        With inadmissible records set to zero, every row that is summed has norm at most K, for any result of the
+        preceding float arithmetic. If the other rows stay unchanged, one record moves the integer sum by at most K
+        steps = clip_norm under add-or-remove and by at most 2K under replace-one.
     """
 
     K: int
@@ -32,9 +32,9 @@ class Grid:
     float_clip: float
 
     def admissible(self, z: np.ndarray, rows_per_unit: int = 1) -> np.ndarray:
-        """Which integer rows may be summed: max|z| <= K and sum z^2 <= K^2, in int64.
+        """Returns which integer rows may be summed: max|z| <= K and sum z^2 <= K^2, in int64.
 
-        Rows of one unit, which follow each other, are admitted together or not at all; their sum of squares counts.
+        Consecutive rows of one unit are admitted together or not at all; their common sum of squares counts.
 
         Raises:
             TypeError: z does not hold integers.
@@ -56,7 +56,7 @@ class Grid:
 
 
 def make_grid(clip_norm: float, noise_multiplier: float, dimension: int, records: int) -> Grid:
-    """The grid of a round: fine enough for its noise and its dimension, coarse enough never to overflow.
+    """Returns the grid of a round: fine enough for its noise and its dimension, coarse enough never to overflow.
 
         K = 2^ceil(log2 max(2^20 / sigma, 500 sqrt(d)))
 
@@ -64,7 +64,7 @@ def make_grid(clip_norm: float, noise_multiplier: float, dimension: int, records
         clip_norm: C, > 0 and finite.
         noise_multiplier: sigma = stddev / C, > 0 and finite.
         dimension: d, coordinates one record or unit can touch (its class blocks), >= 1.
-        records: contributions summed in all, >= 0; private, so no error speaks of it.
+        records: number of all contributions to sum, >= 0; private, so no error mentions it.
 
     Raises:
         ValueError: an argument out of its bounds, or integers that could overflow.
@@ -76,9 +76,7 @@ def make_grid(clip_norm: float, noise_multiplier: float, dimension: int, records
     if dimension < 1:
         raise ValueError(f"Expected dimension={dimension} >= 1.")
     if 2.0**20 / noise_multiplier > MAX_K:
-        raise ValueError(
-            f"Expected noise_multiplier={noise_multiplier} >= 2**-4 (2**24 steps): take a smaller epsilon."
-        )
+        raise ValueError(f"Expected noise_multiplier={noise_multiplier} >= 2**-4 (2**24 steps): use a smaller epsilon.")
     K = 1 << (math.ceil(2.0**20 / noise_multiplier) - 1).bit_length()
     # d K^2 < 2^63: with K >= 500 sqrt(d) that holds for K = 2^20 at most, and K is at least the noise's.
     most = min(int((2**20 / 500) ** 2), ((1 << 63) - 1) // K**2)

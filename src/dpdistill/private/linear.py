@@ -16,21 +16,21 @@ from dpdistill.query import ROUNDING_SHARE, ByValue, LinearQuery, Params
 FRACTION = 40
 """Bits of the second limb: sums of groups of chunks are rounded to 2^-40 of a step, and then added as integers."""
 LEAST_RECORDS = 1 << 20
-"""A linear query whose error bound does not hold for so many records is refused."""
+"""Number of records for which a linear query's error bound must hold; otherwise the query is refused."""
 
 
 def release_linear(
     query: LinearQuery, limbs: np.ndarray, noise_multiplier: float, entropy: Entropy
 ) -> tuple[np.ndarray, float]:
-    """A sum of clipped contributions (`sum_limbs`) with noise.
+    """Returns a sum of clipped contributions (`sum_limbs`) with noise.
 
         scale_i = min(1, C / bound_i),   sum rounded to the step gamma,   stddev = noise_multiplier Delta
 
     Guarantee:
         Sensitivity Delta = C + gamma sqrt(d) + 2 E under add-or-remove and 2 Delta under replace-one, gamma sqrt(d)
-        <= 5e-4 C, E = 2.5e-4 C. Only E speaks of rounding: a sum of m records is off by at most m times the query's
-        error_bound and 2^-47 C, which covers the rounding of the scales and of the addition of chunks.
-        `most_records` says for which m that is at most E; it is compared with all records before any coin is drawn.
+        <= 5e-4 C, E = 2.5e-4 C. Only E bounds rounding: a sum of m records has an error of at most m times the query's
+        error_bound and 2^-47 C, which covers the rounding of the scales and of the addition of chunks. `most_records`
+        returns the largest m for which that is at most E; it is compared with all records before any coin is drawn.
     """
     step, sensitivity = step_and_sensitivity(query.clip_norm, limbs[0].size)
     total = carried(limbs)
@@ -42,9 +42,9 @@ def release_linear(
 def sum_limbs(
     query: LinearQuery, params: Params, chunks: Iterable[Chunk], shape: tuple[int, ...], classes: int, k: int = 1
 ) -> np.ndarray:
-    """Sum of the contributions, those of a unit together scaled down to the clip norm: (2, *shape), int64 limbs.
+    """Returns the sum of contributions, each unit's scaled down together to the clip norm: (2, *shape), int64 limbs.
 
-    It stands for (limbs[0] + limbs[1] 2^-40) step; the limbs of shards are added in any order.
+    The value is (limbs[0] + limbs[1] 2^-40) step; the limbs of shards are added in any order.
 
     Raises:
         ValueError: a sum that is not finite.
@@ -65,7 +65,7 @@ def sum_limbs(
 
 
 def carried(limbs: np.ndarray) -> np.ndarray:
-    """The same sum with a second limb in 0 .. 2^40 - 1."""
+    """Returns an equal sum with a second limb in 0 .. 2^40 - 1."""
     carry = limbs[1] >> FRACTION
     return np.stack([limbs[0] + carry, limbs[1] - (carry << FRACTION)])
 
@@ -80,10 +80,10 @@ def add_groups(
     k: int,
     add: Callable[[np.ndarray], None],
 ) -> None:
-    """Hand over the float64 sum of every GROUP of chunks; contributions without a finite norm are left out.
+    """Passes the float64 sum of every GROUP of chunks to `add`, without contributions of no finite norm.
 
-    k rows that follow each other are a unit: their scale is C / sum of their bounds where that is below 1. In a group
-    chunks are added plainly, which rounds a record's share by at most 2^-48 C.
+    k consecutive rows are a unit: their scale is C / sum of their bounds if that is below 1. Within a group chunks are
+    added in float64, which rounds a record's share by at most 2^-48 C.
     """
     same = ByValue(query)
     with jax.enable_x64(True), np.errstate(all="ignore"):
@@ -106,14 +106,14 @@ def add_groups(
 
 
 def step_and_sensitivity(clip_norm: float, dimension: int) -> tuple[float, float]:
-    """(gamma, Delta) of a linear query: public facts, whatever the records are."""
+    """Returns (gamma, Delta) of a linear query: public facts, independent of the records."""
     # A power of two: multiples of the step below 2**53 of them are exact in float64.
     step = 2.0 ** math.floor(math.log2(ROUNDING_SHARE * clip_norm / math.sqrt(dimension)))
     return step, clip_norm + step * math.sqrt(dimension) + ROUNDING_SHARE * clip_norm
 
 
 def most_records(query: LinearQuery) -> int:
-    """For how many records the query's error bound keeps a sum within E; a function of public facts.
+    """Returns the number of records for which the query's error bound keeps a sum within E, from public facts.
 
     Raises:
         ValueError: an error bound that is no number >= 0, or that does not allow 2^20 records.
@@ -123,6 +123,6 @@ def most_records(query: LinearQuery) -> int:
     if most < LEAST_RECORDS:
         raise ValueError(
             f"Expected 0 <= error_bound / clip_norm = {error / C:.3g} <= {E / LEAST_RECORDS:.3g}: the rounding of 2^20 "
-            "records must stay within the stated bound. Take fewer synthetic records per class."
+            "records must stay within the stated bound. Use fewer synthetic records per class."
         )
     return int(most)

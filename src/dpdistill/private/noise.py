@@ -1,4 +1,4 @@
-"""Integer noise: a continuous Gaussian rounded to the grid, decided exactly, from entropy nobody can replay."""
+"""Integer noise: a continuous Gaussian rounded to the grid, decided exactly, from entropy that cannot be replayed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NDTRI_ERROR = 2.0**-46
 
 
 class Entropy(Protocol):
-    """A source of independent uniform bytes; `kind` is the stamp that goes into the ledger and the certificate."""
+    """A source of independent uniform bytes; `kind` is its name in the ledger and the certificate."""
 
     @property
     def kind(self) -> str: ...
@@ -28,17 +28,17 @@ class Entropy(Protocol):
 
 
 class SystemEntropy:
-    """Bytes straight from the operating system; it has no state, so a forked process does not repeat it."""
+    """Bytes directly from the operating system; without state, so that a forked process does not repeat them."""
 
     kind = "operating-system entropy"
 
     def bytes(self, n: int) -> builtins.bytes:
-        """n fresh bytes."""
+        """Returns n fresh bytes."""
         return os.urandom(n)
 
 
 class SeededEntropy:
-    """A replayable stream (Philox) for tests only: whoever knows the seed, an integer >= 0, can subtract the noise."""
+    """A replayable stream (Philox) for tests only: anybody with the seed, an integer >= 0, can subtract the noise."""
 
     kind = "insecure: seeded noise"
 
@@ -46,44 +46,44 @@ class SeededEntropy:
         self._generator = np.random.Generator(np.random.Philox(seed))
 
     def bytes(self, n: int) -> builtins.bytes:
-        """The next n bytes of the stream."""
+        """Returns the next n bytes of the stream."""
         return self._generator.bytes(n)
 
 
 class KeyedEntropy:
-    """SHAKE-256 of a secret key and a counter: all who hold shards toss the same coins, and toss them again alike.
+    """SHAKE-256 of a secret key and a counter: all holders of shards toss the same coins, also when repeated.
 
     Args:
         key: 32 bytes of another source, whose kind this one has; never used for two purposes, and never for noise.
-        kind: of that source.
+        kind: kind of that source.
     """
 
     def __init__(self, key: builtins.bytes, kind: str = SystemEntropy.kind) -> None:
         self.key, self.kind, self._calls = key, kind, 0
 
     def bytes(self, n: int) -> builtins.bytes:
-        """The next n bytes of the key's stream."""
+        """Returns the next n bytes of the key's stream."""
         self._calls += 1
         return hashlib.shake_256(self.key + self._calls.to_bytes(8, "little")).digest(n)
 
 
 def words(n: int, entropy: Entropy) -> np.ndarray:
-    """n independent uniform 64-bit words, (n,), uint64."""
+    """Returns n independent uniform 64-bit words, (n,), uint64."""
     return np.frombuffer(entropy.bytes(8 * n), np.uint64)
 
 
 def rounded_gaussian(shape: int | tuple[int, ...], stddev: float, entropy: Entropy) -> np.ndarray:
-    """A continuous Gaussian rounded to the nearest integer, independently in every entry.
+    """Returns a continuous Gaussian rounded to the nearest integer, independently in every entry.
 
         round(Z), Z ~ N(0, stddev^2):   P(m) = Phi((m + 1/2)/stddev) - Phi((m - 1/2)/stddev)
 
-    A sign bit and 53 bits name a quantile interval of the half tail; where it could straddle a rounding boundary, more
-    bits are drawn and the side is decided at high precision, so that the law above is exact and not a float's.
+    A sign bit and 53 bits number a quantile interval of the half tail. If it could straddle a rounding boundary, more
+    bits are drawn and the side is decided at high precision, so that the law above is exact, without float rounding.
 
     Args:
-        shape: of the result, int64.
+        shape: shape of the result, int64.
         stddev: in grid steps, > 0 and <= 2**48.
-        entropy: where the bits come from.
+        entropy: source of the bits.
 
     Raises:
         ValueError: stddev is not in (0, 2**48].
@@ -103,14 +103,14 @@ def rounded_gaussian(shape: int | tuple[int, ...], stddev: float, entropy: Entro
 
 
 def _block(bits: np.ndarray, stddev: float, entropy: Entropy) -> np.ndarray:
-    """One integer a word: its top 53 bits number the interval, its lowest one is the sign; those between are unused."""
+    """Returns one integer per word: its top 53 bits number the interval, its lowest bit is the sign."""
     middle = (bits >> np.uint64(11)).astype(np.float64)
     middle += 0.5
     quantile = -ndtri(middle * 2.0**-_INTERVAL_BITS)
     scaled = quantile * stddev
     nearest = np.rint(scaled)
     # The Gaussian hazard exceeds 0.79, so the quantiles of intervals b and b + 1 differ by less than 1.27/b, and
-    # 2/(b + 1/2) bounds the way from the middle to either end for b >= 1; b = 0 has no end and is always a suspect.
+    # 2/(b + 1/2) bounds the distance from the middle to either end for b >= 1; b = 0 has no end: always refine.
     margin = stddev * (_NDTRI_ERROR * (1.0 + quantile) + 2.0 / middle)
     suspects = np.abs(scaled - nearest) >= 0.5 - margin
     suspects |= middle < 1.0
@@ -121,7 +121,7 @@ def _block(bits: np.ndarray, stddev: float, entropy: Entropy) -> np.ndarray:
 
 
 def _refine(interval: int, stddev: float, entropy: Entropy) -> int:
-    """The rounded magnitude of the interval [b, b + 1] / 2**54 of number b, drawing bits until it is decided."""
+    """Returns the rounded magnitude of the interval [b, b + 1] / 2**54 of number b, drawing bits as needed."""
     n_bits = _INTERVAL_BITS
     while True:
         decided = _decide(interval, n_bits, stddev)
@@ -132,12 +132,12 @@ def _refine(interval: int, stddev: float, entropy: Entropy) -> int:
 
 
 def _decide(interval: int, n_bits: int, stddev: float) -> int | None:
-    """The m >= 0 for which every point of the interval rounds to m, or None if the interval meets a boundary."""
+    """Returns the m >= 0 to which every point of the interval rounds, or None if the interval meets a boundary."""
     with mpmath.workprec(n_bits + 64):
         low, high = mpmath.ldexp(interval, -n_bits), mpmath.ldexp(interval + 1, -n_bits)
 
         def below(m: int) -> bool | None:
-            """Whether the magnitude is below m + 1/2; the mass beyond it is known to 2**-(n_bits + 32), relatively."""
+            """Returns whether the magnitude is below m + 1/2; its tail mass is known to 2**-(n_bits + 32)."""
             boundary = mpmath.erfc((m + mpmath.mpf(0.5)) / mpmath.mpf(stddev) / mpmath.sqrt(2)) / 2
             error = mpmath.ldexp(boundary, -n_bits - 32)
             if low >= boundary + error:

@@ -1,4 +1,4 @@
-"""What is drawn for every record or unit alone: which rows stand for it, its coin in a round, places in a chunk."""
+"""Random draws for each record or unit: the rows that represent it, its coin in a round, its place in a chunk."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dpdistill.private.noise import BLOCK, Entropy, words
 
 
 def poisson_coins(n: int, sampling_prob: float, entropy: Entropy) -> np.ndarray:
-    """Independent coins, one a record or unit: heads when a uniform 64-bit word is below floor(q 2^64).
+    """Returns independent coins, one per record or unit: heads if a uniform 64-bit word is below floor(q 2^64).
 
         P(heads) = floor(q 2^64) / 2^64, in (q - 2^-64, q]
 
     Args:
-        n: number of coins, >= 0; no error speaks of it.
+        n: number of coins, >= 0; no error mentions it.
         sampling_prob: q in (0, 1]; 1 takes every record and draws nothing.
-        entropy: where the words come from.
+        entropy: source of the words.
 
     Returns:
         bool, (n,). Never store, print or derive anything public from it.
@@ -25,7 +25,7 @@ def poisson_coins(n: int, sampling_prob: float, entropy: Entropy) -> np.ndarray:
     Raises:
         ValueError: sampling_prob is not in (0, 1].
 
-    Guarantee: no truncation and no fixed batch size, so that the accounting of Poisson sampling holds as it stands.
+    Guarantee: no truncation and no fixed batch size, so that the accounting of Poisson sampling applies unchanged.
     """
     if not 0.0 < sampling_prob <= 1.0:
         raise ValueError(f"Expected 0 < sampling_prob={sampling_prob} <= 1.")
@@ -40,19 +40,20 @@ def poisson_coins(n: int, sampling_prob: float, entropy: Entropy) -> np.ndarray:
 
 
 def draw_places(n: int, entropy: Entropy) -> np.ndarray:
-    """Places of n records or units, (n,) uint16: random bits of its own for each; in chunks of any size, modulo that.
+    """Returns places of n records or units, (n,) uint16: each from its own random bits, modulo the chunk size.
 
-    Never store, print or derive anything public from them. Independence is what counts: that small places are a little
+    Never store, print or derive anything public from them. Only independence matters: that small places are slightly
     more likely changes nothing.
     """
     return np.frombuffer(entropy.bytes(2 * n), np.uint16)
 
 
 def keep_rows(units: np.ndarray, most: int, entropy: Entropy) -> np.ndarray:
-    """Indices of at most so many records of every unit, drawn uniformly from its own: (units, most) int64, -1 for none.
+    """Returns indices of at most `most` records per unit, drawn uniformly from its own: (units, most) int64, -1 for
+    none.
 
-    Every record draws a 64-bit word, and those with the smallest of their unit are kept: which ones are kept of a unit
-    depends on its own words alone. Records of no known unit (-1) are left out. Never store or print it.
+    Every record draws a 64-bit word, and those with the smallest of their unit are kept: which records of a unit are
+    kept depends on its own words alone. Records of unknown units (-1) are omitted. Never store or print the result.
     """
     order = np.lexsort((words(len(units), entropy), units))
     order = order[units[order] >= 0]

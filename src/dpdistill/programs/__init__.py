@@ -1,1 +1,1 @@
-"""What is computed of one record or unit: pure functions, checked, compiled and tested before they meet one."""
+"""Computations on one record or unit: pure functions that are checked, compiled and tested before they read records."""

@@ -1,4 +1,4 @@
-"""What the programs of a query may do and what they give, found on shapes and types: no record is read."""
+"""Checks what a query's programs may do and return, from shapes and types: no record is read."""
 
 from __future__ import annotations
 
@@ -15,35 +15,34 @@ from dpdistill.schema import AnySchema
 
 
 def check_programs(query: Query, params: Params, schema: AnySchema, size: int) -> tuple[int, ...]:
-    """Shape of one contribution.
+    """Returns the shape of one contribution.
 
     Args:
-        query: hashable by value, so that it is looked at once for all rounds of a stage.
+        query: hashable by value, so that it is checked once for all rounds of a stage.
         params: a pytree of arrays; only their shapes and types matter.
-        schema: of the records.
+        schema: schema of the records.
         size: rows of a chunk.
 
     Raises:
-        Refused: a contribution that could speak while it is computed, or a linear query that is by class or not in
-            float64 throughout.
+        Refused: a contribution with side effects, or a linear query that is by class or not in float64 throughout.
     """
     shape = _contribution_shape(ByValue(query), schema, size, *types_of(params))
     if isinstance(query, LinearQuery):
         if query.by_class:
-            raise Refused("Expected by_class=False of a linear query: its own sum has the blocks of the classes.")
+            raise Refused("Expected by_class=False in a linear query: its sum already has the blocks of the classes.")
         with jax.enable_x64(True):
             _check_linear(ByValue(query), schema, size, shape, *types_of(params))
     return shape
 
 
 def types_of(params: Params) -> tuple[Any, tuple]:
-    """Structure, shapes and types of parameters: what programs are compiled for."""
+    """Returns structure, shapes and types of parameters, for which programs are compiled."""
     leaves, structure = jax.tree.flatten(params)
     return structure, tuple((leaf.shape, leaf.dtype) for leaf in map(np.asarray, leaves))
 
 
 def abstract(structure: Any, leaves: tuple) -> Params:
-    """Abstract values of these types."""
+    """Returns abstract values of these types."""
     return jax.tree.unflatten(
         structure, [jax.ShapeDtypeStruct(shape, jax.dtypes.canonicalize_dtype(dtype)) for shape, dtype in leaves]
     )
@@ -57,10 +56,10 @@ def _contribution_shape(same: ByValue, schema: AnySchema, size: int, structure: 
 
 
 def _one_record(query: Query, schema: AnySchema, size: int) -> Any:
-    """Shape and type of what the query is given of one record."""
+    """Returns shape and type of the query's input from one record."""
     x = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
     if query.encoder is not None:
-        # As the curator runs it: mapped over records, its own rule for that looked through.
+        # As the curator runs it: mapped over records, with the encoder's own vmap rule checked, too.
         rows = jax.ShapeDtypeStruct((size, *x.shape), x.dtype)
         with jax.enable_x64(False):
             x = jax.eval_shape(lambda X: X[0], trace(jax.vmap(query.encoder), rows, allowed=("custom_vmap_call",))[1])

@@ -1,4 +1,4 @@
-"""The compiled programs that touch records: each maps what ONE record or unit is to numbers, row by row of a chunk."""
+"""Compiled programs that read records: each maps ONE record or unit to numbers, row by row of a chunk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpdistill.query import ByValue, Params
 
 @contextmanager
 def as_tested() -> Iterator[None]:
-    """Programs run as they were tested, whatever is set outside."""
+    """Runs programs as they were tested, independent of outer settings."""
     settings = (jax.enable_x64(False), jax.default_matmul_precision("highest"), jax.disable_jit(False))
     with ExitStack() as stack:
         for context in (*settings, jax.debug_nans(False), jax.debug_infs(False), np.errstate(all="ignore")):
@@ -28,10 +28,10 @@ def as_tested() -> Iterator[None]:
 def grid_rows(
     query: ByValue, params: Params, X: jax.Array, y: jax.Array, float_clip: Any, step: Any, rows_per_unit: int = 1
 ) -> jax.Array:
-    """Contributions of a chunk, clipped in float and rounded to the grid: (rows, d) int32; not finite is zero.
+    """Returns contributions of a chunk, clipped in float and rounded to the grid: (rows, d) int32; not finite is zero.
 
-    Of a unit, whose rows follow each other, the clipped contributions are added up, by class where the query is: the
-    sum stands in the first row of the class, the others are zeros, and the rows together are clipped once more.
+    The clipped contributions of a unit's consecutive rows are added up, by class if the query is by class. The sum is
+    in the first row of the class, the other rows are zeros, and the rows together are clipped once more.
     """
 
     def row(x: jax.Array, label: jax.Array) -> jax.Array:
@@ -43,7 +43,7 @@ def grid_rows(
         same = block[:, None] == block[None, :]
         first = ~jnp.any(jnp.tril(same, -1), axis=1)
         sums = jnp.where(first[:, None], same.astype(jnp.float32) @ v, 0.0)
-        # A sum that stands beside a record of no known class, or where there is none, would be dropped with it.
+        # A sum in the row of a record with unknown class, or of a placeholder, would be dropped with that row.
         return jnp.rint(_clipped(sums.ravel(), float_clip).reshape(sums.shape) / step).astype(jnp.int32)
 
     if rows_per_unit == 1:
@@ -54,7 +54,7 @@ def grid_rows(
 
 
 def _clipped(v: jax.Array, float_clip: Any) -> jax.Array:
-    """A vector scaled down to the norm float_clip; zeros where it is not finite."""
+    """Returns a vector scaled down to the norm float_clip; zeros if it is not finite."""
     largest = jnp.abs(v).max(initial=0.0)
     unit = v / jnp.where(largest > 0, largest, 1.0)
     norm = largest * jnp.sqrt(jnp.sum(jnp.square(unit)))
@@ -65,7 +65,7 @@ def _clipped(v: jax.Array, float_clip: Any) -> jax.Array:
 
 @partial(jax.jit, static_argnums=0)
 def encode_rows(encoder: ByValue, X: jax.Array) -> jax.Array:
-    """Features of a chunk, (rows, d): the encoder is given one record at a time."""
+    """Returns features of a chunk, (rows, d): the encoder gets one record at a time."""
     return jax.vmap(lambda x: encoder.value(x[None])[0])(X)
 
 
@@ -75,19 +75,19 @@ def _prepare(query: ByValue, params: Params) -> Params:
 
 
 def prepared(query: ByValue, params: Params) -> Params:
-    """What the parts of a linear query are given. A plain number counts as float64: beside float32 it would round."""
+    """Returns the parameters for the parts of a linear query; plain numbers become float64, as float32 rounds."""
     return _prepare(query, jax.tree.map(np.asarray, params))
 
 
 @partial(jax.jit, static_argnums=0)
 def coefficients(query: ByValue, params: Params, X: np.ndarray, y: np.ndarray) -> Any:
-    """Coefficients of a block: a pytree of arrays, a row a record."""
+    """Returns the coefficients of a block: a pytree of arrays, with a row per record."""
     return jax.vmap(query.value.coefficients, (None, 0, 0))(params, X, y)
 
 
 @partial(jax.jit, static_argnums=0)
 def norms(query: ByValue, params: Params, found: Any) -> jax.Array:
-    """Norm bounds of a block's contributions, (rows,); NaN where a coefficient is not finite."""
+    """Returns norm bounds of a block's contributions, (rows,); NaN if a coefficient is not finite."""
 
     def row(found: Any) -> jax.Array:
         finite = [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(found)]
@@ -98,7 +98,7 @@ def norms(query: ByValue, params: Params, found: Any) -> jax.Array:
 
 @partial(jax.jit, static_argnums=0)
 def weighted_sum(query: ByValue, params: Params, found: Any, w: np.ndarray) -> jax.Array:
-    """The query's sum over a block. Rows of weight 0 are replaced by zeros, not multiplied: 0 * NaN is NaN."""
+    """Returns the query's sum over a block. Rows of weight 0 are replaced by zeros, not multiplied: 0 * NaN is NaN."""
 
     def keep(a: jax.Array) -> jax.Array:
         return jnp.where((w > 0).reshape(-1, *[1] * (a.ndim - 1)), a, jnp.zeros((), a.dtype))

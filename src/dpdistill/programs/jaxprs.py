@@ -1,4 +1,4 @@
-"""What a traced function does, found on abstract values: whether it could speak, and in which precision it computes."""
+"""Checks a traced function on abstract values: its side effects, and the precision in which it computes."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import jax.numpy as jnp
 import numpy as np
 
 FORBIDDEN = ("callback", "print", "infeed", "outfeed", "ffi_call", "custom_vmap")
-"""Words in names of primitives that speak, or that hold code which is not looked through."""
+"""Words in names of primitives that have side effects, or that hide code from these checks."""
 MOVES = (
     *("reshape", "transpose", "squeeze", "broadcast_in_dim", "slice", "dynamic_slice", "split", "gather"),
     *("concatenate", "pad", "rev", "copy", "copy_p"),
 )
-"""What may be done to numbers narrower than float64 in a linear query, besides widening them: none of it rounds."""
+"""Operations without rounding, allowed in a linear query on numbers narrower than float64 besides widening."""
 
 
 class Refused(ValueError):
-    """What is wrong with a function, in one sentence of public facts."""
+    """The fault of a function, in one sentence of public facts."""
 
 
 def in_double(name: str, expected: tuple[int, ...] | None, f: Any, *abstract: Any) -> Any:
-    """f's result, once it is sure that f has no side effects, the expected shape, and no arithmetic but in float64."""
+    """Returns f's result after checking that f has no side effects, the expected shape, and float64 arithmetic."""
     jaxpr, out = trace(f, *abstract)
     if expected is not None and (out.shape != expected or out.dtype != jnp.float64):
         raise Refused(f"Expected {name} in float64 of shape {expected}; got {out.dtype} {out.shape}.")
@@ -33,7 +33,7 @@ def in_double(name: str, expected: tuple[int, ...] | None, f: Any, *abstract: An
 
 
 def trace(f: Any, *abstract: Any, allowed: tuple[str, ...] = ()) -> tuple[Any, Any]:
-    """(jaxpr of f, shape and type of its result), once it is sure that f has no side effects."""
+    """Returns (jaxpr of f, shape and type of its result) after checking that f has no side effects."""
     jaxpr, out = jax.make_jaxpr(f, return_shape=True)(*abstract)
     _refuse_side_effects(jaxpr.jaxpr, allowed)
     _refuse_float16(jaxpr.jaxpr)
@@ -42,7 +42,7 @@ def trace(f: Any, *abstract: Any, allowed: tuple[str, ...] = ()) -> tuple[Any, A
 
 @cache
 def compiles_float16() -> bool:
-    """True if XLA can compile float16 for this processor; on x86 that takes the instruction set F16C."""
+    """Returns whether XLA can compile float16 for this processor; x86 needs the instruction set F16C."""
     try:
         jax.jit(lambda x: x + x)(np.ones(1, np.float16)).block_until_ready()
     except jax.errors.JaxRuntimeError:
@@ -51,7 +51,7 @@ def compiles_float16() -> bool:
 
 
 def _refuse_float16(jaxpr: Any) -> None:
-    """Refuse float16 where it cannot be compiled: else the run would fail after its budget is reserved."""
+    """Refuses float16 if it cannot be compiled: otherwise the run would fail after its budget is reserved."""
     for one in _with_inner(jaxpr):
         variables = (*one.invars, *one.constvars, *(variable for equation in one.eqns for variable in equation.outvars))
         if any(getattr(v.aval, "dtype", None) == jnp.float16 for v in variables) and not compiles_float16():
@@ -65,13 +65,13 @@ def _refuse_side_effects(jaxpr: Any, allowed: tuple[str, ...] = ()) -> None:
     jaxprs = list(_with_inner(jaxpr))
     for name in (equation.primitive.name for one in jaxprs for equation in one.eqns):
         if name not in allowed and any(word in name for word in FORBIDDEN):
-            raise Refused(f"The query is refused: it holds {name!r}, which can carry records out.")
+            raise Refused(f"The query is refused: it has {name!r}, which can leak records.")
     if any(one.effects for one in jaxprs):
-        raise Refused("The query is refused: it has side effects, which can carry records out.")
+        raise Refused("The query is refused: it has side effects, which can leak records.")
 
 
 def _refuse_narrow(of: str, jaxpr: Any) -> None:
-    """Refuse arithmetic in less than float64 or in short integers, and floats made whole: no bound covers these."""
+    """Refuses arithmetic below float64 or in short integers, and floats rounded to integers: no bound covers these."""
     for equation in (equation for one in _with_inner(jaxpr) for equation in one.eqns):
         name, precision = equation.primitive.name, equation.params.get("precision")
         bits = [_bits(variable) for variable in (*equation.invars, *equation.outvars)]
@@ -81,11 +81,11 @@ def _refuse_narrow(of: str, jaxpr: Any) -> None:
         # An algorithm of a matrix product may compute in fewer bits than its arguments have.
         plain = all(p is None or isinstance(p, jax.lax.Precision) for p in np.ravel(np.array(precision, object)))
         if rounds or not plain:
-            raise Refused(f"Expected {of} in float64 throughout; it holds {name!r} of fewer bits.")
+            raise Refused(f"Expected {of} in float64 throughout; found {name!r} of fewer bits.")
 
 
 def _bits(variable: Any) -> int:
-    """Bits of a float, or of whole numbers so short that their squares and sums overflow; 0 of anything else."""
+    """Returns the bits of a float, or of an integer type so short that squares and sums overflow; 0 for other types."""
     dtype = getattr(variable.aval, "dtype", None)
     if dtype is not None and jnp.issubdtype(dtype, jnp.inexact):
         return jnp.finfo(dtype).bits
@@ -101,7 +101,7 @@ def _with_inner(jaxpr: Any) -> Iterator[Any]:
 
 
 def _inner(equation: Any) -> list[Any]:
-    """The jaxprs that an equation calls."""
+    """Returns the jaxprs that an equation calls."""
     values = (
         v for value in equation.params.values() for v in (value if isinstance(value, (tuple, list)) else (value,))
     )

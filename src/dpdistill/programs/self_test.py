@@ -14,18 +14,18 @@ from dpdistill.query import ByValue, LinearQuery, Params, Query
 from dpdistill.schema import AnySchema
 
 PASSED = "every program that reads records was tested before: no row of a chunk changes a bit of another"
-"""What a certificate says of a run whose every release came from a curator."""
-_MIXED = "The query is refused: on this machine a record's numbers depend on the records beside it in a chunk."
+"""Sentence in the certificate of a run whose every release came from a curator."""
+_MIXED = "The query is refused: on this machine a record's numbers depend on the other records of its chunk."
 
 
 def check_rows(query: Query, params: Params, schema: AnySchema, size: int, rows_per_unit: int = 1) -> bool:
-    """Refuse a query one of whose programs, as compiled here for chunks of so many units, mixes rows, or units.
+    """Refuses a query if one of its programs, compiled here for chunks of this many units, mixes rows, or units.
 
     The programs of features, contributions, or coefficients and norms are run on public random numbers.
 
     Returns:
-        Whether the test tells: with parameters for which all rows are zeros it has to be repeated, and of records that
-        are whole numbers with parameters that are zeros, which hide what NaN would show.
+        Whether the test is conclusive. It must be repeated for parameters that make all rows zeros, and for integer
+        records with parameters of zeros, which hide the effect of NaN.
 
     Raises:
         Refused: a row's bits change with the other rows.
@@ -41,7 +41,7 @@ def check_rows(query: Query, params: Params, schema: AnySchema, size: int, rows_
             X = np.asarray(compiled.encode_rows(encoder, X))
 
     def plain(X: np.ndarray, y: np.ndarray) -> Any:
-        # A bound in the middle of what occurs, so that some rows are clipped and some are not.
+        # A bound in the middle of the values, so that some rows are clipped and some are not.
         X, labels = X.reshape(-1, *X.shape[2:]), y.reshape(-1).astype(np.int32)
         clip, step = query.clip_norm / 2, query.clip_norm * 2.0**-20
         return compiled.grid_rows(same, params, X, labels, clip, step, rows_per_unit).reshape(size, -1)
@@ -66,14 +66,14 @@ def check_rows(query: Query, params: Params, schema: AnySchema, size: int, rows_
 
 
 def rows_stand_alone(program: Callable[[np.ndarray, np.ndarray], Any], X: np.ndarray, y: np.ndarray) -> bool:
-    """Returns whether the bits of every row stay as they are when the other rows change, on this machine.
+    """Returns whether the bits of every row stay equal when the other rows change, on this machine.
 
-    Half of the rows are exchanged for others: random, zero, huge, not finite. The halves are the rows whose index has
-    a certain bit, and those that have not: of any two rows there is a half with the one and without the other, and
-    one NaN among the terms of a row that is kept is enough. There is none among whole numbers: their rows are exchanged
-    for random, zero, the largest and the least ones in all halves, and what moves no bit so is not found.
+    Half of the rows are exchanged for others: random, zero, huge, not finite. The halves are the rows whose index has a
+    certain bit, and those that have not: of any two rows there is a half with the one and without the other, and one
+    NaN among the terms of a kept row is enough. Integers have no NaN: their rows are exchanged for random, zero, the
+    largest and the least ones in all halves, and a dependence that changes no bit in these cases is not found.
 
-    The program maps X (m, ...) and y (m, ...) to a pytree of arrays, a row a record, or a row a unit.
+    The program maps X (m, ...) and y (m, ...) to a pytree of arrays, with a row per record, or a row per unit.
     """
     first, m = _bits(program(X, y)), len(y)
     bits = [(np.arange(m) >> b) & 1 == 1 for b in range(max(1, (m - 1).bit_length()))]
@@ -98,6 +98,6 @@ def _extremes(dtype: np.dtype) -> tuple[float, float]:
 
 
 def _bits(tree: Any) -> list[np.ndarray]:
-    """Bytes of every row of every array, (m, bytes)."""
+    """Returns the bytes of every row of every array, (m, bytes)."""
     arrays = [np.ascontiguousarray(leaf) for leaf in jax.tree.leaves(tree)]
     return [a.reshape(len(a), -1).view(np.uint8) for a in arrays]

@@ -1,4 +1,4 @@
-"""Images that are nobody's secret, for what a method wants to know of images as such: drawn, or named by the caller."""
+"""Public images for methods that need general facts about images: generated, or named by the caller."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ import numpy as np
 from dpdistill.public_images.pictures import draw_pictures, silhouettes
 
 MOST = 4000
-"""Public images that are kept; the others only enter the hash."""
+"""Largest number of public images that are kept; the others only enter the hash."""
 MOST_DRAWN = 100_000
-"""Pictures that a program draws for a method."""
+"""Largest number of generated images for a method."""
 
 
 class Auxiliary(ABC):
-    """Images in [-1, 1] that no guarantee covers, because nobody's privacy depends on them. Frozen and hashable."""
+    """Images in [-1, 1] that no guarantee covers, since no person's privacy depends on them. Frozen and hashable."""
 
     @abstractmethod
     def images(self, shape: tuple[int, ...]) -> np.ndarray:
-        """The images, (n, *shape), float32.
+        """Returns the images, (n, *shape), float32.
 
         Raises:
-            ValueError: they are of another shape, or not at hand.
+            ValueError: the images have another shape, or are not available.
         """
 
 
 def check_drawn(pictures: object) -> None:
-    """Refuse what is neither pictures that a program draws nor None.
+    """Refuses any value other than procedurally generated images or None.
 
-    Images that somebody says are public are no part of a kernel: a certificate names them where a method holds them.
+    Images that a caller declares public are no part of a kernel: a certificate names them if a method has them.
 
     Raises:
-        ValueError: another thing.
+        ValueError: another value.
     """
     if pictures is not None and not isinstance(pictures, _Program):
-        raise ValueError(f"Expected pictures={pictures!r} as pictures that a program draws, such as {Silhouettes()}.")
+        raise ValueError(f"Expected pictures={pictures!r} as procedurally generated images, such as {Silhouettes()}.")
 
 
 @dataclass(frozen=True)
 class _Program(Auxiliary):
-    """What pictures of a program are made from."""
+    """Parameters of procedurally generated images."""
 
     pictures: int = 2000
     seed: int = 0
@@ -59,11 +59,11 @@ class _Program(Auxiliary):
 
 @dataclass(frozen=True)
 class Drawn(_Program):
-    """Pictures that a program draws from a public seed.
+    """Procedurally generated images from a public seed.
 
     Args:
-        pictures: how many, 2 to MOST_DRAWN.
-        seed: public, 0 to 2**32 - 1.
+        pictures: number of images, 2 to MOST_DRAWN.
+        seed: public seed, 0 to 2**32 - 1.
 
     Raises:
         ValueError: other numbers.
@@ -77,11 +77,11 @@ class Drawn(_Program):
 
 @dataclass(frozen=True)
 class Silhouettes(_Program):
-    """Textured outlines on black that a program draws from a public seed: for light objects on black.
+    """Procedurally generated textured outlines on black from a public seed, for light objects on black.
 
     Args:
-        pictures: how many, 2 to MOST_DRAWN.
-        seed: public, 0 to 2**32 - 1.
+        pictures: number of images, 2 to MOST_DRAWN.
+        seed: public seed, 0 to 2**32 - 1.
 
     Raises:
         ValueError: other numbers.
@@ -98,13 +98,13 @@ def _kept(draw: Callable[..., np.ndarray], pictures: int, shape: tuple[int, ...]
 
 @dataclass(frozen=True)
 class PublicImages(Auxiliary):
-    """Images that somebody says are public. A recipe holds their hash, their number and whose word that is.
+    """Images that a person declares public. A recipe has their hash, their number and the name of that person.
 
     Args:
-        sha256: of all of them, in [-1, 1], in their order, and of how many there are in each chunk.
-        pictures: how many there are.
-        word: who says so.
-        X: those that are used, (at most MOST, h, w, c); None in a recipe that was read from a file.
+        sha256: hash of all images, in [-1, 1], in their order, and of the number of images in each chunk.
+        pictures: number of the images.
+        word: the person who declares them public.
+        X: the images that are used, (at most MOST, h, w, c); None in a recipe that was read from a file.
     """
 
     sha256: str
@@ -114,7 +114,7 @@ class PublicImages(Auxiliary):
 
     @classmethod
     def of(cls, chunks: Iterable[np.ndarray], word: str = "the caller") -> PublicImages:
-        """Public images from chunks (m, h, w, c) in [-1, 1]; a part that does not depend on their values is kept.
+        """Returns public images from chunks (m, h, w, c) in [-1, 1]; the choice of kept ones does not depend on values.
 
         Raises:
             ValueError: fewer than two images, or values that are not finite.
@@ -123,18 +123,18 @@ class PublicImages(Auxiliary):
         for chunk in chunks:
             X = np.ascontiguousarray(chunk, "<f4")
             if not np.isfinite(X).all():
-                raise ValueError("Expected public images without values that are not finite.")
+                raise ValueError("Expected public images of finite values.")
             digest.update(f"{X.shape}".encode() + X.tobytes())
             kept, count = [*kept, X], count + len(X)
         if count < 2:
-            raise ValueError(f"Expected two public images and more; got {count}.")
+            raise ValueError(f"Expected at least two public images; got {count}.")
         X = np.concatenate(kept)
         rows = np.sort(np.random.default_rng(0).permutation(count)[:MOST])
         return cls(digest.hexdigest(), count, word, X[rows])
 
     @classmethod
     def of_records(cls, records: Any) -> PublicImages:
-        """All images of a data set (`Records`), in chunks of a thousand, so that they always have the same hash."""
+        """Returns all images of a data set (`Records`), in chunks of a thousand, so that the hash is always equal."""
         return cls.of(X[:valid] for X, _, valid in records.chunks(None, 1000))
 
     def images(self, shape: tuple[int, ...]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Pictures that a program draws: in the place of anybody's photographs."""
+"""Generates images procedurally, as a substitute for photographs."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ SIDE = 64
 SMALL = 28
 TILE = 128
 MOST_KEPT = 2000
-"""Scenes, 12 kB each, of one number and seed that are kept for who asks for the same: an encoder and cells do."""
+"""Number of cached scenes, 12 kB each, for repeated requests of the same number and seed."""
 BLOCK = 1000
 """Scenes that are in float32 at a time, 49 MB."""
 
 
 def draw_pictures(n: int, shape: tuple[int, ...], seed: int) -> np.ndarray:
-    """n pictures (n, h, w, c) in [-1, 1] that no record has touched, from scenes in colour or from `greys`.
+    """Returns n generated images (n, h, w, c) in [-1, 1], from scenes in colour or from `greys`; no record is used.
 
     Args:
-        n: pictures, >= 1.
-        shape: (h, w, c); with 3 channels they are in colour, otherwise all channels are alike.
-        seed: public.
+        n: number of images, >= 1.
+        shape: (h, w, c); 3 channels are colours, otherwise all channels are equal.
+        seed: public seed.
     """
     h, w, c = shape
     X = photographs(n + n % 2, seed)[:n] if c == 3 else greys(max(n, 3), seed)[:n]
@@ -32,8 +32,8 @@ def draw_pictures(n: int, shape: tuple[int, ...], seed: int) -> np.ndarray:
 
 
 def _resized(image: np.ndarray, h: int, w: int) -> np.ndarray:
-    """An image (side, side, channels) at another size."""
-    from PIL import Image  # recipes name these pictures, and draw none
+    """Returns an image (side, side, channels) at another size."""
+    from PIL import Image  # recipes name these images without generating them
 
     channels = [
         Image.fromarray(channel).resize((w, h), Image.Resampling.BILINEAR) for channel in np.moveaxis(image, 2, 0)
@@ -42,11 +42,12 @@ def _resized(image: np.ndarray, h: int, w: int) -> np.ndarray:
 
 
 def photographs(n: int, seed: int) -> np.ndarray:
-    """(n, 32, 32, 3) in [-1, 1] at 256 levels: the middles of n / 2 colour scenes, and n / 2 others at half the scale.
+    """Returns (n, 32, 32, 3) in [-1, 1] at 256 levels: centres of n / 2 colour scenes, and n / 2 others at half the
+    scale.
 
     Args:
-        n: pictures, even.
-        seed: public.
+        n: number of images, even.
+        seed: public seed.
     """
     levels = _scenes(n, seed)
     middles = _in_blocks(lambda X: X[:, 16:48, 16:48], levels[: n // 2])
@@ -55,11 +56,12 @@ def photographs(n: int, seed: int) -> np.ndarray:
 
 
 def greys(n: int, seed: int) -> np.ndarray:
-    """(n, 28, 28, 1) in [-1, 1]: a third each of strokes, of silhouettes on black, and of scenes without colour.
+    """Returns (n, 28, 28, 1) in [-1, 1]: a third each of strokes, of silhouettes on black, and of scenes without
+    colour.
 
     Args:
-        n: pictures.
-        seed: public.
+        n: number of images.
+        seed: public seed.
     """
     rng = np.random.default_rng(seed)
     a, b = int(0.34 * n), int(0.33 * n)
@@ -74,14 +76,14 @@ def greys(n: int, seed: int) -> np.ndarray:
 
 
 def silhouettes(n: int, shape: tuple[int, ...], seed: int) -> np.ndarray:
-    """n pictures (n, h, w, c) in [-1, 1], all channels alike: large outlines on black, many of them symmetrical.
+    """Returns n images (n, h, w, c) in [-1, 1], all channels equal: large outlines on black, many of them symmetrical.
 
-    Inside an outline lies a picture of `greys`, whose darkest shade is the picture's own.
+    An outline contains an image of `greys`, whose darkest shade is its own.
 
     Args:
-        n: pictures.
+        n: number of images.
         shape: (h, w, c).
-        seed: public.
+        seed: public seed.
     """
     (h, w, c), rng = shape, np.random.default_rng(seed)
     light, least = (greys(max(n, 3), seed)[:n] + 1) / 2, rng.uniform(0, 0.6, (n, 1, 1, 1))
@@ -93,7 +95,7 @@ def silhouettes(n: int, shape: tuple[int, ...], seed: int) -> np.ndarray:
 
 
 def _outline(rng: np.random.Generator) -> np.ndarray:
-    """Cover (28, 28) of one to four superellipses around the middle together; half of them add their mirror image."""
+    """Returns the cover (28, 28) of one to four superellipses around the middle; half of the covers are symmetrised."""
     rows, columns = np.mgrid[:SMALL, :SMALL]
     cover = np.zeros((SMALL, SMALL))
     for _ in range(rng.integers(1, 5)):
@@ -109,11 +111,11 @@ def _outline(rng: np.random.Generator) -> np.ndarray:
 
 
 def scenes(n: int, seed: int) -> np.ndarray:
-    """n pictures (n, 64, 64, 3) in [-1, 1] of overlapping leaves with their own outline, texture, light and blur.
+    """Returns n images (n, 64, 64, 3) in [-1, 1] of overlapping leaves with their own outline, texture, light and blur.
 
     Args:
-        n: pictures.
-        seed: public.
+        n: number of images.
+        seed: public seed.
 
     Source: after Lee, Mumford & Huang, 2001 (Occlusion models for natural images); outlines and textures are ours.
     """
@@ -121,7 +123,7 @@ def scenes(n: int, seed: int) -> np.ndarray:
 
 
 def _scenes(n: int, seed: int) -> np.ndarray:
-    """Those of `scenes` as 256 levels: a quarter of the memory."""
+    """Returns the images of `scenes` as 256 levels, cached: a quarter of the memory."""
     return (_kept if n <= MOST_KEPT else _levels)(n, seed)
 
 
@@ -130,13 +132,13 @@ def _unit(levels: np.ndarray) -> np.ndarray:
 
 
 def _in_blocks(function: Callable[[np.ndarray], np.ndarray], levels: np.ndarray) -> np.ndarray:
-    """function(pictures) of scenes, BLOCK at a time: in float32 a hundred thousand of them would be 5 GB."""
+    """Returns function(images) of scenes, BLOCK at a time: a hundred thousand in float32 would need 5 GB."""
     starts = range(0, max(len(levels), 1), BLOCK)
     return np.concatenate([function(_unit(levels[i : i + BLOCK])) for i in starts])
 
 
 def _levels(n: int, seed: int) -> np.ndarray:
-    """Those of `scenes` as 256 levels."""
+    """Returns the images of `scenes` as 256 levels."""
     rng = np.random.default_rng(seed)
     textures, (rows, columns) = _textures(400, rng), np.mgrid[:SIDE, :SIDE].astype(np.float32)
     X = np.empty((n, SIDE, SIDE, 3), np.uint8)
@@ -157,12 +159,12 @@ def _turned(y: np.ndarray, x: np.ndarray, angle: float) -> tuple[np.ndarray, np.
 
 
 def _inside(distance: np.ndarray, sharpness: float) -> np.ndarray:
-    """1 where the distance is below 1, 0 where it is above, with an edge of a width of 1 / sharpness."""
+    """Returns 1 for a distance below 1 and 0 above, with an edge of width 1 / sharpness."""
     return 1 / (1 + np.exp(np.clip((distance - 1) * sharpness, -20, 20)))
 
 
 def _textures(n: int, rng: np.random.Generator) -> np.ndarray:
-    """Noise of power spectra, oriented or not, of bands of frequencies, and gratings; mean 0, deviation 1."""
+    """Returns noise of power spectra, oriented or not, of bands of frequencies, and gratings; mean 0, deviation 1."""
     rows, columns = np.mgrid[:TILE, :TILE]
     fy, fx = np.fft.fftfreq(TILE)[:, None], np.fft.fftfreq(TILE)[None]
     f = np.hypot(fx, fy)
@@ -184,19 +186,19 @@ def _textures(n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _fill(textures: np.ndarray, rows: np.ndarray, columns: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """(3, 64, 64): a colour, a texture in shades of another, and a light that falls from one side."""
+    """Returns (3, 64, 64): a colour, a texture in shades of another, and a light that falls from one side."""
     colour, texture = rng.uniform(-1, 1, 3) * rng.uniform(0.2, 1), textures[rng.integers(len(textures))]
     a, b = rng.integers(0, TILE - SIDE, 2)
     texture = texture[a : a + SIDE, b : b + SIDE]
     texture = texture.T if rng.uniform() < 0.5 else texture
     shade, strength = rng.normal(size=3) * 0.15 + rng.normal() * 0.25, rng.uniform() ** 2
     light = ((rows / SIDE - 0.5) * rng.normal() + (columns / SIDE - 0.5) * rng.normal()) * 0.5 * rng.uniform()
-    # Colours come first: numpy's innermost loops are along rows of pixels, in place of three colours each.
+    # Colours are the first axis: numpy's innermost loops run along rows of pixels instead of three colours.
     return colour[:, None, None] + strength * texture * shade[:, None, None] + light
 
 
 def _leaf(rows: np.ndarray, columns: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Cover (64, 64) of an ellipse, a rectangle, a flower or a triangle at a random place."""
+    """Returns the cover (64, 64) of an ellipse, a rectangle, a flower or a triangle at a random place."""
     radius, aspect = SIDE * np.exp(rng.uniform(-2.8, -0.6)), rng.uniform(0.25, 1)
     along, across = _turned(rows - rng.uniform(0, SIDE), columns - rng.uniform(0, SIDE), rng.uniform(0, np.pi))
     u, v, kind = along / radius, across / (radius * aspect), rng.integers(4)
@@ -216,7 +218,7 @@ def _leaf(rows: np.ndarray, columns: np.ndarray, rng: np.random.Generator) -> np
 
 
 def _silhouette(rng: np.random.Generator) -> np.ndarray:
-    """Cover (28, 28) of one to three superellipses together, upright or turned."""
+    """Returns the cover (28, 28) of one to three superellipses together, upright or turned."""
     rows, columns = np.mgrid[:SMALL, :SMALL]
     cover = np.zeros((SMALL, SMALL))
     for _ in range(rng.integers(1, 4)):
@@ -229,7 +231,7 @@ def _silhouette(rng: np.random.Generator) -> np.ndarray:
 
 
 def _strokes(rng: np.random.Generator) -> np.ndarray:
-    """(28, 28) in [-1, 1]: one to three bent strokes of a pen."""
+    """Returns (28, 28) in [-1, 1]: one to three bent strokes of a pen."""
     rows, columns = np.mgrid[:SMALL, :SMALL]
     ink, width = np.zeros((SMALL, SMALL)), rng.uniform(0.6, 1.8)
     for _ in range(rng.integers(1, 4)):

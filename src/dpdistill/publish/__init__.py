@@ -1,1 +1,1 @@
-"""Outputs: the page, charts, documents for catalogues, formats of others."""
+"""Outputs made from a shared folder: report page, charts, catalogue documents, third-party formats."""

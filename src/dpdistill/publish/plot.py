@@ -1,6 +1,6 @@
 """Plots of a shared folder for papers and notebooks, by Matplotlib (`pip install 'dpdistill[plot]'`).
 
-Every function draws on given axes, or on new ones, and returns them.
+Every function draws on the given axes, or on new ones, and returns them.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ if TYPE_CHECKING:
 
 
 def images(folder: str | os.PathLike, per_class: int = 10, ax: Axes | None = None) -> Axes:
-    """A grid of synthetic images, a row for each class with its name at the left.
+    """Draws a grid of synthetic images, one row for each class with its name at the left.
 
     Args:
         folder: the shared folder of images.
-        per_class: most images of a class, >= 1.
-        ax: where to draw.
+        per_class: largest number of images per class, >= 1.
+        ax: axes to draw on.
+
+    Returns:
+        The axes.
 
     Raises:
         DataError: the folder holds a table, or cannot be read.
@@ -37,7 +40,7 @@ def images(folder: str | os.PathLike, per_class: int = 10, ax: Axes | None = Non
     """
     found = read_folder(Path(folder))
     if isinstance(found.schema, TableSchema):
-        raise DataError("Expected a folder of images: this one holds a table, for which there is `marginals`.")
+        raise DataError("Expected a folder of images: this one holds a table, which `marginals` draws.")
     if per_class < 1:
         raise ValueError(f"Expected per_class={per_class} >= 1.")
     classes, (height, width) = found.schema.classes, found.schema.shape[:2]
@@ -59,11 +62,14 @@ def images(folder: str | os.PathLike, per_class: int = 10, ax: Axes | None = Non
 
 
 def epsilon(folder: str | os.PathLike, ax: Axes | None = None) -> Axes:
-    """The curve of epsilon against delta that a certificate states, its claim marked.
+    """Draws the certificate's curve of epsilon against delta and marks the claim.
 
     Args:
         folder: the shared folder.
-        ax: where to draw.
+        ax: axes to draw on.
+
+    Returns:
+        The axes.
 
     Raises:
         DataError: the folder cannot be read, or states no finite epsilon.
@@ -83,12 +89,15 @@ def epsilon(folder: str | os.PathLike, ax: Axes | None = None) -> Axes:
 def accuracy(
     scores: Mapping[float, float | Sequence[float]], real: float | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Accuracy against epsilon: a point a budget, with its standard deviation where there are several runs.
+    """Draws accuracy against epsilon: one point per budget, with the standard deviation over several runs.
 
     Args:
-        scores: accuracy in percent of each epsilon, > 0; or those of several runs.
+        scores: accuracy in percent for each epsilon, > 0; a sequence for several runs.
         real: accuracy in percent of a model trained on the real records, drawn as a line.
-        ax: where to draw.
+        ax: axes to draw on.
+
+    Returns:
+        The axes.
 
     Raises:
         ValueError: no scores, or an epsilon that is not positive and finite.
@@ -110,21 +119,21 @@ def accuracy(
 
 
 def marginals(folder: str | os.PathLike, columns: Sequence[str] | None = None) -> Any:
-    """How the values of each column of a synthetic table are distributed, a small chart a column.
+    """Draws the distribution of each column of a synthetic table, one small chart per column.
 
     Args:
         folder: the shared folder of a table.
-        columns: names of those to draw; all by default.
+        columns: names of the columns to draw; by default all.
 
     Returns:
-        The axes, one a column, in order.
+        The axes, one per column, in order.
 
     Raises:
-        DataError: the folder holds images, cannot be read, or has no column of a name.
+        DataError: the folder holds images, cannot be read, or lacks a named column.
     """
     found = read_folder(Path(folder))
     if not isinstance(found.schema, TableSchema):
-        raise DataError("Expected the folder of a table: this one holds images, for which there is `images`.")
+        raise DataError("Expected the folder of a table: this one holds images, which `images` draws.")
     names = [column.name for column in found.schema.columns]
     wanted = list(names if columns is None else columns)
     if unknown := [name for name in wanted if name not in names] or ([] if wanted else ["none"]):

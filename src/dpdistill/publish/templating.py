@@ -1,4 +1,4 @@
-"""Pages are Jinja2 templates, with escaping on; all of them begin with templates/head.html and load nothing."""
+"""Environment of the Jinja2 templates: escaping is on; all pages include templates/head.html and load nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 
 def environment(*packages: str) -> Environment:
-    """The templates of packages, the first that has one, and those that all pages share."""
+    """Returns the templates of packages, in order of preference, and the templates that all pages share."""
     made = Environment(
         loader=ChoiceLoader([PackageLoader(package) for package in (*packages, "dpdistill")]),
         autoescape=True,

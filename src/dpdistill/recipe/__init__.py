@@ -1,1 +1,1 @@
-"""Recipes: the fields of every method, kernel and feature map, and what they may hold, without what computes."""
+"""Recipes: the fields of every method, kernel and feature map, with their allowed values, without computing code."""

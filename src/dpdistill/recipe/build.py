@@ -1,4 +1,4 @@
-"""Recipes from what files and callers state: nothing else is ever made from a file."""
+"""Builds recipes from the contents of files and from callers; no other class is ever built from a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpdistill.schema import DataError
 
 
 def _parts(value: object) -> dict[str, Any]:
-    """A dataclass and those in its fields, by the names of their classes."""
+    """Returns a dataclass and the dataclasses in its fields, by class name."""
     if not dataclasses.is_dataclass(value):
         return {}
     parts = {type(value).__name__: value}
@@ -24,11 +24,11 @@ def _parts(value: object) -> dict[str, Any]:
 
 AUXILIARY = (Drawn(), PublicImages("", 2))
 KINDS = {name: part for value in (*KERNELS.values(), *AUXILIARY) for name, part in _parts(value).items()}
-"""What a saved recipe may name as a kernel, as a part of one, or as public images: an example of each."""
+"""Kinds that a saved recipe may name (kernels, their parts, public images), each with an example."""
 
 
 def kernel_named(name: str, field: str = "kernel") -> Kernel:
-    """A kernel by its short name.
+    """Returns a kernel by its short name.
 
     Raises:
         DataError: an unknown name.
@@ -39,12 +39,12 @@ def kernel_named(name: str, field: str = "kernel") -> Kernel:
 
 
 def is_method(name: object) -> bool:
-    """Returns whether it is the name of a method."""
+    """Returns whether a value is the name of a method."""
     return isinstance(name, str) and name in RECIPES
 
 
 def fields_of(name: str) -> dict[str, dataclasses.Field]:
-    """The recipe fields of a method, by name.
+    """Returns the recipe fields of a method by name.
 
     Raises:
         DataError: an unknown method.
@@ -54,7 +54,7 @@ def fields_of(name: str) -> dict[str, dataclasses.Field]:
 
 
 def shown(value: object) -> str:
-    """A field's value as a person writes it: a kernel by its short name, a tuple with commas."""
+    """Returns a field's value as command-line text: a kernel by its short name, a tuple with commas."""
     if _is_dataclass(value):
         written = to_json(value)
         return next((name for name, kernel in KERNELS.items() if to_json(kernel) == written), repr(value))
@@ -62,12 +62,12 @@ def shown(value: object) -> str:
 
 
 def _is_dataclass(value: object) -> bool:
-    """A kernel, a part of one, or public images: recipes have no other dataclasses."""
+    """Returns whether a value is a kernel, a part of a kernel, or public images, the only dataclasses of recipes."""
     return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
 
 def from_fields(name: str, values: dict[str, Any]) -> Recipe:
-    """The recipe of a method from its fields, as they are saved or as parts (`implement` makes it the method).
+    """Returns the recipe of a method from its fields, as saved or as parts (`implement` turns it into the method).
 
     Raises:
         DataError: an unknown method or field, or a value that the method refuses.
@@ -88,10 +88,10 @@ def from_fields(name: str, values: dict[str, Any]) -> Recipe:
 
 
 def from_json(value: Any) -> Any:
-    """A field's value from what `to_json` made of it: lists as tuples, {"kind": name, ...} as that dataclass.
+    """Returns a field's value from the output of `to_json`: lists as tuples, {"kind": name, ...} as that dataclass.
 
     Raises:
-        DataError: an unknown kind, or a field that it does not have.
+        DataError: an unknown kind, or a field that the kind does not have.
         ValueError, TypeError: a field's value that the kind refuses.
     """
     if isinstance(value, list | tuple):
@@ -116,7 +116,7 @@ def from_json(value: Any) -> Any:
 
 
 def _part(field: str, example: Any, value: Any) -> Any:
-    """A field's value from JSON: a dataclass where the example is one."""
+    """Returns a field's value from JSON: a dataclass if the example is one."""
     value = value if _is_dataclass(value) else from_json(value)
     if _is_dataclass(example) != _is_dataclass(value):
         raise DataError(f"Expected another kind of {field}; got {shown(value)}.")
@@ -124,9 +124,9 @@ def _part(field: str, example: Any, value: Any) -> Any:
 
 
 def kernel_of(value: Any) -> Kernel:
-    """A kernel from what a saved recipe holds of it.
+    """Returns a kernel from its JSON in a saved recipe.
 
     Raises:
-        DataError, ValueError, TypeError: as `from_json`, or no kernel.
+        DataError, ValueError, TypeError: as `from_json`, or the value is no kernel.
     """
     return _part("kernel", FCNTK(), value)

@@ -1,14 +1,14 @@
-"""Words that fields and options may hold, whose code is elsewhere."""
+"""Words that fields and options may hold; the code behind the words is elsewhere."""
 
 from typing import Literal, get_args
 
 Strategy = Literal["color", "crop", "cutout", "flip", "scale", "rotate"]
-"""An augmentation of DSA."""
+"""Augmentation of DSA."""
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 TRAININGS = ("quick", "mixup", "muon", "paper", "large")
-"""How networks are trained on synthetic records."""
+"""Ways to train networks on synthetic records."""
 LOSSES = ("squares", "cross-entropy")
-"""Of the networks that reconstruction attacks."""
+"""Losses of the networks that reconstruction attacks."""
 LEAKS = ("noised-again", "same-noise", "real-start")
 """Defects that `audit run` plants."""
 CLASSIFIERS = (
@@ -25,6 +25,6 @@ CLASSIFIERS = (
     "MLP",
     "XGBoost",
 )
-"""Of tables."""
+"""Classifiers of tables."""
 TEACHERS = ("classifier", "krr")
-"""From whom networks learn: the released classifier, or kernel ridge regression on the set."""
+"""Teachers of networks: the released classifier, or kernel ridge regression on the set."""

@@ -1,4 +1,4 @@
-"""Feature maps of one record as a recipe names them; none has private inputs."""
+"""Feature maps of one record, as a recipe names them; none has private inputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpdistill.recipe.networks import check_multiple, check_positive
 from dpdistill.recipe.parts import Part
 
 DRAWN_FILTERS = "ed8eaf184e271f0e0b343f2a89cb222a5bed8b28499e13f2e4288bfb9efde06b"
-"""SHA-256 of the file of filters: whoever is given a classifier on these features needs the same ones."""
+"""SHA-256 of the file of filters; users of a classifier on these features need the same filters."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class ScatterNet(Part):
 
     @property
     def channels(self) -> int:
-        """Channels of one colour."""
+        """Number of channels for one colour."""
         return 1 + self.L * self.J + self.L**2 * self.J * (self.J - 1) // 2
 
 
@@ -72,7 +72,7 @@ class Deskewed(Part):
 
 @dataclass(frozen=True)
 class Mirrored(Part):
-    """Features that are the same for a record and its mirror image."""
+    """Features that are equal for a record and its mirror image."""
 
     encoder: Any
     code = "dpdistill.features.mirror"

@@ -1,4 +1,4 @@
-"""A recipe: the fields of a method, what each may hold, and how they are written as JSON."""
+"""Recipes: the fields of a method, their allowed values, and their JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpdistill.schema import AnySchema, Schema
 
 T = TypeVar("T")
 ORIGINS = ("package default", "selected on ")
-"""How a method's own origin begins: a certificate takes no other."""
+"""Allowed beginnings of a method's origin; a certificate accepts no others."""
 
 
 def release_field(
@@ -26,50 +26,50 @@ def release_field(
     lt: float | None = None,
     le: float | None = None,
 ) -> T:
-    """A recipe field that shapes the releases: it is fixed once they are paid.
+    """Returns a recipe field that shapes the releases and is fixed once the releases are paid for.
 
-    The field's type says what it holds: int, float, bool, Literal of words, tuple[Literal of words, ...] or a class.
+    The field's type states its values: int, float, bool, Literal of words, tuple[Literal of words, ...] or a class.
 
     Args:
-        default: of that type.
-        help: what it means, for a table of all fields.
-        finish: that it shapes no release, as with `finish_field`.
-        gt: a number that the value is more than.
-        ge: the least value.
-        lt: a number that the value is less than.
-        le: the largest value.
+        default: a value of that type.
+        help: meaning of the field, for a table of all fields.
+        finish: whether the field shapes no release, as in `finish_field`.
+        gt: exclusive lower bound.
+        ge: inclusive lower bound.
+        lt: exclusive upper bound.
+        le: inclusive upper bound.
     """
     bounds = Bounds(gt=gt, ge=ge, lt=lt, le=le)
     return field(default=default, metadata={"help": help, "finish": finish, "bounds": bounds})
 
 
 def finish_field(default: T, help: str, **bounds: Any) -> T:
-    """A recipe field that only `finish` reads: it may change when paid releases are used again."""
+    """Returns a recipe field that only `finish` reads: it may change when paid releases are used again."""
     return release_field(default, help, finish=True, **bounds)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe(Part, ABC):
-    """What a method is set to, and the rounds that it promises: known before the code of the method is imported.
+    """Settings of a method and the rounds of its plan, known before the method's code is imported.
 
-    Every field is a `release_field` or a `finish_field`, which say what it may hold; a recipe is checked against them
-    when it is made. What several fields must keep to together is checked in a `__post_init__` of its own, after this
-    one. The class of the same name in the module `code` is the method itself (`Method`), which computes.
+    Every field is a `release_field` or a `finish_field`, which state its allowed values. A recipe checks its fields on
+    construction; rules that join several fields are in `__post_init__` of the subclass. The class of the same name in
+    the module `code` is the method itself (`Method`), which computes.
 
     Attributes:
-        name: short, as the table of methods and the command line have it.
-        title: "SHORT: what it is", for people.
+        name: short name, for the table of methods and the command line.
+        title: "SHORT: description", for human readers.
         references: the papers.
-        origin: where the defaults come from.
-        private: whether it can be run under a budget; the others run without a guarantee only.
-        linear: whether linear queries are among its own; then the first of them is one.
-        schemas: kinds of records that it distils.
-        main_stage: the stage of the plan that most is learned from.
-        least_classes: that records must have; 1 where what they have in common can be learned without others.
+        origin: source of the defaults.
+        private: whether the method can be run under a budget; other methods run without a guarantee only.
+        linear: whether the method asks linear queries; then its first query is linear.
+        schemas: kinds of records that the method distils.
+        main_stage: index of the stage in the plan with the main signal.
+        least_classes: smallest number of classes; 1 if the method can learn from a single class.
 
     Raises:
-        ValueError: a field that holds what it may not.
-        TypeError: a class that leaves a part of the contract out.
+        ValueError: a field holds a value that is not allowed.
+        TypeError: a class omits a part of the contract.
     """
 
     name: ClassVar[str]
@@ -97,14 +97,14 @@ class Recipe(Part, ABC):
 
     @abstractmethod
     def plan(self) -> tuple[Stage, ...]:
-        """The rounds it promises, before any record is read."""
+        """Returns the stages of the run, before any record is read."""
 
 
 def to_json(value: Any) -> Any:
-    """A recipe field as JSON has it: a dataclass as {"kind": its class, field: value, ...}, a tuple as a list.
+    """Returns a recipe field as JSON: a dataclass as {"kind": its class, field: value, ...}, a tuple as a list.
 
-    Fields of a dataclass that do not count when two are compared, such as arrays behind a hash, are left out, and so
-    are parts that it may have and has not.
+    Fields that do not count when two dataclasses are compared, such as arrays identified by a hash, are omitted.
+    Optional parts that are None are omitted, too.
 
     Example:
         >>> to_json(Stage(2))

@@ -1,4 +1,4 @@
-"""A generator as a recipe describes it."""
+"""Settings of a generator in a recipe."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 Architecture = Literal["dense", "convolutional", "residual"]
-"""An architecture of generators of images; those of tables are dense."""
+"""Architecture of image generators; generators of tables are dense."""
 GENERATORS: tuple[Architecture, ...] = get_args(Architecture)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratorSettings:
-    """A generator's size and training.
+    """Size and training settings of a generator.
 
     Args:
         hidden: width of the hidden layers.
-        layers: hidden layers.
-        architecture: of a generator of images, one of GENERATORS; that of a table is dense.
-        code_size: random coordinates behind a record.
-        batch: generated records a step, shared evenly by the classes.
-        steps: of Adam.
-        learning_rate: of Adam, decayed by a cosine.
-        hard: draw categories while training; otherwise use their probabilities.
+        layers: number of hidden layers.
+        architecture: architecture of an image generator, one of GENERATORS; a generator of tables is dense.
+        code_size: number of random coordinates behind a record.
+        batch: generated records per step, shared evenly by the classes.
+        steps: steps of Adam.
+        learning_rate: learning rate of Adam, with cosine decay.
+        hard: whether to draw categories while training; otherwise their probabilities are used.
     """
 
     hidden: int = 256

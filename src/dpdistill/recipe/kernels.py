@@ -22,11 +22,11 @@ from dpdistill.recipe.parts import Part
 
 
 class Kernel(Part):
-    """A kernel k(X, Z) of two batches of records.
+    """Kernel k(X, Z) of two batches of records.
 
     Attributes:
-        tables: whether it takes flat records, as rows of tables are; the others look at images.
-        ghost: whether the norm of one record's gradient is known without forming it (ghost clipping).
+        tables: whether the kernel takes flat records, such as table rows; other kernels take images.
+        ghost: whether the norm of one record's gradient is known without forming the gradient (ghost clipping).
     """
 
     tables: ClassVar[bool] = False
@@ -89,7 +89,7 @@ class EmpiricalNTK(Kernel):
 
 @dataclass(frozen=True)
 class FeatureKernel(Kernel):
-    """The kernel <phi(x), phi(z)> of a fixed feature map phi."""
+    """Kernel <phi(x), phi(z)> of a fixed feature map phi."""
 
     encoder: Any
     ghost = True
@@ -118,4 +118,4 @@ KERNELS: dict[str, Kernel] = {
     ),
     "drawn": FeatureKernel(DrawnNet()),
 }
-"""The kernels by their short names."""
+"""Kernels by their short names."""

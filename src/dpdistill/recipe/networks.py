@@ -9,11 +9,11 @@ from dpdistill.recipe.parts import Part
 
 
 class Network(Part):
-    """An architecture: a frozen dataclass, its parameters a function of the seed alone.
+    """An architecture: a frozen dataclass whose parameters are a function of the seed alone.
 
     Attributes:
-        name: of the architecture, for people.
-        least_side: least height and width of images that the architecture takes.
+        name: name of the architecture, for human readers.
+        least_side: smallest height and width of images that the architecture takes.
     """
 
     seed: int
@@ -22,7 +22,7 @@ class Network(Part):
 
     @property
     def title(self) -> str:
-        """The name, with the units of its layers where they are not those of the architecture's default."""
+        """The name, followed by the layers' units if they differ from the architecture's default."""
         key = "widths" if hasattr(self, "widths") else "width"
         if (units := getattr(self, key, None)) == getattr(type(self), key, None):
             return self.name
@@ -30,7 +30,7 @@ class Network(Part):
 
 
 def check_positive(network: object, *names: str) -> None:
-    """Refuse fields that are not above 0, or hold such a width."""
+    """Refuses fields that are not above 0, or that hold a width not above 0."""
     for name in names:
         value = getattr(network, name)
         if not all(v > 0 for v in (value if isinstance(value, tuple) else (value,))):
@@ -38,7 +38,7 @@ def check_positive(network: object, *names: str) -> None:
 
 
 def check_multiple(network: object, name: str, of: str) -> None:
-    """Refuse two fields of which one is not above 0, or the first is no multiple of the second."""
+    """Refuses two fields if one is not above 0, or if the first is no multiple of the second."""
     check_positive(network, name, of)
     if getattr(network, name) % getattr(network, of):
         raise ValueError(f"Expected {name}={getattr(network, name)} to be a multiple of {of}={getattr(network, of)}.")
@@ -143,4 +143,4 @@ ARCHITECTURES: dict[str, Network] = {
     "resnet18": ResNet18(),
     "vit": ViT(),
 }
-"""The networks that are trained on synthetic records, by their names."""
+"""Networks that can be trained on synthetic records, by name."""

@@ -1,4 +1,4 @@
-"""Parts of a recipe: dataclasses of fields whose code is found when something is computed."""
+"""Parts of a recipe: dataclasses of fields whose computing code is imported on demand."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any, ClassVar, TypeVar, overload
 
 
 class Part:
-    """A frozen dataclass that a recipe holds: a kernel, a feature map, a network, or the recipe of a method.
+    """A frozen dataclass in a recipe: a kernel, a feature map, a network, or the recipe of a method.
 
-    Its fields are checked here, without the libraries that compute. The class of the same name in the module `code`
-    inherits them and computes.
+    The fields are checked here, without the libraries that compute. The class of the same name in the module `code`
+    inherits the fields and computes.
 
     Attributes:
-        code: dotted name of that module; empty where the class itself is all there is.
+        code: dotted name of that module; empty if the class has no computing code elsewhere.
     """
 
     code: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        """Refuse fields that contradict each other, in subclasses."""
+        """Refuses fields that contradict each other, in subclasses."""
 
 
 P = TypeVar("P", bound=Part)
@@ -28,13 +28,13 @@ T = TypeVar("T")
 
 
 def code_of(kind: type[P]) -> type[P]:
-    """Returns the class that computes for a class of parts; a class of the caller's own is returned as it is."""
+    """Returns the computing class of a class of parts; a caller's own class is returned unchanged."""
     found = getattr(importlib.import_module(kind.code), kind.__name__, kind) if kind.code else kind
     return kind if issubclass(kind, found) else found
 
 
 def fields_of_kind(kind: type) -> type:
-    """Returns the class of the recipe that a class of parts adds code to; itself where it is one, or has none."""
+    """Returns the recipe class to which a class of parts adds code; the class itself if it adds none."""
     return next((base for base in kind.__mro__ if base.__module__.startswith("dpdistill.recipe.")), kind)
 
 
@@ -47,14 +47,14 @@ def implement(part: Part, contract: type[T]) -> T: ...
 
 
 def implement(part: Part, contract: type = Part) -> Any:
-    """Returns the same part from the class that computes; its own parts as well.
+    """Returns the same part from the computing class; its own parts as well.
 
     Args:
         part: a kernel, a feature map, a network, or the recipe of a method.
-        contract: what that class has to be, such as `Method`, `Kernel` or `Network`.
+        contract: required base class of the result, such as `Method`, `Kernel` or `Network`.
 
     Raises:
-        TypeError: it is something else.
+        TypeError: the result has another class.
     """
     kind = code_of(type(part))
     if not issubclass(kind, contract):

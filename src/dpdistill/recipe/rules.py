@@ -1,4 +1,4 @@
-"""Rules of a recipe's fields: the type, bounds and choices that pydantic checks, and the sentence of a refusal."""
+"""Rules of recipe fields: type, bounds and choices for pydantic, and the sentence of a refusal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 MOST = 2**31
-"""What all whole numbers of a recipe stay below: they are sizes and seeds."""
+"""Exclusive upper bound of all whole numbers in a recipe: they are sizes and seeds."""
 WORDS: dict[type, str] = {
     int: "a whole number",
     float: "a number",
@@ -32,16 +32,16 @@ class Bounds(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """What a recipe's field may hold.
+    """Allowed values of a recipe field.
 
     Args:
         kind: class of the value: int (below MOST), float (finite; whole numbers count), bool, str (a word), tuple (of
-            words), or that of a kernel or of public images.
-        choices: words that may be, or that a tuple may hold.
-        gt: a number that every allowed one is more than.
-        ge: least number, itself allowed.
-        lt: a number that every allowed one is less than.
-        le: largest number, itself allowed.
+            words), a kernel or public images.
+        choices: allowed words, also inside a tuple.
+        gt: exclusive lower bound.
+        ge: inclusive lower bound.
+        lt: exclusive upper bound.
+        le: inclusive upper bound.
     """
 
     kind: type
@@ -53,7 +53,7 @@ class Rule:
 
     @property
     def annotation(self) -> Any:
-        """The type with its bounds as pydantic checks them: strict, so that nothing is converted."""
+        """The type with bounds for pydantic: strict, so that no value is converted."""
         from pydantic import BeforeValidator, Field, InstanceOf
 
         if self.kind not in WORDS:
@@ -67,11 +67,11 @@ class Rule:
         return Annotated[self.kind, Field(strict=True)]
 
     def sentence(self, name: str, value: Any, fault: str) -> str:
-        """Returns why a value is refused.
+        """Returns the reason for refusing a value.
 
         Args:
-            name: of the field.
-            value: which it may not hold.
+            name: name of the field.
+            value: the refused value.
             fault: type of pydantic's error.
         """
         if fault == "literal_error" and isinstance(value, self.kind):
@@ -82,7 +82,7 @@ class Rule:
         return f"Expected {self.bounds(f'{name}={reprlib.repr(value)}')}{_also(value)}."
 
     def bounds(self, number: str) -> str:
-        """The bounds as a formula of a number: "0 < number <= 1", "number >= 1"."""
+        """Returns the bounds as a formula of a number: "0 < number <= 1", "number >= 1"."""
         above, below = self.gt is not None, self.lt is not None
         low, high = self.gt if above else self.ge, self.lt if below else self.le
         end = "" if high is None else f" {'<' if below else '<='} {high}"
@@ -97,7 +97,7 @@ class Rule:
 
 
 def _check_number(value: Any) -> Any:
-    """The same value, one of Python's own numbers: pydantic takes all that converts to a float, such as np.True_."""
+    """Returns a value of Python's own number types and refuses others, such as np.True_, which pydantic converts."""
     from pydantic_core import PydanticKnownError
 
     if not isinstance(value, int | float):
@@ -108,7 +108,7 @@ def _check_number(value: Any) -> Any:
 
 
 def _also(value: float) -> str:
-    """Returns what no number may be, whatever its bounds: not finite, or a size that no array has."""
+    """Returns bounds that every number has: finite, and no size that exceeds any array."""
     if isinstance(value, int):
         return "" if value < MOST else f" and < {MOST}"
     return "" if abs(value) < float("inf") else " and finite"
@@ -116,10 +116,10 @@ def _also(value: float) -> str:
 
 @lru_cache(maxsize=512)
 def rules_of(kind: type) -> dict[str, Rule]:
-    """The rules of a recipe's fields by name, from their types and bounds.
+    """Returns the rules of a recipe's fields by name, from their types and bounds.
 
     Raises:
-        TypeError: a field that is neither a release_field nor a finish_field, or one of another type.
+        TypeError: a field that is neither a release_field nor a finish_field, or a field of another type.
     """
     types = get_type_hints(kind)
     for each in fields(kind):
@@ -129,7 +129,7 @@ def rules_of(kind: type) -> dict[str, Rule]:
 
 
 def _rule(place: str, stated: Any, bounds: Bounds) -> Rule:
-    """The rule of a field with a type, such as float, Literal["a", "b"] or tuple[Literal["a", "b"], ...]."""
+    """Returns the rule of a field with a type such as float, Literal["a", "b"] or tuple[Literal["a", "b"], ...]."""
     inner = get_args(stated)
     if get_origin(stated) is Literal:
         return Rule(kind=str, choices=inner)
@@ -147,7 +147,7 @@ def _rule(place: str, stated: Any, bounds: Bounds) -> Rule:
 
 @lru_cache(maxsize=512)
 def _validator(kind: type) -> TypeAdapter:
-    """The checks of all fields. Importing pydantic takes as long as NumPy: it waits for the first recipe."""
+    """Returns the checks of all fields. Importing pydantic is slow, so it happens with the first recipe."""
     from pydantic import TypeAdapter
 
     held = [(name, rule.annotation) for name, rule in rules_of(kind).items()]
@@ -155,17 +155,17 @@ def _validator(kind: type) -> TypeAdapter:
 
 
 def check_fields(recipe: Any) -> None:
-    """Refuse a recipe with a field that holds what it may not.
+    """Refuses a recipe with a field whose value is not allowed.
 
     Raises:
-        ValueError: with the first such field's name and value.
-        TypeError: a class whose fields do not state what they may hold.
+        ValueError: names the first such field and its value.
+        TypeError: a class whose fields do not state their allowed values.
     """
     kind, values = type(recipe), {each.name: getattr(recipe, each.name) for each in fields(recipe)}
     validator = _validator(kind)
     try:
         validator.validate_python(values)
-    except ValueError as error:  # a ValidationError is one
+    except ValueError as error:  # a ValidationError is a ValueError
         fault: Any = error.errors(include_url=False)[0]  # type: ignore[attr-defined]
         name = fault["loc"][0]
         raise ValueError(rules_of(kind)[name].sentence(name, values[name], fault["type"])) from None

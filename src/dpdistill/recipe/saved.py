@@ -1,4 +1,4 @@
-"""What is saved of a recipe, and which recipes can run at all."""
+"""The saved form of a recipe, and checks whether a recipe can run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpdistill.schema import AnySchema, DataError, TableSchema
 
 
 def check_private(method: Recipe | type[Recipe]) -> None:
-    """Refuse a method that only runs without a guarantee.
+    """Refuses a method that runs only without a guarantee.
 
     Raises:
         DataError: the method has no private form.
@@ -24,45 +24,45 @@ def check_private(method: Recipe | type[Recipe]) -> None:
 
 
 def check_kind(method: Recipe, schema: AnySchema) -> None:
-    """Refuse a method on records that it does not distil.
+    """Refuses a method for records that it does not distil.
 
     Raises:
-        DataError: with the methods that do.
+        DataError: names the methods that distil these records.
     """
     check_kind_of_records(type(method), type(schema))
     if (classes := len(schema.classes)) < method.least_classes:
         able = (name for name, one in RECIPES.items() if one.least_classes <= classes and type(schema) in one.schemas)
         raise DataError(
             f"{type(method).__name__} needs at least {method.least_classes} classes, and these records have {classes}: "
-            f"take one of {', '.join(able)}."
+            f"choose one of {', '.join(able)}."
         )
 
 
 def check_kind_of_records(recipe: type[Recipe], schema: type[AnySchema]) -> None:
-    """Refuse a method that does not distil records of a kind, images or tables.
+    """Refuses a method that does not distil a kind of records, images or tables.
 
     Raises:
-        DataError: with the methods that do.
+        DataError: names the methods that distil these records.
     """
     if schema in recipe.schemas:
         return
     what = "images, not tables" if schema is TableSchema else "tables, not images"
     others = ", ".join(name for name, other in RECIPES.items() if other.private and schema in other.schemas)
-    raise DataError(f"{recipe.__name__} distils {what}: take one of {others}.")
+    raise DataError(f"{recipe.__name__} distils {what}: choose one of {others}.")
 
 
 def recipe_of(method: Recipe, seed: int, named: str | None = None) -> dict:
-    """Returns what is saved of a method: its name, all fields, the public seed, where the settings come from.
+    """Returns the saved form of a method: its name, all fields, the public seed, the origin of the settings.
 
     Args:
         method: a distiller.
-        seed: public.
-        named: the published recipe that the fields were taken from, by name; what differs from it is named then, in
-            the place of what differs from the package's defaults.
+        seed: public seed.
+        named: name of the published recipe that the fields come from; the origin then lists differences from this
+            recipe instead of differences from the package's defaults.
 
     Raises:
         DataError: no recipe of that name.
-        ValueError: one of another method.
+        ValueError: the recipe belongs to another method.
     """
     described = dataclasses.fields(method)
     row = None if named is None else published(named)
@@ -86,7 +86,7 @@ def recipe_of(method: Recipe, seed: int, named: str | None = None) -> dict:
 
 
 def changed_releases(method: Recipe, recipe: dict) -> list[str]:
-    """Names of the fields that shape releases and differ from the recipe's; one that it lacks has its default there."""
+    """Returns the fields that shape releases and differ from the recipe's; fields missing there have their defaults."""
     if recipe.get("method") != method.name:
         return ["method"]
     mine = recipe_of(method, 0)["fields"]
@@ -95,5 +95,5 @@ def changed_releases(method: Recipe, recipe: dict) -> list[str]:
 
 
 def slack_of(method: Recipe) -> str | None:
-    """Returns what a certificate says of the arithmetic of a method's sums; None where they are sums of integers."""
+    """Returns a certificate's sentence about rounding in a method's sums; None for sums of integers."""
     return SLACK_TEXT if method.linear else None

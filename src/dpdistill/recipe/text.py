@@ -1,4 +1,4 @@
-"""Recipes from text: field=value as a person writes it on the command line, in a suite or in a file."""
+"""Reads recipes from text: field=value on the command line, in a suite or in a file."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from dpdistill.schema import DataError
 def recipe_from_text(
     method: str, settings: Iterable[str], base: Mapping[str, Any] | None = None, **stated: Any
 ) -> Recipe:
-    """The recipe of a method from settings "field=value".
+    """Returns the recipe of a method from settings "field=value".
 
     Args:
-        method: its name.
+        method: name of the method.
         settings: texts "field=value"; tuples as comma-separated words, empty for none.
         base: fields of another recipe, which the settings override.
-        stated: further fields that have a type already; None leaves the default.
+        stated: further fields that have their final type; None keeps the default.
 
     Raises:
-        DataError: an unknown method or field, one that is stated twice, or a value that it may not hold.
+        DataError: an unknown method or field, a field that is stated twice, or a value that is not allowed.
     """
     return from_fields(method, {**(base or {}), **fields_from_text(method, settings, **stated)})
 
 
 def fields_from_text(method: str, settings: Iterable[str], **stated: Any) -> dict[str, Any]:
-    """The fields that settings and a caller state, with their types; `recipe_from_text` checks what they hold.
+    """Returns the fields of settings and a caller with their types; `recipe_from_text` checks the values.
 
     Raises:
         DataError: an unknown method or field, a field that is stated twice, or an unknown kernel.
@@ -45,7 +45,7 @@ def fields_from_text(method: str, settings: Iterable[str], **stated: Any) -> dic
 
 
 def fields_from_file(method: str, stated: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields as YAML states them, with their types: kernels from their short names, tuples from lists.
+    """Returns fields from YAML with their types: kernels from their short names, tuples from lists.
 
     Raises:
         DataError: an unknown method or field, or an unknown kernel.
@@ -65,13 +65,13 @@ def fields_from_file(method: str, stated: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_field(method: str, name: str, rules: Mapping[str, Rule]) -> None:
-    """Refuse a field that the method does not have."""
+    """Refuses a field that the method does not have."""
     if name not in rules:
         raise DataError(f"Method {method} has no field {name!r}: it has {', '.join(rules)}.")
 
 
 def _split(method: str, settings: Iterable[str], rules: Mapping[str, Rule], taken: Container[str]) -> dict[str, str]:
-    """The texts of settings, by field; those of the fields in `taken` are stated in another way."""
+    """Returns the texts of settings by field; the fields in `taken` must not be among them."""
     if "auxiliary" in taken and "auxiliary" not in rules:
         raise DataError(f"Method {method} reads no public images: leave --public out.")
     if "per_class" in taken and "per_class" not in rules:
@@ -89,7 +89,7 @@ def _split(method: str, settings: Iterable[str], rules: Mapping[str, Rule], take
 
 
 def _value(name: str, text: str, rule: Rule) -> Any:
-    """A field's value from what a person wrote; what is no such value stays a text, which the recipe refuses."""
+    """Returns a field's value from text; an invalid text stays a text, which the recipe refuses."""
     if rule.kind not in WORDS:
         return _part(name, text, rule)
     if rule.kind is tuple:
@@ -103,7 +103,7 @@ def _value(name: str, text: str, rule: Rule) -> Any:
 
 
 def _part(field: str, name: Any, rule: Rule) -> Kernel:
-    """The kernel of a name, which the field can hold."""
+    """Returns the kernel of a name, if the field can hold it."""
     if issubclass(rule.kind, Auxiliary):
         raise DataError(f"The field {field!r} is public images: name them with --public DATA, or leave it out.")
     kernel, wanted = kernel_named(name, field), fields_of_kind(rule.kind)

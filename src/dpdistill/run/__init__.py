@@ -20,7 +20,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # JAX comes with the driver: it is imported when work begins, not to refuse an output folder.
+    # The driver imports JAX; refusing an output folder does not need it.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from dpdistill.recipe import saved

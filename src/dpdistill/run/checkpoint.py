@@ -1,4 +1,4 @@
-"""Checkpoints of a method's state in the owner's folder: written whole, synced, and only then relied upon."""
+"""Checkpoints of a method's state in the owner's folder: written atomically and synced before they are used."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ EVERY = 15.0
 
 
 class Store:
-    """The latest state of a run; without a folder it keeps nothing.
+    """The latest state of a run; without a folder nothing is stored.
 
     Args:
         folder: the owner's folder of the run, or None.
-        run_id: of the run's ledger; its checkpoint bears this name, and that of another run is left alone.
+        run_id: id in the run's ledger; it names the checkpoint file, so that other runs' checkpoints stay unchanged.
         ledger: drops the values of rounds that a synced checkpoint includes; None for a run without a ledger.
     """
 
@@ -31,7 +31,7 @@ class Store:
         self._ledger, self._saved_at = ledger, time.monotonic()
 
     def load(self, like: Any) -> tuple[int, Any]:
-        """(round to go on with, state): the checkpoint, or (0, like) when there is none.
+        """Returns (round to resume at, state): the checkpoint, or (0, like) without one.
 
         Raises:
             ValueError: the checkpoint is damaged.
@@ -41,22 +41,22 @@ class Store:
         try:
             t, state = unpack(self._path.read_bytes(), (np.zeros((), np.int64), like))
         except (ValueError, KeyError, EOFError, zipfile.BadZipFile):
-            raise ValueError(f"The checkpoint {self._path} is damaged: put back a copy of it.") from None
+            raise ValueError(f"The checkpoint {self._path} is damaged: restore it from a backup.") from None
         return int(t), state
 
     def save(self, t: int, state: Any, last: bool = False) -> None:
-        """Keep the state before round t, at most every 15 seconds and after the last round."""
+        """Stores the state before round t, at most every 15 seconds and after the last round."""
         if self._path is not None:
             if not last and time.monotonic() - self._saved_at < EVERY:
                 return
             write_synced(self._path, pack((np.asarray(t, np.int64), state)))
             self._saved_at = time.monotonic()
-        if self._ledger is not None:  # in memory, too: nothing can be resumed there, and releases may be large
+        if self._ledger is not None:  # also in memory, where nothing can be resumed and releases may be large
             self._ledger.drop_values(t)
 
 
 def write_synced(path: Path, content: bytes) -> None:
-    """Replace a file by its new content: after a crash it holds all of one of the two."""
+    """Replaces a file's content: after a crash the file has either the old or the new content."""
     aside = path.with_suffix(".tmp")
     with open(aside, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         file.write(content)

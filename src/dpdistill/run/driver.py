@@ -53,17 +53,17 @@ from dpdistill.storage.records import Records
 from dpdistill.workers import Workers
 
 LOG = logging.getLogger("dpdistill")
-"""What a run says to a program that asks: its public facts and the numbers of its rounds, never of records."""
+"""Logger of a run: its public facts and the numbers of its rounds, never facts about records."""
 Watch = Callable[[Query, Params, Release], None]
 
 
 def _unwatched(query: Query, params: Params, release: Release) -> None:
-    """A silent Watch."""
+    """Watches nothing."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Classes that a run makes its curator and its store of: an audit names subclasses of its own here."""
+    """Classes of a run's curator and store; an audit replaces them by its own subclasses."""
 
     curator: Callable[..., Curator] = Curator
     store: Callable[..., Store] = Store
@@ -74,19 +74,19 @@ USUAL = Parts()
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A distilled set and what is known about how it was made.
+    """A distilled set and the facts about its run.
 
     Args:
         distilled: the synthetic set.
         recipe: method, fields, seed, origin and references.
-        schedule: what was paid; None without a guarantee.
-        noise: where the noise came from; None without noise.
+        schedule: the paid schedule; None without a guarantee.
+        noise: origin of the noise; None without noise.
         run_dir: the owner's folder of the run, or None.
-        slack: what its queries round away, in words; None if nothing.
-        backend: what the releases were computed on, in words.
-        self_test: what was checked before the first release, in words.
-        releases: the same for all sets that are made from the same releases; None where it is not known.
-        payment: what the run paid; None where this process paid nothing.
+        slack: sentence about rounding in the queries; None if they round nothing.
+        backend: hardware and software that computed the releases, in words.
+        self_test: the checks before the first release, in words.
+        releases: id shared by all sets made from the same releases; None if unknown.
+        payment: payment of the run; None if this process paid nothing.
     """
 
     distilled: Distilled
@@ -117,40 +117,40 @@ class Result:
 
     @property
     def train_set(self) -> tuple[np.ndarray, np.ndarray]:
-        """(X, y) that models are trained on, in raw units: the tiles where images are cut into such, else X and y."""
+        """Returns (X, y) for training models, in raw units: the tiles if images are cut into tiles, else X and y."""
         X, y = self.distilled.train_set
         return self.distilled.schema.from_unit(X), y
 
     @property
     def epsilon(self) -> float:
-        """Returns what was spent at the budget's delta; infinite without a guarantee."""
+        """Returns the spent epsilon at the budget's delta; infinite without a guarantee."""
         return float("inf") if self.schedule is None else self.schedule.epsilon()
 
     def teacher(self, X: np.ndarray) -> np.ndarray:
-        """Scores that the released classifier gives to any pictures, for other models to learn from.
+        """Returns the released classifier's scores for any images, from which other models can learn.
 
         Args:
-            X: in the schema's raw units, (n, h, w, c), n >= 1; nobody's records, or the receiver's own.
+            X: images in the schema's raw units, (n, h, w, c), n >= 1; public images, or the receiver's own.
 
         Returns:
             (n, classes), float32, centred over the classes: post-processing, at no further cost.
 
         Raises:
-            ValueError: the method released no classifier, or pictures of another shape.
+            ValueError: the method released no classifier, or images of another shape.
         """
         made = self.distilled
         if made.classifier is None:
             raise ValueError(f"The method {self.recipe['method']} releases no classifier.")
         if np.ndim(X) != 1 + len(made.schema.shape) or np.shape(X)[1:] != made.schema.shape or not len(X):
-            raise ValueError(f"Expected pictures of shape {('n', *made.schema.shape)}, n >= 1; got {np.shape(X)}.")
+            raise ValueError(f"Expected images of shape {('n', *made.schema.shape)}, n >= 1; got {np.shape(X)}.")
         scores = classifier_scores(made, made.schema.to_unit(X))
         return scores - scores.mean(1, keepdims=True)
 
     def save(self, folder: str | os.PathLike, overwrite: bool = False) -> Path:
-        """Write the folder that may be shared: records, pictures, recipe, certificate, report, catalogue entries.
+        """Writes the folder to share: records, images, recipe, certificate, report, catalogue documents.
 
         Args:
-            folder: where; it must not exist, or be empty, unless overwrite.
+            folder: path of the folder; unless overwrite, it must be empty or not exist.
             overwrite: replace an earlier result of this program.
 
         Raises:
@@ -166,7 +166,7 @@ class Result:
     def _save(self, folder: str | os.PathLike, overwrite: bool) -> Path:
         path = check_output(folder, overwrite)
         if self.run_dir is not None and path.resolve() in (self.run_dir.resolve(), *self.run_dir.resolve().parents):
-            raise DataError(f"Expected a folder that does not hold the run's own, {self.run_dir}, which is not shared.")
+            raise DataError(f"Expected an output folder without {self.run_dir}: the owner's folder is never shared.")
         if output_folder.ends(path, self.run_dir):
             return path
         target = output_folder.start(path)
@@ -213,30 +213,30 @@ def distill(
     memory: int | str | None = None,
     parts: Parts = USUAL,
 ) -> Result:
-    """Distil private records under a budget: every release is noised, paid for, and never drawn twice.
+    """Distils private records under a budget: every release is noised, paid for, and never drawn twice.
 
     Args:
         records: the private records.
         method: a distiller; its fields are the recipe. None for DOS-KIP of images and DP-MERF of tables.
-        budget: what may be spent; epsilon 1 at delta 1e-5 under add-or-remove by default.
-        seed: fixes everything public; noise and coins never follow it.
-        run_dir: the owner's folder: ledger and checkpoints, for resuming; None keeps them in memory.
-        ledger: file that composes all runs on a data set, and knows its records and how far each run has come; a run
-            that would exceed its cap, reads other records, or has gone on in a copy of run_dir, is refused, and so is
-            a file that is missing: `begin_ledger` makes it.
-        label: what the owner calls the run in that ledger.
-        overwrite: archive the ledger of a finished or another run in run_dir, and pay anew.
-        named: the published recipe that the method's fields were taken from, by name: the certificate says so.
-        progress: told the number of rounds and steps done.
-        watch: told each query, its parameters and what was released: for an audit. It is told of nothing else.
-        beside: records that are nobody's, distilled beside the private ones: an audit's canaries. The ledgers are bound
-            to the private records alone, so that such a run is never resumed: run_dir must be None.
-        entropy: for tests only; what it makes is stamped insecure.
-        compute: how many records a compiled program takes at once.
-        workers: other processes that hold the records and add up shards of them; None leaves that to this one.
-        memory: bytes, or a text such as "4G", that features of records may take; beyond it they lie in a file without
-            a name on the disk of run_dir. None takes half of what the machine has.
-        parts: classes of the curator and the store: for an audit.
+        budget: the budget; epsilon 1 at delta 1e-5 under add-or-remove by default.
+        seed: fixes everything public; noise and coins never depend on it.
+        run_dir: the owner's folder with ledger and checkpoints, for resuming; None keeps them in memory.
+        ledger: ledger file of the data set, which composes all of its runs and stores a digest of its records and the
+            progress of each run. A run is refused if it exceeds the cap, reads other records, or was resumed in a copy
+            of run_dir. A missing file is refused: `begin_ledger` creates it.
+        label: name of the run in that ledger, chosen by the owner.
+        overwrite: archive the ledger of a finished or another run in run_dir, and pay again.
+        named: name of the published recipe that the method's fields come from, for the certificate.
+        progress: called with the number of finished rounds and steps.
+        watch: called with each query, its parameters and its release, for an audit.
+        beside: canaries of an audit: records that belong to no person and are distilled together with the private ones.
+            The ledgers know the private records alone, so such a run is never resumed: run_dir must be None.
+        entropy: for tests only; the result is marked insecure.
+        compute: numbers of records that a compiled program takes at once.
+        workers: other processes that hold the records and add up shards of them; None uses this process.
+        memory: bytes, or a text such as "4G", for features of records; the rest is in a file without a name on the disk
+            of run_dir. None takes half of the machine's memory.
+        parts: classes of the curator and the store, for an audit.
 
     Returns:
         The result, with X, y, epsilon, and save(folder).
@@ -244,12 +244,12 @@ def distill(
     Raises:
         ValueError: a method that has no private form, `beside` with a run_dir or a unit, or records with units and a
             budget without one, or the other way round.
-        TypeError: records, a method or a budget of another type, or a method whose queries are not what it states.
-        LedgerError: the run cannot be started or resumed, or the data set's ledger does not take it.
+        TypeError: records, a method or a budget of another type, or a method whose queries contradict its statements.
+        LedgerError: the run cannot be started or resumed, or the data set's ledger refuses it.
 
     Guarantee:
         (epsilon, delta)-DP of everything in the result, under the budget's adjacency, for the releases of this run: for
-        one record, or, where the budget names a unit, for all records of one unit together.
+        one record, or, if the budget names a unit, for all records of one unit together.
 
     Example:
         >>> result = distill(records, DOS(networks=30), Budget(epsilon=1.0))  # doctest: +SKIP
@@ -260,14 +260,14 @@ def distill(
     check_private(method)
     check_kind(method, records.schema)
     if beside is not None and run_dir is not None:
-        raise ValueError("Expected run_dir=None with records beside the private ones: such a run is never resumed.")
+        raise ValueError("Expected run_dir=None with canaries (beside): such a run is never resumed.")
     budget, folder = budget or Budget(1.0), None if run_dir is None else Path(run_dir)
     check_unit(records, budget)
     if beside is not None and budget.unit is not None:
-        raise ValueError("Expected a budget of single records with records beside the private ones: they have no unit.")
+        raise ValueError("Expected a budget of single records with canaries (beside): canaries have no unit.")
     schedule = calibrate(method.plan(), budget)
     entropy = entropy or SystemEntropy()
-    # A recipe that does not fit the data or the noise of any stage is refused here, before anything is written.
+    # Refuses a recipe that does not fit the data or a stage's noise before anything is written.
     asked = queries_of(method, records.schema, seed)
     if isinstance(asked[0][0], LinearQuery) != method.linear:
         raise TypeError(f"Expected {type(method).__name__} to state linear={not method.linear}, as its first query is.")
@@ -290,7 +290,7 @@ def distill(
             store, earlier = parts.store(folder, run_ledger.run_id, run_ledger), len(run_ledger.events())
             state = run_rounds(method, curator, store, schedule.rounds, seed, records.schema, progress, watch)
         payment.released, noise = True, curator.noise_kind
-        del curator  # features of records: the set takes memory of its own
+        del curator  # frees the features of records: the set needs memory
         distilled, name = method.finish(state, records.schema, progress), releases_id(run_ledger.run_id, state)
     on = _machine(workers, earlier)
     stated = {"slack": slack_of(method), "backend": on, "self_test": PASSED, "releases": name, "payment": payment}
@@ -300,14 +300,14 @@ def distill(
 def distill_without_privacy(
     records: Records, method: Method, *, seed: int = 0, named: str | None = None, progress: Progress = no_progress
 ) -> Result:
-    """The same method on plain sums: epsilon is infinite, and everything that is written says so.
+    """Distils with plain sums: epsilon is infinite, and every output states this.
 
     Args:
         records: records that need no protection.
         method: a distiller.
         seed: fixes everything.
-        named: the published recipe that the method's fields were taken from, by name.
-        progress: told the number of rounds and steps done.
+        named: name of the published recipe that the method's fields come from.
+        progress: called with the number of finished rounds and steps.
 
     Raises:
         ValueError: a method for images on a table.
@@ -319,7 +319,7 @@ def distill_without_privacy(
     probs = [stage.sampling_prob for stage in method.plan() for _ in range(stage.rounds)]
     curator = NonPrivateCurator(records, probs, seed)
     state = run_rounds(method, curator, Store(None), len(probs), seed, records.schema, progress)
-    del curator  # features of records: the set takes memory of its own
+    del curator  # frees the features of records: the set needs memory
     distilled = method.finish(state, records.schema, progress)
     return Result(distilled, recipe_of(method, seed, named), None, None, backend=backend())
 
@@ -332,14 +332,14 @@ def finish_again(
     named: str | None = None,
     progress: Progress = no_progress,
 ) -> Result:
-    """Another synthetic set from releases that are paid for: more records a class, other steps; it costs nothing.
+    """Makes another synthetic set from paid releases, at no cost: more records per class, other steps.
 
     Args:
         run_dir: the owner's folder of a run whose rounds are all released.
         method: the run's method; only fields that `finish` reads may differ.
-        budget: if stated, it must be the one that was paid.
-        named: the published recipe that fields which differ from the run's were taken from; None for the run's own.
-        progress: told the number of steps done.
+        budget: if stated, it must equal the paid budget.
+        named: name of the published recipe that fields which differ from the run's come from; None for the run's own.
+        progress: called with the number of finished steps.
 
     Raises:
         LedgerError: the run is not complete, or its releases do not fit the recipe.
@@ -350,7 +350,7 @@ def finish_again(
     if changed:
         raise LedgerError(f"The releases of this run were made with another {', '.join(changed)}: they do not fit.")
     if budget is not None and budget != run.schedule.budget:
-        raise LedgerError("The releases of this run were paid with another budget: leave epsilon and delta out.")
+        raise LedgerError("The releases of this run were paid with another budget: omit epsilon and delta.")
     schema, seed = schema_from_json(run.recipe["schema"]), run.recipe["seed"]
     like = method.init(jax.random.key(seed), schema)
     t, state = Store(folder, run.run_id).load(like)
@@ -374,7 +374,7 @@ def run_rounds(
     progress: Progress,
     watch: Watch = _unwatched,
 ) -> Any:
-    """The loop: ask, release, tell. The line with `curator.release` is the only one that touches private records."""
+    """Runs the loop: ask, release, tell. Only the line with `curator.release` touches private records."""
     t, state = store.load(method.init(jax.random.key(seed), schema))
     progress("releasing", t, rounds)
     LOG.info("%d of %d rounds are released already", t, rounds)
@@ -393,18 +393,18 @@ def run_rounds(
 
 
 def _machine(workers: Workers | None, earlier: int) -> str:
-    """Returns what the releases were computed on, as far as this process knows.
+    """Returns the hardware that computed the releases, as far as this process knows.
 
-    Other machines of a Ray cluster do not tell, nor does the ledger of rounds before the run was started again.
+    Unknown are the other machines of a Ray cluster, and those of rounds before the run was resumed.
     """
     elsewhere = workers is not None and workers.ray not in (None, "local")
     cluster = "; its sums on machines of a Ray cluster, not stated"
-    # Not how many: under a time limit that would tell how long a round takes, and so how many records there are.
+    # The number of rounds is not stated: under a time limit it would reveal the number of records.
     some = "; of its rounds before it was started again, not stated"
     return backend() + cluster * elsewhere + some * (earlier > 0)
 
 
 def backend() -> str:
-    """Returns what this process computes on, in words: "cpu", "gpu (NVIDIA H200)"."""
+    """Returns this process's hardware in words: "cpu", "gpu (NVIDIA H200)"."""
     name, kind = jax.default_backend(), jax.devices()[0].device_kind
     return name if kind == name else f"{name} ({kind})"

@@ -1,4 +1,4 @@
-"""Refusals of what a caller passes in the wrong place."""
+"""Refuses arguments of a wrong type, and names the expected ones."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from dpdistill.storage.records import Records
 
 
 def check_given(records: object, method: object, budget: object = None) -> None:
-    """Refuse what is of another type, with what to pass in its place.
+    """Refuses an argument of another type, and names the expected one.
 
     Raises:
-        TypeError: as said.
+        TypeError: an argument of another type.
     """
     if not isinstance(records, Records):
-        raise TypeError(
-            f"Expected records as load(...) or Records.from_arrays(X, y, ...) gives them; got {_kind(records)}."
-        )
+        raise TypeError(f"Expected records from load(...) or Records.from_arrays(X, y, ...); got {_kind(records)}.")
     if method is not None and (isinstance(method, type) or not callable(getattr(method, "plan", None))):
         raise TypeError(f"Expected a method with its fields, such as DOS(per_class=10); got {_kind(method)}.")
     if not isinstance(budget, Budget | None):
@@ -33,5 +31,5 @@ def _kind(given: object) -> str:
 
 
 def method_for(records: Records, method: Recipe | None) -> Method:
-    """Returns the method that a caller names, also by its recipe, or the default for the kind of records."""
+    """Returns the caller's method, also from its recipe, or the default for the kind of records."""
     return implement(default_recipe(records.schema) if method is None else method, Method)

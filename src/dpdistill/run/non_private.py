@@ -1,4 +1,4 @@
-"""Plain sums in the place of the curator's: no clip, no noise, no guarantee."""
+"""Plain sums instead of the curator's: no clip, no noise, no guarantee."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class NonPrivateCurator(Unshown):
     Args:
         records: the records.
         sampling_probs: Poisson sampling probabilities by round.
-        seed: of the samples.
-        compute: how many records a compiled program takes at once.
+        seed: seed of the samples.
+        compute: numbers of records that a compiled program takes at once.
     """
 
     noise_kind = "none"
@@ -40,7 +40,7 @@ class NonPrivateCurator(Unshown):
         self._numbers = Numbers()
 
     def release(self, t: int, query: Query, params: Params) -> Release:
-        """The plain sum of round t over a Poisson sample; rows that are not finite are left out."""
+        """Returns the plain sum of round t over a Poisson sample, without rows that are not finite."""
         shape = _shape_of(ByValue(query), self._schema, *types_of(params))
         sampled, q, classes = None, self._sampling_probs[t], len(self._schema.classes)
         if q < 1.0:
@@ -64,7 +64,7 @@ class NonPrivateCurator(Unshown):
 
 @lru_cache(maxsize=256)
 def _shape_of(same: ByValue, schema: AnySchema, structure: Any, leaves: tuple) -> tuple[int, ...]:
-    """Shape of one contribution; tracing it takes longer than a small round."""
+    """Returns the shape of one contribution; cached, since tracing takes longer than a small round."""
     query, x = same.value, jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
     if query.encoder is not None:
         x = jax.eval_shape(query.encoder, x)
@@ -74,7 +74,7 @@ def _shape_of(same: ByValue, schema: AnySchema, structure: Any, leaves: tuple) -
 
 @partial(jax.jit, static_argnums=0)
 def _plain_rows(query: ByValue, params: Params, X: jax.Array, y: jax.Array) -> jax.Array:
-    """Contributions of a chunk as they are, (rows, d)."""
+    """Returns the unchanged contributions of a chunk, (rows, d)."""
     return jax.vmap(lambda x, label: query.value.contribution(params, x, label).ravel())(X, y)
 
 

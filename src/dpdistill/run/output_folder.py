@@ -1,4 +1,4 @@
-"""The public folder appears whole, and is told apart from what a killed run left behind."""
+"""Writes the public folder atomically and recognises remains of a killed run."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _HANDING_OVER = "handing-over"
 
 
 def output_folder(folder: str | os.PathLike, overwrite: bool = False) -> tuple[Path, bool]:
-    """Tests, without writing, that a result can be saved there; a run killed right after it was saved may go on.
+    """Tests, without writing, that a result can be saved in a folder; a run that was killed after saving may resume.
 
     Returns:
-        (absolute path, whether what is there may be replaced).
+        (absolute path, whether existing contents may be replaced).
 
     Raises:
         DataError: the folder cannot be used.
@@ -33,7 +33,7 @@ def output_folder(folder: str | os.PathLike, overwrite: bool = False) -> tuple[P
 
 
 def start(path: Path) -> Path:
-    """Where to write: beside a new folder, in place of an earlier result."""
+    """Returns a temporary folder next to the final one, in which the result is written."""
     if path.exists() and any(path.iterdir()):
         remove_unfinished(path)
         return path
@@ -44,12 +44,12 @@ def start(path: Path) -> Path:
 
 
 def ends(path: Path, run_dir: Path | None) -> bool:
-    """Ends the handover of a run that was stopped after its last step but one: the whole result is there already.
+    """Finishes publishing for a run that was killed before its last step, if its result is complete.
 
-    To write it again in its place would begin by removing what shows that it is this run's.
+    Writing the result again would first remove the proof that it belongs to this run.
 
     Returns:
-        Whether the folder holds the whole result of this run.
+        True if the folder holds the complete result of this run.
     """
     if run_dir is None or not _handed_over(path, run_dir):
         return False
@@ -60,10 +60,10 @@ def ends(path: Path, run_dir: Path | None) -> bool:
 
 
 def hand_over(target: Path, path: Path, run_dir: Path | None) -> None:
-    """Give what was written its name, and note its certificate in the owner's folder, where the run is finished now.
+    """Renames the temporary folder to its final name, and notes its certificate in the owner's folder.
 
-    The note, a SHA-256 a line, is of every result that the run has handed over. A result from elsewhere that takes the
-    place of a run's own is noted there too.
+    The note has one SHA-256 per line, for every result that the run published. A result from elsewhere that replaces
+    the run's own result is noted, too.
     """
     owners = set() if run_dir is None else {run_dir.resolve()}
     if (owner_folder(path) / FINISHED).exists():
@@ -80,7 +80,7 @@ def hand_over(target: Path, path: Path, run_dir: Path | None) -> None:
 
 
 def _handed_over(folder: str | os.PathLike, run_dir: Path | None = None) -> bool:
-    """The folder holds the very result that a run was handing over when it was stopped, by default that beside it."""
+    """Returns whether the folder holds the result that a run was publishing when it was killed."""
     try:
         path = Path(folder).resolve()
         return ((run_dir or owner_folder(path)) / _HANDING_OVER).read_bytes().endswith(_note(path))
@@ -93,8 +93,8 @@ def _note(folder: Path) -> bytes:
 
 
 def _remove(partial: Path) -> None:
-    """Remove what a killed run left, and nothing else."""
+    """Removes the temporary folder of a killed run, and no other folder."""
     names = {name for name in os.listdir(partial) if not name.startswith(".")} if partial.is_dir() else {""}
     if names - {*LISTED, *UNLISTED, IMAGES}:
-        raise DataError(f"{partial} is in the way: move it, then give the same command again.")
+        raise DataError(f"{partial} is no temporary folder of this program: move it, then run the same command again.")
     shutil.rmtree(partial)

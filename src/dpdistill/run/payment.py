@@ -1,4 +1,4 @@
-"""What a run has paid: every error after the first payment says so, where it is kept, and how to resume the run."""
+"""The payment of a run: every later error states it, where it is stored, and how to resume the run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dpdistill.accounting.schedule import Budget
     from dpdistill.ledger.run import RunLedger
 
-RESUME = "Give the same command again (in Python: make the same call): it resumes the run and pays nothing more."
+RESUME = "Run the same command again (in Python: make the same call): it resumes the run and pays nothing more."
 REPEATED = (
     "The same command fails again until the cause of the error is removed; then it resumes and pays nothing more."
 )
@@ -29,15 +29,15 @@ LOST_BY_THE_MACHINE = (OSError, MemoryError, sqlite3.Error)
 
 @dataclass(eq=False)
 class Payment:
-    """What one run pays, and where that is kept.
+    """The payment of one run, and the ledgers that store it.
 
     Args:
-        budget: what is paid as soon as anything is: stopping early saves nothing.
-        run_dir: the owner's folder; None where the releases are kept in memory.
+        budget: paid in full as soon as the first round is paid: stopping early saves nothing.
+        run_dir: the owner's folder; None if the releases are kept in memory.
         ledger: the data set's ledger, or None.
         run: the run's ledger, once it is open.
-        released: all rounds are released.
-        saved: the folder of the result, once it is complete.
+        released: whether all rounds are released.
+        saved: the folder of the complete result, or None.
     """
 
     budget: Budget
@@ -48,19 +48,19 @@ class Payment:
     saved: Path | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy of a result takes no open ledger with it."""
+        """Returns the state without the open ledger, so that results can be copied."""
         return {**vars(self), "run": None}
 
     def made(self, error: BaseException) -> bool:
-        """Whether a ledger on the disk holds a payment of this run, or may hold one, when an error ends the run."""
+        """Returns whether a ledger on disk has, or may have, a payment of this run when an error ends the run."""
         if self.run is not None:
             return self.run.paid and bool(self.run_dir or self.ledger)
         return is_of_the_machine(error) and self._made_before()
 
     def _made_before(self) -> bool:
-        """Whether an earlier start of a run that has not ended may have paid; also where its ledger cannot be read."""
+        """Returns whether an earlier start of an unfinished run may have paid, also if its ledger cannot be read."""
         from dpdistill.folder.layout import FINISHED
-        from dpdistill.ledger.run import RunLedger  # SciPy comes with it: no refusal waits for that
+        from dpdistill.ledger.run import RunLedger  # this import needs SciPy, which refusals do not wait for
 
         if self.run_dir is None or (self.run_dir / FINISHED).exists():
             return False
@@ -77,7 +77,7 @@ class Payment:
         return self.saved is None and self.run_dir is not None and is_of_the_machine(error)
 
     def words(self, error: BaseException) -> str:
-        """What was paid, where it is kept and what to do: public facts only, nothing of the error but its kind."""
+        """Returns the payment, where it is stored and what to do: public facts and the kind of the error only."""
         b, places = self.budget, [str(place) for place in (self.run_dir, self.ledger) if place]
         who = "An earlier start of this run has paid, or may have paid," if self.run is None else "This run has paid"
         paid = f"{who} epsilon = {b.epsilon:.10g} at delta = {b.delta:.10g} ({b.adjacency}); "
@@ -96,25 +96,25 @@ _latest: Payment | None = None
 
 
 def latest() -> Payment | None:
-    """The payment that this process began last; the command line asks for it, whatever ended the command."""
+    """Returns the latest payment of this process; the command line prints it, whatever ended the command."""
     return _latest
 
 
 def forget() -> None:
-    """Forgets the latest payment: another command begins."""
+    """Forgets the latest payment when another command begins."""
     global _latest
     _latest = None
 
 
 def expect(payment: Payment) -> None:
-    """Makes a payment the latest before anything is paid: the run may have paid when it was started before."""
+    """Registers a payment as the latest before anything is paid: an earlier start of the run may have paid."""
     global _latest
     _latest = payment
 
 
 @contextmanager
 def told(payment: Payment | None) -> Iterator[None]:
-    """Every exception from within says, as a note, what the run has paid."""
+    """Adds the run's payment as a note to every exception raised inside the `with` block."""
     if payment is not None:
         expect(payment)
     try:
@@ -128,7 +128,7 @@ def told(payment: Payment | None) -> Iterator[None]:
 
 
 def is_of_the_machine(error: BaseException) -> bool:
-    """Whether the machine or its owner caused an error, not the run: a full disk, too little memory, lost workers."""
+    """Returns whether the machine caused an error, not the run: a full disk, too little memory, lost workers."""
     if isinstance(error, KeyboardInterrupt | SystemExit | ModuleNotFoundError) or hasattr(error, "of_the_machine"):
         return True
     cause: BaseException | None = error

@@ -1,4 +1,4 @@
-"""Pytrees of arrays as bytes, and records as a keyed digest: no pickle anywhere."""
+"""Serialises pytrees of arrays as bytes, and records as a keyed digest, without pickle."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpdistill.storage.records import Records
 
 
 def pack(tree: Any) -> bytes:
-    """The leaves of a pytree, in order, as the bytes of an uncompressed .npz."""
+    """Returns the leaves of a pytree, in order, as the bytes of an uncompressed .npz."""
     import jax
 
     buffer = io.BytesIO()
@@ -23,7 +23,7 @@ def pack(tree: Any) -> bytes:
 
 
 def unpack(blob: bytes, like: Any) -> Any:
-    """The pytree whose leaves `pack` wrote, in the structure of `like`.
+    """Returns the pytree whose leaves `pack` wrote, in the structure of `like`.
 
     Raises:
         ValueError: the leaves do not fit `like` in number, shape or type.
@@ -41,9 +41,10 @@ def unpack(blob: bytes, like: Any) -> Any:
 
 
 def releases_id(run_id: str, state: Any) -> str:
-    """SHA-256 of a run's random name and a method's last state, which is post-processing of the releases.
+    """Returns the SHA-256 of a run's random name and a method's last state, which is post-processing of the releases.
 
-    Two runs have two names, whatever their states; two ends of a run whose folder was copied have two states.
+    Two runs have different names, whatever their states. Two copies of a run folder that were resumed have different
+    states.
     """
     import jax
 
@@ -55,9 +56,9 @@ def releases_id(run_id: str, state: Any) -> str:
 
 
 def digest_records(records: Records, key: bytes, chunk: int = 1024) -> bytes:
-    """Keyed digest of values, labels and units, in order: for the owner's ledgers only, never for what is shared.
+    """Returns a keyed digest of values, labels and units, in order: for the owner's ledgers only, never shared.
 
-    Values of tables count in single precision, as ledgers of earlier versions know them.
+    Values of tables count in single precision, for agreement with ledgers of earlier versions.
     """
     kind = np.dtype(np.float32) if isinstance(records.schema, TableSchema) else records.X.dtype
     digest = hashlib.blake2b(key=key, digest_size=32)

@@ -1,4 +1,4 @@
-"""How a run starts: what is refused before a record is read, and the ledgers that it is paid in."""
+"""Starts a run: refusals before a record is read, and the ledgers that store the payment."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ def check_ledger(
     overwrite: bool = False,
     named: str | None = None,
 ) -> None:
-    """Refuse a run that a data set's ledger does not take, before its records are opened.
+    """Refuses a run that a data set's ledger does not accept, before its records are opened.
 
     Args:
         method: a distiller.
-        budget: what may be spent.
+        budget: the budget.
         ledger: the data set's ledger; None for a run without one.
         seed, run_dir, overwrite, named: as in `distill`.
 
     Raises:
-        LedgerError: the cap would be exceeded (a resumed run has paid already), the run has gone on in a copy of
-            run_dir, or there is no ledger in the file (`begin_ledger`), or it cannot be written.
+        LedgerError: the cap would be exceeded (a resumed run has already paid), the run was resumed in a copy of
+            run_dir, the file has no ledger (`begin_ledger` creates one), or it cannot be written.
     """
     if ledger is None:
         return
@@ -55,7 +55,7 @@ def check_ledger(
 
 
 def queries_of(method: Method, schema: AnySchema, seed: int = 0) -> tuple[tuple[Query, Params], ...]:
-    """Returns what a method asks first in each stage of its plan, found without a record.
+    """Returns a method's first query in each stage of its plan, without reading a record.
 
     Raises:
         ValueError: a recipe that does not fit the schema.
@@ -66,7 +66,7 @@ def queries_of(method: Method, schema: AnySchema, seed: int = 0) -> tuple[tuple[
 
 
 def check_unit(records: Records, budget: Budget) -> None:
-    """Refuse records and a budget of which one knows units and the other does not.
+    """Refuses records with units and a budget without one, or the other way round.
 
     Raises:
         ValueError: a budget that protects units the records do not have, or records whose units it does not protect.
@@ -87,23 +87,23 @@ def open_ledger(
     overwrite: bool,
     payment: Payment,
 ) -> RunLedger:
-    """The run's ledger, bound to the records, and paid for in the data set's.
+    """Returns the run's ledger, bound to the records, after paying in the data set's ledger.
 
     Args:
-        records: the private records: digests of them stay in the two ledgers.
-        identity: recipe, schema and noise: what has to be the same for a run to be resumed.
-        schedule: what every round pays.
+        records: the private records; only the two ledgers store digests of them.
+        identity: recipe, schema and noise, which must be equal for a run to be resumed.
+        schedule: payment of every round.
         run_dir: the owner's folder; None keeps the ledger in memory.
         dataset: the data set's ledger, or None.
-        label: what the owner calls the run there.
+        label: name of the run in that ledger, chosen by the owner.
         overwrite: archive the ledger of a finished or another run.
-        payment: follows the run's ledger from here on; a run that is refused has paid nothing.
+        payment: receives the run's ledger; a run that is refused has paid nothing.
 
     Raises:
-        LedgerError: the run cannot be started or resumed, or the data set's ledger does not take it.
+        LedgerError: the run cannot be started or resumed, or the data set's ledger refuses it.
     """
     if dataset is not None:
-        # Before a ledger is archived: a refused run leaves everything as it was.
+        # Runs before a ledger is archived: a refused run changes nothing.
         dataset.bind(lambda key: digest_records(records, key))
     digest = digest_records(records, digest_key(run_dir))
     run_ledger = payment.run = _open_run(run_dir, identity, schedule, digest, overwrite, dataset)
@@ -126,7 +126,7 @@ def _open_run(
     overwrite: bool,
     dataset: DatasetLedger | None,
 ) -> RunLedger:
-    """Resumed when it is the same run and not finished, archived only with overwrite."""
+    """Resumes an unfinished run with the same identity; archives another run's ledger only with overwrite."""
     place = MEMORY if run_dir is None else run_dir
     try:
         ledger = RunLedger.open(place, identity, schedule, digest)
@@ -138,7 +138,7 @@ def _open_run(
             return ledger
         ledger.close()
     if dataset is not None:
-        dataset.check(schedule)  # what it does not take must not cost the run that is here
+        dataset.check(schedule)  # a refusal by the data set's ledger must leave the existing run unchanged
     ledger = RunLedger.open(place, identity, schedule, digest, overwrite=True)
     if run_dir is not None:
         (run_dir / output_folder.FINISHED).unlink(missing_ok=True)
@@ -146,7 +146,7 @@ def _open_run(
 
 
 def _resumed(run_dir: Path, recipe: dict, schedule: Schedule, overwrite: bool) -> RunRecord | None:
-    """The run that would be resumed; None where one would start."""
+    """Returns the run that would be resumed; None if a new one would start."""
     run = RunLedger.find(run_dir)
     if run is None or (overwrite and (run_dir / output_folder.FINISHED).exists()):
         return None

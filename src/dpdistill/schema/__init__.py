@@ -1,4 +1,4 @@
-"""The public facts about a data set: everything that may be known without looking at a record."""
+"""Public facts about a data set: facts that may be known without reading a record."""
 
 from dpdistill.schema.errors import DataError, hide_secrets
 from dpdistill.schema.image import Schema
@@ -8,12 +8,12 @@ AnySchema = Schema | TableSchema
 
 
 def schema_from_json(data: dict) -> AnySchema:
-    """The schema of images or of a table from what `to_json` made of it."""
+    """Returns the schema of images or of a table from the output of `to_json`."""
     return TableSchema.from_json(data) if "columns" in data else Schema.from_json(data)
 
 
 def name_unit(column: str) -> str:
-    """How a protected unit is named after the word "one": unit (column), by the column that tells records of it."""
+    """Returns the name of a protected unit after the word "one": unit (column), with the column that identifies it."""
     return f"unit ({column})"
 
 

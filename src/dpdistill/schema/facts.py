@@ -1,4 +1,4 @@
-"""Public facts as files state them: dataclasses from lists, mappings and values of exactly their types."""
+"""Reads public facts from files: dataclasses from lists, mappings and values of exactly their types."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Strict:
-    """What pydantic.Strict does. Importing pydantic takes half as long as NumPy: it waits until facts are read."""
+    """Lazy substitute for pydantic.Strict: importing pydantic is slow, so it happens when facts are read."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         return handler(source) | {"strict": True}
@@ -22,7 +22,8 @@ StrictFloat = Annotated[float, Strict()]
 StrictInt = Annotated[int, Strict()]
 STRICT = {"extra": "forbid"}
 """The `__pydantic_config__` of a dataclass that is read from files: an unknown key is a fault. Its flags and numbers
-are StrictBool, StrictFloat and StrictInt, so that pydantic converts nothing."""
+are StrictBool, StrictFloat and StrictInt, so that pydantic converts nothing.
+"""
 FORMS = ("list", "mapping")
 """Tags of fields that may have either form."""
 _RULES = {
@@ -38,16 +39,16 @@ _RULES = {
 
 
 def read_facts(kind: type[T], content: Any, what: str = "the schema") -> T:
-    """A dataclass from what JSON or YAML states; a list stands for a tuple.
+    """Returns a dataclass from JSON or YAML values; a list stands for a tuple.
 
     Args:
         kind: the dataclass.
         content: lists, mappings and values.
-        what: they are, for a fault that has no place within.
+        what: name of the content, for a fault without a place in it.
 
     Raises:
         TypeError: another type or an unknown key, in one sentence with its place and value.
-        DataError: what the dataclass itself refuses.
+        DataError: values that the dataclass itself refuses.
     """
     from pydantic import TypeAdapter, ValidationError
 
@@ -66,7 +67,7 @@ def _sentence(kind: Any, content: Any, fault: Any, what: str) -> str:
         case "unexpected_keyword_argument":
             for part in loc[:-1]:
                 kind = get_args(kind)[0] if isinstance(part, int) else get_type_hints(kind)[part]
-                kind = get_args(kind)[0] if type(None) in get_args(kind) else kind  # of what may be left out
+                kind = get_args(kind)[0] if type(None) in get_args(kind) else kind  # location of an optional value
             keys = ", ".join(field.name for field in fields(kind))
             return f"Unknown key {loc[-1]!r:.80} in {_place(content, loc[:-1], what)}; expected {keys}."
         case "missing":
@@ -79,12 +80,12 @@ def _sentence(kind: Any, content: Any, fault: Any, what: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value as the file has it: a list without Python's quotes and brackets."""
+    """Returns a value as the file writes it: a list without Python's quotes and brackets."""
     return f"{', '.join(map(str, value)):.80}" if isinstance(value, list) and value else f"{value!r:.80}"
 
 
 def _place(content: Any, loc: list[str | int], what: str) -> str:
-    """Such as columns[3].bounds of 'age', counted from 1."""
+    """Returns a place such as columns[3].bounds of 'age', counted from 1."""
     parts = [f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in loc]
     column = content["columns"][loc[1]] if loc[1:] and loc[0] == "columns" else None
     name = f" of {column['name']!r:.80}" if isinstance(column, dict) and "name" in column else ""

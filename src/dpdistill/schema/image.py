@@ -1,4 +1,4 @@
-"""The public facts about a set of images."""
+"""Public facts about a set of images."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpdistill.schema.number_text import same_spelling
 from dpdistill.schema.public_facts import CHANNELS, CLASSES, IMAGE_SIZE, INFERRED, inferred_sentence
 
 FEW_PIXELS = 12
-"""A side below which the eye sees squares where a digit is: such pictures are enlarged smoothly."""
+"""Image side below which single pixels are visible when enlarged: such images are smoothed."""
 
 
 @dataclass(frozen=True)
@@ -23,10 +23,10 @@ class Schema:
         shape: (height, width, channels) of one record.
         bounds: (low, high) of one raw value, for example (0, 255).
         classes: names of the classes, in the order of their indices.
-        straightened: each image was brought upright by its own moments when it was read; so must be what is to be
-            compared with them: `dpdistill.straighten_images`.
-        inferred: names of those facts that nobody stated, so that they were taken from the records; schemas that differ
-            in them alone are equal.
+        straightened: whether each image was deskewed by its own moments when it was read; images to compare with need
+            the same: `dpdistill.straighten_images`.
+        inferred: names of facts that were not stated and were therefore taken from the records; schemas that differ
+            only in this field are equal.
 
     Raises:
         DataError: a shape, bound or class list that cannot describe a data set.
@@ -56,7 +56,7 @@ class Schema:
 
     @property
     def raw_shape(self) -> tuple[int, ...]:
-        """Shape of one record as it is stored."""
+        """Shape of one stored record."""
         return self.shape
 
     def __str__(self) -> str:
@@ -70,7 +70,8 @@ class Schema:
         return int(np.prod(self.shape))
 
     def to_unit(self, X: np.ndarray) -> np.ndarray:
-        """Raw values to [-1, 1] by the bounds: u = 2 (x - low) / (high - low) - 1, float32; values outside are clamped.
+        """Returns raw values scaled to [-1, 1]: u = 2 (x - low) / (high - low) - 1, float32; values outside are
+        clamped.
 
         NaN stays NaN: a record that is not finite contributes nothing.
         """
@@ -79,18 +80,18 @@ class Schema:
         return np.clip(scaled, -1.0, 1.0)
 
     def from_unit(self, U: np.ndarray) -> np.ndarray:
-        """[-1, 1] back to raw values: x = low + (u + 1) (high - low) / 2, float32, clamped to the bounds."""
+        """Returns raw values from [-1, 1]: x = low + (u + 1) (high - low) / 2, float32, clamped to the bounds."""
         low, high = self.bounds
         U = np.clip(np.asarray(U, np.float32), -1.0, 1.0)
         return (np.float32(low) + (U + np.float32(1.0)) * np.float32((high - low) / 2.0)).astype(np.float32)
 
     def to_json(self) -> dict:
-        """The facts as files have them; `straightened` and `inferred` only where there is something to say."""
+        """Returns the facts as files store them; `straightened` and `inferred` only if they are set."""
         facts = asdict(self)
         return {key: value for key, value in facts.items() if value or key not in ("straightened", "inferred")}
 
     def inferred_sentences(self) -> tuple[str, ...]:
-        """Sentences for the owner about the facts that were taken from the records."""
+        """Returns sentences for the owner about the facts that were taken from the records."""
         h, w, c = self.shape
         classes = f"({', '.join(self.classes[:20])}{', ...' if len(self.classes) > 20 else ''})"
         values = {CLASSES: classes, IMAGE_SIZE: f"{h}x{w}", CHANNELS: str(c)}

@@ -1,4 +1,4 @@
-"""Texts that mean the same: spellings of one number, and forms of Unicode of one name."""
+"""Equal meanings of texts: spellings of one number, and Unicode forms of one name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EXACT = Context(prec=200)
 
 
 def number_key(text: str) -> str:
-    """One text for all that stand for the same number; other texts as they are, and so is 007."""
+    """Returns one text for all spellings of a number; other texts, such as 007, stay unchanged."""
     if text.isascii() and text.isdigit():
         return text
     text = TRUTH.get(text.lower(), text)
@@ -22,23 +22,23 @@ def number_key(text: str) -> str:
 
 
 def same_spelling(name: str) -> str:
-    """Returns one spelling of a name whose accents may be characters of their own, as macOS writes them (NFC)."""
+    """Returns one spelling of a name whose accents may be separate characters, as macOS writes them (NFC)."""
     return unicodedata.normalize("NFC", name)
 
 
 def decimal_text(value: Decimal) -> str:
-    """The shortest text of a decimal number: 1 for 1.000; very long ones as they are."""
+    """Returns the shortest text of a decimal number: 1 for 1.000; very long numbers stay unchanged."""
     if not value.is_finite() or len(value.as_tuple().digits) > _EXACT.prec or abs(value.adjusted()) > _EXACT.prec:
         return str(value)
     return format(_EXACT.add(value, 0).normalize(_EXACT), "f")
 
 
 def with_point(text: str, decimal: str) -> str:
-    """A number as it is written with a decimal point; texts that are none as they are, or empty.
+    """Returns a number's text with a decimal point; texts that are no numbers stay unchanged or become empty.
 
     Args:
-        text: without spaces around it.
-        decimal: what its fraction begins with, "." or ","; with a comma points may stand between thousands only.
+        text: text without surrounding spaces.
+        decimal: decimal separator, "." or ","; with a comma, points may stand between thousands only.
     """
     if decimal == ".":
         return text

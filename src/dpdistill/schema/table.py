@@ -1,4 +1,4 @@
-"""The public facts about a table: columns with bounds or categories, the label's classes, the unit."""
+"""Public facts about a table: columns with bounds or categories, the label's classes, the unit."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ SCALES = ("linear", "log")
 LARGEST, LARGEST_WHOLE = 1e30, 2**53
 """Largest magnitude of the bounds of numeric and of integer columns: a double holds every whole number up to 2^53."""
 INDEX = re.compile("__index_level_[0-9]+__")
-"""Names that pandas gives to the index of rows in Parquet files, where they are no columns."""
+"""Names that pandas gives to the row index in Parquet files, where the index is no column."""
 LONGEST = 4 << 20
-"""Most characters of a schema as JSON: what reads synthetic.npz takes no longer one."""
+"""Most characters of a schema as JSON: the reader of synthetic.npz refuses longer ones."""
 
 
 def _require_no_index(name: str) -> None:
@@ -42,7 +42,7 @@ def _require_no_index(name: str) -> None:
 
 
 def _require_told_apart(groups: Sequence[tuple[str, ...]]) -> None:
-    """Raises where the values of two categories or classes mean one number, or are one text in two forms of Unicode."""
+    """Raises if two categories or classes mean one number, or are one text in two forms of Unicode."""
     owner: dict[str, int] = {}
     for k, group in enumerate(groups):
         for text in group:
@@ -54,17 +54,17 @@ def _require_told_apart(groups: Sequence[tuple[str, ...]]) -> None:
 
 @dataclass(frozen=True)
 class Column:
-    """What is public about a column.
+    """Public facts about a column.
 
     Args:
-        name: as in the file.
+        name: name in the file.
         kind: numeric, integer, ordinal (categories in order) or categorical.
         bounds: (low, high) of a numeric or integer column, else None; values outside are clamped. At most 1e30 in
             magnitude; of an integer column at most 2^53, and with at least two whole numbers between them.
         scale: linear, or log for heavy tails: log(1 + x - low), and sign(x) log(1 + |x|) where 0 is between the bounds.
-        categories: of an ordinal or categorical column, in order, else none.
-        other: the category that unknown values go to; None where there is none.
-        missing: a value may be missing.
+        categories: categories of an ordinal or categorical column, in order, else none.
+        other: the category for unknown values, or None.
+        missing: whether values may be missing.
 
     Raises:
         DataError: facts that contradict each other, a text that a spreadsheet may run as a formula, or what a
@@ -112,7 +112,7 @@ class Column:
             raise DataError(f"Expected other={self.other!r} of {name} among its categories.")
 
     def _check_bounds(self, low: float, high: float) -> None:
-        """Refuses bounds between which no exact value could be written."""
+        """Refuses bounds without exact values between them."""
         got, most = f"column {self.name!r}; got {float(low)!r} and {float(high)!r}", max(-low, high)
         if self.kind == "integer" and most > LARGEST_WHOLE:
             raise DataError(
@@ -133,29 +133,31 @@ class Column:
 
     @property
     def width(self) -> int:
-        """Coordinates of an encoded value: one a category, or one; one more where a value may be missing."""
+        """Number of coordinates of an encoded value: one per category, or one; one more if values may be missing."""
         return (len(self.categories) if self.kind == "categorical" else 1) + self.missing
 
 
 def _scaled(x: Any, log: Any) -> np.ndarray:
-    """Numbers on their scale: sign(x) log(1 + |x|) where log, else as they are."""
+    """Returns numbers on their scale: sign(x) log(1 + |x|) for log, else unchanged."""
     return np.where(log, np.sign(x) * np.log1p(np.abs(x)), x)
 
 
 def _zero(low: Any, high: Any) -> np.ndarray:
-    """The number that a scale begins at: 0 where it is between the bounds, else low."""
+    """Returns the number at which a scale begins: 0 if it is between the bounds, else low."""
     return np.where((low < 0) & (high > 0), 0.0, low)
 
 
 def to_share(values: np.ndarray, low: Any, high: Any, log: Any) -> np.ndarray:
-    """Where numbers stand between their bounds, on their scale: 0 at low, 1 at high; clamped, NaN stays NaN."""
+    """Returns the relative positions of numbers between their bounds, on their scale: 0 at low, 1 at high; clamped, NaN
+    stays.
+    """
     zero = _zero(low, high)
     first, last = _scaled(low - zero, log), _scaled(high - zero, log)
     return np.clip((_scaled(np.clip(values, low, high) - zero, log) - first) / (last - first), 0.0, 1.0)
 
 
 def from_share(share: np.ndarray, low: Any, high: Any, log: Any) -> np.ndarray:
-    """The numbers of which to_share makes these shares: exactly low at 0, exactly high at 1."""
+    """Returns the numbers for shares from to_share: exactly low at 0, exactly high at 1."""
     zero = _zero(low, high)
     first, last = _scaled(low - zero, log), _scaled(high - zero, log)
     scaled = first + share * (last - first)
@@ -165,23 +167,23 @@ def from_share(share: np.ndarray, low: Any, high: Any, log: Any) -> np.ndarray:
 
 
 def _rounded(values: np.ndarray, low: np.ndarray, high: np.ndarray, log: np.ndarray) -> np.ndarray:
-    """Numbers to the decimal places that their encoding has, negative ones in front of the point.
+    """Rounds numbers to the decimal places that their encoding has; negative places round before the point.
 
-    An encoded number is a float32 in [-1, 1], so it says nothing of what lies below a 2^25th of the bounds' distance on
-    the scale: 8 digits are kept of that distance, times 1 + |x - zero|, the slope of a log scale. Where a double does
-    not hold as many places, numbers stay as they are.
+    An encoded number is a float32 in [-1, 1] and cannot distinguish steps below a 2^25th of the bounds' distance on the
+    scale: 8 digits are kept of that distance, times 1 + |x - zero|, the slope of a log scale. If a double cannot hold
+    as many places, numbers stay unchanged.
     """
     zero = _zero(low, high)
     span = _scaled(high - zero, log) - _scaled(low - zero, log)
     decimals = 8 - np.floor(np.log10(span * np.where(log, 1.0 + np.abs(values - zero), 1.0)))
-    power = 10.0 ** np.minimum(np.abs(decimals), 22.0)  # the largest one that a double holds exactly
+    power = 10.0 ** np.minimum(np.abs(decimals), 22.0)  # the largest exact one in a double
     whole = np.rint(np.where(decimals > 0, values * power, values / power))
     digits = np.where(decimals > 0, whole / power, whole * power)
     return np.where((decimals <= 22) & (np.abs(whole) < 2**53), digits, values)
 
 
 class _Layout(NamedTuple):
-    """Where columns stand in an encoded row; index arrays of raw columns and of coordinates."""
+    """Positions of columns in an encoded row; index arrays of raw columns and of coordinates."""
 
     numbers: np.ndarray  # raw columns with one coordinate: numeric, integer, ordinal
     number_at: np.ndarray
@@ -189,28 +191,27 @@ class _Layout(NamedTuple):
     high: np.ndarray
     log: np.ndarray
     whole: np.ndarray
-    gaps: np.ndarray  # those of them that may be missing, with an indicator
+    gaps: np.ndarray  # the ones among them that may be missing, with an indicator
     gap_at: np.ndarray
     categorical: np.ndarray
     category_at: np.ndarray
-    width: np.ndarray  # categories, without the one for missing
-    gap: np.ndarray  # whether there is one for missing
+    width: np.ndarray  # categories, without the coordinate for missing
+    gap: np.ndarray  # whether missing has a coordinate
 
 
 @dataclass(frozen=True)
 class TableSchema:
     """Columns, label and unit of a table, stated by its owner, never by the records.
 
-    A raw row is a number a column: a value, or the index of a category; NaN where it is missing. An encoded row has
-    numbers scaled to [-1, 1] by the bounds, one coordinate in {0, 1} a category, and indicators in {0, 1} of what is
-    missing.
+    A raw row has one number per column: a value, or the index of a category; NaN if missing. An encoded row has numbers
+    scaled to [-1, 1] by the bounds, one coordinate in {0, 1} per category, and indicators in {0, 1} of missing values.
 
     Args:
-        columns: all but the label.
+        columns: all columns but the label.
         label: name of the label's column.
         classes: names of the classes, in the order of their indices.
         labels: values of the label's column that stand for a class, a tuple a class; the names themselves if empty.
-        unit: whom one row stands for, in words: "row", "patient".
+        unit: the meaning of one row, in words: "row", "patient".
 
     Raises:
         DataError: facts that contradict each other, a text that a spreadsheet may run as a formula, or what a
@@ -232,7 +233,7 @@ class TableSchema:
         require_trimmed("unit", self.unit)
         require_trimmed("each class and its values", *self.classes, *(text for group in self.labels for text in group))
         if not names:
-            raise DataError("Expected at least one column beside the label.")
+            raise DataError("Expected at least one column besides the label.")
         if len({*names, self.label}) != len(names) + 1:
             twice = next(name for name in (*names, self.label) if (*names, self.label).count(name) > 1)
             raise DataError(f"Expected distinct column names; {twice!r} is named twice.")
@@ -259,7 +260,7 @@ class TableSchema:
 
     @property
     def label_values(self) -> tuple[tuple[str, ...], ...]:
-        """Values of the label's column, a tuple a class."""
+        """Returns the values of the label's column, a tuple per class."""
         return self.labels or tuple((name,) for name in self.classes)
 
     def __str__(self) -> str:
@@ -313,9 +314,10 @@ class TableSchema:
         )
 
     def to_unit(self, X: np.ndarray) -> np.ndarray:
-        """Raw rows (n, columns) to encoded rows (n, d) in [-1, 1], float32; values outside the bounds are clamped.
+        """Returns encoded rows (n, d) in [-1, 1], float32, of raw rows (n, columns); values outside the bounds are
+        clamped.
 
-        A row with NaN where nothing may be missing gets NaN: such a record contributes nothing.
+        A row with NaN in a column without missing values gets NaN: such a record contributes nothing.
         """
         at, X = self._layout, np.asarray(X, np.float64)
         U = np.zeros((len(X), self.dimension), np.float32)
@@ -331,7 +333,8 @@ class TableSchema:
         return U
 
     def from_unit(self, U: np.ndarray) -> np.ndarray:
-        """Encoded rows (n, d) to raw rows (n, columns), float64, exactly within bounds; NaN where a value is missing.
+        """Returns raw rows (n, columns), float64, of encoded rows (n, d), exactly within bounds; NaN for missing
+        values.
 
         Coordinates are clamped to [-1, 1]; -1 is the lower bound and 1 the upper one. Integers are whole numbers, other
         numbers have the digits that their encoding has.
@@ -353,7 +356,7 @@ class TableSchema:
 
     @classmethod
     def from_json(cls, data: dict) -> TableSchema:
-        """The schema that `to_json` wrote.
+        """Returns the schema that `to_json` wrote.
 
         Raises:
             TypeError: another type or an unknown key.

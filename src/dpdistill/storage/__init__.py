@@ -1,1 +1,1 @@
-"""Records, growable arrays, feature store, shards, memory limits, atomic files."""
+"""Storage: records, growable arrays, feature store, shards, memory limits, atomic files."""

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Writes files atomically: complete or not at all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpdistill.storage.files import show
 
 
 def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Writes a file under another name beside it, then renames it."""
+    """Writes a temporary file in the same folder, then renames it."""
     unfinished = path.with_name(f".{path.name}.part")
     try:
         with unfinished.open("wb") as file:
@@ -24,14 +24,14 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Removes what `write_atomically` left below a folder when it was killed."""
+    """Removes temporary files of `write_atomically` below a folder after a killed run."""
     for left in folder.rglob(".*.part"):
         left.unlink()
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Returns what cannot be written is said in one sentence."""
+    """Turns a failure to write a file into a DataError of one sentence."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Per-record outputs of a fixed encoder. They are records: kept in memory, or in a file that only the owner reads."""
+"""Stores per-record outputs of a fixed encoder. Outputs are records: in memory, or in a file only the owner reads."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Features:
 
     Args:
         shape: (rows, ...).
-        dtype: of a number.
-        space: where it may lie.
-        name: of a shared file.
+        dtype: type of a number.
+        space: memory limit and folder.
+        name: name of a shared file.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype, space: Memory, name: str) -> None:
@@ -34,7 +34,7 @@ class Features:
             return
         self._file = _opened(space, name)
         if self._file.seek(0, os.SEEK_END) not in (0, shape[0] * self._bytes):
-            raise OSError("Features of another size are there.")
+            raise OSError("The file of features has another size.")
         os.truncate(self._file.fileno(), shape[0] * self._bytes)
 
     def __del__(self) -> None:
@@ -42,11 +42,13 @@ class Features:
             file.close()
 
     def filled(self, shard: tuple[int, int]) -> bool:
-        """Whether the rows of a shard, the i-th of n, are there: made here or by a process that shares the file."""
+        """Returns whether the rows of a shard, the i-th of n, were written by this or by a process that shares the
+        file.
+        """
         return shard in self._done or (self._marks is not None and self._mark(shard).exists())
 
     def say_filled(self, shard: tuple[int, int]) -> None:
-        """The rows of a shard are there."""
+        """Marks the rows of a shard as written."""
         self._done.add(shard)
         if self._marks is not None:
             self._mark(shard).touch(0o600)
@@ -56,7 +58,7 @@ class Features:
         return self._marks.with_name(f"{self._marks.name}-{shard[0]}-of-{shard[1]}")
 
     def write(self, at: int, rows: np.ndarray) -> None:
-        """Put rows where `at` is the first."""
+        """Writes rows from index `at` on."""
         if self._file is None:
             assert self._array is not None
             self._array[at : at + len(rows)] = rows
@@ -67,7 +69,9 @@ class Features:
             left = left[self._file.write(left) :]
 
     def read(self, at: int, n: int) -> np.ndarray:
-        """n rows from `at` on. Files are read, not mapped: mapped pages would count as this process's memory."""
+        """Returns n rows from index `at` on. Files are read, not mapped: mapped pages would count as this process's
+        memory.
+        """
         if self._file is None:
             assert self._array is not None
             return self._array[at : at + n]

@@ -1,4 +1,4 @@
-"""Reading of untrusted files: every failure is one sentence, gzip is found by content, nothing grows unlimited."""
+"""Reads untrusted files: every failure is one sentence, gzip is found by content, and sizes are limited."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _CHUNK = 1 << 20
 _ADDRESS = re.compile(r"[A-Za-z][\w+.-]*://")
 _ELSEWHERE = ("http", "https", "ftp", "sftp", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "hdfs", "hf")
 PARTS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
-"""Names of the parts of a data set, as folders and files have them, and what they are called here."""
+"""Parts of a data set by the names of folders and files."""
 _PART = re.compile(rf"({'|'.join(PARTS)})(?![a-z])", re.IGNORECASE)
 _OF_SYSTEMS = ("__MACOSX", "@eaDir", "$RECYCLE.BIN", "System Volume Information", "Thumbs.db", "desktop.ini")
 
 
 def named_part(name: str) -> str | None:
-    """The part of a data set that a folder holds by its name, in small letters or capitals; None if it is no part."""
+    """Returns the part of a data set by a folder's name, in any case; None if the name is no part."""
     return PARTS.get(name.lower())
 
 
@@ -38,14 +38,14 @@ def refuse_elsewhere(source: str) -> None:
     """Refuses an address of files on other machines, which are not fetched.
 
     Raises:
-        DataError: as said.
+        DataError: the address is on another machine.
     """
     if source.partition("://")[0].lower() in _ELSEWHERE and is_address(source):
-        raise DataError(f"{show(source)} is on another machine: fetch it first, and name the file or folder here.")
+        raise DataError(f"{show(source)} is on another machine: download it first and name the local file or folder.")
 
 
 def show(path: str | os.PathLike) -> str:
-    """A path on one line: what cannot be printed is escaped, and no password is shown."""
+    """Returns a path as one line: unprintable characters are escaped, and passwords are hidden."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in hide_secrets(os.fspath(path)))
 
 
@@ -71,7 +71,7 @@ def reading(path: str | os.PathLike) -> Iterator[None]:
 
 
 def require_file(path: Path) -> int:
-    """Size of a regular file in bytes.
+    """Returns the size of a regular file in bytes.
 
     Raises:
         DataError: missing, empty, a folder, or a device.
@@ -88,25 +88,25 @@ def require_file(path: Path) -> int:
 
 
 def is_gzip(path: Path) -> bool:
-    """Returns whether the content of a regular file begins as gzip does."""
+    """Returns whether the content of a regular file begins like gzip."""
     require_file(path)
     with reading(path), path.open("rb") as file:
         return file.read(2) == GZIP_MAGIC
 
 
 def head(path: Path, size: int) -> bytes:
-    """The first bytes of a file, unpacked when it is gzip."""
+    """Returns the first bytes of a file, decompressed if it is gzip."""
     opener = gzip.open if is_gzip(path) else open
     with reading(path), opener(path, "rb") as file:
         return file.read(size)
 
 
 def unpacking(path: Path, expected: int | None = None) -> Iterator[bytes]:
-    """The content of a gzip file, some at a time, read to its end so that its checksum is tested.
+    """Yields the content of a gzip file in chunks, to its end so that its checksum is tested.
 
     Args:
         path: a gzip file.
-        expected: number of bytes that its header promises, or None; at most one more is read.
+        expected: number of bytes that its header promises, or None; at most one more byte is read.
 
     Raises:
         DataError: damaged, truncated, or larger than 4 GiB.
@@ -125,43 +125,43 @@ def unpacking(path: Path, expected: int | None = None) -> Iterator[bytes]:
 
 
 def list_files(folder: Path) -> list[str]:
-    """Sorted names of what lies in a folder and is not a folder; hidden names are left out."""
+    """Returns the sorted names of a folder's files, without hidden ones."""
     with reading(folder), os.scandir(folder) as entries:
         return sorted(e.name for e in entries if not e.name.startswith(".") and not os.path.isdir(e))
 
 
 def list_folders(folder: Path) -> list[str]:
-    """Sorted names of the folders in a folder; hidden names and those of systems are left out."""
+    """Returns the sorted names of a folder's folders, without hidden ones and those of operating systems."""
     with reading(folder), os.scandir(folder) as entries:
         return sorted(e.name for e in entries if not is_hidden(e.name) and os.path.isdir(e))
 
 
 def is_hidden(name: str) -> bool:
-    """Returns whether a name is hidden, or one under which systems keep what nobody put there."""
+    """Returns whether a name is hidden, or belongs to a folder that operating systems create (such as `__MACOSX`)."""
     return name.startswith(".") or name in _OF_SYSTEMS
 
 
 def single_part(source: str, part: str) -> tuple[str, ...]:
-    """Returns what is noted when another part than training is asked of a file or folder that has one part."""
-    return (f"The {source} has a single part: all of it is read as the {part} part.",) if part != "train" else ()
+    """Returns a note if another part than training is requested of a source with a single part."""
+    return (f"The {source} has a single part, which is read as the {part} part.",) if part != "train" else ()
 
 
 def require_part(folder: Path, part: str, parts: Iterable[str]) -> None:
     """Refuses a part that a format does not have.
 
     Raises:
-        DataError: it has other parts only.
+        DataError: the format has other parts.
     """
     if part not in parts:
         raise DataError(f"{show(folder)} has no part '{part}': its format has {' and '.join(parts)}.")
 
 
 def part_of(name: str) -> str | None:
-    """The part of a data set that a file belongs to by its name, such as train-00000-of-00002.parquet."""
+    """Returns the part of a data set in a file's name, such as train-00000-of-00002.parquet."""
     match = _PART.match(name)
     return PARTS[match.group(1).lower()] if match else None
 
 
 def plain_first(name: str) -> tuple[bool, str]:
-    """Sort key of file names by which a plain file comes before the gzip file of the same name."""
+    """Returns the sort key of a file name: a plain file precedes the gzip file of the same name."""
     return name.lower().endswith(".gz"), name

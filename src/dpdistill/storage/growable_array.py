@@ -1,4 +1,4 @@
-"""Arrays that are filled some rows at a time: in memory, or in files where they are too large for it."""
+"""Arrays that grow by rows: in memory, or in files if they are too large."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Places = slice | np.ndarray
 
 
 class Spool:
-    """Arrays of equally many rows, filled some rows at a time: in memory up to a limit, beyond it in files.
+    """Arrays of equally many rows that grow by rows: in memory up to a limit, beyond it in files.
 
-    The files have mode 0600 and no name, and lie on the disk of the owner's folder: they are gone with the last array
-    that is mapped from them, and with the process, however it ends.
+    The files have mode 0600 and no name, on the disk of the owner's folder. They vanish with the last array that maps
+    them and with the process, however it ends.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -30,14 +30,14 @@ class Spool:
         self._columns: list[_InMemory] | list[_InFile] = []
 
     def append(self, *arrays: np.ndarray, at: np.ndarray | None = None) -> None:
-        """Takes further rows.
+        """Appends rows.
 
         Args:
             arrays: the rows of each array; types may become larger from one call to the next.
-            at: their places, where they come in another order; in the end every place is taken once.
+            at: indices of the rows, for rows in another order; finally every index must be written once.
 
         Raises:
-            DataError: a disk that is full, or a folder that cannot be written to.
+            DataError: a full disk, or a folder that cannot be written to.
         """
         self._columns = self._columns or [_InMemory(array) for array in arrays]
         in_memory = self._size <= self._memory.size
@@ -50,19 +50,19 @@ class Spool:
         self.rows += len(arrays[0])
 
     def arrays(self) -> tuple[np.ndarray, ...]:
-        """All rows of each array, read-only maps where they lie in files. The spool is empty then."""
+        """Returns all rows of each array, as read-only maps if they are in files, and empties this object."""
         columns, self._columns, self.rows, self._size = self._columns, [], 0, 0
         return tuple(column.finished() for column in columns)
 
 
 class _InMemory:
-    """Rows of one shape in an array that grows where it lies."""
+    """Rows of one shape in an array that grows in place."""
 
     def __init__(self, like: np.ndarray) -> None:
         self._rows, self._end = np.empty((0, *like.shape[1:]), like.dtype), 0
 
     def write(self, places: Places, rows: np.ndarray) -> None:
-        """Rows at their places."""
+        """Writes rows at their indices."""
         if (kind := np.promote_types(self._rows.dtype, rows.dtype)) != self._rows.dtype:
             self._rows = self._rows.astype(kind)
         end = places.stop if isinstance(places, slice) else int(places.max(initial=-1)) + 1
@@ -72,7 +72,7 @@ class _InMemory:
         self._rows[places] = rows
 
     def finished(self) -> np.ndarray:
-        """All rows."""
+        """Returns all rows."""
         self._resize(self._end)
         return self._rows
 
@@ -95,7 +95,7 @@ class _InFile:
             return tempfile.TemporaryFile(dir=self._folder)
 
     def write(self, places: Places, rows: np.ndarray) -> None:
-        """Rows at their places."""
+        """Writes rows at their indices."""
         if (kind := np.promote_types(self._kind, rows.dtype)) != self._kind:
             self._widen(kind)
         if isinstance(places, slice):
@@ -112,7 +112,7 @@ class _InFile:
         self._end = max(self._end, place + len(rows))
 
     def _widen(self, kind: np.dtype) -> None:
-        """Turns what is there into a larger type."""
+        """Converts the written rows to a larger type."""
         earlier, narrow = self.finished(), self._file
         self._kind, self._file = kind, self._new()
         narrow.close()
@@ -125,10 +125,10 @@ class _InFile:
         return math.prod(self._shape) * self._kind.itemsize
 
     def finished(self) -> np.ndarray:
-        """All rows as a read-only map."""
+        """Returns all rows as a read-only map."""
         with writing(self._folder):
             self._file.flush()
-        if self._end == 0:  # of which there is no map
+        if self._end == 0:  # an empty file cannot be mapped
             return np.empty((0, *self._shape), self._kind)
         return np.memmap(self._file, self._kind, "r", shape=(self._end, *self._shape))
 
@@ -138,7 +138,7 @@ class _InFile:
 
 
 def spooled(chunks: Iterable[bytes], memory: Memory) -> np.ndarray:
-    """Bytes that come in chunks as one array, uint8 (size,)."""
+    """Returns the concatenation of byte chunks as one array, uint8 (size,)."""
     spool = Spool(memory)
     spool.append(np.zeros(0, np.uint8))
     for chunk in chunks:
@@ -147,13 +147,13 @@ def spooled(chunks: Iterable[bytes], memory: Memory) -> np.ndarray:
 
 
 def slices(array: np.ndarray) -> Iterator[slice]:
-    """The rows of an array in parts of some megabytes; a single empty one where there are none."""
+    """Yields slices of the rows of an array, of some megabytes each; one empty slice for an array without rows."""
     step = max(1, min(_ROWS, _BYTES // max(1, math.prod(array.shape[1:]) * array.dtype.itemsize)))
     return (slice(start, min(start + step, len(array))) for start in range(0, max(1, len(array)), step))
 
 
 def forget(*arrays: np.ndarray | None) -> None:
-    """Lets go of the memory that read-only maps of files have taken so far: what is used again is read again."""
+    """Releases the memory of read-only file maps; rows that are used again are read again."""
     for array in arrays:
         if isinstance(array, np.memmap) and array.mode == "r" and hasattr(mmap, "MADV_DONTNEED"):
             array._mmap.madvise(mmap.MADV_DONTNEED)  # pyright: ignore[reportAttributeAccessIssue]

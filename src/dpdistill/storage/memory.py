@@ -1,4 +1,4 @@
-"""How much of the records may lie in memory, and on whose disk the rest lies."""
+"""Limits of the memory for records, and the folder for the rest."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ _CGROUP = Path("/sys/fs/cgroup/memory.max")
 _SIZE = re.compile(r"(\d{1,15})(\.\d{1,9})?\s*([KMGT]?)(I?B)?", re.IGNORECASE)
 _POWERS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 _UNTOLD = 2 << 30
-"""Of bytes: what a machine is taken to have that does not tell."""
+"""Bytes of memory assumed if the operating system reports none."""
 
 _COPIES = 6
-"""Of the synthetic records while they are optimised: they, their gradient, two moments, their average, one to write."""
+"""Copies of the synthetic records during optimisation: records, gradient, two moments, average, one to write."""
 
 _SAMPLED = 3
-"""Copies of the records of a generator at once: encoded, decoded, as they are written."""
+"""Copies of a generator's records at one time: encoded, decoded, written."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What a set of records, or of their features, may take.
+    """Limit of the memory for a set of records, or for their features.
 
     Args:
-        size: bytes of memory; what is beyond them lies in files.
-        folder: on whose disk those files lie, also where it is yet to be made; None for the system's temporary folder.
-        shared: files have names in the folder, so that several processes fill and read them; who made it removes it.
+        size: bytes of memory; the rest is stored in files.
+        folder: folder on the disk for these files, which may not exist yet; None for the system's temporary folder.
+        shared: whether the files have names in the folder, so that several processes can fill and read them; the
+            creator removes them.
     """
 
     size: int = 1 << 62
@@ -39,17 +40,17 @@ class Memory:
 
     @classmethod
     def of(cls, size: int | str | None = None, folder: str | os.PathLike | None = None) -> Memory:
-        """Returns what is stated, or else half of what the machine has.
+        """Returns the stated limit, or half of the machine's memory.
 
         Raises:
-            DataError: no size.
+            DataError: an invalid size.
         """
         known = (machine_memory() or _UNTOLD) // 2 if size is None else parse_memory(size)
         return cls(known, None if folder is None else Path(folder).absolute())
 
 
 def parse_memory(stated: int | str) -> int:
-    """Bytes from a number of them or from a text: 512M, 4G or 1.5 GiB, by powers of 1,024.
+    """Returns bytes from a number or from a text: 512M, 4G or 1.5 GiB, by powers of 1,024.
 
     Raises:
         DataError: not a size of at least one byte.
@@ -62,19 +63,19 @@ def parse_memory(stated: int | str) -> int:
 
 
 def check_set_size(per_class: int, schema: AnySchema, kernel: bool, available: int | None = None) -> None:
-    """Refuse more synthetic records than this machine's memory can hold.
+    """Refuses more synthetic records than this machine's memory can hold.
 
-    A lower bound of what a run needs, in bytes, of m records of d numbers: 24 m d, and 12 m^2 with a kernel, whose
-    matrix is held three times while it is solved.
+    Lower bound of a run's memory in bytes, for m records of d numbers: 24 m d, and 12 m^2 with a kernel, since three
+    copies of its matrix are needed to solve it.
 
     Args:
-        per_class: synthetic records a class.
-        schema: of the records.
-        kernel: whether the method has one.
+        per_class: synthetic records per class.
+        schema: schema of the records.
+        kernel: whether the method has a kernel.
         available: bytes; None for this machine's.
 
     Raises:
-        DataError: with the largest size that fits.
+        DataError: states the largest size that fits.
     """
     available = available or machine_memory()
     if available is None:
@@ -90,32 +91,32 @@ def check_set_size(per_class: int, schema: AnySchema, kernel: bool, available: i
 
 
 def sample_bytes(schema: AnySchema) -> int:
-    """Bytes of memory that a record takes while more records are made and written: its numbers, several times."""
+    """Returns the bytes of memory per record while more records are made and written."""
     return 4 * _SAMPLED * schema.dimension + 8 * _SAMPLED * math.prod(schema.raw_shape)
 
 
 def check_sample(n: int, schema: AnySchema, available: int | None = None) -> None:
-    """Refuse more records of a generator, or pictures, than half of this machine's memory can hold.
+    """Refuses more generated records or images than half of this machine's memory can hold.
 
     Args:
-        n: records.
-        schema: of the records.
+        n: number of records.
+        schema: schema of the records.
         available: bytes; None for this machine's.
 
     Raises:
-        DataError: with the largest number that fits.
+        DataError: states the largest number that fits.
     """
     available = available or machine_memory() or _UNTOLD
     most = available // 2 // sample_bytes(schema)
     if n > most:
         raise DataError(
             f"Expected n={n:,} <= {most:,}: more records of {schema.dimension:,} numbers do not fit into half of the "
-            f"{available / 2**30:.3g} GiB of memory of this machine. Make several parts, each with a seed of its own."
+            f"{available / 2**30:.3g} GiB of memory of this machine. Make several parts, each with a different seed."
         )
 
 
 def machine_memory() -> int | None:
-    """Bytes of memory that this process may use at most; None where the system does not tell."""
+    """Returns the bytes of memory available to this process; None if the system does not report them."""
     found = []
     try:
         found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))

@@ -1,4 +1,4 @@
-"""What the caller states about a data set: classes, bounds, size."""
+"""Options that the caller states about a data set: classes, bounds, size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpdistill.storage.memory import Memory
 MAX_CLASSES = 65_536
 MAX_SIDE = 4_096
 EIGHT_BITS = 256
-"""Largest upper bound of values that have 8 bits, and the largest that deeper whole numbers cannot have."""
+"""Upper limit of 8-bit values: bounds above it are not those of 8-bit values."""
 
 Classes = int | str | Iterable[Any]
 Bounds = str | Sequence[float]
@@ -24,18 +24,18 @@ Bounds = str | Sequence[float]
 
 @dataclass(frozen=True)
 class Stated:
-    """What the caller states about images, before any is read.
+    """Statements of the caller about images, known before any image is read.
 
     Args:
-        classes: class names, or None for what the format states.
-        bounds: (low, high) of a raw value, or None for what the format states.
-        side: side of the square to which images are resized, or None for their own size.
-        channels: 1 or 3, to which pictures are converted, or None for 3.
-        labels: which labels to take where a source has several, or None.
-        strict: stop at a bad record; otherwise it is kept with a label that no class has.
-        unit: what several images may belong to, or None.
-        straighten: bring images upright by their own moments.
-        memory: what the records may take.
+        classes: class names, or None to use the file format's.
+        bounds: (low, high) of a raw value, or None to use the file format's.
+        side: side of the square to which images are resized, or None for their original size.
+        channels: 1 or 3, to which images are converted, or None for 3.
+        labels: name of the labels to read if a source has several, or None.
+        strict: stop at a bad record; otherwise the record is kept with the label -1.
+        unit: the unit that several images may belong to, or None.
+        straighten: deskew, centre and rescale images by their own moments.
+        memory: limit of the memory for the records.
     """
 
     classes: tuple[str, ...] | None = None
@@ -53,7 +53,7 @@ NOTHING = Stated()
 
 
 def parse_classes(classes: Classes) -> tuple[str, ...]:
-    """Class names from a number, a text or a sequence of names.
+    """Returns class names from a number, a text or a sequence of names.
 
     Args:
         classes: k or "k" for the names "0" to "k-1"; "cat,dog"; or a sequence of names; 2 to 65,536 classes.
@@ -92,7 +92,7 @@ def parse_classes(classes: Classes) -> tuple[str, ...]:
 
 
 def parse_bounds(bounds: Bounds) -> tuple[float, float]:
-    """Bounds (low, high) of a raw value from "0,255" or a pair of numbers.
+    """Returns bounds (low, high) of a raw value from "0,255" or a pair of numbers.
 
     Raises:
         DataError: not two finite numbers low < high, or a set of them.
@@ -110,7 +110,7 @@ def parse_bounds(bounds: Bounds) -> tuple[float, float]:
 
 
 def takes_eight_bits(bounds: tuple[float, float]) -> bool:
-    """Returns whether values of 8 bits, from 0 to 255, can be meant by these bounds.
+    """Returns whether these bounds can describe 8-bit values, from 0 to 255.
 
     Args:
         bounds: (low, high), as the caller states them.
@@ -120,10 +120,10 @@ def takes_eight_bits(bounds: tuple[float, float]) -> bool:
 
 
 def refuse_eight_bits(title: str, bounds: tuple[float, float] | None) -> None:
-    """Refuses values of 8 bits under bounds of another range: they would be nearly white or nearly black.
+    """Refuses 8-bit values with bounds of another range: the images would be nearly white or nearly black.
 
     Args:
-        title: what to call their source in a sentence.
+        title: name of the source in the sentence.
         bounds: as the caller states them, or None for 0 to 255.
 
     Raises:
@@ -134,13 +134,13 @@ def refuse_eight_bits(title: str, bounds: tuple[float, float] | None) -> None:
     low, high = bounds
     shade = "white" if high <= 1 else "black" if low >= 0 else "of one shade"
     raise DataError(
-        f"{title} has 8 bits a value, from 0 to 255, and the bounds are {low:g},{high:g}: nearly all of it would be "
-        f"{shade}. Leave --bounds out, or turn the values into floats if the bounds are theirs."
+        f"{title} has 8 bits a value, from 0 to 255, and the bounds are {low:g},{high:g}: the images would be nearly "
+        f"{shade}. Omit --bounds, or convert the values to floats if these bounds are right."
     )
 
 
 def parse_resize(resize: int | str) -> int:
-    """Side H of the resized square image, 1 to 4,096 pixels.
+    """Returns the side H of the resized square image, 1 to 4,096 pixels.
 
     Raises:
         DataError: not a whole number in that range.

@@ -1,4 +1,4 @@
-"""What a format hands out: records some at a time, as they are in its files, and what it says of them."""
+"""Output of file-format readers: records in parts, as they are in the files, and facts that the format states."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from dpdistill.schema import DataError
 from dpdistill.storage.growable_array import slices
 
 _CHANNELS = 4
-"""The most values of a pixel of any picture, those of RGBA; spectra have more, but fewer than rows or columns."""
+"""Most values of an image's pixel, as in RGBA; spectra have more, but fewer than rows or columns."""
 
 
 class Part(NamedTuple):
-    """Some of the records.
+    """A part of the records.
 
     Args:
         X: images, (k, h, w, c).
-        y: labels, (k,): an array or a list of whole numbers and names; None where a record has none.
-        units: names or numbers of the units that the records are of, (k,), or None.
-        at: places among all records, (k,), where they come in another order, or None.
+        y: labels, (k,): an array or a list of whole numbers and names; None for a record without a label.
+        units: names or numbers of the records' units, (k,), or None.
+        at: indices among all records, (k,), for parts in another order, or None.
     """
 
     X: np.ndarray
@@ -34,16 +34,16 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Raw:
-    """What a format says, before the caller's word.
+    """Facts of a file format, before the caller's statements are applied.
 
     Args:
         parts: the records, read once; at least one part, which may be empty.
-        whole: the images of all parts where they lie in memory or are mapped as they are; None where they do not.
+        whole: the unchanged images of all parts in memory or as a file map; otherwise None.
         classes: class names that the format states, or None.
         bounds: bounds that the format states, or None.
-        notes: sentences shown to the owner while loading, and to nobody else.
-        prepared: each image was brought to the stated size, range and position by itself, as its own type has it.
-        straightened: images are upright already.
+        notes: sentences shown only to the owner while loading.
+        prepared: whether each image already has the stated size, range and position in its own type.
+        straightened: whether images are already deskewed.
         inferred: names of the public facts that are taken from the records, of `dpdistill.schema.public_facts`.
     """
 
@@ -57,15 +57,15 @@ class Raw:
     inferred: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, X: Any, y: Any, units: Any = None, title: str = "", **said: Any) -> Raw:
-        """The records of whole arrays.
+    def of(cls, X: Any, y: Any, units: Any = None, title: str = "", **facts: Any) -> Raw:
+        """Returns the records of whole arrays.
 
         Args:
             X: images, (n, h, w) or (n, h, w, c), whole numbers or floats.
             y: labels, (n,) or (n, 1).
-            units: of the records, (n,), or None.
-            title: what to call their source in a sentence, or nothing.
-            said: what the format says.
+            units: units of the records, (n,), or None.
+            title: name of the source for error messages, or an empty text.
+            facts: further fields of Raw.
 
         Raises:
             DataError: arrays of other shapes or types.
@@ -77,11 +77,11 @@ class Raw:
             _require(X, y, units)
         X = X[..., None] if X.ndim == 3 else X
         parts = (Part(X[rows], y[rows], None if units is None else units[rows]) for rows in slices(X))
-        return cls(parts, X, **said)
+        return cls(parts, X, **facts)
 
 
 def _require(X: np.ndarray, y: np.ndarray, units: np.ndarray | None) -> None:
-    """Refuses arrays that are no images, or not as many of each."""
+    """Refuses arrays that are no images, or of unequal lengths."""
     if X.ndim not in (3, 4) or min(X.shape[1:], default=0) < 1:
         raise DataError(f"Expected X of shape (n, h, w) or (n, h, w, c); got {X.shape}.")
     if X.ndim == 4 and X.shape[1] in (1, 3, 4) and X.shape[3] > 4:
@@ -103,20 +103,18 @@ def _require(X: np.ndarray, y: np.ndarray, units: np.ndarray | None) -> None:
 
 
 def require_unmasked(values: Any, name: str) -> None:
-    """Refuses masked values, in an array or in a list of arrays: NumPy hands out what lies below a mask.
+    """Refuses masked values, in an array or in a list of arrays: NumPy would reveal the values under a mask.
 
     Raises:
-        DataError: as said.
+        DataError: the values are masked.
     """
     if np.ma.is_masked(values) or (isinstance(values, list | tuple) and any(map(np.ma.is_masked, values))):
-        raise DataError(
-            f"Expected {name} without masked values: fill them (numpy.ma.filled), or leave the records out."
-        )
+        raise DataError(f"Expected {name} without masked values: fill them (numpy.ma.filled), or remove the records.")
 
 
 @contextmanager
 def titled(title: str) -> Iterator[None]:
-    """Returns what is wrong is said of the source, if it has a title."""
+    """Prefixes the title of the source to errors, if the source has a title."""
     try:
         yield
     except DataError as error:
@@ -124,10 +122,10 @@ def titled(title: str) -> Iterator[None]:
 
 
 def _as_array(values: Any, name: str, objects: bool = False) -> np.ndarray:
-    """Values as an array; of Python objects where these may be, such as the names in a column of pandas."""
+    """Returns values as an array; of Python objects where allowed, such as names in a pandas column."""
     require_unmasked(values, name)
     if objects and isinstance(values, list | tuple) and not any(np.ndim(value) for value in values):
-        array = np.empty(len(values), object)  # NumPy would find one type for all: a text makes texts of the numbers
+        array = np.empty(len(values), object)  # NumPy would choose one type for all and turn numbers into texts
         array[:] = values
         return array
     try:

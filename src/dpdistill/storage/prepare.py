@@ -1,4 +1,4 @@
-"""Records as a format hands them out, part by part, to arrays: labels and units as indices, images of one size."""
+"""Turns a reader's parts of records into arrays: labels and units as indices, images of one size."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from dpdistill.storage.unit_names import unit_key
 def gather(
     raw: Raw, classes: tuple[str, ...], stated: Stated, title: str = ""
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """The arrays X, y and units of Records; each is in memory or mapped.
+    """Returns the arrays X, y and units of Records; each is in memory or mapped.
 
     Args:
-        raw: what a format hands out.
+        raw: output of a format reader.
         classes: names of the classes.
-        stated: by the caller: size, whether to straighten, bounds, whether bad records are left out, memory.
-        title: what to call the source in a sentence, or nothing.
+        stated: statements of the caller: size, straightening, bounds, strictness, memory.
+        title: name of the source for error messages, or an empty text.
 
     Raises:
-        DataError: a label, a unit or a value that cannot be used; what a format finds in its files.
+        DataError: a label, a unit or a value that cannot be used, or a fault in the files.
     """
     fits = raw.prepared or (raw.whole is not None and raw.whole.shape[1:3] == (stated.side, stated.side))
     side = None if fits else stated.side
@@ -63,7 +63,7 @@ def gather(
 
 
 def _require_range(kind: np.dtype, raw: Raw, stated: Stated) -> None:
-    """Refuses an array whose type has another range than the bounds, or none where none are stated."""
+    """Refuses an array whose type does not fit the bounds, or that needs bounds and has none."""
     if kind == np.uint8 and raw.bounds in (None, (0.0, 255.0)):
         refuse_eight_bits("The array of images", stated.bounds)
     elif raw.bounds is None and stated.bounds is None:
@@ -71,19 +71,18 @@ def _require_range(kind: np.dtype, raw: Raw, stated: Stated) -> None:
 
 
 def label_numbers(classes: tuple[str, ...], own: tuple[str, ...] | None, title: str = "") -> list[int]:
-    """The whole number that stands for each class where labels are whole numbers.
+    """Returns the whole number that stands for each class in integer labels.
 
-    A source that names its classes numbers them in its own order, whichever order they are stated in. Other names that
-    are whole numbers stand for themselves; else the classes are numbered in the order in which they are stated, and so
-    they are where nothing but their number is stated.
+    If the source names its classes, its own numbering applies, whatever the stated order. Other class names that are
+    whole numbers stand for themselves. All other classes are numbered in the stated order.
 
     Args:
-        classes: names, as they are stated.
+        classes: names in the stated order.
         own: names that the source states, or None.
-        title: what to call the source in a sentence, or nothing.
+        title: name of the source for error messages, or an empty text.
 
     Raises:
-        DataError: some of the names are the source's own, and stand for other numbers there.
+        DataError: some names are the source's own and have other numbers there.
     """
     at = {same_spelling(name): k for k, name in enumerate(own or ()) if own != _counted(own)}
     if classes == _counted(classes):
@@ -98,27 +97,27 @@ def label_numbers(classes: tuple[str, ...], own: tuple[str, ...] | None, title: 
             others = [name for name in classes if name not in at]
             raise DataError(
                 f"{title or 'The source'} numbers the class {name!r:.80} as {at[name]}, not {number}, and has no class "
-                f"{others[0]!r:.80}: state the names of its own classes, in any order."
+                f"{others[0]!r:.80}: state the class names of the source, in any order."
             )
     return numbers
 
 
 def _counted(classes: Sized | None) -> tuple[str, ...]:
-    """The names "0", "1", ... of as many classes."""
+    """Returns the names "0", "1", ... of as many classes."""
     return tuple(str(k) for k in range(len(classes or ())))
 
 
 def label_indices(
     y: np.ndarray | list[Any], classes: tuple[str, ...], numbers: Sequence[int], strict: bool = True, start: int = 0
 ) -> np.ndarray:
-    """Class indices, (n,) int64, of labels (n,); -1 where unknown if not strict.
+    """Returns class indices, (n,) int64, of labels (n,); -1 if unknown and not strict.
 
     Args:
-        y: labels: whole numbers, also as floats, and names; each is read by itself, whatever the others are.
-        classes: names.
+        y: labels: whole numbers, also as floats, and names; each label is read independently of the others.
+        classes: names of the classes.
         numbers: the whole number that stands for each class.
-        strict: refuse unknown ones.
-        start: number of the first record, to be named.
+        strict: refuse unknown labels.
+        start: number of the first record, for error messages.
 
     Raises:
         DataError: labels of another type, or an unknown label when strict.
@@ -142,7 +141,7 @@ def label_indices(
 
 
 def label_key(label: Any) -> str | int | None:
-    """Returns what a label says by itself: a name in one spelling, or a whole number; None where it is neither."""
+    """Returns a label's canonical value: a name in one spelling, or a whole number; None for any other value."""
     if isinstance(label, bytes):
         label = label.decode("utf-8", "replace")
     if isinstance(label, str):
@@ -153,19 +152,19 @@ def label_key(label: Any) -> str | int | None:
 
 
 def unit_indices(units: np.ndarray, index: dict[str, int], strict: bool = True, start: int = 0) -> np.ndarray:
-    """Numbers (n,) int64 of units given as whole numbers or as texts; -1 where one is missing if not strict.
+    """Returns numbers (n,) int64 of units given as whole numbers or texts; -1 if missing and not strict.
 
-    Spellings of one name and what stands for no name are the same as in tables (`unit_names`). No message shows what
-    names a unit.
+    Spellings of a name, and texts that mean "no unit", are treated as in tables (`unit_names`). No message shows the
+    name of a unit.
 
     Args:
         units: names or numbers.
-        index: filled with the numbers by name, in the order in which they first come.
-        strict: refuse missing ones.
-        start: number of the first record, to be named.
+        index: filled with the numbers by name, in order of first occurrence.
+        strict: refuse missing units.
+        start: number of the first record, for error messages.
 
     Raises:
-        DataError: another type, or a missing one when strict.
+        DataError: another type, or a missing unit when strict.
     """
     if units.dtype.kind not in "SUuifO":
         raise DataError(f"Expected units as whole numbers or texts; got {units.dtype}.")
@@ -181,14 +180,14 @@ def unit_indices(units: np.ndarray, index: dict[str, int], strict: bool = True, 
 
 
 def ranked(units: np.ndarray, index: dict, memory: Memory) -> np.ndarray:
-    """Units numbered in the order of their names, in the place of that in which they come; -1 stays.
+    """Returns units numbered in the order of their names instead of their occurrence; -1 stays.
 
     Args:
         units: numbers, (n,) int64.
         index: the numbers by name.
-        memory: what the result may take.
+        memory: limit of the memory for the result.
     """
-    rank = np.full(len(index) + 1, -1, np.int64)  # the last one is that of no unit
+    rank = np.full(len(index) + 1, -1, np.int64)  # the last entry stands for no unit
     order = sorted(index, key=lambda name: (isinstance(name, str), name))
     rank[[index[name] for name in order]] = np.arange(len(index))
     spool = Spool(memory)
@@ -199,19 +198,19 @@ def ranked(units: np.ndarray, index: dict, memory: Memory) -> np.ndarray:
 
 
 def _whole(name: str | bytes | int | float) -> str | bytes | int:
-    """A unit's name; whole numbers come as floats where one of them is missing, and no other float names a unit."""
+    """Returns a unit's name; whole numbers become floats if one is missing, and no other float names a unit."""
     if isinstance(name, float):
         return int(name) if name.is_integer() and abs(name) < 2**53 else ""
     return name
 
 
 def not_finite(X: np.ndarray) -> np.ndarray:
-    """Which records (n, h, w, c) hold NaN or infinity, (n,) bool."""
+    """Returns which records (n, h, w, c) hold NaN or infinity, (n,) bool."""
     return np.logical_not(np.isfinite(X).all(axis=(1, 2, 3))) if X.dtype.kind == "f" else np.zeros(len(X), bool)
 
 
 def resize_images(X: np.ndarray, side: int) -> np.ndarray:
-    """Images (n, h, w, c) resized to (n, side, side, c), bilinear, channel by channel; uint8 stays uint8, else float32.
+    """Resizes images (n, h, w, c) to (n, side, side, c), bilinear per channel; uint8 stays uint8, else float32.
 
     Raises:
         DataError: the result does not fit into memory.
@@ -222,7 +221,7 @@ def resize_images(X: np.ndarray, side: int) -> np.ndarray:
     try:
         resized = np.empty((len(X), side, side, X.shape[3]), dtype)
     except MemoryError:
-        raise DataError(f"Images resized to {side}x{side} do not fit into memory: lower resize.") from None
+        raise DataError(f"Images resized to {side}x{side} do not fit into memory: use a smaller resize.") from None
     with np.errstate(over="ignore"):
         for i in range(len(X)):
             for c in range(X.shape[3]):

@@ -16,7 +16,7 @@ from dpdistill.storage.prepare import gather
 
 
 class Unshown:
-    """What holds private records: it is never shown, pickled or copied."""
+    """Base class of holders of private records, which are never shown, pickled or copied."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: nothing about its records is shown>"
@@ -27,18 +27,18 @@ class Unshown:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Records(Unshown):
-    """Labelled images or table rows and what is public about them. They are never shown and never pickled.
+    """Labelled images or table rows and their public facts. They are never shown and never pickled.
 
     Args:
         X: raw values of the schema's raw shape, (n, h, w, c) or (n, columns), integers or floats; may be memory-mapped.
         y: class indices, (n,), int64; -1 is an unknown label: such a record contributes nothing.
         schema: the public facts.
-        notes: sentences shown to the owner while loading: where the public facts come from.
-        units: which unit (person) each record is of, (n,), int64, any numbers >= 0; -1 is an unknown one, whose record
-            is never used. None where every record stands for itself.
+        notes: sentences shown to the owner while loading, about the origin of the public facts.
+        units: unit (person) of each record, (n,), int64, any numbers >= 0; -1 is an unknown unit, whose records are
+            never used. None if every record is a unit of its own.
 
     Raises:
-        DataError: X, y, units and schema do not belong together.
+        DataError: X, y, units and schema do not fit together.
     """
 
     X: np.ndarray
@@ -77,18 +77,18 @@ class Records(Unshown):
         return f"<Records of {self.schema}; nothing else is shown>"
 
     def chunks(self, indices: np.ndarray | None, size: int) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
-        """Records in chunks of one fixed shape, scaled to [-1, 1] by the bounds.
+        """Yields records in chunks of one fixed shape, scaled to [-1, 1] by the bounds.
 
         Args:
-            indices: which records, in this order, repeats allowed; None for all.
+            indices: indices of records, in this order, repeats allowed; None for all.
             size: rows of every chunk, >= 1.
 
         Returns:
             An iterator of (X, y, valid): X (size, ...) of the schema's shape, float32, y (size,) int64, the number of
-            valid rows; the rows behind them are zeros with label -1. Values that are not finite may be NaN.
+            valid rows; the rows after them are zeros with label -1. Values that are not finite may be NaN.
 
         Raises:
-            ValueError: size < 1, or an index that is not that of a record.
+            ValueError: size < 1, or an index outside of the records.
         """
         if size < 1:
             raise ValueError(f"Expected size={size} >= 1.")
@@ -106,7 +106,7 @@ class Records(Unshown):
         return (chunk(rows[start : start + size]) for start in range(0, len(rows), size))
 
     def joined(self, others: Records) -> Records:
-        """These records and others of the same schema behind them, in the type of these; none of them has units.
+        """Returns these records followed by others of the same schema, in the type of the first; units are refused.
 
         Raises:
             DataError: records of units, or of another schema.
@@ -119,14 +119,14 @@ class Records(Unshown):
         return Records(X, np.concatenate([self.y, others.y.astype(self.y.dtype)]), self.schema)
 
     def take(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The records of one chunk, scaled to [-1, 1] by the bounds.
+        """Returns the records of one chunk, scaled to [-1, 1] by the bounds.
 
         Args:
             rows: indices of records, (m,), int64; -1 is a placeholder.
 
         Returns:
             X (m, ...) of the schema's shape, float32, and y (m,), int64, -1 for placeholders. A row depends on its
-            record and its place among the m alone. Values that are not finite may be NaN.
+            record and its index among the m alone. Values that are not finite may be NaN.
         """
         kept = rows >= 0
         raw = np.zeros((len(rows), *self.schema.raw_shape), self.X.dtype)
@@ -152,20 +152,19 @@ class Records(Unshown):
         notes: tuple[str, ...] = (),
         units: Any = None,
     ) -> Records:
-        """Records from arrays.
+        """Returns records from arrays.
 
         Args:
             X: images, (n, h, w) or (n, h, w, c), whole numbers or floats.
             y: labels, (n,): whole numbers are class indices, texts are names of classes.
             classes: number of classes (named "0", "1", ...), "cat,dog", or a sequence of names; stated, never counted.
-            bounds: (low, high) of a raw value or "low,high"; 0,255 for uint8 when left out; values outside are clamped.
+            bounds: (low, high) of a raw value or "low,high"; default 0,255 for uint8; values outside are clamped.
             resize: side of the square to which images are resized (bilinear), or None.
-            straighten: bring each image upright, to the middle and near to a common size, by its own strokes, for
-                handwriting: `straighten_images`; test images too, then.
-            strict: stop at a record that is not finite or has an unknown label; otherwise it gets the label -1.
+            straighten: deskew, centre and rescale each image by its own strokes, for handwriting (`straighten_images`);
+                test images then need the same.
+            strict: stop at a record that is not finite or has an unknown label; otherwise the record gets the label -1.
             notes: sentences shown to the owner while loading.
-            units: names or numbers of the units (persons) that the records are of, (n,); None where every record stands
-                for itself.
+            units: names or numbers of the records' units (persons), (n,); None if every record is a unit of its own.
 
         Raises:
             DataError: shapes, types, labels or options that cannot be used.
@@ -185,15 +184,15 @@ class Records(Unshown):
 
     @classmethod
     def from_raw(cls, raw: Raw, stated: Stated, title: str = "") -> Records:
-        """Records from what a format hands out, part by part.
+        """Returns records from the parts of a format reader.
 
         Args:
-            raw: records, and what the format says of them.
-            stated: by the caller; it overrides what the format says.
-            title: what to call the source in a sentence, or nothing.
+            raw: records, and facts that the format states.
+            stated: statements of the caller, which override the format's.
+            title: name of the source for error messages, or an empty text.
 
         Raises:
-            DataError: classes or bounds that nobody states, or records that cannot be used.
+            DataError: classes or bounds that are not stated, or records that cannot be used.
         """
         if stated.classes is None and raw.classes is None:
             raise DataError(f"{title} does not state its classes: pass --classes (10, or cat,dog).")

@@ -1,4 +1,4 @@
-"""Private records in folders that the owner's other processes read: on a disk they share, or in a store of objects."""
+"""Private records in folders for the owner's other processes: on a shared disk or in an object store."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _SCHEMA = "schema.json"
 
 
 def write_parts(records: Records, address: str, parts: int = 1) -> None:
-    """Write private records as folders 0, 1, ... of X.npy, y.npy and units.npy: mode 0700, of files of mode 0600.
+    """Writes private records as folders 0, 1, ... of X.npy, y.npy and units.npy: folder mode 0700, file mode 0600.
 
-    All records of one unit come into the same part; those of no known unit come into none.
+    All records of one unit are in the same part; records of unknown units are in no part.
 
     Args:
-        records: private ones.
-        address: a folder, or a place that fsspec knows: "s3://bucket/folder"; new, and made here.
-        parts: how many, >= 1.
+        records: private records.
+        address: a folder, or a location that fsspec supports: "s3://bucket/folder"; created here.
+        parts: number of parts, >= 1.
 
     Raises:
-        DataError: a place that cannot be written to.
+        DataError: a location that cannot be written to.
     """
     for part, rows in enumerate(_cut(records, parts)):
         with _place(address, part) as folder:
@@ -41,19 +41,19 @@ def write_parts(records: Records, address: str, parts: int = 1) -> None:
 
 
 def open_part(address: str, part: int) -> Records:
-    """The records of a part, mapped from files: what had to be fetched first has no name any more.
+    """Returns the records of a part, mapped from files; downloaded files have no name afterwards.
 
     Args:
-        address: as it was given to `write_parts`.
-        part: its number.
+        address: as given to `write_parts`.
+        part: number of the part.
 
     Raises:
-        DataError: a place that cannot be read.
+        DataError: a location that cannot be read.
     """
     try:
         if "://" not in address:
             return _opened(Path(address) / str(part))
-        with tempfile.TemporaryDirectory() as folder:  # what is mapped outlives its name
+        with tempfile.TemporaryDirectory() as folder:  # a map outlives the name of its file
             store, root = _store(address)
             store.get(f"{root}/{part}/", f"{folder}/part/", recursive=True)
             return _opened(Path(folder) / "part")
@@ -69,7 +69,7 @@ def _opened(path: Path) -> Records:
 
 
 def remove_parts(address: str) -> None:
-    """Remove the place that `write_parts` made."""
+    """Removes the location that `write_parts` created."""
     if "://" not in address:
         shutil.rmtree(address, ignore_errors=True)
         return
@@ -79,7 +79,7 @@ def remove_parts(address: str) -> None:
 
 
 def _cut(records: Records, parts: int) -> list[np.ndarray]:
-    """Indices of the records of each part."""
+    """Returns the indices of the records of each part."""
     if records.units is None:
         return np.array_split(np.arange(len(records)), parts)
     known, unit_of = np.unique(records.units, return_inverse=True)
@@ -89,7 +89,7 @@ def _cut(records: Records, parts: int) -> list[np.ndarray]:
 
 @contextmanager
 def _place(address: str, part: int) -> Iterator[Path]:
-    """A folder of the owner's, which is put into the store afterwards where the address is one."""
+    """Yields a local folder of the owner, which is uploaded afterwards if the address is remote."""
     try:
         if "://" not in address:
             Path(address).mkdir(mode=0o700, parents=True, exist_ok=part > 0)
@@ -115,7 +115,7 @@ def _store(address: str) -> tuple[Any, str]:
 
 
 def _write_rows(path: Path, array: np.ndarray, rows: np.ndarray) -> None:
-    """Some rows of an array as .npy, of which only a few are in memory at a time."""
+    """Writes some rows of an array as .npy, with only a few in memory at a time."""
     with _owned(path).open("wb") as file:
         head = {"descr": np.lib.format.dtype_to_descr(array.dtype), "fortran_order": False}
         np.lib.format.write_array_header_1_0(file, head | {"shape": (len(rows), *array.shape[1:])})

@@ -1,4 +1,4 @@
-"""Images brought upright, to the middle and near to a common size, each by its own moments: for handwriting."""
+"""Deskews, centres and rescales images, each by its own moments: for handwriting."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ FAINT = 1e-6
 
 
 def straighten_images(X: np.ndarray) -> np.ndarray:
-    """Images sheared, moved and scaled by the moments of their strokes: what differs from the border's median colour.
+    """Returns images sheared, moved and scaled by the moments of their strokes.
 
-    With this difference as weights over [-1, 1]^2, m the means, s the deviations of rows, and of columns without slant:
+    Strokes are the differences from the border's median colour. With these as weights over [-1, 1]^2, m the means, s
+    the deviations of rows, and of columns without slant:
 
         x'(r, c) = x(m_r + z_r r, m_c + slant z_r r + z_c c),   z = clip((s / target)^0.7, 0.6, 1.6)
 
-    Every person slants and sizes letters in an own way. From outside of an image its border's colour comes in. Each
-    image is changed on its own, so that none depends on another; one that is not finite stays as it is.
+    Persons differ in the slant and size of their letters. Pixels from outside of an image have its border's colour.
+    Each image is changed independently of the others; an image that is not finite stays unchanged.
 
     Args:
-        X: images, (n, h, w, c), whole numbers or floats; strokes may be lighter or darker than the ground.
+        X: images, (n, h, w, c), whole numbers or floats; strokes may be lighter or darker than the background.
 
     Returns:
         (n, h, w, c), uint8 if X is, else float32.
@@ -48,7 +49,7 @@ def straighten_images(X: np.ndarray) -> np.ndarray:
 
 
 def _straightened(x: np.ndarray) -> np.ndarray:
-    """One image, (h, w, c)."""
+    """Straightens one image, (h, w, c)."""
     if not np.isfinite(x).all():
         return x
     wide = x.astype(np.float64)
@@ -62,11 +63,11 @@ def _straightened(x: np.ndarray) -> np.ndarray:
 
 
 def _affine(strokes: np.ndarray) -> np.ndarray:
-    """Rows and columns (2, 3) in [-1, 1] where an upright image's row, column and 1 come from; of strokes (h, w)."""
+    """Returns the affine map (2, 3) in [-1, 1] from an upright image's row, column and 1 to strokes (h, w)."""
     weight = strokes / max(strokes.max(), 1e-30) + FAINT
     weight = weight / weight.sum()
     rows, columns = np.linspace(-1.0, 1.0, weight.shape[0])[:, None], np.linspace(-1.0, 1.0, weight.shape[1])
-    # Sums and no matrix products: those may round by where in memory a record lies.
+    # Sums instead of matrix products, whose rounding may depend on a record's memory address.
     middle = (weight * rows).sum(), (weight * columns).sum()
     rows, columns = rows - middle[0], columns - middle[1]
     high, wide, across = ((weight * moment).sum() for moment in (rows**2, columns**2, rows * columns))
@@ -81,7 +82,7 @@ def _zoom(variance: float, target: float) -> float:
 
 
 def _pixels(affine: np.ndarray, size: tuple[int, int]) -> tuple[float, ...]:
-    """The map in Pillow's terms: from pixels (x, y) to pixels, whose middles lie at halves."""
+    """Returns the map in Pillow's terms: from pixels (x, y) to pixels, whose centres lie at halves."""
     half_w, half_h = (max(side - 1, 1) / 2 for side in size)
     (rr, rc, r), (cr, cc, c) = affine
     columns, rows = (cc, cr * half_w / half_h), (rc * half_h / half_w, rr)

@@ -1,4 +1,4 @@
-"""Whether held-out records are of a synthetic set's kind."""
+"""Checks that held-out records fit a synthetic set."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dpdistill.storage.records import Records
 
 
 def check_test_set(schema: Schema, test: Records) -> None:
-    """Raise if the test records are not of the synthetic set's shape and classes, and straightened as they are."""
+    """Refuses test records of another shape, other classes or another straightening than the synthetic set's."""
     if test.schema.shape != schema.shape:
         raise DataError(f"Expected test records of shape {schema.shape}; got {test.schema.shape}.")
     if test.schema.classes != schema.classes:

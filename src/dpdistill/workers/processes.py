@@ -1,4 +1,4 @@
-"""Who carries out tasks: processes of this machine, or actors of a Ray cluster. Both lose members, and go on."""
+"""Workers that carry out tasks: processes of this machine, or actors of a Ray cluster. Both survive lost workers."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from dpdistill.schema import DataError
 from dpdistill.workers.worker import FAILED, Holding, Task, Worker
 
 MOST_LOSSES = 100
-"""So many workers may be lost in one round."""
+"""Largest number of workers that may be lost in one round."""
 FIRST_LOSSES = 5
-"""So many before any task of a round is answered: memory that is too small for them loses every one."""
+"""Largest number of lost workers before any task of a round is answered: too little memory loses every worker."""
 LOST = (
-    "Workers are lost again and again: take fewer (--workers), or machines with more memory; in a script, begin what "
-    'it does with if __name__ == "__main__", since workers import it.'
+    "Workers are lost repeatedly: use fewer (--workers), or machines with more memory; in a script, put the code "
+    'under if __name__ == "__main__", since workers import the script.'
 )
 
 
 class Lost(Exception):
-    """A worker is gone, and with it the answer to its task."""
+    """A worker is lost, and with it the answer to its task."""
 
 
 class Crew(ABC):
-    """Answers tasks in any order; a task whose worker is lost is given to another one.
+    """Answers tasks in any order; a task whose worker is lost is given to another worker.
 
     Args:
-        holding: what the workers open.
-        count: how many they are.
+        holding: the records that the workers open.
+        count: number of workers.
     """
 
     def __init__(self, holding: Holding, count: int) -> None:
@@ -42,15 +42,15 @@ class Crew(ABC):
         self.members: dict[int, Any] = {}
 
     def answers(self, tasks: Sequence[Task]) -> list[Any]:
-        """Returns what `Worker.answer` says of each task.
+        """Returns the answers of `Worker.answer` to all tasks.
 
         Raises:
-            Unanswered: workers are lost again and again.
+            Unanswered: workers are lost repeatedly.
         """
         try:
             return self._answers(tasks)
         except BaseException:
-            self.dismiss()  # no answer to a task of this round is ever taken for one of the next
+            self.dismiss()  # an answer to a task of this round must never count for a later one
             raise
 
     def _answers(self, tasks: Sequence[Task]) -> list[Any]:
@@ -76,48 +76,48 @@ class Crew(ABC):
         return [found[i] for i in range(len(tasks))]
 
     def dismiss(self) -> None:
-        """End all workers; the next round starts others."""
+        """Ends all workers; the next round starts others."""
         while self.members:
             self.end(self.members.popitem()[1])
 
     def close(self) -> None:
-        """Let the workers go."""
+        """Ends the workers and frees their resources."""
         self.dismiss()
 
     @abstractmethod
     def start(self, number: int) -> Any:
-        """A new worker."""
+        """Starts a worker."""
 
     @abstractmethod
     def end(self, member: Any) -> None:
-        """Kill a worker, if it is there: one that was lost may never end by itself."""
+        """Kills a worker, if it exists: a lost one may never end by itself."""
 
     @abstractmethod
     def ask(self, member: Any, task: Task) -> Any:
-        """Give a worker a task; what stands for its answer."""
+        """Gives a worker a task and returns a ticket for its answer."""
 
     @abstractmethod
     def first(self, tickets: list[Any]) -> Any:
-        """Wait for the first of these that is answered, or whose worker is lost."""
+        """Waits for the first ticket that is answered, or whose worker is lost."""
 
     @abstractmethod
     def answer(self, ticket: Any) -> Any:
-        """Returns what the worker answered.
+        """Returns the worker's answer.
 
         Raises:
-            Lost: it is gone.
+            Lost: the worker is lost.
         """
 
 
 class Processes(Crew):
-    """Processes of this machine, each with a connection of its own.
+    """Processes of this machine, each with its own connection.
 
-    What a worker sends when it is killed ends in the middle; nobody shares its connection, so that this is noticed.
-    (`ProcessPoolExecutor` has one for all: it waits for the rest for ever.)
+    The message of a killed worker ends in the middle. With separate connections this is detected.
+    (`ProcessPoolExecutor` has one connection for all and would wait for ever.)
     """
 
     def start(self, number: int) -> Any:
-        """A process, and this process's end of the connection."""
+        """Starts a process and returns this process's end of the connection."""
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_serve, args=(self._holding, number, theirs), daemon=True)
@@ -126,27 +126,27 @@ class Processes(Crew):
         return process, ours
 
     def end(self, member: Any) -> None:
-        """Kill a process."""
+        """Kills a process."""
         process, connection = member
         connection.close()
         process.kill()
         process.join(10)
 
     def ask(self, member: Any, task: Task) -> Any:
-        """The connection that the answer comes by."""
+        """Sends the task and returns the connection of the answer."""
         process, connection = member
         try:
             connection.send(task)
         except OSError:
-            process.kill()  # its answer will tell that it is lost
+            process.kill()  # its answer will show that it is lost
         return connection
 
     def first(self, tickets: list[Any]) -> Any:
-        """The first connection with an answer, or without a process."""
+        """Returns the first connection with an answer, or without a process."""
         return wait(tickets)[0]
 
     def answer(self, ticket: Any) -> Any:
-        """Returns what came by the connection."""
+        """Returns the message of the connection."""
         try:
             return ticket.recv()
         except (EOFError, OSError):
@@ -161,14 +161,14 @@ def _serve(holding: Holding, number: int, connection: Connection) -> None:
             task = connection.recv()
         except EOFError:
             return
-        except Exception:  # what it was given could not even be read
+        except Exception:  # the task could not even be read
             connection.send(("", FAILED))
             continue
         connection.send(worker.answer(task))
 
 
 def _end_with_parent() -> None:
-    """A worker whose run was killed ends, and does not go on writing where the next one reads."""
+    """Ends a worker whose run was killed, so that it does not write where the next run reads."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -176,12 +176,12 @@ def _end_with_parent() -> None:
 
 
 class Actors(Crew):
-    """Actors of a Ray cluster, a core each.
+    """Actors of a Ray cluster, with a core each.
 
     Args:
-        holding: what they open; its address is one that all machines of the cluster see.
-        count: how many.
-        address: of the cluster; "local" starts one on this machine.
+        holding: the records that they open; its address must be visible to all machines of the cluster.
+        count: number of actors.
+        address: address of the cluster; "local" starts one on this machine.
 
     Raises:
         DataError: Ray is not installed, or no cluster answers.
@@ -205,38 +205,38 @@ class Actors(Crew):
         if (cores := int(ray.cluster_resources().get("CPU", 0))) < count:
             self.close()
             raise DataError(
-                f"The Ray cluster has {cores} cores for {count} workers, which would wait for ever: take fewer "
+                f"The Ray cluster has {cores} cores for {count} workers, which would wait for ever: use fewer "
                 "(--workers), or add machines first."
             )
         self._kind = ray.remote(Worker)
 
     def close(self) -> None:
-        """Let the workers go, and the cluster if it was started here."""
+        """Ends the workers, and the cluster if it was started here."""
         super().close()
         if self._started:
             self._ray.shutdown()
 
     def start(self, number: int) -> Any:
-        """An actor."""
+        """Starts an actor."""
         return self._kind.options(num_cpus=1).remote(self._holding, number)
 
     def end(self, member: Any) -> None:
-        """Kill an actor."""
+        """Kills an actor."""
         self._ray.kill(member)
 
     def ask(self, member: Any, task: Task) -> Any:
-        """A reference to the answer."""
+        """Returns a reference to the answer."""
         return member.answer.remote(task)
 
     def first(self, tickets: list[Any]) -> Any:
-        """The first reference with an answer, or without an actor."""
+        """Returns the first reference with an answer, or without an actor."""
         return self._ray.wait(tickets, num_returns=1)[0][0]
 
     def answer(self, ticket: Any) -> Any:
-        """Returns what the reference stands for."""
+        """Returns the value of the reference."""
         try:
             return self._ray.get(ticket)
-        except self._ray.exceptions.RayTaskError:  # what it was given could not even be read
+        except self._ray.exceptions.RayTaskError:  # the task could not even be read
             return "", FAILED
         except self._ray.exceptions.RayError:
             raise Lost from None

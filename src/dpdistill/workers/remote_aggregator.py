@@ -1,4 +1,4 @@
-"""The holders of records in other processes: what is asked goes to all shards, and their integers are added here."""
+"""Holders of records in other processes: each question goes to all shards, and their integers are added here."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from dpdistill.workers.processes import Actors, Crew, Processes
 from dpdistill.workers.worker import FAILED, Holding, Task
 
 FOLDER = "workers"
-"""Of DIR.run: the records and features that workers read, while a run lasts."""
+"""Folder in DIR.run for the records and features that workers read during a run."""
 KEY = 32
 
 
 @dataclass(frozen=True)
 class Workers:
-    """How the sums of a run are shared out. It changes the speed, never the guarantee, and no bit of a sum.
+    """Distribution of a run's sums over workers. It changes the speed, never the guarantee or any bit of a sum.
 
     Args:
-        count: of worker processes, each of one core; 0 leaves the work to this process.
-        ray: address of a Ray cluster, "auto", or "local"; None takes processes of this machine.
-        share: where workers find the records: a folder, or a place that fsspec knows, such as "s3://bucket/folder",
-            that every machine sees; None takes DIR.run.
-        parts: into how many parts the records are cut there: a worker fetches the parts it works on.
-        shards: into how many shards a part is cut; None takes four a worker.
+        count: number of worker processes, with one core each; 0 leaves the work to this process.
+        ray: address of a Ray cluster, "auto", or "local"; None uses processes of this machine.
+        share: location of the records for the workers: a folder, or a location that fsspec supports, such as
+            "s3://bucket/folder", visible to every machine; None uses DIR.run.
+        parts: number of parts into which the records are cut there; a worker fetches the parts it works on.
+        shards: number of shards per part; None uses four per worker.
     """
 
     count: int = 0
@@ -51,22 +51,22 @@ class Workers:
         if self.count < 0 or self.parts < 1 or (self.shards is not None and self.shards < 1):
             raise ValueError(f"Expected workers={self.count} >= 0, parts={self.parts} >= 1, and shards >= 1.")
         if self.count and getattr(multiprocessing.current_process(), "_inheriting", False):
-            # A worker that imports the script of its run would begin, and pay for, another one.
-            raise RuntimeError('Begin what this script does with if __name__ == "__main__": workers import it.')
+            # A worker that imports the run's script would otherwise start, and pay for, another run.
+            raise RuntimeError('Put the script\'s code under if __name__ == "__main__": workers import the script.')
         if self.ray is not None and self.count < 1:
             raise ValueError("Expected the number of workers with the address of a Ray cluster.")
         if self.ray not in (None, "local") and self.share is None:
-            raise ValueError("Expected share: a place that all machines of the Ray cluster see.")
+            raise ValueError("Expected share: a location that is visible to all machines of the Ray cluster.")
 
     @contextmanager
     def holders(self, run_dir: Path | None) -> Iterator[Callable[..., Any] | None]:
-        """Returns what makes the holders of a run; None where it is this process. What they need is removed in the end.
+        """Yields a function that makes the holders of a run; None for this process. Their files are removed in the end.
 
         Args:
-            run_dir: the owner's folder; None takes a temporary one.
+            run_dir: the owner's folder; None uses a temporary one.
         """
         if run_dir is not None:
-            shutil.rmtree(run_dir / FOLDER, ignore_errors=True)  # what a run left that was killed
+            shutil.rmtree(run_dir / FOLDER, ignore_errors=True)  # remains of a killed run
         if self.count == 0:
             yield None
             return
@@ -91,16 +91,16 @@ class Pool(Unshown):
     """Holders in worker processes.
 
     Args:
-        records: the private records: they are written where the workers read them.
-        entropy: of the workers' keys.
-        rows_per_unit: as `LocalAggregator` takes it.
-        space: the memory that features may take.
-        workers: how the work is shared out.
-        folder: the owner's, for the records and the features.
+        records: the private records, which are written to the location that the workers read.
+        entropy: source of the workers' keys.
+        rows_per_unit: as in `LocalAggregator`.
+        space: memory limit of features.
+        workers: distribution of the work.
+        folder: the owner's folder, for the records and the features.
 
     Guarantee:
         Only integer sums leave a worker: the noise is added, and paid for, in this process. A task is a function of the
-        records, of the key of places and of the key of the round's coins, so that it may be carried out again.
+        records, of the key of places and of the key of the round's coins, so that it may be repeated.
     """
 
     def __init__(
@@ -113,10 +113,10 @@ class Pool(Unshown):
         folder: Path,
     ) -> None:
         self._workers, self._kinds = workers, set[str]()
-        # A name of its own: nothing is written where somebody else's files, or another run's, may lie.
+        # A unique name: files of other runs or other programs are never overwritten.
         name = f"dpdistill-{secrets.token_hex(8)}"
         self._address = _within(workers.share, name) if workers.share else str(folder / name)
-        apart = workers.ray is not None and workers.ray != "local"  # other machines, each with a disk of its own
+        apart = workers.ray is not None and workers.ray != "local"  # other machines, each with its own disk
         features = Memory(space.size) if apart else Memory(space.size, folder / f"{name}-features", shared=True)
         if features.folder is not None:
             features.folder.mkdir(mode=0o700)
@@ -136,9 +136,9 @@ class Pool(Unshown):
         return self._size
 
     def answer(self, question: Question, entropy: Entropy) -> np.ndarray:
-        """The integer sum of a round over all shards; each tosses the coins of a key that is drawn for the round."""
+        """Returns the integer sum of a round over all shards; coins come from one key, drawn for the round."""
         key = entropy.bytes(KEY)
-        if question.features is not None and question.sampling_prob < 1.0:  # a shard may need the features of all
+        if question.features is not None and question.sampling_prob < 1.0:  # it may need features of all shards
             self._all(question, None)
         return np.asarray(sum(self._all(question, key)), np.int64)
 
@@ -155,7 +155,7 @@ class Pool(Unshown):
         return [answer for _, answer in found]
 
     def close(self) -> None:
-        """Let the workers go, and remove the records that they read."""
+        """Ends the workers, and removes the records that they read."""
         try:
             self._crew.close()
         finally:
@@ -163,7 +163,7 @@ class Pool(Unshown):
 
 
 def _within(share: str, name: str) -> str:
-    """A place below the shared one; file:// is a folder like any other, so that its modes are ours."""
+    """Returns a location below the shared one; file:// is an ordinary folder, so that our modes apply."""
     if "://" in share and not share.startswith("file://"):
         return f"{share.rstrip('/')}/{name}"
     return str(Path(share.removeprefix("file://")).absolute() / name)

@@ -1,4 +1,4 @@
-"""What a worker does: it opens parts of the records, adds up shards of them, and says nothing."""
+"""A worker: it opens parts of the records, adds up shards of them, and prints nothing."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from dpdistill.storage.records import Unshown
 from dpdistill.storage.shards import open_part
 
 FAILED = "failed"
-"""What a worker says of an error of any other kind than a refusal: nothing."""
+"""Answer of a worker to any error other than a refusal; it reveals nothing about the error."""
 
 
 @dataclass(frozen=True)
 class Holding:
-    """What a worker has to know of the records it opens.
+    """Facts that a worker needs to open the records.
 
     Args:
-        address: of the parts.
-        key: of places and of the choice among a unit's records, 32 bytes; secret.
-        kind: of the entropy that the key came from.
-        rows_per_unit: as `LocalAggregator` takes it.
-        space: where features may lie; its folder is shared by the workers of one machine.
+        address: location of the parts.
+        key: key of places and of the choice among a unit's records, 32 bytes; secret.
+        kind: kind of the entropy that the key came from.
+        rows_per_unit: as in `LocalAggregator`.
+        space: memory limit and folder of features; the workers of one machine share the folder.
     """
 
     address: str
@@ -44,7 +44,7 @@ class Holding:
 
 @dataclass(frozen=True)
 class Task:
-    """Add up a shard of a part; without a key of coins, make its features only."""
+    """Task to add up a shard of a part; without a key of coins, to compute its features only."""
 
     part: int
     shard: Shard
@@ -56,9 +56,9 @@ class Worker(Unshown):
     """Answers tasks with integers, a refusal, or FAILED.
 
     Args:
-        holding: what it opens.
-        index: its number: which core and which device of the machine it takes.
-        silent: send what this process prints to nowhere.
+        holding: the records to open.
+        index: number of the worker, which selects its core and device.
+        silent: discard everything that this process prints.
     """
 
     def __init__(self, holding: Holding, index: int = 0, silent: bool = True) -> None:
@@ -66,11 +66,11 @@ class Worker(Unshown):
         self.kind = settle(index, silent)
 
     def size(self, part: int) -> int | str:
-        """The number of units of a part."""
+        """Returns the number of units of a part."""
         return self._safely(lambda: len(self._holder(part)))
 
     def answer(self, task: Task) -> tuple[str, Any]:
-        """(kind of this machine, the integer sum of a shard; None where features were made, a text for an error)."""
+        """Returns (kind of this machine, integer sum of a shard); None for features, a text for an error."""
         return self.kind, self._safely(lambda: self._answer(task))
 
     def _answer(self, task: Task) -> np.ndarray | None:
@@ -103,10 +103,11 @@ class Worker(Unshown):
 
 
 def settle(index: int, silent: bool) -> str:
-    """One core, one device, and no word: what a process computes does not depend on how many others there are.
+    """Restricts the process to one core and one device and silences it, so that results do not depend on other
+    processes.
 
     Returns:
-        What decides on the low bits of its numbers: the kind of its core, of its device, and JAX.
+        The facts that decide on the low bits of its numbers: the kind of its core, of its device, and JAX.
     """
     if silent:
         nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -126,7 +127,7 @@ def settle(index: int, silent: bool) -> str:
 
 
 def _core() -> str:
-    """The kind of this machine's cores, as far as it tells."""
+    """Returns the kind of this machine's cores, if it is known."""
     with suppress(OSError), open("/proc/cpuinfo") as file:
         for line in file:
             if line.startswith(("model name", "CPU part")):

@@ -41,7 +41,7 @@ def check_speech_is_refused() -> None:
             said = str(error)
         else:
             raise AssertionError("A query that prints was answered.")
-    assert said.startswith("The query is refused: it holds "), "The query failed for another reason."
+    assert said.startswith("The query is refused: it has "), "The query failed for another reason."
     assert not heard.getvalue(), "The query spoke before it was refused."
 
 

@@ -1,4 +1,4 @@
-"""Out of the door: documents and formats of other people's standards, made of a shared folder's public facts."""
+"""Exports of a shared folder: documents and third-party formats, made from public facts only."""
 
 from dpdistill.publish.export.documents import DOCUMENTS, renew_documents, write_documents
 from dpdistill.publish.export.formats import FORMATS, export

@@ -1,4 +1,4 @@
-"""A synthetic set as arrays in PyTorch's layout, and as a CSV file."""
+"""Exports a synthetic set as arrays in PyTorch's layout or as a CSV file."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ class Synthetic(torch.utils.data.TensorDataset):
 
 
 def write_torch(source: Path, to: Path, folder: Folder, publisher: Publisher) -> None:
-    """A folder with train.npz, dataset.py and README.md.
+    """Writes a folder with train.npz, dataset.py and README.md.
 
-    train.npz holds what networks are trained on: X, float32, images as (m, channels, height, width) in [0, 1] and rows
-    of tables as they are encoded, (m, d) in [-1, 1]; y, int64; classes; soft_labels (m, classes), where there are any.
+    train.npz holds the records that networks are trained on. X is float32: images as (m, channels, height, width) in
+    [0, 1], encoded table rows as (m, d) in [-1, 1]. y is int64. `classes` names the classes. Sets with soft labels add
+    soft_labels (m, classes).
     """
     distilled = read_distilled(source)
     X, y = distilled.train_set
@@ -49,7 +50,7 @@ def write_torch(source: Path, to: Path, folder: Folder, publisher: Publisher) ->
     to.mkdir(parents=True)
     npz.write_file(to / "train.npz", arrays)
     write_text(to / "dataset.py", DATASET)
-    kind = "rows as they are encoded, (m, d) in [-1, 1]"
+    kind = "encoded rows, (m, d) in [-1, 1]"
     if not isinstance(distilled.schema, TableSchema):
         kind = "images as (m, channels, height, width) in [0, 1]"
     soft = ", `soft_labels` (m, classes)" if distilled.soft_labels is not None else ""
@@ -58,9 +59,9 @@ def write_torch(source: Path, to: Path, folder: Folder, publisher: Publisher) ->
 
 
 def write_csv(source: Path, to: Path, folder: Folder, publisher: Publisher) -> None:
-    """A CSV file: of a table synthetic.csv; of images label and then pixel_ROW_COLUMN[_CHANNEL], raw.
+    """Writes a CSV file: synthetic.csv of a table, or the columns label and pixel_ROW_COLUMN[_CHANNEL] of images.
 
-    A row is an image that models are trained on: a tile, where the set has tiles.
+    Pixels are raw values. A row is an image that models are trained on: a tile if the set has tiles.
     """
     to.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(folder.schema, TableSchema):

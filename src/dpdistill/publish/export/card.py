@@ -1,4 +1,4 @@
-"""README.md: a dataset card as the Hugging Face Hub reads it, YAML front matter before the text.
+"""Writes README.md as a dataset card of the Hugging Face Hub: YAML front matter, then text.
 
 Source: Hugging Face, dataset card specification (huggingface_hub, datasetcard.md).
 """
@@ -28,7 +28,7 @@ _MARKUP = re.compile(r"([\\`*_\[\]<>#|~$&])")
 
 
 def markdown(value: Any) -> Markup:
-    """A value as text of one line that Markdown shows as it is."""
+    """Returns a value as one line of text, escaped for Markdown."""
     return Markup(_MARKUP.sub(r"\\\1", " ".join(plain(value).split())))
 
 
@@ -39,11 +39,11 @@ _PAGES.filters |= {function.__name__: function for function in (*FILTERS, markdo
 
 
 class Elsewhere(NamedTuple):
-    """What a card says of a folder that was made from the shared one.
+    """Describes a folder that was exported from the shared folder.
 
     Args:
         front: the parts of the front matter that say where the records lie.
-        values: which file holds how many records, and how, in Markdown.
+        values: file names, numbers of records and their encoding, in Markdown.
     """
 
     front: dict[str, Any]
@@ -51,15 +51,15 @@ class Elsewhere(NamedTuple):
 
 
 def describe(folder: Folder, publisher: Publisher, elsewhere: Elsewhere | None = None) -> str:
-    """The text of the card.
+    """Returns the text of the card.
 
     Args:
-        folder: what a shared folder holds.
-        publisher: what its publisher states.
-        elsewhere: what is in the card's folder; the shared folder itself by default.
+        folder: contents of the shared folder.
+        publisher: facts that the publisher states.
+        elsewhere: contents of the card's folder; by default the shared folder itself.
     """
     g = read_guarantee(folder.certificate)
-    folder = folder if elsewhere is None else replace(folder, scores=None)  # they stay in the shared folder
+    folder = folder if elsewhere is None else replace(folder, scores=None)  # these files stay in the shared folder
     records = _in_folder(folder) if elsewhere is None else elsewhere
     front = {**_front(folder, publisher), **records.front}
     text = _PAGES.get_template("card.md").render(
@@ -86,7 +86,7 @@ def describe(folder: Folder, publisher: Publisher, elsewhere: Elsewhere | None =
 
 
 def _stated(g: Guarantee) -> list[tuple[str, str]]:
-    """The rows of the guarantee's table."""
+    """Returns the rows of the guarantee's table."""
     return [
         ("ε", f"**{bound(g.epsilon)}**"),
         ("δ", f"**{plain(g.delta)}**"),
@@ -97,14 +97,14 @@ def _stated(g: Guarantee) -> list[tuple[str, str]]:
 
 
 def contradicted(expected: str, found: str) -> list[str]:
-    """Where a completed card says otherwise than ours: rows of the guarantee's table, or the warning in its place."""
+    """Returns where a completed card contradicts ours: rows of the guarantee's table, or its warning."""
     ours, theirs = _rows(expected), _rows(found)
     differ = [row for row in ours if row not in theirs] + [row for row in theirs if row not in ours]
     return [name for name, *_ in differ]
 
 
 def _rows(text: str) -> list[tuple[str, ...]]:
-    """The rows of tables that state an epsilon or a delta, and the warning, without the spaces that align cells."""
+    """Returns the table rows with an epsilon or a delta, and the warning, without alignment spaces."""
     lines = [line.strip() for line in text.splitlines()]
     rows: list[tuple[str, ...]] = [("the warning", line) for line in lines if line.startswith(WARNING)]
     for is_table, block in groupby(lines, lambda line: line.startswith("|")):
@@ -131,7 +131,7 @@ def _front(folder: Folder, publisher: Publisher) -> dict[str, Any]:
 
 
 def _license(publisher: Publisher) -> dict[str, str]:
-    """As the Hub names licences: by identifier, or as another one with its name and where it lies."""
+    """Returns the licence fields of the Hub: an identifier, or "other" with name and link."""
     if not publisher.license or publisher.license in LICENSES:
         return {"license": publisher.license or "unknown"}
     name = re.sub(r"[^a-z0-9.]+", "-", publisher.license.lower().removeprefix("https://")).strip("-")
@@ -142,12 +142,12 @@ def _in_folder(folder: Folder) -> Elsewhere:
     files = mapping(folder.certificate.get("files"))
     path = CSV if CSV in files else f"{IMAGES}/*/*.png" if folder.pictures else None
     table = isinstance(folder.schema, TableSchema)
-    values = "" if table else f"`synthetic.npz` holds the values as they are, `{IMAGES}` pictures in 8 bits."
+    values = "" if table else f"`synthetic.npz` holds the exact values, `{IMAGES}` 8-bit images."
     if TRAINING in files:
-        values += f" Models are trained on enlarged tiles of the images, which `{TRAINING}` and the pictures hold."
+        values += f" Models are trained on enlarged tiles of the images, in `{TRAINING}` and in the 8-bit images."
     return Elsewhere({} if path is None else configs(path), values)
 
 
 def configs(path: str) -> dict[str, Any]:
-    """Front matter: the Hub shows and loads the files that a path matches."""
+    """Returns front matter that makes the Hub show and load the files under a path."""
     return {"configs": [{"config_name": "default", "data_files": [{"split": "train", "path": path}]}]}

@@ -1,7 +1,7 @@
-"""croissant.json: the set in MLCommons Croissant 1.1, with provenance (PROV-O) and responsible-AI fields.
+"""Writes croissant.json: the set in MLCommons Croissant 1.1, with provenance (PROV-O) and responsible-AI fields.
 
-Source: MLCommons, Croissant Format Specification 1.1 (https://docs.mlcommons.org/croissant/docs/croissant-spec-1.1.html)
-and Croissant RAI Specification 1.0.
+Source: MLCommons, Croissant Format Specification 1.1
+(https://docs.mlcommons.org/croissant/docs/croissant-spec-1.1.html) and Croissant RAI Specification 1.0.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _ENCODINGS = {
 
 
 def describe(folder: Folder, publisher: Publisher) -> dict[str, Any]:
-    """The set's Croissant description, JSON-able."""
+    """Returns the set's Croissant description as JSON values."""
     g = read_guarantee(folder.certificate)
     organisation = {"@type": "Organization", "name": publisher.curator or TO_FILL_IN}
     return {
@@ -113,7 +113,7 @@ def _responsible(folder: Folder, g: Guarantee, publisher: Publisher) -> dict[str
 
 
 def _files(folder: Folder) -> list[dict[str, Any]]:
-    """The files that the certificate lists by their hashes, and itself; pictures are a set of files."""
+    """Returns the files that the certificate lists, with their hashes, and the certificate; images are one file set."""
     certificate = {CERTIFICATE: folder.digest} if folder.digest else {}
     listed = {**mapping(folder.certificate.get("files")), **certificate}
     single = {name: digest for name, digest in listed.items() if not name.startswith(f"{IMAGES}/")}
@@ -130,7 +130,7 @@ def _files(folder: Folder) -> list[dict[str, Any]]:
     ]
     if len(single) < len(listed):
         pictures = {"@type": "cr:FileSet", "@id": "pictures", "name": "pictures", "encodingFormat": "image/png"}
-        files.append({**pictures, "includes": f"{IMAGES}/*/*.png", "description": "One picture a record to train on."})
+        files.append({**pictures, "includes": f"{IMAGES}/*/*.png", "description": "One image per training record."})
     return files
 
 
@@ -159,16 +159,16 @@ def _records(folder: Folder) -> list[dict[str, Any]]:
         return [_record_set("records", [*fields, _column(label, schema.label, _LABEL, "The class.") | _CLASSES])]
     if not folder.pictures:
         return []
-    # A folder cannot be called whatever a class can: then its name is that of no class.
+    # Some class names are no folder names: their folders have other names.
     as_called = {name.split("/")[1] for name in folder.pictures} <= set(schema.classes)
     picture = {"fileSet": {"@id": "pictures"}, "extract": {"fileProperty": "content"}}
     path = {"fileSet": {"@id": "pictures"}, "extract": {"fileProperty": "fullpath"}}
     label = {**path, "transform": {"regex": rf".*{IMAGES}[/\\]([^/\\]+)[/\\][^/\\]+\.png$"}}
     image = {"@type": "cr:Field", "@id": "records/image", "name": "image", "dataType": "sc:ImageObject"}
     bounds = " to ".join(map(number, schema.bounds))
-    shown = {"description": f"A picture of 8 bits a channel, whose values from 0 to 255 stand for {bounds}."}
+    shown = {"description": f"An image with 8 bits per channel, whose values from 0 to 255 stand for {bounds}."}
     named = {"@type": "cr:Field", "@id": "records/label", "name": "label", "dataType": _LABEL}
-    said = {"description": "The class, as the folder of the picture is named."}
+    said = {"description": "The class, which is the name of the image's folder."}
     return [
         _record_set(
             "records",
@@ -186,12 +186,12 @@ _CLASSES = {"references": {"field": {"@id": "classes/name"}}}
 
 
 def to_id(text: str) -> str:
-    """A text as an @id may hold it: without spaces, line breaks and what else an address may not hold."""
+    """Returns a text as a valid @id: without spaces, line breaks and other characters that URLs exclude."""
     return re.sub(r"[\s<>\"{}|\\^`%]", "_", text)
 
 
 def _ids(names: list[str]) -> list[str]:
-    """An @id a column, distinct."""
+    """Returns one distinct @id for each column."""
     ids: list[str] = []
     for name in names:
         at = f"records/{to_id(name)}"

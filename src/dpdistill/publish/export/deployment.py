@@ -1,7 +1,7 @@
-"""deployment.yaml: the set in the Differential Privacy Deployments Registry: tier 2, and what is implied of tier 3.
+"""Writes deployment.yaml for the Differential Privacy Deployments Registry: tier 2, and the implied part of tier 3.
 
-Source: OpenDP and NIST, https://registry.opendp.org, deployments-schema.yaml of opendp/deployments-registry-data
-(the version with dp_variant, privacy_loss, deployment_model, implementation and administrative).
+Source: OpenDP and NIST, https://registry.opendp.org, deployments-schema.yaml of opendp/deployments-registry-data (the
+version with dp_variant, privacy_loss, deployment_model, implementation and administrative).
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from dpdistill.publish.report.recipe import references
 from dpdistill.publish.report.words import bound, plain
 from dpdistill.schema import DataError, TableSchema
 
-FOLDER = "The shared folder holds it all: certificate.json, recipe.json, and report.html for people."
+FOLDER = "The shared folder has all details: certificate.json, recipe.json, and report.html for human readers."
 
 
 def describe(folder: Folder, publisher: Publisher) -> dict[str, Any]:
-    """The set's record for the registry, YAML-able.
+    """Returns the set's record for the registry as YAML values.
 
     Raises:
         DataError: the set has no guarantee to register.
     """
     g = read_guarantee(folder.certificate)
     if not g.holds:
-        raise DataError("Expected a set with a privacy guarantee: without one there is nothing to register.")
+        raise DataError("Expected a set with a privacy guarantee; the registry takes no others.")
     name = publisher.name or sentences.name_of(folder)
     digest = plain(mapping(folder.certificate.get("files")).get(SYNTHETIC) or "")[:8]
     return {
-        # Names of two sets may be the same; their records are not.
+        # Two sets may have one name; the digest of their records differs.
         "url_slug": re.sub(r"[^a-z0-9]+", "-", f"{name} {digest}".lower()).strip("-") or "synthetic-set",
         "deployment": {
             "basic": _basic(folder, g, publisher, name),
@@ -78,18 +78,18 @@ def _unprotected(folder: Folder, g: Guarantee) -> list[str]:
     ]
     return [
         *(from_records or ["None from the records."]),
-        "Public by the publisher's word: the schema, the recipe, and images that the recipe names as public, if any.",
+        "Public as declared by the publisher: the schema, the recipe, and images that the recipe names as public.",
     ]
 
 
 def _privacy_loss(folder: Folder, g: Guarantee) -> dict[str, Any]:
-    whose, those = sentences.protected(g), "those of any other" if g.name else "any other"
+    whose, those = sentences.protected(g), "all rows of any other" if g.name else "any other"
     change = {"add-remove": f"adding or removing {whose}", "replace-one": f"replacing {whose} by {those}"}
-    hidden, units = "itself protected: it is not stated, not even roughly.", "The number of units"
+    hidden, units = "protected by the guarantee and therefore not stated.", "The number of units"
     count = {
-        "add-remove": f"{f'{units}, as that of rows,' if g.name else 'The number of rows'} is {hidden}",
+        "add-remove": f"{f'{units}, like the number of rows,' if g.name else 'The number of rows'} is {hidden}",
         "replace-one": f"{units if g.name else 'The number of rows'} is public, but is not part of the shared folder."
-        + (f" That of rows is {hidden}" if g.name else ""),
+        + (f" The number of rows is {hidden}" if g.name else ""),
     }
     details = [
         f"Adjacent data sets differ by {change.get(g.relation, g.relation)} ({g.relation}).",
@@ -97,8 +97,8 @@ def _privacy_loss(folder: Folder, g: Guarantee) -> dict[str, Any]:
         *([count[g.relation]] if g.relation in count else []),
     ]
     table = "; ".join(f"epsilon = {bound(epsilon)} at delta = {plain(delta)}" for delta, epsilon in g.table)
-    parameters = f"Of all releases together, an upper bound, for {sentences.protected(g)}." + (
-        f" The same run: {table}." if table else ""
+    parameters = f"Upper bound for all releases together, for {sentences.protected(g)}." + (
+        f" The same run also satisfies: {table}." if table else ""
     )
     return {
         "privacy_unit": g.unit or sentences.protected(g),
@@ -109,26 +109,26 @@ def _privacy_loss(folder: Folder, g: Guarantee) -> dict[str, Any]:
 
 
 def _model(folder: Folder, g: Guarantee) -> dict[str, Any]:
-    but = f"those of one {g.whose}" if g.name else "one"
+    but = f"the records of one {g.whose}" if g.name else "one"
     return {
         "model_name": "Central",
-        "trust_assumptions": "Whoever ran the program holds the records and is trusted with them, with the machine, and"
-        " with having run it as described. Receivers are trusted with nothing: the guarantee holds against whoever"
-        f" knows the program, the recipe, the shared folder and all records but {but}.",
-        "actors": "Whoever holds the records, who also runs the program; whoever receives the shared folder. There is"
-        " nobody between them.",
+        "trust_assumptions": "The owner of the records ran the program. The owner is trusted with the records, with the"
+        " machine, and with having run it as described. Receivers are not trusted: the guarantee holds against"
+        f" anybody who knows the program, the recipe, the shared folder and all records but {but}.",
+        "actors": "The owner of the records, who also runs the program; the receivers of the shared folder. There are"
+        " no intermediaries.",
         "release_type": "One release",
         "release_type_details": sentences.another(folder, g),
         "data_source_type": "Static",
-        "data_source_type_details": "The records are read once; none comes in later.",
+        "data_source_type_details": "The records are read once; no records are added later.",
         "access_type": "Non-interactive",
-        "access_type_details": "Files are published; nobody queries the records.",
+        "access_type_details": "Files are published; the records cannot be queried.",
     }
 
 
 def _implementation(folder: Folder, g: Guarantee, publisher: Publisher) -> dict[str, Any]:
     each = f"all records of one {g.whose} together, or none," if g.name else "each record"
-    share = f"at most {plain(g.rows_per_unit)} records of one {g.whose} clipped as one" if g.name else "one a record"
+    share = f"at most {plain(g.rows_per_unit)} records of one {g.whose} clipped as one" if g.name else "one per record"
     rounds = "; ".join(
         f"{plain(count)} round{'' if count == 1 else 's'} with noise multiplier {plain(noise)}, "
         + ("all records in each" if prob == 1 else f"{each} in a round with probability {plain(prob)} (Poisson)")
@@ -141,8 +141,8 @@ def _implementation(folder: Folder, g: Guarantee, publisher: Publisher) -> dict[
     sampled = any(prob != 1 for _, _, prob in g.groups)
     slack = folder.certificate.get("slack")
     exact = "rounded to an integer grid, sums are exact integers"
-    linear = "those of linear queries summed in double precision, with this slack in the noise"
-    sums = f"{linear}: {plain(slack)}; all others {exact}" if slack else exact
+    linear = "sums of linear queries are in double precision, with this slack in the noise"
+    sums = f"{linear}: {plain(slack)}; all other contributions are {exact}" if slack else exact
     return {
         "preprocessing_and_hyperparameter_tuning": "Values are scaled by the declared bounds and clamped to them."
         f" Origin of the recipe: {plain(folder.recipe.get('origin'))}. Choosing a recipe by looking at results on"
@@ -152,19 +152,19 @@ def _implementation(folder: Folder, g: Guarantee, publisher: Publisher) -> dict[
         f" {g.noise}. Program: dpdistill {sentences.version_of(folder)}, method {sentences.method_of(folder)}."
         " Nothing is interactive.",
         "composition": f"All rounds are fixed before the first. {SAMPLED if sampled else FULL_BATCH}",
-        "post_processing": "Everything after the noised sums: synthetic records are fitted to them as long and as often"
-        f" as wished, without the private records. The folder holds: {_forms(folder)}.",
-        "justification": "Certificate and files can be checked again by anybody with `dpdistill verify`, whose"
-        " arithmetic takes another route than the program that made them. Why these parameters:"
+        "post_processing": "Everything after the noised sums. Synthetic records are fitted to the sums without the"
+        f" private records, for any number of steps. The folder holds: {_forms(folder)}.",
+        "justification": "Anybody can check certificate and files again with `dpdistill verify`, whose arithmetic is"
+        " independent of the program that made them. Why these parameters:"
         f" {publisher.justification or TO_FILL_IN}",
         "additional_information": " ".join([FOLDER, *published]),
     }
 
 
 SAMPLED = "Privacy loss distributions are composed numerically, with sampling, as an upper bound."
-FULL_BATCH = "They are full batches, which compose in closed form as Gaussian differential privacy."
+FULL_BATCH = "The rounds are full batches, which compose in closed form as Gaussian differential privacy."
 FORMS = {CSV: "a table", TRAINING: "records to train on", CLASSIFIER: "a classifier", GENERATOR: "a generator"}
-"""What else than the synthetic records a folder may hold, by the file that says so."""
+"""Names of optional contents of a folder, by the file that shows their presence."""
 
 
 def _forms(folder: Folder) -> str:

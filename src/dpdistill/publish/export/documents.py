@@ -1,4 +1,4 @@
-"""The documents that every shared folder carries for other people's catalogues, and how they are compared with it."""
+"""Writes the documents for catalogues that every shared folder carries, and compares them with the certificate."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from dpdistill.storage.atomic import write_atomically
 
 
 def croissant_text(folder: Folder, publisher: Publisher) -> str:
-    """croissant.json as text."""
+    """Returns croissant.json as text."""
     return json.dumps(croissant.describe(folder, publisher), indent=2, ensure_ascii=False) + "\n"
 
 
 def deployment_text(folder: Folder, publisher: Publisher) -> str:
-    """deployment.yaml as text.
+    """Returns deployment.yaml as text.
 
     Raises:
         DataError: the set has no guarantee to register.
@@ -39,11 +39,11 @@ DOCUMENTS: dict[str, Callable[[Folder, Publisher], str]] = {
     CARD: card.describe,
     DEPLOYMENT: deployment_text,
 }
-"""File name -> its text."""
+"""File name -> function that writes its text."""
 
 
 def documents_of(folder: Folder) -> dict[str, str]:
-    """The documents of a folder by file name: deployment.yaml only with a guarantee, which it is about."""
+    """Returns the documents of a folder by file name; deployment.yaml exists only for sets with a guarantee."""
     held = read_guarantee(folder.certificate).holds
     return {name: text(folder, Publisher()) for name, text in DOCUMENTS.items() if held or name != DEPLOYMENT}
 
@@ -55,10 +55,10 @@ def write_documents(folder: Path | str) -> list[Path]:
         folder: holds certificate.json, recipe.json and synthetic.npz.
 
     Returns:
-        What was written.
+        Paths of the written files.
 
     Raises:
-        DataError: a file that is missing or cannot be used.
+        DataError: a file is missing or cannot be used.
     """
     written = []
     for name, text in documents_of(read_folder(folder)).items():
@@ -68,16 +68,16 @@ def write_documents(folder: Path | str) -> list[Path]:
 
 
 def renew_documents(folder: Path | str) -> list[str]:
-    """Writes the documents again once scores.json has been added to a shared folder.
+    """Writes the documents again after scores.json was added to a shared folder.
 
     Args:
         folder: as for `write_documents`, with scores.json.
 
     Returns:
-        Names of documents that somebody completed, which are left as they are.
+        Names of documents that a publisher completed; these are not changed.
 
     Raises:
-        DataError: a file that is missing or cannot be used.
+        DataError: a file is missing or cannot be used.
     """
     path, read, left = Path(folder), read_folder(folder), []
     now, before = documents_of(read), documents_of(replace(read, scores=None))
@@ -97,37 +97,38 @@ def _encoded(text: str) -> bytes:
 
 
 def write_text(path: Path, text: str) -> None:
-    """A text as a file in UTF-8, in one step."""
+    """Writes a text as a UTF-8 file in one atomic step."""
     content = _encoded(text)
     write_atomically(path, lambda file: file.write(content))
 
 
 def compare(path: Path, folder: Folder) -> Iterator[tuple[str, bool | None, str]]:
-    """(file name, whether it agrees, a sentence) for each document that is in a folder.
+    """Yields (file name, whether the document agrees with the certificate, a sentence) for each document of a folder.
 
-    A publisher completes them. What is marked TO BE FILLED IN and the keys of OWN may say anything, a text that ends in
-    a full stop may go on, and lists may be longer and in another order; all else must be as the run wrote it. Of a card
-    that is its table of the guarantee: a card with more changes is named and decides nothing.
+    A publisher may complete documents. Values marked TO BE FILLED IN and the keys of OWN may hold any text. A text that
+    ends in a full stop may be continued. Lists may be longer and in another order. All other values must be as the run
+    wrote them. In a card only the guarantee's table is compared: other changes to the card are reported and fail
+    nothing.
     """
     expected = documents_of(folder)
     for name in DOCUMENTS:
         if not (path / name).is_file():
             continue
         if name not in expected:
-            yield name, False, f"{name} speaks of a guarantee that the certificate does not state."
+            yield name, False, f"{name} states a guarantee that the certificate does not state."
         elif (path / name).stat().st_size > MOST_TIMES * len(_encoded(expected[name])) + SPARE:
-            yield name, False, f"{name} is so much longer than what the run wrote that it is not read."
+            yield name, False, f"{name} is much longer than the file that the run wrote, so it was not read."
         elif _content(path / name) == _encoded(expected[name]):
-            yield name, True, f"{name} says what the certificate implies."
+            yield name, True, f"{name} agrees with the certificate."
         elif name == CARD:
             differ = card.contradicted(expected[name], _content(path / name).decode("utf-8", "replace"))
-            changed = f"{name} was completed or changed since the run: it is its author's word, not the certificate's."
+            changed = f"{name} was completed or changed after the run: the certificate does not cover these changes."
             yield name, False if differ else None, _differs(name, differ) if differ else changed
         elif name == DEPLOYMENT and (hidden := _hidden(folder, _read(path / name))):
             yield name, False, f"{name} states {hidden}, which the guarantee protects ({ADD_REMOVE}): leave it empty."
         else:
             differ = _contradicted(_parsed(expected[name]), _read(path / name))
-            yield name, not differ, _differs(name, differ) if differ else f"{name} says what the certificate implies."
+            yield name, not differ, _differs(name, differ) if differ else f"{name} agrees with the certificate."
 
 
 def _differs(name: str, where: list[str]) -> str:
@@ -140,14 +141,14 @@ def _read(path: Path) -> Any:
             return read_json(path)
         content = _content(path)
         if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(content.decode("utf-8"))):
-            return None  # a few lines may stand for millions
+            return None  # YAML aliases: a few lines may expand to millions of values
         return load_yaml(content, texts=False)
     except (DataError, OSError, ValueError, RecursionError, yaml.YAMLError):
         return None
 
 
 def _content(path: Path) -> bytes:
-    """Of a stranger's file: nothing of one that is too large."""
+    """Reads an untrusted file; returns no content for a file that is too large."""
     return path.read_bytes() if path.stat().st_size <= MAX_JSON else b""
 
 
@@ -156,7 +157,7 @@ def _parsed(text: str) -> Any:
 
 
 def _hidden(folder: Folder, found: Any) -> str:
-    """The key of a number in deployment.yaml that is itself protected; empty where there is none."""
+    """Returns the key of a protected number that deployment.yaml states; empty if none is stated."""
     for key in ("deployment", "privacy_loss", NUMBER_OF_UNITS):
         found = mapping(found).get(key)
     protected = read_guarantee(folder.certificate).relation == ADD_REMOVE
@@ -169,22 +170,22 @@ OWN = {
     *("datePublished", "publication_date", "version", "license", "url", "creator", "publisher", "contentUrl"),
     *("prov:wasDerivedFrom", "release_type", "evidence_source_type"),
 }
-"""Keys of what is a publisher's own word: they may say anything."""
+"""Keys whose values the publisher writes freely."""
 CLOSED = {"privacy_parameters"}
-"""Keys of objects that nothing is added to."""
+"""Keys of objects that must not get further keys."""
 MOST_TIMES, SPARE = 4, 1 << 16
-"""How long a completed document may be: so many times ours, and so many bytes more."""
+"""Largest size of a completed document: a multiple of the size of ours, and additional bytes."""
 MOST_ADDED = 1000
-"""Entries that a list may have beyond ours: more are not compared."""
+"""Largest number of added list entries; longer lists are not compared."""
 
 
 def _contradicted(expected: Any, found: Any, at: str = "it") -> list[str]:
-    """Where a completed document says otherwise than ours."""
+    """Returns where a completed document contradicts ours."""
     if isinstance(expected, dict):
         if not isinstance(found, dict):
             return [at]
         added = [at] if at in CLOSED and found.keys() - expected.keys() else []
-        own = OWN - {"name"} if "@id" in expected else OWN  # of a file or a column, in the place of the set
+        own = OWN - {"name"} if "@id" in expected else OWN  # the @id of a file or a column instead of the set's
         keys = [key for key in expected if key not in own]
         return [each for key in keys for each in _contradicted(expected[key], found.get(key), str(key))] + added
     if isinstance(expected, list):
@@ -201,12 +202,12 @@ def _contradicted(expected: Any, found: Any, at: str = "it") -> list[str]:
 
 
 def _same_id(expected: Any, found: Any) -> bool:
-    """Returns whether two texts are one @id: those of columns have spaces in folders of earlier versions."""
+    """Returns whether two texts are the same @id; column ids of earlier versions contain spaces."""
     return isinstance(found, str) and croissant.to_id(found) == croissant.to_id(str(expected))
 
 
 def _equal(expected: Any, found: Any) -> bool:
-    """Flags are no numbers; 1e-06 is one, which YAML 1.1 takes for a text."""
+    """Returns whether two values are equal. Booleans are no numbers; YAML 1.1 reads the number 1e-06 as a text."""
     if isinstance(expected, bool) or isinstance(found, bool):
         return expected is found
     if isinstance(expected, int | float) and isinstance(found, str):
@@ -218,7 +219,7 @@ def _equal(expected: Any, found: Any) -> bool:
 
 
 def _not_among(expected: Any, found: list[Any], at: str) -> list[str]:
-    """Where the entries of a list that might be this one say otherwise: those of its @id, or else all of them."""
+    """Returns where list entries contradict this one: entries with its @id, or all entries."""
     name = mapping(expected).get("@id")
     if name is None:
         return [] if expected in found or any(not _contradicted(expected, each, at) for each in found) else [at]
@@ -227,7 +228,7 @@ def _not_among(expected: Any, found: list[Any], at: str) -> list[str]:
 
 
 def _goes_on(expected: Any, found: Any) -> bool:
-    """Returns whether a text holds all of ours, which ends in a full stop, between words of its own."""
+    """Returns whether a text contains ours, which ends in a full stop, as complete words."""
     if not isinstance(expected, str) or not isinstance(found, str) or not expected.endswith("."):
         return False
     ours, theirs = " ".join(expected.split()), " ".join(found.split())

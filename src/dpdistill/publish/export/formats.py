@@ -1,4 +1,4 @@
-"""The table of formats that a shared folder is exported to, and the check before each."""
+"""The table of export formats, and the check before each export."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from dpdistill.storage.atomic import writing
 from dpdistill.storage.files import show
 
 Write = Callable[[Path, Path, Folder, Publisher], None]
-"""(shared folder, where to, what the folder holds, what its publisher states)."""
+"""Function of (shared folder, destination, the folder's contents, the publisher's facts)."""
 
 
 class Format(NamedTuple):
-    """A format.
+    """Describes one export format.
 
     Args:
-        help: what is written, for a table of all.
-        ending: of the file that is written; empty for a folder.
-        write: writes it.
-        document: the one of DOCUMENTS that it is, or that it carries; empty without one.
+        help: description of the output, for the table of all formats.
+        ending: ending of the written file; empty for a folder.
+        write: the function that writes the output.
+        document: the entry of DOCUMENTS that the output is or contains; empty without one.
     """
 
     help: str
@@ -59,35 +59,35 @@ FORMATS = {
         CARD,
     ),
     "csv": Format(
-        "a CSV file: a table as it is, an image or a tile as one column a pixel",
+        "a CSV file: the table's own columns, or one column for each pixel of an image or tile",
         ".csv",
         arrays.write_csv,
         "",
     ),
-    "croissant": _document("croissant.json, with what you state of it", ".json", CROISSANT),
-    "registry": _document("deployment.yaml, with what you state of it", ".yaml", DEPLOYMENT),
-    "card": _document("README.md, a dataset card, with what you state of it", ".md", CARD),
+    "croissant": _document("croissant.json, with the facts that you state", ".json", CROISSANT),
+    "registry": _document("deployment.yaml, with the facts that you state", ".yaml", DEPLOYMENT),
+    "card": _document("README.md, a dataset card, with the facts that you state", ".md", CARD),
 }
 
 
 def export(folder: str | os.PathLike, to: str, out: str | os.PathLike, publisher: Publisher | None = None) -> Path:
-    """Write a shared folder's records, or a document about them, in a format of other people's.
+    """Writes a shared folder's records, or a document about them, in a third-party format.
 
     Args:
         folder: the shared folder.
         to: name of a format, among FORMATS.
         out: the file or folder to write; it must not exist.
-        publisher: what the documents are to say that no certificate implies.
+        publisher: facts for the documents that the certificate does not contain.
 
     Returns:
-        What was written.
+        Path of the written file or folder.
 
     Raises:
-        DataError: an unknown format, a place that cannot be written, a folder that is not what its certificate says,
-            or a registry's record of a set without a guarantee.
+        DataError: an unknown format, a destination that cannot be written, a folder that differs from its certificate,
+            or a registry record of a set without a guarantee.
 
     Guarantee:
-        Post-processing of the shared folder: that of its certificate.
+        Post-processing of the shared folder: the guarantee of its certificate holds.
     """
     if to not in FORMATS:
         raise DataError(f"Unknown format {to!r}: choose among {', '.join(FORMATS)}.")
@@ -99,7 +99,7 @@ def export(folder: str | os.PathLike, to: str, out: str | os.PathLike, publisher
         raise DataError(f"{show(path)} exists: choose another place.")
     if Path(folder).resolve() in path.resolve().parents:
         raise DataError(
-            f"Expected a place outside of {show(folder)}, whose files its certificate lists; got {show(path)}."
+            f"Expected a destination outside of {show(folder)}, whose files the certificate lists; got {show(path)}."
         )
     read = read_folder(Path(folder))
     _require_unchanged(Path(folder), read)
@@ -111,14 +111,14 @@ def export(folder: str | os.PathLike, to: str, out: str | os.PathLike, publisher
 
 
 def _copy_claim(source: Path, to: Path) -> None:
-    """Returns what the card of a folder rests on goes with it."""
+    """Copies the files that the claim of an exported card refers to."""
     for name in (CERTIFICATE, RECIPE, SCHEMA):
         if (source / name).is_file():
             shutil.copyfile(source / name, to / name)
 
 
 def _require_unchanged(path: Path, folder: Folder) -> None:
-    """Returns what is exported carries the certificate's claim, so it must be what the certificate lists."""
+    """Refuses a folder whose files differ from its certificate: an export repeats the certificate's claim."""
     listed, found = mapping(folder.certificate.get("files")), hash_files(path)
     changed = sorted(name for name in {*listed, *found} if listed.get(name) != found.get(name))
     if changed:

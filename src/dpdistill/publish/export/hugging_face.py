@@ -1,4 +1,4 @@
-"""A synthetic set as the `datasets` library reads it: Parquet files with their features, and a dataset card."""
+"""Exports a synthetic set for the `datasets` library: Parquet files with features, and a dataset card."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ DATA = "data/train-00000-of-00001.parquet"
 
 
 def write(source: Path, to: Path, folder: Folder, publisher: Publisher) -> None:
-    """A folder with data/train-00000-of-00001.parquet and README.md, as the Hub shows and loads it.
+    """Writes a folder with data/train-00000-of-00001.parquet and README.md, as the Hub shows and loads them.
 
-    Images are structs {bytes, path} of 8-bit PNG, labels a ClassLabel; where networks learn from expanded records or
-    soft labels, those are what is written. Rows of tables keep their columns; categories are strings, or
-    bool where they are `false` and `true`.
+    Images are structs {bytes, path} of 8-bit PNG, labels a ClassLabel. Sets with expanded records or soft labels export
+    those, since networks learn from them. Table rows keep their columns; categories are strings, or bool if they are
+    `false` and `true`.
     """
     try:
         import pyarrow as pa
@@ -41,9 +41,7 @@ def write(source: Path, to: Path, folder: Folder, publisher: Publisher) -> None:
     (to / DATA).parent.mkdir(parents=True)
     write_atomically(to / DATA, lambda file: parquet.write_table(table, file))
     values = f"`{DATA}` holds {table.num_rows:,} records"
-    as_pictures = (
-        " as pictures, whose pixels have 8 bits, from 0 to 255" if "image" in features else " in their own columns"
-    )
+    as_pictures = " as images with 8-bit pixels, from 0 to 255" if "image" in features else " in their own columns"
     split = {"name": "train", "num_bytes": table.nbytes, "num_examples": table.num_rows}
     front = {
         **card.configs("data/train-*"),
@@ -107,7 +105,7 @@ def _class_label(classes: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _in_card(name: str, feature: dict[str, Any]) -> dict[str, Any]:
-    """A feature as the front matter of a card has it."""
+    """Returns a feature in the notation of a card's front matter."""
     if feature["_type"] == "ClassLabel":
         names = {str(k): each for k, each in enumerate(feature["names"])}
         return {"name": name, "dtype": {"class_label": {"names": names}}}

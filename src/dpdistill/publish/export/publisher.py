@@ -1,4 +1,4 @@
-"""What only whoever publishes a set can say of it: no certificate implies it, and nothing here guesses it."""
+"""Facts about a set that only its publisher can state: no certificate contains them and no code guesses them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LICENSES = {
     "mit": "https://opensource.org/license/mit",
     "apache-2.0": "https://www.apache.org/licenses/LICENSE-2.0",
 }
-"""The Hub's identifiers of well-known licences, and where each lies, which is how Croissant names it."""
+"""Licence identifiers of the Hub, each with the URL by which Croissant names the licence."""
 TO_FILL_IN = "TO BE FILLED IN"
 
 
@@ -39,11 +39,11 @@ def _stated(help: str, *documents: str, choices: tuple[str, ...] = ()) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Publisher:
-    """Facts that a publisher states; what is empty is left out of a document, or marked TO BE FILLED IN.
+    """Facts that a publisher states; empty fields are omitted from a document or marked TO BE FILLED IN.
 
     Raises:
         DataError: a curator_type or sector that the registry does not have, a license that is neither an identifier of
-            LICENSES nor a URL, or a url or date that is none.
+            LICENSES nor a URL, or an invalid url or date.
     """
 
     name: str = _stated("of the data product", CROISSANT, CARD, DEPLOYMENT)
@@ -88,11 +88,11 @@ class Publisher:
 
     @property
     def license_url(self) -> str:
-        """Where the licence lies; empty without one."""
+        """URL of the licence; empty without one."""
         return LICENSES.get(self.license, self.license)
 
     def open_in(self, document: str) -> list[str]:
-        """Fields that a document would state and that are empty."""
+        """Returns the empty fields that a document would state."""
         return [
             each.name
             for each in fields(self)
@@ -101,7 +101,7 @@ class Publisher:
 
     @classmethod
     def parse(cls, settings: Iterable[str], file: Path | None = None) -> Publisher:
-        """A publisher from texts "field=value", which override the fields of a YAML file.
+        """Returns a publisher from texts "field=value", which override the fields of a YAML file.
 
         Raises:
             DataError: another form, an unknown field, or a file that cannot be read.
@@ -118,7 +118,7 @@ class Publisher:
 
 
 def _read(file: Path) -> dict[str, str]:
-    """The fields of a YAML file; a list as one text, with commas."""
+    """Reads the fields of a YAML file; lists become one text with commas."""
     if require_file(file) > MAX_JSON:
         raise DataError(f"{show(file)} is too large for a publisher's facts.")
     with reading(file):

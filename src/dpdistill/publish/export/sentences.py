@@ -1,4 +1,4 @@
-"""What every document says of a set, in the same words: functions of the shared folder alone."""
+"""Sentences about a set that all documents share: functions of the shared folder alone."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ def is_table(folder: Folder) -> bool:
 
 
 def method_of(folder: Folder) -> str:
-    """The method's name, as the recipe has it."""
+    """Returns the method's name as the recipe states it."""
     return plain(folder.recipe.get("method") or "an unnamed method")
 
 
 def version_of(folder: Folder) -> str:
-    """The version of dpdistill that made the set."""
+    """Returns the version of dpdistill that made the set."""
     return plain(mapping(folder.certificate.get("versions")).get("dpdistill") or "of an unstated version")
 
 
 def name_of(folder: Folder) -> str:
-    """A name for a set that has none: "Synthetic images, 10 classes (dos-kip)", "Synthetic rows of income, ..."."""
+    """Returns a default name: "Synthetic images, 10 classes (dos-kip)", "Synthetic rows of income, ..."."""
     schema = folder.schema
     kind = f"rows of {plain(schema.label)}" if isinstance(schema, TableSchema) else "images"
     return f"Synthetic {kind}, {len(folder.schema.classes)} classes ({method_of(folder)})"
 
 
 def contents(folder: Folder) -> str:
-    """Returns what the set holds, in a sentence."""
+    """Returns a sentence about the contents of the set."""
     schema, count = folder.schema, f"{len(folder.y):,}"
     if isinstance(schema, TableSchema):
         return f"{count} synthetic rows of {len(schema.columns)} columns and the label {plain(schema.label)!r}."
@@ -43,14 +43,13 @@ def contents(folder: Folder) -> str:
 
 
 STRAIGHTENED = (
-    "The records were brought upright, to the middle and near to a common size by their own strokes: what a model that "
-    "was trained on these images is asked about has to be, too, at their height and width "
-    "(dpdistill.straighten_images)."
+    "The records were deskewed, centred and rescaled before distillation. Images given to a model trained on this set "
+    "must be straightened the same way, at this height and width (dpdistill.straighten_images)."
 )
 
 
 def holds(column: Column) -> str:
-    """Returns what a column may hold: its bounds or its categories, whole ones up to SHOWN characters."""
+    """Returns the values that a column may hold: its bounds, or whole category names up to SHOWN characters."""
     if column.is_number:
         said = " to ".join(map(number, column.bounds or ()))
     else:
@@ -66,7 +65,7 @@ SHOWN = 200
 
 
 def origin(folder: Folder, g: Guarantee) -> str:
-    """How the set was made, in a sentence."""
+    """Returns a sentence about how the set was made."""
     if not g.private:
         return f"Computed by {method_of(folder)} of dpdistill {version_of(folder)} from records, without noise."
     return (
@@ -76,32 +75,32 @@ def origin(folder: Folder, g: Guarantee) -> str:
 
 
 def claim(g: Guarantee) -> str:
-    """The guarantee, in a sentence."""
+    """Returns the guarantee in a sentence."""
     if not g.private:
         return "No privacy guarantee: epsilon is infinite, and nothing limits what the set reveals about its records."
     stated = f"epsilon = {bound(g.epsilon)} and delta = {plain(g.delta)}, neighbouring data sets by {g.relation}"
     if g.seeded:
-        return f"No privacy guarantee: the noise came from a seed. With secret noise it would have had {stated}."
-    return f"Differentially private with {stated}; it holds for {g.unit or 'one row'}."
+        return f"No privacy guarantee: the noise came from a seed. With secret noise the guarantee would be {stated}."
+    return f"Differentially private with {stated}; the protected unit is {g.unit or 'one row'}."
 
 
 def limits(folder: Folder, g: Guarantee) -> list[str]:
-    """Returns what the guarantee does not cover and what the set cannot do, a sentence each."""
+    """Returns one sentence for each limit of the guarantee and of the set."""
     said = [
         *([SCORED] if folder.scores is not None else []),
         "A small set that summarises: rare values, small classes and fine detail may be absent or distorted"
         f"{' by noise' if g.private else ''}.",
-        "Shares of classes and joint distributions need not be those of the private records.",
+        "Shares of classes and joint distributions may differ from the private records.",
     ]
     if not g.private:
-        return [*said, "Single private records may be recognisable in it: handle it as those records."]
+        return [*said, "Single private records may be recognisable in the set: handle the set like the records."]
     said.append(several(g))
     scope = folder.certificate.get("scope")
     return [*said, plain(scope)] if scope else said
 
 
 def several(g: Guarantee) -> str:
-    """Returns what somebody with several rows has, or several units together, in a sentence."""
+    """Returns a sentence about the protection of several units together, or of a person with several rows."""
     several = f"Several units ({plain(g.name)}) together, such as a family, are"
     whose, counted = (several, "of them") if g.name else ("A person with several rows is", "rows")
     known = "; ".join(f"epsilon = {bound(epsilon)} with {k:g} {counted}" for k, epsilon in g.several)
@@ -109,12 +108,12 @@ def several(g: Guarantee) -> str:
 
 
 def protected(g: Guarantee) -> str:
-    """Returns what the guarantee is about: one row, or all rows of one unit."""
+    """Returns the protected unit: one row, or all rows of one unit."""
     return f"all rows of one {g.whose}" if g.name else "one row"
 
 
 def unknown(g: Guarantee) -> str:
-    """Returns what the attacker of the guarantee does not know, as it follows "somebody who knows everything but"."""
+    """Returns the part that the attacker does not know, to follow "somebody who knows everything but"."""
     whose, were = (f"all records of one {g.whose}", "they were") if g.name else ("one record", "it was")
     which = "which of two given sets of records was theirs" if g.name else "which of two given records was used"
     asked = which if g.relation == "replace-one" else f"whether {were} used"
@@ -122,47 +121,47 @@ def unknown(g: Guarantee) -> str:
 
 
 def uses(g: Guarantee, publisher: Publisher) -> str:
-    """Returns what the set is for: its publisher's word, or ours."""
+    """Returns the intended use: as the publisher states it, or our default text."""
     if g.holds:
         return publisher.intended_use or USES
     return f"{publisher.intended_use} {UNUSED}".strip()
 
 
 def biases(g: Guarantee) -> str:
-    """Which biases the set has, in a sentence or two."""
-    noise = " Noise weighs more on small classes and groups than on large ones." if g.private else ""
-    return f"Whatever bias the private records have.{noise}"
+    """Returns one or two sentences about biases of the set."""
+    noise = " Noise distorts small classes and groups more than large ones." if g.private else ""
+    return f"The biases of the private records remain.{noise}"
 
 
 def another(folder: Folder, g: Guarantee) -> str:
-    """Returns what another set would cost, in a sentence or two."""
+    """Returns one or two sentences about the privacy cost of another set."""
     if not g.holds:
-        return "Another set from the same records reveals more of them."
+        return "Another set from the same records reveals more about them."
     name = folder.certificate.get("releases")
     free = (
         f"Another set made from the same noised sums (id {plain(name)} in certificate.json) costs nothing more. "
         if name
         else ""
     )
-    return f"{free}Another set, model or statistic from the records anew has a cost of its own; they add up."
+    return f"{free}Each further set, model or statistic from the records costs epsilon of its own; the costs add up."
 
 
 SCORED = f"{SCORES} holds scores that were computed on real records without noise: epsilon does not cover them."
 SENSITIVE = (
-    "Made from records that may be personal. {claim} No record was copied into it; `dpdistill verify` checks the "
+    "Made from records that may be personal. {claim} No record was copied into the set. `dpdistill verify` checks the "
     "arithmetic and the files of this statement, not that the run was as described."
 )
 UNSAFE = "Made from records that may be personal. {claim}"
 
 
 def sensitive(folder: Folder, g: Guarantee) -> str:
-    """Returns what the set holds about persons, in some sentences."""
+    """Returns sentences about personal information in the set."""
     said = (SENSITIVE if g.holds else UNSAFE).format(claim=claim(g))
     return said if folder.scores is None else f"{said} {SCORED}"
 
 
-USES = "Training and comparing classifiers, and developing programs, where the records themselves cannot be handed out."
-UNUSED = "Not for publication: handle it like the private records."
+USES = "Training and comparing classifiers, and developing programs, where the records themselves cannot be shared."
+UNUSED = "Not for publication: handle the set like the private records."
 NOT_FOR = (
     "Not for statements about single persons, for published statistics of the private records, or for accuracy claims"
     " without a test on real records."

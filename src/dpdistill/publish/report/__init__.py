@@ -1,4 +1,4 @@
-"""Results to one self-contained page; nothing is computed here."""
+"""Renders a shared folder as one self-contained page; nothing private is read here."""
 
 from dpdistill.publish.report.page import render_report, write_report
 

@@ -13,17 +13,17 @@ from dpdistill.schema.table import from_share
 
 BINS, BARS = 24, 12
 WIDTH, TOP, BASE = 240, 16, 98
-"""Of a column's chart; its histogram stands between TOP and BASE."""
+"""Width of a column's chart, and the vertical range of its histogram."""
 ABSENT, GAP = 14, 10
-"""Width of the bar of missing values, and what is left free before it."""
+"""Width of the bar of missing values, and the gap before it."""
 NAME, PERCENT, STEP, BAR = 104, 40, 18, 12
-"""Of bars: width of the names and of the percentages, distance of two bars, height of a bar."""
+"""Sizes of a bar chart: width of names and percentages, distance between bars, height of a bar."""
 CURVE = (456, 232)
 """Width and height of the plane of ε against δ, its origin at the top left."""
 
 
 class Counts(NamedTuple):
-    """How many rows of each group have which value.
+    """Numbers of rows by group and value.
 
     Args:
         bins: (groups, bins).
@@ -39,10 +39,10 @@ class Counts(NamedTuple):
 
 
 def edges(column: Column) -> np.ndarray:
-    """The inner edges of a histogram over the declared bounds, ascending, at most BINS - 1.
+    """Returns the inner edges of a histogram over the declared bounds, ascending, at most BINS - 1.
 
-    They split the bounds in equal parts, on the column's scale. Those of whole numbers lie half way between two of
-    them, so that a bin of a linear scale holds equally many.
+    The edges split the bounds in equal parts on the column's scale. For whole numbers each edge lies half way between
+    two of them, so that bins of a linear scale hold equally many numbers.
     """
     assert column.bounds is not None
     low, high = column.bounds
@@ -56,7 +56,7 @@ def edges(column: Column) -> np.ndarray:
 
 
 def count(column: Column, values: np.ndarray, groups: np.ndarray, size: int) -> Counts:
-    """Counts of raw values (m,), NaN where missing, in groups (m,) of 0 to size - 1."""
+    """Counts raw values (m,), NaN if missing, in groups (m,) from 0 to size - 1."""
     known = np.isfinite(values)
     if column.is_number:
         inner = edges(column)
@@ -68,7 +68,7 @@ def count(column: Column, values: np.ndarray, groups: np.ndarray, size: int) -> 
 
 
 def histogram(column: Column, counts: Counts) -> dict[str, Any]:
-    """The histogram of a column of numbers, groups stacked; missing values are a bar of their own at the right."""
+    """Returns the histogram of a number column with stacked groups; missing values are a separate bar at the right."""
     assert column.bounds is not None
     shares, absent = counts.bins / max(counts.rows, 1), counts.absent / max(counts.rows, 1)
     peak = float(max(shares.sum(0).max(), absent.sum()))
@@ -83,7 +83,7 @@ def histogram(column: Column, counts: Counts) -> dict[str, Any]:
 
 
 def bars(column: Column, counts: Counts) -> dict[str, Any]:
-    """The shares of a column of categories, groups side by side; of more than BARS the rest is one bar.
+    """Returns the shares of a category column, groups side by side; categories beyond BARS share one bar.
 
     Returns:
         One SVG path per group; (top, name, right end, share of the rows) of each bar.
@@ -100,7 +100,7 @@ def bars(column: Column, counts: Counts) -> dict[str, Any]:
 
 
 def _few(column: Column, table: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """At most BARS categories: the first ones by frequency, in order if they have one, and the sum of the rest."""
+    """Returns at most BARS categories: the most frequent ones, in their order if ordinal, and the sum of the rest."""
     names = list(column.categories)
     if len(names) <= BARS:
         return names, table
@@ -111,7 +111,7 @@ def _few(column: Column, table: np.ndarray) -> tuple[list[str], np.ndarray]:
 
 
 def _paths(*rectangles: np.ndarray) -> list[str]:
-    """One SVG path per group of the rectangles (x, y, width, height), each of shape (groups, n) or (n,)."""
+    """Returns one SVG path per group for rectangles (x, y, width, height), each of shape (groups, n) or (n,)."""
     groups = np.stack(np.broadcast_arrays(*rectangles), axis=-1)
     return [
         "".join(f"M{x:.1f} {y:.1f}h{w:.1f}v{h:.1f}h-{w:.1f}z" for x, y, w, h in group if w > 0 and h > 0)
@@ -120,14 +120,15 @@ def _paths(*rectangles: np.ndarray) -> list[str]:
 
 
 def curve(table: Sequence[tuple[float, float]], headline: float) -> dict[str, Any]:
-    """ε against δ on a logarithmic axis.
+    """Lays out ε against δ on a logarithmic axis.
 
     Args:
         table: (δ, ε) pairs, δ in (0, 1), ε finite.
         headline: the δ of the claim, whose point is drawn larger; 0 for none.
 
     Returns:
-        (y, ε) of the rules, (x, δ) of the powers of ten, (x, y, ε, is the headline's, is labelled) of the points.
+        (y, ε) of the rules, (x, δ) of the powers of ten, (x, y, ε, whether it is the headline, whether it is labelled)
+        of the points.
     """
     points = sorted(table)
     first, last = (math.log10(delta) for delta, _ in (points[0], points[-1]))
@@ -142,7 +143,7 @@ def curve(table: Sequence[tuple[float, float]], headline: float) -> dict[str, An
     shown = []
     for delta, epsilon in points:
         paid = math.isclose(delta, headline, rel_tol=1e-6)
-        # Beside the headline's point there is no room for a second label.
+        # A second label would overlap the headline's.
         roomy = paid or headline == 0 or abs(math.log10(delta) - math.log10(headline)) >= 0.6
         shown.append((x(math.log10(delta)), y(epsilon), epsilon, paid, roomy))
     low, high = math.ceil(first - 1e-9), math.floor(last + 1e-9) + 1
@@ -155,6 +156,6 @@ def curve(table: Sequence[tuple[float, float]], headline: float) -> dict[str, An
 
 
 def _nice_ceiling(value: float) -> float:
-    """The smallest of 1, 1.2, 1.6, … 8, 10 times a power of ten that is not below value: it splits in four."""
+    """Returns the smallest of 1, 1.2, 1.6, … 8, 10 times a power of ten that is >= value, for four steps."""
     power = 10.0 ** math.floor(math.log10(value)) if value > 1e-300 else 1.0
     return next((k * power for k in (1, 1.2, 1.6, 2, 2.4, 3, 4, 6, 8) if k * power >= value), 10 * power)

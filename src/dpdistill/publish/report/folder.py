@@ -1,4 +1,4 @@
-"""The shared folder as the report reads it: the synthetic set, and the certificate under whatever words it uses."""
+"""Reads a shared folder for the report: the synthetic set, and a certificate of any supported format."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from dpdistill.schema import AnySchema, DataError
 
 @dataclass(frozen=True, eq=False)
 class Folder:
-    """What a shared folder holds.
+    """Contents of a shared folder.
 
     Args:
-        X: synthetic records: images in the schema's raw units, (m, height, width, channels), float32, or rows of a
-            table as they are encoded, (m, d), in [-1, 1].
+        X: synthetic records: images in the schema's raw units, (m, height, width, channels), float32, or encoded table
+            rows, (m, d), in [-1, 1].
         y: class indices, (m,).
         schema: shape, bounds and class names of images, or the columns of a table.
-        certificate: contents of certificate.json, as of the present format where it has an earlier one.
+        certificate: contents of certificate.json, upgraded to the present format if it has an earlier one.
         recipe: contents of recipe.json.
         scores: contents of scores.json, or None without one.
-        soft_labels: whether the records that networks are trained on have soft labels beside y.
-        digest: SHA-256 of certificate.json; empty where it is not known.
+        soft_labels: whether the records that networks are trained on have soft labels in addition to y.
+        digest: SHA-256 of certificate.json; empty if unknown.
     """
 
     X: np.ndarray
@@ -57,20 +57,20 @@ class Folder:
 
     @property
     def pictures(self) -> list[str]:
-        """The pictures that the certificate lists: one a record that models are trained on; none of a table."""
+        """Names of the 8-bit images that the certificate lists, one per training record; none for a table."""
         files = self.certificate.get("files")
         return [name for name in files if name.startswith(f"{IMAGES}/")] if isinstance(files, dict) else []
 
 
 def read_folder(folder: Path | str) -> Folder:
-    """Reads certificate.json, recipe.json, synthetic.npz and, where there is one, scores.json.
+    """Reads certificate.json, recipe.json, synthetic.npz and, if present, scores.json.
 
     Raises:
-        DataError: a file that is missing, that cannot be read, or that contradicts itself.
+        DataError: a file is missing, cannot be read, or contradicts itself.
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise DataError(f"Expected a folder at {folder}; there is none.")
+        raise DataError(f"Expected a folder at {folder}; it does not exist.")
     certificate, recipe = (read_object(folder / name) for name in (CERTIFICATE, RECIPE))
     certificate = in_this_format(certificate)
     X, y, schema, arrays = read_labelled(folder / SYNTHETIC)

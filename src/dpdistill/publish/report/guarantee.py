@@ -1,4 +1,4 @@
-"""The certificate as the page shows it: which numbers it states, under whatever keys are there."""
+"""Reads the numbers that a certificate states, for the page."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ GROUP = ("rounds", "noise_multiplier", "sampling_prob")
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What a certificate states.
+    """Statements of a certificate.
 
     Args:
-        private: False when ε is infinite or no ε is stated.
-        epsilon, delta: the headline; inf and 0 where nothing is guaranteed.
-        relation: the adjacency, in the certificate's word.
-        unit: what one record is, in the certificate's words.
-        name: of the unit whose records are protected together; empty for single records.
-        rows_per_unit: the most records of one that are used.
-        group_privacy: ε of so many records by group privacy, had the same noise protected single ones; None if unknown.
+        private: False if ε is infinite or not stated.
+        epsilon, delta: the headline; inf and 0 without a guarantee.
+        relation: the adjacency, as the certificate names it.
+        unit: the meaning of one record, in the certificate's words.
+        name: name of the protected unit with all its records; empty for single records.
+        rows_per_unit: largest number of used records of one unit.
+        group_privacy: ε of as many records by group privacy if the noise protected single records; None if unknown.
         noise: kind of the noise.
-        seeded: the noise came from a seed, so that nothing is guaranteed.
-        groups: equal rounds, as GROUP names their numbers; None where one is not stated.
+        seeded: whether the noise came from a seed, so that nothing is guaranteed.
+        groups: groups of equal rounds with the numbers that GROUP names; None for numbers that are not stated.
         table: (δ, ε) pairs.
-        rows: (k, ε) pairs: what a person with k rows, or k units together, have, at the headline's δ.
-        attacker: (false positives, most true positives) of whoever asks whether a record was used.
-        advantage: the largest difference of the two; None where it is not stated.
+        rows: (k, ε) pairs at the headline's δ for a person with k rows, or for k units together.
+        attacker: (false-positive rate, largest true-positive rate) of an attacker who asks whether a record was used.
+        advantage: largest difference between the two rates; None if not stated.
     """
 
     private: bool
@@ -53,32 +53,32 @@ class Guarantee:
 
     @property
     def holds(self) -> bool:
-        """Returns whether the noise that protects the records is there, and secret."""
+        """Returns whether the noise that protects the records exists and is secret."""
         return self.private and not self.seeded
 
     @property
     def whose(self) -> str:
-        """The unit whose records are protected together, in words; empty for single records."""
+        """Returns the protected unit in words; empty for single records."""
         return name_unit(words.plain(self.name)) if self.name else ""
 
     @property
     def guess(self) -> float:
-        """How often a fifty-fifty guess about one record can be right at most."""
+        """Returns the largest probability that a fifty-fifty guess about one record is right."""
         return words.guess_bound(self.epsilon, self.delta)
 
     @property
     def finite(self) -> Pairs:
-        """The pairs of the table that a curve can show."""
+        """Pairs of the table that a curve can show."""
         return tuple((delta, epsilon) for delta, epsilon in self.table if 0 < delta < 1 and 0 <= epsilon < 1e300)
 
     @property
     def several(self) -> Pairs:
-        """The first pairs of a person with more than one row."""
+        """First pairs of a person with more than one row."""
         return tuple((k, epsilon) for k, epsilon in self.rows if k > 1)[:3]
 
 
 def read_guarantee(certificate: Mapping[str, Any]) -> Guarantee:
-    """Reads what is stated; what is missing stays empty, and without a finite ε nothing is guaranteed."""
+    """Reads the stated values; missing values stay empty, and without a finite ε nothing is guaranteed."""
     claim, budget = mapping(certificate.get("claim")), mapping(mapping(certificate.get("schedule")).get("budget"))
     epsilon, delta = number(claim.get("epsilon")), number(claim.get("delta"))
     noise = str(certificate.get("noise") or "")
@@ -89,7 +89,7 @@ def read_guarantee(certificate: Mapping[str, Any]) -> Guarantee:
         epsilon=epsilon if private and epsilon is not None else math.inf,
         delta=delta if private and delta is not None else 0.0,
         relation=str(certificate.get("relation") or ""),
-        # After that the certificate points to its own table.
+        # The rest of the sentence points to a table of the certificate.
         unit=str(certificate.get("unit") or "").partition("; a person")[0].partition("; g of them")[0],
         name=str(budget.get("unit") or ""),
         rows_per_unit=number(budget.get("rows_per_unit")) or 1,
@@ -105,12 +105,12 @@ def read_guarantee(certificate: Mapping[str, Any]) -> Guarantee:
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """An object of JSON; an empty one where there is something else."""
+    """Returns an object of JSON; an empty one for any other value."""
     return value if isinstance(value, Mapping) else {}
 
 
 def number(value: Any) -> float | None:
-    """A float from JSON, where infinity may be the word; None where there is no number."""
+    """Returns a float from JSON, which may spell infinity as a word; None for any other value."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -121,7 +121,7 @@ def number(value: Any) -> float | None:
 
 
 def _pairs(table: Any) -> Pairs:
-    """(key, ε) pairs from {"1e-05": 1.0}; what is not a number is left out."""
+    """Returns (key, ε) pairs from {"1e-05": 1.0} without entries that are not numbers."""
     pairs = [(number(key), number(value)) for key, value in mapping(table).items()]
     return tuple(sorted((key, value) for key, value in pairs if key is not None and value is not None))
 

@@ -1,4 +1,4 @@
-"""One self-contained HTML page about a shared folder; it computes nothing but pictures."""
+"""Renders one self-contained HTML page about a shared folder."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def write_report(folder: Path | str) -> Path:
         folder: holds certificate.json, recipe.json, synthetic.npz and, if scores are to be shown, scores.json.
 
     Returns:
-        Path of the page: one file that loads nothing from anywhere.
+        Path of the page: one file that loads nothing from elsewhere.
 
     Raises:
-        DataError: a file that is missing or cannot be used.
+        DataError: a file is missing or cannot be used.
     """
     path = Path(folder) / REPORT
     page = render_report(read_folder(folder)).encode()
@@ -40,7 +40,7 @@ def write_report(folder: Path | str) -> Path:
 
 
 def render_report(folder: Folder) -> str:
-    """The page of a shared folder, the same text whenever the contents are; UTF-8 can encode all of it."""
+    """Returns the page of a shared folder; equal contents give equal text, which UTF-8 can encode."""
     schema, certificate = folder.schema, folder.certificate
     files = mapping(certificate.get("files")).items()
     if isinstance(schema, TableSchema):

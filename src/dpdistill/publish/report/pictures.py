@@ -1,4 +1,4 @@
-"""Synthetic images as inline PNG, a row per class, for templates/images.html."""
+"""Renders synthetic images as inline PNG, one row per class, for templates/images.html."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from dpdistill.schema.image import FEW_PIXELS
 
 MAX_IMAGES = 1000
 SIDE, LARGEST = 64, 96
-"""Pixels on a screen: about how large a small image is drawn, and at most how wide any."""
+"""Pixels on a screen: the usual width of a small image, and the largest width of any image."""
 
 
 def to_pixels(X: np.ndarray, schema: Schema) -> np.ndarray:
-    """Raw values (m, h, w, c) as pixels: rint(255 (x - low) / (high - low)), clamped, (m, h, w, 1 or 3), uint8.
+    """Returns raw values (m, h, w, c) as pixels: rint(255 (x - low) / (high - low)), clamped, (m, h, w, 1 or 3), uint8.
 
-    One channel is grey and three are red, green, blue; of any other number the mean is shown in grey.
+    One channel is grey; three are red, green, blue. For any other number of channels the mean is shown in grey.
     """
     low, high = schema.bounds
     X = np.asarray(X, np.float64)
@@ -31,13 +31,13 @@ def to_pixels(X: np.ndarray, schema: Schema) -> np.ndarray:
 
 
 def png_uri(pixels: np.ndarray) -> str:
-    """One image (h, w, 1 or 3), uint8, as a PNG data URI of its own size; a browser enlarges it.
+    """Returns one image (h, w, 1 or 3), uint8, as a PNG data URI of its own size; a browser enlarges the image.
 
-    The rows are stored, not compressed: a compressor's bytes depend on its version, and a page must be the same
-    wherever it is rendered. Noisy images hardly compress anyway.
+    The rows are stored, not compressed: a compressor's bytes depend on its version, and a page must have the same bytes
+    on every machine. Noisy images hardly compress anyway.
     """
     height, width, channels = pixels.shape
-    rows = np.pad(pixels.reshape(height, -1), ((0, 0), (1, 0))).tobytes()  # each after the byte of filter 0
+    rows = np.pad(pixels.reshape(height, -1), ((0, 0), (1, 0))).tobytes()  # each row follows the byte of filter 0
     blocks = [rows[start : start + 0xFFFF] for start in range(0, len(rows), 0xFFFF)]
     heads = (struct.pack("<BHH", k == len(blocks), len(part), len(part) ^ 0xFFFF) for k, part in enumerate(blocks, 1))
     stored = b"".join(head + part for head, part in zip(heads, blocks, strict=True))
@@ -54,7 +54,7 @@ def png_uri(pixels: np.ndarray) -> str:
 
 
 def shown_images(folder: Folder, schema: Schema) -> dict[str, Any]:
-    """At most MAX_IMAGES images as (class, count, PNG data URIs) per class, and how large they are drawn."""
+    """Returns at most MAX_IMAGES images as (class, count, PNG data URIs) per class, and their size on the page."""
     limit = max(1, MAX_IMAGES // len(schema.classes))
     height, width = schema.shape[:2]
     of_class = ((name, folder.X[folder.y == k]) for k, name in enumerate(schema.classes))

@@ -1,4 +1,4 @@
-"""The recipe, the scores and the list of files, as rows of names and values."""
+"""Returns the recipe, the scores and the list of files as rows of names and values."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from dpdistill.publish.report.guarantee import mapping
 
 
 def facts(recipe: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Method, origin and seed, as far as they are stated."""
+    """Returns method, origin and seed, if stated."""
     stated = {"method": "Method", "origin": "Origin of the recipe", "seed": "Public seed"}
     return [(name, words.plain(recipe[key])) for key, name in stated.items() if recipe.get(key) is not None]
 
 
 OF_IMAGES = {"architecture"}
-"""Fields that say nothing of a table: its generator is dense, whatever they hold."""
+"""Fields that do not apply to a table: its generator is always dense."""
 
 
 def fields(recipe: Mapping[str, Any], table: bool = False) -> list[tuple[str, Any, str]]:
-    """(name, value, mark) of each field that applies; the mark is "default", "changed", or empty if unknown."""
+    """Returns (name, value, mark) of each field that applies; the mark is "default", "changed", or empty if unknown."""
     changed, stated = recipe.get("changed"), mapping(recipe.get("fields"))
     stated = {name: value for name, value in stated.items() if not (table and name in OF_IMAGES)}
     if not isinstance(changed, list):
@@ -29,15 +29,15 @@ def fields(recipe: Mapping[str, Any], table: bool = False) -> list[tuple[str, An
 
 
 def references(recipe: Mapping[str, Any]) -> list[Any]:
-    """The papers of the method, as the recipe lists them."""
+    """Returns the papers of the method that the recipe lists."""
     listed = recipe.get("references")
     return listed if isinstance(listed, list) else []
 
 
 def scores(data: Any, name: str = "", depth: int = 0) -> Iterable[tuple[str, str]]:
-    """Whatever scores.json holds as (name, value): mean and std as one value, the names of levels joined."""
+    """Yields the contents of scores.json as (name, value): mean and std as one value, the names of levels joined."""
     if isinstance(data, Mapping) and {"mean", "std"} <= set(data):
-        spread = f" ± {words.plain(data['std'])}" if data["std"] else ""  # 0: of one net
+        spread = f" ± {words.plain(data['std'])}" if data["std"] else ""  # std is 0 for a single network
         yield name or "score", words.plain(data["mean"]) + spread
         data = {key: value for key, value in data.items() if key not in ("mean", "std")}
     nested = isinstance(data, list) and any(isinstance(item, Mapping | list) for item in data)

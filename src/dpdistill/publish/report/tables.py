@@ -1,4 +1,4 @@
-"""A synthetic table, some of its rows and a chart per column, for templates/table.html."""
+"""Renders a synthetic table for templates/table.html: some of its rows, and one chart per column."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ KINDS = {
 
 
 def unit(text: str) -> str:
-    """Whom one row stands for by its owner's word: of "row: a day, not a person" what comes after the row."""
+    """Returns the meaning of a row as its owner declared it: of "row: a day, not a person" the text after the colon."""
     name, _, more = re.sub("[:;]", "\0", text, count=1).partition("\0")
     name = name.strip().removeprefix("one ")
-    stands = f"stands for: {name}, by the publisher's word" if name not in ("", "row") else ""
+    stands = f"stands for: {name}, as declared by the publisher" if name not in ("", "row") else ""
     return "; ".join(filter(None, (stands, more.strip())))
 
 
 def shown_rows(folder: Folder, schema: TableSchema) -> dict[str, Any]:
-    """The first ROWS rows of each class, as text, under their own column names."""
+    """Returns the first ROWS rows of each class as text under their column names."""
     limit = max(1, min(ROWS, MOST_ROWS // len(schema.classes)))
     places = [np.flatnonzero(folder.y == k) for k in range(len(schema.classes))]
     shown = np.concatenate([place[:limit] for place in places])
@@ -51,14 +51,14 @@ def shown_rows(folder: Folder, schema: TableSchema) -> dict[str, Any]:
 
 
 def value_text(column: Column, value: float) -> str:
-    """A raw value: a category by name, a whole number without a point, an en dash where it is missing."""
+    """Returns a raw value as text: a category's name, a whole number without a point, an en dash if missing."""
     if value != value:
         return "–"
     return words.number(value) if column.is_number else column.categories[int(value)]
 
 
 def marginals(folder: Folder, schema: TableSchema) -> dict[str, Any]:
-    """A chart per column, at most MOST_DRAWN; coloured by class where there are at most MOST_COLOURS."""
+    """Returns one chart per column, at most MOST_DRAWN; coloured by class for at most MOST_COLOURS classes."""
     coloured = len(schema.classes) <= MOST_COLOURS
     groups = folder.y.astype(np.intp) if coloured else np.zeros(len(folder.y), np.intp)
     columns = schema.columns[:MOST_DRAWN]

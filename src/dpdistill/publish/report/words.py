@@ -1,4 +1,4 @@
-"""Numbers and JSON values as text; a template calls these functions as its filters."""
+"""Formats numbers and JSON values as text; templates use these functions as filters."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ from typing import Any
 
 MARGIN = 1e-6
 DEEPEST = 20
-"""Levels of a JSON value that are shown; below them stands an ellipsis."""
+"""Levels of a JSON value that are shown; an ellipsis replaces deeper levels."""
 KINDS = {
     "FCNTK": "the tangent kernel of an infinitely wide dense network",
     "ConvNTK": "the tangent kernel of an infinitely wide convolutional network",
     "EmpiricalNTK": "the tangent kernel of a finite network",
     "FeatureKernel": "the inner product of features",
     "ScatterNet": "two layers of wavelets and moduli",
-    "WhiteScatterNet": "a ScatterNet whose channels are decorrelated on public drawings",
-    "DrawnNet": "two layers of filters learned from pictures that a program draws, never from records",
-    "Deskewed": "features of a record brought upright, to the middle and to a common size",
-    "Normalised": "features that are normalised at every position, less what drawn pictures have there",
-    "GammaCorrected": "features of a root of a record's light",
-    "Silhouettes": "textured outlines on black that a program draws",
-    "Mirrored": "features that do not tell a record from its mirror image",
+    "WhiteScatterNet": "a ScatterNet whose channels are decorrelated on procedurally generated images",
+    "DrawnNet": "two layers of filters learned from procedurally generated images, never from records",
+    "Deskewed": "features of a deskewed, centred and rescaled record",
+    "Normalised": "features normalised at every position, minus their mean over generated images",
+    "GammaCorrected": "features of a gamma-corrected record",
+    "Silhouettes": "procedurally generated textured outlines on black",
+    "Mirrored": "features that are equal for a record and its mirror image",
     "Perceptual": "the activations of all layers of an untrained ResNet-18",
     "LeNet": "a small convolutional network",
     "ResNet18": "a residual network of 18 layers",
 }
-"""What a kernel, or a part of one, is."""
+"""Descriptions of kernels and their parts."""
 
 
 def bound(value: float, digits: int = 4) -> str:
-    """A bound with some significant digits, rounded up so that the text is a bound too; ∞ stays ∞."""
+    """Returns a bound with some significant digits, rounded up so that the text is a bound too; ∞ stays ∞."""
     if math.isinf(value):
         return "∞"
     if value <= 0:
         return "0"
     value = max(value, 1e-300)
     unit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
-    # MARGIN: 1.0000000001 is the 1 that was asked for, not 1.001.
+    # MARGIN: 1.0000000001 is the requested 1, not 1.001.
     return f"{math.ceil(value / unit * (1 - MARGIN)) * unit:.{digits}g}"
 
 
 def plain(value: Any, depth: int = 0) -> str:
-    """A JSON value for a person: 1e-05 as 1e-5, lists with commas, true and false as yes and no, kernels in words."""
+    """Returns a JSON value as text: 1e-05 as 1e-5, lists with commas, true as yes, kernels in words."""
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -63,37 +63,37 @@ def plain(value: Any, depth: int = 0) -> str:
 
 
 def number(value: float, thousands: str = "") -> str:
-    """A number: whole ones up to 15 digits with all of them, others with 6 significant digits."""
+    """Returns a number as text: whole numbers up to 15 digits in full, others with 6 significant digits."""
     value = float(value)
     whole = abs(value) < 1e15 and value == round(value)
     return f"{round(value):{thousands}}" if whole else plain(value)
 
 
 def share(value: float) -> str:
-    """A share of rows as a whole percentage; less than one, but not none, as `<1 %`."""
+    """Returns a share of rows as a whole percentage; a share below one percent but above zero as `<1 %`."""
     return "<1 %" if 0 < value < 0.01 else f"{100 * value:.0f} %"
 
 
 def power_of_ten(delta: float) -> str:
-    """1e-05 as 10⁻⁵; any other number as m·10ⁿ."""
+    """Returns 1e-05 as 10⁻⁵; any other number as m·10ⁿ."""
     mantissa, exponent = f"{delta:.2e}".split("e")
     power = "10" + str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
     return power if float(mantissa) == 1.0 else f"{float(mantissa):g}·{power}"
 
 
 def one_in(delta: float) -> str:
-    """1e-5 as `1 in 100,000`."""
+    """Returns 1e-5 as `1 in 100,000`."""
     return f"1 in {1 / max(delta, 1e-300):,.0f}"
 
 
 def guess_bound(epsilon: float, delta: float) -> float:
-    """How often a fifty-fifty guess about one record can be right at most: (e^ε + δ) / (1 + e^ε)."""
+    """Returns the largest probability that a fifty-fifty guess about one record is right: (e^ε + δ) / (1 + e^ε)."""
     odds = math.exp(min(epsilon, 700.0))
     return min((odds + delta) / (1.0 + odds), 1.0)
 
 
 def percent(value: float) -> str:
-    """A probability as a percentage, rounded up, with the digits that tell it from 100."""
+    """Returns a probability as a percentage, rounded up, with enough digits to differ from 100."""
     digits = 1
     while digits < 4 and math.ceil(value * 100 * 10**digits - MARGIN) >= 100 * 10**digits:
         digits += 1
@@ -102,7 +102,7 @@ def percent(value: float) -> str:
 
 
 def factor(epsilon: float) -> str:
-    """e^ε as text: 2.72, 22,030, or e^40 where the number says nothing any more."""
+    """Returns e^ε as text: 2.72, 22,030, or e^40 if the number is too large to read."""
     if epsilon > 30:
         return f"e^{bound(epsilon)}"
     value = math.exp(epsilon)

@@ -1,4 +1,4 @@
-"""Recipes of the methods, one a file. RECIPES is the one table of them."""
+"""Recipes of the methods, one per file; RECIPES is the only table of them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,29 +23,29 @@ RECIPES: dict[str, type[Recipe]] = {
     recipe.name: recipe
     for recipe in (DOS, DecoupledKIP, DOSKIP, DPKIP, DPMERF, DPHP, DPNTK, NDPDC, LDPDC, PSG, DPSGD, DM, KIP)
 }
-"""Every recipe by the name of its method; the class of a method of one's own is added here."""
+"""Recipes by the name of their method; callers add the classes of their own methods here."""
 DEFAULTS: dict[type[AnySchema], str] = {Schema: "dos-kip", TableSchema: "dp-merf"}
-"""The method for each kind of records, where a caller names none."""
+"""Default method for each kind of records."""
 
 
 def check_method(name: str) -> None:
-    """Refuse a name that is no method's.
+    """Refuses an unknown method.
 
     Raises:
-        DataError: with the names that are.
+        DataError: an unknown name; the message lists the known ones.
     """
     if name not in RECIPES:
         raise DataError(f"Unknown method {name!r}: choose among {', '.join(RECIPES)}.")
 
 
 def default_recipe(schema: AnySchema) -> Recipe:
-    """The recipe for records of a kind, where a caller names none."""
+    """Returns the default recipe for a kind of records."""
     return RECIPES[DEFAULTS[type(schema)]]()
 
 
 @contextmanager
 def listed(recipe: type[Recipe]) -> Iterator[None]:
-    """Adds the class of a method of one's own to RECIPES for a while."""
+    """Adds the class of a caller's own method to RECIPES within a `with` block."""
     before = RECIPES.get(recipe.name)
     RECIPES[recipe.name] = recipe
     try:

@@ -28,9 +28,9 @@ class DecoupledKIP(Recipe):
     ridge: float = finish_field(1e-3, "regularisation, relative to the mean of the kernel's diagonal", gt=0)
     steps: int = finish_field(500, "steps of Adam on the support set", ge=1)
     learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine", gt=0)
-    probes: float = finish_field(1.0, "weight of the outputs on drawn pictures beside the weights' own", ge=0)
+    probes: float = finish_field(1.0, "weight of outputs on generated images, relative to the weights", ge=0)
     start_noise: float = finish_field(1.0, "standard deviation of the noise that the support set starts from", gt=0)
-    image_seed: int = finish_field(0, "public seed of the support set's start and of the pictures", ge=0)
+    image_seed: int = finish_field(0, "public seed of the support set's start and of the generated images", ge=0)
 
     name = "decoupled-kip"
     title = "Decoupled KIP: a released classifier and a support set that teaches it"

@@ -21,20 +21,20 @@ class DOS(Recipe):
     width: int = release_field(64, "filters of the random networks", ge=1)
     clip_norm: float = release_field(1.0, "L2 bound of one record's contribution", gt=0)
     count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", ge=1e-3, lt=1)
-    strategies: tuple[Strategy, ...] = release_field((), "DSA strategies, one draw a signal for all")
-    subspace: int = release_field(0, "SER: directions of public images that signals keep; 0: all", ge=0)
-    auxiliary: Auxiliary = release_field(Drawn(), "public images of those directions")
+    strategies: tuple[Strategy, ...] = release_field((), "DSA strategies, drawn once per signal for all images")
+    subspace: int = release_field(0, "SER: principal directions of public images kept in signals; 0: all", ge=0)
+    auxiliary: Auxiliary = release_field(Drawn(), "public images that define the directions")
     pilot_share: float = release_field(0.05, "share of the budget for the pilot; 0: no centre", ge=0, lt=1)
     cells: int = release_field(0, "parts of a class that have signals of their own; 0: none", ge=0, le=100)
-    cell_share: float = release_field(0.05, "share of the budget for their means", gt=0, lt=1)
+    cell_share: float = release_field(0.05, "share of the budget for the means of these parts", gt=0, lt=1)
     per_class: int = finish_field(10, "synthetic records a class", ge=1)
     expand: int = finish_field(1, "PEA: every image stands for expand x expand tiles; 1 is off", ge=1)
     steps: int = finish_field(2500, "steps of Adam, one signal each", ge=1)
     learning_rate: float = finish_field(0.05, "of Adam, decayed by a cosine", gt=0)
-    average: float = finish_field(0.99, "exponential average of the images, which is handed out", ge=0, lt=1)
-    start_noise: float = finish_field(0.5, "standard deviation around the pilot's means, where images start", gt=0)
-    count_floor: float = release_field(1.0, "least number of records a class is taken to have", gt=0)
-    generator_steps: int = finish_field(0, "steps of a generator of more images, beside the set; 0: none", ge=0)
+    average: float = finish_field(0.99, "exponential average of the images, which is released", ge=0, lt=1)
+    start_noise: float = finish_field(0.5, "standard deviation of the initial images around the pilot's means", gt=0)
+    count_floor: float = release_field(1.0, "smallest number of records assumed per class", gt=0)
+    generator_steps: int = finish_field(0, "training steps of an additional generator of images; 0: none", ge=0)
     generator_kind: Architecture = finish_field("convolutional", "of that generator")
     image_seed: int = finish_field(0, "public seed of the start and of the order of signals", ge=0)
 
@@ -59,7 +59,7 @@ class DOS(Recipe):
         if self.cells > 1 and not 0.0 < self.pilot_share < 1.0 - self.cell_share:
             raise ValueError(
                 f"Expected pilot_share={self.pilot_share} > 0 with cells, and pilot_share + cell_share < 1: cells are "
-                "told by how records differ from the pilot's means."
+                "defined by the records' differences from the pilot's means."
             )
 
     def plan(self) -> tuple[Stage, ...]:
@@ -73,7 +73,7 @@ class DOS(Recipe):
 
     @property
     def before(self) -> int:
-        """Rounds before the signals."""
+        """Number of rounds before the signals."""
         return self._pilots + (self.cells > 1)
 
     @property

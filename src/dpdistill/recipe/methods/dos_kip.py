@@ -23,26 +23,26 @@ class DOSKIP(Recipe):
     kernel: FeatureKernel = release_field(FeatureKernel(WhiteScatterNet()), "a kernel of fixed features, by name")
     rounds: int = release_field(60, "full-batch gradients of the classifier", ge=1)
     step: float = release_field(14.0, "norm of a step of the classifier's logits, decayed by a cosine", gt=0)
-    means: float = release_field(0.0, "of the classifier's share, for class means of features; 0: none", ge=0, lt=1)
+    means: float = release_field(0.0, "part of the classifier's share for class means of features; 0: none", ge=0, lt=1)
     networks: int = release_field(75, "networks; one signal each, released once", ge=1)
-    taught: int = release_field(0, "of the networks, so many first learn from the classifier; 0: none", ge=0)
-    pictures: int = release_field(16_000, "pictures that these learn from, procedurally generated", ge=1)
+    taught: int = release_field(0, "number of networks that first learn from the classifier; 0: none", ge=0)
+    pictures: int = release_field(16_000, "procedurally generated images for this learning", ge=1)
     sampling_prob: float = release_field(0.1, "Poisson sampling probability of a signal", gt=0, le=1)
     width: int = release_field(64, "filters of the networks", ge=1)
     cells: int = release_field(0, "parts of a class that have signals of their own; 0: none", ge=0, le=100)
     per_class: int = finish_field(10, "synthetic records a class", ge=1)
     expand: int = finish_field(
         0,
-        "PEA: every image stands for expand x expand tiles; 1 is off, 0 is 2 where tiles keep 14 pixels a side, else 1",
+        "PEA: every image stands for expand x expand tiles; 1 is off; 0 means 2 if tiles keep 14 pixels a side, else 1",
         ge=0,
     )
-    weight: float = finish_field(0.25, "of the classifier beside the signals", ge=0, le=1)
+    weight: float = finish_field(0.25, "weight of the classifier relative to the signals", ge=0, le=1)
     hold: int = finish_field(4, "steps of Adam with one gradient of the classifier's part", ge=1)
     steps: int = finish_field(600, "steps of Adam", ge=1)
     learning_rate: float = finish_field(0.1, "of Adam, decayed by a cosine", gt=0)
-    average: float = finish_field(0.99, "exponential average of the images, which is handed out", ge=0, lt=1)
-    softness: float = finish_field(0.33, "of the labels that networks learn from; 0: hard labels", ge=0)
-    generator_steps: int = finish_field(0, "steps of a generator of more images, beside the set; 0: none", ge=0)
+    average: float = finish_field(0.99, "exponential average of the images, which is released", ge=0, lt=1)
+    softness: float = finish_field(0.33, "temperature of the labels that networks learn from; 0: hard labels", ge=0)
+    generator_steps: int = finish_field(0, "training steps of an additional generator of images; 0: none", ge=0)
     generator_kind: Architecture = finish_field("convolutional", "of that generator")
     image_seed: int = finish_field(0, "public seed of the start and of the order of signals", ge=0)
 
@@ -58,12 +58,12 @@ class DOSKIP(Recipe):
 
     @property
     def signals(self) -> DOS:
-        """The part that networks learn from."""
+        """Recipe of the part that networks learn from."""
         return DOS(networks=self.networks, sampling_prob=self.sampling_prob, width=self.width, cells=self.cells)
 
     @property
     def classifier(self) -> DecoupledKIP:
-        """The part that kernels learn from."""
+        """Recipe of the part that kernels learn from."""
         return DecoupledKIP(kernel=self.kernel, rounds=self.rounds, step=self.step, means=self.means)
 
     def plan(self) -> tuple[Stage, ...]:

@@ -17,9 +17,9 @@ class DPHP(GeneratorRecipe):
     order: int = release_field(20, "highest Hermite order of a number in the sum kernel", ge=1)
     rho: float = release_field(0.9, "Gaussian kernel of length sqrt((1 - rho^2) / (2 rho))", ge=1e-3, lt=1)
     product_dims: int = release_field(2, "columns of a product kernel", ge=1)
-    product_rounds: int = release_field(20, "product kernels, each with columns of its own; 0: none", ge=0)
+    product_rounds: int = release_field(20, "number of product kernels, each on other columns; 0: none", ge=0)
     product_share: float = release_field(0.8, "product kernels' share of the budget of kernels", ge=1e-3, lt=1)
-    product_weight: float = finish_field(0.2, "weight of a product kernel beside the sum kernel", gt=0)
+    product_weight: float = finish_field(0.2, "weight of a product kernel relative to the sum kernel", gt=0)
     steps: int = finish_field(1000, "steps of Adam, one product kernel each", ge=1)
     learning_rate: float = finish_field(0.003, "of Adam, decayed by a cosine", gt=0)
 
@@ -34,6 +34,6 @@ class DPHP(GeneratorRecipe):
     def embeddings(self) -> tuple[Stage, ...]:
         if not self.product_rounds:
             return (Stage(1),)
-        # weight^2 is what a round costs: rounds weight^2 / (1 + rounds weight^2) = product_share.
+        # The cost of a round is weight^2: rounds weight^2 / (1 + rounds weight^2) = product_share.
         weight = math.sqrt(self.product_share / (1.0 - self.product_share) / self.product_rounds)
         return (Stage(1), Stage(self.product_rounds, 1.0, weight))

@@ -23,10 +23,10 @@ class DPKIP(Recipe):
     clip_norm: float = release_field(1e-2, "L2 bound of one record's gradient", gt=0)
     learning_rate: float = release_field(0.1, "of Adam, decayed by a cosine", gt=0)
     start_noise: float = release_field(1.0, "standard deviation of the noise that the support set starts from", gt=0)
-    corrupted: float = release_field(0.0, "share of the pixels that stay as they start", ge=0, lt=1)
-    balance: float = release_field(0.0, "1: every class weighs the same; 0: every record does", ge=0, le=1)
+    corrupted: float = release_field(0.0, "share of the pixels that keep their initial values", ge=0, lt=1)
+    balance: float = release_field(0.0, "1: equal weight for classes; 0: equal weight for records", ge=0, le=1)
     count_share: float = release_field(0.05, "share of the budget for the classes' sizes", ge=1e-6, lt=1)
-    average: float = release_field(0.9, "exponential average of the support set, handed out", ge=0, lt=1)
+    average: float = release_field(0.9, "exponential average of the support set, which is released", ge=0, lt=1)
 
     name = "dp-kip"
     title = "DP-KIP: differentially private kernel inducing points"

@@ -17,12 +17,12 @@ class DPNTK(GeneratorRecipe):
     network: Literal["dense", "convolutional"] = release_field("dense", "layers of the network before its last")
     width: int = release_field(800, "units of the network's hidden layer, or filters of a convolution", ge=1)
     length_scale: float = release_field(
-        1.0, "coordinates are divided by it: the larger, the more a network sees how large they are", ge=1e-3
+        1.0, "divisor of the coordinates: a large one makes the network sensitive to their magnitude", ge=1e-3
     )
-    second_width: int = release_field(0, "the same of a second layer; 0: there is none", ge=0)
-    code_size: int = finish_field(5, "random coordinates behind a synthetic record", ge=1)
+    second_width: int = release_field(0, "units or filters of a second hidden layer; 0: none", ge=0)
+    code_size: int = finish_field(5, "random coordinates per synthetic record", ge=1)
     hidden: int = finish_field(500, "width of the generator's hidden layers", ge=1)
-    architecture: Architecture = finish_field("dense", "of a generator of images; that of a table is dense")
+    architecture: Architecture = finish_field("dense", "architecture of an image generator; table generators are dense")
 
     name = "dp-ntk"
     title = "DP-NTK: mean embeddings in a neural tangent kernel"

@@ -1,4 +1,4 @@
-"""What all recipes of generators have: fields and rounds."""
+"""Fields and rounds that all recipes of generators share."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class GeneratorRecipe(Recipe):
 
     marginal_share: float = release_field(0.0, "share of the budget for histograms of numbers", ge=0, lt=1)
     count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", ge=1e-3, lt=1)
-    count_floor: float = finish_field(1.0, "least number of records a class is taken to have", gt=0)
+    count_floor: float = finish_field(1.0, "smallest number of records assumed per class", gt=0)
     samples: int = finish_field(10_000, "synthetic records to store", ge=1)
     hidden: int = finish_field(Defaults.hidden, "width of the generator's hidden layers", ge=1)
     layers: int = finish_field(Defaults.layers, "hidden layers of the generator", ge=1)
     architecture: Architecture = finish_field(
-        Defaults.architecture, "of a generator of images; that of a table is dense"
+        Defaults.architecture, "architecture of an image generator; table generators are dense"
     )
-    code_size: int = finish_field(Defaults.code_size, "random coordinates behind a synthetic record", ge=1)
+    code_size: int = finish_field(Defaults.code_size, "random coordinates per synthetic record", ge=1)
     batch: int = finish_field(Defaults.batch, "generated records a step, shared evenly by the classes", ge=1)
     steps: int = finish_field(Defaults.steps, "steps of Adam", ge=1)
     learning_rate: float = finish_field(Defaults.learning_rate, "of Adam, decayed by a cosine", gt=0)
@@ -38,7 +38,7 @@ class GeneratorRecipe(Recipe):
     least_classes = 1
 
     def embeddings(self) -> tuple[Stage, ...]:
-        """The rounds of mean embeddings, all records in each; the first of weight 1, for S_c."""
+        """Returns the rounds of mean embeddings, all records in each; the first has weight 1, for S_c."""
         return (Stage(1),)
 
     def plan(self) -> tuple[Stage, ...]:
@@ -48,10 +48,10 @@ class GeneratorRecipe(Recipe):
 
     @property
     def _precision(self) -> float:
-        """Precision (1 / variance) of the last release's noise beside the first's."""
+        """Returns the precision (1 / variance) of the last release's noise, divided by the first release's."""
         return cost_of(self.embeddings()) * self.marginal_share / (1.0 - self.marginal_share)
 
     @property
     def _rounds(self) -> int:
-        """Of mean embeddings."""
+        """Number of rounds of mean embeddings."""
         return sum(stage.rounds for stage in self.embeddings())

@@ -1,4 +1,4 @@
-"""Recipes whose every release is followed by one step of the images."""
+"""Recipes of methods that take one step of the images after every release."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dpdistill.recipe.fields import Recipe
 
 
 class Stepwise(Recipe):
-    """Rounds that are all alike."""
+    """Recipe with equal rounds."""
 
     rounds: int
     sampling_prob: float

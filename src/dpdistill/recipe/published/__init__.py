@@ -1,4 +1,4 @@
-"""Recipes by name: own ones, and every row of the papers' tables, as data; and recipes in a person's file."""
+"""Recipes by name as data: our own ones, every row of the papers' tables, and recipes in a user's file."""
 
 from dpdistill.recipe.published.rows import Published, all_published, full_name, is_file, notes, published, read_recipe
 

@@ -1,4 +1,4 @@
-"""From a paper's table to the fields of a method."""
+"""Turns rows of papers' tables into fields of methods."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from dpdistill.schema import DataError
 
 FOLDER = Path(__file__).parent
 DELTA = 1e-5
-"""Of all budgets in the papers."""
+"""Delta of all budgets in the papers."""
 IPC = "-ipc10"
-"""What may be left out at the end of a name."""
+"""Ending of a name that may be omitted."""
 MOST_BYTES = 100_000
-"""Of a recipe in a file."""
+"""Largest size of a recipe file."""
 KEYS = ("method", "epsilon", "delta", "fields")
 
 
@@ -31,14 +31,14 @@ class Published:
     """A recipe by name.
 
     Args:
-        name: method, data set, budget and records a class, as far as they are stated: "dp-kip-fc-ntk-mnist-eps1-ipc10".
+        name: method, data set, budget and records per class, if stated: "dp-kip-fc-ntk-mnist-eps1-ipc10".
         paper: authors, year and method.
-        where: table, and row where the data set does not say it.
-        selected: what it was chosen on, where that is known.
-        method: its name.
-        fields: the recipe fields that the paper states; the others are the package's.
-        epsilon: of the budget; None for a run without a guarantee.
-        delta: of the budget.
+        where: table, and the row if the data set does not identify it.
+        selected: data on which the settings were selected, if known.
+        method: name of the method.
+        fields: the recipe fields that the paper states; other fields have the package's defaults.
+        epsilon: epsilon of the budget; None for a run without a guarantee.
+        delta: delta of the budget.
     """
 
     name: str
@@ -52,21 +52,21 @@ class Published:
 
     @property
     def origin(self) -> str:
-        """Returns what a certificate says of it."""
+        """Text that a certificate states as the recipe's origin."""
         selected = f"; selected on {self.selected}" if self.selected else ""
         return f"recipe {self.name}: {self.paper}, {self.where}{selected}"
 
     def recipe(self) -> Recipe:
-        """The recipe of the method with these fields."""
+        """Returns the recipe of the method with these fields."""
         return from_fields(self.method, self.fields)
 
     def build(self) -> Recipe:
-        """The method with these fields."""
+        """Returns the method with these fields."""
         return implement(self.recipe())
 
 
 def published(name: str) -> Published:
-    """The recipe of a paper by its name; "-ipc10" may be left out.
+    """Returns the recipe of a paper by name; "-ipc10" may be omitted.
 
     Raises:
         DataError: no recipe of that name.
@@ -80,18 +80,18 @@ def published(name: str) -> Published:
 
 
 def full_name(recipe: str) -> str | None:
-    """The whole name of a published recipe, of which "-ipc10" may be left out; None if there is none."""
+    """Returns the full name of a published recipe, whose "-ipc10" may be omitted; None for an unknown name."""
     return next((name for name in (recipe, f"{recipe}{IPC}") if name in all_published()), None)
 
 
 def is_file(recipe: str) -> bool:
-    """Returns whether a recipe is one in a person's file, or else the name of a published one."""
+    """Returns whether a text names a user's recipe file instead of a published recipe."""
     return Path(recipe).suffix.lower() in (".yaml", ".yml")
 
 
 @lru_cache(maxsize=1)
 def all_published() -> dict[str, Published]:
-    """Every recipe of the papers by its name, in the papers' order."""
+    """Returns every recipe of the papers by name, in the papers' order."""
     rows = [row for table in _tables() for row in _rows(table)]
     found = {row.name: row for row in rows}
     if len(found) < len(rows):
@@ -100,23 +100,23 @@ def all_published() -> dict[str, Published]:
 
 
 def notes() -> dict[str, list[str]]:
-    """Returns what the package does otherwise than a paper, by the paper."""
+    """Returns the package's deviations from each paper."""
     return {one["paper"]: one["notes"] for one in _tables()}
 
 
 @lru_cache(maxsize=1)
 def _tables() -> list[dict[str, Any]]:
-    """The papers' files."""
-    import yaml  # not needed where no recipe is named
+    """Reads the papers' files."""
+    import yaml  # imported here because most runs name no recipe
 
     return [yaml.safe_load(path.read_text()) for path in sorted(FOLDER.glob("*.yaml"))]
 
 
 def read_recipe(path: str | os.PathLike) -> Published:
-    """A recipe in a person's own file: method, and if stated epsilon, delta and fields.
+    """Reads a user's recipe file: method, and optionally epsilon, delta and fields.
 
     Raises:
-        DataError: no such file, or one that is no such recipe.
+        DataError: no such file, or a file that is no such recipe.
     """
     stated = stated_in(path)
     stated["fields"] = fields_from_file(stated["method"], stated["fields"])
@@ -126,10 +126,10 @@ def read_recipe(path: str | os.PathLike) -> Published:
 
 
 def stated_in(path: str | os.PathLike) -> dict[str, Any]:
-    """What a recipe's file states, as it is written: method, fields, and epsilon and delta where they are stated.
+    """Returns the statements of a recipe file unchanged: method, fields, and epsilon and delta if stated.
 
     Raises:
-        DataError: no such file, or one that states something else.
+        DataError: no such file, or other contents.
     """
     import yaml
 
@@ -140,7 +140,7 @@ def stated_in(path: str | os.PathLike) -> dict[str, Any]:
             raise DataError(f"Expected a recipe of at most {MOST_BYTES:,} bytes in {name}.")
         stated = yaml.safe_load(text)
     except OSError:
-        raise DataError(f"Expected a recipe in {name}: there is no such file that can be read.") from None
+        raise DataError(f"Expected a recipe in {name}: the file does not exist or cannot be read.") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
         raise DataError(f"Expected YAML in {name}: method, and epsilon, delta and fields if they are stated.") from None
     if not isinstance(stated, dict) or not isinstance(stated.get("method"), str):
@@ -159,7 +159,7 @@ def stated_in(path: str | os.PathLike) -> dict[str, Any]:
 
 
 def _rows(table: dict[str, Any]) -> Iterator[Published]:
-    """Every row of a paper's file."""
+    """Yields every row of a paper's file."""
     for family in table["families"]:
         columns, epsilon = family["columns"], family.get("epsilon")
         for data, rows in family["rows"].items():
@@ -176,7 +176,7 @@ def _rows(table: dict[str, Any]) -> Iterator[Published]:
 
 
 def _of_batches(stated: dict[str, Any], records: int | None) -> dict[str, Any]:
-    """Epochs and batches of a data set of so many records as rounds and sampling probability.
+    """Converts epochs and batch size for a given number of records to rounds and sampling probability.
 
     sampling_prob = batch / records,    rounds = epochs / sampling_prob, rounded up
     """

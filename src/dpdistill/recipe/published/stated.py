@@ -1,4 +1,4 @@
-"""Statements of a recipe that is named: a published one, or one in a file."""
+"""Statements of a recipe by its name or its file."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from dpdistill.schema import DataError
 
 
 def published_fields(recipe: str) -> dict[str, Any]:
-    """The fields of a published recipe, by its name, or of one in a .yaml file."""
+    """Returns the fields of a published recipe by name, or of a recipe in a .yaml file."""
     return (read_recipe(recipe) if is_file(recipe) else published(recipe)).fields
 
 
 def stated_by(recipe: str) -> dict[str, Any]:
-    """What a published recipe, or one in a .yaml file, states: method, and epsilon and delta of a budget.
+    """Returns the statements of a recipe: method, and epsilon and delta of a budget.
 
     Args:
-        recipe: its name or file.
+        recipe: name of a published recipe, or a .yaml file.
 
     Returns:
-        these, and the whole name of a published one.
+        The statements, and the full name of a published recipe.
 
     Raises:
-        DataError: neither such a name nor such a file, or a field that cannot be.
+        DataError: an unknown name or file, or an invalid field.
     """
     row = read_recipe(recipe) if is_file(recipe) else all_published().get(full_name(recipe) or "")
     if row is None:
@@ -36,10 +36,10 @@ def stated_by(recipe: str) -> dict[str, Any]:
 
 
 def named_under(stated: Mapping[str, Any], budget: tuple[float, float] | None) -> str | None:
-    """The name of a published recipe where a certificate may state it: a name says a budget, which has to be this one.
+    """Returns the name of a published recipe for a certificate; None if the name's budget is not the run's.
 
     Args:
-        stated: by the recipe, `stated_by`; empty for none.
+        stated: statements of the recipe, from `stated_by`; empty for none.
         budget: (epsilon, delta) of the run; None without a guarantee.
     """
     if "name" not in stated:

@@ -203,7 +203,7 @@ def read_unit(marks: Marks, index: dict[str, int]) -> Read:
     used. A fault says that a unit is missing; no text here shows what names a unit.
 
     Args:
-        marks: what stands for a missing name, besides `unit_names.NOBODY` and negative numbers.
+        marks: what stands for a missing name, besides `unit_names.NO_UNIT` and negative numbers.
         index: filled with the indices by name.
     """
 
