@@ -152,7 +152,7 @@ def test_version_and_help():
 def test_a_group_alone_shows_its_commands(capfd):
     code, out, err = dpdistill("audit")
     assert (code, err) == (2, "")
-    assert "Compare a set with the records it stands for" in out
+    assert "Compare a set with its private records" in out
 
 
 def test_the_package_runs_as_a_module():
@@ -285,7 +285,7 @@ def test_budget_adds_runs_up_and_the_cap_refuses_before_records_are_opened(tmp_p
     assert "over the cap of 0.8" in refused(*nowhere, "--out", tmp_path / "three", "--ledger", ledger)
     assert "over the cap of 0.8" in refused(*nowhere, "--out", tmp_path / "one", "--overwrite", *capped)
     for cap in (0.8, 0.9):
-        assert "`dpdistill budget new FILE --cap EPSILON` begins it" in refused(
+        assert "use `dpdistill budget new FILE --cap EPSILON` instead of --cap" in refused(
             *nowhere, "--out", tmp_path / "three", "--ledger", ledger, "--cap", cap
         )
     inside = ("--out", tmp_path / "three", "--ledger", tmp_path / "three" / "all.ledger")
@@ -387,7 +387,7 @@ def test_from_uses_releases_again_at_no_cost(dos, tmp_path):
     succeeds("verify", again, "--run", place)
     assert "networks" in refused("distill", "--from", place, "--out", tmp_path / "b", "--set", "networks=4")
     assert refused("distill", "--from", again, "--out", tmp_path / "b") == (
-        f"{again} is a folder that may be shared: --from takes its owner's folder, {again}.run."
+        f"Expected --from with the owner's folder {again}.run; got {again}, which may be shared."
     )
     assert "method" in refused("distill", "--from", place, "--out", tmp_path / "b", "--method", "ldpdc")
     assert "another budget" in refused("distill", "--from", place, "--out", tmp_path / "b", "--epsilon", "2")
@@ -442,7 +442,7 @@ class TestGeneratedImages:
         assert [int(row.split(",")[1]) for row in rows[1:]] == y.tolist()
         assert "no released classifier" in refused("sample", made, "--n", 3, "--out", tmp_path / "b", "--kind", "drawn")
         bench = ("sample", made, "--n", 30, "--out", tmp_path / "bench", "--seed", 5, "--format", "dpimagebench")
-        assert "trains on the first 55,000 pictures and chooses by the rest" in dpdistill(*bench)[2]
+        assert "trains on the first 55,000 images and validates on the rest" in dpdistill(*bench)[2]
         with np.load(tmp_path / "bench" / "gen" / "gen.npz", allow_pickle=False) as file:
             assert (file["x"].dtype, file["x"].shape) == (np.float32, (30, 1, 8, 8))
             np.testing.assert_allclose(file["x"][:, 0], (X[..., 0] + 1) / 2, atol=1e-6)
@@ -831,6 +831,6 @@ def test_public_images_are_named_by_their_hash(tmp_path, monkeypatch):
     assert "made with another auxiliary" in refused(*again, "--overwrite", "--public", "digits:train")
     for data, same in (("digits:train", "digits:train"), ("a.npz", "./a.npz"), ("a.npz", "a.npz:train")):
         wrong = refused("distill", data, "--out", "x", *small, "--public", same)
-        assert "The images of --public are the private ones of DATA" in wrong
+        assert "The images of --public are the private images of DATA" in wrong
     wrong = refused("distill", "digits:train", "--out", "x", "--method", "dp-kip", "--public", "digits:test")
     assert "Method dp-kip reads no public images: leave --public out" in wrong
