@@ -47,7 +47,7 @@ from dpdistill.sources.load import load
 @pytest.mark.slow
 def test_pictures_of_two_kinds_are_equal_parts_of_both(whole, tmp_path):
     out = succeeds("sample", whole, "--n", 31, "--out", tmp_path / "v.npz", "--seed", 5, "--kind", "mixed+generated")
-    assert "31 mixed+generated pictures with the released classifier's scores" in out
+    assert "31 mixed+generated images with the released classifier's scores" in out
     back = read_distilled(whole)
     mixed = mix_pictures(draw_pictures(15, (8, 8, 1), 5), back.train_set[0], 5)
     made, _ = Generator.from_arrays(read_generator(whole), back.schema).sample(16, 5)
@@ -425,7 +425,7 @@ class TestGeneratedImages:
 
     def test_more_images_are_the_generators(self, made, tmp_path):
         out = succeeds("sample", made, "--n", 30, "--out", tmp_path / "a.npz", "--seed", 5)
-        assert "30 generated pictures with their classes; they cost no further epsilon" in out
+        assert "30 generated images with their classes, at no further epsilon" in out
         back = read_distilled(made)
         X, y = Generator.from_arrays(read_generator(made), back.schema).sample(30, 5)
         with np.load(tmp_path / "a.npz", allow_pickle=False) as file:
@@ -509,7 +509,7 @@ class TestKernels:
     def test_a_released_classifier_scores_pictures(self, led, tmp_path):
         pictures = tmp_path / "pictures.npz"
         out = succeeds("sample", led, "--n", 30, "--out", pictures, "--seed", 5)
-        assert "30 drawn pictures with the released classifier's scores; they cost no further epsilon" in out
+        assert "30 drawn images with the released classifier's scores, at no further epsilon" in out
         with np.load(pictures, allow_pickle=False) as file:
             stored = dict(file)
         X = draw_pictures(30, (8, 8, 1), 5)
@@ -551,7 +551,7 @@ class TestKernels:
         assert ".npz file or a folder" in refused("sample", led, "--n", 3, "--out", tmp_path / "a.csv")
         mixed = tmp_path / "mixed.npz"
         out = succeeds("sample", led, "--n", 30, "--out", mixed, "--seed", 5, "--kind", "mixed")
-        assert "30 mixed pictures with the released classifier's scores; they cost no further epsilon" in out
+        assert "30 mixed images with the released classifier's scores, at no further epsilon" in out
         with np.load(mixed, allow_pickle=False) as file:
             np.testing.assert_allclose(file["X"] / 8 - 1, mix_pictures(X, read_distilled(led).X, 5), atol=1e-5)
             assert "mixed with the folder's synthetic images" in str(file["about"])
