@@ -234,7 +234,7 @@ def test_an_audit_is_told_which_labels(here, audit):
         "--labels",
         "fine",
     )
-    assert "a single label an image: --labels is for CIFAR-100, Parquet and data sets" in refused(*how)
+    assert "a single label per image: leave out --labels" in refused(*how)
 
 
 def test_every_audit_that_reads_images_reads_them_as_distill_does():

@@ -342,7 +342,7 @@ class TestImages:
         with pytest.raises(DataError, match="does not say which images are of one person"):
             load("digits:train", unit="person")
         (tmp_path / "list.csv").write_text("file,label,who\nx.png,a\n")
-        with pytest.raises(DataError, match="another number of fields in line 2"):
+        with pytest.raises(DataError, match="different numbers of fields in line 2"):
             load(tmp_path / "list.csv", classes="a,b", unit="who")
         (tmp_path / "list.csv").write_text("file,label\n")
         with pytest.raises(DataError, match="lists no images"):
@@ -357,7 +357,7 @@ class TestImages:
         told = {"classes": "Image 6 of .*classes, by the names", "list.csv": "Image 4 that .*list.csv lists"}
         for name, called in told.items():
             stated = {"classes": "a,b", "channels": 1, "unit": "writer"}
-            with pytest.raises(DataError, match=f"{called}.* cannot be used: it is missing") as caught:
+            with pytest.raises(DataError, match=f"{called}.* cannot be used: the file is missing") as caught:
                 load(tmp_path / "copy" / name, **stated)
             assert "p3" not in str(caught.value)
             assert load(tmp_path / "copy" / name, **stated, resize=8, strict=False).y.tolist().count(-1) == 1

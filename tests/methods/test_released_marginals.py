@@ -19,7 +19,7 @@ from dpdistill.methods.generator_arrays import BINS, LEVELS, numbers_of
 from dpdistill.methods.generator_method import GeneratorMethod
 from dpdistill.methods.generator_networks import init_weights
 from dpdistill.methods.generator_shapes import kernels_of
-from dpdistill.methods.marginals import HistogramQuery, similar_numbers, match_marginals, expected_shares, shares_of
+from dpdistill.methods.marginals import HistogramQuery, expected_shares, match_marginals, shares_of, similar_numbers
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Release
 from dpdistill.schema import Column, TableSchema

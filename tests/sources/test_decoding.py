@@ -137,8 +137,8 @@ def pictures():
             yield f"{form} turned {k}", turned(form, k, **more), seen, 0
     yield "PNG grey transparent", saved(np.dstack([GREY, ALPHA]), "PNG"), on_white(GREY, ALPHA), 1
     yield "PNG alpha alone", saved(np.dstack([0 * COLOUR, ALPHA]), "PNG"), 255 - ALPHA, 0
-    yield "PNG white in alpha alone", saved(np.dstack([white, ALPHA]), "PNG"), "shows nothing on white", 0
-    yield "PNG all clear", saved(np.dstack([COLOUR, 0 * ALPHA]), "PNG"), "shows nothing on white", 0
+    yield "PNG white in alpha alone", saved(np.dstack([white, ALPHA]), "PNG"), "is invisible on white", 0
+    yield "PNG all clear", saved(np.dstack([COLOUR, 0 * ALPHA]), "PNG"), "is invisible on white", 0
     key = int(GREY[0, 0])
     keyed = np.where(key == GREY, 255, GREY)
     yield "PNG with a clear grey", png(GREY, 8, 0, struct.pack(">H", key)), keyed, 0
@@ -193,11 +193,11 @@ def pictures():
     yield "TIFF deep colour", tiff(np.dstack([DEEP] * 3), 2), "has more than 8 bits a value in colour", 0
     yield "TIFF bytes below zero", tiff(GREY.view(np.int8), 1), "has values below zero in 8 bits", 0
     yield "TIFF volume", tiff(np.tile(GREY, (5, 1)), 1, t257=[8], t32997=[5]), "is a volume of 5 slices", 0
-    yield "TIFF of two channels", tiff(np.dstack([GREY, GREY]), 1, t338=[0]), "has a channel that does not say", 0
+    yield "TIFF of two channels", tiff(np.dstack([GREY, GREY]), 1, t338=[0]), "has a channel of unknown meaning", 0
     yield (
         "TIFF colour and a channel",
         tiff(np.dstack([COLOUR, GREY]), 2, t338=[0]),
-        "has a channel that does not say",
+        "has a channel of unknown meaning",
         0,
     )
     yield "TIFF of five channels", tiff(np.dstack([GREY] * 5), 1, t338=[0] * 4), NOT_READ, 0

@@ -114,7 +114,7 @@ class PlainEmbeddingQuery:
 
 
 def features(params: Any, X: Array) -> Array:
-    """Returns (phi(X) - centre) directions, (n, p), of augmented images; without centre and directions phi(X), (n, d)."""
+    """Returns (phi(X) - centre) directions, (n, p), of augmented images; phi(X), (n, d), where params have neither."""
     if params["draw"] is not None:
         X = jax.vmap(apply_augmentation, (None, 0))(params["draw"], X)
     phi = embed_convnet(params["blocks"], X)
