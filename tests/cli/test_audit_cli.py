@@ -330,7 +330,7 @@ def test_a_network_with_given_weights_is_trained_on_all_classes(here):
         (("--positive", "0,1,2,3,4,5,6,7,8,9"), "Expected --positive to leave out at least one class"),
         (("--widths", "0"), "Expected --widths as whole numbers above zero, 512,512; got '0'"),
         (("--widths", "a"), "Expected --widths as whole numbers above zero"),
-        (("--layers", "10"), "Expected two records and more in the last of 10 layers; 20 are there"),
+        (("--layers", "10"), "Expected at least two records in the last of 10 layers; got 20 records in all"),
         (("--at", "x"), "Expected at as final, initial or both; got 'x'"),
         (("--records", "9999"), "Expected fewer --records than 9999: fewer records have a known class"),
         (("--records", "300"), "Expected at most --records 200 for 10 outputs; got 300"),
@@ -369,7 +369,7 @@ def test_the_same_records_on_both_sides_are_told(here):
     said = succeeds("audit", "shared", "--members", "a.npz", "--non-members", "b.npz")
     assert "Warning: 5 of the 35 non-members are equal to a member." in said
     alike = ("--members", "a.npz", "--non-members", "a.npz")
-    assert "same ones are on both sides" in refused("audit", "shared", "--quiet", *alike)
+    assert "same records on both sides" in refused("audit", "shared", "--quiet", *alike)
     said = refused("audit", "shared", "--members", "a.npz", "--non-members", "b.npz", "--schema", "no.yaml")
     assert "The set holds images: --schema is for tables." in said
     said = refused(

@@ -58,7 +58,7 @@ class TestLeftOut:
     def test_an_empty_class_folder(self, tmp_path):
         source = write(tmp_path, CATS)
         (tmp_path / "dog").mkdir()
-        assert "has the class folder 'dog' without a picture that is read: expected PNG" in refusal(source)
+        assert "has the class folder 'dog' without a readable image: expected PNG" in refusal(source)
         assert load(source, classes="cat,dog").y.tolist() == [0, 0]
 
     def test_a_class_of_damaged_pictures(self, place):

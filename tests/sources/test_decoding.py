@@ -151,8 +151,8 @@ def pictures():
     for bits in (1, 2, 4):
         yield f"PNG of {bits} bits", png(GREY >> 8 - bits, bits, 0), (GREY >> 8 - bits) * (255 // (2**bits - 1)), 0
     yield "PNG deep", png(DEEP, 16, 0), DEEP, 0
-    yield "PNG deep colour", png(np.dstack([DEEP] * 3), 16, 2), "has more than 8 bits a value in colour", 0
-    yield "PNG deep grey with alpha", png(np.dstack([DEEP] * 2), 16, 4), "has more than 8 bits a value in colour", 0
+    yield "PNG deep colour", png(np.dstack([DEEP] * 3), 16, 2), "has more than 8 bits per value in colour", 0
+    yield "PNG deep grey with alpha", png(np.dstack([DEEP] * 2), 16, 4), "has more than 8 bits per value in colour", 0
     yield "PNG bomb", png(GREY, 8, 0, side=60_000), "has too many pixels to be decoded safely.", 0
     for name, form, more in (("PNG", "PNG", {}), ("WebP", "WEBP", {}), ("TIFF", "TIFF", {})):
         moving = saved(COLOUR, form, save_all=True, append_images=[Image.fromarray(255 - COLOUR)], **more)
@@ -190,7 +190,7 @@ def pictures():
     yield "TIFF of 32 bits", tiff(deep, 1), deep.astype(np.float32), 0
     yield "TIFF of 32 bits below zero", tiff((DEEP - 32_768.0).astype(np.int32), 1), DEEP - 32_768.0, 0
     yield "TIFF floats", tiff(DEEP.astype(np.float32) / 9, 1), DEEP.astype(np.float32) / 9, 0
-    yield "TIFF deep colour", tiff(np.dstack([DEEP] * 3), 2), "has more than 8 bits a value in colour", 0
+    yield "TIFF deep colour", tiff(np.dstack([DEEP] * 3), 2), "has more than 8 bits per value in colour", 0
     yield "TIFF bytes below zero", tiff(GREY.view(np.int8), 1), "has values below zero in 8 bits", 0
     yield "TIFF volume", tiff(np.tile(GREY, (5, 1)), 1, t257=[8], t32997=[5]), "is a volume of 5 slices", 0
     yield "TIFF of two channels", tiff(np.dstack([GREY, GREY]), 1, t338=[0]), "has a channel of unknown meaning", 0
@@ -338,9 +338,9 @@ def test_classes_are_texts_or_whole_numbers():
 
 def mats():
     four = X.transpose(1, 2, 3, 0)
-    yield "records first", {"X": X, "y": Y[:, None]}, "has not the arrays of SVHN"
-    yield "doubles", {"X": four.astype(float), "y": Y[:, None]}, "has not the arrays of SVHN"
-    yield "a cell", {"X": four, "y": np.array([["a"]], object)}, "has not the arrays of SVHN"
+    yield "records first", {"X": X, "y": Y[:, None]}, "Expected the arrays of SVHN"
+    yield "doubles", {"X": four.astype(float), "y": Y[:, None]}, "Expected the arrays of SVHN"
+    yield "a cell", {"X": four, "y": np.array([["a"]], object)}, "Expected the arrays of SVHN"
     yield (
         "halves",
         {"X": four, "y": Y[:, None] + 0.5},
