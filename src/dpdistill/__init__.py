@@ -1,4 +1,4 @@
-"""dpdistill: private labelled data to a tiny synthetic set that may be shared, under differential privacy."""
+"""dpdistill: distils private labelled data into a tiny synthetic set that may be shared, under differential privacy."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -125,9 +125,9 @@ _PLACES = {
     "table_distiller": ("TableDistiller",),
     "verification": ("verify",),
 }
-"""Where the public names are, but for those of methods. A module is imported when a name is asked for: JAX is slow."""
+"""Modules of the public names; all other names are methods. Each is imported on first use, since JAX is slow."""
 _ROOMS = ("accounting", "audits", "evaluation", "methods", "publish", "recipe", "run", "schema", "sources", "storage")
-"""Parts of the package that are asked for by name: `dpdistill.sources`."""
+"""Subpackages that are imported on first use: `dpdistill.sources`."""
 _MODULES = {name: module for module, names in _PLACES.items() for name in names}
 __all__ = [
     "DM",

@@ -1,4 +1,4 @@
-"""A front door for pandas users, with scikit-learn's conventions."""
+"""Estimator for pandas users, with scikit-learn's conventions."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from dpdistill.storage.memory import check_sample
 
 
 class TableDistiller(BaseEstimator):
-    """A frame of private rows to a frame of synthetic ones, under differential privacy.
+    """Distils a frame of private rows into a frame of synthetic rows, under differential privacy.
 
     Args:
-        schema: a TableSchema, or the path of a reviewed schema.yaml; it is never drawn from the frame.
-        epsilon: the budget of one fit, > 0; a second fit on the same rows spends it again.
+        schema: a TableSchema, or the path of a reviewed schema.yaml; the frame is never used to infer a schema.
+        epsilon: the budget of one fit, > 0; a second fit on the same rows spends epsilon again.
         delta: the budget's delta, in (0, 1).
         method: a distiller of tables, DPMERF(), DPHP() or DPKIP(); DPMERF() if None.
         adjacency: "add-remove" or "replace-one".
-        strict: stop at a row that the schema does not allow; otherwise it contributes nothing.
-        seed: fixes everything public, never the noise.
+        strict: stop at a row that the schema does not allow; otherwise such a row contributes nothing.
+        seed: seed of everything public, never of the noise.
         run_dir: the owner's folder: ledger and checkpoints, for resuming; None keeps them in memory.
         ledger: file that adds up all runs on this data set, under one cap, and refuses the fit that would exceed it;
             `begin_ledger` makes it.
-        unit_column: column that names the person of each row, whose rows are protected together; None for what
-            schema.yaml states, or for single rows.
-        rows_per_unit: the most rows of a person that are used, drawn at random; with a unit column, and only then. None
-            for 4; epsilon is the same for any number.
+        unit_column: column that names the person of each row, whose rows are protected together. None for the column
+            of schema.yaml, or for single rows.
+        rows_per_unit: maximum number of rows used per person, drawn at random; requires a unit column. None for 4.
+            The number does not change epsilon.
 
     Attributes:
-        result_: what was distilled and what was paid (`Result`); it holds no private row.
+        result_: synthetic rows and the privacy cost (`Result`), without private rows.
         schema_: the TableSchema.
-        epsilon_: what was spent.
+        epsilon_: epsilon spent by the fit.
         classes_: names of the classes, (classes,).
         feature_names_in_: names of the columns, (columns,).
 
@@ -80,21 +80,21 @@ class TableDistiller(BaseEstimator):
         self.rows_per_unit = rows_per_unit
 
     def fit(self, X: Any, y: Any = None) -> TableDistiller:
-        """Distil a frame.
+        """Distils a frame.
 
         Args:
             X: a pandas DataFrame with the schema's columns, and the label's unless y is given.
-            y: the labels, (n,), in place of the label's column.
+            y: the labels, (n,), which replace the label's column.
 
         Raises:
             DataError: a frame that does not fit the schema, or a schema that is not reviewed.
             ValueError: a budget or a field that cannot be used.
-            LedgerError: the ledger does not take the run, which is known before the frame is looked at, or its records.
+            LedgerError: the ledger refuses the run, before the frame is read, or the run's records.
         """
         table_file = self._table_file()
         unit = table_file.unit_column
         if unit is None and self.rows_per_unit is not None:
-            raise ValueError("Expected rows_per_unit where a column names the person of a row, and only there.")
+            raise ValueError("Expected unit_column with rows_per_unit: the column that names the person of a row.")
         rows = ROWS_PER_UNIT if self.rows_per_unit is None else self.rows_per_unit
         budget = Budget(self.epsilon, self.delta, self.adjacency, unit, 1 if unit is None else rows)  # type: ignore[arg-type]
         method = DPMERF() if self.method is None else self.method
@@ -111,34 +111,34 @@ class TableDistiller(BaseEstimator):
         return self
 
     def sample(self, n: int | None = None, seed: int = 1) -> Any:
-        """Synthetic rows, with the schema's columns, types and categories, at no further cost.
+        """Returns synthetic rows with the schema's columns, types and categories, at no further cost.
 
         Args:
-            n: rows, >= 1; None for the rows that were distilled.
-            seed: public, of the rows.
+            n: number of rows, >= 1; None for the distilled rows.
+            seed: public seed of the rows.
 
         Returns:
             A pandas DataFrame.
 
         Raises:
-            ValueError: n rows from a method that makes its rows once.
+            ValueError: n is given, and the method has no generator.
             DataError: more rows than memory holds.
             sklearn.exceptions.NotFittedError: `fit` was not called.
         """
         check_is_fitted(self, "result_")
-        made = self.result_.distilled
+        distilled = self.result_.distilled
         if n is None:
-            return to_frame(self.result_.X, made.y, self.schema_)
+            return to_frame(self.result_.X, distilled.y, self.schema_)
         if n < 1:
             raise ValueError(f"Expected n={n} >= 1.")
-        if made.generator is None:
-            raise ValueError(f"This method has no generator: sample() returns its {len(made.y)} rows.")
+        if distilled.generator is None:
+            raise ValueError(f"This method has no generator: call sample() without n for its {len(distilled.y)} rows.")
         check_sample(n, self.schema_)
-        X, y = made.generator.sample(n, seed)
+        X, y = distilled.generator.sample(n, seed)
         return to_frame(self.schema_.from_unit(X), y, self.schema_)
 
     def save(self, folder: str | os.PathLike, overwrite: bool = False) -> Path:
-        """Write the folder that may be shared, as `dpdistill distill` does.
+        """Writes the folder that may be shared, as `dpdistill distill` does.
 
         Raises:
             DataError: the folder cannot be written.

@@ -37,14 +37,14 @@ def test_persons_complete_a_budget_of_single_records(source):
 @pytest.mark.parametrize("reading", [dp.Reading(resize=4), dp.Reading(lenient=True), dp.Reading(classes=2)])
 def test_records_are_read_already(reading):
     records = dp.Records.from_arrays(X, Y, classes=3)
-    with pytest.raises(dp.DataError, match="The records are read already: leave reading out"):
+    with pytest.raises(dp.DataError, match="which are already read: leave reading out"):
         dp.distill(records, METHOD, dp.Budget(1.0), reading=reading)
 
 
 @pytest.mark.parametrize("kind", [str, Path])
 def test_private_images_are_no_public_ones(source, kind):
     choice = dp.RecipeChoice(method="dos", public=str(source))
-    with pytest.raises(dp.DataError, match="The images of --public are the private ones of DATA"):
+    with pytest.raises(dp.DataError, match="The images of --public are the private images of DATA"):
         dp.distill(kind(source), choice, dp.Budget(1.0))
 
 

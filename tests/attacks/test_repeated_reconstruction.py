@@ -43,7 +43,7 @@ def test_each_layer_is_trained_without_those_that_came_back_best(linearised):
 
 def test_too_many_layers_are_refused():
     X, T = task()
-    with pytest.raises(ValueError, match="Expected two records and more in the last of 4 layers; 8 are there"):
+    with pytest.raises(ValueError, match="Expected at least two records in the last of 4 layers; got 8 records in all"):
         peel(X, T, NET, [], Descent(), Reconstruction(16), layers=4, removed=3)
 
 

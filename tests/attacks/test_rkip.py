@@ -61,7 +61,7 @@ def test_a_set_from_a_network_alone_teaches_another():
 
 
 def test_an_unknown_loss_is_refused():
-    with pytest.raises(ValueError, match="Expected an attack at one point; got both"):
+    with pytest.raises(ValueError, match="Expected an attack at final or initial; got both"):
         rkip_finite(Smooth(), [], [], (6, 6, 1), Reconstruction(images=8))
     with pytest.raises(ValueError, match="Expected loss as kip or rkip; got 'x'"):
         Inducing("x")

@@ -264,7 +264,7 @@ def test_what_cannot_be_compared_is_one_sentence():
     images = Schema((2, 2, 1), (0.0, 1.0), ("a", "b"))
     pictures = Records(np.zeros((2, 2, 2, 1)), np.array([0, 1]), images)
     for synthetic, real, sentence in (
-        (distilled(X, y), records(X, y, other), "Expected records of the synthetic table's own schema"),
+        (distilled(X, y), records(X, y, other), "Expected records of the synthetic table's schema"),
         (Distilled(np.zeros((2, 2, 2, 1)), np.array([0, 1]), images), pictures, "Expected rows of a table"),
         (distilled(X, y), pictures, "Expected rows of a table"),
         (distilled(X, y), records(X, np.full(4, -1)), "Expected at least one record with a known label"),

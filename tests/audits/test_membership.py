@@ -78,7 +78,7 @@ def test_the_same_records_on_both_sides_are_counted_and_alone_refused():
     assert on_both_sides(members, others) == 0
     some = Records(np.concatenate([members.X[5:9], others.X]), np.concatenate([members.y[5:9], others.y]), SCHEMA)
     assert on_both_sides(members, some) == 4
-    with pytest.raises(DataError, match="the same ones are on both sides"):
+    with pytest.raises(DataError, match="the same records on both sides"):
         attack_membership(made, members, members)
 
 

@@ -26,7 +26,7 @@ def test_random_real_records_are_of_the_classes_of_the_set():
     assert np.bincount(random_real(records, np.zeros(99, int)).y).tolist() == [10]
     assert not np.array_equal(few.X, random_real(records, np.array([0, 0, 0, 2]), seed=2).X)
     unknown = Records(records.X, np.full(30, -1), SCHEMA)
-    with pytest.raises(DataError, match="Expected real records of the classes of the set"):
+    with pytest.raises(DataError, match="Expected real records of the set's classes"):
         random_real(unknown, np.array([0]))
 
 

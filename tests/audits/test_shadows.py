@@ -38,7 +38,7 @@ def test_records_that_no_shadow_knows_are_left_out():
 
 
 def test_nobody_to_compare_is_said():
-    with pytest.raises(DataError, match="take more records or more runs"):
+    with pytest.raises(DataError, match="use more records or more runs"):
         ratios(np.zeros((4, 1)), np.array([[True], [True], [True], [True]]))
 
 

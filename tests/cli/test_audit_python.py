@@ -105,7 +105,7 @@ class TestRun:
 
     def test_a_published_recipe_is_audited_as_it_is_distilled(self):
         stated = dp.RecipeChoice(recipe="dos-kip-cifar10-eps1", method="dos")
-        with pytest.raises(dp.DataError, match="A recipe states its method"):
+        with pytest.raises(dp.DataError, match="A recipe determines its method"):
             dp.audit_run("digits:train", stated)
 
     @pytest.mark.parametrize("audit", [dp.audit_run, dp.audit_shadows, dp.audit_method])
@@ -178,8 +178,8 @@ class TestAttack:
             (partial(dp.ModelSearch, architecture="x"), "Unknown architecture 'x'"),
             (partial(dp.VictimTraining, widths=()), "Expected --widths as whole numbers above zero"),
             (partial(dp.VictimTraining, widths=(8,), weights="x.npz"), "Expected --widths without --weights"),
-            (partial(dp.attack_training, "x", reading=dp.Reading(lenient=True)), "leave --lenient out"),
-            (partial(dp.attack_training, "x", reading=dp.Reading(schema="s")), "leave --schema and --sql out"),
+            (partial(dp.attack_training, "x", reading=dp.Reading(lenient=True)), "leave out --lenient"),
+            (partial(dp.attack_training, "x", reading=dp.Reading(schema="s")), "leave out --schema and --sql"),
             (partial(dp.attack_model, "a", "b", "missing"), "missing does not exist"),
         ],
     )

@@ -231,14 +231,17 @@ def test_the_name_of_a_run_follows_from_what_is_computed(tmp_path):
 @pytest.mark.parametrize(
     ("runs", "says"),
     [
-        ("  - {label: A, method: dos, data: [d]}", "'A' runs on 'd', which is none of the suite's data sets."),
+        (
+            "  - {label: A, method: dos, data: [d]}",
+            "'A' runs on 'd', which is not a data set of the suite's data sets.",
+        ),
         ("  - {label: A, method: dos, data: [digits]}", "Expected 'A' with epsilon, as its method is."),
         ("  - {label: A, method: dm, data: [digits], epsilon: [1]}", "Expected 'A' without epsilon"),
         ("  - {label: A, method: dx, data: [digits]}", "Unknown method 'dx'"),
-        ("  - {label: A, data: [digits]}", "Expected 'A' with a method, or in its place the name of a recipe."),
+        ("  - {label: A, data: [digits]}", "Expected 'A' with a method or the name of a recipe."),
         (
             "  - {label: A, method: dos, recipe: ndpdc-mnist-eps1, data: [digits], epsilon: [1]}",
-            "in its place the name",
+            "or the name",
         ),
         (
             "  - {label: A, recipe: nobodys, data: [digits]}",
@@ -251,7 +254,10 @@ def test_the_name_of_a_run_follows_from_what_is_computed(tmp_path):
         ("  - {label: A, recipe: dos-kip-mnist-eps1, data: [digits]}", "Expected 'A' with epsilon, as its method is."),
         ("  - {label: A, method: dos, data: [digits], epsilon: [0]}", "Expected epsilon=0.0 > 0."),
         ("  - {label: A, method: dos, data: [digits], epsilon: [1], set: {depth: 1}}", "has no field 'depth'"),
-        ("  - {label: A, method: dos, data: [digits], epsilon: [1], public: d}", "'A' runs on 'd', which is none of"),
+        (
+            "  - {label: A, method: dos, data: [digits], epsilon: [1], public: d}",
+            "'A' runs on 'd', which is not a data set of",
+        ),
         (PUBLIC + "set: {subspace: 3}}", "Expected 'A' with other public images than the private ones of the run."),
         (PUBLIC + "}", "Expected 'A' with a subspace: nothing else reads public images."),
         ("  - {label: A, method: real, data: [digits]}", "Expected 'A' on tables alone; 'digits' holds images."),
@@ -345,7 +351,7 @@ def test_what_is_held_out(tmp_path):
         assert part.schema.straightened
     for source in (replace(both, test="t.npz"), replace(digits, test="digits:train")):
         for paper in (False, True):
-            with pytest.raises(DataError, match="has a test of the very records that are distilled: leave test out"):
+            with pytest.raises(DataError, match="has equal training and test records: leave out test"):
                 open_source(source, tmp_path, place, paper, 0)
 
 

@@ -47,7 +47,7 @@ from dpdistill.sources.load import load
 @pytest.mark.slow
 def test_pictures_of_two_kinds_are_equal_parts_of_both(whole, tmp_path):
     out = succeeds("sample", whole, "--n", 31, "--out", tmp_path / "v.npz", "--seed", 5, "--kind", "mixed+generated")
-    assert "31 mixed+generated pictures with the released classifier's scores" in out
+    assert "31 mixed+generated images with the released classifier's scores" in out
     back = read_distilled(whole)
     mixed = mix_pictures(draw_pictures(15, (8, 8, 1), 5), back.train_set[0], 5)
     made, _ = Generator.from_arrays(read_generator(whole), back.schema).sample(16, 5)
@@ -152,7 +152,7 @@ def test_version_and_help():
 def test_a_group_alone_shows_its_commands(capfd):
     code, out, err = dpdistill("audit")
     assert (code, err) == (2, "")
-    assert "Compare a set with the records it stands for" in out
+    assert "Compare a set with its private records" in out
 
 
 def test_the_package_runs_as_a_module():
@@ -285,7 +285,7 @@ def test_budget_adds_runs_up_and_the_cap_refuses_before_records_are_opened(tmp_p
     assert "over the cap of 0.8" in refused(*nowhere, "--out", tmp_path / "three", "--ledger", ledger)
     assert "over the cap of 0.8" in refused(*nowhere, "--out", tmp_path / "one", "--overwrite", *capped)
     for cap in (0.8, 0.9):
-        assert "`dpdistill budget new FILE --cap EPSILON` begins it" in refused(
+        assert "use `dpdistill budget new FILE --cap EPSILON` instead of --cap" in refused(
             *nowhere, "--out", tmp_path / "three", "--ledger", ledger, "--cap", cap
         )
     inside = ("--out", tmp_path / "three", "--ledger", tmp_path / "three" / "all.ledger")
@@ -387,7 +387,7 @@ def test_from_uses_releases_again_at_no_cost(dos, tmp_path):
     succeeds("verify", again, "--run", place)
     assert "networks" in refused("distill", "--from", place, "--out", tmp_path / "b", "--set", "networks=4")
     assert refused("distill", "--from", again, "--out", tmp_path / "b") == (
-        f"{again} is a folder that may be shared: --from takes its owner's folder, {again}.run."
+        f"Expected --from with the owner's folder {again}.run; got {again}, which may be shared."
     )
     assert "method" in refused("distill", "--from", place, "--out", tmp_path / "b", "--method", "ldpdc")
     assert "another budget" in refused("distill", "--from", place, "--out", tmp_path / "b", "--epsilon", "2")
@@ -425,7 +425,7 @@ class TestGeneratedImages:
 
     def test_more_images_are_the_generators(self, made, tmp_path):
         out = succeeds("sample", made, "--n", 30, "--out", tmp_path / "a.npz", "--seed", 5)
-        assert "30 generated pictures with their classes; they cost no further epsilon" in out
+        assert "30 generated images with their classes, at no further epsilon" in out
         back = read_distilled(made)
         X, y = Generator.from_arrays(read_generator(made), back.schema).sample(30, 5)
         with np.load(tmp_path / "a.npz", allow_pickle=False) as file:
@@ -442,7 +442,7 @@ class TestGeneratedImages:
         assert [int(row.split(",")[1]) for row in rows[1:]] == y.tolist()
         assert "no released classifier" in refused("sample", made, "--n", 3, "--out", tmp_path / "b", "--kind", "drawn")
         bench = ("sample", made, "--n", 30, "--out", tmp_path / "bench", "--seed", 5, "--format", "dpimagebench")
-        assert "trains on the first 55,000 pictures and chooses by the rest" in dpdistill(*bench)[2]
+        assert "trains on the first 55,000 images and validates on the rest" in dpdistill(*bench)[2]
         with np.load(tmp_path / "bench" / "gen" / "gen.npz", allow_pickle=False) as file:
             assert (file["x"].dtype, file["x"].shape) == (np.float32, (30, 1, 8, 8))
             np.testing.assert_allclose(file["x"][:, 0], (X[..., 0] + 1) / 2, atol=1e-6)
@@ -509,7 +509,7 @@ class TestKernels:
     def test_a_released_classifier_scores_pictures(self, led, tmp_path):
         pictures = tmp_path / "pictures.npz"
         out = succeeds("sample", led, "--n", 30, "--out", pictures, "--seed", 5)
-        assert "30 drawn pictures with the released classifier's scores; they cost no further epsilon" in out
+        assert "30 drawn images with the released classifier's scores, at no further epsilon" in out
         with np.load(pictures, allow_pickle=False) as file:
             stored = dict(file)
         X = draw_pictures(30, (8, 8, 1), 5)
@@ -551,7 +551,7 @@ class TestKernels:
         assert ".npz file or a folder" in refused("sample", led, "--n", 3, "--out", tmp_path / "a.csv")
         mixed = tmp_path / "mixed.npz"
         out = succeeds("sample", led, "--n", 30, "--out", mixed, "--seed", 5, "--kind", "mixed")
-        assert "30 mixed pictures with the released classifier's scores; they cost no further epsilon" in out
+        assert "30 mixed images with the released classifier's scores, at no further epsilon" in out
         with np.load(mixed, allow_pickle=False) as file:
             np.testing.assert_allclose(file["X"] / 8 - 1, mix_pictures(X, read_distilled(led).X, 5), atol=1e-5)
             assert "mixed with the folder's synthetic images" in str(file["about"])
@@ -831,6 +831,6 @@ def test_public_images_are_named_by_their_hash(tmp_path, monkeypatch):
     assert "made with another auxiliary" in refused(*again, "--overwrite", "--public", "digits:train")
     for data, same in (("digits:train", "digits:train"), ("a.npz", "./a.npz"), ("a.npz", "a.npz:train")):
         wrong = refused("distill", data, "--out", "x", *small, "--public", same)
-        assert "The images of --public are the private ones of DATA" in wrong
+        assert "The images of --public are the private images of DATA" in wrong
     wrong = refused("distill", "digits:train", "--out", "x", "--method", "dp-kip", "--public", "digits:test")
     assert "Method dp-kip reads no public images: leave --public out" in wrong

@@ -289,10 +289,10 @@ def test_evaluate_and_audit_take_rows_of_a_query(place_of_a_long_test, tmp_path,
         content = path.read_bytes() if path.is_file() else b""
         assert not [secret for secret in (PASSWORD, "127.0.0.1", "FROM stays") if secret.encode() in content], path
     for command, sentence in (
-        ((*tested[:4],), "is a database: state which of its rows to read (--sql 'SELECT ...')."),
+        ((*tested[:4],), "is a database: state the rows to read (--sql 'SELECT ...')."),
         ((*tested, "--reference-sql", old), "Expected --reference with --reference-sql."),
         (("audit", "shared", *here, "--non-members-sql", old), "Expected --non-members with --non-members-sql."),
-        (("audit", "shared", *here[:4]), "is a database: state which of its rows to read"),
+        (("audit", "shared", *here[:4]), "is a database: state the rows to read"),
         (
             ("audit", "method", place, "--out", "x", "--method", "dp-merf", "--sql", old),
             "Expected --schema SCHEMA with",
@@ -366,7 +366,7 @@ def test_an_address_where_none_belongs_is_not_shown(tmp_path, monkeypatch):
         code, out, err = dpdistill(*command)
         assert code != 0
         assert PASSWORD not in out + err, command
-    with pytest.raises(DataError, match=r"^A database holds tables, each of which needs a schema"):
+    with pytest.raises(DataError, match=r"^A database holds tables, which need a schema"):
         load(address)
 
 
@@ -381,15 +381,15 @@ def test_files_on_other_machines_are_not_fetched(address):
 
 def test_a_database_without_sql(sqlite, duck):
     for place in (sqlite, duck):
-        with pytest.raises(DataError, match="is a database: state which of its rows to read"):
+        with pytest.raises(DataError, match="is a database: state the rows to read"):
             load_table(place, STATED)
-    with pytest.raises(DataError, match="is a database, each table of which needs a schema"):
+    with pytest.raises(DataError, match="is a database, whose tables need a schema"):
         load(sqlite)
 
 
 def test_a_file_that_is_no_database(tmp_path):
     (tmp_path / "a.db").write_text("age,outcome\n")
-    with pytest.raises(DataError, match=r"a\.db is no database that is known: expected a file of SQLite or DuckDB"):
+    with pytest.raises(DataError, match=r"a\.db is no known database: expected a file of SQLite or DuckDB"):
         load_table(DatabaseQuery(tmp_path / "a.db", SQL), STATED)
     with pytest.raises(DataError, match=r"b\.db does not exist"):
         load_table(DatabaseQuery(f"sqlite:///{tmp_path}/b.db", SQL), STATED)

@@ -126,10 +126,10 @@ def test_evaluate_of_some_of_the_classes(digits, tmp_path, monkeypatch):
     assert "which is not one of the 2 classes." in refused(*command, tmp_path / "all.npz")
     code, out, err = dpdistill(*command, tmp_path / "all.npz", "--lenient", "--reference", digits)
     assert code == 0, err
-    assert f"{(~known).sum()} of {len(y)} test records are left out: of other classes" in err
-    assert "of 1,438 real records are left out: of other classes" in err
+    assert f"{(~known).sum()} of {len(y)} test records are left out: unreadable or of other classes" in err
+    assert "of 1,438 real records are left out: unreadable or of other classes" in err
     members = ("--members", tmp_path / "all.npz", "--non-members", tmp_path / "known.npz")
-    left_out = f"Left out, since no set can be made from them: {(~known).sum()} of {len(y)} members and 0 of "
+    left_out = f"Left out, since a run cannot use them: {(~known).sum()} of {len(y)} members and 0 of "
     assert left_out in succeeds("audit", tmp_path / "few", *members)
     expected = succeeds(*command, tmp_path / "known.npz")
     assert [line for line in out.splitlines() if "real" not in line][:2] == expected.splitlines()[:2]

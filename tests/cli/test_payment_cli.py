@@ -174,11 +174,11 @@ CASES = (
     (runs, "prepared", fails(KeyboardInterrupt), 130, "Stopped."),
     (start, "digest_key", fails(*FULL), 5, "No space left on device: /far/x"),
     (LDPDC, "finish", fails(*NO_MEMORY), 5, "There is not enough memory for this"),
-    (LDPDC, "finish", fails(ZeroDivisionError, "by zero"), 6, "This is a mistake of the program"),
+    (LDPDC, "finish", fails(ZeroDivisionError, "by zero"), 6, "This is an error of the program"),
     (LDPDC, "finish", fails(np.linalg.LinAlgError, "singular"), 6, "singular"),
     (LDPDC, "finish", fails(ModuleNotFoundError, "x", name="sklearn"), 5, "This needs sklearn"),
     (driver, "write_distilled", fails(driver.DataError, "Arrays that do not fit."), 6, "Arrays that do not fit"),
-    (driver, "write_documents", fails(KeyError, "a mistake"), 6, "This is a mistake of the program"),
+    (driver, "write_documents", fails(KeyError, "a mistake"), 6, "This is an error of the program"),
     (driver, "write_report", fails(*FULL), 5, "No space left on device: /far/x"),
     (driver, "write_report", fails(KeyboardInterrupt), 130, "Stopped."),
 )
@@ -219,7 +219,7 @@ def test_whatever_ends_a_run_after_a_payment_says_so(command, tmp_path, monkeypa
             ("Stopped. This run", "Stopped. An earlier") if expected > 128 else ("This run", "An earlier start")
         )
         assert "60" not in re.sub(r"line \d+", "", err)
-        assert ("Traceback" in err) is ("mistake of the program" in says)
+        assert ("Traceback" in err) is ("error of the program" in says)
     with monkeypatch.context() as patch:
         patch.setattr(COMMAND, "_say_result", fails(*FULL))
         code, out, err = dpdistill(*command)

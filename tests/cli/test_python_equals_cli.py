@@ -263,7 +263,7 @@ def test_refusals(words, call, tmp_path, monkeypatch):
     [
         ({"kind": "nosuch"}, "Unknown kind 'nosuch' of pictures"),
         ({"format": "dpimagebench"}, "Expected --out as a folder with --format"),
-        ({"slopes": True, "kind": "generated"}, "Expected --slopes with scored pictures"),
+        ({"slopes": True, "kind": "generated"}, "Expected --slopes with scored images"),
         ({"seed": -1}, "Expected seed=-1 as a whole number from 0 to 4294967295"),
         ({"n": 0}, "Expected n=0 as a whole number from 1 on"),
         ({"n": 2.0}, "Expected n=2.0 as a whole number from 1 on"),
@@ -278,5 +278,5 @@ def test_what_python_alone_can_state_of_a_sample(images, how, sentence):
 def test_pictures_have_options_that_rows_have_not(rows):
     for how in ({"kind": "drawn"}, {"format": "dpimagebench"}, {"slopes": True}):
         (name,) = how
-        with pytest.raises(dp.DataError, match=f"holds a table: --{name} is for pictures"):
+        with pytest.raises(dp.DataError, match=f"holds a table: --{name} is for images"):
             dp.sample(rows, 2, **how)

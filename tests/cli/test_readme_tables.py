@@ -67,7 +67,10 @@ def test_the_commands(here):
             assert code == 0, (line, err)
             said[" ".join(words[1 : 3 if words[1] == "schema" else 2])] = out
     assert [*said] == ["schema draft", "schema check", "distill", "sample", "evaluate", "audit", "verify"]
-    assert "It holds for one unit (patient_id), all records together; of each at most 4 are used" in said["distill"]
+    assert (
+        "The guarantee holds for one unit (patient_id), all records together; at most 4 of each are used"
+        in said["distill"]
+    )
     assert "column 'ward': " in said["schema check"]
     assert len(pd.read_csv("more.csv")) == 10_000
     assert "logistic regression" in said["evaluate"]

@@ -146,7 +146,7 @@ def test_recipes_are_listed_in_eighty_columns(monkeypatch):
     [
         (["--recipe", "nosuch"], "Expected a recipe's name"),
         (["--recipe", "gone.yaml"], "Expected a recipe in gone.yaml"),
-        (["--recipe", NAME, "--method", "dos"], "leave --method and --from out with --recipe"),
+        (["--recipe", NAME, "--method", "dos"], "leave out --method and --from with --recipe"),
         (["--recipe", NAME, "--set", "nosuch=1"], "Method dos has no field 'nosuch'"),
         (["--recipe", "dm-mnist-ipc10"], "--non-private"),
     ],

@@ -163,7 +163,7 @@ def test_what_has_no_more_pictures_says_how_to_have_them(shared, tmp_path):
     (shared / "generator.npz").touch()
     said = refused("sample", shared, "--n", 3, "--out", tmp_path / "more.npz", "--kind", "drawn")
     (shared / "generator.npz").unlink()
-    assert said == f"{shared} has no released classifier, but a generator: say --kind generated."
+    assert said == f"{shared} has no released classifier, but a generator: use --kind generated."
 
 
 def test_json_leaves_stdout_to_the_object_and_a_refusal_leaves_it_empty(shared):
@@ -225,7 +225,7 @@ def test_quiet_leaves_notes_out_and_warnings_and_errors_in(tmp_path):
     assert out.startswith(f"{tmp_path / 'b'}: epsilon = 1 ")
     assert "Error: Expected epsilon=0.0 > 0." in dpdistill(*command, tmp_path / "c", "--epsilon", 0, "--quiet")[2]
     loud = dpdistill("account", "--noise-multiplier", 0.4, "--quiet")[2]
-    assert re.fullmatch(r"Warning: epsilon = 13\.\d+ no longer protects .* up to 2\d\.\d % of the members\..*\n", loud)
+    assert re.fullmatch(r"Warning: epsilon = 13\.\d+ does not protect .* up to 2\d\.\d % of the members\..*\n", loud)
 
 
 def test_a_crash_has_an_exit_code_of_its_own_and_a_traceback(capsys):
@@ -348,7 +348,7 @@ def test_who_states_no_method_for_colour_images_is_told_of_the_recipe_for_photog
 def test_a_plan_pays_nothing_and_tells_what_would_be_heard(tmp_path):
     command = ("plan", "digits:train", *SMALL, "--out", tmp_path / "x")
     out = succeeds(*command, "--class-size", 140)
-    assert "The sum over a class, of 65 numbers, is as long as its noise from " in out
+    assert "The sum over a class has 65 numbers. About " in out
     assert list(tmp_path.iterdir()) == []
     plan = as_json(*command, "--class-size", 140)["plan"]
     assert plan["signal_to_noise"] == pytest.approx(140 / plan["records_as_loud_as_the_noise"])
@@ -361,11 +361,13 @@ def test_what_is_hopeless_or_no_protection_is_said_before_it_is_paid(tmp_path):
     command = ("plan", "digits:train", *SMALL, "--out", tmp_path / "x")
     code, _, err = dpdistill(*command, "--epsilon", "1e-9")
     assert code == 0
-    warned = re.search(r"Warning: this is hopeless: 10,000 records of a class, .* Take --epsilon (\S+)\.\n", err)
+    warned = re.search(
+        r"Warning: the noise hides the classes: 10,000 equal records of a class .* Use --epsilon (\S+)\.\n", err
+    )
     assert warned
     assert as_json(*command, "--epsilon", warned[1])["plan"]["hopeless"] is False
     warned = dpdistill(*command, "--epsilon", 1000)[2]
-    assert "Warning: epsilon = 1000 no longer protects against somebody who asks whether one record was used" in warned
+    assert "Warning: epsilon = 1000 does not protect against membership inference" in warned
     assert "Warning" not in dpdistill(*command)[2]
 
 
@@ -374,7 +376,7 @@ def test_more_records_than_memory_holds_are_refused_with_the_largest_number_that
     command = ("plan", "digits:train", "--method", "ldpdc", "--per-class")
     assert "Expected per_class=26 <= 25: more records of 64 numbers do not fit" in refused(*command, 26)
     succeeds(*command, 25)
-    assert "leave --class-size out" in refused("distill", "--from", "x", "--out", "y", "--class-size", 3)
+    assert "leave out --class-size" in refused("distill", "--from", "x", "--out", "y", "--class-size", 3)
 
 
 def test_a_plan_tells_seconds_memory_and_disk():
@@ -412,7 +414,7 @@ def test_a_plan_takes_the_options_of_distill():
     required = {param.name for param in commands["plan"].params if param.required}
     assert required == {"data"}
     assert "Missing argument 'DATA'" in refused("plan")
-    assert "begins no ledger: leave --cap out" in refused("plan", "digits:train", "--cap", 1)
+    assert "creates no ledger: use `dpdistill budget new" in refused("plan", "digits:train", "--cap", 1)
 
 
 def test_a_plan_knows_what_a_ledger_has_left(tmp_path):
@@ -535,17 +537,17 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
         ([*scored, "--reference", "missing"], "missing does not exist."),
         (
             [*taught, "drawn", "--taught-by", "classifier"],
-            f"{shared} has no released classifier: say --taught-by krr.",
+            f"{shared} has no released classifier: use --taught-by krr.",
         ),
         ([*taught, "drawn", "--taught-by", "x"], "Unknown teacher 'x': choose among classifier, krr."),
         ([*taught[:-1], "--taught-by", "krr"], "Missing option '--teacher'."),
         ([*scored, "--taught-by", "krr"], "`evaluate` has no option --taught-by: students of a teacher have a command"),
-        ([*scored, "--epochs", "7"], "Expected --reference with --epochs 7, which are of nets that learn from real"),
+        ([*scored, "--epochs", "7"], "Expected --reference with --epochs 7: the epochs are for nets trained on real"),
         ([*scored, "--slopes"], "`evaluate` has no option --slopes: students of a teacher have a command of their own"),
         ([*scored, "--student-epochs", "2"], "`evaluate` has no option --student-epochs: students of a teacher have"),
         (
             [*taught, "digits:train", "--pictures", "3"],
-            "Expected --teacher drawn, generated, mixed with --pictures 3: it says how many.",
+            "Expected --teacher drawn, generated, mixed with --pictures 3, the number to make.",
         ),
         (
             ["evaluate", "table", "--test", "bad.csv", "--classifier", "LDA, x"],
@@ -553,7 +555,7 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
         ),
         (
             ["evaluate", "table", "--test", "bad.csv", "--schema", "other.yaml"],
-            "other.yaml does not state the columns and classes of table.",
+            "Expected a schema with the columns and classes of table; other.yaml states others.",
         ),
         ([*scored, "--architecture", "lenet"], "Architecture lenet takes images with sides >= 16; got (8, 8, 1)."),
         ([*scored, "--distance", "convnet=missing.npz"], "missing.npz does not exist."),
@@ -588,7 +590,7 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
         ([*recipe, "psg-mnist-eps1-ipc10", "--epsilon", "0"], "Expected epsilon=0.0 > 0."),
         ([*recipe[:-1], "--set", "kernel=fc-ntk"], "The method cannot use kernel=fc-ntk: choose among perceptual, "),
         (["distill", "missing", "--out", "x", "--ledger", "begun"], "missing does not exist."),
-        ([*ledger, "--cap", "0.5"], "A run begins no ledger: leave --cap out; `dpdistill budget new FILE --cap EPS"),
+        ([*ledger, "--cap", "0.5"], "A run creates no ledger: use `dpdistill budget new FILE --cap EPSILON`"),
         (ledger, "There is no ledger at new.ledger. Put the data set's ledger back there if it ever had one: "),
         ([*ledger[:-1], "empty"], "The ledger empty is damaged: it is empty or cut off. Take its latest copy if no "),
         ([*ledger[:-1], "begun", "--epsilon", "5"], "Expected a run within the cap of 2.0 in begun; got epsilon=5."),

@@ -33,5 +33,5 @@ def test_a_set_and_its_tests_are_straightened(tmp_path):
 
 def test_it_is_said_how_tables_and_releases_are_read():
     straightened = ("distill", "--straighten", "--out", "never")
-    assert "--straighten and --labels out" in refused(*straightened, "rows.csv", "--schema", "schema.yaml")
-    assert "leave out how they are read" in refused(*straightened, "--from", "shared.run")
+    assert "--straighten and --labels: the schema" in refused(*straightened, "rows.csv", "--schema", "schema.yaml")
+    assert "leave out the reading options" in refused(*straightened, "--from", "shared.run")

@@ -1,4 +1,4 @@
-"""`dpdistill student`: networks that learn a teacher's scores of pictures; the same from Python."""
+"""`dpdistill student`: trains networks on a teacher's scores of images; the same from Python."""
 
 from __future__ import annotations
 
@@ -121,11 +121,11 @@ def test_python_gives_what_the_command_line_gives(led, monkeypatch):
 def test_what_cannot_be_is_refused(shared, tmp_path):
     scored = ("student", shared, "--test", "digits:test", "--teacher")
     for words, sentence in (
-        (("drawn", "--taught-by", "classifier"), f"{shared} has no released classifier: say --taught-by krr."),
+        (("drawn", "--taught-by", "classifier"), f"{shared} has no released classifier: use --taught-by krr."),
         (("drawn", "--taught-by", "x"), "Unknown teacher 'x': choose among classifier, krr."),
         (
             ("digits:train", "--pictures", 3),
-            "Expected --teacher drawn, generated, mixed with --pictures 3: it says how",
+            "Expected --teacher drawn, generated, mixed with --pictures 3, the number",
         ),
         (("nowhere",), "nowhere does not exist."),
         (("drawn", "--epochs", 0), "--epochs"),

@@ -73,7 +73,7 @@ def here(tmp_path, monkeypatch):
 class TestCommands:
     def test_from_a_draft_to_scores(self, here, monkeypatch):
         said = succeeds("schema", "draft", "patients.csv", "--out", "draft.yaml")
-        assert "It looked at the records" in said
+        assert "facts were derived from your records" in said
         assert "from the records" in (here / "draft.yaml").read_text()
         assert "draft.yaml is a draft" in refused(
             "distill", "patients.csv", "--schema", "draft.yaml", "--out", "shared"
@@ -251,7 +251,7 @@ class TestDistiller:
         frame = patients(200).drop(columns="patient_id")
         apart = TableDistiller(SCHEMA, method=DPKIP(rounds=2)).fit(frame.drop(columns="outcome"), frame["outcome"])
         assert apart.sample()["outcome"].tolist() == ["recovered"] * 10 + ["died"] * 10
-        with pytest.raises(ValueError, match=r"no generator: sample\(\) returns its 20 rows"):
+        with pytest.raises(ValueError, match=r"no generator: call sample\(\) without n for its 20 rows"):
             apart.sample(21)
 
     def test_nothing_private_is_kept(self):

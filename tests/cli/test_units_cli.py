@@ -56,7 +56,7 @@ def shared(table):
     code, said, notes = dpdistill("distill", table / "patients.csv", *stated, "--out", table / "shared", *QUICK)
     assert code == 0
     assert (
-        "Protects persons by patient_id: of each at most 4 records are used, which is the default (--rows-per-unit). "
+        "Protects persons by patient_id: at most 4 records of each are used, the default of --rows-per-unit. "
         "Epsilon is the same for any number.\n"
     ) in notes
     return table / "shared", said
@@ -75,7 +75,7 @@ class TestARunForPersons:
         assert (budget["unit"], budget["rows_per_unit"]) == ("patient_id", 4)
         assert certificate["group_privacy"] == pytest.approx(4.75, abs=0.1)  # 4 mu, where mu is that of (1, 1e-5)
         assert certificate["groups"]["2"] == pytest.approx(2.155, abs=0.01)
-        assert "It holds for one unit (patient_id), all records together; of each at most 4 are used" in said
+        assert "The guarantee holds for one unit (patient_id), all records together; at most 4 of each are used" in said
         assert "group privacy for 4 of them would be epsilon = 4.747" in said
         page = (folder / "report.html").read_text()
         assert "one unit (patient_id)" in page
@@ -160,7 +160,7 @@ class TestARunForPersons:
 
     def test_releases_are_used_again(self, shared, table):
         said = succeeds("distill", "--from", table / "shared.run", "--out", table / "again", "--set", "steps=6")
-        assert "It holds for one unit (patient_id)" in said
+        assert "The guarantee holds for one unit (patient_id)" in said
         assert verify(table / "again").passed
 
 
@@ -180,7 +180,7 @@ class TestRefused:
             (["--schema", "ignored.yaml", "--rows-per-unit", 2, "--unit-column", "age"], "neither among columns nor"),
             (
                 ["--schema", "schema.yaml", "--rows-per-unit", 2, "--non-private"],
-                "leave --unit-column and --rows-per-unit out",
+                "leave out --unit-column and --rows-per-unit",
             ),
         ],
     )
@@ -297,7 +297,7 @@ class TestTables:
 
     def test_the_door_for_pandas_users(self, table):
         frame = patients(40).assign(patient_id=np.arange(40) // 3)
-        with pytest.raises(ValueError, match="Expected rows_per_unit where a column names the person"):
+        with pytest.raises(ValueError, match="Expected unit_column with rows_per_unit"):
             TableDistiller(table / "ignored.yaml", rows_per_unit=2).fit(frame)
         fields = {"frequencies": 20, "steps": 5, "samples": 40, "hidden": 8}
         method = DPMERF(**fields)
@@ -342,7 +342,7 @@ class TestImages:
         with pytest.raises(DataError, match="does not say which images are of one person"):
             load("digits:train", unit="person")
         (tmp_path / "list.csv").write_text("file,label,who\nx.png,a\n")
-        with pytest.raises(DataError, match="another number of fields in line 2"):
+        with pytest.raises(DataError, match="different numbers of fields in line 2"):
             load(tmp_path / "list.csv", classes="a,b", unit="who")
         (tmp_path / "list.csv").write_text("file,label\n")
         with pytest.raises(DataError, match="lists no images"):
@@ -357,7 +357,7 @@ class TestImages:
         told = {"classes": "Image 6 of .*classes, by the names", "list.csv": "Image 4 that .*list.csv lists"}
         for name, called in told.items():
             stated = {"classes": "a,b", "channels": 1, "unit": "writer"}
-            with pytest.raises(DataError, match=f"{called}.* cannot be used: it is missing") as caught:
+            with pytest.raises(DataError, match=f"{called}.* cannot be used: the file is missing") as caught:
                 load(tmp_path / "copy" / name, **stated)
             assert "p3" not in str(caught.value)
             assert load(tmp_path / "copy" / name, **stated, resize=8, strict=False).y.tolist().count(-1) == 1

@@ -9,7 +9,7 @@ from cli.test_cli import SMALL_DOS, dpdistill
     [
         (["--ray", "local"], "Expected --workers N with --ray and --share"),
         (["--share", "s3://bucket"], "Expected --workers N with --ray and --share"),
-        (["--workers", "2", "--non-private"], "leave --workers out with --from and --non-private"),
+        (["--workers", "2", "--non-private"], "leave out --workers with --from and --non-private"),
         (["--workers", "0"], "Input should be greater than or equal to 1"),
         (["--workers", "1", "--share", "nosuch://bucket"], "needs fsspec and its own package: pip install"),
     ],

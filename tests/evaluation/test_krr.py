@@ -211,7 +211,7 @@ class TestRefusals:
             check_krr(kernel, 0.1, SCHEMA)
 
     def test_a_kernel_of_another_shape(self):
-        with pytest.raises(DataError, match=r"Expected a kernel of shape \(n, m\); got \(1,\) for one record and one"):
+        with pytest.raises(DataError, match=r"Expected a kernel of shape \(n, m\); got \(1,\) for single records"):
             check_krr(lambda X, Z: X[:, 0, 0, 0], 0.1, SCHEMA)
 
     def test_images_that_are_too_small_for_the_kernel(self):

@@ -65,7 +65,7 @@ def test_scores_are_products_with_the_classifier():
 
 def test_one_class_alone_has_no_slopes():
     one = Teacher(TEACHER.classifier[:, :1], TEACHER.kernel, replace(SCHEMA, classes=SCHEMA.classes[:1]))
-    with pytest.raises(DataError, match="Expected a teacher of two classes and more with slopes"):
+    with pytest.raises(DataError, match="Expected a teacher of at least two classes with slopes"):
         lesson_of(one, PICTURES[:5], slopes=True)
 
 

@@ -232,7 +232,7 @@ def test_the_distance_is_unbiased():
 
 
 def test_targets_are_brought_back_to_norm_1():
-    near = training.feasible(np.array([[0.3, 0.4], [30.0, 40.0], [0.0, 0.0]]))
+    near = training.project_embeddings(np.array([[0.3, 0.4], [30.0, 40.0], [0.0, 0.0]]))
     assert_close_float32(near, [[0.3, 0.4], [0.6, 0.8], [0, 0]], terms=4)
 
 

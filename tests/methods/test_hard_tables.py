@@ -107,5 +107,5 @@ def test_features_of_nothing_are_refused():
     rows = load_table(pd.DataFrame({"work": ["a", "b"] * 5, "ill": ["no", "yes"] * 5}), TableFile(schema, True))
     for stated in ({"joint": False}, {"category_share": 0.0}):
         assert np.isfinite(run.distill(rows, DPMERF(steps=2, samples=10, **stated), Budget(1.0)).X).all()
-    with pytest.raises(ValueError, match="Expected category_share > 0 for a table without numbers, or joint features"):
+    with pytest.raises(ValueError, match="Expected category_share > 0, or joint features, for a table without numbers"):
         run.distill(rows, DPMERF(steps=2, samples=10, joint=False, category_share=0.0), Budget(1.0))

@@ -28,7 +28,7 @@ from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import one_hot
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods import support
-from dpdistill.methods.class_means import _less, common_directions
+from dpdistill.methods.class_means import _remove_directions, common_directions
 from dpdistill.methods.gradient_routes import route_of
 from dpdistill.methods.kip_gradient import FCNTKGradient, FeatureGradient, PlainGradient
 from dpdistill.methods.matching import labels
@@ -412,7 +412,7 @@ class TestDecoupledKIP:
         A = np.eye(900) - B @ B.T
         for x, expected in ((h, np.zeros(900)), (apart, A @ apart / np.linalg.norm(A @ apart))):
             with jax.enable_x64(dtype == np.float64):
-                found = _less(jnp.asarray(B, dtype), jnp.asarray(x, dtype))
+                found = _remove_directions(jnp.asarray(B, dtype), jnp.asarray(x, dtype))
             assert found.dtype == dtype
             np.testing.assert_allclose(found, expected, atol=1e-4)
 

@@ -19,7 +19,7 @@ from dpdistill.methods.generator_arrays import BINS, LEVELS, numbers_of
 from dpdistill.methods.generator_method import GeneratorMethod
 from dpdistill.methods.generator_networks import init_weights
 from dpdistill.methods.generator_shapes import kernels_of
-from dpdistill.methods.marginals import HistogramQuery, alike, brought_to, expected_shares, shares_of
+from dpdistill.methods.marginals import HistogramQuery, expected_shares, match_marginals, shares_of, similar_numbers
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Release
 from dpdistill.schema import Column, TableSchema
@@ -116,7 +116,7 @@ class TestShares:
 class TestBroughtTo:
     def test_numbers_have_the_released_shares(self):
         counts = histograms(np.random.default_rng(3))
-        X, _ = brought_to(generator(), counts, 0.0, 10_000, 1).sample(20_000, 5)
+        X, _ = match_marginals(generator(), counts, 0.0, 10_000, 1).sample(20_000, 5)
         for j, gap, row, whole in zip(NUMBERS, GAPS, counts, WHOLE, strict=True):
             values = X[:, j] if gap < 0 else X[X[:, gap] < 0.5, j]
             found = np.bincount(bins_of(values), minlength=BINS) / len(values)
@@ -126,7 +126,7 @@ class TestBroughtTo:
 
     def test_the_order_is_kept_and_the_rest_stays(self):
         plain = generator()
-        made = brought_to(plain, histograms(np.random.default_rng(4)), 0.0, 10_000, 1)
+        made = match_marginals(plain, histograms(np.random.default_rng(4)), 0.0, 10_000, 1)
         (X, y), (before, labels) = made.sample(3000, 2), plain.sample(3000, 2)
         np.testing.assert_array_equal(y, labels)
         rest = np.setdiff1d(np.arange(MIXED.dimension), NUMBERS)
@@ -150,7 +150,7 @@ class TestBroughtTo:
         X, _ = plain.outputs(20_000, 1)
         kept = [X[:, j] if gap < 0 else X[X[:, gap] < 0.5, j] for j, gap in zip(NUMBERS, GAPS, strict=True)]
         own = np.array([np.bincount(bins_of(values), minlength=BINS) for values in kept])
-        (X, _), (before, _) = brought_to(plain, own, 0.0, 20_000, 1).sample(5000, 2), plain.sample(5000, 2)
+        (X, _), (before, _) = match_marginals(plain, own, 0.0, 20_000, 1).sample(5000, 2), plain.sample(5000, 2)
         assert (before == X).mean() > 0.97
 
     def test_small_differences_in_one_bin_do_not_say_who_has_another_value(self):
@@ -165,7 +165,7 @@ class TestBroughtTo:
         assert np.ptp(means) > 0.1 * outputs[:, 0].std()
         counts = np.zeros((len(NUMBERS), BINS))
         counts[:, [0, 60]] = [9000, 1000]
-        X, y = brought_to(plain, counts, 0.0, 10_000, 1).sample(20_000, 3)
+        X, y = match_marginals(plain, counts, 0.0, 10_000, 1).sample(20_000, 3)
         shares = [np.mean(X[y == c, 0] > 0) for c in range(3)]
         np.testing.assert_allclose(shares, 0.1, atol=0.015)
 
@@ -176,11 +176,11 @@ class TestBroughtTo:
         counts = np.zeros((len(NUMBERS), BINS))
         counts[:, [3, 60]] = [2500, 7500]
         plain = replace(plain, weights=(*plain.weights[:-2], last, plain.weights[-1]))
-        X, _ = brought_to(plain, counts, 0.0, 10_000, 1).sample(8000, 3)
+        X, _ = match_marginals(plain, counts, 0.0, 10_000, 1).sample(8000, 3)
         np.testing.assert_allclose(np.mean(X[:, 0] < 0), 0.25, atol=0.02)
 
     def test_it_comes_back_from_a_file_and_what_is_none_is_refused(self):
-        made = brought_to(generator(), histograms(np.random.default_rng(5)), 0.0, 10_000, 1)
+        made = match_marginals(generator(), histograms(np.random.default_rng(5)), 0.0, 10_000, 1)
         arrays = made.to_arrays()
         back = Generator.from_arrays(arrays, MIXED)
         assert back.sample(500, 3)[0].tobytes() == made.sample(500, 3)[0].tobytes()
@@ -209,7 +209,7 @@ class TestBroughtTo:
         real = np.where(rng.random(20_000) < 0.5, peak, rng.integers(0, high + 1, 20_000))
         U = schema.to_unit(real[:, None].astype(np.float32))[:, 0]
         counts = np.bincount(bins_of(U), minlength=BINS)[None]
-        X, _ = brought_to(plain, counts, 0.0, 20_000, 1).sample(20_000, 3)
+        X, _ = match_marginals(plain, counts, 0.0, 20_000, 1).sample(20_000, 3)
         found = np.bincount(bins_of(X[:, 0]), minlength=BINS) / 20_000
         np.testing.assert_allclose(found, counts[0] / 20_000, atol=0.015)
         assert (found[counts[0] == 0] == 0).all()
@@ -223,7 +223,7 @@ class TestBroughtTo:
         last = plain.weights[-1].copy()
         last[7] = 50.0  # always missing
         plain = replace(plain, weights=(*plain.weights[:-1], last))
-        X, _ = brought_to(plain, -np.ones((4, BINS)), 2.0, 100, 1).sample(300, 2)
+        X, _ = match_marginals(plain, -np.ones((4, BINS)), 2.0, 100, 1).sample(300, 2)
         assert (X[:, 7] == 1).all()
         assert (X[:, 6] == 0).all()
         assert np.isfinite(X).all()
@@ -311,7 +311,7 @@ class TestNumbersAlike:
     )
 
     def test_are_those_of_the_same_facts(self):
-        assert [group.tolist() for group in alike(self.SCHEMA)] == [list(range(40)), [41, 42]]
+        assert [group.tolist() for group in similar_numbers(self.SCHEMA)] == [list(range(40)), [41, 42]]
 
     def test_share_the_mean_of_their_histograms(self):
         rng, edges = np.random.default_rng(3), (np.arange(BINS) - 31.5) / 12

@@ -25,7 +25,7 @@ from dpdistill.methods.subclasses import (
     averaging,
     cell_of,
     first_offsets,
-    in_cell,
+    place_in_cell,
     shares,
     view,
 )
@@ -64,7 +64,7 @@ def test_a_record_is_in_the_cell_whose_offset_its_view_is_nearest_to():
         seen = np.asarray(view(jnp.asarray((x - means[y])[None])))[0]
         expected = np.square(seen - offsets[y]).sum(1).argmin()
         assert cell_of(cells, jnp.asarray(x), y) == expected
-        found = np.asarray(in_cell(jnp.arange(1.0, 4.0), cells, jnp.asarray(x), y)).reshape(4, 3)
+        found = np.asarray(place_in_cell(jnp.arange(1.0, 4.0), cells, jnp.asarray(x), y)).reshape(4, 3)
         np.testing.assert_array_equal(found[expected], [1, 2, 3])
         assert np.abs(found).sum() == 6
 

@@ -22,10 +22,10 @@ Case = tuple[str, str, Builder]
 
 IMAGES, LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
 N, SIDE = 6, 4
-UNKNOWN_FILE = "is not a data set that is known: expected IDX files, CIFAR binary files, a .npz with X and y, or"
-UNKNOWN_FOLDER = "data holds no data set that is known: expected IDX files, CIFAR binary files, a .npz with X and y, or"
+UNKNOWN_FILE = "is no known data set: expected IDX files, CIFAR binary files, a .npz with X and y, or"
+UNKNOWN_FOLDER = "data holds no known data set: expected IDX files, CIFAR binary files, a .npz with X and y, or"
 NO_IMAGE = "is not a PNG or JPEG image, or is damaged."
-DEEP = "has more than 8 bits a value: state the bounds of a value (--bounds 0,65535), or convert it to 8 bits."
+DEEP = "has more than 8 bits per value: state the bounds of a value (--bounds 0,65535), or convert it to 8 bits."
 NO_NPZ = "d.npz is not a .npz file, or is truncated."
 DAMAGED_X = "d.npz is damaged: its array 'X' cannot be read."
 OTHER_SIZE = "d.npz has an array 'X' of another size than its header promises."
@@ -145,7 +145,7 @@ def idx_cases() -> Iterator[Case]:
         yield f"idx images of {h}x{w}", says, folder_of({IMAGES: idx_images(1, h, w), LABELS: idx_labels(1)})
     both = {IMAGES: images, LABELS: labels}
     no_images = f"data has no file of train images (such as {IMAGES}.gz)."
-    no_labels = f"{IMAGES} has no labels beside it: expected {LABELS} or {LABELS}.gz."
+    no_labels = f"{IMAGES} has no file of labels: expected {LABELS} or {LABELS}.gz next to it."
     yield "idx no images", no_images, folder_of({LABELS: labels})
     yield "idx no labels", no_labels, folder_of({IMAGES: images})
     test = {"t10k-images-idx3-ubyte": images, "t10k-labels-idx1-ubyte": labels}
@@ -160,10 +160,10 @@ def idx_cases() -> Iterator[Case]:
     yield "idx label above the classes", _label(5, 10, 10), folder_of({IMAGES: images, LABELS: labels[:-1] + b"\x0a"})
     yield "idx label 255", _label(5, 255, 10), folder_of({IMAGES: images, LABELS: labels[:-1] + b"\xff"})
     yield "idx fewer classes than labels", _label(3, 3, 3), folder_of(both, classes="3")
-    yield "idx channels asked", "data has the channels of its format", folder_of(both, channels=3)
+    yield "idx channels asked", "data has fixed channels", folder_of(both, channels=3)
     yield "idx label file named", "is a file of labels; name the images", file_of(LABELS, labels)
     yield "idx single file, no labels", no_labels, file_of(IMAGES, images)
-    yield "idx single file, odd name", "numbers needs a name with 'images' in it", file_of("numbers", images)
+    yield "idx single file, odd name", "numbers needs a name with 'images'", file_of("numbers", images)
 
 
 def _cut(name: str, cut: int, header: int, size: int) -> str:
@@ -279,7 +279,7 @@ def cifar_cases() -> Iterator[Case]:
     yield "cifar 100 label", _label(0, 100, 100), folder_of({"train.bin": b"\0\x64" + bytes(3072)})
     either = "3073 (CIFAR-10) or 3074 (CIFAR-100)"
     yield "cifar 100 cut", _no_cifar("train.bin", 3079, either), folder_of({"train.bin": bytes(3074 + 5)})
-    yield "cifar channels asked", "has the channels of its format", folder_of({"data_batch_1.bin": rows}, channels=1)
+    yield "cifar channels asked", "has fixed channels", folder_of({"data_batch_1.bin": rows}, channels=1)
 
 
 def npz_cases() -> Iterator[Case]:

@@ -46,7 +46,7 @@ class TestLeftOut:
     def test_a_class_without_a_picture_that_is_read(self, place):
         source = place({**CATS, "dog/a.heic": b"x", "dog/b.heic": b"x", "dog/c.txt": b"x"})
         said = refusal(source)
-        assert "has the class folder 'dog' without a picture that is read (it holds 2 .heic, 1 .txt): expected" in said
+        assert "has the class folder 'dog' without a readable image (it holds 2 .heic, 1 .txt): expected" in said
         r = load(source, classes="cat,dog")
         assert (r.y.tolist(), r.schema.classes, r.schema.inferred) == ([0, 0], ("cat", "dog"), ("image size",))
         assert r.notes[:3] == (
@@ -58,13 +58,13 @@ class TestLeftOut:
     def test_an_empty_class_folder(self, tmp_path):
         source = write(tmp_path, CATS)
         (tmp_path / "dog").mkdir()
-        assert "has the class folder 'dog' without a picture that is read: expected PNG" in refusal(source)
+        assert "has the class folder 'dog' without a readable image: expected PNG" in refusal(source)
         assert load(source, classes="cat,dog").y.tolist() == [0, 0]
 
     def test_a_class_of_damaged_pictures(self, place):
         source = place({**CATS, "dog/a.png": b"damaged"})
         lenient = {"resize": 6, "strict": False}
-        assert "has the class folder 'dog', of which no picture can be used" in refusal(source, **lenient)
+        assert "has the class folder 'dog' without a usable image" in refusal(source, **lenient)
         assert load(source, classes="cat,dog", **lenient).y.tolist() == [0, 0, -1]
 
     def test_counts_by_kind(self, place):

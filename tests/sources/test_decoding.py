@@ -137,8 +137,8 @@ def pictures():
             yield f"{form} turned {k}", turned(form, k, **more), seen, 0
     yield "PNG grey transparent", saved(np.dstack([GREY, ALPHA]), "PNG"), on_white(GREY, ALPHA), 1
     yield "PNG alpha alone", saved(np.dstack([0 * COLOUR, ALPHA]), "PNG"), 255 - ALPHA, 0
-    yield "PNG white in alpha alone", saved(np.dstack([white, ALPHA]), "PNG"), "shows nothing on white", 0
-    yield "PNG all clear", saved(np.dstack([COLOUR, 0 * ALPHA]), "PNG"), "shows nothing on white", 0
+    yield "PNG white in alpha alone", saved(np.dstack([white, ALPHA]), "PNG"), "is invisible on white", 0
+    yield "PNG all clear", saved(np.dstack([COLOUR, 0 * ALPHA]), "PNG"), "is invisible on white", 0
     key = int(GREY[0, 0])
     keyed = np.where(key == GREY, 255, GREY)
     yield "PNG with a clear grey", png(GREY, 8, 0, struct.pack(">H", key)), keyed, 0
@@ -151,8 +151,8 @@ def pictures():
     for bits in (1, 2, 4):
         yield f"PNG of {bits} bits", png(GREY >> 8 - bits, bits, 0), (GREY >> 8 - bits) * (255 // (2**bits - 1)), 0
     yield "PNG deep", png(DEEP, 16, 0), DEEP, 0
-    yield "PNG deep colour", png(np.dstack([DEEP] * 3), 16, 2), "has more than 8 bits a value in colour", 0
-    yield "PNG deep grey with alpha", png(np.dstack([DEEP] * 2), 16, 4), "has more than 8 bits a value in colour", 0
+    yield "PNG deep colour", png(np.dstack([DEEP] * 3), 16, 2), "has more than 8 bits per value in colour", 0
+    yield "PNG deep grey with alpha", png(np.dstack([DEEP] * 2), 16, 4), "has more than 8 bits per value in colour", 0
     yield "PNG bomb", png(GREY, 8, 0, side=60_000), "has too many pixels to be decoded safely.", 0
     for name, form, more in (("PNG", "PNG", {}), ("WebP", "WEBP", {}), ("TIFF", "TIFF", {})):
         moving = saved(COLOUR, form, save_all=True, append_images=[Image.fromarray(255 - COLOUR)], **more)
@@ -190,14 +190,14 @@ def pictures():
     yield "TIFF of 32 bits", tiff(deep, 1), deep.astype(np.float32), 0
     yield "TIFF of 32 bits below zero", tiff((DEEP - 32_768.0).astype(np.int32), 1), DEEP - 32_768.0, 0
     yield "TIFF floats", tiff(DEEP.astype(np.float32) / 9, 1), DEEP.astype(np.float32) / 9, 0
-    yield "TIFF deep colour", tiff(np.dstack([DEEP] * 3), 2), "has more than 8 bits a value in colour", 0
+    yield "TIFF deep colour", tiff(np.dstack([DEEP] * 3), 2), "has more than 8 bits per value in colour", 0
     yield "TIFF bytes below zero", tiff(GREY.view(np.int8), 1), "has values below zero in 8 bits", 0
     yield "TIFF volume", tiff(np.tile(GREY, (5, 1)), 1, t257=[8], t32997=[5]), "is a volume of 5 slices", 0
-    yield "TIFF of two channels", tiff(np.dstack([GREY, GREY]), 1, t338=[0]), "has a channel that does not say", 0
+    yield "TIFF of two channels", tiff(np.dstack([GREY, GREY]), 1, t338=[0]), "has a channel of unknown meaning", 0
     yield (
         "TIFF colour and a channel",
         tiff(np.dstack([COLOUR, GREY]), 2, t338=[0]),
-        "has a channel that does not say",
+        "has a channel of unknown meaning",
         0,
     )
     yield "TIFF of five channels", tiff(np.dstack([GREY] * 5), 1, t338=[0] * 4), NOT_READ, 0
@@ -338,9 +338,9 @@ def test_classes_are_texts_or_whole_numbers():
 
 def mats():
     four = X.transpose(1, 2, 3, 0)
-    yield "records first", {"X": X, "y": Y[:, None]}, "has not the arrays of SVHN"
-    yield "doubles", {"X": four.astype(float), "y": Y[:, None]}, "has not the arrays of SVHN"
-    yield "a cell", {"X": four, "y": np.array([["a"]], object)}, "has not the arrays of SVHN"
+    yield "records first", {"X": X, "y": Y[:, None]}, "Expected the arrays of SVHN"
+    yield "doubles", {"X": four.astype(float), "y": Y[:, None]}, "Expected the arrays of SVHN"
+    yield "a cell", {"X": four, "y": np.array([["a"]], object)}, "Expected the arrays of SVHN"
     yield (
         "halves",
         {"X": four, "y": Y[:, None] + 0.5},

@@ -211,14 +211,14 @@ def refusals():
     yield (
         "colours under a window",
         dicom_bytes(GREY8, **palette()),
-        "is in colour, with values from 0 to 255, and has no window of its own; got the bounds -100,1000: leave",
+        "is in colour, with values from 0 to 255, and takes no window; got the bounds -100,1000: leave",
     )
     yield (
         "deep colours",
         dicom_bytes(
             RGB.astype(np.uint16), SamplesPerPixel=3, PlanarConfiguration=0, PhotometricInterpretation="RGB", **PLAIN
         ),
-        "has more than 8 bits a value in colour: convert it to 8 bits.",
+        "has more than 8 bits per value in colour: convert it to 8 bits.",
     )
     yield "palette of another range", dicom_bytes(GREY8, **palette(scale=1)), "has a palette of 16 bits"
     no_palette = {**PLAIN, **BYTES, "PhotometricInterpretation": "PALETTE COLOR"}

@@ -164,7 +164,7 @@ def test_tables_take_no_public_fact_from_records():
 def test_a_size_that_is_of_two_formats_is_refused(tmp_path):
     """3,074 records of CIFAR-10 have the size of 3,073 of CIFAR-100: with one record more they were read as others."""
     (tmp_path / "train.bin").write_bytes(bytes(3_073 * 3_074))
-    with pytest.raises(DataError, match="may be of CIFAR-10 or of CIFAR-100, by its size: state --labels fine"):
+    with pytest.raises(DataError, match="may be CIFAR-10 or CIFAR-100, by its size: state --labels fine"):
         load(tmp_path / "train.bin")
     assert len(load(tmp_path / "train.bin", labels="fine")) == 3_073
 

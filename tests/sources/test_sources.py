@@ -61,7 +61,7 @@ class TestMedMNIST:
 
     def test_refusals(self, tmp_path):
         source = save_npz(tmp_path / "chestmnist.npz", False, **self.arrays(y=np.zeros((6, 14), np.uint8)))
-        assert refusal(source, classes=2).endswith("has 14 labels an image; expected one: several cannot be distilled.")
+        assert refusal(source, classes=2).endswith("has 14 labels per image; expected a single label.")
         arrays = self.arrays()
         del arrays["val_labels"]
         source = save_npz(tmp_path / "cut.npz", False, **arrays)
@@ -88,10 +88,10 @@ class TestSVHN:
         [
             (
                 {"a": np.eye(2)},
-                "has not the arrays of SVHN, X (32, 32, 3, n) uint8 and y (n, 1); it has: a (2, 2) double.",
+                "a.mat; got a (2, 2) double.",
             ),
-            ({"X": X, "y": y[:4]}, "it has: X (32, 32, 3, 5) uint8, y (4, 1) uint8."),
-            ({"X": X.astype(float), "y": y}, "it has: X (32, 32, 3, 5) double, y (5, 1) uint8."),
+            ({"X": X, "y": y[:4]}, "got X (32, 32, 3, 5) uint8, y (4, 1) uint8."),
+            ({"X": X.astype(float), "y": y}, "got X (32, 32, 3, 5) double, y (5, 1) uint8."),
             ({"X": X, "y": y + 0.5}, "has the label '1.5', which is not one of the 10 classes."),
             ({"X": X, "y": y + 2}, "has the label '12', which is not one of the 10 classes."),
         ],
@@ -130,7 +130,7 @@ class TestCIFAR100:
         assert "Expected labels='odd' of" in refusal(source, labels="odd")
         assert "has no part 'val': its format has train and test." in refusal(source, part="val")
         (tmp_path / "a").write_bytes(cifar_bytes(X, [1, 2, 3]))
-        assert "to be none, as CIFAR-10 has a single one an image" in refusal(tmp_path / "a", labels="fine")
+        assert "to be none, since CIFAR-10 has a single label per image" in refusal(tmp_path / "a", labels="fine")
 
 
 def parquet_bytes(X, columns, features, form="PNG"):
@@ -162,7 +162,7 @@ class TestParquet:
         np.testing.assert_array_equal(r.X, SMALL)
         assert r.y.tolist() == [2, 0, 1, 1]
         assert r.schema == Schema((5, 5, 3), (0.0, 255.0), ("ant", "bee", "cow"))
-        said = "Classes are those that the data set names (ant, bee, cow)"
+        said = "Classes are the data set's (ant, bee, cow)"
         assert [note.startswith(said) for note in r.notes].count(True) == 1
         named = load(source, classes="x,y,z")
         assert named.schema.classes == ("x", "y", "z")
@@ -222,7 +222,7 @@ class TestParquet:
         assert "has several columns of labels, or none" in said["list.parquet"]
         assert said["cut.parquet"].endswith("cut.parquet is damaged: it cannot be read as Parquet.")
         assert "b.parquet has other columns or classes than" in said["odd"]
-        assert "no single label an image in the column 'label'" in refusal(tmp_path / "list.parquet", labels="label")
+        assert "no single label per image in the column 'label'" in refusal(tmp_path / "list.parquet", labels="label")
         lenient = load(tmp_path / "none.parquet", resize=5, strict=False)
         assert lenient.y.tolist() == [0, -1]
 
@@ -291,7 +291,7 @@ class TestObjects:
         r = load(pictures)
         np.testing.assert_array_equal(r.X, SMALL)
         assert r.y.tolist() == [0, 1, 2, 3]
-        assert r.notes[0].startswith("Classes are those that the data set names (a, b, c, d)")
+        assert r.notes[0].startswith("Classes are the data set's (a, b, c, d)")
         floats = Numbered([(x / np.float32(255), np.int64(k % 2)) for k, x in enumerate(SMALL)])
         assert "Expected bounds for float32 values: state them" in refusal(floats, classes=2)
         r = load(floats, classes=2, bounds=(0, 1))
@@ -316,7 +316,9 @@ class TestObjects:
         r = load(Numbered([(Tensor(x[..., 0]), 1) for x in SMALL]), classes=2)
         np.testing.assert_array_equal(r.X[..., 0], SMALL[..., 0])
         assert r.y.tolist() == [1, 1, 1, 1]
-        assert "labels is for one with features." in refusal(Numbered([(SMALL[0], 0)]), classes=2, labels="fine")
+        assert "has a single label per image: leave labels out." in refusal(
+            Numbered([(SMALL[0], 0)]), classes=2, labels="fine"
+        )
 
         class Strange(Tensor):
             def cpu(self):
@@ -375,7 +377,7 @@ class TestObjects:
         [
             (3, "Expected a path, or a data set of images and labels; got int."),
             (iter([]), "Expected a path, or a data set of images and labels; got list_iterator."),
-            (Numbered([]), "The data set has no items: an image's shape is taken from them."),
+            (Numbered([]), "The data set has no items, from which the shape of images follows."),
             (Numbered([([[1, 2], [3]], 0)]), "or a tensor (h, w) or (c, h, w), of a type that NumPy has."),
             (Numbered([3]), "Expected item 0 of the data set as (image, label); got int."),
             (Numbered([("a", 0)]), "Expected item 0 of the data set as a PIL image, an array"),
@@ -385,7 +387,7 @@ class TestObjects:
                 "Record 1 has the label 'a', which is not one of the 2 classes.",
             ),
             (Numbered([(SMALL[0], 0), (COLOUR[0], 1)]), "Item 1 of the data set is 28x28 pixels where Item 0"),
-            (Numbered([lambda: (RNG.integers(0, 256, (5, 5)), 0)]), "gives another image whenever it is asked"),
+            (Numbered([lambda: (RNG.integers(0, 256, (5, 5)), 0)]), "returns another image on every read"),
         ],
     )
     def test_refusals(self, source, sentence):
@@ -506,7 +508,7 @@ class TestDeepPictures:
         np.testing.assert_array_equal(r.X[..., 0], DEEP)
         assert r.schema.bounds == (0.0, 65535.0)
         for stated in ({}, {"bounds": "0,255"}):
-            assert "has more than 8 bits a value: state the bounds of a value" in refusal(source, **stated)
+            assert "has more than 8 bits per value: state the bounds of a value" in refusal(source, **stated)
         small = load(source, bounds="0,65535", channels=1, resize=3)
         expected = [Image.fromarray(x.astype(np.float32)).resize((3, 3), Image.Resampling.BILINEAR) for x in DEEP]
         np.testing.assert_array_equal(small.X[..., 0], np.stack([np.asarray(x) for x in expected]))
@@ -625,7 +627,7 @@ class TestDICOM:
         contents = {
             "frames": (
                 dicom_bytes(self.stored[0], NumberOfFrames=3),
-                "has 3 frames; expected a single image: write each frame to its own file.",
+                "has 3 frames; expected a single image: write each frame to a separate file.",
             ),
             "colour": (
                 dicom_bytes(self.stored[0], SamplesPerPixel=3),
@@ -649,7 +651,7 @@ class TestDICOM:
 
 def test_options_of_other_formats(tmp_path):
     source = save_npz(tmp_path / "a.npz", False, X=COLOUR, y=LABELS[:, 0])
-    assert "has a single label an image: --labels is for CIFAR-100" in refusal(source, classes=3, labels="fine")
+    assert "has a single label per image: leave out --labels" in refusal(source, classes=3, labels="fine")
     assert load(source, like=Schema((28, 28, 3), (0.0, 255.0), ("a", "b", "c"))).schema.classes == ("a", "b", "c")
 
 

@@ -1,1 +1,1 @@
-"""One public function a verb, in a module each; `dpdistill` exports them: the same road as the command line."""
+"""Public functions, one module per verb; `dpdistill` exports them and the command line calls them."""

@@ -1,4 +1,4 @@
-"""Noise and epsilon of plans that no run has to be made for."""
+"""Calculates noise from epsilon, or epsilon from noise, without a run."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ def account(
     adjacency: Adjacency = "add-remove",
     listener: Listener = SILENT,
 ) -> Schedule:
-    """Returns what a noise multiplier costs, or what noise a budget needs.
+    """Returns the epsilon of a noise multiplier, or the noise multiplier of an epsilon.
 
     Args:
-        epsilon: > 0, of the budget for which the noise is found; None where a noise multiplier is stated.
-        noise_multiplier: > 0, standard deviation / clip_norm, whose epsilon is found; None where epsilon is stated.
-        rounds: releases, >= 1.
+        epsilon: > 0, calibrates the noise multiplier; None where a noise multiplier is stated.
+        noise_multiplier: > 0, standard deviation / clip_norm; None where epsilon is stated.
+        rounds: number of releases, >= 1.
         sampling_prob: Poisson sampling probability of a record, in (0, 1].
         delta: in (0, 0.01].
         adjacency: "add-remove" or "replace-one".
-        listener: warned of a large delta or epsilon.
+        listener: receives a warning about a large delta or epsilon.
 
     Returns:
         The schedule: `noise_multipliers[0]`, `budget.epsilon`, and `epsilons()` at other values of delta.
 
     Raises:
-        DataError: both of epsilon and noise_multiplier, or neither.
+        DataError: both or neither of epsilon and noise_multiplier are stated.
         ValueError: a number out of its bounds.
 
     Example:

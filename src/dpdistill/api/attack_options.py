@@ -14,45 +14,43 @@ from dpdistill.schema import DataError
 from dpdistill.storage.files import require_file
 
 NETWORKS = "convnet, convnet64, mlp (of any widths), lenet, vgg11, resnet18 or vit."
-POINTS = "Whose gradients: final, initial or both"
-BATCH = "Images that move in a step; all if left out."
+POINTS = "Network whose gradients are matched: final, initial or both"
+BATCH = "Number of images updated per step; all if left out."
 WIDTHS = "512,512"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSearch:
-    """How images behind the parameters of a network are searched for.
+    """Options of the search for training images behind a network's parameters.
 
     Args:
         architecture: name of the network's architecture.
-        images: how many are searched for; None for twice the members.
-        steps: of the search.
-        at: whose gradients are used: "final", "initial" or "both".
-        batch: images that move in a step; None for all.
-        pixel_bounds: what the network saw as the darkest and the brightest value, (low, high) or "low,high".
+        images: number of images to search for; None for twice the members.
+        steps: number of search steps.
+        at: network whose gradients are matched: "final", "initial" or "both".
+        batch: number of images updated per step; None for all.
+        pixel_bounds: darkest and brightest input value of the network, (low, high) or "low,high".
 
     Raises:
-        DataError: an unknown architecture, or bounds that are none.
+        DataError: an unknown architecture, or bounds that are not two increasing numbers.
     """
 
     architecture: str = option("mlp", NETWORKS)
-    images: int | None = option(None, "To search for; twice the members if left out.", min=1)
-    steps: int = option(10_000, "Of the search.", min=1)
+    images: int | None = option(None, "Number of images to search for; twice the members if left out.", min=1)
+    steps: int = option(10_000, "Number of search steps.", min=1)
     at: str = option("both", f"{POINTS}.")
     batch: int | None = option(None, BATCH, min=1)
-    pixel_bounds: Any = option(
-        "0,1", "What the network saw as the darkest and the brightest value.", name="--bounds", kind=str
-    )
+    pixel_bounds: Any = option("0,1", "Darkest and brightest input value of the network.", name="--bounds", kind=str)
 
     def __post_init__(self) -> None:
         from dpdistill.recipe.names import check_names
 
         check_names("architecture", [self.architecture], ARCHITECTURES)
-        _ = self.seen  # refuses bounds that cannot be
+        _ = self.input_bounds  # the property refuses bad bounds
 
     @property
-    def seen(self) -> tuple[float, float]:
-        """Returns what the network saw as (darkest, brightest) value."""
+    def input_bounds(self) -> tuple[float, float]:
+        """Returns the (darkest, brightest) input value of the network."""
         stated = self.pixel_bounds
         try:
             low, high = (float(part) for part in (stated.split(",") if isinstance(stated, str) else stated))
@@ -65,38 +63,38 @@ class ModelSearch:
 
 @dataclass(frozen=True, kw_only=True)
 class VictimTraining:
-    """How the network is made and trained that an attack is tried on, without privacy.
+    """Options of the network that is trained for an attack, without privacy.
 
     Args:
-        records: how many are drawn at random to train on.
+        records: number of records to train on, drawn at random.
         architecture: name of the network's architecture.
-        widths: units of the hidden layers of an mlp, (512, 512) or "512,512".
-        multiplier: times the units of every layer of another architecture.
-        weights: an .npz file of the parameters that training starts from.
-        positive: classes to tell from all others, "1,3,5" or names; None to tell all classes from each other.
+        widths: numbers of units of the hidden layers of an mlp, (512, 512) or "512,512".
+        multiplier: factor for the number of units of every layer; for all architectures but mlp.
+        weights: .npz file of the initial parameters.
+        positive: classes of the positive side of a binary task, "1,3,5" or names; None for a task with all classes.
         loss: "squares" or "cross-entropy".
-        training_steps: of training at most.
-        linearised: train to first order.
-        layers: trainings, each without the images that came back best.
-        peel: images left out each time; None for a quarter.
+        training_steps: maximum number of training steps.
+        linearised: train the network's first-order expansion.
+        layers: number of trainings; each leaves out the images that were reconstructed best.
+        peel: number of images left out after each training; None for a quarter.
 
     Raises:
-        DataError: an unknown name, options that contradict each other, or a file that is not there.
+        DataError: an unknown name, options that contradict each other, or a missing file.
     """
 
-    records: int = option(20, "To train on, drawn at random.", min=2)
+    records: int = option(20, "Number of records to train on, drawn at random.", min=2)
     architecture: str = option("mlp", NETWORKS)
-    widths: Any = option(None, f"Units of the hidden layers of an mlp; {WIDTHS} if left out.", kind=str)
-    multiplier: int = option(1, "Times the units of every layer of another architecture.", min=1, metavar="<int>")
-    weights: str | os.PathLike | None = option(None, "Start from these parameters: an .npz file.", kind=str)
+    widths: Any = option(None, f"Numbers of units of the hidden layers of an mlp; {WIDTHS} if left out.", kind=str)
+    multiplier: int = option(1, "Factor for the units of every layer; for all but mlp.", min=1, metavar="<int>")
+    weights: str | os.PathLike | None = option(None, ".npz file of the initial parameters.", kind=str)
     positive: Any = option(
-        None, "Classes to tell from all others, such as 1,3,5; all from each other if left out.", kind=str
+        None, "Positive classes of a binary task, such as 1,3,5; a task with all classes if left out.", kind=str
     )
     loss: str = option("squares", "squares or cross-entropy.")
-    training_steps: int = option(20_000, "Of training at most; it ends when all is learned.", min=1)
-    linearised: bool = option(False, "Train to first order.", name="--linearised")
-    layers: int = option(3, "Trainings, each without those that came back best.", min=1)
-    peel: int | None = option(None, "Images left out each time; a quarter if left out.", min=1)
+    training_steps: int = option(20_000, "Maximum number of training steps; fewer once the loss is small.", min=1)
+    linearised: bool = option(False, "Train the network's first-order expansion.", name="--linearised")
+    layers: int = option(3, "Number of trainings; each leaves out the best reconstructed images.", min=1)
+    peel: int | None = option(None, "Number of images left out after each training; a quarter by default.", min=1)
 
     def __post_init__(self) -> None:
         from dpdistill.recipe.names import check_names
@@ -107,7 +105,7 @@ class VictimTraining:
         for wrong, sentence in (
             (
                 self.widths is not None and self.weights is not None,
-                "Expected --widths without --weights: the file says how many units there are.",
+                "Expected --widths without --weights: the file determines the number of units.",
             ),
             (
                 self.widths is not None and self.architecture != "mlp",
@@ -115,7 +113,7 @@ class VictimTraining:
             ),
             (
                 self.multiplier > 1 and (self.architecture == "mlp" or self.weights is not None),
-                "Expected --multiplier with another architecture than mlp, and without --weights.",
+                "Expected --multiplier with an architecture other than mlp, and without --weights.",
             ),
         ):
             if wrong:
@@ -125,7 +123,7 @@ class VictimTraining:
 
     @property
     def units(self) -> tuple[int, ...]:
-        """Returns the units of the hidden layers of an mlp, where no file states them."""
+        """Returns the number of units of each hidden layer of an mlp, where no file determines them."""
         stated = WIDTHS if self.widths is None else self.widths
         try:
             units = tuple(int(part) for part in (stated.split(",") if isinstance(stated, str) else stated))
@@ -137,21 +135,21 @@ class VictimTraining:
 
     @property
     def removed(self) -> int:
-        """Returns how many images are left out each time."""
+        """Returns the number of images left out after each training."""
         return self.peel or max(1, self.records // 4)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSearch:
-    """How images behind a network that was trained for the attack are searched for: twice as many as it saw.
+    """Options of the search for the training images of an attacked network: twice as many as it was trained on.
 
     Args:
-        steps: of the search.
-        at: whose gradients are used: "final", "initial" or "both"; None for the initial ones of a network that was
-            trained to first order, and for both of others.
-        batch: images that move in a step; None for all.
+        steps: number of search steps.
+        at: network whose gradients are matched: "final", "initial" or "both"; None for "initial" where the network's
+            first-order expansion is trained, and for "both" otherwise.
+        batch: number of images updated per step; None for all.
     """
 
-    steps: int = option(6_000, "Of the search.", min=1)
-    at: str | None = option(None, f"{POINTS}; initial for --linearised, else both.")
+    steps: int = option(6_000, "Number of search steps.", min=1)
+    at: str | None = option(None, f"{POINTS}; by default initial with --linearised, and both without.")
     batch: int | None = option(None, BATCH, min=1)

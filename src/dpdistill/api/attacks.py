@@ -1,4 +1,4 @@
-"""Attacks on networks: which of their training images can be reconstructed. For the owner of the images alone."""
+"""Reconstruction attacks on networks, for the owner of the training images alone."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ def attack_model(
 ) -> ModelAttack:
     """Reconstructs training images from a network's parameters before and after training.
 
-    The attack does not look at the training images; what it finds is compared with them afterwards.
+    The attack does not read the training images; its reconstructions are compared with them afterwards.
 
     Args:
         before: .npz file of the parameters before training.
         after: .npz file of the parameters after training.
         members: the training images: `Records`, a path, or an object that holds them.
-        search: how images are searched for.
-        reading: how the training images are read.
-        seed: of the search; None for 0.
-        out: the owner's page is written to OUT.audit; None leaves that to `save` of the result.
+        search: options of the search for images.
+        reading: options of reading the training images.
+        seed: seed of the search; None for 0.
+        out: writes the owner's page to OUT.audit; None leaves writing to `save` of the result.
         listener: receives notes, warnings and progress.
 
     Returns:
-        Images and reconstructions, with how far they are apart.
+        Images and reconstructions, with their distances.
 
     Raises:
         DataError, ValueError: images or parameters that cannot be used.
@@ -78,7 +78,7 @@ def attack_model(
     network = sized(_network(search.architecture), files[0])
     start, end = (read_parameters(path, network, X.shape[1:]) for path in files)
     attack = Reconstruction(
-        search.images or 2 * len(X), search.steps, at=search.at, batch=search.batch, bounds=search.seen
+        search.images or 2 * len(X), search.steps, at=search.at, batch=search.batch, bounds=search.input_bounds
     )
     if attack.images < len(X):
         raise DataError(f"Expected at least as many --images as members, {len(X)}; got {attack.images}.")
@@ -100,21 +100,21 @@ def attack_training(
     out: Place | None = None,
     listener: Listener = SILENT,
 ) -> TrainingAttack:
-    """Trains a network on some images without privacy, reconstructs them, and repeats without those that came back.
+    """Trains a network without privacy, reconstructs its images, and repeats without the best reconstructed ones.
 
-    It shows what a network would give away before it is trained. The network is not handed out.
+    The attack shows what a network trained on such images would leak. The network itself is not returned.
 
     Args:
         data: images: `Records`, a path, or an object that holds them.
-        training: how many images are drawn, and how the network is made and trained.
-        search: how images are searched for.
-        reading: how the images are read.
-        seed: of the draw, the network and the search; None for 0.
-        out: the owner's page is written to OUT.audit; None leaves that to `save` of the result.
+        training: number of images, and options of the network and its training.
+        search: options of the search for images.
+        reading: options of reading the images.
+        seed: seed of the draw, the network and the search; None for 0.
+        out: writes the owner's page to OUT.audit; None leaves writing to `save` of the result.
         listener: receives notes, warnings and progress.
 
     Returns:
-        The images, and each training with what came back.
+        The images, and each training with its reconstructions.
 
     Raises:
         DataError, ValueError: images, weights or numbers that cannot be used.
@@ -166,11 +166,11 @@ def attack_training(
 
 
 def _check_images(data: Any, reading: Reading) -> None:
-    """Refuses rows of a table, bad records, and a place where nothing is."""
+    """Refuses rows of a table, lenient reading, and a missing source."""
     if reading.table:
-        raise DataError("An attack on a network takes images: leave --schema and --sql out.")
+        raise DataError("An attack on a network takes images: leave out --schema and --sql.")
     if reading.lenient:
-        raise DataError("An attack on a network takes images that can be read: leave --lenient out.")
+        raise DataError("An attack on a network takes only readable images: leave out --lenient.")
     if isinstance(data, str | os.PathLike):
         check_source(data, table=False)
 
@@ -182,7 +182,7 @@ def _images(records: Records, number: int | None = None, seed: int = 0) -> tuple
     rows = np.arange(len(records)) if number is None else np.flatnonzero(np.asarray(records.y) >= 0)
     if number is not None:
         if number > len(rows):
-            raise DataError(f"Expected fewer --records than {number}: there are not so many with a known class.")
+            raise DataError(f"Expected fewer --records than {number}: fewer records have a known class.")
         rows = np.random.default_rng(seed).choice(rows, number, replace=False)
     X, y = records.take(rows)
     if X.ndim != 4 or X.shape[3] not in (1, 3):
@@ -191,7 +191,7 @@ def _images(records: Records, number: int | None = None, seed: int = 0) -> tuple
 
 
 def _begin(training: VictimTraining, shape: tuple[int, ...], outputs: int, seed: int) -> tuple[Network, Any]:
-    """Returns the network and the parameters that training starts from."""
+    """Returns the network and its initial parameters."""
     from dpdistill.attacks.attacked import start
     from dpdistill.networks.network import MLP, times
     from dpdistill.networks.parameters import read_parameters, sized
@@ -224,7 +224,7 @@ def _network(architecture: str) -> Network:
 
 
 def _sides(positive: Any, names: tuple[str, ...]) -> np.ndarray:
-    """Returns 1 for each class that is named, 0 for the others."""
+    """Returns 1 for each positive class, 0 for the others."""
     import numpy as np
 
     parts = positive.split(",") if isinstance(positive, str) else map(str, positive)
@@ -232,5 +232,5 @@ def _sides(positive: Any, names: tuple[str, ...]) -> np.ndarray:
     if unknown := [name for name in wanted if name not in names]:
         raise DataError(f"Unknown class {unknown[0]!r} in --positive: choose among {', '.join(names)}.")
     if len(set(wanted)) == len(names):
-        raise DataError("Expected a class in --positive to be left out: there is nothing to tell them from.")
+        raise DataError("Expected --positive to leave out at least one class, as the negative side.")
     return np.isin(names, wanted).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Reads and checks what an audit takes: records, a method and a budget, for single records alone."""
+"""Reads and checks the inputs of an audit: records, a method and a budget of single records."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Place = str | os.PathLike
 
 @dataclass(frozen=True)
 class Ready:
-    """Records and a method to audit; `method` is a function of records for `audit_method` alone."""
+    """Records and a method to audit; `method` may be a function of records for `audit_method` only."""
 
     name: str
     method: Any
@@ -42,7 +42,7 @@ def prepare(
     data: Any, choice: RecipeChoice, given: Any, budget: Budget | BudgetChoice | None, reading: Reading,
     account: Account, out: Place | None, listener: Listener, private: bool = True, own: bool = False,
 ) -> Ready:  # fmt: skip
-    """Returns what an audit takes; what cannot be audited is refused before records are read."""
+    """Returns the inputs of an audit; refuses what cannot be audited before records are read."""
     _refuse_units(budget, reading)
     if given is not None or (own and is_own(choice.method)):
         return _prepare_own(data, choice, given, budget, reading, account, out, listener, private)
@@ -59,7 +59,7 @@ def _prepare_own(
     data: Any, choice: RecipeChoice, given: Any, budget: Budget | BudgetChoice | None, reading: Reading,
     account: Account, out: Place | None, listener: Listener, private: bool,
 ) -> Ready:  # fmt: skip
-    """Returns what an audit of a method takes that the caller made or wrote."""
+    """Returns the inputs of an audit of a caller's own method."""
     if out is not None:
         audit_folder(out)
     method: Any = own_method(choice) if given is None else given
@@ -90,7 +90,7 @@ def _refuse_units(budget: Budget | BudgetChoice | None, reading: Reading) -> Non
 
 
 def has_private_form(choice: RecipeChoice, given: Any, data: Any, reading: Reading) -> bool:
-    """Returns whether the method of a choice can be run under a budget."""
+    """Returns whether the chosen method can run under a budget."""
     if given is not None:
         return given.private
     check_method(choice.method)
@@ -102,7 +102,7 @@ def has_private_form(choice: RecipeChoice, given: Any, data: Any, reading: Readi
 def read_as(
     facts: AnySchema, data: Any, part: str, sql: str | None, reading: MemberReading, listener: Listener
 ) -> Records:
-    """Returns records as a set's facts have them."""
+    """Returns records, read by the public facts of a synthetic set."""
     from dpdistill.storage.records import Records
 
     if isinstance(data, Records):
@@ -115,7 +115,7 @@ def read_as(
         from dpdistill.sources.load import load
 
         h, w, _ = facts.shape
-        strict = h != w  # bad pictures have the size of a square
+        strict = h != w  # unreadable images are replaced by squares
         records = load(data, part, like=facts, labels=reading.labels, strict=strict)
         for each in records.notes:
             listener.note(each)
@@ -129,12 +129,12 @@ def read_as(
 
     table_file = without_units(read_schema(reading.schema))
     if table_file.schema != facts:
-        raise DataError(f"{reading.schema} does not state the columns and classes of the set.")
+        raise DataError(f"Expected --schema with the columns and classes of the set; {reading.schema} states others.")
     return load_table(table_source(data, sql), table_file, strict=False)
 
 
 def paid_for(folder: Place) -> Schedule | None:
-    """Returns the schedule that the set's certificate states; None where it states nothing that can be used."""
+    """Returns the schedule that the set's certificate states; None where the certificate has no usable one."""
     from dpdistill.accounting.schedule import Schedule
     from dpdistill.certificate.build import SYSTEM_NOISE, read_certificate
     from dpdistill.errors import CertificateError

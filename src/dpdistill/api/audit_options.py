@@ -1,4 +1,4 @@
-"""Options of an audit that `distill` does not have."""
+"""Options that audits have and `distill` does not."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass
 from dpdistill.api.options import SQL, option
 
 ALL_RECORDS = "all"
-"""Instead of the number of records that an audit of a method tries."""
+"""Value that stands for every record, instead of a number of records to try."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemberReading:
-    """How records are read that a set is compared with; the set states all else.
+    """Options of reading the records that a set is compared with; the set states everything else.
 
     Args:
         schema: the schema.yaml of a table.
         sql: one SELECT, for members in a database.
         non_members_sql: one SELECT, for non-members in a database.
-        labels: which labels to take where images have several.
+        labels: label kind to read where images have several.
     """
 
     schema: str | os.PathLike | None = option(None, "The schema.yaml of a table.", kind=str)
     sql: str | None = option(None, SQL.replace("DATA", "--members"))
     non_members_sql: str | None = option(None, SQL.replace("DATA", "--non-members"))
     labels: str | None = option(
-        None, "Which labels, where there are several: fine or coarse of CIFAR-100, or a column of Parquet."
+        None, "Label kind where there are several: fine or coarse of CIFAR-100, or a column of Parquet."
     )

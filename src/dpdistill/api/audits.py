@@ -1,4 +1,4 @@
-"""Audits: attacks and comparisons with the private records, for their owner alone; epsilon covers none of it."""
+"""Audits: attacks and comparisons with the private records, for the owner alone; epsilon does not cover them."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ def audit(
     out: Place | None = None,
     listener: Listener = SILENT,
 ) -> SetAudit:
-    """Compares a synthetic set with the records that it was made from, and attacks membership.
+    """Compares a synthetic set with its private records, and runs membership attacks.
 
     Args:
         folder: a folder that `distill` wrote.
-        members: records that the set was made from: `Records`, a path, or a frame.
-        non_members: records of the same kind that it was not made from; of a table None for no attack.
-        reading: how they are read.
+        members: records used in the run: `Records`, a path, or a frame.
+        non_members: records of the same kind that the run did not use; for a table, None skips the attack.
+        reading: options of reading the records.
         out: the owner's page is written to OUT.audit; None leaves that to `save` of the result.
         listener: receives notes.
 
     Returns:
-        Marginals of a table, and the rates of attacks on membership.
+        Marginals of a table, and the rates of membership attacks.
 
     Raises:
-        DataError: a folder or records that cannot be read, or records of another kind than the set's.
+        DataError: a folder or records that cannot be read, or records of a different kind than the set.
 
     Guarantee: none: this reads the private records.
 
@@ -61,7 +61,7 @@ def audit(
         audit_folder(out)
     facts, table = distilled.schema, isinstance(distilled.schema, TableSchema)
     if members is None or (non_members is None and not table):
-        raise DataError("Expected --members DATA, and of images --non-members DATA as well: records to compare with.")
+        raise DataError("Expected --members DATA, and for images also --non-members DATA: records to compare with.")
     if non_members is None and reading.non_members_sql is not None:
         raise DataError("Expected --non-members with --non-members-sql.")
     sources = [(members, "train", reading.sql)]
@@ -72,7 +72,7 @@ def audit(
     with listener.working("reading the records"):
         read = [read_as(facts, data, part, sql, reading, listener) for data, part, sql in sources]
         others = read[1] if len(read) > 1 else None
-    # What cannot be read is refused before JAX is imported.
+    # Unreadable records are refused before JAX is imported, which takes seconds.
     from dpdistill.audits.results import compare_set
 
     with listener.working("attacking"):
@@ -95,23 +95,23 @@ def audit_run(
     out: Place | None = None,
     listener: Listener = SILENT,
 ) -> RunAudit:
-    """Distils records and canaries, and bounds epsilon from below by what an attacker guesses about the canaries.
+    """Distils records and canaries, and bounds epsilon from below by an attacker's guesses about the canaries.
 
-    It is a run and pays like one. Its synthetic set is not for sharing: canaries are in it.
+    The audit is a run and spends its budget. Never share its synthetic set: canaries contributed to it.
 
     Args:
         data, method, budget, reading, seed, ledger: as `distill` takes them; for single records and add-remove.
-        canaries: random records, at least 100; each enters by a fair coin.
-        leak: name of a defect to plant, "noised-again", "same-noise" or "real-start", to see that it is found.
+        canaries: number of random records, >= 100; each enters the run by a fair coin.
+        leak: name of a defect to plant, "noised-again", "same-noise" or "real-start", to test that it is detected.
         out: the owner's page is written to OUT.audit; None leaves that to `save` of the result.
         listener: receives notes, warnings and progress.
 
     Returns:
-        The bounds, with what was guessed.
+        The bounds, with the guesses.
 
     Raises:
         DataError, ValueError: records, a recipe or a budget that cannot be audited; nothing was paid.
-        LedgerError: the data set's ledger does not take the run.
+        LedgerError: the data set's ledger refuses the run.
 
     Guarantee: none for the bounds, which come from the private records; the run itself is paid for.
     Source: Steinke, Nasr & Jagielski, 2023 (Privacy auditing with one training run).
@@ -150,12 +150,12 @@ def audit_shadows(
     out: Place | None = None,
     listener: Listener = SILENT,
 ) -> ShadowAudit:
-    """Distils halves of the records many times, and attacks membership in each half by a likelihood ratio.
+    """Distils random halves of the records many times, and attacks membership in each half by a likelihood ratio.
 
     Args:
         data, method, budget, reading, seed: as `distill` takes them; for single records.
-        runs: how many, each on half of the records; at least 4.
-        private: False for runs without noise; a method without a private form never has any.
+        runs: number of runs, each on half of the records; at least 4.
+        private: False for runs without noise; a method without a private form always runs without noise.
         out: the owner's page is written to OUT.audit; None leaves that to `save` of the result.
         listener: receives notes, warnings and progress.
 
@@ -165,7 +165,7 @@ def audit_shadows(
     Raises:
         DataError, ValueError: records, a recipe or a budget that cannot be used.
 
-    Guarantee: none: no budget is spent on the sets of the runs, and none of them is handed out.
+    Guarantee: none: the runs spend no budget, and their sets are not returned.
     Source: Carlini et al., 2022 (Membership inference attacks from first principles).
 
     Example:
@@ -201,23 +201,23 @@ def audit_method(
     out: Place | None = None,
     listener: Listener = SILENT,
 ) -> MethodAudit:
-    """Replays a run on other records with the same releases, and compares everything that leaves it.
+    """Replays a run on changed records with the same releases, and compares everything that the run returns.
 
     Args:
         data, budget, reading, seed: as `distill` takes them; for single records.
         method: as `distill` takes it; or a function of records that makes a method, which is called anew for every
             replay; or "FILE.py:NAME" or "MODULE:NAME" of either.
-        chosen: how many records are removed and replaced one by one, their indices, or "all".
-        fresh: replay in a process of its own too.
+        chosen: records to remove and replace one by one: their number, their indices, or "all".
+        fresh: replay in a new process as well.
         distill: called instead of `dpdistill.run.distill`; it must pass its keyword arguments on to that function.
         out: the owner's page is written to OUT.audit; None leaves that to `save` of the result.
         listener: receives notes, warnings and progress.
 
     Returns:
-        What was tried, and what was found; `found` says whether there is a leak.
+        Everything tried, with its results; `found` is True if there is a leak.
 
     Raises:
-        DataError, ValueError: records, a method or a budget that cannot be used, or indices of no records.
+        DataError, ValueError: records, a method or a budget that cannot be used, or indices out of range.
 
     Guarantee: none: this reads the private records.
     Source: after dp-recorder (arXiv 2602.17454).
@@ -230,7 +230,7 @@ def audit_method(
     choice, given = chosen_recipe(method)  # type: ignore[arg-type]  # a function is passed on
     ready = prepare(data, choice, given, budget, reading, Account(seed=seed), out, listener, own=True)
     if not len(ready.records):
-        raise DataError(f"Expected at least one record, to be removed; {data} has none.")
+        raise DataError(f"Expected at least one record to remove; {data} has none.")
     from dpdistill import run
     from dpdistill.audits.method_audit import replay_method
     from dpdistill.audits.results import MethodAudit

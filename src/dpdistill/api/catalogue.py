@@ -1,4 +1,4 @@
-"""Methods, their fields, and recipes by name, as tables that a program or a person reads."""
+"""Lists of methods, their fields, and published recipes."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class FieldDescription:
-    """One field of a method's recipe.
+    """Description of one field of a method's recipe.
 
     Args:
-        name: of the field, as --set takes it.
-        default: as a person writes it.
-        allowed: values that the field may hold, in words.
-        free: the field may change with `finish_again`; False where releases depend on it.
-        meaning: one phrase.
+        name: name of the field, as --set takes it.
+        default: default value as text.
+        allowed: description of the allowed values.
+        free: True if the field may change with `finish_again`; False if releases depend on the field.
+        meaning: description in one phrase.
     """
 
     name: str
@@ -26,13 +26,13 @@ class FieldDescription:
 
 @dataclass(frozen=True)
 class MethodDescription:
-    """One method.
+    """Description of one method.
 
     Args:
-        name: as --method takes it.
-        title: its full title.
-        private: the method has a private form; False for baselines to compare with.
-        fields: of its recipe, in order.
+        name: name of the method, as --method takes it.
+        title: full title.
+        private: True if the method has a private form; False for baselines to compare with.
+        fields: fields of its recipe, in order.
     """
 
     name: str
@@ -43,15 +43,15 @@ class MethodDescription:
 
 @dataclass(frozen=True)
 class RecipeDescription:
-    """One recipe that has a name.
+    """Description of one published recipe.
 
     Args:
-        name: as --recipe takes it.
-        method: its method's name.
-        epsilon: of its budget; None for a run without a guarantee.
+        name: name of the recipe, as --recipe takes it.
+        method: name of the method.
+        epsilon: epsilon of the recipe's budget; None for a run without a guarantee.
         paper: authors, year and method.
         where: table and row of the paper.
-        notes: what this package does otherwise than the paper.
+        notes: differences between this package and the paper.
     """
 
     name: str
@@ -66,7 +66,7 @@ def list_methods(name: str | None = None) -> tuple[MethodDescription, ...]:
     """Returns the methods and their recipe fields, as `dpdistill methods` lists them.
 
     Args:
-        name: of one method; None for all.
+        name: name of one method; None for all.
 
     Raises:
         DataError: an unknown method.
@@ -96,14 +96,14 @@ def list_methods(name: str | None = None) -> tuple[MethodDescription, ...]:
 
 
 def list_kernels() -> tuple[str, ...]:
-    """Returns the names of all kernels, as fields of recipes and `evaluate` take them."""
+    """Returns the names of all kernels, for recipe fields and `evaluate`."""
     from dpdistill.recipe.kernels import KERNELS
 
     return tuple(KERNELS)
 
 
 def list_recipes() -> tuple[RecipeDescription, ...]:
-    """Returns the recipes that have a name, own ones and papers', as `dpdistill methods --recipes` lists them.
+    """Returns the published recipes, this package's and papers', as `dpdistill methods --recipes` lists them.
 
     Example:
         >>> {recipe.method for recipe in list_recipes()} <= {method.name for method in list_methods()}

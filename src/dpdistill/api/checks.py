@@ -1,4 +1,4 @@
-"""Refuses recipes that cannot be, before anything is read."""
+"""Refuses invalid recipes before anything is read."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from dpdistill.storage.memory import check_set_size
 
 
 def check_method(name: str | None) -> None:
-    """Refuses a name that is no method's.
+    """Refuses an unknown method.
 
     Raises:
-        DataError: with the names that are.
+        DataError: an unknown name, with the known ones.
     """
     if name is not None:
         methods.check_method(name)
 
 
 def check_settings(method: str, settings: Iterable[str], per_class: int | None = None, public: Any = None) -> None:
-    """Refuses what the fields of a method cannot hold.
+    """Refuses invalid values of a method's fields.
 
     Args:
-        method: its name.
+        method: name of the method.
         settings: texts "field=value".
-        per_class: a field of its own on the command line, or None.
-        public: where public images are, or None; they are not read, so that what a field must keep to together with
-            them is checked when the method is made.
+        per_class: value of --per-class, or None.
+        public: path of public images, or None; the images are not read. Rules that join a field with them are
+            checked when the method is built.
 
     Raises:
-        DataError: an unknown field, or a value that it may not hold.
+        DataError: an unknown field, or a value that the field refuses.
     """
     if public is None:
         recipe_from_text(method, settings, per_class=per_class)
@@ -43,7 +43,7 @@ def check_settings(method: str, settings: Iterable[str], per_class: int | None =
 
 
 def check_size(method: str, per_class: int | None, schema: AnySchema) -> None:
-    """Refuses more synthetic records a class than this machine's memory can hold.
+    """Refuses more synthetic records per class than memory can hold.
 
     Raises:
         DataError: with the largest number that fits.
@@ -54,15 +54,15 @@ def check_size(method: str, per_class: int | None, schema: AnySchema) -> None:
 
 
 def check_kind(method: str, table: bool, private: bool) -> None:
-    """Refuses a method that has no private form under a budget, and one that distils the other kind of records.
+    """Refuses a method without a private form under a budget, and a method of the other kind of records.
 
     Args:
-        method: its name.
-        table: whether the records are a table's.
-        private: whether there is a budget.
+        method: name of the method.
+        table: True for rows of a table.
+        private: True for a run under a budget.
 
     Raises:
-        DataError: with the methods that do.
+        DataError: such a method, with the methods that fit.
     """
     recipe = methods.RECIPES[method]
     if private:

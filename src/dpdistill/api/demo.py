@@ -1,4 +1,4 @@
-"""A first result in seconds: the digits that scikit-learn holds, distilled to one image each."""
+"""Distils scikit-learn's digits to one image per class, as a first result in seconds."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ CLASSIFIER = "logistic regression"
 
 @dataclass(frozen=True)
 class Demo:
-    """The result of `demo`, and how much the synthetic digits teach a logistic regression on pixels.
+    """Result of `demo`, with the accuracy of a logistic regression trained on the synthetic digits.
 
     Args:
-        path: the folder that was written.
-        result: of the run.
-        accuracy_with_guarantee: in percent, trained on the synthetic digits.
-        accuracy_without: in percent, trained on the real digits.
+        path: folder of the result.
+        result: result of the run.
+        accuracy_with_guarantee: accuracy in percent after training on the synthetic digits.
+        accuracy_without: accuracy in percent after training on the real digits.
         records: number of real digits.
     """
 
@@ -37,11 +37,11 @@ class Demo:
 def demo(
     out: str | os.PathLike = "demo", epsilon: float = 1.0, *, overwrite: bool = False, listener: Listener = SILENT
 ) -> Demo:
-    """Distils scikit-learn's digits to one image each in seconds, and compares them with the real ones.
+    """Distils scikit-learn's digits to one image per class in seconds, and compares them with the real digits.
 
     Args:
         out: folder for the result.
-        epsilon: > 0, of the budget; delta is 1e-5.
+        epsilon: epsilon of the budget, > 0; delta is 1e-5.
         overwrite: replace an earlier result.
         listener: receives progress.
 
@@ -49,8 +49,8 @@ def demo(
         The result and two accuracies.
 
     Raises:
-        DataError: a folder that is there, or that cannot be written.
-        ValueError: an epsilon that cannot be.
+        DataError: a folder that exists already or cannot be written.
+        ValueError: an invalid epsilon.
     """
     from dpdistill.run.output_folder import output_folder, owner_folder
 

@@ -1,4 +1,4 @@
-"""Documents and file formats that are made of a shared folder."""
+"""Exports a shared folder to documents and other file formats."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Exported:
-    """Files that `export` has written.
+    """Files that `export` wrote.
 
     Args:
         path: the file or folder.
-        format: its name.
-        document: the document that it is or carries, such as "README.md"; empty without one.
-        open: fields of that document that are left for its publisher.
-        guaranteed: the certificate of the shared folder states a guarantee, which holds for the export, too.
+        format: name of the format.
+        document: document of the export, such as "README.md"; empty if there is none.
+        open: fields of that document for the publisher to fill in.
+        guaranteed: True if the shared folder's certificate states a guarantee, which then covers the export.
     """
 
     path: Path
@@ -46,16 +46,16 @@ def export(
     Args:
         folder: the shared folder.
         to: "hf", "torch", "csv", "croissant", "registry" or "card".
-        out: the file or folder to write; it must not exist.
-        about: what only the publisher can state: a `Publisher`, or texts "field=value".
+        out: new file or folder to write.
+        about: facts that only the publisher knows: a `Publisher`, or texts "field=value".
         about_file: a YAML file of such fields; `about` overrides them.
 
     Returns:
-        The place, and the fields that are left open.
+        The written path, and the fields for the publisher to fill in.
 
     Raises:
-        DataError: an unknown format or field, a place that cannot be written, a folder that is not what its certificate
-            lists, or a registry's record of a set without a guarantee.
+        DataError: an unknown format or field, a path that cannot be written, a folder that differs from its
+            certificate, or a registry record of a set without a guarantee.
 
     Guarantee:
         Post-processing of the shared folder: the guarantee of its certificate.
@@ -79,13 +79,13 @@ def export(
 
 
 def report(folder: str | os.PathLike) -> Path:
-    """Writes the page of a result, report.html, anew.
+    """Writes the page of a result, report.html, again.
 
     Args:
         folder: the shared folder.
 
     Returns:
-        The page.
+        The path of the page.
 
     Raises:
         DataError: a folder that cannot be read.

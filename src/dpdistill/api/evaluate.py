@@ -56,62 +56,62 @@ OF_IMAGES = frozenset(
 )
 OF_TABLES = frozenset({"schema", "sql", "reference_sql"})
 OF_BOTH = frozenset({"seed", "classifier", "lenient", "reference"})
-"""Options by the kind of records that they are for."""
+"""Options by the kind of records that they apply to."""
 TAUGHT = " accuracy, taught by "
-"""In the names of the scores of students, which `evaluate` keeps when it writes scores.json again."""
+"""Part of the names of student scores, which `evaluate` keeps when it writes scores.json again."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOut(HeldOutImages):
-    """How held-out records are read: as the synthetic set's.
+    """Options of reading held-out records, with the public facts of the synthetic set.
 
     Args:
-        labels: of images, which labels to take where there are several.
-        lenient: leave out records of other classes and what cannot be read, instead of stopping at the first one.
+        labels: for images, label kind to read where there are several.
+        lenient: leave out unreadable records and records of other classes, instead of stopping at the first one.
         sql: one SELECT, if the records are in a database.
-        schema: the schema.yaml of a table that is written in another way than the set's.
+        schema: schema.yaml of a table in a different file format than the set's.
     """
 
     sql: str | None = option(None, SQL.replace("DATA", "--test"))
     schema: str | os.PathLike | None = option(
-        None, "The schema.yaml of a test table that is written in another way than DIR's.", kind=str
+        None, "The schema.yaml of a test table in a different file format than DIR's.", kind=str
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scoring(Networks):
-    """How a synthetic set is scored.
+    """Options of scoring a synthetic set.
 
     Args:
-        architecture, nets, flip, seed: of the networks, as `Networks` takes them.
+        architecture, nets, flip, seed: options of the networks, as in `Networks`.
         training: quick, mixup, muon, paper or large; None for quick, or large for more than 20,000 records.
         classifier: names of classifiers of tables, single or in lists "LDA,MLP"; "fast" for those that take seconds.
-            Of a table all of them are scored if empty; on the pixels of images, those that are named.
-        generated: also train networks on so many images of the generator.
-        distance: kernels, or NETWORK=FILE.npz, for distances between the images and the test set.
+            If empty, a table is scored by all of them and images by none. For images they classify pixels.
+        generated: number of generated images to train further networks on; 0 for none.
+        distance: kernels, or NETWORK=FILE.npz, for Fréchet and kernel distances to the test set.
 
     Raises:
-        DataError: an unknown name, or a number that cannot be.
+        DataError: an unknown name, or a number out of its bounds.
     """
 
     training: str | None = option(
         None,
-        "quick, mixup (the same on mixtures of two records), muon (the same by another optimiser, best for "
-        "photographs), paper (a thousand epochs), or large (few epochs, no augmentation): the default for more than "
-        "20,000 records, and for those of --generated.",
+        "quick, mixup (quick with mixtures of two records), muon (quick with the Muon optimiser, best for "
+        "photographs), paper (a thousand epochs), or large (few epochs, no augmentation). Default: quick; large for "
+        "more than 20,000 records and for --generated.",
     )
     classifier: tuple[str, ...] = option(
         (),
-        'Of a table: which of the twelve classifiers, "LDA,MLP", or fast for those that take seconds; all if left '
-        "out. Of images: the same, on pixels; none if left out.",
+        'Names of classifiers, "LDA,MLP", or fast for those that take seconds. Tables: all twelve by default. '
+        "Images: classifiers of pixels, none by default.",
         kind=list[str],
     )
-    generated: int = option(0, "Also train nets on so many images of DIR's generator.", min=0, metavar="<int>")
+    generated: int = option(0, "Also train nets on this number of images of DIR's generator.", min=0, metavar="<int>")
     distance: tuple[str, ...] = option(
         (),
-        "Fréchet and kernel distance of the images (with --generated, of those) to the test set, over a kernel's "
-        "features, such as scatternet, or a network's last hidden layer with weights of yours: resnet18=FILE.npz. Not "
-        "comparable with those over Inception's.",
+        "Fréchet and kernel distance between the images (or the --generated ones) and the test set. Features: a "
+        "kernel's, such as scatternet, or a network's last hidden layer with your weights: resnet18=FILE.npz. Not "
+        "comparable with distances over Inception features.",
         kind=list[str],
     )
 
@@ -130,7 +130,7 @@ class Scoring(Networks):
 
     @property
     def classifiers(self) -> tuple[str, ...]:
-        """Returns the names of the classifiers that are stated, each for itself."""
+        """Returns the names of the classifiers, split and checked."""
         return tuple(name.strip() for each in self.classifier for name in each.split(","))
 
 
@@ -150,14 +150,14 @@ def evaluate(
     Images: networks, kernel ridge regression and the released classifier. Tables: twelve classifiers.
 
     Args:
-        folder: of the set, as `distill` writes it.
-        test: held-out records: where they are, an object that holds them, or `Records`.
-        held_out: how they are read.
-        scoring: which networks and classifiers, and how they are trained.
-        regression: kernels and ridge.
+        folder: folder of the set, as `distill` writes it.
+        test: held-out records: a path, an object that holds records, or `Records`.
+        held_out: options of reading them.
+        scoring: networks and classifiers, and options of their training.
+        regression: kernels and ridge of kernel ridge regression.
         reference: the real records, to compare with.
-        include_scores: write the scores into the folder and its report: not covered by epsilon.
-        listener: receives each score as it is found, notes, warnings and progress; logs them if left out.
+        include_scores: write the scores into the folder and its report; epsilon does not cover them.
+        listener: receives each score as soon as it is computed, notes, warnings and progress; logs by default.
 
     Returns:
         The scores.
@@ -186,7 +186,7 @@ def evaluate(
 
 @dataclass(frozen=True)
 class _Request:
-    """Arguments of a call of `evaluate`."""
+    """Arguments of one call of `evaluate`."""
 
     folder: str | os.PathLike
     test: Any
@@ -204,7 +204,7 @@ class _Request:
 
 
 def _table(request: _Request, distilled: Distilled) -> Evaluation:
-    """Returns the scores of a synthetic table, and of real rows where they are stated."""
+    """Returns the scores of a synthetic table, and of real rows where the reference has any."""
     table_file = _schema_of_rows(request.folder, request.held_out.schema, distilled.schema)
     from dpdistill.evaluation.classifiers import chosen
     from dpdistill.evaluation.scored import Scored
@@ -227,7 +227,7 @@ def _table(request: _Request, distilled: Distilled) -> Evaluation:
 
 
 def _rows(request: _Request, table_file: TableFile, data: Any, sql: str | None) -> Records:
-    """Returns real rows; `Records` as they are."""
+    """Returns real rows; `Records` stay unchanged."""
     from dpdistill.sources.tables.load import load_table
     from dpdistill.storage.records import Records
 
@@ -235,17 +235,18 @@ def _rows(request: _Request, table_file: TableFile, data: Any, sql: str | None) 
 
 
 def _schema_of_rows(folder: str | os.PathLike, schema: str | os.PathLike | None, facts: Any) -> TableFile:
-    """Returns how held-out rows are written: as DIR's schema.yaml says, or another one."""
+    """Returns the schema file of held-out rows: DIR's or the stated one."""
     from dpdistill.sources.tables.schema_file import read_schema, without_units
 
     table_file = without_units(read_schema(schema or Path(folder) / "schema.yaml"))
     if table_file.schema != facts:
-        raise DataError(f"{schema or 'schema.yaml'} does not state the columns and classes of {folder}.")
+        stated = schema or "schema.yaml"
+        raise DataError(f"Expected a schema with the columns and classes of {folder}; {stated} states others.")
     return table_file
 
 
 def _images(request: _Request, distilled: Distilled) -> Evaluation:
-    """Returns the scores of a synthetic set of images, and of real images where they are stated."""
+    """Returns the scores of a synthetic set of images, and of real images where the reference has any."""
     scoring, listener, schema = request.scoring, request.listener, distilled.schema
     assert isinstance(schema, Schema)
     _check_places(request, distilled)
@@ -275,7 +276,7 @@ def _images(request: _Request, distilled: Distilled) -> Evaluation:
 
 
 def _check_places(request: _Request, distilled: Distilled) -> None:
-    """Refuses, before JAX is imported, a generator and files that are not there, and images that are too small."""
+    """Refuses missing generators and files, and images that are too small, before JAX is imported."""
     scoring = request.scoring
     if scoring.generated:
         check_generator(request.folder, distilled.schema)
@@ -288,7 +289,7 @@ def _check_places(request: _Request, distilled: Distilled) -> None:
 
 @dataclass(frozen=True)
 class _Models:
-    """The models of images: all of them are checked before the first net is trained."""
+    """Models of images; all are checked before the first net is trained."""
 
     classifiers: tuple[str, ...]
     nets: Nets
@@ -313,7 +314,7 @@ def _models(request: _Request, distilled: Distilled) -> _Models:
 
 
 def _scored(request: _Request, distilled: Distilled, test: Records, training: str, models: _Models) -> Iterator[Scored]:
-    """Yields the scores of the set, in the order in which people read them."""
+    """Yields the scores of the set in the order of the printed lines."""
     from dpdistill.evaluation import images
     from dpdistill.evaluation.teacher import softness_in
 

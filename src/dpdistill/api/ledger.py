@@ -1,4 +1,4 @@
-"""The ledger of a data set: its beginning, and what its runs have spent."""
+"""Creates the ledger of a data set, and summarises its runs."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
 
 
 def begin_ledger(file: str | os.PathLike, cap: float) -> Path:
-    """Makes the file of a new data-set ledger, as `dpdistill budget new` does; no run ever makes one.
+    """Creates a data-set ledger, as `dpdistill budget new` does; runs never create one.
 
     Args:
-        file: where; nothing may be there.
-        cap: the epsilon that all runs on the data set may spend together, > 0.
+        file: path of the new file.
+        cap: maximum epsilon of all runs on the data set together, > 0.
 
     Returns:
         The file's path, which `distill(ledger=)` takes.
 
     Raises:
-        LedgerError: a cap that is not positive and finite, a file that is there, or one that cannot be made.
+        LedgerError: a cap that is not positive and finite, or a file that exists or cannot be written.
     """
     from dpdistill.ledger.dataset import DatasetLedger
 
@@ -30,17 +30,17 @@ def begin_ledger(file: str | os.PathLike, cap: float) -> Path:
 
 
 def ledger_summary(file: str | os.PathLike) -> LedgerSummary:
-    """Returns what the runs in a data set's ledger have spent together, and what is left.
+    """Returns the epsilon that all runs of a data set's ledger spent together, and the remaining epsilon.
 
     Args:
-        file: the ledger's file.
+        file: path of the ledger.
 
     Returns:
         The runs in order, their composed epsilon (`spent`), the cap, and the epsilon of one more full-batch run that
         still fits (`left`).
 
     Raises:
-        LedgerError: a file that is missing, or no ledger.
+        LedgerError: a missing file, or a file that is no ledger.
 
     Example:
         >>> ledger_summary("all.ledger").left  # doctest: +SKIP

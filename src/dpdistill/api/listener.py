@@ -1,4 +1,4 @@
-"""Receives notes, warnings and progress of a public function while it works."""
+"""Receives notes, warnings and progress of a running public function."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ LOG = logging.getLogger("dpdistill")
 
 
 class Listener:
-    """Logs warnings, which are about public facts, and passes progress on; notes and lines of results are dropped.
+    """Logs warnings and forwards progress; drops notes and result lines.
 
-    Notes and lines may be about private records, and a log may be kept by others: only a listener of the owner's, such
-    as the command line's, which prints, shows them. Results are in what a function returns.
+    Warnings are about public facts. Notes and lines may be about private records, and other people may read a log:
+    only a listener of the owner shows them, such as that of the command line, which prints. Functions return results.
 
     Args:
         progress: called with the stage, the number of steps done and their total.
@@ -31,38 +31,38 @@ class Listener:
         self._progress = progress
 
     def line(self, text: str) -> None:
-        """Receives a sentence of the result, which may be about private records."""
+        """Receives a line of the result, which may be about private records."""
 
     def note(self, text: str) -> None:
-        """Receives a sentence about how the work is done, which may be about private records."""
+        """Receives a note on the work, which may be about private records."""
 
     def warn(self, text: str) -> None:
-        """Receives a sentence about public facts that no caller may miss."""
+        """Receives a warning about public facts."""
         LOG.warning(text)
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Receives a table of the result, which may be about private records."""
 
     def caution(self, budget: Budget) -> None:
-        """Warns of a large delta, before it is spent."""
+        """Warns of a large delta before the budget is spent."""
         if budget.caution is not None:
             self.warn(budget.caution)
 
     def planned(self, outlook: Outlook) -> None:
-        """Receives what is public about a run, before anything is paid."""
+        """Receives the public forecast of a run before anything is paid."""
 
     def working(self, text: str) -> AbstractContextManager[Any]:
-        """A context during which something is done that has no steps to count."""
+        """Returns a context around work without steps to count."""
         return nullcontext()
 
     @contextmanager
     def progress(self) -> Iterator[Progress]:
-        """A context with a function of a stage, the number of steps done and their total."""
+        """Yields a function that receives a stage, the number of steps done and their total."""
         yield self._progress
 
     @contextmanager
     def classifiers(self) -> Iterator[Told]:
-        """A context with a function of a classifier's score, the names of its values and the share of work done."""
+        """Yields a function that receives a classifier's score, the names of its values and the share of work done."""
         yield lambda score, metrics, done: None
 
 

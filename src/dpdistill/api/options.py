@@ -1,6 +1,6 @@
-"""Options of a run: one dataclass each for the records, the recipe, the budget, persons and the machine.
+"""Options of a run, in one dataclass each for records, recipe, budget, persons, machine and account.
 
-The command line makes its options of the fields, so that Python and the command line take the same words.
+The command line builds its options from the fields, so that both interfaces use the same names.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ SOURCES = (
     "folders (PNG, JPEG, TIFF, BMP, WebP, DICOM), CSV of file,label, digits:train."
 )
 TABLE = "CSV (also gzip) or Parquet file, or a database: postgresql://user@host/name, a SQLite or DuckDB file."
-SQL = "One SELECT, whose rows are read from the database that DATA names."
-NEEDS_SCHEMA = "Expected --schema SCHEMA with --sql: the rows of a query are a table."
+SQL = "One SELECT that reads the records from the database DATA."
+NEEDS_SCHEMA = "Expected --schema SCHEMA with --sql: a query returns rows of a table."
 
 
 def option(
@@ -31,15 +31,15 @@ def option(
     expert: bool = False,
     **how: Any,
 ) -> Any:
-    """A field that the command line takes as an option.
+    """Returns a dataclass field that is also a command-line option.
 
     Args:
-        default: what it is if left out.
-        help: what it means, for --help.
-        name: of the option, "--set"; the field's name if left out.
-        kind: its type at the command line, where Python takes more.
-        panel: of --help; the PANEL of its dataclass if left out.
-        expert: only --help-all shows the option where a command has many.
+        default: default value.
+        help: description in --help.
+        name: name of the option, such as "--set"; the field's name by default.
+        kind: type on the command line, where Python accepts more.
+        panel: panel of --help; the PANEL of the dataclass by default.
+        expert: show the option only in --help-all where a command has many.
         how: further arguments of typer.Option, such as min and max.
     """
     about = {"help": help, "name": name, "kind": kind, "panel": panel, "expert": expert, **how}
@@ -48,7 +48,7 @@ def option(
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How records are read.
+    """Options of reading records.
 
     Args:
         schema: the reviewed schema.yaml of a table; None for images.
@@ -58,7 +58,7 @@ class Reading:
         resize: side of the square that images are resized to.
         channels: 1 or 3, for images in files of their own.
         straighten: deskew, centre and rescale every image by its own strokes: for handwriting.
-        labels: which labels to take where there are several.
+        labels: label kind to read where there are several.
         lenient: let bad records contribute nothing, instead of stopping at the first one.
 
     Raises:
@@ -81,7 +81,7 @@ class Reading:
         expert=True,
     )
     labels: str | None = option(
-        None, "Which labels, where there are several: fine or coarse of CIFAR-100, or a column of Parquet.", expert=True
+        None, "Label kind where there are several: fine or coarse of CIFAR-100, or a column of Parquet.", expert=True
     )
     lenient: bool = option(False, "Let bad records contribute nothing.", name="--lenient/--strict")
 
@@ -90,13 +90,13 @@ class Reading:
             raise DataError(NEEDS_SCHEMA)
         if self.schema and self.of_images:
             raise DataError(
-                "With --schema leave --classes, --bounds, --resize, --channels, --straighten and --labels out: "
-                "it states all."
+                "With --schema leave out --classes, --bounds, --resize, --channels, --straighten and --labels: "
+                "the schema states them."
             )
 
     @property
     def of_images(self) -> bool:
-        """Returns whether an option is stated that images alone have."""
+        """Returns whether an option for images is stated."""
         stated = (self.classes, self.bounds, self.resize, self.channels, self.straighten, self.labels)
         return any(stated)
 
@@ -108,37 +108,37 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True)
 class RecipeChoice:
-    """Which recipe a run takes, and what the caller changes of it.
+    """Recipe of a run, with the caller's changes.
 
     Args:
-        method: name of a method; None for the recipe's, or the default of the kind of records.
-        recipe: a published recipe by its name, or a .yaml file.
-        per_class: synthetic records per class; None for the recipe's.
+        method: name of a method; None for the recipe's method, or the default of the kind of records.
+        recipe: name of a published recipe, or a .yaml file.
+        per_class: number of synthetic records per class; None for the recipe's.
         settings: texts "field=value".
-        public: images that the caller declares public, for a method's subspace; None draws them.
+        public: images that the caller declares public, for a method's subspace; None generates images.
 
     Raises:
-        DataError: a recipe and a method.
+        DataError: both a recipe and a method are stated.
     """
 
     PANEL: ClassVar[str] = "Recipe"
     method: str | None = option(None, "See `dpdistill methods`; dos-kip if left out, dp-merf for tables.")
-    recipe: str | None = option(None, "One by name, see `dpdistill methods --recipes`, or a .yaml file.")
+    recipe: str | None = option(None, "Name of a recipe (see `dpdistill methods --recipes`), or a .yaml file.")
     per_class: int | None = option(None, "Synthetic records per class; 10 if left out.")
     settings: tuple[str, ...] = option((), "A recipe field: field=value.", name="--set", kind=list[str])
     public: str | None = option(
-        None, "Images that you say are public, for a method's subspace (dos): as DATA; drawn if left out.", expert=True
+        None, "Images that you declare public, for a method's subspace (dos); generated by default.", expert=True
     )
 
     @property
     def default(self) -> bool:
-        """Returns whether nothing is stated of the method."""
+        """Returns whether the caller states neither a recipe nor a change."""
         return not (self.method or self.recipe or self.settings)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetChoice:
-    """The stated part of a budget; the rest is the recipe's, or epsilon 1 at delta 1e-5 under add-remove.
+    """Stated part of a budget; defaults are the recipe's, or epsilon 1 at delta 1e-5 under add-remove.
 
     Args:
         epsilon: > 0.
@@ -153,26 +153,26 @@ class BudgetChoice:
 
     @property
     def stated(self) -> dict[str, Any]:
-        """Returns what is stated, by name."""
+        """Returns the stated fields by name."""
         return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Persons:
-    """Whom a run protects: single records, or all records of a person together.
+    """Unit of privacy: single records, or all records of a person together.
 
     Args:
-        unit_column: the column or array that names the person of each record; None for what schema.yaml states.
-        rows_per_unit: the most records of a person that are used, drawn at random; None for 4.
+        unit_column: column or array that names the person of each record; None for that in schema.yaml.
+        rows_per_unit: maximum number of records used per person, drawn at random; None for 4.
     """
 
     PANEL: ClassVar[str] = "Persons"
     unit_column: str | None = option(
         None,
-        "Protect persons: the column (CSV, Parquet) or array (.npz) that names the person of each record; of "
-        "class folders a word for it, and files are named PERSON_*.png.",
+        "Protect persons: column (CSV, Parquet) or array (.npz) that names the person of each record. For class "
+        "folders with files PERSON_*.png, a name for the unit.",
     )
-    rows_per_unit: int | None = option(None, "Most records of a person that are used, drawn at random; 4 if left out.")
+    rows_per_unit: int | None = option(None, "Maximum number of records per person, drawn at random; 4 by default.")
 
     @property
     def stated(self) -> bool:
@@ -182,37 +182,37 @@ class Persons:
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """The machine that a run computes on. It changes the speed, never the guarantee.
+    """Computing resources of a run; they change its speed, never its guarantee.
 
     Args:
-        memory: bytes, or "512M", "4G", that records and features may take; None for half of the machine's.
-        workers: processes that hold the records and add up parts of them; None leaves that to this process.
+        memory: memory limit of records and features, in bytes or as "512M" or "4G"; None for half of the machine's.
+        workers: number of processes that hold the records and compute partial sums; None for this process alone.
         ray: address of a Ray cluster whose machines hold the workers, or "local".
-        share: folder or address that all workers see.
+        share: folder or address that all workers can read.
 
     Raises:
-        DataError: a cluster without the number of workers, or an amount of memory that is none.
+        DataError: a cluster without a number of workers, or an invalid amount of memory.
     """
 
     PANEL: ClassVar[str] = "Machine"
     memory: int | str | None = option(
         None,
-        "What the records may take: 512M, 4G; half of all if left out. The rest is on the disk.",
+        "Memory limit of the records: 512M, 4G; half of all by default. The rest stays on disk.",
         kind=str,
         expert=True,
     )
-    workers: int | None = option(None, "Share the sums out to so many processes, a core each.", min=1, metavar="<int>")
+    workers: int | None = option(None, "Number of processes that compute sums, one core each.", min=1, metavar="<int>")
     ray: str | None = option(
         None, "Address of a Ray cluster whose machines hold the --workers; `local` starts one.", expert=True
     )
     share: str | None = option(
-        None, "Folder or address (s3://...) that all workers see: the records lie there for the run.", expert=True
+        None, "Folder or address (s3://...) for the records during the run; all workers can read it.", expert=True
     )
     NAMES: ClassVar[tuple[str, ...]] = ("workers", "ray", "share")
 
     def __post_init__(self) -> None:
         if (self.ray or self.share) and not self.workers:
-            raise DataError("Expected --workers N with --ray and --share: how many processes hold the records.")
+            raise DataError("Expected --workers N with --ray and --share: the number of worker processes.")
         if self.memory is not None:
             from dpdistill.storage.memory import parse_memory
 
@@ -221,19 +221,19 @@ class Machine:
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """How a run is paid, and what is public about it.
+    """Payment of a run, and public facts about it.
 
     Args:
-        ledger: file that composes all runs on the data set; None for none.
+        ledger: ledger file that composes all runs on the data set; None for none.
         overwrite: replace an earlier result, and pay for a new run.
-        seed: fixes everything public, never the noise; None for 0.
-        class_size: records of a class, if that is public: how large the noise is compared with one class is stated.
+        seed: seed of everything public, never of the noise; None for 0.
+        class_size: number of records of a class, if public; states how large the noise is compared with one class.
     """
 
     PANEL: ClassVar[str] = "Privacy"
     ledger: str | os.PathLike | None = option(
         None,
-        "File that adds up all runs on this data set; `dpdistill budget new FILE --cap ...` begins it.",
+        "Ledger file that composes all runs on this data set; `dpdistill budget new FILE --cap ...` creates it.",
         kind=str,
     )
     overwrite: bool = option(
@@ -241,7 +241,7 @@ class Account:
     )
     seed: int | None = option(
         None,
-        "Fixes everything public, never the noise; 0 if left out.",
+        "Seed of everything public, never of the noise; 0 by default.",
         min=0,
         max=MAX_SEED,
         metavar="<int>",
@@ -250,7 +250,7 @@ class Account:
     )
     class_size: int | None = option(
         None,
-        "Records of a class, if that is public: how large the noise is compared with one class is stated.",
+        "Number of records of a class, if public; prints how large the noise is compared with one class.",
         min=1,
         metavar="<int>",
         expert=True,

@@ -1,4 +1,4 @@
-"""Methods that are not of the package: by FILE.py:NAME, or MODULE:NAME."""
+"""Imports methods from outside the package, named FILE.py:NAME or MODULE:NAME."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 
 
 def is_own(name: str | None) -> bool:
-    """Returns whether a text names a method outside of the package."""
+    """Returns whether a text names a method outside the package."""
     return name is not None and ":" in name
 
 
 def own_method(choice: RecipeChoice) -> Method | Callable[[Records], Method]:
-    """Imports a method, or a function of records that makes one.
+    """Imports a method, or a function from records to a method.
 
     Args:
-        choice: its `method` names a class of methods, a method or a function, as FILE.py:NAME or MODULE:NAME;
-            `settings` and `per_class` are for a class alone.
+        choice: `method` names a method class, a method or a function, as FILE.py:NAME or MODULE:NAME;
+            `settings` and `per_class` require a class.
 
     Raises:
-        DataError: nothing of that name, an object of another kind, or a choice that does not fit it.
+        DataError: an unknown name, an object of another kind, or options that do not fit the object.
     """
     name = choice.method or ""
     if choice.recipe or choice.public:
-        raise DataError(f"Expected no --recipe and no --public with {name}: it is no method of the package.")
+        raise DataError(f"Expected no --recipe and no --public with {name}: they are for the package's methods.")
     found: Any = _imported(name)
     from dpdistill.api.recipes import build
     from dpdistill.method import Method
@@ -42,13 +42,13 @@ def own_method(choice: RecipeChoice) -> Method | Callable[[Records], Method]:
 
     if isinstance(found, type) and issubclass(found, Method):
         if found.name in RECIPES and code_of(RECIPES[found.name]) is not found:
-            raise DataError(f"Expected another name of {name}: {found.name!r} is a method of the package.")
+            raise DataError(f"Expected a new name for {name}: {found.name!r} is a method of the package.")
         with listed(found):
             return build(found.name, choice.settings, per_class=choice.per_class)
     if choice.settings or choice.per_class is not None:
-        raise DataError(f"Expected no --set with {name}: it is no class of methods.")
+        raise DataError(f"Expected no --set with {name}: only a method class has settings.")
     if not isinstance(found, Method) and not callable(found):
-        raise DataError(f"Expected {name} to be a class of methods, a method, or a function of records.")
+        raise DataError(f"Expected {name} to be a method class, a method, or a function of records.")
     made: Any = found  # what a function makes is checked when it is called
     return made
 

@@ -1,4 +1,4 @@
-"""Pictures that are no records: images of a generator, and pictures for a teacher to score."""
+"""Makes images without private records: images of a generator, and images for a teacher to score."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ MORE_IMAGES = (
     "--kind drawn) or dp-ntk (a generator)."
 )
 MORE_ROWS = "For more rows distil anew, at a cost, with dp-merf, dp-hp or dp-ntk: they have a generator."
-"""Advice where a folder cannot make more records."""
+"""Advice for folders without a generator."""
 
 
 def check_generator(folder: Folder, schema: AnySchema) -> None:
     """Refuses a folder without a generator.
 
     Raises:
-        DataError: with what gives one.
+        DataError: such a folder, with methods that make a generator.
     """
     from dpdistill.folder.layout import GENERATOR
     from dpdistill.storage.files import show
 
     if not (Path(folder) / GENERATOR).is_file():
         more = MORE_ROWS if isinstance(schema, TableSchema) else MORE_IMAGES
-        raise DataError(f"{show(folder)} has no generator: its records are all there are. {more}")
+        raise DataError(f"{show(folder)} has no generator, so it cannot make more records. {more}")
 
 
 def generate(folder: Folder, n: int, distilled: Distilled, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -63,20 +63,20 @@ def generate(folder: Folder, n: int, distilled: Distilled, seed: int) -> tuple[n
 def make_pictures(
     pictures: str, n: int, folder: Folder, distilled: Distilled, seed: int, listener: Listener = SILENT
 ) -> np.ndarray:
-    """Returns n pictures in [-1, 1] of the shape of a set's images: of one kind, or of several in equal parts.
+    """Returns n images in [-1, 1] of a set's shape: of one kind, or of several in equal parts.
 
-    All parts have one public seed: mixed pictures are made of the same drawn ones that a part of drawn pictures has.
+    All parts share one public seed, so that "mixed" uses the same procedurally generated images as "drawn".
 
     Args:
         pictures: kinds of PICTURES, such as "drawn+generated".
-        n: how many.
-        folder: of the set.
+        n: number of images.
+        folder: folder of the set.
         distilled: the set.
-        seed: public.
-        listener: receives a note while they are made.
+        seed: public seed.
+        listener: receives a note that the images are being made.
 
     Raises:
-        DataError: generated pictures of a folder without a generator.
+        DataError: the kind "generated" for a folder without a generator.
     """
     from dpdistill.networks.mixing import mix_pictures
     from dpdistill.public_images.pictures import draw_pictures
@@ -98,24 +98,24 @@ def make_pictures(
 def pictures_of(
     source: Any, number: int, folder: Folder, distilled: Distilled, seed: int, listener: Listener = SILENT
 ) -> tuple[str, np.ndarray]:
-    """Returns what pictures for a teacher are, and the pictures in [-1, 1].
+    """Returns a description of images for a teacher, and the images in [-1, 1].
 
     Args:
-        source: kinds of PICTURES, or where pictures are.
-        number: how many are made.
-        folder: of the set.
+        source: kinds of PICTURES, or a path of images.
+        number: number of images to make.
+        folder: folder of the set.
         distilled: the set.
-        seed: public.
-        listener: receives a note while they are made.
+        seed: public seed.
+        listener: receives a note that the images are being made.
 
     Raises:
-        DataError: pictures that cannot be made or read.
+        DataError: images that cannot be made or read.
     """
     if kinds_of(source):
         return f"{number:,} {source} pictures", make_pictures(source, number, folder, distilled, seed, listener)
     from dpdistill.evaluation.score import scaled
     from dpdistill.sources.load import load
 
-    # Neither their number nor their place: they may be private, and scores may be added to the shared folder.
+    # The number and the path may be private, and scores may be added to the shared folder.
     assert isinstance(distilled.schema, Schema)
     return "pictures of the evaluator", scaled(load(source, "train", like=distilled.schema))[0]

@@ -1,4 +1,4 @@
-"""Prepares a run: its method, its records, how it is paid, and what is public about it."""
+"""Prepares a run: method, records, payment and public forecast."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ FOR_PHOTOGRAPHS = (
     "For photographs --recipe dos-kip-cifar10-eps1 is more accurate than the default, and takes longer; "
     "`dpdistill plan` says how long."
 )
-"""Advice for colour images where no method is stated."""
+"""Advice for colour images without a stated method."""
 
 
 def chosen_recipe(method: Method | RecipeChoice | str | None) -> tuple[RecipeChoice, Method | None]:
-    """Returns (what is stated of the recipe, the method itself where one is given)."""
+    """Returns (the stated recipe, the method object if the caller passed one)."""
     if method is None or isinstance(method, RecipeChoice):
         return method or RecipeChoice(), None
     if isinstance(method, str):
@@ -36,7 +36,7 @@ def chosen_recipe(method: Method | RecipeChoice | str | None) -> tuple[RecipeCho
 
 
 def how_paid(request: Request, terms: Terms, path: Path | None) -> dict[str, Any]:
-    """Returns how the run is paid, as the driver takes it."""
+    """Returns the driver's arguments for the payment of the run."""
     from dpdistill.folder.layout import owner_folder
 
     account = request.account
@@ -47,9 +47,9 @@ def how_paid(request: Request, terms: Terms, path: Path | None) -> dict[str, Any
 
 
 def prepared(request: Request, terms: Terms, paid: dict[str, Any], listener: Listener) -> tuple[Method, Records]:
-    """Returns the method and the records; what is wrong with a recipe or a ledger is said before a record is read.
+    """Returns the method and the records; refuses a wrong recipe or ledger before a record is read.
 
-    What is wrong with the records is said before JAX is imported, unless a recipe or a ledger is to be checked first.
+    Wrong records are refused before JAX is imported, unless a recipe or a ledger must be checked first.
     """
     choice, reading = request.choice, request.reading
     unit = None if terms.budget is None else terms.budget.unit
@@ -80,7 +80,7 @@ def prepared(request: Request, terms: Terms, paid: dict[str, Any], listener: Lis
 
 
 def _checked_recipe(request: Request, terms: Terms, images: Any, paid: dict[str, Any]) -> Method:
-    """Returns the method: it can be run under the budget, and a ledger takes it."""
+    """Returns the method, checked against the budget and the ledger."""
     from dpdistill import run
     from dpdistill.api.recipes import build
     from dpdistill.recipe.published.stated import published_fields
@@ -98,7 +98,7 @@ def _checked_recipe(request: Request, terms: Terms, images: Any, paid: dict[str,
 def state_outlook(
     request: Request, terms: Terms, method: Method, records: Records, class_size: int | None, listener: Listener
 ) -> Outlook | None:
-    """Returns what is public about the run, and says it; sizes that cannot be are refused. None without a budget."""
+    """Reports and returns the public forecast of the run, None without a budget; refuses impossible sizes."""
     from dpdistill.recipe.saved import check_kind
     from dpdistill.run.outlook import check_size, outlook
 

@@ -1,4 +1,4 @@
-"""Records as all public functions read them."""
+"""Reads records for all public functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def table_source(data: Any, sql: str | None) -> Any:
-    """Where a table is: its file or frame, or the rows of a query."""
+    """Returns the source of a table: its file, its frame or a query."""
     if sql is None:
         return data
     from dpdistill.sources.tables.database import DatabaseQuery
@@ -25,10 +25,10 @@ def table_source(data: Any, sql: str | None) -> Any:
 
 
 def check_source(data: Any, table: bool, sql: str | None = None) -> None:
-    """Refuse a place where no records are; those that a database has are not looked for.
+    """Refuses a source without records; records in a database are not checked.
 
     Raises:
-        DataError: nothing there, or nothing that can be read.
+        DataError: a missing or unreadable source.
     """
     from dpdistill.sources.load import part_named, recognise
     from dpdistill.storage.files import is_address, require_file
@@ -48,15 +48,15 @@ def read_records(
     memory: int | str | None = None,
     scratch: Path | None = None,
 ) -> Records:
-    """Returns the records, a table's where there is a schema, with a note on whatever the owner should know of them.
+    """Returns the records (table rows if there is a schema), with notes for the owner.
 
     Args:
-        data: where they are, or an object that holds them (`load_object`, a frame).
-        reading: how they are read.
+        data: path of the records, or an object that holds them (`load_object`, a frame).
+        reading: options of reading them.
         listener: receives the notes.
         unit: column or array that names the person of each record, or None.
-        memory: what they may take.
-        scratch: folder on whose disk the rest lies.
+        memory: memory limit of the records.
+        scratch: folder for the records beyond the memory limit.
 
     Raises:
         DataError: records that cannot be read.
@@ -65,7 +65,7 @@ def read_records(
 
     if isinstance(data, Records):
         if reading != Reading():
-            raise DataError("The records are read already: leave reading out.")
+            raise DataError("Expected no reading options with Records, which are already read: leave reading out.")
         return data
     room: dict[str, Any] = {"memory": memory, "scratch": scratch}
     with listener.working("reading the records"):
@@ -91,7 +91,7 @@ def read_records(
 def read_public_images(
     data: str | None, resize: int | str | None, channels: int | None, straighten: bool, listener: Listener
 ) -> PublicImages | None:
-    """Returns images that the caller declares public, straightened if the private ones are; None without any."""
+    """Returns the images that the caller declares public, straightened like the private ones; None without any."""
     if data is None:
         return None
     from dpdistill.public_images.auxiliary import PublicImages

@@ -1,4 +1,4 @@
-"""Real records in place of synthetic ones, for their owner: not covered by epsilon."""
+"""Trains and scores on real records for comparison, for their owner: not covered by epsilon."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from dpdistill.storage.records import Records
 
 EPOCHS = 3
-"""Of networks that learn from all real images, if no number is stated."""
+"""Default number of epochs on all real images."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """The real records that a set was made from: to train the same models on, and to compare the set with.
+    """Real records of a set: to train the same models on, and to compare the set with.
 
     Args:
         reference: the records; None for none.
         reference_sql: one SELECT, if they are in a database.
-        epochs: of networks that learn from all real images; 3 if left out.
+        epochs: number of epochs of networks on all real images; 3 by default.
 
     Raises:
         DataError: epochs below 1.
@@ -43,32 +43,32 @@ class Reference:
 
     reference: Any = option(
         None,
-        "The real records that DIR was made from: what as many of them reach, what all of them reach, and how near "
-        "DIR's are to them. For their owner: not covered by epsilon.",
+        "The real records of DIR: trains the same models on as many of them and on all, and measures the distance "
+        "to DIR's records. For their owner: not covered by epsilon.",
         kind=str,
     )
     reference_sql: str | None = option(None, SQL.replace("DATA", "--reference"))
-    epochs: int | None = option(None, "Of nets that learn from all of those; 3 if left out.", min=1, metavar="<int>")
+    epochs: int | None = option(None, "Epochs of nets on all real records; 3 by default.", min=1, metavar="<int>")
 
     def __post_init__(self) -> None:
         if self.epochs is not None and self.epochs < 1:
             raise DataError(f"Expected epochs={self.epochs} >= 1.")
 
     def check(self, table: bool, included: bool) -> None:
-        """Refuses records that cannot be found, and options that need them.
+        """Refuses a missing reference, and options that need one.
 
         Args:
-            table: whether the set is a table.
-            included: whether its scores are written into the shared folder.
+            table: True for a table.
+            included: True if the scores are written into the shared folder.
 
         Raises:
-            DataError: with the option.
+            DataError: such an option.
         """
         from dpdistill.storage.records import Records
 
         if self.reference is None and self.epochs is not None:
             raise DataError(
-                f"Expected --reference with --epochs {self.epochs}, which are of nets that learn from real records."
+                f"Expected --reference with --epochs {self.epochs}: the epochs are for nets trained on real records."
             )
         if self.reference is None and self.reference_sql is not None:
             raise DataError("Expected --reference with --reference-sql.")
@@ -113,12 +113,12 @@ def real_image_scores(
 
     Args:
         distilled: the set.
-        real: the records that it was made from.
+        real: the real records of the set.
         test: held-out records.
-        nets: what is trained; one net of each architecture on all real images.
+        nets: networks to train; one net per architecture on all real images.
         fits: kernels and ridges.
-        training: a name of TRAININGS, or None for that of so many records.
-        epochs: on all real images.
+        training: a name of TRAININGS, or None for the default at the number of records.
+        epochs: number of epochs on all real images.
         listener: receives the progress.
     """
     from dpdistill.audits import random_real
@@ -157,8 +157,8 @@ def table_scores(
     Args:
         training: the table.
         test: held-out rows.
-        names: of the classifiers; None for all.
-        seed: of the classifiers.
+        names: names of the classifiers; None for all.
+        seed: seed of the classifiers.
         listener: receives each score and the tables.
     """
     from dpdistill.evaluation.tables import score_tables
@@ -182,10 +182,10 @@ def real_table_scores(
 
     Args:
         distilled: the set.
-        real: the rows that it was made from.
+        real: the real rows of the set.
         test: held-out rows.
-        names: of the classifiers; None for all.
-        seed: of the classifiers, and of which rows are drawn.
+        names: names of the classifiers; None for all.
+        seed: seed of the classifiers and of the drawn rows.
         listener: receives each score and the tables.
     """
     from dpdistill.audits import random_real
@@ -199,7 +199,7 @@ def real_table_scores(
 
 
 def nearness(distilled: Distilled, real: Records, test: Records, listener: Listener) -> Nearness:
-    """Returns how near the records of a set are to real ones; the listener receives both medians."""
+    """Returns the distances between the records of a set and real ones; the listener receives both medians."""
     from dpdistill.audits import nearest_real
 
     with listener.progress() as bar:

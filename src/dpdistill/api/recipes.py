@@ -1,4 +1,4 @@
-"""Methods from recipes as people write them, field=value."""
+"""Builds methods from recipes as people write them, field=value."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def build(name: str, settings: Iterable[str], base: Mapping[str, Any] | None = N
     """Returns a method from "field=value" settings.
 
     Args:
-        name: of the method.
-        settings: texts "field=value"; tuples as comma-separated words, empty for none.
-        base: fields of a recipe, which the settings override.
-        named: further fields that have a type already; None leaves the default.
+        name: name of the method.
+        settings: texts "field=value"; tuples as comma-separated words, an empty text for none.
+        base: recipe fields that the settings override.
+        named: further typed fields; None keeps the default.
 
     Raises:
         DataError: an unknown method or field, or a value that the method refuses.
@@ -29,13 +29,13 @@ def build(name: str, settings: Iterable[str], base: Mapping[str, Any] | None = N
 
 
 def build_again(run_dir: str | os.PathLike, name: str | None, settings: Iterable[str], **named: Any) -> Method:
-    """Returns the method of a run with other settings: what is not named stays as the run had it.
+    """Returns the method of a run with changed settings; other fields keep the run's values.
 
     Args:
         run_dir: the owner's folder of the run.
-        name: of the method; None for the run's.
+        name: name of the method; None for the run's.
         settings: texts "field=value".
-        named: further fields that have a type already; None leaves them out.
+        named: further typed fields; None keeps the run's value.
 
     Raises:
         DataError: an unknown method or field, or a value that the method refuses.

@@ -1,4 +1,4 @@
-"""A run as its caller states it, and what follows from that before a record is read and before JAX is imported."""
+"""Checks the request for a run before a record is read and before JAX is imported."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A run, as its caller states it.
+    """Request for a run.
 
     Args:
-        data: the private records: where they are, or an object that holds them.
-        choice: the recipe, by names and texts; what a method that is given does not need.
-        method: the method itself, or None.
-        budget: what may be spent, whole or in part.
-        reading: how records are read.
-        persons: whom the run protects.
-        machine: what it computes on.
-        account: how it is paid.
+        data: the private records: a path, or an object that holds them.
+        choice: the recipe, by names and texts; unused where `method` is an object.
+        method: the method object, or None.
+        budget: the budget, complete or in part.
+        reading: options of reading records.
+        persons: unit of privacy.
+        machine: computing resources.
+        account: payment of the run.
         out: the folder for the result, or None.
         run_dir: the owner's folder, or None for DIR.run of `out`.
-        label: what the owner calls the run in a ledger; None for the name of `out`.
+        label: name of the run in a ledger; None for the name of `out`.
         private: False for a run without noise and without a guarantee.
 
     Raises:
-        DataError: what contradicts itself; nothing is read for it.
+        DataError: options that contradict each other.
     """
 
     data: Any
@@ -63,21 +63,21 @@ class Request:
 
     @property
     def own_budget(self) -> dict[str, Any]:
-        """Returns what is stated of the budget, by name."""
+        """Returns the stated fields of the budget by name."""
         return self.budget.stated if isinstance(self.budget, BudgetChoice) else vars(self.budget)
 
     def __post_init__(self) -> None:
         ledger, out, public, choice = self.account.ledger, self.out, self.choice.public, self.choice
         for wrong, sentence in (
-            (_lies_in(out, self.data), "Expected --out outside of DATA, which is left as it is."),
-            (_lies_in(ledger, out), "Expected --ledger outside of --out: it tells whether records were used."),
+            (_lies_in(out, self.data), "Expected --out outside of DATA, which a run never changes."),
+            (_lies_in(ledger, out), "Expected --ledger outside of --out: a ledger reveals whether records were used."),
             (
                 public and isinstance(self.data, str | os.PathLike) and _place(public) == _place(self.data),
-                "The images of --public are the private ones of DATA: name others, or leave it out.",
+                "The images of --public are the private images of DATA: name other images, or leave out --public.",
             ),
             (
                 not self.private and self.own_budget,
-                "With --non-private there is no budget: leave --epsilon, --delta and --adjacency out.",
+                "With --non-private there is no budget: leave out --epsilon, --delta and --adjacency.",
             ),
             (
                 not self.private and ledger,
@@ -85,15 +85,15 @@ class Request:
             ),
             (
                 not self.private and self.machine.workers,
-                "Workers add up what is paid for: leave --workers out with --from and --non-private.",
+                "Workers compute private sums: leave out --workers with --from and --non-private.",
             ),
             (
                 choice.recipe and choice.method,
-                "A recipe states its method, and a run its recipe: leave --method and --from out with --recipe.",
+                "A recipe determines its method, and a run its recipe: leave out --method and --from with --recipe.",
             ),
             (
                 not self.private and self.persons.stated,
-                "With --from or --non-private leave --unit-column and --rows-per-unit out.",
+                "With --from or --non-private leave out --unit-column and --rows-per-unit.",
             ),
             (
                 not isinstance(self.budget, BudgetChoice) and self.budget.unit is not None and self.persons.stated,
@@ -111,8 +111,8 @@ class Terms:
     Args:
         budget: None without a guarantee.
         method: name of the method.
-        published: the whole name of a published recipe whose budget is kept, or None.
-        counted: rows_per_unit is stated, or there are no units; False where it is the default.
+        published: full name of a published recipe whose budget is kept, or None.
+        counted: False where rows_per_unit takes its default value.
     """
 
     budget: Budget | None
@@ -125,7 +125,7 @@ class Terms:
         """Returns the terms of a request.
 
         Raises:
-            DataError, ValueError: a name, a field, a budget or a ledger that cannot be.
+            DataError, ValueError: an invalid name, field, budget or ledger.
         """
         choice = request.choice
         check_method(choice.method)
@@ -147,38 +147,38 @@ class Terms:
         return cls(budget, request.method.name if request.method else named, published, counted)
 
     def caution(self, listener: Listener) -> None:
-        """Says before anything is spent what a large delta or epsilon means, and whom the run protects by default."""
+        """Warns of a large delta or epsilon, and notes the default number of records per person."""
         if self.budget is None:
             return
         listener.caution(self.budget)
         if not self.counted:
             listener.note(
-                f"Protects persons by {self.budget.unit}: of each at most {self.budget.rows_per_unit} records are "
-                "used, which is the default (--rows-per-unit). Epsilon is the same for any number."
+                f"Protects persons by {self.budget.unit}: at most {self.budget.rows_per_unit} records of each are "
+                "used, the default of --rows-per-unit. Epsilon is the same for any number."
             )
 
 
 def _place(source: str | os.PathLike) -> Path:
-    """Where a source is, as the part of it that is distilled: "set.npz:train" is "set.npz"."""
+    """Returns the path of a source without its part: "set.npz" for "set.npz:train"."""
     text = os.fspath(source)
     return Path(text if text.startswith("digits:") else text.removesuffix(":train")).resolve()
 
 
 def _lies_in(inner: Any, outer: Any) -> bool:
-    """Whether a place is in a folder: an output in that of the records would be taken for some of them."""
+    """Returns whether a path lies in a folder: an output inside the records would be read as records."""
     paths = str | os.PathLike
     if not (isinstance(inner, paths) and isinstance(outer, paths)) or "\0" in f"{inner}{outer}" or not f"{inner}":
         return False
     try:
         return bool(f"{outer}") and _place(outer) in _place(inner).parents
-    except (OSError, RuntimeError):  # a loop of links, which is said when it is read
+    except (OSError, RuntimeError):  # a loop of links, which reading refuses
         return False
 
 
 def _protected(request: Request) -> dict[str, Any]:
-    """Returns the budget's unit and rows_per_unit, as stated or in schema.yaml; nothing for single records.
+    """Returns the budget's unit and rows_per_unit, as stated or in schema.yaml; empty for single records.
 
-    Where a column names persons, persons are protected, whether the most records of one are stated or not.
+    A column of persons means that persons are protected, with or without a stated rows_per_unit.
     """
     from dpdistill.accounting.schedule import ROWS_PER_UNIT
 
@@ -193,7 +193,7 @@ def _protected(request: Request) -> dict[str, Any]:
 
 
 def _budget(row: dict[str, Any], request: Request, protects: dict[str, Any]) -> Budget:
-    """Returns the budget: what is stated overrides the published recipe's."""
+    """Returns the budget: stated fields override those of the published recipe."""
     from dpdistill.accounting.schedule import Budget, check_affordable
 
     if isinstance(request.budget, Budget):

@@ -1,4 +1,4 @@
-"""Runs: `plan` forecasts one, `distill` makes it, `finish_again` uses its releases once more."""
+"""Forecasts runs, distils records, and finishes runs again from their releases."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Plan:
     """Forecast of a run: its noise, seconds, memory and disk.
 
     Args:
-        outlook: its releases, and how large the noise is; None without a budget.
-        capacity: seconds, memory and disk, for the owner of the records alone; they were measured on random records.
-        records: how many records there are; this and what follows are for their owner alone.
+        outlook: releases and size of the noise; None without a budget.
+        capacity: seconds, memory and disk, measured on random records; for the owner of the records alone.
+        records: number of records; this field and the following ones are for the owner alone.
         memory: bytes that the run needs.
-        unused: records that cannot be used.
-        units: how many units (persons) there are, or None.
+        unused: number of records that cannot be used.
+        units: number of units (persons), or None.
     """
 
     outlook: Outlook | None
@@ -61,16 +61,16 @@ def plan(
     private: bool = True,
     listener: Listener = SILENT,
 ) -> Plan:
-    """Returns what a run would cost, show and take on this machine; nothing is paid.
+    """Returns a forecast of a run's noise, time, memory and disk; nothing is paid.
 
     Args:
         data, method, budget, reading, persons, machine, account, out: as `distill` takes them.
-        records: how many records there are, if that is public; counted if left out.
+        records: number of records, if public; counted by default.
         private: False for a run without a guarantee.
         listener: receives notes and warnings.
 
     Raises:
-        DataError: what the run would refuse.
+        DataError: anything that the run would refuse.
 
     Example:
         >>> plan("digits:train", "dos-kip", Budget(1.0))  # doctest: +SKIP
@@ -116,34 +116,34 @@ def distill(
     progress: Progress | None = None,
     listener: Listener = SILENT,
 ) -> Result:
-    """Distils private records under a budget: every release is noised, paid for, and never drawn twice.
+    """Distils private records under a budget: every release is noised and paid, and its noise is drawn once.
 
     Args:
-        data: the private records: `Records`, a path, a frame or a data set that a program holds.
+        data: the private records: `Records`, a path, a frame or a data set object.
         method: a distiller, whose fields are the recipe; the name of a method or of a published recipe, or a .yaml
             file; or both with changes (`RecipeChoice`). None for DOS-KIP of images and DP-MERF of tables.
-        budget: what may be spent; what is left out is the recipe's, or epsilon 1 at delta 1e-5 under add-or-remove.
-        reading: how the records are read, if they are not `Records`.
-        persons: whom the run protects, where the budget does not name a unit.
-        machine: what it computes on.
-        seed: fixes everything public; noise and coins never follow it. None for 0.
-        ledger: file that composes all runs on a data set; a run that would exceed its cap is refused, and so is a file
-            that is missing: `begin_ledger` makes it.
+        budget: the budget; missing parts are the recipe's, or epsilon 1 at delta 1e-5 under add-or-remove.
+        reading: options of reading, if the records are not `Records`.
+        persons: unit of privacy, where the budget does not name one.
+        machine: computing resources.
+        seed: seed of everything public, never of noise and coins; None for 0.
+        ledger: file that composes all runs on a data set; refuses a run that would exceed its cap. `begin_ledger`
+            creates the file.
         overwrite: replace an earlier result, and pay for a new run.
-        class_size: records of a class, if that is public.
-        out: the folder for the result, which may be shared; None leaves that to `Result.save`.
-        run_dir: the owner's folder: ledger and checkpoints, for resuming; DIR.run of `out`, or in memory, if left out.
-        label: what the owner calls the run in the ledger; the name of `out` if left out.
+        class_size: number of records of a class, if public.
+        out: the folder for the result, which may be shared; None leaves writing to `Result.save`.
+        run_dir: the owner's folder with ledger and checkpoints, for resuming; by default DIR.run of `out`, or memory.
+        label: name of the run in the ledger; the name of `out` by default.
         private: False for a run without noise, whose epsilon is infinite (`distill_without_privacy`).
         progress: called with the stage, the number of steps done and their total.
-        listener: receives notes, warnings and progress; warnings are logged if left out.
+        listener: receives notes, warnings and progress; logs warnings by default.
 
     Returns:
         The result, with X, y, epsilon and save(folder).
 
     Raises:
         DataError, ValueError, TypeError: records, a recipe or a budget that cannot be used; nothing was paid.
-        LedgerError: the run cannot be started or resumed, or the data set's ledger does not take it.
+        LedgerError: the run cannot be started or resumed, or the data set's ledger refuses the run.
 
     Guarantee:
         (epsilon, delta)-DP of everything in the result, under the budget's adjacency, for the releases of this run: for
@@ -173,7 +173,7 @@ def distill_without_privacy(
     progress: Progress | None = None,
     listener: Listener = SILENT,
 ) -> Result:
-    """Distils records on plain sums: epsilon is infinite, and everything that is written says so.
+    """Distils records without noise: epsilon is infinite, and every written file states that.
 
     Args:
         data: records that need no protection.
@@ -199,19 +199,19 @@ def finish_again(
     progress: Progress | None = None,
     listener: Listener = SILENT,
 ) -> Result:
-    """Returns another synthetic set from the releases of a finished run: more records per class, other steps. Free.
+    """Returns another synthetic set from the releases of a finished run, at no further cost.
 
     Args:
         run_dir: the owner's folder of the run, DIR.run.
-        method: what changes of its recipe, in fields that shape no release; None for the run's.
-        budget: if stated, it must be what was paid.
+        method: changes to its recipe, in fields that do not shape releases; None for the run's recipe.
+        budget: must equal the budget that was paid, if stated.
         out: the folder for the result, or None.
         overwrite: replace an earlier result.
         progress: called with the stage, the number of steps done and their total.
         listener: receives notes, warnings and progress.
 
     Raises:
-        DataError: a folder that is no run's, or a field that shapes releases.
+        DataError: a folder without a run, or a field that shapes releases.
         LedgerError: the run is not complete, or its releases do not fit the recipe.
     """
     listener = listener if progress is None else Listener(progress)
@@ -273,7 +273,7 @@ def _run(request: Request, listener: Listener) -> Result:
 
 
 def _output(request: Request) -> tuple[Path, bool]:
-    """Returns (the folder for the result, whether what is there may be replaced)."""
+    """Returns (folder for the result, True if an earlier result may be replaced)."""
     from dpdistill.run.output_folder import output_folder
 
     assert request.out is not None
@@ -288,7 +288,7 @@ def _saved(result: Result, path: Path | None, replaces: bool, listener: Listener
 
 
 def _unused(records: Records) -> tuple[int, int | None]:
-    """Returns (how many records are of no use, how many units there are or None)."""
+    """Returns (number of unusable records, number of units or None)."""
     import numpy as np
 
     unused = int(np.count_nonzero(np.asarray(records.y) < 0))
@@ -299,7 +299,7 @@ def _unused(records: Records) -> tuple[int, int | None]:
 
 
 def _workers(machine: Machine) -> Workers:
-    """Returns who adds up the sums of a run: as many parts as workers where they fetch the records from a store."""
+    """Returns the workers of a run, with one shard per worker where they read from a shared store."""
     from dpdistill.workers import Workers
 
     count = machine.workers or 0
@@ -307,8 +307,8 @@ def _workers(machine: Machine) -> Workers:
 
 
 def _check_owners(run_dir: str | os.PathLike) -> None:
-    """Refuses the folder that may be shared: the releases lie in the folder next to it."""
+    """Refuses the folder that may be shared: releases lie in the owner's folder next to it."""
     from dpdistill.folder.layout import CERTIFICATE
 
     if (Path(run_dir) / CERTIFICATE).is_file():
-        raise DataError(f"{run_dir} is a folder that may be shared: --from takes its owner's folder, {run_dir}.run.")
+        raise DataError(f"Expected --from with the owner's folder {run_dir}.run; got {run_dir}, which may be shared.")

@@ -1,4 +1,4 @@
-"""More records at no further cost: rows or pictures of a generator, or drawn pictures under a classifier's scores."""
+"""Makes more records at no further cost: generated rows or images, or images scored by a classifier."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpdistill.method import Distilled
 
 LEARNED_FROM = 55_000
-"""Pictures that DPImageBench trains on; it chooses by those behind them, and stops without any."""
+"""Number of training images of DPImageBench; the following images are its validation set, which must not be empty."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -26,14 +26,14 @@ class Sample:
     """More synthetic records of a result.
 
     Args:
-        X: in the schema's raw units: pictures (n, h, w, c), or rows (n, columns).
-        y: class indices, (n,); where there are scores, the class of the largest.
-        kind: "rows", "generated", "drawn", "mixed", or several kinds of pictures.
+        X: records in the schema's raw units: images (n, h, w, c), or rows (n, columns).
+        y: class indices, (n,); with scores, the class of the largest score.
+        kind: "rows", "generated", "drawn", "mixed", or several kinds of images.
         schema: public facts of the records.
-        scores: of the released classifier, (n, classes), centred over the classes; None without them.
-        arrays: further arrays by name, a row a picture: margins, slopes and units.
-        about: where the records come from, as about.json states it; empty for rows.
-        path: the file or folder that was written, or None.
+        scores: scores of the released classifier, (n, classes), centred over the classes; None without a classifier.
+        arrays: further arrays by name, one row per image: margins, slopes and units.
+        about: origin of the records, as in about.json; empty for rows.
+        path: written file or folder, or None.
     """
 
     X: np.ndarray
@@ -55,12 +55,12 @@ class Sample:
         """Returns the rows of a table as a frame with the schema's columns, then the label.
 
         Raises:
-            DataError: pictures.
+            DataError: the sample holds images.
         """
         from dpdistill.folder.tables import to_frame
 
         if not isinstance(self.schema, TableSchema):
-            raise DataError("Expected rows of a table: pictures are in X and y.")
+            raise DataError("Expected rows of a table: images are in X and y.")
         return to_frame(self.X, self.y, self.schema)
 
 
@@ -78,23 +78,22 @@ def sample(
     """Makes more records of a result, at no further cost.
 
     Args:
-        folder: the shared folder. A table's has a generator of rows; that of images has a generator, or a released
-            classifier that scores pictures.
-        n: records, >= 1.
-        out: for rows a .csv or .parquet file, for pictures a .npz file or a folder; nothing may be there. None writes
-            nothing.
-        kind: of pictures: "generated" (the default where the folder has a generator), "drawn" (otherwise), "mixed" with
-            the folder's images, or equal parts of several: "drawn+generated".
+        folder: the shared folder. A folder of a table has a generator; a folder of images has a generator, or a
+            released classifier that scores images.
+        n: number of records, >= 1.
+        out: new .csv or .parquet file for rows; new .npz file or folder for images. None writes nothing.
+        kind: kind of images: "generated" (the default where the folder has a generator), "drawn" (procedurally
+            generated; the default otherwise), "mixed" with the folder's images, or several: "drawn+generated".
         format: "dpimagebench" writes out/gen/gen.npz as that benchmark reads it; None for the package's own files.
-        slopes: of scored pictures also how the margin between the two likeliest classes changes with every pixel.
-        seed: of what is made; public, 0 to 4294967295.
+        slopes: for scored images also the gradient of the margin between the two likeliest classes.
+        seed: public seed of the records, 0 to 4294967295.
         listener: receives notes and progress.
 
     Returns:
-        The records, with scores where a classifier gave them.
+        The records, with scores where a classifier computed them.
 
     Raises:
-        DataError: a folder without a generator or classifier, options that contradict each other, a place that cannot
+        DataError: a folder without a generator or classifier, options that contradict each other, a path that cannot
             be written, or more records than half of the memory holds.
 
     Guarantee:
@@ -109,7 +108,7 @@ def sample(
     from dpdistill.storage.memory import check_sample
 
     if type(n) is not int or n < 1:
-        raise DataError(f"Expected n={n!r:.80} as a whole number from 1 on.")
+        raise DataError(f"Expected n={n!r:.80} as a whole number >= 1.")
     if type(seed) is not int or not 0 <= seed <= MAX_SEED:
         raise DataError(f"Expected seed={seed!r:.80} as a whole number from 0 to {MAX_SEED}.")
     distilled, path = read_distilled(folder), None if out is None else Path(out)
@@ -120,13 +119,13 @@ def sample(
         return _pictures(_Work(folder, n, seed, distilled, listener), kind, format, slopes, path)
     for name, stated in (("kind", kind is not None), ("format", format is not None), ("slopes", slopes)):
         if stated:
-            raise DataError(f"{folder} holds a table: --{name} is for pictures.")
+            raise DataError(f"{folder} holds a table: --{name} is for images.")
     return _rows(folder, n, seed, distilled, path)
 
 
 @dataclass(frozen=True)
 class _Work:
-    """How many records are made, of which folder."""
+    """Number of records to make, and their folder."""
 
     folder: str | os.PathLike
     n: int
@@ -136,7 +135,7 @@ class _Work:
 
 
 def _make_room(path: Path) -> None:
-    """Makes the folder that a file will lie in, before minutes of work."""
+    """Creates the parent folder of a file before minutes of work."""
     from dpdistill.storage.files import reading
 
     with reading(path.parent):
@@ -162,22 +161,22 @@ def _rows(folder: str | os.PathLike, n: int, seed: int, distilled: Distilled, pa
 
 
 def _check_pictures(kind: str, format: str | None, slopes: bool, path: Path | None) -> None:
-    """Refuses options of pictures that contradict each other, and a place where they cannot be written."""
+    """Refuses options of images that contradict each other, and a path that cannot be written."""
     from dpdistill.api.pictures import PICTURES, kinds_of
     from dpdistill.folder.labelled import check_target
 
     if not kinds_of(kind):
         raise DataError(
-            f"Unknown kind {kind!r} of pictures: choose among {', '.join(PICTURES)}, or several, each once: "
+            f"Unknown kind {kind!r} of images: choose among {', '.join(PICTURES)}, or several kinds, each once: "
             "drawn+generated."
         )
     if format not in (None, "dpimagebench"):
-        raise DataError(f"Unknown format {format!r}: leave --format out, or say dpimagebench.")
+        raise DataError(f"Unknown format {format!r}: leave out --format, or use dpimagebench.")
     if slopes and format is not None:
-        raise DataError(f"The format {format} has no place for slopes: leave --slopes or --format out.")
+        raise DataError(f"The format {format} has no slopes: leave out --slopes or --format.")
     if slopes and kind == "generated":
         raise DataError(
-            "Expected --slopes with scored pictures, such as --kind drawn or mixed; generated have classes."
+            "Expected --slopes with scored images, such as --kind drawn or mixed; generated images have no scores."
         )
     if path is None:
         if format is not None:
@@ -201,7 +200,7 @@ def _pictures(work: _Work, kind: str, format: str | None, slopes: bool, path: Pa
         write_dpimagebench(path, X, y)
         if work.n <= LEARNED_FROM:
             work.listener.note(
-                f"DPImageBench trains on the first {LEARNED_FROM:,} pictures and chooses by the rest: take --n 60000."
+                f"DPImageBench trains on the first {LEARNED_FROM:,} images and validates on the rest: take --n 60000."
             )
     elif path is not None:
         write_labelled(path, X, y, scores, schema, about, arrays)
@@ -210,7 +209,7 @@ def _pictures(work: _Work, kind: str, format: str | None, slopes: bool, path: Pa
 
 
 def _generated(work: _Work) -> tuple[Any, Any, None, dict[str, Any], dict[str, Any]]:
-    """Returns pictures of the generator, their classes, no scores, where they come from, and no further arrays."""
+    """Returns generated images, their classes, no scores, their origin, and no further arrays."""
     from dpdistill.api.pictures import generate
     from dpdistill.folder.layout import GENERATOR, sha256
 
@@ -224,15 +223,15 @@ def _generated(work: _Work) -> tuple[Any, Any, None, dict[str, Any], dict[str, A
 
 
 def _scored(work: _Work, kind: str, slopes: bool) -> tuple[Any, Any, Any, dict[str, Any], dict[str, Any]]:
-    """Returns pictures, the classes of the largest scores, the scores, where they come from, and slopes if wanted."""
+    """Returns images, the classes of the largest scores, the scores, their origin, and slopes on request."""
     from dpdistill.api.pictures import MORE_IMAGES, check_generator, kinds_of, make_pictures
     from dpdistill.folder.layout import CLASSIFIER, GENERATOR, SYNTHETIC, TRAINING, sha256
 
     folder, distilled = work.folder, work.distilled
     if distilled.classifier is None:
         if (Path(folder) / GENERATOR).is_file():
-            raise DataError(f"{folder} has no released classifier, but a generator: say --kind generated.")
-        raise DataError(f"{folder} has no released classifier: its images are all there are. {MORE_IMAGES}")
+            raise DataError(f"{folder} has no released classifier, but a generator: use --kind generated.")
+        raise DataError(f"{folder} has no released classifier, so it cannot make more images. {MORE_IMAGES}")
     from dpdistill.evaluation.teacher import teacher_in
     from dpdistill.kernels.ridge import centred
 
@@ -259,7 +258,7 @@ def _scored(work: _Work, kind: str, slopes: bool) -> tuple[Any, Any, Any, dict[s
 
 
 def _sloped(teacher: Any, X: Any, progress: Any) -> tuple[Any, dict[str, Any]]:
-    """Returns centred scores, the two likeliest classes, and the slope of their margin by a picture's raw numbers."""
+    """Returns centred scores, the two likeliest classes, and the gradient of their margin in raw pixel units."""
     from dpdistill.evaluation.student import likeliest, margin_weights
     from dpdistill.kernels.ridge import centred
 

@@ -1,4 +1,4 @@
-"""Options and results that `evaluate` and `student` share: networks, regressions, held-out images, scores."""
+"""Common options and results of `evaluate` and `student`: networks, regressions, held-out images, scores."""
 
 from __future__ import annotations
 
@@ -28,49 +28,49 @@ if TYPE_CHECKING:
 
 NOTE = "Computed from the private records, for their owner: not covered by epsilon."
 NETS = 3
-"""Independent nets of an architecture, if no number is stated."""
+"""Default number of independent nets per architecture."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOutImages:
-    """How held-out images are read: with the shape and the classes of the synthetic set.
+    """Options of reading held-out images, with the shape and classes of the synthetic set.
 
     Args:
-        labels: which labels to take where there are several.
-        lenient: leave out records of other classes and what cannot be read, instead of stopping at the first one.
+        labels: label kind to read where there are several.
+        lenient: leave out unreadable records and records of other classes, instead of stopping at the first one.
     """
 
     labels: str | None = option(
-        None, "Which labels, where there are several: fine or coarse of CIFAR-100, or a column of Parquet."
+        None, "Label kind where there are several: fine or coarse of CIFAR-100, or a column of Parquet."
     )
     lenient: bool = option(
-        False, "Leave out real records of other classes, and what cannot be read.", name="--lenient/--strict"
+        False, "Leave out unreadable real records and records of other classes.", name="--lenient/--strict"
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Networks:
-    """Which networks are trained, and how many of each.
+    """Networks to train, and their number.
 
     Args:
         architecture: names of architectures; the ConvNet if empty.
-        nets: independent nets of each; 3 if left out.
+        nets: number of independent nets per architecture; 3 by default.
         flip: mirror images while training: for photographs.
-        seed: of the nets, and of everything else that is drawn.
+        seed: seed of the nets and of all other random numbers.
 
     Raises:
-        DataError: an unknown architecture, or a number that cannot be.
+        DataError: an unknown architecture, or a number out of its bounds.
     """
 
     architecture: tuple[str, ...] = option(
         (),
-        "Of the nets: convnet (the default), convnet64 (half as wide), mlp, lenet, vgg11, resnet18 or vit; several "
-        "times for several.",
+        "Architecture: convnet (the default), convnet64 (half as wide), mlp, lenet, vgg11, resnet18 or vit; several "
+        "times for several architectures.",
         kind=list[str],
     )
-    nets: int | None = option(None, "Independent nets; 3 if left out.", min=1, metavar="<int>")
+    nets: int | None = option(None, "Number of independent nets; 3 by default.", min=1, metavar="<int>")
     flip: bool = option(False, "Mirror images while training: for photographs.", name="--flip")
-    seed: int = option(0, "Of the nets.", min=0, max=MAX_SEED, metavar="<int>")
+    seed: int = option(0, "Seed of the nets.", min=0, max=MAX_SEED, metavar="<int>")
 
     def __post_init__(self) -> None:
         check_names("architecture", self.architecture, ARCHITECTURES)
@@ -81,14 +81,14 @@ class Networks:
 
     @property
     def number(self) -> int:
-        """Returns how many nets of an architecture are trained."""
+        """Returns the number of nets per architecture."""
         return NETS if self.nets is None else self.nets
 
     def nets_for(self, schema: Schema) -> Nets:
-        """Returns the networks, each of which takes records of the schema.
+        """Returns the networks, checked against the schema.
 
         Raises:
-            DataError: a network that does not take them.
+            DataError: a network that does not accept the schema's records.
         """
         from dpdistill.evaluation.images import networks_named
         from dpdistill.evaluation.scored import Nets
@@ -102,17 +102,17 @@ class Regression:
     """Kernel ridge regression on a synthetic set.
 
     Args:
-        kernel: names of kernels; the recipe's if empty, or scatternet where it has none.
-        ridge: of all of them; None for the recipe's with the recipe's kernel, and 0.001 with others.
+        kernel: names of kernels; by default the recipe's, or scatternet where the recipe has none.
+        ridge: ridge of all kernels; None for the recipe's with the recipe's kernel, and 0.001 with others.
 
     Raises:
-        DataError: an unknown kernel, or a ridge that is none.
+        DataError: an unknown kernel, or an invalid ridge.
     """
 
     kernel: tuple[str, ...] = option(
-        (), "Of kernel ridge regression, see `dpdistill methods`; the recipe's, or scatternet.", kind=list[str]
+        (), "Kernel of kernel ridge regression, see `dpdistill methods`; the recipe's or scatternet.", kind=list[str]
     )
-    ridge: float | None = option(None, "Of kernel ridge regression; the recipe's, or 0.001.")
+    ridge: float | None = option(None, "Ridge of kernel ridge regression; the recipe's, or 0.001.")
 
     def __post_init__(self) -> None:
         for each in self.kernel:
@@ -121,7 +121,7 @@ class Regression:
             raise DataError(f"Expected ridge={self.ridge} >= 0.")
 
     def fits(self, folder: str | os.PathLike, schema: Schema) -> Regressions:
-        """Returns kernels and ridges by name, each of which takes records of the schema.
+        """Returns kernels and ridges by name, checked against the schema.
 
         Raises:
             DataError: a recipe that cannot be read, or a kernel or ridge that cannot be used.
@@ -136,10 +136,10 @@ class Regression:
 
 
 def check_sides(networks: Networks, schema: Schema) -> None:
-    """Refuses networks that images are too small for.
+    """Refuses images that are too small for the networks.
 
     Raises:
-        DataError: with the smallest image that the network takes.
+        DataError: such a network, with its smallest image.
     """
     for name in networks.architecture:
         if min(schema.shape[:2]) < (least := ARCHITECTURES[name].least_side):
@@ -147,7 +147,7 @@ def check_sides(networks: Networks, schema: Schema) -> None:
 
 
 def open_set(folder: str | os.PathLike, test: Any, sql: str | None = None) -> Distilled:
-    """Returns the synthetic set of a folder; the held-out records are there, unless a database has them.
+    """Returns the synthetic set of a folder, after checking that the held-out records exist.
 
     Raises:
         DataError: no synthetic set, or no held-out records.
@@ -181,20 +181,20 @@ def read_held_out(test: Any, schema: Schema, how: HeldOutImages, listener: Liste
 
 
 def note_left_out(records: Records, what: str, listener: Listener) -> None:
-    """Notes how many records are of no class of the set, or cannot be read, and do not count."""
+    """Notes how many unreadable records and records of other classes are left out."""
     if left := int((records.y < 0).sum()):
-        listener.note(f"{left:,} of {len(records):,} {what} records are left out: of other classes, or not to be read.")
+        listener.note(f"{left:,} of {len(records):,} {what} records are left out: unreadable or of other classes.")
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores of a synthetic set on held-out records; as a text the lines that the command line prints.
+    """Scores of a synthetic set on held-out records; printed as on the command line.
 
     Args:
-        scores: by the names that --json and scores.json have; accuracies of images in percent.
-        found: the same scores one by one, with the accuracy of every net.
-        real: the same models on real records (`Reference`), for their owner: not covered by epsilon, in no file.
-        nearness: how near records of the set are to real ones; None without a reference.
+        scores: scores by their names in --json and scores.json; accuracies of images in percent.
+        found: individual scores, with the accuracy of every net.
+        real: scores of the same models on real records (`Reference`), for the owner: not covered by epsilon.
+        nearness: distances between records of the set and real ones; None without a reference.
     """
 
     scores: dict[str, Any]
@@ -219,7 +219,7 @@ class Evaluation:
 
 
 def check_page(folder: str | os.PathLike) -> None:
-    """Refuses a folder whose report cannot be written again: before minutes of training.
+    """Refuses a folder whose report cannot be written again, before minutes of training.
 
     Raises:
         DataError, CertificateError: a file of the folder that cannot be read.
@@ -230,7 +230,7 @@ def check_page(folder: str | os.PathLike) -> None:
 
 
 def scores_in(folder: str | os.PathLike) -> dict[str, Any]:
-    """Returns the scores that a folder holds; none where it has no scores.json.
+    """Returns the scores in a folder's scores.json; empty without that file.
 
     Raises:
         DataError: a file that cannot be read.
@@ -242,7 +242,7 @@ def scores_in(folder: str | os.PathLike) -> dict[str, Any]:
 
 
 def write_scores(folder: str | os.PathLike, scores: Mapping[str, Any], listener: Listener) -> None:
-    """Writes scores.json into a folder, and its report and documents again."""
+    """Writes scores.json into a folder, and updates its report and documents."""
     from dpdistill.folder.layout import SCORES
     from dpdistill.publish.export import renew_documents
     from dpdistill.publish.report import write_report
@@ -252,24 +252,24 @@ def write_scores(folder: str | os.PathLike, scores: Mapping[str, Any], listener:
     write_atomically(Path(folder) / SCORES, lambda file: file.write(text.encode()))
     if left := renew_documents(Path(folder)):
         listener.warn(
-            f"{' and '.join(left)}: changed since the run or written by another version, and left as they are."
-            f" Say there that {SCORES} holds scores on real records, which epsilon does not cover;"
-            " `dpdistill export` writes documents that do."
+            f"{' and '.join(left)}: changed since the run or written by another version, and not updated."
+            f" State there that {SCORES} holds scores on real records, which epsilon does not cover;"
+            " `dpdistill export` writes updated documents."
         )
     write_report(Path(folder))
 
 
 def refuse_others(folder: str | os.PathLike, parts: Iterable[Any], names: Container[str], *, table: bool) -> None:
-    """Refuses options that are stated and are for the other kind of records.
+    """Refuses stated options for the other kind of records.
 
     Args:
-        folder: of the set.
+        folder: folder of the set.
         parts: dataclasses of options.
-        names: fields that are for the other kind.
-        table: whether the set is a table.
+        names: fields for the other kind.
+        table: True for a table.
 
     Raises:
-        DataError: with the options.
+        DataError: such options.
     """
     holds, of = ("a table", "images") if table else ("images", "tables")
     stated = [
@@ -283,6 +283,6 @@ def refuse_others(folder: str | os.PathLike, parts: Iterable[Any], names: Contai
 
 
 def option_name(field: Field[Any]) -> str:
-    """Returns the option that the command line makes of a field: --reference-sql."""
+    """Returns the command-line option of a field, such as --reference-sql."""
     name = field.metadata["option"]["name"] or f"--{field.name.replace('_', '-')}"
     return name.partition("/")[0]

@@ -1,4 +1,4 @@
-"""Networks that learn a teacher's scores of pictures, at no further cost in epsilon."""
+"""Trains networks on a teacher's scores of images, at no further cost in epsilon."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     from dpdistill.method import Distilled
 
 NUMBER = 20_000
-"""Pictures that are made, if no number is stated."""
+"""Default number of images to make."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Teaching:
-    """From whom networks learn, and how.
+    """Teacher of the networks, and options of their training.
 
     Args:
-        taught_by: classifier, the released one, or krr, kernel ridge regression on the set; None for the first where
-            the set has one.
-        slopes: also learn how the teacher's scores change with each pixel.
+        taught_by: "classifier" (the released one) or "krr" (kernel ridge regression on the set); None for "classifier"
+            where the set has one.
+        slopes: also learn the gradients of the teacher's scores.
         then_set: train the networks further on the set itself.
-        epochs: on the pictures; 4 if left out.
-        pictures: how many are made; 20,000 if left out.
+        epochs: number of epochs on the images; 4 by default.
+        pictures: number of images to make; 20,000 by default.
 
     Raises:
         DataError: an unknown teacher, or a number below 1.
@@ -51,20 +51,18 @@ class Teaching:
 
     taught_by: str | None = option(
         None,
-        "classifier, the released one, or krr, kernel ridge regression on the set; the first where DIR has one.",
+        "classifier (the released one; the default where DIR has one) or krr (kernel ridge regression on the set).",
     )
     slopes: bool = option(
         False,
-        "Also learn how the teacher's scores change with each pixel. Two to three times the seconds, and as many "
-        "pictures teach more.",
+        "Also learn the gradients of the teacher's scores by each pixel: more accurate for the same number of images, "
+        "in two to three times the time.",
         name="--slopes",
     )
-    then_set: bool = option(
-        False, "Train the nets further, on the set itself, which teaches them something else.", name="--then-set"
-    )
-    epochs: int | None = option(None, "Of the nets on the pictures; 4 if left out.", min=1, metavar="<int>")
+    then_set: bool = option(False, "Then train the nets further on the set itself.", name="--then-set")
+    epochs: int | None = option(None, "Epochs of the nets on the images; 4 by default.", min=1, metavar="<int>")
     pictures: int | None = option(
-        None, "How many are made, unless --teacher is DATA; 20,000 if left out.", min=1, metavar="<int>"
+        None, "Number of images to make, unless --teacher is DATA; 20,000 by default.", min=1, metavar="<int>"
     )
 
     def __post_init__(self) -> None:
@@ -86,28 +84,28 @@ def student(
     include_scores: bool = False,
     listener: Listener = SILENT,
 ) -> Evaluation:
-    """Trains networks on a teacher's scores of pictures and scores the networks on held-out images.
+    """Trains networks on a teacher's scores of images, and scores the networks on held-out images.
 
     Args:
-        folder: of a set of images, as `distill` writes it.
-        test: held-out images: where they are, an object that holds them, or `Records`.
-        teacher: the pictures that the teacher scores: drawn, mixed (drawn ones and the images of the set), generated,
-            equal parts of several (drawn+generated), or where pictures are.
-        teaching: from whom networks learn, and how.
-        networks: which networks.
-        regression: kernels and ridge; the first one may teach.
-        held_out: how the held-out images are read.
-        include_scores: add the scores to those in the folder and its report: not covered by epsilon.
-        listener: receives each score as it is found, notes, warnings and progress; logs them if left out.
+        folder: folder of a set of images, as `distill` writes it.
+        test: held-out images: a path, an object that holds images, or `Records`.
+        teacher: images that the teacher scores: "drawn" (procedurally generated), "mixed" (drawn images and the
+            set's), "generated", equal parts of several ("drawn+generated"), or a path of images.
+        teaching: the teacher, and options of training.
+        networks: networks to train.
+        regression: kernels and ridge; the first kernel may be the teacher's.
+        held_out: options of reading the held-out images.
+        include_scores: add the scores to the folder and its report; epsilon does not cover them.
+        listener: receives each score as soon as it is computed, notes, warnings and progress; logs by default.
 
     Returns:
         The scores of the networks.
 
     Raises:
-        DataError: a folder, pictures, images or options that cannot be used.
+        DataError: a folder, images or options that cannot be used.
 
     Guarantee:
-        The networks are post-processing of the release where the pictures are made. Their scores are computed from
+        The networks are post-processing of the release if the images are made. Their scores are computed from
         held-out records without noise: epsilon does not cover them.
 
     Example:
@@ -141,15 +139,15 @@ def student(
 
 
 def _check_pictures(folder: str | os.PathLike, distilled: Distilled, teacher: Any, teaching: Teaching) -> None:
-    """Refuses a teacher or pictures that the folder does not have, and a number of pictures that are not made."""
+    """Refuses a teacher or images that the folder does not have, and --pictures with given images."""
     kinds = kinds_of(teacher)
     if teaching.taught_by == "classifier" and distilled.classifier is None:
-        raise DataError(f"{folder} has no released classifier: say --taught-by krr.")
+        raise DataError(f"{folder} has no released classifier: use --taught-by krr.")
     if "generated" in kinds:
         check_generator(folder, distilled.schema)
     if not kinds:
         check_source(teacher, table=False)
     if teaching.pictures is not None and not kinds:
         raise DataError(
-            f"Expected --teacher {', '.join(PICTURES)} with --pictures {teaching.pictures}: it says how many."
+            f"Expected --teacher {', '.join(PICTURES)} with --pictures {teaching.pictures}, the number to make."
         )

@@ -1,4 +1,4 @@
-"""Schemas of tables: a draft for their owner to correct, and how records fit a stated one."""
+"""Drafts schemas of tables for their owner to review, and checks tables against schemas."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ WARNING = "Warning: "
 
 @dataclass(frozen=True)
 class SchemaDraft:
-    """A draft of a table's schema, for the owner of the records alone.
+    """Draft of a table's schema, for the owner of the records alone.
 
     Args:
         schema: columns, label and classes as the records suggest them.
-        notes: facts that come from the records, by their place in the file: each is to be replaced by what is known
-            without them.
+        notes: facts that come from the records, by their position in the file: replace each by public knowledge.
         ignored: columns that are left out.
-        path: the file that was written, or None.
+        path: written file, or None.
     """
 
     schema: TableSchema
@@ -38,17 +37,17 @@ class SchemaDraft:
 
 @dataclass(frozen=True)
 class TableCheck:
-    """How a table fits its schema, for the owner of the records alone.
+    """Result of checking a table against its schema, for the owner of the records alone.
 
     Args:
-        lines: sentences with exact counts, the warnings among them.
+        lines: sentences with exact counts, including the warnings.
     """
 
     lines: tuple[str, ...]
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Returns the warnings: of records that a run refuses, and of columns that lose 1 % or more of their values."""
+        """Returns the warnings: records that a run refuses, and columns that lose 1 % or more of their values."""
         return tuple(line for line in self.lines if line.startswith(WARNING))
 
     @property
@@ -70,25 +69,25 @@ def draft_schema(
     comment: str | None = None,
     listener: Listener = SILENT,
 ) -> SchemaDraft:
-    """Drafts the schema of a table, to be reviewed: the draft looks at the records and is not private.
+    """Drafts the schema of a table for review; the draft is derived from the records and is not private.
 
     Args:
         data: CSV or Parquet file, database, or pandas DataFrame.
-        out: file for the draft; nothing may be there. None writes no file.
+        out: new file for the draft; None writes no file.
         sql: one SELECT, for a database.
-        label: column with the classes; the last one if None.
-        header: a CSV file begins with the names of its columns; None refuses a first line that looks like a record.
-        names: of all columns in the file's order, for a CSV file without them.
-        separator: of a CSV file's fields, one character, or "tab".
-        decimal: what a CSV file's fractions begin with, "." or ",".
-        comment: lines of a CSV file that begin with it are skipped.
-        listener: receives the note that the records are being read.
+        label: column with the classes; None for the last column.
+        header: True if a CSV file begins with column names; None refuses a first line that looks like a record.
+        names: names of all columns in the file's order, for a CSV file without column names.
+        separator: separator of a CSV file's fields, one character, or "tab".
+        decimal: decimal separator of a CSV file, "." or ",".
+        comment: prefix of lines of a CSV file to skip.
+        listener: receives a note that the records are being read.
 
     Returns:
-        The draft, its facts from the records marked.
+        The draft, with marks on facts from the records.
 
     Raises:
-        DataError: nothing that is a table, a label that cannot be one, or a file that exists.
+        DataError: a source that is no table, a label that cannot be one, or an existing file.
 
     Example:
         >>> draft_schema("patients.csv", "schema.yaml").notes  # doctest: +SKIP
@@ -111,13 +110,13 @@ def draft_schema(
 def check_table(
     data: Any, schema: str | os.PathLike, *, sql: str | None = None, listener: Listener = SILENT
 ) -> TableCheck:
-    """Returns how a table fits its schema, with exact counts: for the owner of the records alone.
+    """Checks a table against its schema, with exact counts: for the owner of the records alone.
 
     Args:
         data: CSV or Parquet file, database, or pandas DataFrame.
         schema: a schema.yaml, reviewed or not.
         sql: one SELECT, for a database.
-        listener: receives the note that the records are being read.
+        listener: receives a note that the records are being read.
 
     Raises:
         DataError: a file that cannot be read, or columns that are missing or not declared.

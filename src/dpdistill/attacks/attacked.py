@@ -1,4 +1,4 @@
-"""Networks that are attacked: their training without privacy, in full or to first order, and their tangent kernel."""
+"""Trains networks under attack without privacy, fully or to first order, and computes their tangent kernels."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from dpdistill.networks.network import MLP, Network, dense
 from dpdistill.recipe import choices
 
 STEPS = 100
-"""Of gradient descent in one compiled call."""
+"""Number of gradient descent steps per compiled call."""
 
 
 class Attacked(Protocol):
-    """A network as an attack sees it: frozen and hashable."""
+    """Network under attack; frozen and hashable."""
 
     def __call__(self, params: Any, X: Array, sharpness: Any = math.inf) -> Array:
-        """Outputs (n, k) of records X (n, ...); ReLU is softplus(sharpness x) / sharpness where it can be."""
+        """Returns outputs (n, k) of records X (n, ...), ReLU relaxed to softplus(sharpness x) / sharpness."""
         ...
 
 
 @dataclass(frozen=True)
 class Smooth(Attacked):
-    """An MLP whose ReLU may be relaxed. Its parameters are those of `MLP`: a list of {"kernel", "bias"}."""
+    """MLP whose ReLU may be relaxed, with the parameters of `MLP`: a list of {"kernel", "bias"}."""
 
     def __call__(self, params: Any, X: Array, sharpness: Any = math.inf) -> Array:
         h = X.reshape(len(X), -1)
@@ -45,7 +45,7 @@ class Smooth(Attacked):
 
 @dataclass(frozen=True)
 class AsItIs(Attacked):
-    """Any network of `encode/`; its ReLU stays."""
+    """Any network of `networks/`, with its ReLU unchanged."""
 
     network: Network
 
@@ -54,12 +54,12 @@ class AsItIs(Attacked):
 
 
 def attacked(network: Network) -> Attacked:
-    """Returns what an attack sees of a network."""
+    """Returns a network in the form that attacks take."""
     return Smooth() if isinstance(network, MLP) else AsItIs(network)
 
 
 def start(seed: int, sizes: tuple[int, ...]) -> list[dict[str, Array]]:
-    """Parameters of an MLP of these sizes, inputs first: N(0, 1 / fan in), zeros for biases.
+    """Returns initial parameters of an MLP of these sizes, inputs first: N(0, 1 / fan in), zeros for biases.
 
     Source: LeCun et al., 1998 (Efficient backprop), the default of the networks of paper E.
     """
@@ -71,22 +71,23 @@ def start(seed: int, sizes: tuple[int, ...]) -> list[dict[str, Array]]:
 
 
 def squares(outputs: Array, targets: Array) -> Array:
-    """Half the sum of squared errors: its derivative by the outputs is outputs - targets."""
+    """Returns half the sum of squared errors, whose derivative by the outputs is outputs - targets."""
     return 0.5 * jnp.sum(jnp.square(outputs - targets))
 
 
 def cross_entropy(outputs: Array, targets: Array) -> Array:
-    """- sum of targets . log softmax of the outputs."""
+    """Returns - sum of targets . log softmax of the outputs."""
     return -jnp.sum(targets * jax.nn.log_softmax(outputs, 1))
 
 
 def targets_of(y: Any, classes: int, loss: str) -> np.ndarray:
-    """Returns what a network is trained to say, (n, k): for squares +-1 of two classes, k = 1, and 0.9 or -0.1 of more;
-    for cross-entropy 1 or 0.
+    """Returns training targets, (n, k).
+
+    For squares they are +-1 of two classes, k = 1, and 0.9 or -0.1 of more classes; for cross-entropy 1 or 0.
 
     Args:
         y: class indices, (n,).
-        classes: how many there are.
+        classes: number of classes.
         loss: one of LOSSES.
     """
     if loss == "squares" and classes == 2:
@@ -103,12 +104,11 @@ class Descent:
     """Full-batch gradient descent with momentum.
 
     Args:
-        steps: most steps, in hundreds.
-        learning_rate: of the sum of the records' losses.
+        steps: maximum number of steps, a multiple of 100.
+        learning_rate: learning rate for the sum of the records' losses.
         momentum: in [0, 1).
         loss: one of LOSSES.
-        enough: mean squared error of outputs and targets at which it ends: a larger one stops early. With
-            cross-entropy, the loss of a record.
+        enough: mean squared error of outputs at which training ends; with cross-entropy, the mean loss of a record.
     """
 
     steps: int = 20_000
@@ -118,7 +118,7 @@ class Descent:
     enough: float = 1e-10
 
     def train(self, net: Attacked, params: Any, X: Any, targets: Any, progress: Progress = no_progress) -> Any:
-        """Parameters after training from `params` on records X and targets (n, k)."""
+        """Returns the parameters after training from `params` on records X and targets (n, k)."""
         X, targets = jnp.asarray(X), jnp.asarray(targets)
         velocity = jax.tree.map(jnp.zeros_like, params)
         for t in range(0, self.steps, STEPS):
@@ -129,11 +129,11 @@ class Descent:
         return params
 
     def _least(self, targets: Array) -> float:
-        """The sum of the losses at which it is enough."""
+        """Returns the sum of the losses at which training ends."""
         return self.enough * (targets.size / 2 if self.loss == "squares" else len(targets))
 
     def train_linearised(self, net: Attacked, params: Any, X: Any, targets: Any) -> Any:
-        """The same of the network's first-order expansion at `params`, in the dual: theta = theta_0 + J^T alpha.
+        """Returns the parameters of the trained first-order expansion at `params`: theta = theta_0 + J^T alpha.
 
         A step of descent on theta is a step on alpha, by the derivative of the loss at f_0 + K alpha.
         """
@@ -177,20 +177,20 @@ def _descend_dual(how: Descent, K: Array, at_start: Array, alpha: Array, velocit
 
 @partial(jax.jit, static_argnums=0)
 def _expansion(net: Attacked, params: Any, X: Array, alpha: Array) -> Any:
-    """theta + J^T alpha at theta = params."""
+    """Returns theta + J^T alpha at theta = params."""
     (moved,) = jax.vjp(lambda p: net(p, X), params)[1](alpha)
     return jax.tree.map(jnp.add, params, moved)
 
 
 @partial(jax.jit, static_argnums=0)
 def outputs_of(net: Attacked, params: Any, X: Array) -> Array:
-    """Returns what a network says of records X (n, ...), (n, k), in one compiled program."""
+    """Returns the outputs (n, k) of records X (n, ...), in one compiled program."""
     return net(params, X)
 
 
 @partial(jax.jit, static_argnums=0)
 def tangent_kernel(net: Attacked, params: Any, X: Array) -> Array:
-    """K = J J^T of a network at `params`, (n k, n k), outputs of a record beside each other; no Jacobian is formed."""
+    """Returns K = J J^T of a network at `params`, (n k, n k), with a record's outputs adjacent, without forming J."""
     outputs, back = jax.vjp(lambda p: net(p, X), params)
 
     def column(unit: Array) -> Array:
@@ -201,14 +201,14 @@ def tangent_kernel(net: Attacked, params: Any, X: Array) -> Array:
 
 
 def stable_rate(net: Attacked, params: Any, X: Any) -> float:
-    """A learning rate of `Descent`: 0.3 over the largest eigenvalue of the tangent kernel of records X (n, ...).
+    """Returns a stable learning rate: 0.3 over the largest eigenvalue of the tangent kernel of records X (n, ...).
 
-    At momentum 0.9 the expansion at `params` diverges above 3.8 over it; a network's kernel grows while it is trained.
+    At momentum 0.9 the expansion at `params` diverges above 3.8 over that eigenvalue; the kernel grows in training.
     """
     return 0.3 / float(np.linalg.eigvalsh(np.float64(tangent_kernel(net, params, jnp.asarray(X))))[-1])
 
 
 def kernel_distance(K: Any, other: Any) -> float:
-    """1 - tr(K^T K') / (|K| |K'|), in [0, 2]: how far the kernel has turned."""
+    """Returns 1 - tr(K^T K') / (|K| |K'|), in [0, 2], the cosine distance of two kernels."""
     K, other = np.float64(K), np.float64(other)
     return float(1.0 - np.sum(K * other) / (np.linalg.norm(K) * np.linalg.norm(other)))

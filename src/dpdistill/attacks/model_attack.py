@@ -1,4 +1,4 @@
-"""An attack on a network of given parameters, whose training images are known to those who attack it as a test."""
+"""Attacks a network with known parameters, to test which of its known training images can be reconstructed."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from dpdistill.method import Progress, no_progress
 from dpdistill.networks.network import Network
 
 LARGEST_KERNEL = 2000
-"""Records times outputs of a network whose tangent kernel is formed: a larger one takes hours and all memory."""
+"""Largest number of records times outputs for a tangent kernel: a larger kernel takes hours and all memory."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reconstructed:
-    """Training images of a network, and what was rebuilt of them.
+    """Training images of a network, with their reconstructions.
 
     Args:
         members: training images, (n, h, w, c) in [0, 1].
         found: reconstructions, (m, h, w, c), in the same units.
-        pairs: of both, best first.
+        pairs: pairs of both, best first.
         unexplained: share of the change of the parameters that the reconstructions do not explain.
         duals: sizes of the duals of the training images before training, (n,), in the order of `pairs`; None where the
             tangent kernel is too large.
@@ -49,15 +49,15 @@ def reconstruct_members(
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> Reconstructed:
-    """Rebuilds training images from a network's parameters, and compares what was found with the images.
+    """Reconstructs training images from a network's parameters, and compares the reconstructions with the images.
 
     Args:
-        network: what was trained.
+        network: the trained network.
         before: its parameters before training.
         after: its parameters after training.
-        members: training images, (n, h, w, c) in [0, 1]; the attack itself does not look at them.
-        attack: the search; its bounds are the values that the network saw for 0 and 1.
-        seed: of the search.
+        members: training images, (n, h, w, c) in [0, 1]; the attack itself does not read them.
+        attack: the search; its bounds are the network's input values for 0 and 1.
+        seed: seed of the search.
         progress: called with the stages done.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Training images from a network's parameters before and after training, and how many were found again."""
+"""Reconstructs training images from a network's parameters before and after training, and counts successes."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from dpdistill.attacks.attacked import Attacked, Smooth
 from dpdistill.method import Progress, no_progress
 
 STAGES = 100
-"""Parts of an attack; sharpness rises from one to the next."""
+"""Number of stages of an attack, with increasing sharpness."""
 SMALLEST = 1e-4
-"""Of the largest: singular values that count as none, above what single precision leaves behind."""
+"""Share of the largest singular value below which others count as zero, above single-precision rounding errors."""
 
 
 class Found(NamedTuple):
-    """What an attacker holds.
+    """Reconstructions of an attacker.
 
     Args:
         X: reconstructed images, (m, ...).
-        duals: of each image and output, at each point of the tangent space, (points, m, k).
-        loss: squared distance to the parameters' change, over its squared length: the share that is not explained.
+        duals: dual of each image and output, at each point of the tangent space, (points, m, k).
+        loss: unexplained share of the parameters' change: squared distance over squared norm.
     """
 
     X: np.ndarray
@@ -37,12 +37,12 @@ class Found(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Where the training images of a network of dense layers lie: every gradient of its first layer is a sum of them.
+    """Span of the training images of a dense network, from the gradients of its first layer.
 
     Args:
         basis: orthonormal columns, (pixels, r), r at most the number of images.
-        before: the network's parameters on coordinates in that basis, in the place of pixels.
-        after: the same after training.
+        before: the network's parameters on coordinates in that basis instead of pixels.
+        after: such parameters after training.
     """
 
     basis: np.ndarray
@@ -51,13 +51,14 @@ class Span(NamedTuple):
 
 
 def span_of(before: Any, after: Any) -> Span | None:
-    """The span of the images behind a change of an MLP's first layer; None if there are more images than units, or if
-    that layer did not change.
+    """Returns the span of the images behind a change of an MLP's first layer.
+
+    Returns None if there are more images than units, or if that layer did not change.
 
     After gradient descent, with or without momentum, the change (pixels, units) is X^T times something of the size of
-    the records, whatever the loss and the number of steps, so that its rank is at most the number of records. Where
-    weights decayed or steps were of Adam, its rank is full in general, and there is no such span. Ours: the search is
-    as long with any number of pixels.
+    the records, for any loss and number of steps, so that its rank is at most the number of records. With weight decay
+    or Adam the rank is full in general, and there is no such span. Ours: the time of the search does not depend on the
+    number of pixels.
     """
     change = np.float64(after[0]["kernel"]) - np.float64(before[0]["kernel"])
     U, sizes, _ = np.linalg.svd(change, full_matrices=False)
@@ -73,23 +74,23 @@ def span_of(before: Any, after: Any) -> Span | None:
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """min over images x_j and duals a_j of  || theta_f - theta_0 - sum_j a_j . grad f(x_j) ||^2,   by Adam.
+    """Search min over images x_j and duals a_j of  || theta_f - theta_0 - sum_j a_j . grad f(x_j) ||^2,   by Adam.
 
     Ours: images behind a network of dense layers are searched for in their span (`span_of`); duals are counted in
     units in which the start explains as much as there is; pixels are kept to the bounds, since a large image with a
     small dual has nearly the gradient of a small one with a large dual.
 
     Args:
-        images: m, twice as many as were trained on is usual.
-        steps: of Adam.
-        learning_rate: of Adam, of a pixel whose bounds are 1 apart; it falls by a cosine.
+        images: number m of images, usually twice the training images.
+        steps: number of steps of Adam.
+        learning_rate: learning rate of Adam for a pixel with bounds 1 apart, decayed by a cosine.
         start: standard deviation of a pixel of the first images, around the middle of the bounds.
-        sharpness: of softplus in the place of ReLU, from the first stage to the last, in equal ratios.
-        at: whose gradients: "final", "initial" (all there is to training to first order), or "both", which have duals
-            of their own.
-        batch: images that move in a step, drawn at random; the sum over the others is kept. None for all.
-        bounds: of a pixel, as the network saw it; None for any value, around 0.
-        weight: of the mean squared distance to the bounds, beside the share of the change that is not explained.
+        sharpness: sharpness of softplus instead of ReLU, from the first stage to the last, in equal ratios.
+        at: network whose gradients are matched: "final", "initial" (complete for first-order training), or "both", with
+            separate duals.
+        batch: number of random images updated per step; the sum over the others is kept. None for all.
+        bounds: bounds of a pixel as network input; None for any value, around 0.
+        weight: weight of the mean squared distance to the bounds, relative to the unexplained share of the change.
 
     Source: Loo, Hasani, Lechner & Rus, 2024 (Understanding reconstruction attacks with the neural tangent kernel and
     dataset distillation), algorithms 1 and 2, appendices H and I.
@@ -123,15 +124,15 @@ class Reconstruction:
         seed: int = 0,
         progress: Progress = no_progress,
     ) -> Found:
-        """Images of a shape from parameters before and after training; no training image is looked at.
+        """Returns reconstructions from parameters before and after training, without reading training images.
 
         Args:
             net: the network.
             before: its parameters before training.
-            after: the same afterwards.
-            shape: of an image.
-            seed: of the start and of the batches.
-            progress: told the stages done.
+            after: its parameters after training.
+            shape: shape of an image.
+            seed: seed of the start and of the batches.
+            progress: receives the stages done.
 
         Raises:
             ValueError: parameters of other shapes, that did not change, or that are not finite.
@@ -152,7 +153,7 @@ class Reconstruction:
         self, net: Attacked, before: Any, after: Any, shape: tuple[int, ...], basis: Any, seed: int,
         progress: Progress,
     ) -> Found:  # fmt: skip
-        """The same in the coordinates of a basis; of pixels without one."""
+        """Searches in the coordinates of a basis, or in pixels without a basis."""
         low, high = self.bounds or (-0.5, 0.5)
         scale = (high - low) * (1.0 if basis is None else math.sqrt(basis.shape[0] / basis.shape[1]))
         points = {"final": [after], "initial": [before], "both": [after, before]}[self.at]
@@ -180,7 +181,7 @@ class Reconstruction:
 
 
 class _Problem(NamedTuple):
-    """What is to be explained: the points of the tangent space, the change, the unit of duals, and a basis or None."""
+    """Search problem: points of the tangent space, the change, the unit of duals, and a basis or None."""
 
     points: list[Any]
     change: Any
@@ -189,24 +190,24 @@ class _Problem(NamedTuple):
 
 
 def _change(before: Any, after: Any) -> Any:
-    """after - before, by NumPy: JAX would compile a program for every shape."""
+    """Returns after - before, by NumPy, since JAX would compile a program for every shape."""
     return jax.tree.map(lambda a, b: np.asarray(a) - np.asarray(b), after, before)
 
 
 @partial(jax.jit, static_argnums=0)
 def _unit(net: Any, points: list[Any], change: Any, X: Array, duals: Array, sharpness: Any) -> Array:
-    """Of duals, so that at the start the sum is as long as the change."""
+    """Returns the unit of duals for which the initial sum has the norm of the change."""
     return optax.tree.norm(change) / optax.tree.norm(_gradient(net, points, X, duals, sharpness))
 
 
 def _gradient(net: Any, points: list[Any], X: Array, duals: Array, sharpness: Any) -> Any:
-    """sum_j a_j . grad f(x_j), like the parameters."""
+    """Returns sum_j a_j . grad f(x_j), in the structure of the parameters."""
     parts = [jax.vjp(lambda p: net(p, X, sharpness), p)[1](a)[0] for p, a in zip(points, duals, strict=True)]
     return jax.tree.map(lambda *each: sum(each), *parts)
 
 
 def _outside(how: Reconstruction, basis: Any, X: Array) -> Array:
-    """Mean squared distance of a pixel to the bounds, in units of their width; what a batch has of that over all."""
+    """Returns a batch's part of the mean squared distance of pixels to the bounds, in units of their width."""
     if how.bounds is None:
         return jnp.zeros(())
     pixels = X if basis is None else X @ basis.T
@@ -219,9 +220,9 @@ def _stage(
     how: Reconstruction, net: Attacked, steps: int, problem: _Problem, held: Any, moments: Any, sharpness: Array,
     rates: Any, key: Array,
 ) -> Any:  # fmt: skip
-    """Steps of Adam at one sharpness, with a rate for images and one for duals.
+    """Runs steps of Adam at one sharpness, with separate rates for images and duals.
 
-    The sum over all images is formed once, and follows the batches from then on.
+    The sum over all images is computed once, and updated by the batches.
     """
     adam, whole = optax.scale_by_adam(), how.batch is None or how.batch == how.images
     size = optax.tree.norm(problem.change, squared=True)
@@ -249,7 +250,7 @@ def _stage(
         (_, share), (by_X, by_duals) = jax.value_and_grad(loss, has_aux=True)(part, rest)
         by_held = jnp.zeros_like(X).at[chosen].set(by_X), jnp.zeros_like(duals).at[:, chosen].set(by_duals)
         updates, after = adam.update(by_held, moments)
-        # What is not in the batch stays, and keeps its moments.
+        # Images outside the batch keep their values and moments.
         asked = jnp.zeros(how.images, bool).at[chosen].set(True)
         masks = asked.reshape(-1, *[1] * (X.ndim - 1)), asked[None, :, None]
         held = jax.tree.map(lambda m, a, u, rate: jnp.where(m, a - rate * u, a), masks, held, updates, rates)
@@ -265,12 +266,12 @@ def _stage(
 
 
 class Curve(NamedTuple):
-    """Training images beside what was taken for them, best first.
+    """Reconstruction curve: pairs of training images and reconstructions, best first.
 
     Args:
         images: index of the training image, (n,).
         found: index of the reconstruction, (n,).
-        distances: squared distance of the two, (n,), from the least up: the reconstruction curve.
+        distances: increasing squared distances of the pairs, (n,).
     """
 
     images: np.ndarray
@@ -279,11 +280,11 @@ class Curve(NamedTuple):
 
     @property
     def error(self) -> float:
-        """Mean of the curve."""
+        """Returns the mean of the curve."""
         return float(self.distances.mean())
 
     def rebuilt(self, baseline: float) -> int:
-        """Returns how many images were rebuilt to less than half the distance from their mean.
+        """Returns the number of images reconstructed to less than half the distance from their mean.
 
         Args:
             baseline: mean squared distance of the images to their mean (`mean_image_error`).
@@ -292,7 +293,7 @@ class Curve(NamedTuple):
 
 
 def curve(members: np.ndarray, found: np.ndarray) -> Curve:
-    """Pairs of training images and reconstructions: the nearest pair first, both then taken out, until none is left.
+    """Pairs training images and reconstructions greedily, nearest pair first.
 
     Args:
         members: training images, (n, ...).
@@ -318,19 +319,19 @@ def curve(members: np.ndarray, found: np.ndarray) -> Curve:
 
 
 def mean_image_error(X: np.ndarray) -> float:
-    """Mean squared distance of images (n, h, w, c) to their mean, which an attacker may know; of one image, to grey."""
+    """Returns the mean squared distance of images (n, h, w, c) to their mean, or of a single image to grey."""
     known = X.mean(0) if len(np.unique(X.reshape(len(X), -1), axis=0)) > 1 else 0.5
     return float(np.square(X - known).sum((1, 2, 3)).mean())
 
 
 def outliers(kernel: Any, at_start: Any, targets: Any, ridge: float = 1e-6) -> np.ndarray:
-    """Size of the duals K^-1 (y - f_0) of training images, (n,): large where no other image explains the target.
+    """Returns the size of the duals K^-1 (y - f_0) of training images, (n,), which is large for outliers.
 
     Args:
         kernel: the tangent kernel before training, (n k, n k).
         at_start: outputs before training, (n, k).
         targets: (n, k).
-        ridge: times the mean of K's diagonal.
+        ridge: ridge relative to the mean of K's diagonal.
     """
     K = np.array(kernel, np.float64)
     K += ridge * K.diagonal().mean() * np.eye(len(K))

@@ -1,4 +1,4 @@
-"""A network trained on records as its owner might, attacked, and again without the records that came back: an onion."""
+"""Trains and attacks a network repeatedly, each time without the best reconstructed records."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from dpdistill.method import Progress, no_progress
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """A network on some of the records, and what was rebuilt from it.
+    """One training on some of the records, with its reconstructions.
 
     Args:
-        rows: the records that it was trained on, (n,), best rebuilt first.
+        rows: indices of its training records, (n,), best reconstructed first.
         pairs: the reconstruction curve; its indices count from the first record of the layer as it was trained.
         found: reconstructions, (m, ...).
         duals: size of the dual of each record before training, (n,), in the order of rows.
@@ -34,25 +34,25 @@ class Layer:
 
     @property
     def correlation(self) -> float:
-        """Rank correlation of duals and distances: below zero where outliers are rebuilt best."""
+        """Returns the rank correlation of duals and distances, below zero if outliers are reconstructed best."""
         return rank_correlation(self.duals, self.pairs.distances)
 
 
 def rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
-    """Spearman's, and 0 where one side is constant."""
+    """Returns Spearman's rank correlation; 0 if one side is constant."""
     if len(one) < 2 or np.ptp(one) == 0 or np.ptp(other) == 0:
         return 0.0
     return float(spearmanr(one, other)[0])  # type: ignore[arg-type]
 
 
 def check_layers(records: int, layers: int, removed: int) -> None:
-    """Refuse so many layers that no record would be left.
+    """Refuses more layers than the records allow.
 
     Raises:
-        ValueError: with how many there are.
+        ValueError: too many layers, with the number of records.
     """
     if layers < 1 or removed < 1 or records - (layers - 1) * removed < 2:
-        raise ValueError(f"Expected two records and more in the last of {layers} layers; {records} are there.")
+        raise ValueError(f"Expected at least two records in the last of {layers} layers; got {records} records in all.")
 
 
 def peel(
@@ -69,26 +69,26 @@ def peel(
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> list[Layer]:
-    """Train, attack, take out the records that were rebuilt best, and begin anew: who is safe then?
+    """Trains and attacks a network, removes the best reconstructed records, and repeats.
 
     Args:
         X: records, (n, ...).
-        targets: what the network is to say of them, (n, k).
+        targets: training targets of the records, (n, k).
         net: the network.
-        params: before training, in every layer.
-        how: the training.
-        attack: the attack; as many images as it says for all records, and fewer in proportion for fewer.
-        layers: trainings.
-        removed: records that are taken out between two of them.
-        linearised: train the network's expansion in the place of the network.
-        seed: of the attacks.
-        progress: told the stages of the attacks.
+        params: initial parameters, equal in every layer.
+        how: options of the training.
+        attack: the attack, whose number of images is for all records and reduced in proportion for fewer.
+        layers: number of trainings.
+        removed: number of records removed after each training.
+        linearised: train the network's first-order expansion.
+        seed: seed of the attacks.
+        progress: receives the stages of the attacks.
 
     Returns:
         The layers, outermost first.
 
     Raises:
-        ValueError: so many layers that no record would be left.
+        ValueError: more layers than the records allow.
 
     Source: Loo et al., 2024 (Understanding reconstruction attacks with the neural tangent kernel), section 5; the onion
     is of Carlini et al., 2022 (The privacy onion effect).

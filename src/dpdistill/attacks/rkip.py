@@ -1,4 +1,4 @@
-"""KIP, RKIP and RKIP-finite: distilled sets by formulas that mix all records. NOT private."""
+"""KIP, RKIP and RKIP-finite: distilled sets without noise. NOT private."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from dpdistill.method import Progress, no_progress
 
 TWO_LAYERS = FCNTK(depth=2)
 STEPS = 100
-"""Of Adam in one compiled call."""
+"""Number of steps of Adam per compiled call."""
 
 
 class NotPrivate(NamedTuple):
-    """A distilled set without any guarantee: it holds what single records looked like.
+    """Distilled set without any guarantee, which may reveal single records.
 
     Args:
         X: images, (m, ...).
-        targets: what a network is to say of them, (m, k).
+        targets: targets of the images, (m, k).
     """
 
     X: np.ndarray
@@ -36,7 +36,7 @@ class NotPrivate(NamedTuple):
 
 @dataclass(frozen=True)
 class Inducing:
-    """Kernel inducing points of records X_t, y_t by Adam, images alone.
+    """Kernel inducing points of records X_t, y_t by Adam, for images alone.
 
         kip    || y_t - K_ts alpha_s ||^2
         rkip   alpha_s^T K_ss alpha_s - 2 alpha_t^T K_ts alpha_s + alpha_t^T K_tt alpha_t
@@ -44,9 +44,9 @@ class Inducing:
 
     Args:
         loss: "kip" or "rkip".
-        kernel: of an infinitely wide network; that of two hidden layers.
-        steps: of Adam.
-        learning_rate: of Adam.
+        kernel: kernel of an infinitely wide network with two hidden layers.
+        steps: number of steps of Adam.
+        learning_rate: learning rate of Adam.
         ridge: relative to the mean of a kernel's diagonal.
         start: standard deviation of the first images.
 
@@ -65,7 +65,7 @@ class Inducing:
             raise ValueError(f"Expected loss as kip or rkip; got {self.loss!r}.")
 
     def distill(self, X: Any, targets: Any, to: Any, *, seed: int = 0, progress: Progress = no_progress) -> NotPrivate:
-        """Images for these targets `to` (m, k) from records X (n, ...) with targets (n, k)."""
+        """Returns images for targets `to` (m, k) from records X (n, ...) with targets (n, k)."""
         X, targets, to = (jnp.asarray(a, jnp.float32) for a in (X, targets, to))
         images = self.start * jax.random.normal(jax.random.key(seed), (len(to), *X.shape[1:]))
         moments = optax.adam(self.learning_rate).init(images)
@@ -76,7 +76,7 @@ class Inducing:
         return NotPrivate(np.asarray(images), np.asarray(to))
 
     def scores(self, made: NotPrivate, X: Any) -> np.ndarray:
-        """Returns what an infinitely wide network says of X (n, ...) that has learned the set, (n, k)."""
+        """Returns scores (n, k) of X (n, ...) by an infinitely wide network trained on the set."""
         S = jnp.asarray(made.X)
         alpha = _taught(self.kernel, S, jnp.asarray(made.targets), self.ridge)
         return np.asarray(_scored(self.kernel, jnp.asarray(X, jnp.float32), S, alpha))
@@ -93,13 +93,13 @@ def _scored(kernel: Any, X: Array, S: Array, alpha: Array) -> Array:
 
 
 def duals(K: Array, targets: Array, ridge: float) -> Array:
-    """(K + ridge tr(K) / n I)^-1 targets."""
+    """Returns (K + ridge tr(K) / n I)^-1 targets."""
     n = len(K)
     return jax.scipy.linalg.solve(K + ridge * jnp.trace(K) / n * jnp.eye(n), targets, assume_a="pos")
 
 
 def missed(how: Inducing, images: Array, X: Array, known: Array, to: Array) -> Array:
-    """The loss; `known` are the records' targets for kip, and their duals for rkip (less a constant)."""
+    """Returns the loss without constants; `known` are the records' targets for kip, and their duals for rkip."""
     K_ss, K_ts = how.kernel(images, images), how.kernel(X, images)
     alpha = duals(K_ss, to, how.ridge)
     if how.loss == "kip":
@@ -130,17 +130,16 @@ def rkip_finite(
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> NotPrivate:
-    """A set from a network alone: few reconstructions, with what the kernel says of them, K_RR a, as targets.
+    """Returns a set from a network alone: few reconstructions, with targets K_RR a from the kernel.
 
     Args:
         net: the network.
         before: its parameters before training.
-        after: the same afterwards.
-        shape: of an image.
-        attack: how many images, and how; at one point of the tangent space. Few images stand for many, and need no
-            bounds.
-        seed: of the attack.
-        progress: told the attack's stages.
+        after: its parameters after training.
+        shape: shape of an image.
+        attack: options of the attack, at one point of the tangent space. A few images replace many, without bounds.
+        seed: seed of the attack.
+        progress: receives the attack's stages.
 
     Raises:
         ValueError: an attack at both points.
@@ -148,7 +147,7 @@ def rkip_finite(
     Source: Loo et al., 2024 (Understanding reconstruction attacks with the neural tangent kernel), section 6.
     """
     if attack.at == "both":
-        raise ValueError("Expected an attack at one point; got both.")
+        raise ValueError("Expected an attack at final or initial; got both.")
     found = attack.run(net, before, after, shape, seed=seed, progress=progress)
     K = tangent_kernel(net, before, jnp.asarray(found.X))
     alpha = found.duals.sum(0)

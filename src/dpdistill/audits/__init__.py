@@ -1,4 +1,4 @@
-"""Attacks, and comparisons with the private records themselves: for their owner, never covered by epsilon."""
+"""Attacks on, and comparisons with, the private records: for their owner, never covered by epsilon."""
 
 from dpdistill.attacks.reconstruction import Reconstruction, curve
 from dpdistill.attacks.rkip import Inducing, rkip_finite

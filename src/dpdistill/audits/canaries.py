@@ -1,4 +1,4 @@
-"""A lower bound on epsilon from one run: canaries enter by fair coins, and an attacker guesses which came in."""
+"""Bounds epsilon from below by one run: canaries enter by fair coins, and an attacker guesses their coins."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from dpdistill.schema import DataError, Schema, TableSchema
 from dpdistill.storage.records import Records
 
 GUESSES = {"all rounds": 0.2, "differences": 0.2, "nearest synthetic record": 0.1}
-"""Share of the canaries that each attack says are in: fixed before any score is seen."""
+"""Share of the canaries that each attack guesses as included: fixed before any score is known."""
 SIGNIFICANCE = 0.01
 LEAST = 100
-"""Canaries of an audit: fewer can hardly show anything."""
+"""Least number of canaries of an audit."""
 MOST_NUMBERS = 400_000_000
-"""Of all canaries' contributions to one release; a round takes some 20 bytes of memory for each."""
+"""Largest number of coordinates of all canaries' contributions to a release; each takes about 20 bytes."""
 
 
 @dataclass(frozen=True, eq=False)
 class OneRun:
-    """What an attacker finds out about the canaries of one run.
+    """Result of an attack on the canaries of one run.
 
     Args:
         result: the run's, of the private records and of the canaries whose coins came up heads. It was paid for, and
             it is none to share: canaries are in it.
-        included: which canaries were in, (m,), bool.
+        included: mask of the canaries in the run, (m,), bool.
         scores: of each attack, (m,): the higher, the more a canary looks like one that was in.
-        bounds: lower bound on epsilon of each attack, at the run's delta; all hold together with the confidence.
-        guesses: how many canaries each attack names, whatever the scores.
-        correct: how many of those were in, of each attack.
-        confidence: of all bounds together.
+        bounds: lower bound on epsilon of each attack, at the run's delta; all bounds hold jointly with the confidence.
+        guesses: fixed number of canaries that each attack guesses as included.
+        correct: number of correct guesses of each attack.
+        confidence: joint confidence of all bounds.
     """
 
     result: run.Result
@@ -56,7 +56,7 @@ class OneRun:
 
     @property
     def bound(self) -> float:
-        """The largest of the bounds."""
+        """Returns the largest bound."""
         return max(self.bounds.values())
 
 
@@ -72,25 +72,25 @@ def audit_one_run(
     progress: Progress = no_progress,
     **how: Any,
 ) -> OneRun:
-    """Distil the records beside canaries that enter by fair coins, and bound epsilon from below by what can be guessed.
+    """Distils records and canaries that enter by fair coins, and bounds epsilon from below by guesses.
 
     The attacker knows the records, the canaries and everything public; it sees what was released, and the final set.
 
     Args:
         records: the private records.
-        method: a private one.
-        budget: what the run pays.
-        canaries: m, how many are drawn; about half come in. They are nobody's records (`draw_canaries`).
-        seed: of the canaries and of everything public in the run.
-        distill: what is audited; the package's own, or one that leaks on purpose.
-        entropy: of the coins; the operating system's unless a test states another.
-        progress: told the rounds and steps of the run.
-        how: what else `distill` takes: ledger, where it pays; label.
+        method: a private method.
+        budget: budget of the run.
+        canaries: number m of random records (`draw_canaries`); about half of them enter the run.
+        seed: seed of the canaries and of everything public in the run.
+        distill: the audited function: the package's, or one that leaks on purpose.
+        entropy: entropy of the coins; the operating system's, except in tests.
+        progress: receives the rounds and steps of the run.
+        how: further arguments of `distill`: ledger and label.
 
     Raises:
-        DataError: fewer canaries than can show anything.
-        ValueError: a method or a budget that cannot be audited, or releases that are too large for so many canaries.
-        LedgerError: the data set's ledger does not take the run.
+        DataError: too few canaries.
+        ValueError: a method or budget that cannot be audited, or releases that are too large for the canaries.
+        LedgerError: the data set's ledger refuses the run.
 
     Guarantee: none: this reads the private records. The run's result alone is covered by its certificate.
     Source: Steinke, Nasr & Jagielski, 2023 (Privacy auditing with one training run).
@@ -100,10 +100,10 @@ def audit_one_run(
     run.check_private(method)
     check_kind(method, records.schema)
     if budget.adjacency != "add-remove":
-        raise ValueError("Expected adjacency add-remove: canaries enter by coins, and replace nobody.")
+        raise ValueError("Expected adjacency add-remove: canaries enter by coins, and replace no record.")
     if budget.unit is not None:
         raise ValueError("Expected a budget of single records: canaries belong to no unit.")
-    _auditor()  # what is missing, or does not fit, is said before anything is paid
+    _auditor()  # a missing package is refused before anything is paid
     query, params = method.ask(method.init(jax.random.key(seed), records.schema))
     _check_size(math.prod(check_query(query, params, records.schema)), canaries)
     drawn = draw_canaries(canaries, records.schema, seed)
@@ -130,7 +130,7 @@ def audit_one_run(
 
 
 def draw_canaries(m: int, schema: Any, seed: int) -> Records:
-    """m records of a schema that are nobody's, as unlike each other as it allows, of a class drawn at random.
+    """Returns m random records of a schema, of random classes and as different as possible.
 
     Images: independent values at either bound. Rows: independent values within the bounds, and categories.
     """
@@ -151,19 +151,19 @@ def draw_canaries(m: int, schema: Any, seed: int) -> Records:
 
 
 class Attack:
-    """Watches a run, and scores canaries by matched filters on what is released.
+    """Watches a run, and scores canaries by matched filters on the releases.
 
         rest_t   = released_t - q sum of the records' contributions,   v_it = q u_it,   u a canary's contribution
         scores_i = sum_t <rest_t, v_it> / stddev_t^2,     products_ij = sum_t <v_it, v_jt> / stddev_t^2
         estimate = (products + 4 I)^-1 (scores - products 1/2),   of the coins minus 1/2, whose variance is 1/4
 
-    "all rounds" adds up every release: noise that is drawn again for the same answer averages away. "differences" has
-    what a release adds to the one before in the place of both: noise that is used twice cancels. As if it had, a
-    thousandth of the mean of products_ii stands there in the place of 4.
+    "all rounds" adds up every release: noise that is drawn again for the same answer averages out. "differences" uses
+    the difference of consecutive releases: noise that is used twice cancels. For "differences" the ridge is a
+    thousandth of the mean of products_ii instead of 4.
 
     Args:
         records: the private records.
-        canaries: those that may have come in.
+        canaries: the canaries.
     """
 
     def __init__(self, records: Records, canaries: Records) -> None:
@@ -188,26 +188,26 @@ class Attack:
         self._before = rows, rest, variance
 
     def _add(self, name: str, rows: np.ndarray, rest: np.ndarray, variance: float) -> None:
-        """A round: contributions (m, d), and what is left of the blocks (blocks, d) that they may be in."""
+        """Adds a round: contributions (m, d), and the remainder of their possible blocks (blocks, d)."""
         block = self._y if len(rest) > 1 else np.zeros_like(self._y)
         scores, products = self._found[name]
         scores += np.array([one.astype(np.float64) @ rest[b] for one, b in zip(rows, block, strict=True)]) / variance
         products += (rows @ rows.T) * (block[:, None] == block) / variance
 
     def scores(self) -> dict[str, np.ndarray]:
-        """Of each attack that saw anything, (m,)."""
+        """Returns the scores (m,) of each attack with data."""
         seen = {name: found for name, found in self._found.items() if found[1].any()}
         ridges = {"all rounds": lambda products: 4.0, "differences": lambda products: 1e-3 * products.diagonal().mean()}
         return {name: estimate(*found, ridges[name](found[1])) for name, found in seen.items()}
 
 
 def estimate(scores: np.ndarray, products: np.ndarray, ridge: float) -> np.ndarray:
-    """The linear estimate of the coins, minus 1/2: with a ridge of 4 that of the least mean square error."""
+    """Returns the linear estimate of the coins minus 1/2; a ridge of 4 minimises the mean square error."""
     return np.linalg.solve(products + ridge * np.eye(len(scores)), scores - 0.5 * products.sum(1))
 
 
 def nearness(distilled: Distilled, canaries: Records) -> np.ndarray:
-    """Minus the squared distance of each canary to the nearest synthetic record, (m,), encoded."""
+    """Returns minus the squared distance of each canary to the nearest synthetic record, (m,), encoded."""
     X, _ = canaries.take(np.arange(len(canaries)))
     made, _ = distilled.train_set
     X, made = X.reshape(len(X), -1), made.reshape(len(made), -1)
@@ -219,13 +219,13 @@ def nearness(distilled: Distilled, canaries: Records) -> np.ndarray:
 def bound(
     scores: np.ndarray, included: np.ndarray, guesses: int, delta: float, significance: float
 ) -> tuple[float, int]:
-    """(lower bound on epsilon, correct guesses) where the highest scores are said to be in.
+    """Returns (lower bound on epsilon, correct guesses) if the highest scores are guessed as included.
 
     Args:
         scores: (m,).
-        included: which canaries were in, (m,), bool.
-        guesses: how many are named, fixed before the scores were seen.
-        delta: of the guarantee.
+        included: mask of the canaries in the run, (m,), bool.
+        guesses: number of guesses, fixed before the scores are known.
+        delta: delta of the guarantee.
         significance: chance that the bound is wrong.
 
     Raises:
@@ -234,7 +234,7 @@ def bound(
     auditing = _auditor()
     if included.all() or not included.any():
         return 0.0, 0
-    # Ranks have no ties, so that as many are named as was fixed; equal scores are ranked by a public order.
+    # Ranks without ties keep the number of guesses fixed; a public order ranks equal scores.
     ranks = np.empty(len(scores))
     ranks[np.argsort(scores, kind="stable")] = np.arange(len(scores))
     threshold = float(len(scores) - guesses)
@@ -244,7 +244,7 @@ def bound(
 
 
 def _auditor() -> Any:
-    """The library that turns guesses into a bound."""
+    """Returns the library that turns guesses into a bound."""
     try:
         from jax_privacy import auditing
     except ImportError:

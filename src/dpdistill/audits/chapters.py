@@ -1,4 +1,4 @@
-"""Chapters of the owner's page: what the attacks found, in tables and pictures, and the same as JSON has it."""
+"""Builds chapters of the owner's page: results of attacks as tables, charts and JSON."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ LOWEST = 10.0**-DECADES
 def membership_chapter(
     found: Mapping[str, Roc], schedule: Schedule | None, runs: int | None = None
 ) -> tuple[Chapter, dict[str, Any]]:
-    """Rates of true positives at few false ones, the curves on a log scale, and what the certificate allows.
+    """Returns true-positive rates at low false-positive rates, curves, and the certificate's bound.
 
     Args:
-        found: of each attack.
-        schedule: what was paid, if anything was.
-        runs: of an attack by shadows; None for an attack on one set.
+        found: curve of each attack.
+        schedule: schedule that was paid, or None.
+        runs: number of runs of an attack by shadows; None for an attack on one set.
     """
     bounds = (
         {} if schedule is None else {r: true_positives(schedule.groups, r, schedule.budget.adjacency) for r in RATES}
@@ -45,7 +45,7 @@ def membership_chapter(
         lines["what the certificate allows"] = _line(grid, np.array(allowed))
     sizes = next(iter(found.values()))
     results = {
-        # Trials by shadows depend on each other: what an interval of independent ones would be says nothing of them.
+        # Trials by shadows are dependent: an interval for independent trials would be wrong.
         name: {
             "area": area,
             "true positives": {
@@ -73,7 +73,7 @@ def membership_chapter(
 
 
 def canary_chapter(found: OneRun) -> tuple[Chapter, dict[str, Any]]:
-    """Returns what was guessed of canaries, beside what the run certifies."""
+    """Returns the guesses about canaries, compared with the certified epsilon."""
     rows = [(name, found.correct[name], found.guesses[name], bound) for name, bound in found.bounds.items()]
     budget = found.result.schedule.budget if found.result.schedule else None
     results = {
@@ -88,7 +88,7 @@ def canary_chapter(found: OneRun) -> tuple[Chapter, dict[str, Any]]:
 
 
 def replays_chapter(audit: Replays) -> tuple[Chapter, dict[str, Any]]:
-    """Which replays were tried with a method, and what changed in each."""
+    """Returns the replays of a method, with the changes in each."""
     rows = [(each.change, f"{max(each.moved):.4f}" if each.moved else "", each.differ) for each in audit.replays]
     results = {
         "found": audit.found,
@@ -104,13 +104,13 @@ def replays_chapter(audit: Replays) -> tuple[Chapter, dict[str, Any]]:
 def reconstruction_chapter(
     pairs: Curve, members: np.ndarray, found: np.ndarray, nothing: float
 ) -> tuple[Chapter, dict[str, Any]]:
-    """Every training image beside what was taken for it, best first.
+    """Returns every training image next to its reconstruction, best first.
 
     Args:
-        pairs: of images and reconstructions.
+        pairs: pairs of images and reconstructions.
         members: images, (n, h, w, c) in [0, 1].
         found: reconstructions, (m, h, w, c).
-        nothing: mean squared distance of the images to their mean: what nothing but the mean would reach.
+        nothing: mean squared distance of the images to their mean, the baseline of an attack.
     """
     triples = zip(pairs.images, pairs.found, pairs.distances, strict=True)
     cards = [(int(i), float(d), picture(members[i]), picture(found[j])) for i, j, d in triples]
@@ -125,11 +125,11 @@ def reconstruction_chapter(
 
 
 def outlier_chapter(duals: np.ndarray, distances: np.ndarray, turned: float) -> tuple[Chapter, dict[str, Any]]:
-    """Each training image by the size of its dual and by how near it came back.
+    """Returns each training image by the size of its dual and the distance of its reconstruction.
 
     Args:
         duals: sizes, (n,).
-        distances: of the same images to their reconstructions, (n,), squared.
+        distances: squared distances of the same images to their reconstructions, (n,).
         turned: kernel distance of the network before and after training.
     """
     largest, farthest = max(float(duals.max()), 1e-12), max(float(np.sqrt(distances.max())), 1e-12)
@@ -144,12 +144,12 @@ def outlier_chapter(duals: np.ndarray, distances: np.ndarray, turned: float) -> 
 
 
 def onion_chapter(layers: Sequence[Layer], removed: int, nothing: float) -> tuple[Chapter, dict[str, Any]]:
-    """Reconstruction curves of networks that were trained without the images which came back before.
+    """Returns reconstruction curves of networks trained without the images reconstructed before.
 
     Args:
         layers: outermost first.
-        removed: images that were taken out between two of them.
-        nothing: mean squared distance of the images to their mean; nearer than half the way is rebuilt.
+        removed: number of images removed between two layers.
+        nothing: mean squared distance of the images to their mean; images within half of it count as reconstructed.
     """
     rows, freed = [], 0
     for i, layer in enumerate(layers):
@@ -179,7 +179,7 @@ def onion_chapter(layers: Sequence[Layer], removed: int, nothing: float) -> tupl
 
 
 def picture(x: np.ndarray) -> str:
-    """An image (h, w, c) in [0, 1] as a data address: PNG, each pixel as it is."""
+    """Returns an image (h, w, c) in [0, 1] as a data URI: PNG, one pixel per value."""
     values = np.rint(np.clip(x, 0.0, 1.0) * 255).astype(np.uint8)
     stream = io.BytesIO()
     Image.fromarray(values[:, :, 0] if values.shape[2] == 1 else values).save(stream, "PNG")
@@ -187,7 +187,7 @@ def picture(x: np.ndarray) -> str:
 
 
 def _line(false: np.ndarray, true: np.ndarray) -> str:
-    """Points of a curve on logarithmic axes from 10^-3 to 1, as SVG has them."""
+    """Returns the SVG points of a curve on logarithmic axes from 10^-3 to 1."""
     x, y = (np.log10(np.maximum(side, LOWEST)) / DECADES + 1.0 for side in (false, true))
     kept = np.unique(np.round(np.stack([x * WIDTH, (1.0 - y) * HEIGHT], 1), 1), axis=0)
     kept = kept[np.lexsort((-kept[:, 1], kept[:, 0]))]

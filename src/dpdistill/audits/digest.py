@@ -1,4 +1,4 @@
-"""A digest of any value down to the bits of its arrays, the same in every process."""
+"""Digests any value down to the bits of its arrays, equally in every process."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ PLAIN = (type(None), bool, int, float, complex, str, bytes, np.generic, np.dtype
 
 
 def digest(value: Any) -> str:
-    """SHA-256 of a value: types, names of fields, and every number bit for bit.
+    """Returns the SHA-256 of a value: types, field names, and every number bit for bit.
 
     Args:
-        value: numbers, texts, arrays, dataclasses, containers and objects of these; of a function, its name.
+        value: numbers, texts, arrays, dataclasses, and containers or objects of these; functions count by name.
     """
     made = hashlib.sha256()
     for part in _parts(value, ()):
@@ -44,7 +44,7 @@ def _parts(value: Any, inside: tuple[int, ...]) -> Iterator[bytes]:
 
 
 def _named(value: Any) -> Iterator[tuple[str, Any]]:
-    """Returns what a container or an object is made of, in an order of its own."""
+    """Yields the named parts of a container or an object in a fixed order."""
     if is_dataclass(value) and not isinstance(value, type):
         yield from ((f.name, getattr(value, f.name)) for f in fields(value))
     elif isinstance(value, Mapping):
@@ -60,5 +60,5 @@ def _named(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_key(value: Any) -> bool:
-    """Returns whether an array holds keys of random numbers, which NumPy does not read."""
+    """Returns whether an array holds JAX random keys, which NumPy cannot read."""
     return isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)

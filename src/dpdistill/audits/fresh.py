@@ -1,4 +1,4 @@
-"""A replay in a process that has never seen the records: what a cache keeps, or memory holds, is not there."""
+"""Replays a run in a new process that has never seen the records, without their caches and memory."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from dpdistill.audits.worlds import random_records
 from dpdistill.schema import AnySchema
 
 OPENED = ", which was opened"
-"""What follows the name of a file of private records that a replay has opened."""
+"""Suffix of the name of a private file that a replay opened."""
 _START = "from dpdistill.audits.fresh import main; main()"
 _JOB, _PATHS, _ANSWER = "job", "paths", "answer"
 
 
 @dataclass(frozen=True)
 class Job:
-    """What another process is to replay: the releases, and random records in the place of the private ones.
+    """Replay for another process: the releases, and random records instead of the private ones.
 
     Args:
-        procedure: what is run.
-        recordings: the releases.
-        schema, n, dtype, seed, majority: of the random records.
-        private: files and folders that hold the private records: opening one is noted.
+        procedure: the procedure to run.
+        recordings: the recorded releases.
+        schema, n, dtype, seed, majority: facts of the random records.
+        private: files and folders of the private records; opening one of them is noted.
     """
 
     procedure: Procedure
@@ -46,9 +46,9 @@ class Job:
 
 
 def packed(job: Job) -> bytes | None:
-    """The job as another process gets it; None where the procedure is not importable there.
+    """Returns the pickled job; None if the new process cannot import the procedure.
 
-    That is so for functions inside of functions, and for all that a script or a notebook defines.
+    Nested functions, and functions of a script or notebook, cannot be imported.
     """
     procedure = job.procedure
     parts = (procedure.distill, procedure.method, type(procedure.method))
@@ -61,10 +61,10 @@ def packed(job: Job) -> bytes | None:
 
 
 def replay_fresh(job: bytes) -> Observation:
-    """Returns what leaves the replay in a process of its own.
+    """Returns the observation of a replay in a new process.
 
     Raises:
-        RuntimeError: the process could not do it; with its last line.
+        RuntimeError: the process failed; with its last line.
     """
     with tempfile.TemporaryDirectory() as folder:
         at = Path(folder)
@@ -81,7 +81,7 @@ def replay_fresh(job: bytes) -> Observation:
 
 
 def main() -> None:
-    """Replay the job in the folder that the command names, and leave there what was seen."""
+    """Replays the job in the folder named on the command line, and writes the observation there."""
     at = Path(sys.argv[1])
     sys.path[:] = json.loads((at / _PATHS).read_text())
     job: Job = pickle.loads((at / _JOB).read_bytes())
@@ -92,7 +92,7 @@ def main() -> None:
 
 
 def _watch_files(private: Sequence[str]) -> list[str]:
-    """Names of private files that are opened from here on."""
+    """Returns a list that collects the names of private files opened from here on."""
     places, opened = [Path(name).resolve() for name in private], []
 
     def noted(event: str, args: Any) -> None:

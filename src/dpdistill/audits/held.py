@@ -1,4 +1,4 @@
-"""Arrays and records that a method's own code holds beside its fields: nobody can replay where they came from."""
+"""Finds arrays and records in a method's code outside its fields, whose origin cannot be replayed."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from dpdistill.method import Method
 from dpdistill.storage.records import Records
 
 DEPTH = 5
-"""Of containers and functions within each other that are looked into."""
+"""Largest depth of nested containers and functions to search."""
 
 
 def held(method: Method) -> tuple[str, ...]:
-    """Arrays in closures, defaults and attributes of a method's code, and records anywhere it names them, in words.
+    """Returns descriptions of arrays in closures, defaults and attributes of a method's code, and of named records.
 
     Args:
-        method: its fields are not looked at: they are the recipe, which everybody can read.
+        method: the method; its fields are not searched, since they are the public recipe.
     """
     own = {f.name for f in fields(method)}
     found = [*_within({k: v for k, v in vars(method).items() if k not in own}, "its attributes", DEPTH)]

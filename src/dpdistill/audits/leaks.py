@@ -1,4 +1,4 @@
-"""Leaks planted on purpose, as published code has them: an attack that finds none of them shows nothing."""
+"""Plants known leaks of published code, as a test of attacks: a useful attack must find them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from dpdistill.run.driver import Watch
 from dpdistill.storage.records import Records
 
 TIMES = 60
-"""How often noise is drawn for the same answer, while one is accounted."""
+"""Number of noise draws for the same answer, of which one is accounted."""
 PER_CLASS = 50
-"""Real records that a set starts from."""
+"""Number of real records that a set starts from."""
 
 
 def noised_again(
     records: Records, method: Method, budget: Budget, *, watch: Watch, beside: Records, **how: Any
 ) -> run.Result:
-    """Noise is drawn again at each step for the same signal, and accounted once: the mean of all is nearly exact."""
+    """Draws noise repeatedly for the same signal but accounts once, so that the mean is nearly exact."""
     exact, rng = Exact(records.joined(beside)), np.random.default_rng()
 
     def again(query: Query, params: Params, release: Release) -> None:
@@ -40,7 +40,7 @@ def noised_again(
 
 
 class _Repeated:
-    """The same bytes for the same calls from each start on, whatever other calls lie between them."""
+    """Entropy that repeats the same bytes for the same calls after each start."""
 
     kind = "insecure: the same noise in every round"
 
@@ -51,13 +51,13 @@ class _Repeated:
         self._calls: Counter[int] = Counter()
 
     def bytes(self, n: int) -> builtins.bytes:
-        """Returns what the k-th call for n bytes since the last start had."""
+        """Returns the bytes of the k-th call for n bytes since the last start."""
         self._calls[n] += 1
         return np.random.default_rng((n, self._calls[n])).bytes(n)
 
 
 def same_noise(records: Records, method: Method, budget: Budget, *, watch: Watch, **how: Any) -> run.Result:
-    """Every round has the same noise: the difference of two rounds is exact."""
+    """Uses the same noise in every round, so that the difference of two rounds is exact."""
     entropy = _Repeated()
 
     def start_again(query: Query, params: Params, release: Release) -> None:
@@ -70,7 +70,7 @@ def same_noise(records: Records, method: Method, budget: Budget, *, watch: Watch
 def real_start(
     records: Records, method: Method, budget: Budget, *, watch: Watch, beside: Records, **how: Any
 ) -> run.Result:
-    """The set starts from real records, and keeps near them: found where canaries are a good part of the records."""
+    """Starts the set from real records; detectable if canaries are a large part of the records."""
     result = run.distill(records, method, budget, watch=watch, beside=beside, **how)
     records = records.joined(beside)
     classes = range(len(records.schema.classes))
@@ -78,12 +78,12 @@ def real_start(
     taken = np.concatenate([rng.permutation(np.flatnonzero(records.y == c))[:PER_CLASS] for c in classes])
     X, y = records.take(taken)
     near = np.clip(X + 0.1 * rng.normal(size=X.shape), -1.0, 1.0).astype(np.float32)
-    of_the_set = {"training": None, "targets": None, "soft_labels": None}  # they belong to the images that were there
+    of_the_set = {"training": None, "targets": None, "soft_labels": None}  # belong to the replaced images
     return _spoiled(replace(result, distilled=replace(result.distilled, X=near, y=y.astype(np.int32), **of_the_set)))
 
 
 def _spoiled(result: run.Result) -> run.Result:
-    """No certificate is written for it."""
+    """Marks a result as insecure, so that no certificate is written."""
     return replace(result, noise="insecure: a leak planted on purpose")
 
 

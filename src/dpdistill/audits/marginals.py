@@ -1,4 +1,4 @@
-"""How far the columns of a synthetic table are from those of the private records, one by one and in pairs."""
+"""Compares the columns of a synthetic table with the private records, singly and in pairs."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Labelled = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class ColumnComparison:
-    """How often the values of one column occur, in the records and in the synthetic set.
+    """Counts of the values of one column, in the records and in the synthetic set.
 
     Args:
-        name: of the column.
+        name: name of the column.
         values: names of the bins: categories, or the number of a bin from 0, and "missing" where that may be.
         real: records of a class in a bin, (classes, bins), int64.
         synthetic: synthetic rows of a class in a bin, (classes, bins), int64.
@@ -37,12 +37,12 @@ class ColumnComparison:
 
     @property
     def distance(self) -> float:
-        """Total variation distance over all rows, in [0, 1]."""
+        """Returns the total variation distance over all rows, in [0, 1]."""
         return total_variation(self.real.sum(0), self.synthetic.sum(0))
 
     @property
     def distances(self) -> tuple[float, ...]:
-        """Total variation distance within each class, in [0, 1]; NaN for a class without rows on either side."""
+        """Returns the total variation distance within each class, in [0, 1]; NaN for a class without rows on a side."""
         return tuple(total_variation(p, q) for p, q in zip(self.real, self.synthetic, strict=True))
 
 
@@ -63,15 +63,15 @@ class Correlations:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """A synthetic table beside the private records it was made from. Not covered by epsilon.
+    """Comparison of a synthetic table with its private records; not covered by epsilon.
 
     Args:
         classes: names of the classes.
         real_rows: records of each class, (classes,), int64.
         synthetic_rows: synthetic rows of each class, (classes,), int64.
-        left_out: records that contribute nothing: of an unknown label, or without a value that has to be there.
-        columns: one a column of the schema, in its order.
-        correlations: of the encoded columns.
+        left_out: number of records that contribute nothing: with an unknown label or without a required value.
+        columns: one comparison per column of the schema, in its order.
+        correlations: differences of correlations of the encoded columns.
     """
 
     classes: tuple[str, ...]
@@ -83,21 +83,21 @@ class Comparison:
 
     @property
     def real_shares(self) -> np.ndarray:
-        """Share of each class among the records, (classes,), in [0, 1]."""
+        """Returns the share of each class among the records, (classes,), in [0, 1]."""
         return self.real_rows / self.real_rows.sum()
 
     @property
     def synthetic_shares(self) -> np.ndarray:
-        """Share of each class among the synthetic rows, (classes,), in [0, 1]."""
+        """Returns the share of each class among the synthetic rows, (classes,), in [0, 1]."""
         return self.synthetic_rows / self.synthetic_rows.sum()
 
 
 def compare_marginals(distilled: Distilled, records: Records) -> Comparison:
     """Compares a synthetic table with the private records: each column, the classes, the correlations.
 
-    Numbers fall into BINS equal bins of the encoded value, floor(BINS (u + 1) / 2), and categories are counted each;
-    a missing value is a bin of its own. The synthetic rows are compared as they are handed out: whole numbers rounded,
-    one category each. Records are read once, in chunks; what is kept are counts, means and products of coordinates.
+    Numbers fall into BINS equal bins of the encoded value, floor(BINS (u + 1) / 2); each category and a missing value
+    are further bins. The synthetic rows are compared as published: integers rounded, one category per column. Records
+    are read once, in chunks, into counts, means and products of coordinates.
 
     Args:
         distilled: synthetic rows of a table.
@@ -113,12 +113,12 @@ def compare_marginals(distilled: Distilled, records: Records) -> Comparison:
     if not isinstance(schema, TableSchema) or not isinstance(records.schema, TableSchema):
         raise DataError("Expected rows of a table, synthetic and private: images have no columns to compare.")
     if schema != records.schema:
-        raise DataError("Expected records of the synthetic table's own schema; theirs is another one.")
+        raise DataError("Expected records of the synthetic table's schema; got records of another schema.")
     size = max(1, _CHUNK_VALUES // schema.dimension)
     real = _tally(_complete(records, size), schema)
     synthetic = _tally(_handed_out(distilled, schema, size), schema)
     if not real.rows.sum():
-        raise DataError("Expected at least one record with a known label and no value missing that must be there.")
+        raise DataError("Expected at least one record with a known label and all required values.")
     if not synthetic.rows.sum():
         raise DataError("Expected at least one synthetic row.")
     ends = np.cumsum(real.widths)[:-1]
@@ -133,7 +133,7 @@ def compare_marginals(distilled: Distilled, records: Records) -> Comparison:
 
 
 def total_variation(p: np.ndarray, q: np.ndarray) -> float:
-    """Total variation distance of two distributions given as counts.
+    """Returns the total variation distance of two distributions of counts.
 
     TV = 1/2 sum_b |p_b / sum(p) - q_b / sum(q)|: the largest difference of the probabilities of any event, between
     0 (the same distribution) and 1 (nothing in common).
@@ -155,13 +155,13 @@ def total_variation(p: np.ndarray, q: np.ndarray) -> float:
 
 
 def bin_names(column: Column) -> tuple[str, ...]:
-    """Names of the bins that a column is counted in: categories, or bins of numbers by index; and "missing"."""
+    """Returns the names of a column's bins: categories, or indices of bins of numbers; and "missing"."""
     names = tuple(map(str, range(BINS))) if column.is_number else column.categories
     return (*names, "missing") if column.missing else names
 
 
 def bin_indices(U: np.ndarray, schema: TableSchema) -> np.ndarray:
-    """The bin of each value of encoded rows (n, d) in the order of bin_names, (n, columns), int64."""
+    """Returns the bin of each value of encoded rows (n, d) in the order of bin_names, (n, columns), int64."""
     bins = np.empty((len(U), len(schema.columns)), np.int64)
     for k, (start, column) in enumerate(zip(schema.offsets, schema.columns, strict=True)):
         if column.kind == "categorical":
@@ -177,10 +177,10 @@ def bin_indices(U: np.ndarray, schema: TableSchema) -> np.ndarray:
 
 
 class Moments:
-    """Mean and centred cross products of coordinates, gathered chunk by chunk, and which of them are constant.
+    """Mean and centred cross products of coordinates, accumulated in chunks, with a mask of constant coordinates.
 
     Chunks are merged as (n, m, C) + (n', m', C') = (n + n', m + (m' - m) n' / (n + n'),
-    C + C' + (m' - m)(m' - m)^T n n' / (n + n')), so that nothing is lost where a spread is small beside a mean.
+    C + C' + (m' - m)(m' - m)^T n n' / (n + n')), which is accurate for spreads much smaller than the mean.
 
     Args:
         dimension: number of coordinates.
@@ -208,7 +208,7 @@ class Moments:
         self.rows = rows
 
     def correlations(self) -> np.ndarray:
-        """C_ij / sqrt(C_ii C_jj) in [-1, 1], (d, d); 0 in rows and columns of constant coordinates."""
+        """Returns C_ij / sqrt(C_ii C_jj) in [-1, 1], (d, d); 0 in rows and columns of constant coordinates."""
         constant = ~(self.low < self.high)
         spread = np.sqrt(np.where(constant, 1.0, self.products.diagonal()))
         R = np.clip(self.products / np.outer(spread, spread), -1.0, 1.0)
@@ -225,7 +225,7 @@ class _Tally:
 
 
 def _tally(chunks: Iterable[Labelled], schema: TableSchema) -> _Tally:
-    """Rows a class, counts of every bin of every column a class, (classes, bins of all columns), and moments."""
+    """Returns rows per class, counts of all bins per class, (classes, bins of all columns), and moments."""
     classes, widths = len(schema.classes), [len(bin_names(column)) for column in schema.columns]
     total, starts = sum(widths), np.cumsum([0, *widths[:-1]])
     rows, counts, moments = np.zeros(classes, np.int64), np.zeros((classes, total), np.int64), Moments(schema.dimension)
@@ -259,7 +259,7 @@ def _correlations(real: Moments, synthetic: Moments, schema: TableSchema) -> Cor
 
 
 def coordinate_names(schema: TableSchema) -> tuple[str, ...]:
-    """Returns what each coordinate of an encoded row stands for: "age", "sex = Male", "age missing"."""
+    """Returns the names of an encoded row's coordinates: "age", "sex = Male", "age missing"."""
     names: list[str] = []
     for column in schema.columns:
         if column.kind == "categorical":

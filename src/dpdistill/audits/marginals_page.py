@@ -1,4 +1,4 @@
-"""The chapters about the marginals of a table, and the same as JSON."""
+"""Builds chapters and JSON about the marginals of a table."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ WIDTH, HEIGHT = 170, 44
 
 
 def write_marginals(folder_audit: Path | str, comparison: Comparison, schema: TableSchema) -> Path:
-    """Writes marginals.html and marginals.json into the owner's folder of audits, which nobody else may read.
+    """Writes marginals.html and marginals.json into the owner's folder of audits, with mode 0700.
 
     Args:
         folder_audit: the folder; made with mode 0700 if missing, and given that mode if not.
-        comparison: of the synthetic set with the private records.
-        schema: the public facts that both have.
+        comparison: comparison of the synthetic set with the private records.
+        schema: the public facts of both.
 
     Returns:
         Path of the page: one file that loads nothing from anywhere.
@@ -33,7 +33,7 @@ def write_marginals(folder_audit: Path | str, comparison: Comparison, schema: Ta
     """
     c = comparison
     if [column.name for column in c.columns] != [column.name for column in schema.columns]:
-        raise DataError("Expected a comparison of the schema's own columns; it has others.")
+        raise DataError("Expected a comparison of the schema's columns; got other columns.")
     summary = (
         f"{c.real_rows.sum():,} private records, {c.synthetic_rows.sum():,} synthetic rows, {len(c.columns):,} columns."
     )
@@ -50,7 +50,7 @@ def write_marginals(folder_audit: Path | str, comparison: Comparison, schema: Ta
 
 
 def marginal_chapters(comparison: Comparison, schema: TableSchema) -> list[Chapter]:
-    """Columns, classes and pairs of columns of a synthetic table beside the private one."""
+    """Returns chapters on columns, classes and pairs of columns of a synthetic table and the private one."""
     c = comparison
     return [
         _columns(c, schema),
@@ -60,7 +60,7 @@ def marginal_chapters(comparison: Comparison, schema: TableSchema) -> list[Chapt
 
 
 def to_json(comparison: Comparison, schema: TableSchema) -> dict[str, Any]:
-    """The comparison as JSON has it; null where a distance is not defined."""
+    """Returns the comparison for JSON; null for an undefined distance."""
     c = comparison
     return {
         "rows": {"real": int(c.real_rows.sum()), "synthetic": int(c.synthetic_rows.sum()), "left_out": c.left_out},
@@ -93,7 +93,7 @@ def _class_rows(c: Comparison) -> list[tuple]:
 
 
 def _columns(c: Comparison, schema: TableSchema) -> Chapter:
-    """A row per column, the farthest first."""
+    """Returns the chapter on columns, one row per column, largest distance first."""
     named = len(c.classes) <= MOST_CLASSES
     pairs = sorted(zip(c.columns, schema.columns, strict=True), key=lambda pair: -pair[0].distance)
     return chapter(
@@ -122,7 +122,7 @@ def _column(column: ColumnComparison, facts: Column, named: bool) -> dict[str, A
 
 
 def _value(facts: Column, column: ColumnComparison, bin: int) -> str:
-    """Returns what a bin stands for: a category, "missing", or the range of a bin of numbers in raw units."""
+    """Returns the label of a bin: a category, "missing", or the range of a bin of numbers in raw units."""
     if facts.bounds is None or bin >= BINS:
         return column.values[bin]
     low, high = map(np.float64, facts.bounds)
@@ -131,7 +131,7 @@ def _value(facts: Column, column: ColumnComparison, bin: int) -> str:
 
 
 def _paths(p: np.ndarray, q: np.ndarray) -> list[tuple[str, str]]:
-    """SVG paths of two bars per bin, records and synthetic rows."""
+    """Returns SVG paths of two bars per bin, records and synthetic rows."""
     step, scale = WIDTH / len(p), (HEIGHT - 2) / max(p.max(), q.max(), 1e-12)
     bar = 0.42 * step
 

@@ -1,4 +1,4 @@
-"""Who was among the records: attacks on a set that was handed out, and how often they are right."""
+"""Membership attacks on a published set, and their true-positive and false-positive rates."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from dpdistill.schema import DataError
 from dpdistill.storage.records import Records
 
 MOST = 2000
-"""Synthetic records that the attack by loss learns from, drawn at random."""
+"""Largest number of synthetic records, drawn at random, that the attack by loss learns from."""
 ROWS = 1000
-"""Records that are compared at once."""
+"""Number of records compared at once."""
 RIDGE = 1e-3
 CONFIDENCE = 0.95
 
 
 class Rate(NamedTuple):
-    """A share that was measured.
+    """Measured share with its confidence interval.
 
     Args:
         value: the share.
-        low: end of its interval of confidence 95 % (Clopper & Pearson).
-        high: the other end.
+        low: lower end of its 95 % confidence interval (Clopper & Pearson).
+        high: upper end of that interval.
     """
 
     value: float
@@ -42,31 +42,31 @@ class Rate(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Roc:
-    """What thresholds on one attack's scores reach.
+    """Receiver operating characteristic of one attack's scores.
 
     Args:
-        members: scores of records that were used, (n,): the higher, the more it looks so.
-        others: scores of records that were not, (m,).
+        members: scores of used records, (n,); a higher score means more likely a member.
+        others: scores of unused records, (m,).
     """
 
     members: np.ndarray
     others: np.ndarray
 
     def true_positives(self, false_positives: float) -> Rate:
-        """Share of the members above the least threshold that at most this share of the others is above."""
+        """Returns the true-positive rate at the least threshold with at most this false-positive rate."""
         allowed = int(false_positives * len(self.others))
         threshold = np.sort(self.others)[::-1][allowed] if allowed < len(self.others) else -np.inf
         return rate(int((self.members > threshold).sum()), len(self.members))
 
     @property
     def area(self) -> float:
-        """Of the curve: how often a member scores above another record; ties count half."""
+        """Returns the area under the curve: how often a member scores above a non-member; ties count half."""
         order = np.sort(self.others)
         below, upto = (np.searchsorted(order, self.members, side) for side in ("left", "right"))
         return float((below + upto).mean() / (2 * len(order)))
 
     def curve(self) -> tuple[np.ndarray, np.ndarray]:
-        """(false positives, true positives) of all thresholds, from the highest down."""
+        """Returns (false-positive rates, true-positive rates) of all thresholds, from the highest down."""
         thresholds = np.unique(np.concatenate([self.members, self.others]))[::-1]
         return tuple(
             np.concatenate([[0.0], 1.0 - np.searchsorted(np.sort(side), thresholds) / len(side)])
@@ -75,7 +75,7 @@ class Roc:
 
 
 def rate(found: int, of: int) -> Rate:
-    """found / of with its interval of confidence."""
+    """Returns found / of with its confidence interval."""
     tail = (1 - CONFIDENCE) / 2
     low = beta.ppf(tail, found, of - found + 1) if found else 0.0
     high = beta.ppf(1 - tail, found + 1, of - found) if found < of else 1.0
@@ -83,44 +83,44 @@ def rate(found: int, of: int) -> Rate:
 
 
 def attack_membership(distilled: Distilled, members: Records, others: Records) -> dict[str, Roc]:
-    """Attacks by distance and by loss on a synthetic set, whatever made it. They bound no epsilon.
+    """Runs membership attacks by distance and by loss on a synthetic set; they do not bound epsilon.
 
         distance   minus the squared distance to the nearest synthetic record
-        loss       minus the squared error, on a record, of kernel ridge regression that has learned the set
+        loss       minus the squared error, on a record, of kernel ridge regression trained on the set
 
     Args:
         distilled: the set.
-        members: records it was made from.
-        others: records of the same kind that it was not made from.
+        members: records used for the set.
+        others: records of the same kind, not used for the set.
 
     Returns:
-        One curve an attack, of the records that can contribute to a set: of a known class, without a missing value.
+        One curve per attack, for records that can contribute: of a known class, without a missing value.
 
     Raises:
-        DataError: records of another kind than the set's, none that can contribute, or the same ones on both sides.
+        DataError: records of a different kind than the set, no record that can contribute, or equal sides.
 
     Source: Yeom et al., 2018 (Privacy risk in machine learning); Chen et al., 2020 (GAN-Leaks).
     """
     can = [contributing(records) for records in (members, others)]
     if not all(rows.any() for rows in can):
-        raise DataError("Expected at least one record of a known class on each side of an attack on membership.")
+        raise DataError("Expected at least one record of a known class on each side of a membership attack.")
     if np.array_equal(members.X, others.X, equal_nan=members.X.dtype.kind == "f"):
-        raise DataError("Expected other records than the members beside them: the same ones are on both sides.")
+        raise DataError("Expected non-members that differ from the members; got the same records on both sides.")
     inside, outside = (membership_scores(distilled, records) for records in (members, others))
     return {name: Roc(inside[name][can[0]], outside[name][can[1]]) for name in inside}
 
 
 def on_both_sides(members: Records, others: Records) -> int:
-    """How many of the others are the same as a member, value by value: of them no attack can be right."""
+    """Returns the number of non-members equal to a member, for which no attack can be right."""
     known = {x.tobytes() for X, _ in _chunks(members) for x in X}
     return sum(x.tobytes() in known for X, _ in _chunks(others) for x in X)
 
 
 def membership_scores(distilled: Distilled, records: Records) -> dict[str, np.ndarray]:
-    """Scores of records, (n,), by the attacks of `attack_membership`: the higher, the more each looks like a member.
+    """Returns scores of records, (n,), by the attacks of `attack_membership`; higher means more likely a member.
 
     Raises:
-        DataError: records of another kind than the set's.
+        DataError: records of a different kind than the set.
     """
     if (records.schema.shape, records.schema.classes) != (distilled.schema.shape, distilled.schema.classes):
         raise DataError(f"Expected records as {distilled.schema}; got {records.schema}.")
@@ -151,7 +151,7 @@ def _chunks(records: Records) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def contributing(records: Records) -> np.ndarray:
-    """Returns which records can contribute to a set: of a known class, without a missing value; (n,), bool."""
+    """Returns a mask (n,) of records that can contribute: of a known class, without a missing value."""
     found = [(y >= 0) & np.isfinite(X).all(1) for X, y in _chunks(records)]
     return np.concatenate([np.zeros(0, bool), *found])
 

@@ -1,4 +1,4 @@
-"""An audit of a method: one run is replayed on other records with the same releases, and nothing else may change."""
+"""Audits a method: replays a run on changed records with the same releases, and compares all outputs."""
 
 from __future__ import annotations
 
@@ -29,20 +29,19 @@ from dpdistill.query import ROUNDING_SHARE, LinearQuery
 from dpdistill.storage.records import Records
 
 TOLERANCE = 1e-6
-"""Of a sum's movement beside the clip norm, where sums are of float64: far below what is paid for rounding."""
+"""Tolerance on a sum's movement over the clip norm, for float64 sums: far below the paid rounding error."""
 SAME, ALL = "no record changed", "all records replaced"
 FRESH, FRESH_TWICE = f"{ALL}, in a fresh process", f"{ALL} in two ways, in two fresh processes"
 
 
 @dataclass(frozen=True)
 class Replay:
-    """One run on other records with the recorded releases.
+    """One replay on changed records with the recorded releases.
 
     Args:
-        change: how its records differ from the private ones, in words.
-        moved: how far the sum of each round moved, over the sensitivity that was paid for, at most 1; empty where more
-            than one record differs.
-        differ: what else is not the same bit for bit: nothing may be.
+        change: description of the changed records.
+        moved: movement of each round's sum over the paid sensitivity, at most 1; empty if more than one record differs.
+        differ: other outputs that differ in any bit; must be empty.
     """
 
     change: str
@@ -51,21 +50,21 @@ class Replay:
 
     @property
     def found(self) -> bool:
-        """Returns whether there is a difference that the releases do not pay for."""
+        """Returns whether there is a difference that the budget does not cover."""
         return bool(self.differ) or max(self.moved, default=0.0) > 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class Replays:
-    """What was tried with a method, and what was found.
+    """Replays of a method, with their results.
 
     Args:
-        result: of the run that was recorded and paid for.
-        replays: all that was tried.
-        chosen: indices of the records that were removed and replaced one by one, and why each was chosen.
-        records: how many private records there are.
-        held: arrays and records that the method's code holds beside its fields, in words.
-        not_tried: what could not be tried, in words.
+        result: result of the recorded, paid run.
+        replays: all replays.
+        chosen: indices of the records removed and replaced one by one, with the reason for each.
+        records: number of private records.
+        held: descriptions of arrays and records in the method's code outside its fields.
+        not_tried: descriptions of replays that were not possible.
     """
 
     result: run.Result
@@ -77,17 +76,17 @@ class Replays:
 
     @property
     def found(self) -> bool:
-        """Returns whether any replay or the method's code shows more than the releases pay for."""
+        """Returns whether any replay or the method's code reveals more than the budget covers."""
         return bool(self.held) or any(each.found for each in self.replays)
 
     @property
     def undecided(self) -> bool:
-        """Returns whether two runs on the same records and releases differ, so that nothing follows from the others."""
+        """Returns whether two runs on the same records and releases differ, so that no conclusion is possible."""
         return any(each.found for each in self.replays if each.change == SAME)
 
     @property
     def largest(self) -> float:
-        """The largest movement of a sum, over the sensitivity that was paid for."""
+        """Returns the largest movement of a sum over the paid sensitivity."""
         return max((m for each in self.replays for m in each.moved), default=0.0)
 
     def __str__(self) -> str:
@@ -111,7 +110,7 @@ def replay_method(
     progress: Progress = no_progress,
     **paid: Any,
 ) -> Replays:
-    """Run a method once and record its releases; then run it on other records that get the same releases.
+    """Runs a method once, and replays it on changed records with the recorded releases.
 
     Every output, state, file, log line and message of these replays must equal that of the first bit for bit, since a
     method may learn of records by releases alone. The replays: no record changed (a control), each chosen record
@@ -120,19 +119,19 @@ def replay_method(
 
     Args:
         records: the private records.
-        method: a private one; or a function of records that returns one. Give the function where the method is made
-            after a look at the records: it is called anew for every replay.
-        budget: what the run pays; for single records.
-        chosen: how many records to try one by one, lone members of a class, outliers and duplicates first; or indices.
-        seed: of everything public, and of the choice.
-        distill: called in the place of `run.distill`; it must hand its keyword arguments on to it.
-        fresh: replay all records replaced in a process of its own, a few seconds.
-        private_files: files and folders that hold the records: a method that opens one there is found.
-        progress: told the rounds and steps of the first run, and the replays.
-        paid: what else the first run takes: ledger, label, workers, entropy.
+        method: a private method; or a function from records to one, if building the method reads the records. The
+            function is called again for every replay.
+        budget: budget of the run, for single records.
+        chosen: number of records to try (single members of a class, outliers and duplicates first), or their indices.
+        seed: seed of everything public, and of the choice.
+        distill: called instead of `run.distill`; must pass its keyword arguments on to it.
+        fresh: also replay with all records replaced in a new process, which takes a few seconds.
+        private_files: files and folders of the records; a method that opens one of them in a replay is detected.
+        progress: receives the rounds and steps of the first run, and the replays.
+        paid: further arguments of the first run: ledger, label, workers, entropy.
 
     Raises:
-        ValueError: a budget that protects units, or an index that is not that of a record.
+        ValueError: a budget that protects units, or an index out of range.
 
     Guarantee: none: this reads the private records. The run's result alone is covered by its certificate.
     Source: after dp-recorder (arXiv 2602.17454).
@@ -152,7 +151,7 @@ def replay_method(
     made, not_tried = replaying.all_replaced(records, tuple(private_files), fresh)
     progress("replaying", len(jobs) + 1, len(jobs) + 1)
     replays.append(made)
-    holds = held(method) if isinstance(method, Method) else ()  # a function makes its own from other records
+    holds = held(method) if isinstance(method, Method) else ()  # a function builds its method from the records
     return Replays(result, tuple(replays), tried, len(records), holds, not_tried)
 
 
@@ -168,7 +167,7 @@ def _tried(records: Records, chosen: int | Iterable[int], seed: int) -> dict[int
 
 @dataclass
 class _Replaying:
-    """Replays of one recorded run."""
+    """Runner of replays of one recorded run."""
 
     procedure: Procedure
     recordings: list[Recording]
@@ -177,7 +176,7 @@ class _Replaying:
     seed: int
 
     def jobs(self, records: Records, tried: Iterable[int]) -> list[Callable[[], Replay]]:
-        """The replays in this process but for that of all records replaced, each to be called."""
+        """Returns the replays in this process, except that of all records replaced, as functions."""
         rounds = [each for recording in self.recordings for each in recording.rounds]
         exact, chosen = Exact(records), list(tried)
         whole = [exact.sum(*each) for each in rounds] if chosen else []
@@ -200,7 +199,7 @@ class _Replaying:
         return jobs + [partial(change, i) for i in chosen for change in one_by_one]
 
     def all_replaced(self, records: Records, private: tuple[str, ...], fresh: bool) -> tuple[Replay, tuple[str, ...]]:
-        """All records replaced, if possible in a process that has not seen them, and what could not be tried."""
+        """Replays with all records replaced, if possible in a new process; returns impossible replays as well."""
         n, rare = _number(len(records), self.adjacency), rarest(records)
         job = self._job(records, n, rare, private) if fresh else None
         if job is None:
@@ -212,7 +211,7 @@ class _Replaying:
             return Replay(FRESH), ()
         if any(name.endswith(OPENED) for name in differ):
             return Replay(FRESH, (), differ), ()
-        # Another process may compute with other low bits: then two such processes agree, whatever their records.
+        # A new process may differ in low bits: then two new processes are compared with each other.
         n, other = n + (n != len(records)), (rare + 1) % records.classes
         again = self._job(records, n, other, private)
         assert again is not None
@@ -231,7 +230,7 @@ class _Replaying:
 
 
 def _moved(rounds: list, whole: list[np.ndarray], rest: Exact, records: float) -> tuple[float, ...]:
-    """How far each sum is from the whole one, over what one record (removed), or two (replaced), may move it."""
+    """Returns each sum's movement over the contribution of one record (removed) or two records (replaced)."""
     found = []
     for (query, params, release), total in zip(rounds, whole, strict=True):
         allowed = 1.0 + TOLERANCE + (ROUNDING_SHARE if isinstance(query, LinearQuery) else 0.0)
@@ -241,7 +240,7 @@ def _moved(rounds: list, whole: list[np.ndarray], rest: Exact, records: float) -
 
 
 def _number(n: int, adjacency: str) -> int:
-    """How many other records: another number where it is private."""
+    """Returns the number of replacement records, changed if the number is private."""
     if adjacency == "replace-one":
         return n
     return n // 2 + 1 if n > 2 else n + 1

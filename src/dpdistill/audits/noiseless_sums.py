@@ -1,4 +1,4 @@
-"""What the curator would have added without its noise: sums and single contributions, for the owner's eyes alone."""
+"""Computes the curator's sums and contributions without noise, for audits of the owner alone."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from dpdistill.storage.records import Records
 
 
 class Exact:
-    """The records of an audit, and what they contribute to a round: clipped as the curator clips, without noise.
+    """Records of an audit with their contributions to a round, clipped like the curator's, without noise.
 
     Args:
         records: the private records.
-        compute: how many a compiled program takes at once.
+        compute: number of records per compiled call.
     """
 
     def __init__(self, records: Records, compute: Compute | None = None) -> None:
@@ -36,20 +36,20 @@ class Exact:
         self._numbers = Numbers()
 
     def without(self, i: int) -> Exact:
-        """The same without one record: all others keep their places, and with them their low bits."""
+        """Returns the records without one; all others keep their positions, hence their low bits."""
         kept = np.arange(len(self._records)) != i
         rest = Exact(Records(self._records.X[kept], self._records.y[kept], self._records.schema), self._compute)
         rest._placed._places = self._placed._places[kept]
         return rest
 
     def with_records(self, others: Records) -> Exact:
-        """The same for as many other records, record i at the place of record i."""
+        """Returns the sums of as many other records, with record i at position i."""
         made = Exact(others, self._compute)
         made._placed._places = self._placed._places
         return made
 
     def sum(self, query: Query, params: Params, release: Release) -> np.ndarray:
-        """The sum over all records, in the shape of the release, float64."""
+        """Returns the sum over all records, in the shape of the release, float64."""
         with jax.default_matmul_precision("highest"):
             shape, classes = release.value.shape, len(self._records.schema.classes)
             if isinstance(query, LinearQuery):
@@ -69,7 +69,7 @@ class Exact:
         return self._placed.chunks(query.encoder, None, size, number=number)
 
     def contributions(self, query: Query, params: Params, release: Release) -> np.ndarray:
-        """Returns what each record adds to its class's block, or to the sum: (n, d), float64; zeros where nothing."""
+        """Returns each record's contribution to its class's block or the sum, (n, d), float64; zeros for none."""
         X, y = self._records.take(np.arange(len(self._records)))
         X, known = jnp.asarray(X), (y >= 0) & np.isfinite(X.reshape(len(X), -1)).all(1)
         with jax.default_matmul_precision("highest"):
@@ -77,7 +77,7 @@ class Exact:
                 X = compiled.encode_rows(ByValue(query.encoder), X)
             labels = np.where(known, y, 0).astype(np.int32)
             if isinstance(query, LinearQuery):
-                # In double precision, as the curator has it: some are not meant for less.
+                # In double precision like the curator: some queries require it.
                 found = _clipped(ByValue(query), params, X, labels)
             else:
                 shape = release.value.shape[1:] if query.by_class else release.value.shape
@@ -87,7 +87,7 @@ class Exact:
         return np.where(known[:, None], found, 0.0)
 
     def _rows(self, query: Query, params: Params, release: Release, dimension: int) -> Any:
-        """(grid, program of a chunk's integer rows) of a round."""
+        """Returns (grid, program of a chunk's integer rows) of a round."""
         noise_multiplier = release.stddev / query.clip_norm
         check_query(query, params, self._records.schema, noise_multiplier)
         grid = make_grid(query.clip_norm, noise_multiplier, dimension, len(self._records))
@@ -100,14 +100,14 @@ class Exact:
 
 
 def _clipped(query: ByValue, params: Params, X: Any, y: np.ndarray) -> np.ndarray:
-    """Contributions of a linear query, each formed by itself and clipped, (n, d)."""
+    """Returns the contributions of a linear query, each formed alone and clipped, (n, d)."""
     with jax.enable_x64(True):
         found = np.float64(np.asarray(_formed(query, jax.tree.map(np.asarray, params), X, y)))
     norms = np.linalg.norm(found, axis=1, keepdims=True)
     return found * np.minimum(1.0, query.value.clip_norm / np.maximum(norms, 1e-300))
 
 
-# Parameters are arguments, never constants of the program: XLA on CPUs (jax 0.10.2) reads memory that nobody wrote
+# Parameters are arguments, never constants of the program: XLA on CPUs (jax 0.10.2) reads uninitialised memory
 # where 500 and more rows meet a constant matrix of zeros, such as a classifier before its first step, and a maximum
 # follows.
 @partial(jax.jit, static_argnums=0)

@@ -1,4 +1,4 @@
-"""Everything that leaves a run: its result, its files, its states, and what it says in any way."""
+"""Observes all outputs of a run: result, files, states, printed text, logs and warnings."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from dpdistill.method import Progress, no_progress
 from dpdistill.storage.records import Records
 
 SILENCED = ("jax", "absl", "asyncio", "matplotlib", "PIL")
-"""Packages whose log tells when they compile or start, which a second run in a process does not do again."""
+"""Packages whose log reports compilation or start, which a second run in a process does not repeat."""
 DEPRECATED = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
-"""Warnings about code, not about data: Python shows them where it is compiled."""
+"""Warnings about code, not about data, which Python shows at compilation."""
 Observation = dict[str, str]
-"""Digests of what leaves a run, by what they are digests of."""
+"""Type of an observation: digests of a run's outputs by name."""
 
 
 @dataclass
 class _Heard:
-    """What a run says, in order."""
+    """Printed text, log lines, warnings and progress of a run, in order."""
 
     printed: io.StringIO = field(default_factory=io.StringIO)
     log: list[str] = field(default_factory=list)
@@ -41,17 +41,17 @@ class _Heard:
 def observe(
     procedure: Procedure, records: Records, tape: Tape, progress: Progress = no_progress, **paid: Any
 ) -> tuple[run.Result | None, Observation]:
-    """Run a procedure and keep a digest of everything that leaves it.
+    """Runs a procedure, and digests all its outputs.
 
     Args:
         procedure: what is run.
         records: the records of this run.
-        tape: records the releases, or hands out recorded ones.
-        progress: told the rounds and steps of the run.
-        paid: what else `run.distill` takes.
+        tape: records the releases, or replays recorded ones.
+        progress: receives the rounds and steps of the run.
+        paid: further arguments of `run.distill`.
 
     Returns:
-        The result, None if there was an error, and the digests. An error is one of them.
+        The result, None after an error, and the digests, including that of an error.
     """
     with tempfile.TemporaryDirectory() as folder, _hearing() as (heard, tell):
         result, seen = None, {}
@@ -73,13 +73,13 @@ def observe(
 
 
 def differences(one: Observation, other: Observation) -> tuple[str, ...]:
-    """Returns what is not the same in two observations, or is in one of them alone."""
+    """Returns the names of outputs that differ between two observations, or are in only one."""
     names = dict.fromkeys((*one, *other))
     return tuple(name for name in names if one.get(name) != other.get(name))
 
 
 def _of_result(result: run.Result, folder: Path) -> Observation:
-    """Digests of the parts of a result, and of every file of the shared folder, with its name."""
+    """Returns digests of the parts of a result, and of every file of the shared folder by name."""
     whole = replace(result, run_dir=None, payment=None)
     seen = {f"result.{f.name}": digest(getattr(whole, f.name)) for f in fields(whole) if f.name != "distilled"}
     made = whole.distilled
@@ -90,7 +90,7 @@ def _of_result(result: run.Result, folder: Path) -> Observation:
 
 
 def _anywhere(value: Any, folder: str) -> Any:
-    """The same words with one name for the temporary folder."""
+    """Replaces the name of the temporary folder by a fixed name."""
     if isinstance(value, list):
         return [_anywhere(item, folder) for item in value]
     if isinstance(value, tuple):
@@ -99,7 +99,7 @@ def _anywhere(value: Any, folder: str) -> Any:
 
 
 class _Listener(logging.Handler):
-    """Keeps what is logged at every level."""
+    """Handler that keeps log lines of every level."""
 
     def __init__(self, log: list[str]) -> None:
         super().__init__(logging.NOTSET)
@@ -112,7 +112,7 @@ class _Listener(logging.Handler):
 
 @contextlib.contextmanager
 def _logging_to(handler: logging.Handler) -> Iterator[None]:
-    """Everything that is logged goes to one handler and nowhere else."""
+    """Redirects all logging to one handler."""
     loggers = (logging.getLogger(), logging.getLogger("dpdistill"))
     kept = [(logger, logger.handlers, logger.level, logger.propagate) for logger in loggers]
     try:
@@ -129,7 +129,7 @@ def _logging_to(handler: logging.Handler) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _hearing() -> Iterator[tuple[_Heard, Any]]:
-    """Returns what is printed, logged, warned of and told as progress inside; the owner's progress is shown as ever."""
+    """Captures printed text, logs, warnings and progress; the owner's progress is still shown."""
     heard, terminal = _Heard(), (sys.stdout, sys.stderr)
 
     def tell(progress: Progress) -> Progress:

@@ -1,4 +1,4 @@
-"""The owner's page of an audit: what it shows comes from the private records, and every screen of it says so."""
+"""Writes the owner's page of an audit, which states on every screen that it derives from private records."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ NOTICE = (
 
 
 class Chapter(NamedTuple):
-    """A section of the page: its heading, and what one of the templates made of the results."""
+    """Section of the page: heading and rendered body."""
 
     title: str
     body: Markup
 
 
 def chapter(title: str, template: str, **results: Any) -> Chapter:
-    """A chapter whose body is templates/<template>.html."""
+    """Returns a chapter whose body is templates/<template>.html."""
     return Chapter(title, Markup(_PAGES.get_template(f"{template}.html").render(results)))
 
 
@@ -45,15 +45,15 @@ def write_audit(
     chapters: Iterable[Chapter],
     results: dict[str, Any],
 ) -> Path:
-    """Writes <name>.html and <name>.json into the owner's folder of audits, which nobody else may read.
+    """Writes <name>.html and <name>.json into the owner's folder of audits, with mode 0700.
 
     Args:
         folder_audit: the folder; made with mode 0700 if missing, and given that mode if not.
-        name: of both files.
+        name: name of both files.
         title: heading of the page.
-        summary: a sentence below it.
+        summary: sentence below the heading.
         chapters: the sections of the page, in order.
-        results: the same as JSON has it; the notice comes first.
+        results: results for JSON, after the notice.
 
     Returns:
         Path of the page: one file that loads nothing from anywhere.
@@ -76,14 +76,14 @@ def write_audit(
 
 @dataclass(frozen=True, eq=False)
 class Page:
-    """The owner's page of an audit before it is written.
+    """Content of the owner's page of an audit.
 
     Args:
-        name: of its files.
-        title: its heading.
-        summary: a sentence below the heading.
-        chapters: its sections, in order.
-        results: what the page shows, as JSON has it.
+        name: name of its files.
+        title: heading of the page.
+        summary: sentence below the heading.
+        chapters: sections in order.
+        results: results for JSON.
     """
 
     name: str
@@ -94,17 +94,17 @@ class Page:
 
 
 class Audit(ABC):
-    """The result of an audit or of an attack: for the owner of the records, not covered by epsilon."""
+    """Result of an audit or attack: for the owner of the records, not covered by epsilon."""
 
     @cached_property
     def page(self) -> Page:
-        """The owner's page."""
+        """Returns the owner's page."""
         return self._page()
 
     @property
     @abstractmethod
     def summary(self) -> str:
-        """A sentence on what was audited."""
+        """Returns a sentence about the audited object."""
 
     @abstractmethod
     def _page(self) -> Page: ...
@@ -113,14 +113,14 @@ class Audit(ABC):
         return f"{type(self).__name__}({self.summary})"
 
     def to_json(self) -> dict[str, Any]:
-        """Returns what was found by the keys that --json prints under `results`."""
+        """Returns the results by the keys that --json prints under `results`."""
         return self.page.results
 
     def save(self, folder: str | os.PathLike) -> Path:
-        """Writes FOLDER.audit/<name>.html and .json, which nobody but the owner may read.
+        """Writes FOLDER.audit/<name>.html and .json, readable by the owner only.
 
         Args:
-            folder: that the pages belong to; the folder itself need not exist, and nothing is written into it.
+            folder: folder that the pages belong to; it may be missing, and nothing is written into it.
 
         Returns:
             Path of the page.

@@ -1,4 +1,4 @@
-"""What real records reach in the place of synthetic ones, and how near synthetic records are to real ones."""
+"""Draws real records for comparison, and measures distances between synthetic and real records."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from dpdistill.schema import DataError
 from dpdistill.storage.records import Records
 
 ROWS = 1000
-"""Records that are compared at once."""
+"""Number of records compared at once."""
 NEAR = 0.01
-"""Share of the held-out records that is taken for strikingly near to a real one."""
+"""Share of the held-out records that counts as strikingly near to a real record."""
 SAME = 1e-5
-"""Distance below which two records are the same, and that of each root of their numbers ROUNDED."""
+"""Distances below which records are equal: the least one, and the factor of the root of their size."""
 ROUNDED = 1e-6
-"""More than storing a number of a record moves it by; two levels of an image's 256 are 8e-3 apart."""
+"""Exceeds the rounding error of a stored number; two of an image's 256 levels differ by 8e-3."""
 
 
 @dataclass(frozen=True)
 class Nearness:
-    """Distances to the nearest real record, of a unit that a record's encoding has.
+    """Distances to the nearest real record, in units of the encoding.
 
     Args:
-        synthetic: of each synthetic record, (m,).
-        held_out: of each held-out record, (n,): what records of nobody in the set have.
-        same: distance below which two records are the same.
+        synthetic: distance of each synthetic record, (m,).
+        held_out: distance of each held-out record, (n,), as a baseline.
+        same: distance below which two records are equal.
     """
 
     synthetic: np.ndarray
@@ -36,20 +36,20 @@ class Nearness:
 
     @property
     def copies(self) -> tuple[float, float]:
-        """Shares of the synthetic and of the held-out records that are a real one."""
+        """Returns the shares of synthetic and held-out records that equal a real record."""
         return tuple(float((side < self.same).mean()) for side in (self.synthetic, self.held_out))  # type: ignore
 
     @property
     def strikingly(self) -> float:
-        """Share of the synthetic records that are nearer than all but 1 % of the held-out ones.
+        """Returns the share of synthetic records that are nearer than all but 1 % of the held-out records.
 
-        Where so many held-out records are a real one, none is nearer: `copies` tells.
+        If 1 % of the held-out records equal a real record, none can be nearer; `copies` shows that case.
         """
         return float((self.synthetic < np.quantile(self.held_out, NEAR)).mean())
 
     @property
     def text(self) -> str:
-        """Returns both medians, and the shares of records that are strikingly near or copies, as one line."""
+        """Returns one line with both medians and the shares of strikingly near records and copies."""
         return (
             f"Distance to the nearest real record, median: synthetic {np.median(self.synthetic):.3g}, held-out "
             f"{np.median(self.held_out):.3g}; {100 * self.strikingly:.1f} % of the synthetic records are nearer than "
@@ -59,12 +59,12 @@ class Nearness:
 
 
 def random_real(records: Records, y: np.ndarray, seed: int = 0) -> Records:
-    """As many real records of each class as there are of y, at most all of a class, drawn at random.
+    """Returns random real records, for each class as many as in y, or all if there are fewer.
 
     Args:
-        records: real ones.
+        records: the real records.
         y: class indices of the synthetic records, (m,).
-        seed: which are drawn.
+        seed: seed of the draw.
 
     Raises:
         DataError: no real record of any class of y.
@@ -75,24 +75,24 @@ def random_real(records: Records, y: np.ndarray, seed: int = 0) -> Records:
         rows.append(rng.choice(there, min(int(wanted), len(there)), replace=False))
     chosen = np.sort(np.concatenate(rows))
     if not len(chosen):
-        raise DataError("Expected real records of the classes of the set; there are none.")
+        raise DataError("Expected real records of the set's classes; got none.")
     return Records(records.X[chosen], records.y[chosen], records.schema)
 
 
 def nearest_real(distilled: Distilled, real: Records, held_out: Records, progress: Progress = no_progress) -> Nearness:
-    """How near each synthetic and each held-out record is to the nearest real one.
+    """Returns the distance of each synthetic and each held-out record to the nearest real record.
 
-    A set that copies records is nearer to them than records are that it has never seen. This proves no privacy: sets
-    that are far from all records may still tell who was among them.
+    A set with copies is nearer to the real records than held-out records are. Large distances do not prove privacy: a
+    set far from all records may still reveal members.
 
     Args:
         distilled: the set.
-        real: records that it was made from.
-        held_out: records of the same kind that it was not made from.
-        progress: told the percentage of the real records done.
+        real: real records of the set.
+        held_out: records of the same kind, not used for the set.
+        progress: receives the percentage of the real records done.
 
     Raises:
-        DataError: records of another kind than the set's, or none.
+        DataError: records of a different kind than the set, or no records.
     """
 
     def known(records: Records) -> np.ndarray:
@@ -115,5 +115,5 @@ def nearest_real(distilled: Distilled, real: Records, held_out: Records, progres
 
 
 def _flat(X: np.ndarray) -> np.ndarray:
-    # In single precision the squares of equal records differ by more than the records do.
+    # In single precision, rounding errors of squares exceed the distances of nearly equal records.
     return np.nan_to_num(np.asarray(X, np.float64).reshape(len(X), -1))

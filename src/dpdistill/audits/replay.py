@@ -1,4 +1,4 @@
-"""A run whose releases are recorded, and runs on other records that are handed the same releases."""
+"""Records the releases of a run, and replays them in runs on other records."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from dpdistill.storage.records import Records
 
 @dataclass(frozen=True)
 class Procedure:
-    """What an audit runs: a method, or a function that makes one of the records, and the function that runs it.
+    """Procedure under audit: a method, or a function from records to a method, and the function that runs it.
 
     Args:
-        method: a private method; or a function of `Records` that returns one, called anew for every data set.
-        distill: called as `run.distill` is; it may do more, and must hand its keyword arguments on.
-        budget: what a run pays.
-        seed: of everything public.
+        method: a private method; or a function from `Records` to one, called again for every data set.
+        distill: called like `run.distill`; may do more, and must pass its keyword arguments on.
+        budget: budget of a run.
+        seed: seed of everything public.
     """
 
     method: Method | Callable[[Records], Method]
@@ -39,20 +39,20 @@ class Procedure:
     seed: int
 
     def __call__(self, records: Records, parts: Parts, progress: Progress, **paid: Any) -> run.Result:
-        """The result of a run on these records."""
+        """Returns the result of a run on the records."""
         method = implement(self.method, Method) if isinstance(self.method, Recipe) else self.method(records)
         return self.distill(records, method, self.budget, seed=self.seed, progress=progress, parts=parts, **paid)
 
 
 @dataclass
 class Recording:
-    """The releases of one run, and what it was called.
+    """Releases of one run, with its name.
 
     Args:
-        run_id: the run's random name, which its results bear.
-        noise_kind: where its noise came from.
-        releases: of all rounds.
-        asked: the query of each round and its parameters; empty in another process, which does not need them.
+        run_id: the run's random name, which its results state.
+        noise_kind: source of its noise.
+        releases: releases of all rounds.
+        asked: query and params of each round; empty in another process, which does not need them.
     """
 
     run_id: str
@@ -65,32 +65,32 @@ class Recording:
         return [(*asked, release) for asked, release in zip(self.asked, self.releases, strict=True)]
 
     def without_questions(self) -> Recording:
-        """The recording as another process gets it."""
+        """Returns the recording for another process."""
         return replace(self, asked=[])
 
 
 class Tape:
-    """Recordings of all runs of a procedure, in order, and what each run asked and kept.
+    """Recordings of all runs of a procedure, in order, with digests of queries and states.
 
     Args:
-        recordings: to be handed out again; None records.
+        recordings: recordings to replay; None to record.
     """
 
     def __init__(self, recordings: list[Recording] | None = None) -> None:
         self.recordings: list[Recording] = []
         self.seen: dict[str, str] = {}
-        """Digests of what is asked, and of the state after each round."""
+        """Digests of the queries, and of the state after each round."""
         self._frozen = recordings
         self._runs = 0
 
     @property
     def records(self) -> bool:
-        """Returns whether releases are recorded, not handed out again."""
+        """Returns whether releases are recorded, not replayed."""
         return self._frozen is None
 
     @property
     def parts(self) -> Parts:
-        """Classes that record, or replay."""
+        """Returns the classes that record or replay."""
         return Parts(self._curator, self._store)
 
     def _curator(self, *args: Any) -> Curator:
@@ -98,20 +98,20 @@ class Tape:
         if self._frozen is None:
             return _Recorder(self, *args)
         if self._runs > len(self._frozen):
-            raise ValueError("Expected as many runs as were recorded; the procedure began one more.")
+            raise ValueError("Expected as many runs as recorded; the procedure started one more run.")
         return _Replayer(self, self._frozen[self._runs - 1], *args)
 
     def _store(self, *args: Any) -> Store:
         return _WatchedStore(self, *args)
 
     def note(self, name: str, value: Any) -> None:
-        """Keep a digest under a name that tells several runs apart."""
+        """Keeps a digest under a name with the run's number."""
         run_number = f" of run {self._runs}" if self._runs > 1 else ""
         self.seen[name + run_number] = digest(value)
 
 
 class _Recorder(Curator):
-    """A curator whose releases are recorded."""
+    """Curator that records its releases."""
 
     def __init__(self, tape: Tape, *args: Any) -> None:
         super().__init__(*args)
@@ -127,7 +127,7 @@ class _Recorder(Curator):
 
 
 class _Replayer(Curator):
-    """A curator that holds other records and releases what was recorded; its run bears the recorded run's name."""
+    """Curator of other records that replays recorded releases, under the recorded run's name."""
 
     def __init__(self, tape: Tape, recording: Recording, *args: Any) -> None:
         super().__init__(*args)
@@ -147,7 +147,7 @@ class _Replayer(Curator):
 
 
 class _WatchedStore(Store):
-    """A store that notes every state."""
+    """Store that notes every state."""
 
     def __init__(self, tape: Tape, *args: Any) -> None:
         super().__init__(*args)

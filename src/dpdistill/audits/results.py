@@ -1,4 +1,4 @@
-"""Results of audits and attacks, each with the owner's page that shows it."""
+"""Results of audits and attacks, each with its owner's page."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from dpdistill.storage.records import Records
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SetAudit(Audit):
-    """A synthetic set compared with the records that it was made from.
+    """Comparison of a synthetic set with its private records.
 
     Args:
-        name: of its folder.
+        name: name of its folder.
         distilled: the set.
-        marginals: of a table, synthetic and private; None for images.
-        membership: rates of each attack on membership; empty without other records.
-        schedule: what the certificate states as paid, or None.
-        sizes: how many (members, non-members) there are.
-        repeated: how many of the non-members equal a member.
+        marginals: marginals of a table, synthetic and private; None for images.
+        membership: rates of each membership attack; empty without non-members.
+        schedule: schedule that the certificate states as paid, or None.
+        sizes: numbers of (members, non-members).
+        repeated: number of non-members equal to a member.
     """
 
     name: str
@@ -55,7 +55,7 @@ class SetAudit(Audit):
 
     @property
     def left_out(self) -> tuple[int, int]:
-        """Members and non-members that no attack used: of an unknown class, or with a missing value."""
+        """Returns the numbers of unused members and non-members: of an unknown class, or with a missing value."""
         if not self.membership:
             return 0, 0
         used = self.membership["distance"]
@@ -81,17 +81,17 @@ class SetAudit(Audit):
 def compare_set(
     name: str, distilled: Distilled, members: Records, non_members: Records | None, schedule: Schedule | None
 ) -> SetAudit:
-    """Compares a synthetic set with the records that it was made from, and attacks membership.
+    """Compares a synthetic set with its private records, and runs membership attacks.
 
     Args:
-        name: of the set's folder.
+        name: name of the set's folder.
         distilled: the set.
-        members: records that the set was made from.
-        non_members: records of the same kind that it was not made from; None for no attack.
-        schedule: what was paid for the set, or None.
+        members: records used in the run.
+        non_members: records of the same kind, not used in the run; None for no attack.
+        schedule: schedule that was paid for the set, or None.
 
     Raises:
-        DataError: records of another kind than the set's, none that can be used, or the same ones on both sides.
+        DataError: records of a different kind than the set, no usable record, or equal sides.
     """
     table = isinstance(distilled.schema, TableSchema)
     marginals = compare_marginals(distilled, members) if table else None
@@ -104,10 +104,10 @@ def compare_set(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RunAudit(Audit, OneRun):
-    """A run with canaries, and the lower bounds on epsilon that an attacker finds; its fields are those of `OneRun`.
+    """Run with canaries, and the attacker's lower bounds on epsilon, with the fields of `OneRun`.
 
     Args:
-        leak: name of the defect that was planted, or None.
+        leak: name of the planted defect, or None.
     """
 
     leak: str | None = None
@@ -129,13 +129,13 @@ class RunAudit(Audit, OneRun):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ShadowAudit(Audit):
-    """Membership of records in runs on halves of them.
+    """Membership attacks on runs on halves of the records.
 
     Args:
         method: name of the method.
-        runs: how many runs there were.
+        runs: number of runs.
         membership: rates of each attack, over all runs.
-        schedule: what each run paid; None without privacy.
+        schedule: schedule that each run paid; None without privacy.
     """
 
     method: str
@@ -156,10 +156,10 @@ class ShadowAudit(Audit):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MethodAudit(Audit, Replays):
-    """Result of replays of a method; its fields are those of `Replays`.
+    """Result of replays of a method, with the fields of `Replays`.
 
     Args:
-        method: name of the method, or where it is.
+        method: name or location of the method.
     """
 
     method: str = ""
@@ -180,10 +180,10 @@ class MethodAudit(Audit, Replays):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ModelAttack(Audit, Reconstructed):
-    """Training images that were rebuilt from the parameters of a network; its fields are those of `Reconstructed`.
+    """Training images reconstructed from the parameters of a network, with the fields of `Reconstructed`.
 
     Args:
-        attack: the search.
+        attack: options of the search.
     """
 
     attack: Reconstruction
@@ -195,12 +195,12 @@ class ModelAttack(Audit, Reconstructed):
 
     @property
     def baseline(self) -> float:
-        """Mean squared distance of the training images to their mean."""
+        """Returns the mean squared distance of the training images to their mean."""
         return mean_image_error(self.members)
 
     @property
     def rebuilt(self) -> int:
-        """Number of training images that were rebuilt."""
+        """Returns the number of reconstructed training images."""
         return self.pairs.rebuilt(self.baseline)
 
     @property
@@ -221,15 +221,15 @@ class ModelAttack(Audit, Reconstructed):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TrainingAttack(Audit):
-    """Training images that were rebuilt from a network trained on them, and again without those that came back.
+    """Training images reconstructed from repeated trainings, each without the best reconstructed images.
 
     Args:
-        network: what was trained, in words.
-        loss: by which it was trained.
-        linearised: whether training was to first order.
+        network: description of the trained network.
+        loss: loss of its training.
+        linearised: True if the first-order expansion was trained.
         members: training images, (n, h, w, c) in [0, 1].
-        layers: trainings and attacks, the one on all images first.
-        removed: images that were left out between two of them.
+        layers: trainings and attacks, beginning with all images.
+        removed: number of images left out after each training.
     """
 
     network: str
@@ -241,12 +241,12 @@ class TrainingAttack(Audit):
 
     @property
     def baseline(self) -> float:
-        """Mean squared distance of the training images to their mean."""
+        """Returns the mean squared distance of the training images to their mean."""
         return mean_image_error(self.members)
 
     @property
     def rebuilt(self) -> int:
-        """Number of training images that were rebuilt from the network trained on all of them."""
+        """Returns the number of images reconstructed from the network trained on all images."""
         return self.layers[0].pairs.rebuilt(self.baseline)
 
     @property

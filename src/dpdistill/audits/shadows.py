@@ -1,4 +1,4 @@
-"""Who was among the records, by a likelihood ratio: the attacker distils sets of its own, with and without a record."""
+"""Attacks membership by a likelihood ratio of sets distilled with and without a record."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpdistill.schema import DataError
 from dpdistill.storage.records import Records
 
 LEAST = 4
-"""Runs of an attack: two shadows with a record and two without it are what a spread can be had from."""
+"""Least number of runs: a spread needs two shadows with and two without a record."""
 
 
 def attack_by_shadows(
@@ -27,24 +27,24 @@ def attack_by_shadows(
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> dict[str, Roc]:
-    """Distil halves of the records again and again; each run is attacked with all others as its shadows.
+    """Distils random halves of the records, and attacks each run with all other runs as shadows.
 
         ratio_i = log N(s_i; mean with record i, spread) - log N(s_i; mean without it, spread)
 
-    Means are of a record's scores in the shadows, spreads of all records together. The attacker knows the method, all
-    records and which of them were in each shadow: more than any real one.
+    Means are over a record's scores in the shadows, the spread over all records. The attacker knows the method, all
+    records and their membership in each shadow, which is more than a real attacker knows.
 
     Args:
-        records: of which each enters a run by a fair public coin.
+        records: the records, each of which enters a run by a fair public coin.
         method: a distiller.
-        budget: of each run; None for runs without privacy. The sets are not handed out and not paid for together.
-        runs: how many, at least 4.
-        seed: of the coins and of everything else public.
-        progress: told the runs done.
+        budget: budget of each run; None for runs without privacy. The sets are not returned, so no ledger is charged.
+        runs: number of runs, at least 4.
+        seed: seed of the coins and of everything else public.
+        progress: receives the number of runs done.
 
     Returns:
-        Of each of `membership_scores`, with the trials of all runs together. They are not independent: each record is
-        tried in every run, and all runs are each other's shadows.
+        The curve of each of `membership_scores`, over the trials of all runs. The trials are dependent: each record is
+        tried in every run, and runs are shadows of each other.
 
     Raises:
         DataError: too few runs.
@@ -75,20 +75,20 @@ def _distiller(method: Method, budget: Budget | None) -> Callable[[Records, int]
 
 
 def ratios(scores: np.ndarray, entered: np.ndarray) -> Roc:
-    """Log likelihood ratios of every record in every run, by all other runs.
+    """Returns log likelihood ratios of every record in every run, by all other runs.
 
     Args:
-        scores: (runs, n).
-        entered: which records were in, (runs, n), bool.
+        scores: scores of the records in the runs, (runs, n).
+        entered: mask of the records in each run, (runs, n), bool.
 
     Raises:
-        DataError: nobody was in some shadows and not in others.
+        DataError: no record is in some shadows and missing in others.
     """
     found: Sequence[list[np.ndarray]] = ([np.zeros(0)], [np.zeros(0)])
     for t, score in enumerate(scores):
         others = np.arange(len(scores)) != t
         sides = [np.where(mask[others], scores[others], np.nan) for mask in (entered, ~entered)]
-        # A record that was in all shadows, or in none, tells nothing.
+        # A record in all shadows, or in none, has no likelihood ratio.
         known = np.min([np.isfinite(side).sum(0) for side in sides], 0) > 0
         if not known.any():
             continue
@@ -100,5 +100,5 @@ def ratios(scores: np.ndarray, entered: np.ndarray) -> Roc:
         found[0].append(ratio[entered[t, known]])
         found[1].append(ratio[~entered[t, known]])
     if not all(map(np.size, map(np.concatenate, found))):
-        raise DataError("Expected records that were in some shadows and not in others: take more records or more runs.")
+        raise DataError("Expected records that are in some shadows and not in others: use more records or more runs.")
     return Roc(*(np.concatenate(side) for side in found))

@@ -1,4 +1,4 @@
-"""Other records: without one, with one replaced, with all replaced; and which records of a data set are tried first."""
+"""Makes neighbouring data sets (a record removed, one or all replaced), and chooses the records to try."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from dpdistill.schema import AnySchema
 from dpdistill.storage.records import Records
 
 BLOCK = 4096
-"""Records that are looked at together."""
+"""Number of records processed at once."""
 
 
 def without(records: Records, i: int) -> Records:
-    """The records but for one."""
+    """Returns the records without one."""
     kept = np.arange(len(records)) != i
     return Records(records.X[kept], records.y[kept], records.schema)
 
 
 def with_one_replaced(records: Records, i: int, seed: int = 0) -> Records:
-    """The records with the opposite of one in its place, under the next label.
+    """Returns the records with one replaced by its opposite, under the next label.
 
-    Where a record is its own opposite, a random one takes its place.
+    A record that equals its opposite is replaced by a random record.
     """
     X, y = np.array(records.X), np.array(records.y)
     X[i] = _raw(records.schema, -records.schema.to_unit(records.X[i : i + 1]), X.dtype)[0]
@@ -36,7 +36,7 @@ def with_one_replaced(records: Records, i: int, seed: int = 0) -> Records:
 
 
 def with_all_but_one_replaced(records: Records, i: int, seed: int = 0) -> Records:
-    """One of the records among random others, as many as before, most of them of the rarest class."""
+    """Returns random records around one of the records, equal in number, most of them of the rarest class."""
     drawn = random_records(records.schema, len(records), records.X.dtype, (seed, 1), rarest(records))
     X, y = np.array(drawn.X), np.array(drawn.y)
     X[i], y[i] = records.X[i], records.y[i]
@@ -44,19 +44,19 @@ def with_all_but_one_replaced(records: Records, i: int, seed: int = 0) -> Record
 
 
 def rarest(records: Records) -> int:
-    """Index of the class with the fewest records."""
+    """Returns the index of the class with the fewest records."""
     return int(np.bincount(records.y[records.y >= 0], minlength=records.classes).argmin())
 
 
 def random_records(schema: AnySchema, n: int, dtype: Any, seed: Any, majority: int = 0) -> Records:
-    """Random records well inside the bounds, the first of them and most of all in one class.
+    """Returns random records well inside the bounds, with the first and most of them in one class.
 
     Args:
-        schema: what is public.
-        n: how many.
-        dtype: of the raw values.
-        seed: of the draw.
-        majority: index of the class that most are in.
+        schema: public facts of the records.
+        n: number of records.
+        dtype: type of the raw values.
+        seed: seed of the draw.
+        majority: index of the class of most records.
     """
     rng, classes = np.random.default_rng(seed), len(schema.classes)
     X = _raw(schema, rng.uniform(-0.5, 0.5, (n, *schema.shape)).astype(np.float32), dtype)
@@ -66,14 +66,14 @@ def random_records(schema: AnySchema, n: int, dtype: Any, seed: Any, majority: i
 
 
 def choose(records: Records, most: int, seed: int = 0) -> dict[int, str]:
-    """Records to try, and why each: lone members of a class, outliers and duplicates in turn, then random ones.
+    """Returns records to try with reasons: single members of a class, outliers and duplicates, then random ones.
 
     Outliers and duplicates are a third each at most.
 
     Args:
         records: the private records.
-        most: how many, at most.
-        seed: of the random ones.
+        most: maximum number of records.
+        seed: seed of the random records.
     """
     labels, norms, third = Counter(records.y.tolist()), _distances(records), -(-most // 3)
     lone = [i for i, y in enumerate(records.y.tolist()) if y >= 0 and labels[y] == 1]
@@ -94,7 +94,7 @@ def _raw(schema: AnySchema, X: np.ndarray, dtype: Any) -> np.ndarray:
 
 
 def _distances(records: Records) -> np.ndarray:
-    """Distance of each record to the mean of all, (n,); infinite where a value is not finite."""
+    """Returns the distance of each record to the mean, (n,); infinite for non-finite values."""
     n = len(records)
     total, found = np.zeros(records.schema.shape), np.empty(n)
     blocks = [np.arange(start, min(n, start + BLOCK)) for start in range(0, n, BLOCK)]
@@ -107,7 +107,7 @@ def _distances(records: Records) -> np.ndarray:
 
 
 def _duplicates(records: Records) -> list[int]:
-    """The second record and all later ones of equal content."""
+    """Returns the second and all later records of equal content."""
     seen: set[bytes] = set()
     again = []
     for i in range(len(records)):

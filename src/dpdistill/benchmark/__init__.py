@@ -1,4 +1,4 @@
-"""Benchmarks: suites of runs, their lines of results, and pages of them."""
+"""Benchmarks: suites of runs, lines of results, and pages of results."""
 
 SUITES = ("smoke", "papers", "frontier", "subspaces", "dosser", "transferred", "accuracy")
-"""Suites of benchmarks that come with the package, in the folder suites."""
+"""Names of the package's suites, in the folder suites."""

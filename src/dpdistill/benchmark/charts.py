@@ -1,4 +1,4 @@
-"""Plots of the leaderboard, by Matplotlib: accuracy against epsilon, records a class, and seconds."""
+"""Plots of the leaderboard by Matplotlib: accuracy against epsilon, records per class, and seconds."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS, MARKS = 10, "osD^v"
-"""Colours of Matplotlib's cycle, and marks, which tell series of one colour apart."""
+"""Number of colours in Matplotlib's cycle, and marks that distinguish series of one colour."""
 SECONDS = "CPU seconds of distilling"
 NO_PLOTS = "Without plots: pip install 'dpdistill[plot]' brings Matplotlib, which draws them."
 
 Series = dict[tuple[int, str, bool], list[tuple[float, float]]]
-"""Points of (number of the colour, name, whether it is ours and not published)."""
+"""Type of series: points by (number of the colour, name, True for our own results)."""
 
 
 def can_plot() -> bool:
-    """Whether Matplotlib is installed."""
+    """Returns whether Matplotlib is installed."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -33,20 +33,20 @@ def can_plot() -> bool:
 
 
 def colours(tables: Iterable[Table]) -> dict[str, int]:
-    """The colour of every method, the same in all tables of a data set; ours come first, so that theirs differ."""
+    """Returns the colour of every method, equal in all tables of a data set; own methods come first."""
     rows = sorted((row for table in tables for row in table.rows), key=lambda row: not row.ours)
     return {name: k for k, name in enumerate(dict.fromkeys(row.name for row in rows))}
 
 
 def uris(table: Table, colour_of: dict[str, int]) -> list[tuple[str, str]]:
-    """(title, SVG as a data URI) of each plot of a table; none without Matplotlib."""
+    """Returns (title, SVG as a data URI) of each plot of a table; empty without Matplotlib."""
     if not can_plot():
         return []
     from matplotlib import rc_context
 
     found = []
     for figure in plots(table, colour_of):
-        # The same plot has the same bytes; a reader's own font writes the texts.
+        # Equal plots have equal bytes; texts use the reader's font.
         with rc_context({"svg.hashsalt": "dpdistill", "svg.fonttype": "none"}), io.BytesIO() as file:
             figure.savefig(file, format="svg", metadata={"Date": None})
             svg = base64.b64encode(file.getvalue()).decode()
@@ -55,9 +55,9 @@ def uris(table: Table, colour_of: dict[str, int]) -> list[tuple[str, str]]:
 
 
 def plots(table: Table, colour_of: dict[str, int]) -> list[Figure]:
-    """The plots of a table that have something to show: at least two points beside each other.
+    """Returns the plots of a table with at least two distinct points on the horizontal axis.
 
-    Against epsilon at the size, and against the size at the epsilon, that most figures have.
+    Accuracy is plotted against epsilon at the most frequent size, and against size at the most frequent epsilon.
     """
     names = _names(table.rows)
     points = [
@@ -88,7 +88,7 @@ def plots(table: Table, colour_of: dict[str, int]) -> list[Figure]:
 
 
 def _names(rows: list[Row]) -> list[str]:
-    """What tells each row of a table from the others: its name, with how it was scored and its recipe where need be."""
+    """Returns distinct names of a table's rows, with scoring and recipe where necessary."""
     names, scored = Counter(row.name for row in rows), Counter((row.name, row.by) for row in rows)
     return [
         ", ".join((row.name, *[row.by] * (names[row.name] > 1), *[row.origin] * (scored[row.name, row.by] > 1)))
@@ -97,7 +97,7 @@ def _names(rows: list[Row]) -> list[str]:
 
 
 def _plot(title: str, series: Series, *, joined: bool) -> Figure:
-    """The horizontal axis is logarithmic; published series are hollow and dotted."""
+    """Plots series on a logarithmic horizontal axis; published series are hollow and dotted."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullLocator
 
@@ -118,7 +118,7 @@ def _plot(title: str, series: Series, *, joined: bool) -> Figure:
     axes.xaxis.set_minor_locator(NullLocator())
     axes.grid(axis="y", alpha=0.3)
     names = [name for _, name, _ in series]
-    # Labels are set after the legend is made: it leaves out what begins with _, and reads $ as mathematics.
+    # Labels are set after the legend is built, which omits names that begin with _ and reads $ as mathematics.
     legend = figure.legend(axes.lines, [str(i) for i in range(len(names))], loc="outside lower left", fontsize="small")
     texts = [axes.set_title(title, fontsize="medium"), *legend.get_texts()]
     for text, shown in zip(texts, (title, *names), strict=True):
@@ -128,7 +128,7 @@ def _plot(title: str, series: Series, *, joined: bool) -> Figure:
 
 
 def _apart(values: Iterable[float]) -> list[float]:
-    """The values that have room for a text on a logarithmic axis, from the smallest on."""
+    """Returns the values with enough room for labels on a logarithmic axis, from the smallest on."""
     found: list[float] = []
     distinct = sorted({*values})
     for value in distinct:
@@ -138,5 +138,5 @@ def _apart(values: Iterable[float]) -> list[float]:
 
 
 def _short(value: float) -> str:
-    """Three digits, and all of a whole number that has more: 0.5, 54.9, 1,543."""
+    """Formats three digits, or all digits of a larger integer: 0.5, 54.9, 1,543."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""Refuses runs of a suite before the first of them begins."""
+"""Refuses invalid runs of a suite before the first run begins."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from dpdistill.storage.files import show
 
 
 def check_runs(path: Path, suite: Suite) -> list[Run]:
-    """The runs of a suite, in order: each can be built.
+    """Returns the runs of a suite in order, after building each.
 
     Args:
         path: the suite's file.
-        suite: what it states.
+        suite: content of the file.
 
     Raises:
-        DataError: runs that cannot be, before the first of them begins.
+        DataError: invalid runs.
     """
     runs = list(suite.all_runs())
     try:
@@ -53,18 +53,18 @@ def _check(runs: list[Run]) -> None:
             raise DataError(f"Expected {run.label!r} with a subspace: nothing else reads public images.")
         if run.public is not None and run.public.train == run.source.train:
             raise DataError(f"Expected {run.label!r} with other public images than the private ones of the run.")
-        _ = run.budget  # which refuses what cannot be spent
+        _ = run.budget  # the property refuses invalid budgets
         if (other := names.setdefault(run.name, run)) is not run:
             raise DataError(f"{run.label!r} on {run.source.name!r} is the same run as {other.label!r}: name it once.")
 
 
 def _check_student(run: Run, how: Student) -> None:
-    """Refuse a teacher and pictures that the method does not give."""
+    """Refuses a teacher or images that the method does not provide."""
     if run.source.schema:
         raise DataError(f"Expected {run.label!r} without a student: it learns from pictures, and tables have none.")
     method = run.build()
     if how.taught_by == "classifier" and not hasattr(method, "classifier"):
-        raise DataError(f"{run.label!r} has a student of a classifier, and {run.method} releases none: take krr.")
+        raise DataError(f"{run.label!r} has a student of a classifier, and {run.method} releases none: use krr.")
     if how.taught_by == "krr" and not isinstance(getattr(method, "kernel", KERNELS["scatternet"]), FeatureKernel):
         raise DataError(f"{run.label!r} has a student of krr, and its kernel has no features.")
     generates = isinstance(method, GeneratorRecipe) or getattr(method, "generator_steps", 0) > 0

@@ -1,4 +1,4 @@
-"""Tables of lines of results: our figures and their spread, published numbers, and what all runs cost together."""
+"""Builds tables of results: own figures with spread, published numbers, and the total cost of all runs."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ PUBLISHED = Path(__file__).with_name("published.csv")
 GUARANTEES = Path(__file__).with_name("guarantees.json")
 SELECTED = "selection not included"
 _NOT_MADE = ("label", "variant", "score", "chosen_on", "tried")
-"""Of a run: what its set does not depend on."""
+"""Fields of a run that do not influence its set."""
 Line = dict[str, Any]
 
 
 class Setting(NamedTuple):
-    """A column of a paper's table.
+    """Column of a table: a budget and a size.
 
     Args:
-        selected: the recipe was chosen on this very data set, which epsilon does not cover.
-        epsilon: of the budget; infinite without privacy.
-        per_class: synthetic records a class; 0 where the method makes as many as it likes.
+        selected: True if the recipe was chosen on the same data set, which epsilon does not cover.
+        epsilon: epsilon of the budget; infinite without privacy.
+        per_class: number of synthetic records per class; 0 for methods without a fixed number.
     """
 
     selected: bool
@@ -45,7 +45,7 @@ class Setting(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """What a published number is of: per_class is 0 where a method makes as many records as it likes."""
+    """Setting of a published number; per_class is 0 for methods without a fixed number of records."""
 
     method: str
     data: str
@@ -54,15 +54,15 @@ class Cell(NamedTuple):
 
 
 class Objection(NamedTuple):
-    """A premise of a stated guarantee that public code does not keep; made by benchmarks/guarantees.py.
+    """Premise of a stated guarantee that public code violates, from benchmarks/guarantees.py.
 
     Args:
-        number: that figures refer to it by.
+        number: number that figures refer to.
         source: start of the publication's name.
-        read: which code, and where.
-        code: what it does.
-        measured: what that means for the guarantee.
-        cells: the numbers it is about.
+        read: name and location of the code.
+        code: description of the code's behaviour.
+        measured: effect on the guarantee.
+        cells: the affected numbers.
     """
 
     number: int
@@ -74,14 +74,14 @@ class Objection(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """A number of a table, percent.
+    """Number of a table, in percent.
 
     Args:
-        mean: over the runs.
-        std: sample standard deviation over full runs, or what a paper states; None for neither.
-        runs: full runs behind it; 0 for a published number.
-        seconds: of processor time for distilling, mean over runs on CPUs that released; None without any.
-        objections: to a published number, by number.
+        mean: mean over the runs.
+        std: sample standard deviation over full runs, or a paper's; None without one.
+        runs: number of full runs; 0 for a published number.
+        seconds: processor seconds of distilling, mean over runs on CPUs with own releases; None without any.
+        objections: numbers of the objections to a published number.
     """
 
     mean: float
@@ -92,14 +92,14 @@ class Figure(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Mean and spread, with the numbers of objections."""
+        """Returns mean and spread, with the numbers of objections."""
         spread = "" if self.std is None else f" ± {self.std:.{2 if self.runs else 1}f}"
         marks = f" [{', '.join(map(str, self.objections))}]" if self.objections else ""
         return (f"{self.mean:.2f}" if self.runs else f"{self.mean:g}") + spread + marks
 
     @property
     def behind(self) -> str:
-        """How many runs are behind it; nothing for a published number."""
+        """Returns the number of runs as text; empty for a published number."""
         return f"{self.runs} run{'s' * (self.runs > 1)}" if self.runs else ""
 
     def __str__(self) -> str:
@@ -107,7 +107,7 @@ class Figure(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A method in a table: ours, with its recipes and where they come from, or a published one, with its source."""
+    """Method in a table: own, with recipes and their origin, or published, with its source."""
 
     label: str
     by: str
@@ -117,7 +117,7 @@ class Row(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What a plot calls it: the label, with the source of a published one."""
+        """Returns the name in plots: the label, with the source of a published method."""
         return self.label if self.ours else f"{self.label} [{self.origin}]"
 
 
@@ -130,7 +130,7 @@ class Table(NamedTuple):
 
 
 class Board(NamedTuple):
-    """All tables of a data set, and what its runs cost together, in sentences."""
+    """All tables of a data set, and sentences on the total cost of its runs."""
 
     data: str
     tables: list[Table]
@@ -138,10 +138,10 @@ class Board(NamedTuple):
 
 
 def boards(lines: Iterable[Line]) -> list[Board]:
-    """Tables by data set, from lines in any order; of lines that failed none.
+    """Returns tables by data set, from lines in any order, without failed runs.
 
     Raises:
-        DataError: lines of data sets that have one name and are not the same.
+        DataError: lines of different data sets with equal names.
     """
     by_data: dict[str, list[Line]] = {}
     by_records: dict[str, list[Line]] = {}
@@ -157,15 +157,15 @@ def boards(lines: Iterable[Line]) -> list[Board]:
 
 
 def _records(line: Line) -> str:
-    """What the records are read from: data sets that differ in how that is done are of the same people."""
+    """Returns the source of the records; data sets with equal sources hold the same people."""
     source = line["run"]["source"]
     return source.get("train", source["name"])
 
 
 def _check_same(data: str, sources: list[dict[str, Any]]) -> None:
-    """Refuse what has no mean: a figure is of one data set, read and split in one way."""
+    """Refuses a mean over data sets that are read or split in different ways."""
     stated: dict[str, set[str]] = {}
-    for source in sources:  # lines of earlier versions lack what could not be stated then
+    for source in sources:  # lines of earlier versions lack later fields
         for name, value in source.items():
             stated.setdefault(name, set()).add(json.dumps(value))
     differ = sorted(name for name, values in stated.items() if len(values) > 1)
@@ -178,7 +178,7 @@ def _check_same(data: str, sources: list[dict[str, Any]]) -> None:
 
 @cache
 def objections() -> tuple[Objection, ...]:
-    """Those to published numbers."""
+    """Returns the objections to published numbers."""
     stated = json.loads(GUARANTEES.read_text(encoding="utf-8"))
     return tuple(
         Objection(number, **{**each, "cells": frozenset(Cell(*cell) for cell in each["cells"])})
@@ -187,19 +187,19 @@ def objections() -> tuple[Objection, ...]:
 
 
 def setting_of(line: Line) -> Setting:
-    """The column that a run belongs to."""
+    """Returns the column of a run."""
     run = line["run"]
     epsilon = float("inf") if run["epsilon"] is None else run["epsilon"]
     return Setting(run["source"]["name"] in run["chosen_on"], epsilon, run["per_class"] or 0)
 
 
 def label_of(line: Line) -> str:
-    """What a run is called."""
+    """Returns the label of a run."""
     return ", ".join(filter(None, (line["run"]["label"], line["run"]["variant"])))
 
 
 class _Score(NamedTuple):
-    """One score of one run: percent, where it stands, of which recipe, and processor seconds if it ran on a CPU."""
+    """One score of one run: percent, position, recipe, and processor seconds if computed on a CPU."""
 
     value: float
     setting: Setting
@@ -219,7 +219,7 @@ def _tables(data: str, lines: list[Line]) -> list[Table]:
                 rows = groups.setdefault(score["score"], {})
                 row = rows.setdefault((label_of(line), score["by"]), [])
                 if not any(found[1:3] == other[1:3] and release == other.release for other in row):
-                    row.append(found)  # else two runs differ in what else is scored, and it is the same set
+                    row.append(found)  # an equal set was scored already, by a run with other scores
     tables = []
     for score, rows in groups.items():
         found = [_row(*key, scores) for key, each in rows.items() for scores in _of_one_recipe(each)]
@@ -229,21 +229,21 @@ def _tables(data: str, lines: list[Line]) -> list[Table]:
 
 
 def devices(lines: Iterable[Line]) -> list[str]:
-    """What the runs were computed on."""
+    """Returns the devices of the runs."""
     return sorted({_device(line) for line in lines if line["error"] is None})
 
 
 def _device(line: Line) -> str:
-    return line.get("device", "cpu")  # which lines of earlier versions do not say: they are of CPUs
+    return line.get("device", "cpu")  # lines of earlier versions have no device, and are of CPUs
 
 
 def _reused(line: Line) -> bool:
-    """Whether another run released what this one used: its seconds are not those of a whole run."""
+    """Returns whether a run used another run's releases, so that its seconds exclude them."""
     return (line["certificate"] or {}).get("backend") == OF_THE_RELEASES
 
 
 def _of_one_recipe(scores: list[_Score]) -> list[list[_Score]]:
-    """The scores of a row; of several, a recipe each, where a mean would be of more than one."""
+    """Splits the scores of a row by recipe, if a mean would mix several recipes."""
     recipes: dict[Setting, set[str]] = {}
     for score in scores:
         recipes.setdefault(score.setting, set()).add(score.origin)
@@ -261,13 +261,13 @@ def _row(label: str, by: str, scores: list[_Score]) -> Row:
 
 
 def _origin(line: Line) -> str:
-    """A recipe, where it comes from, and where it was chosen."""
+    """Returns a recipe with its origin and the data sets that it was chosen on."""
     run = line["run"]
     if run.get("recipe"):
         stated = f"recipe {run['recipe']} with {' '.join(sorted(run['settings']))}"
     elif not line["origin"].startswith("caller changed"):
         stated = f"{run['method']}: {line['origin']}"
-    else:  # which a column for the size and the settings tell in full
+    else:  # a column for the size and the settings state the recipe completely
         stated = f"{run['method']}: {' '.join(sorted(run['settings'])) or 'package default but for the size'}"
     if run.get("public"):
         stated += f"; {run['public']['name']} as public images"
@@ -285,12 +285,12 @@ def _figure(scores: list[_Score]) -> Figure:
 
 
 def _ranked(rows: list[Row]) -> list[Row]:
-    """The best first, by the largest figure."""
+    """Sorts rows by their largest figure, best first."""
     return sorted(rows, key=lambda row: (-max(figure.mean for figure in row.figures.values()), row))
 
 
 def _published(data: str, score: str, columns: list[Setting]) -> list[Row]:
-    """Published rows, where we have a figure of the same budget and size."""
+    """Returns published rows with the budget and size of an own figure."""
     ours = {setting[1:]: setting for setting in reversed(columns)}
     rows: dict[tuple[str, str], Row] = {}
     with PUBLISHED.open(newline="") as file:
@@ -306,7 +306,7 @@ def _published(data: str, score: str, columns: list[Setting]) -> list[Row]:
 
 
 def _transfer(tables: list[Table]) -> list[Table]:
-    """One line a set: what networks of other architectures learn from it."""
+    """Returns a table of transfer: one row per set, with networks of other architectures."""
     networks = {t.title: t for t in tables if any(row.ours and "training" in row.by for row in t.rows)}
     if len(networks) < 2:
         return []
@@ -316,7 +316,7 @@ def _transfer(tables: list[Table]) -> list[Table]:
         ours = [(row, setting) for row in each.rows if row.ours for setting in row.figures]
         named = Counter((row.label, row.by, setting) for row, setting in ours)
         for row, setting in ours:
-            # A recipe tells rows apart where two have one name, and only there: other tables have other rows.
+            # Recipes distinguish rows only where names are equal, since other tables have other rows.
             recipe = row.origin if named[row.label, row.by, setting] > 1 else ""
             key = (f"{row.label}, {setting}", row.by, recipe)
             rows.setdefault(key, {})[title] = row.figures[setting]
@@ -326,7 +326,7 @@ def _transfer(tables: list[Table]) -> list[Table]:
 
 
 def _costs(lines: list[Line]) -> list[str]:
-    """What the releases of these lines, all of the same records, spent together; each is paid for once."""
+    """Returns sentences on the total cost of the lines' releases from the same records, each counted once."""
     schedules: dict[str, Schedule] = {}
     sets, names = set(), set()
     for line in lines:

@@ -1,4 +1,4 @@
-"""What lines of results are shown as: a self-contained HTML leaderboard, and a page of Markdown."""
+"""Renders lines of results as a self-contained HTML leaderboard, and as a page of Markdown."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _PAGES.globals |= {"plots": uris, "colours": colours}
 
 
 def render_page(lines: Iterable[Line], title: str, sets: Iterable[Path] = ()) -> str:
-    """The leaderboard: one HTML page that loads nothing from anywhere.
+    """Returns the leaderboard: one HTML page without external resources.
 
     Args:
         lines: of results.
@@ -110,14 +110,14 @@ def _markdown(table: Table) -> str:
 
 
 def seconds_of(row: Any) -> str:
-    """Processor seconds of distilling, of the fastest and the slowest figure in a row."""
+    """Returns the processor seconds of the fastest and the slowest figure in a row."""
     found = sorted(figure.seconds for figure in row.figures.values() if figure.seconds is not None)
     texts = [f"{each:,.0f}" for each in found]
     return "" if not texts else texts[0] if texts[0] == texts[-1] else f"{texts[0]} to {texts[-1]}"
 
 
 def _objections(found: list[Board]) -> list[Objection]:
-    """Those that a table refers to."""
+    """Returns the objections that a table refers to."""
     tables = [table for board in found for table in board.tables]
     shown = {
         number for t in tables for row in t.rows for figure in row.figures.values() for number in figure.objections
@@ -130,7 +130,7 @@ def _failed(lines: Iterable[Line]) -> list[tuple[str, str]]:
 
 
 def _versions(lines: list[Line]) -> list[tuple[str, str]]:
-    """Of the packages behind the lines: all that there were."""
+    """Returns all versions of the packages behind the lines."""
     found: dict[str, set[str]] = {}
     for line in lines:
         for package, version in line.get("versions", {}).items():
@@ -139,7 +139,7 @@ def _versions(lines: list[Line]) -> list[tuple[str, str]]:
 
 
 def _pictures(lines: list[Line], data: str, sets: list[Path]) -> list[tuple[str, list[str]]]:
-    """(what it is, data URIs) of the first image of each class, for the first repeat of every set of images."""
+    """Returns (description, data URIs of the first image of each class) for the first repeat of every image set."""
     found = []
     for line in sorted(lines, key=lambda line: line["name"]):
         if line["error"] is not None or line["run"]["source"]["name"] != data or line["run"]["repeat"]:

@@ -1,4 +1,4 @@
-"""A suite's runs in a pool of processes, one process a run; what is finished is not run again."""
+"""Runs a suite in a pool of processes, one process per run; skips finished runs."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from dpdistill.storage.files import reading, show
 Work = Callable[..., dict[str, Any]]
 Begin = Callable[[], None]
 Tell = Callable[[dict[str, Any], int, int, float], None]
-"""tell(line, done, total, seconds left)."""
+"""Type of a callback (line, done, total, seconds left)."""
 _OF_A_RESULT = {"run", "release", "scores", "seconds"}
 
 
 def read_lines(path: Path) -> dict[str, dict[str, Any]]:
-    """Lines of results by the name of their run: the last of a name counts, one that is half written does not.
+    """Returns lines of results by name of their run; the last line of a name counts, and incomplete lines do not.
 
     Raises:
-        DataError: a file that cannot be read, or that holds other lines.
+        DataError: a file that cannot be read, or that holds other text.
     """
     found = {}
     with reading(path):
         content = path.read_text()
     for number, text in enumerate(content.splitlines(keepends=True), 1):
-        if not text.endswith("\n"):  # what a killed process was about to write
+        if not text.endswith("\n"):  # the incomplete line of a killed process
             continue
         try:
             line = json.loads(text)
@@ -47,15 +47,15 @@ def read_lines(path: Path) -> dict[str, dict[str, Any]]:
 def run_all(
     tasks: list[tuple[str, str, tuple]], work: Work, results: Path, jobs: int, tell: Tell, begin: Begin
 ) -> None:
-    """Run what has no result yet, or failed, and add a line for each.
+    """Executes all tasks without a result, and failed ones again, and appends a line for each.
 
     Args:
         tasks: (name, release, arguments) of every run; two of one release never run at a time.
-        work: makes a line from the arguments, in a process of its own.
-        results: file of lines, made where it is missing.
-        jobs: processes at a time, >= 1.
-        tell: told of every line.
-        begin: called first in every process.
+        work: returns a line from the arguments, in a new process.
+        results: file of lines, created if missing.
+        jobs: number of processes at a time, >= 1.
+        tell: receives every line.
+        begin: first function called in every process.
     """
     results.touch()
     _drop_half_line(results)
@@ -90,7 +90,7 @@ def run_all(
 
 
 def _drop_half_line(results: Path) -> None:
-    """Cut off what a killed process was about to write, so that the next line begins at its beginning."""
+    """Removes the incomplete last line of a killed process."""
     content = results.read_bytes()
     if whole := content.rfind(b"\n") + 1:
         os.truncate(results, whole)
@@ -99,7 +99,7 @@ def _drop_half_line(results: Path) -> None:
 
 
 def _result(ours: Any, name: str, _: str, process: Any) -> dict[str, Any]:
-    """What a process sent; what became of it, where it sent nothing."""
+    """Returns the line that a process sent, or a line with the process's exit code."""
     try:
         line = ours.recv()
         process.join()
@@ -111,7 +111,7 @@ def _result(ours: Any, name: str, _: str, process: Any) -> dict[str, Any]:
 
 
 def _child(theirs: Any, work: Work, arguments: tuple, begin: Begin) -> None:
-    """In the new process: it ends when its parent is killed, and lets the parent say so when it is interrupted."""
+    """Runs in the new process; ends with its parent, and leaves messages on interrupts to the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
     assert parent is not None

@@ -1,4 +1,4 @@
-"""How the synthetic sets of a suite are scored."""
+"""Options of scoring the synthetic sets of a suite."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from dpdistill.schema import DataError
 from dpdistill.schema.facts import STRICT
 
 RECIPE = "recipe"
-"""In the place of a kernel: that of the recipe."""
+"""Name that stands for the recipe's kernel."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Student:
-    """How networks learn from a teacher's scores of pictures, in the place of the set.
+    """Options of training networks on a teacher's scores of images instead of the set.
 
     Args:
-        pictures: of which kind, as `dpdistill student --teacher` names them.
-        number: of pictures.
+        pictures: kind of images, as in `dpdistill student --teacher`.
+        number: number of images.
         taught_by: the released classifier, or krr: kernel ridge regression on the set, with the recipe's kernel.
-        slopes: learn how the scores change with each pixel, too.
-        then_set: train them further on the set itself.
-        epochs: of the networks.
-        architectures: of the networks.
+        slopes: also learn the gradients of the scores.
+        then_set: train the networks further on the set itself.
+        epochs: number of epochs.
+        architectures: architectures of the networks.
     """
 
     __pydantic_config__ = STRICT
@@ -52,16 +52,16 @@ class Student:
 
 @dataclass(frozen=True, kw_only=True)
 class Scoring:
-    """How a synthetic set is scored on held-out records.
+    """Options of scoring a synthetic set on held-out records.
 
     Args:
-        training: of networks, as `dpdistill evaluate` names them.
-        nets: independent networks of each architecture.
-        architectures: of the networks; several for a table of transfer.
-        kernels: of kernel ridge regression; "recipe" for the recipe's, or scatternet where it has none.
-        classifiers: of tables, on an image's pixels.
-        mode: of a table's scores.
-        student: networks that learn from a teacher's scores of pictures, beside those that learn from the set.
+        training: training of networks, as in `dpdistill evaluate`.
+        nets: number of independent networks per architecture.
+        architectures: architectures of the networks; several for a table of transfer.
+        kernels: kernels of kernel ridge regression; "recipe" for the recipe's, or scatternet where it has none.
+        classifiers: table classifiers on the pixels of images.
+        mode: mode of a table's scores.
+        student: options of further networks that learn a teacher's scores of images.
     """
 
     __pydantic_config__ = STRICT

@@ -1,4 +1,4 @@
-"""The records of a suite's data sets, and which of them are held out."""
+"""Reads the records of a suite's data sets, and splits off held-out records."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from dpdistill.storage.records import Records
 
 
 def open_source(source: Source, data: Path, suite: Path, paper: bool, repeat: int) -> tuple[Records, Records]:
-    """The records to be distilled, and those to score on.
+    """Returns the records to distil, and the records to score on.
 
     Args:
-        source: of a suite.
+        source: data set of a suite.
         data: folder of the data sets.
         suite: the suite's file.
-        paper: all records are split anew, and the majority class of those to be distilled is undersampled, as papers
-            do; epsilon covers neither.
+        paper: split all records randomly, and undersample the majority class of the records to distil, like papers;
+            epsilon covers neither.
         repeat: seed of the split.
 
     Raises:
-        DataError: files that are missing or cannot be read, or test records that are those to be distilled.
+        DataError: missing or unreadable files, or equal training and test records.
     """
     records = _read(source, source.train, "train", data, suite)
     test = _read(source, source.test, "test", data, suite) if source.test else None
     if test is not None and _same(records.X, test.X):
         raise DataError(
-            f"The data set {source.name!r} has a test of the very records that are distilled: leave test out and state "
-            "test_share, or name other records."
+            f"The data set {source.name!r} has equal training and test records: leave out test and state test_share, "
+            "or name other records."
         )
     if paper and test is not None:
         records, test = records.joined(test), None
@@ -47,7 +47,7 @@ def open_source(source: Source, data: Path, suite: Path, paper: bool, repeat: in
 
 
 def open_public(run: Run, data: Path) -> PublicImages | None:
-    """The training images of the run's public data set; None without one."""
+    """Returns the training images of the run's public data set; None without one."""
     if run.public is None:
         return None
     images = _read(run.public, run.public.train, "train", data, Path())
@@ -55,20 +55,20 @@ def open_public(run: Run, data: Path) -> PublicImages | None:
 
 
 def split(records: Records, test_share: float, seed: int) -> tuple[Records, Records]:
-    """A random training and a test part, each in the order of the records."""
+    """Returns random training and test parts, each in the order of the records."""
     size, order = round(test_share * len(records)), np.random.default_rng(seed).permutation(len(records))
     return rows(records, np.sort(order[size:])), rows(records, np.sort(order[:size]))
 
 
 def undersampled(records: Records, keep: float, seed: int) -> Records:
-    """Each record of the most frequent class is kept with this probability."""
+    """Keeps each record of the most frequent class with a probability."""
     majority = np.bincount(records.y[records.y >= 0]).argmax()
     coins = np.random.default_rng(seed).random(len(records)) < keep
     return rows(records, coins | (records.y != majority))
 
 
 def rows(records: Records, kept: np.ndarray) -> Records:
-    """Some of the records."""
+    """Returns a selection of the records."""
     return Records(records.X[kept], records.y[kept], records.schema)
 
 
@@ -95,7 +95,7 @@ def _read(source: Source, stated: str, part: str, data: Path, suite: Path) -> Re
 
 
 def _frame(path: Path, table_file: TableFile) -> object:
-    """A table in arrays X and y, columns in the order of its schema."""
+    """Returns a frame from arrays X and y, with columns in the order of the schema."""
     import pandas as pd
 
     with reading(path), np.load(path) as arrays:

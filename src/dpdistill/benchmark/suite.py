@@ -1,4 +1,4 @@
-"""Suites of benchmarks, read from YAML: which methods run on which data, how often, and how they are scored."""
+"""Reads suites of benchmarks from YAML: methods, data sets, repeats and scoring."""
 
 from __future__ import annotations
 
@@ -30,37 +30,36 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).with_name("suites")
 REAL = "real"
-"""In the place of a method: the classifiers of tables learn from the records themselves, without privacy."""
+"""Name of the baseline without privacy: table classifiers trained on the real records."""
 OF_IMAGES = ("straighten", "classes", "bounds", "resize", "channels", "labels")
-"""Of a data set: how its images are read. Tables have a schema."""
+"""Fields of a data set on reading images; tables have a schema instead."""
 _LATER = (*OF_IMAGES, "student", "then_set")
-"""What could not be stated from the first: names of runs have it only where it is."""
+"""Fields added later, which are part of a run's name only if stated."""
 _TITLE = "benchmark suite"
 _WORDS = ("label", "variant", "chosen_on", "tried", "recipe")
-"""Of a run: what is said of it, and changes nothing that is computed."""
+"""Descriptive fields of a run, which do not change its results."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A data set.
+    """Data set of a suite.
 
     Args:
-        name: as runs and published numbers have it.
-        train: its records: a path below the folder of data sets, or digits:train.
-        test: records that are never distilled; empty where a share of the others is held out.
-        test_share: of the records that are held out, drawn anew for every repeat, where there is no test; in mode
-            paper of all records.
-        schema: of a table: its schema.yaml, a path from the suite's file.
-        most_missing: rows of a table with more missing values are left out; -1 for none.
-        mirror: networks are trained on mirror images too: for photographs.
-        straighten: images are brought upright by their own strokes: for handwriting.
-        classes: of images: their number, or names, as `load` takes them; empty for what the format states.
-        bounds: of a raw value of images, likewise.
+        name: name, as in runs and published numbers.
+        train: records to distil: a path below the folder of data sets, or digits:train.
+        test: held-out records; empty if a share of the training records is held out.
+        test_share: share of held-out records, drawn for every repeat, without a test; in mode paper of all records.
+        schema: schema.yaml of a table, a path relative to the suite's file.
+        most_missing: maximum number of missing values of a table's row, else the row is left out; -1 for no maximum.
+        mirror: also train networks on mirror images: for photographs.
+        straighten: deskew, centre and rescale images by their own strokes: for handwriting.
+        classes: number or names of image classes, as in `load`; empty for the format's.
+        bounds: bounds of a raw value of images, likewise.
         resize: side of the square that images are resized to, likewise.
-        channels: 1 or 3 of images in files of their own, likewise.
-        labels: which labels of images, where there are several, likewise.
-        delta: of every budget on it.
-        keep: share of the majority class that is kept in mode paper.
+        channels: 1 or 3, for image files, likewise.
+        labels: label kind of images where there are several, likewise.
+        delta: delta of every budget on the data set.
+        keep: kept share of the majority class in mode paper.
     """
 
     __pydantic_config__ = STRICT
@@ -95,29 +94,29 @@ class Source:
         stated = [name for name in OF_IMAGES if getattr(self, name)]
         if self.schema and stated:
             raise DataError(
-                f"Expected data set {self.name!r}, a table, without {', '.join(stated)}: its schema says so."
+                f"Expected data set {self.name!r}, a table, without {', '.join(stated)}, which its schema states."
             )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A method with one recipe, on several data sets, budgets and sizes.
+    """Method with one recipe, on several data sets, budgets and sizes.
 
     Args:
-        label: its row in the tables.
+        label: name of its row in the tables.
         method: as `dpdistill methods` lists it, or "real".
-        recipe: in its place a published recipe by name, as `dpdistill methods --recipes` lists them.
+        recipe: name of a published recipe instead of a method, as `dpdistill methods --recipes` lists them.
         data: names of the suite's data sets.
-        epsilon: budgets; none for what has no privacy.
-        per_class: synthetic records a class; none for the recipe's.
-        repeats: full runs of each, with new noise, a new public seed and a new start.
+        epsilon: budgets; empty without privacy.
+        per_class: numbers of synthetic records per class; empty for the recipe's.
+        repeats: number of full runs of each, with new noise, public seed and start.
         set: recipe fields.
-        variants: further fields by name. Runs that differ in nothing but free fields share one release, which is paid
-            for once; so do those of several per_class where that is a free field.
-        public: the data set whose training images are public, for a method's subspace; empty for drawn ones.
-        chosen_on: data sets that the recipe was chosen on: there the selection is not included in epsilon.
-        tried: how many runs that choice took.
-        score: how the sets are scored.
+        variants: further fields by name. Runs that differ only in free fields (including per_class, where that is a
+            free field) share one release, which is paid once.
+        public: data set whose training images are public, for a method's subspace; empty for generated images.
+        chosen_on: data sets that the recipe was chosen on; for these, epsilon does not include the selection.
+        tried: number of runs of that selection.
+        score: options of scoring the sets.
     """
 
     __pydantic_config__ = STRICT
@@ -139,13 +138,13 @@ class Entry:
         if self.repeats < 1 or not self.data:
             raise DataError(f"Expected {self.label!r} with repeats >= 1 and at least one data set.")
         if bool(self.method) == bool(self.recipe):
-            raise DataError(f"Expected {self.label!r} with a method, or in its place the name of a recipe.")
+            raise DataError(f"Expected {self.label!r} with a method or the name of a recipe.")
 
     def resolved(self) -> tuple[str, dict[str, str], dict[str, Any]]:
-        """The method, the fields of the recipe as a person writes them, and what `stated_by` says of it.
+        """Returns the method, the fields of the recipe as text, and the facts of `stated_by`.
 
         Raises:
-            DataError: neither method nor recipe is known.
+            DataError: an unknown method or recipe.
         """
         if not self.recipe:
             if self.method != REAL:
@@ -162,9 +161,9 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One synthetic set of a suite: how it is made and scored. The fields are those of `Source` and `Entry`.
+    """One synthetic set of a suite, with its scoring; the fields are those of `Source` and `Entry`.
 
-    The settings are those of the recipe, too, and `recipe` is what the certificate names: empty under another budget.
+    The settings include the recipe's, and `recipe` is the name in the certificate: empty under another budget.
     """
 
     label: str
@@ -182,10 +181,10 @@ class Run:
     score: Scoring
 
     def build(self, public: PublicImages | None = None) -> Method:
-        """The method with its recipe.
+        """Returns the method with its recipe.
 
         Args:
-            public: the images of the public data set, where it has been read.
+            public: images of the public data set, once read.
 
         Raises:
             DataError: an unknown method or field, or a value that the method refuses.
@@ -196,12 +195,12 @@ class Run:
 
     @property
     def budget(self) -> Budget | None:
-        """What may be spent; None without privacy."""
+        """Returns the budget; None without privacy."""
         return None if self.epsilon is None else Budget(self.epsilon, self.source.delta)
 
     @property
     def name(self) -> str:
-        """The same for whatever is stated in the same way; a field that is stated at its default makes another name."""
+        """Returns a name from all stated fields; a field stated at its default changes the name."""
         facts = {k: v for k, v in _stated(self).items() if k not in _WORDS}
         if self.public is None:
             del facts["public"]
@@ -209,9 +208,9 @@ class Run:
 
     @property
     def release(self) -> str:
-        """The name of what is released, the same for runs that differ in free fields alone.
+        """Returns the name of the release, equal for runs that differ only in free fields.
 
-        Without privacy nothing is released: then that of the set, however it is scored.
+        Without privacy the name is that of the set, independent of scoring.
         """
         if self.method == REAL:
             return self.name
@@ -226,17 +225,17 @@ class Run:
 
 
 def _stated(part: Any) -> dict[str, Any]:
-    """What names are made of."""
+    """Returns the facts that enter names."""
     return asdict(part, dict_factory=lambda items: {k: v for k, v in items if v or k not in _LATER})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """What a suite's file states.
+    """Content of a suite's file.
 
     Args:
         dpdistill: "benchmark suite".
-        title: in a few words.
+        title: short title.
         data: the data sets.
         runs: the methods.
     """
@@ -255,7 +254,7 @@ class Suite:
             raise DataError(f"Expected data sets of different names; got {', '.join(named)}.")
 
     def all_runs(self) -> Iterator[Run]:
-        """Every run, in order; repeats come last, so that a suite that is stopped has something of everything."""
+        """Yields every run; repeats come last, so that a stopped suite has results of every entry."""
         sources = {source.name: source for source in self.data}
         for repeat in range(max((entry.repeats for entry in self.runs), default=0)):
             for entry in (entry for entry in self.runs if repeat < entry.repeats):
@@ -263,7 +262,7 @@ class Suite:
                 size = taken.pop("per_class", None)
                 named = (*entry.data, *([entry.public] if entry.public else []))
                 if unknown := next((name for name in named if name not in sources), None):
-                    raise DataError(f"{entry.label!r} runs on {unknown!r}, which is none of the suite's data sets.")
+                    raise DataError(f"{entry.label!r} runs on {unknown!r}, which is not a data set of the suite.")
                 for name, epsilon, per_class, (variant, more) in product(
                     entry.data,
                     entry.epsilon or (None,),
@@ -284,13 +283,13 @@ class Suite:
 
 
 def read_suite(name: str) -> tuple[Path, Suite]:
-    """A suite that comes with the package, by name, or one in a file.
+    """Reads a suite of the package, by name, or a suite in a file.
 
     Returns:
-        (the suite's file, what it states).
+        (the suite's file, its content).
 
     Raises:
-        DataError: no such suite, a file that is none, or unknown methods and data sets.
+        DataError: an unknown suite, a file that is no suite, or unknown methods and data sets.
     """
     path = FOLDER / f"{name}.yaml" if name in SUITES else Path(name)
     if not path.is_file():
@@ -300,7 +299,7 @@ def read_suite(name: str) -> tuple[Path, Suite]:
     try:
         content = load_yaml(content)
         if not isinstance(content, dict) or content.get("dpdistill") != _TITLE:
-            raise DataError(f"Expected a suite, which begins with `dpdistill: {_TITLE}`.")
+            raise DataError(f"Expected a suite that begins with `dpdistill: {_TITLE}`.")
         suite = read_facts(Suite, content, "the suite")
         list(suite.all_runs())
     except (ValueError, TypeError) as error:

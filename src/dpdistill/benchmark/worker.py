@@ -1,4 +1,4 @@
-"""One run of a suite, in a process of its own: distil through the curator, save, score; a line of results."""
+"""Executes one run of a suite in its own process: distils, saves, scores, and returns a line of results."""
 
 from __future__ import annotations
 
@@ -43,32 +43,32 @@ from dpdistill.schema import Schema
 from dpdistill.storage.records import Records
 
 SETS, RUNS = "sets", "runs"
-"""Of a benchmark's folder: the synthetic sets, one a run, and the owner's folders of the releases."""
+"""Subfolders of a benchmark: the synthetic sets, one per run, and the owner's folders of the releases."""
 _CLAIMS = ("claim", "relation", "noise", "schedule", "backend", "date")
 
 Score = dict[str, Any]
-"""{"score": what is scored, "by": how, "value": percent, None where it is not defined}."""
+"""Type of a score: {"score": name, "by": model, "value": percent, or None if undefined}."""
 
 
 def compute(run: Run, suite: Path, data: Path, out: Path) -> dict[str, Any]:
-    """The line of a run: what it is, recipe, certificate, versions, device, seconds, memory, scores; or an error."""
+    """Returns the line of a run: recipe, certificate, versions, device, seconds, memory and scores; or an error."""
     facts = {"name": run.name, "run": asdict(run)}
     try:
         finished, device = _finished(run, suite, data, out), "cpu" if run.method == REAL else backend()
         return {**facts, **finished, "device": device, "peak_mb": peak_memory(), "error": None}
-    except Exception as error:  # whatever stops a run, the others go on
+    except Exception as error:  # a failed run must not stop other runs
         return {**facts, "error": " ".join(f"{type(error).__name__}: {error}".split())}
 
 
 def peak_memory() -> int | None:
-    """The most memory that this process has had in use, MB; None where the system does not say."""
+    """Returns the peak memory of this process in MB; None if the system does not report it."""
     status = Path("/proc/self/status")
     lines = status.read_text().splitlines() if status.exists() else []
     return next((int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM")), None)
 
 
 def _finished(run: Run, suite: Path, data: Path, out: Path) -> dict[str, Any]:
-    # The majority class of real rows is undersampled where they are scored.
+    # Scoring undersamples the majority class of real rows.
     source = replace(run.source, keep=1.0) if run.method == REAL else run.source
     records, test = open_source(source, data, suite, run.score.mode == "paper", run.repeat)
     began = _clocks()
@@ -90,14 +90,14 @@ def _finished(run: Run, suite: Path, data: Path, out: Path) -> dict[str, Any]:
 
 
 def _clocks() -> tuple[float, float]:
-    """Seconds of time, and of processor time."""
+    """Returns wall-clock seconds and processor seconds."""
     return time.perf_counter(), time.process_time()
 
 
 def _distil(run: Run, records: Records, public: PublicImages | None, out: Path) -> Any:
-    """From the releases where they are paid for already, or else from the records.
+    """Distils from releases if they are paid already, else from the records.
 
-    A release that another run began, and did not end, is ended with that run's recipe: nothing is paid for twice.
+    An incomplete release of another run is completed with that run's recipe, so that nothing is paid twice.
     """
     method: Method = run.build(public)
     if run.budget is None:
@@ -107,7 +107,7 @@ def _distil(run: Run, records: Records, public: PublicImages | None, out: Path) 
     again = partial(driver.finish_again, run_dir, method, budget=run.budget, named=wanted[1])
     try:
         return again()
-    except LedgerError:  # nothing there yet, or not all of it
+    except LedgerError:  # the release is missing or incomplete
         pass
     try:
         recipe = RunLedger.read(run_dir).recipe
@@ -146,7 +146,7 @@ def _image_scores(run: Run, folder: Path, test: Records) -> Iterator[Score]:
 def _student_scores(
     run: Run, how: Student, folder: str, distilled: Distilled, released: Teacher | None, test: Records
 ) -> Iterator[Score]:
-    """Of networks that were not trained on the set: never in one table with those that were."""
+    """Yields the scores of students, which never share a table with networks trained on the set."""
     fits = regressions((), None, kernel_in(folder))
     teacher = choose_teacher(distilled, released, fits, how.taught_by)
     pictures = pictures_of(how.pictures, how.number, folder, distilled, run.repeat)

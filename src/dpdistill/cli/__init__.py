@@ -1,4 +1,4 @@
-"""The command line: a module of this package is a command, unless it is named among the parts of commands."""
+"""The command line: every module of this package is a command, except those in PARTS."""
 
 from importlib import import_module
 from pkgutil import iter_modules
@@ -18,13 +18,13 @@ PARTS = frozenset(
     | {"malloc", "options", "outlook", "panels", "retired", "streams"}
     | {"terminal"}
 )
-"""Modules that are no commands: what commands share, and parts of large ones."""
+"""Modules that are not commands: shared code, and parts of large commands."""
 FIRST = ("distill", "plan", "demo", "evaluate", "student", "sample", "export", "report", "verify", "methods", "account")
-"""Commands in the order of a user's work; others follow by name, and groups of commands last."""
+"""Commands in the order of use; other commands follow by name, then groups of commands."""
 
 
 def add_commands(to: typer.Typer, path: list[str]) -> None:
-    """Adds every command to an application: NAME.py holds the function NAME, or a group of commands as `app`.
+    """Adds every command to an application: NAME.py defines the function NAME, or a group of commands `app`.
 
     Args:
         to: the application.

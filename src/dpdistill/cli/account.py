@@ -14,14 +14,18 @@ PANEL: Any = {"rich_help_panel": "Privacy"}
 
 
 def account(
-    epsilon: Annotated[float | None, typer.Option(**PANEL, help="Find the noise for this budget.")] = None,
-    delta: Annotated[float, typer.Option(**PANEL, help="Of the budget.")] = 1e-5,
+    epsilon: Annotated[
+        float | None, typer.Option(**PANEL, help="Calculate the noise multiplier for this epsilon.")
+    ] = None,
+    delta: Annotated[float, typer.Option(**PANEL, help="Delta of the budget.")] = 1e-5,
     adjacency: Annotated[str, typer.Option(**PANEL, help="add-remove or replace-one.")] = "add-remove",
-    noise_multiplier: Annotated[float | None, typer.Option(**PANEL, help="Find the epsilon of this noise.")] = None,
+    noise_multiplier: Annotated[
+        float | None, typer.Option(**PANEL, help="Calculate the epsilon of this noise multiplier.")
+    ] = None,
     rounds: Annotated[int, typer.Option(**PANEL, help="Releases.")] = 1,
     sampling_prob: Annotated[float, typer.Option(**PANEL, help="Poisson sampling probability.")] = 1.0,
 ) -> None:
-    """What a noise multiplier costs, or what noise a budget needs."""
+    """Calculate the epsilon of a noise multiplier, or the noise multiplier of an epsilon."""
     schedule = dp.account(
         epsilon=epsilon, noise_multiplier=noise_multiplier, rounds=rounds, sampling_prob=sampling_prob, delta=delta,
         adjacency=adjacency, listener=Terminal(),  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The command line itself: what all commands belong to, and its entry point."""
+"""The application that all commands belong to, and its entry point."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True)
 def root(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Show the versions that matter.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the versions of dpdistill and its dependencies.")
+    ] = False,
 ) -> None:
     if version:
         found = versions()
@@ -37,7 +39,7 @@ def root(
 
 @lru_cache(maxsize=1)
 def _command() -> Any:
-    """All commands with the options that they share, made once a process."""
+    """Returns all commands with their common options; built once per process."""
     return with_common_options(typer.main.get_command(app))
 
 

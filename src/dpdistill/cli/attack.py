@@ -1,4 +1,4 @@
-"""`dpdistill attack`: which training images can be reconstructed from a network."""
+"""`dpdistill attack`: reconstructs training images from a network."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Reconstruct training images from a network, for the owner of the images: not covered by epsilon.",
 )
-Seed = Annotated[Account, Fields("seed", seed="Of everything drawn; 0 if left out.")]
+Seed = Annotated[Account, Fields("seed", seed="Seed of all random numbers; 0 by default.")]
 
 
 @app.command("model")
@@ -26,8 +26,8 @@ Seed = Annotated[Account, Fields("seed", seed="Of everything drawn; 0 if left ou
 def attack_model(
     *,
     before: Annotated[str, typer.Option(help="Parameters before training: an .npz file.")],
-    after: Annotated[str, typer.Option(help="The same after training.")],
-    members: Annotated[str, typer.Option(help=f"Images that it was trained on: {SOURCES}")],
+    after: Annotated[str, typer.Option(help="Parameters after training: an .npz file.")],
+    members: Annotated[str, typer.Option(help=f"Training images of the network: {SOURCES}")],
     to: Annotated[
         str, typer.Option("--out", help="Name of the network: its owner's page goes to DIR.audit.")
     ] = "model",
@@ -35,7 +35,7 @@ def attack_model(
     reading: Annotated[Reading, Fields("classes", "resize", "channels", "straighten", "labels")],
     account: Seed,
 ) -> None:
-    """Which of its training images can be rebuilt from a network, without any of them being looked at."""
+    """Reconstruct training images from a network's parameters, without reading the images."""
     found = dp.attack_model(
         before, after, members, search=search, reading=reading, seed=account.seed, out=to, listener=Terminal()
     )
@@ -54,9 +54,9 @@ def attack_training(
     reading: Annotated[Reading, Fields("classes", "bounds", "resize", "channels", "straighten", "labels")],
     account: Seed,
 ) -> None:
-    """Train a network on some records without privacy, rebuild them from it, and again without those that came back.
+    """Train a network without privacy, reconstruct its images, and repeat without the best reconstructed ones.
 
-    What a network of yours would give away, before you train it. Nothing but the owner's page is written.
+    Shows what a network of yours would leak, before you train it. Only the owner's page is written.
     """
     found = dp.attack_training(
         data, training=training, search=search, reading=reading, seed=account.seed, out=to, listener=Terminal()
@@ -66,5 +66,5 @@ def attack_training(
 
 
 def _say_rebuilt(rebuilt: int, images: int, error: float, baseline: float) -> None:
-    say(f"{rebuilt} of {images} training images were rebuilt to less than half the distance from their mean; "
+    say(f"{rebuilt} of {images} training images were reconstructed to less than half the distance from their mean; "
         f"mean squared distance {error:.2f} (the mean image: {baseline:.2f}).")  # fmt: skip

@@ -1,4 +1,4 @@
-"""`dpdistill audit`: the group of commands, and what they all print."""
+"""`dpdistill audit`: the group of commands, and their common output."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ app = typer.Typer(
 
 
 def say_rates(membership: Mapping[str, Roc]) -> None:
-    """Prints how many members each attack on membership recognises."""
+    """Prints how many members each membership attack recognises."""
     for name, roc in membership.items():
         low = roc.true_positives(0.001)
         say(f"by {name}: {100 * low.value:.2f} % of the members recognised at 0.1 % wrong, area {roc.area:.3f}")

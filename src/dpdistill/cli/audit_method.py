@@ -1,4 +1,4 @@
-"""`dpdistill audit method`: a run is replayed on other records with the same releases, and all else is compared."""
+"""`dpdistill audit method`: replays a run on changed records with the same releases, and compares all outputs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dpdistill.schema import DataError
 Choice = Annotated[
     RecipeChoice,
     Fields(
-        method="See `dpdistill methods`; or FILE.py:NAME or MODULE:NAME of your own: a class of methods, a method, or "
+        method="See `dpdistill methods`; or FILE.py:NAME or MODULE:NAME of your own: a method class, a method, or "
         "a function of records that returns one.",
     ),
 ]
@@ -29,12 +29,12 @@ Tried = Annotated[
     str,
     typer.Option(
         "--records",
-        help="Records to remove and replace one by one: how many (lone members of a class, outliers and duplicates "
-        "first), all, or their numbers from 0 with commas, such as 3,17,99 or 3,",
+        help="Records to remove and replace one by one: a number (single members of a class, outliers and duplicates "
+        "first), all, or indices from 0 with commas, such as 3,17,99 or 3,",
     ),
 ]
 Afresh = Annotated[
-    bool, typer.Option("--fresh/--no-fresh", help="Replay in a process of its own too, which takes seconds more.")
+    bool, typer.Option("--fresh/--no-fresh", help="Replay in a new process as well, which takes some seconds.")
 ]
 
 
@@ -51,9 +51,9 @@ def audit_method(
     reading: Reading,
     account: Annotated[Account, Fields("seed")],
 ) -> None:
-    """Replay a run on other records with the same releases, and compare all that leaves it. Nothing is handed out.
+    """Replay a run on changed records with the same releases, and compare all outputs. No set is written.
 
-    For authors of a method. Exit code 1 says that a leak was found. Take small settings: each replay runs `finish`.
+    For authors of a method. Exit code 1 means that a leak was found. Use small settings: each replay runs `finish`.
     """
     chosen = _parsed(records)
     with _progress_on_the_terminal():
@@ -62,10 +62,10 @@ def audit_method(
             listener=Terminal(),
         )  # fmt: skip
     for each in found.replays:
-        moved = f"sums moved by {max(each.moved):.4f} of what was paid for; else " if each.moved else ""
+        moved = f"sums moved by {max(each.moved):.4f} of the paid sensitivity; else " if each.moved else ""
         say(f"{each.change}: {moved}{'changed: ' + ', '.join(each.differ) if each.differ else 'nothing changed'}")
     for sentence in found.held:
-        say(f"{sentence}: give a function of the records that makes the method.")
+        say(f"{sentence}: pass a function of the records that returns the method.")
     for sentence in found.not_tried:
         note(f"Not tried: {sentence}.")
     say(f"{found}.")
@@ -76,7 +76,7 @@ def audit_method(
 
 @contextmanager
 def _progress_on_the_terminal() -> Iterator[None]:
-    """Keeps progress on this process's stderr: the audit records everything else that is written there."""
+    """Keeps progress on this process's stderr, since the audit records all other output there."""
     err.file = sys.stderr
     try:
         yield
@@ -85,7 +85,7 @@ def _progress_on_the_terminal() -> Iterator[None]:
 
 
 def _parsed(text: str) -> int | tuple[int, ...] | str:
-    """Returns how many records are tried, which, or "all"."""
+    """Returns the number of records to try, their indices, or "all"."""
     if text == ALL_RECORDS:
         return text
     try:
@@ -93,5 +93,5 @@ def _parsed(text: str) -> int | tuple[int, ...] | str:
     except ValueError:
         numbers = []
     if not numbers or min(numbers) < 0 or ("," not in text and not numbers[0]):
-        raise DataError(f"Expected --records as a number from 1, all, or numbers with commas (3,17,99); got {text!r}.")
+        raise DataError(f"Expected --records as a number from 1, all, or indices with commas (3,17,99); got {text!r}.")
     return tuple(numbers) if "," in text else numbers[0]

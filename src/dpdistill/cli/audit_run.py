@@ -23,17 +23,19 @@ def audit_run(
     to: Out,
     choice: RecipeChoice,
     budget: Annotated[BudgetChoice, Fields("epsilon", "delta")],
-    canaries: Annotated[int, typer.Option(min=100, help="Random records; each enters by a fair coin.")] = 1000,
+    canaries: Annotated[
+        int, typer.Option(min=100, help="Number of random records; each enters by a fair coin.")
+    ] = 1000,
     leak: Annotated[
-        str | None, typer.Option(help="Plant a leak, to see that it is found: noised-again, same-noise, real-start.")
+        str | None, typer.Option(help="Plant a leak, to test its detection: noised-again, same-noise, real-start.")
     ] = None,
     reading: Reading,
     account: Annotated[Account, Fields("seed", "ledger")],
     cap: Cap = None,
 ) -> None:
-    """Distil the records beside canaries, and bound epsilon from below by what can be guessed.
+    """Distil records and canaries, and bound epsilon from below by guesses about the canaries.
 
-    It is a run, and pays like one: name the data set's ledger. What it distils is not handed out: canaries are in it.
+    The audit is a run and spends its budget: name the data set's ledger. Its set is not written: it contains canaries.
     """
     refuse_cap(cap)
     found = dp.audit_run(

@@ -1,4 +1,4 @@
-"""`dpdistill audit set`: a set is compared with the records that it was made from."""
+"""`dpdistill audit set`: compares a set with its private records."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def audit_set(
     folder: Folder,
     members: Annotated[
         str | None,
-        typer.Option(help=f"Records that it was made from: {SOURCES} CSV or Parquet, or a database, with --sql."),
+        typer.Option(help=f"Records used in the run: {SOURCES} CSV or Parquet, or a database, with --sql."),
     ] = None,
-    non_members: Annotated[str | None, typer.Option(help="Records of the same kind that it was not made from.")] = None,
+    non_members: Annotated[str | None, typer.Option(help="Records of the same kind, not used in the run.")] = None,
     *,
     reading: MemberReading,
 ) -> None:
-    """Compare a set with the records it stands for, and ask who was among them. Writes DIR.audit."""
+    """Compare a set with its private records, and run membership attacks. Writes DIR.audit."""
     found = dp.audit(folder, members, non_members, reading=reading, out=folder, listener=Terminal())
     left, sizes = found.left_out, found.sizes
     if any(left):
-        say(f"Left out, since no set can be made from them: {left[0]:,} of {sizes[0]:,} members and {left[1]:,} of "
-            f"{sizes[1]:,} others, of an unknown class or with a missing value.")  # fmt: skip
+        say(f"Left out, since a run cannot use them: {left[0]:,} of {sizes[0]:,} members and {left[1]:,} of "
+            f"{sizes[1]:,} non-members, of an unknown class or with a missing value.")  # fmt: skip
     if found.repeated:
-        say(f"Warning: {found.repeated:,} of the {sizes[1]:,} other records are the same as a member's.")
+        say(f"Warning: {found.repeated:,} of the {sizes[1]:,} non-members are equal to a member.")
     say_rates(found.membership)
     say_page(found, folder)

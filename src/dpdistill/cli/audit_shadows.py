@@ -1,4 +1,4 @@
-"""`dpdistill audit shadows`: membership by a likelihood ratio, from many runs on halves of the records."""
+"""`dpdistill audit shadows`: attacks membership by a likelihood ratio from many runs on halves of the records."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def audit_shadows(
     non_private: Annotated[
         bool, typer.Option("--non-private", help="Without noise, for comparison; always so for dm and kip.")
     ] = False,
-    runs: Annotated[int, typer.Option(min=4, help="Runs, each on half of the records.")] = 16,
+    runs: Annotated[int, typer.Option(min=4, help="Number of runs, each on half of the records.")] = 16,
     reading: Reading,
     account: Annotated[Account, Fields("seed")],
 ) -> None:
-    """Distil halves of the records many times, and tell from a set who was in its half. Nothing is handed out."""
+    """Distil halves of the records many times, and attack membership in each half. No set is written."""
     found = dp.audit_shadows(
         data, choice, budget, runs=runs, private=not non_private, reading=reading, seed=account.seed, out=to,
         listener=Terminal(),

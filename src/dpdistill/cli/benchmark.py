@@ -1,4 +1,4 @@
-"""Commands: run a suite of benchmarks, and make pages of its lines of results."""
+"""Commands that run a suite of benchmarks, and write pages of its results."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def benchmark(
     jobs: Annotated[
         int,
         typer.Option(
-            min=1, metavar="<int>", rich_help_panel="Machine", help="Runs at a time, each in its own process."
+            min=1, metavar="<int>", rich_help_panel="Machine", help="Number of runs at a time, each in its own process."
         ),
     ] = 1,
 ) -> None:
-    """Run methods on data sets as a suite says, score their sets, and write a leaderboard.
+    """Run a suite of methods and data sets, score the synthetic sets, and write a leaderboard.
 
-    The same command goes on after a stop: what is finished is not run again, what failed is.
+    After a stop the same command resumes: it skips finished runs and repeats failed ones.
     """
     from dpdistill.benchmark.checks import check_runs
     from dpdistill.benchmark.suite import read_suite
@@ -60,7 +60,7 @@ def benchmark(
         places = [(run.source.name, place) for run in left for place in (run.source.train, run.source.test)]
         places += [(run.public.name, run.public.train) for run in left if run.public is not None]
         if missing := sorted({name for name, place in places if not _found(Path(data or "."), place)}):
-            warn(f"Warning: {data} lacks files of {', '.join(missing)}: runs on them will fail, others will not.")
+            warn(f"Warning: {data} lacks files of {', '.join(missing)}: only runs on those data sets will fail.")
         tasks = [(run.name, run.release, (run, path, Path(data or "."), folder)) for run in runs]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     run_all(tasks, compute, folder / RESULTS, jobs, _tell, begin_process)
@@ -77,15 +77,15 @@ def benchmark(
 
 
 def results(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Lines of results: results.jsonl.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files of results: results.jsonl.")],
     *,
     to: Annotated[str, typer.Option("--out", rich_help_panel="Output", help="The page: .md or .html.")],
     title: Annotated[str, typer.Option(rich_help_panel="Output", help="Heading of the page.")] = "Results",
 ) -> None:
-    """Make a page of lines of results: tables with published numbers beside ours.
+    """Write a page of results: tables that compare published numbers with ours.
 
-    The same run from other releases (new noise, the same public seed) is one more; from the same ones it replaces the
-    earlier.
+    A repeated run with new releases (new noise, same public seed) counts as one more run. A repeated run with the
+    same releases replaces the earlier one.
     """
     from dpdistill.benchmark.pool import read_lines
 
@@ -103,7 +103,7 @@ def results(
 
 
 def begin_process() -> None:
-    """Prepare the process of one run: freed memory is kept, and this process alone reports progress."""
+    """Prepares the process of one run: keeps freed memory and reports no progress of its own."""
     mode.quiet = True
     keep_freed_memory()
 
@@ -117,14 +117,14 @@ def _write(path: Path, lines: list[dict], title: str, sets: list[Path]) -> None:
 
 
 def _found(data: Path, place: str) -> bool:
-    """Whether there is something at a place of a data set; "" is none."""
+    """Returns whether a path of a data set exists; "" counts as missing."""
     from dpdistill.sources.load import part_named
 
     return not place or place.startswith("digits:") or Path(part_named(data / place, "train")[0]).exists()
 
 
 def _tell(line: dict[str, Any], done: int, total: int, left: float) -> None:
-    """Progress with the time left: a line a run."""
+    """Prints a finished run and the time left."""
     found = line["error"] or ", ".join(f"{score['score']} {score['value']}" for score in line["scores"])
     time = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
     note(f"{done} of {total}, about {time} left: {line['name']}: {found}")

@@ -12,7 +12,7 @@ from dpdistill.cli.terminal import add_row, epsilon_text, give, say, show_table,
 
 app = typer.Typer(
     cls=by_default("show"),
-    help="What the runs in a data set's ledger have spent, or a new ledger.",
+    help="Show the epsilon spent in a data set's ledger, or create a ledger.",
 )
 LedgerFile = Annotated[str, typer.Argument(metavar="FILE", help="A data set's ledger.")]
 
@@ -25,16 +25,16 @@ def begin(
         typer.Option(rich_help_panel="Privacy", help="Epsilon that all runs on the data set may spend together."),
     ],
 ) -> None:
-    """Begin the ledger of a data set, with a cap that never changes. Once: a second ledger forgets what was spent."""
+    """Create the ledger of a data set, with a fixed cap. Do so once: a second ledger does not count earlier runs."""
     dp.begin_ledger(file, cap)
     give(ledger=file, cap=cap)
     say(f"{file} is a new ledger: all runs with --ledger {file} may spend epsilon = {cap:g} together.")
-    say("Keep it for as long as the records exist, and never put an older copy of it back.")
+    say("Keep the ledger as long as the records exist, and never restore an older copy of it.")
 
 
 @app.command("show")
 def show(file: LedgerFile) -> None:
-    """What the runs in a ledger have spent together, and what is left."""
+    """Show the epsilon that all runs in a ledger spent together, and the remaining epsilon."""
     summary = dp.ledger_summary(file)
     listed = table("run", "date", "epsilon", "delta")
     for run in summary.runs:

@@ -18,7 +18,7 @@ def demo(
         bool, typer.Option("--overwrite", rich_help_panel="Output", help="Replace an earlier result.")
     ] = False,
 ) -> None:
-    """Distil scikit-learn's digits to one image each in seconds, and tell what they teach beside the real ones."""
+    """Distil scikit-learn's digits to one image per class in seconds, and compare them with the real digits."""
     from dpdistill.api.demo import CLASSIFIER
 
     shown = dp.demo(to, epsilon, overwrite=overwrite, listener=Terminal())

@@ -1,4 +1,4 @@
-"""`dpdistill distill`: a run, and what is said of its result."""
+"""`dpdistill distill`: makes a run and prints its result."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def distill(
     """Distil private records into a tiny synthetic set under a privacy budget."""
     refuse_cap(cap)
     if (data is None) != (from_ is not None):
-        raise DataError("Expected either DATA or --from DIR.run: one of the two.")
+        raise DataError("Expected either DATA or --from DIR.run.")
     if from_ is not None:
         _refuse_with_from(choice, reading, persons, account, machine, non_private)
         result = dp.finish_again(
@@ -64,23 +64,23 @@ def distill(
 def _refuse_with_from(
     choice: RecipeChoice, reading: Reading, persons: Persons, account: Account, machine: Machine, non_private: bool
 ) -> None:
-    """Refuses what a run without releases of its own does not take."""
+    """Refuses options that a run without new releases cannot use."""
     for wrong, sentence in (
-        (account.class_size, "With --from nothing is paid: leave --class-size out."),
-        (machine.workers, "Workers add up what is paid for: leave --workers out with --from and --non-private."),
+        (account.class_size, "With --from nothing is paid: leave out --class-size."),
+        (machine.workers, "Workers compute private sums: leave out --workers with --from and --non-private."),
         (
             choice.recipe,
-            "A recipe states its method, and a run its recipe: leave --method and --from out with --recipe.",
+            "A recipe determines its method, and a run its recipe: leave out --method and --from with --recipe.",
         ),
         (
             account.seed is not None or account.ledger or non_private,
-            "With --from nothing is drawn or paid: leave --seed, --ledger and --non-private out.",
+            "With --from nothing is drawn or paid: leave out --seed, --ledger and --non-private.",
         ),
         (
             reading != Reading() or machine.memory,
-            "With --from no record is read: leave out how they are read.",
+            "With --from no record is read: leave out the reading options and --memory.",
         ),
-        (persons.stated, "With --from or --non-private leave --unit-column and --rows-per-unit out."),
+        (persons.stated, "With --from or --non-private leave out --unit-column and --rows-per-unit."),
     ):
         if wrong:
             raise DataError(sentence)
@@ -101,12 +101,12 @@ def _say_result(path: Path, result: Any) -> None:
 
 
 def _say_unit(schedule: Any) -> None:
-    """Says what is protected, and what the same noise would give by group privacy."""
+    """Prints the protected unit, and the epsilon of group privacy under the same noise."""
     from dpdistill.certificate.build import group_privacy
     from dpdistill.publish.report.words import bound
 
     b, other = schedule.budget, group_privacy(schedule)
     whose = f"one {name_unit(b.unit)}, all records together"
-    say(f"It holds for {whose}; of each at most {b.rows_per_unit} are used, drawn at random.")
+    say(f"The guarantee holds for {whose}; at most {b.rows_per_unit} of each are used, drawn at random.")
     found = "is not computed for this plan" if other is None else f"would be epsilon = {bound(other)}"
     say(f"With this noise for single records, group privacy for {b.rows_per_unit} of them {found}.")

@@ -1,4 +1,4 @@
-"""Dataclasses of options as options of a command, which Typer does not take by itself."""
+"""Turns dataclasses of options into options of a Typer command."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dpdistill.cli.panels import Expert
 
 
 class Fields:
-    """Says which fields of a dataclass are options of a command: Annotated[Reading, Fields("sql", "schema")].
+    """Selects the fields of a dataclass that are options of a command: Annotated[Reading, Fields("sql", "schema")].
 
     Args:
-        names: of the fields, all if left out; the others keep their defaults.
-        help: texts for --help that differ from the dataclass's own, by field.
+        names: names of the fields, all by default; other fields keep their defaults.
+        help: texts for --help that replace the dataclass's own, by field.
     """
 
     def __init__(self, *names: str, **help: str) -> None:
@@ -26,15 +26,15 @@ class Fields:
 
 
 def expand(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose parameters that are dataclasses of options (`dpdistill.api.options`) are given option by option.
+    """Turns parameters of a command that are dataclasses of options (`dpdistill.api.options`) into single options.
 
     Args:
-        command: a function; a parameter that is annotated with a dataclass takes one, made of the options of its
-            fields, or of those that `Fields` names.
+        command: a function; a parameter annotated with a dataclass becomes one option per field, or per field that
+            `Fields` names.
 
     Returns:
-        The function for Typer, with one parameter a field. A dataclass that refuses its values does so before the
-        command begins.
+        The function for Typer, with one parameter per field. The dataclasses check their values before the command
+        begins.
     """
     taken, hints = signature(command).parameters, get_type_hints(command, include_extras=True)
     groups = {name: group for name in taken if (group := _group(hints[name])) is not None}
@@ -67,7 +67,7 @@ def _group(hint: Any) -> tuple[Any, list[Any], dict[str, str]] | None:
 
 
 def _parameters(kind: Any, options: list[Any], help: dict[str, str]) -> list[Parameter]:
-    """One keyword parameter a field, annotated as Typer reads it."""
+    """Returns one keyword parameter per field, annotated for Typer."""
     hints, made = get_type_hints(kind), []
     for each in options:
         how = dict(each.metadata["option"])
@@ -83,7 +83,7 @@ def _parameters(kind: Any, options: list[Any], help: dict[str, str]) -> list[Par
 
 
 def _value(field: Any, value: Any) -> Any:
-    """Returns a field's value from an option's: several texts are a tuple."""
+    """Returns a field's value from an option's value: a list becomes a tuple."""
     if isinstance(field.default, tuple):
         return tuple(value or ())
     return value

@@ -19,17 +19,17 @@ def export(
         typer.Option(
             rich_help_panel="Output",
             help="hf (a folder for the Hugging Face Hub), torch (a folder with arrays and a Dataset), csv, or a "
-            "document with what you add to it: croissant, registry, card.",
+            "document with your additions: croissant, registry, card.",
         ),
     ],
-    out: Annotated[str, typer.Option(rich_help_panel="Output", help="The folder or file to write; it must not exist.")],
+    out: Annotated[str, typer.Option(rich_help_panel="Output", help="New folder or file to write.")],
     about: Annotated[
         list[str] | None,
         typer.Option(
             rich_help_panel="Output",
-            help="What only you can say, for the documents, as field=value: name, curator, curator_type (Government, "
+            help="Facts from you for the documents, as field=value: name, curator, curator_type (Government, "
             "Industry, Nonprofit), license, url, date, version, cite, intended_use, source, period, biases, sensitive, "
-            "social_impact, region, sector, justification, author; several times for several.",
+            "social_impact, region, sector, justification, author; several times for several fields.",
         ),
     ] = None,
     about_file: Annotated[
@@ -37,15 +37,15 @@ def export(
         typer.Option(
             metavar="FILE",
             rich_help_panel="Output",
-            help="The same as lines field: value of a YAML file; --about goes first.",
+            help="YAML file of such facts, one line field: value each; --about overrides the file.",
         ),
     ] = None,
 ) -> None:
     """Export a result to a third-party format: for the Hugging Face Hub, PyTorch, spreadsheets, catalogues."""
     done = dp.export(folder, to, out, about or (), about_file=about_file)
     give(out=str(done.path), format=done.format, document=done.document, open=done.open)
-    free = "The guarantee of its certificate holds for it: what is made from a release is free."
-    nothing = "Nothing is guaranteed: handle it like the private records."
-    say(f"{done.path}: written. {free if done.guaranteed else nothing}")
+    covered = "The guarantee of the certificate holds for the export: post-processing is free."
+    uncovered = "Nothing is guaranteed: handle the export like the private records."
+    say(f"{done.path}: written. {covered if done.guaranteed else uncovered}")
     if done.open:
-        say(f"Left open in {done.document}, for --about: {', '.join(done.open)}.")
+        say(f"Fields to add to {done.document} by --about: {', '.join(done.open)}.")

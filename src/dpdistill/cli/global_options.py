@@ -1,4 +1,4 @@
-"""What every command takes beside its own options: --json, --quiet and --config."""
+"""Options that every command has: --json, --quiet and --config."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from dpdistill.schema import DataError
 
 CONFIG = "dpdistill.toml"
 PACKAGES = ("jax", "numpy", "scipy", "dp-accounting", "scikit-learn", "pandas", "pyarrow")
-"""Whose versions may change what a run gives; the last three are an extra."""
+"""Packages whose versions may change the result of a run; the last three are an extra."""
 
 
 def versions() -> dict[str, str | None]:
-    """Versions of this package, of Python and of PACKAGES, found without importing them; None where not installed."""
+    """Returns the versions of this package, Python and PACKAGES, without importing them; None if not installed."""
     from dpdistill import __version__
 
     return {"dpdistill": __version__, "python": platform.python_version(), **versions_of(PACKAGES)}
@@ -36,7 +36,7 @@ def with_common_options(command: Any) -> Any:
         command: as typer makes it.
 
     Returns:
-        The same command, whose numbers are digits from 0 to 9.
+        The same command, whose numeric options accept only digits from 0 to 9.
     """
     commands = getattr(command, "commands", {})
     for param in command.params:
@@ -51,7 +51,7 @@ def with_common_options(command: Any) -> Any:
 
 
 def _take_digits(param: Any) -> None:
-    """Makes a parameter that is a number refuse 1_0, which Python reads as 10, and digits of other scripts."""
+    """Makes a numeric parameter refuse 1_0, which Python reads as 10, and digits of other scripts."""
     process = param.process_value
 
     def processed(context: Any, value: Any) -> Any:
@@ -66,7 +66,7 @@ def _take_digits(param: Any) -> None:
 
 @cache
 def _params() -> list[Any]:
-    """The options as typer makes them, which takes 3 ms: once for all commands."""
+    """Returns the options as Typer builds them; cached, since building takes 3 ms."""
     app = typer.Typer(add_completion=False)
     app.command()(_common)
     return [param for param in typer.main.get_command(app).params if param.name != "help"]
@@ -109,7 +109,7 @@ def _common(
             is_eager=True,
             expose_value=False,
             callback=_keep,
-            help="Leave notes and progress out.",
+            help="Print no notes and no progress.",
         ),
     ] = False,
     config: Annotated[
@@ -120,7 +120,7 @@ def _common(
             is_eager=True,
             expose_value=False,
             callback=_read,
-            help=f"Options in TOML, a section a command; {CONFIG} if there is one.",
+            help=f"TOML file of options, one section per command; {CONFIG} by default, if it exists.",
         ),
     ] = None,
     help_all: Annotated[
@@ -135,24 +135,24 @@ def _common(
         ),
     ] = False,
 ) -> None:
-    """Only for its parameters."""
+    """Declares the parameters; never called."""
 
 
 def read_options(path: Path, section: str, params: list[Any], root: Any) -> dict[str, Any]:
-    """The options that a file states for a command, as if they had been typed.
+    """Returns a command's options from a file, as if typed on the command line.
 
     Args:
-        path: of a TOML file: `[distill]`, then `epsilon = 0.5`, `out = "shared"`, `set = ["steps=20"]`.
-        section: of the command: "distill", "schema.draft".
-        params: of the command.
-        root: the group of all commands, which sections are named after.
+        path: path of a TOML file: `[distill]`, then `epsilon = 0.5`, `out = "shared"`, `set = ["steps=20"]`.
+        section: section of the command: "distill", "schema.draft".
+        params: parameters of the command.
+        root: the group of all commands, whose names are the sections.
 
     Returns:
         Values by the parameters' names.
 
     Raises:
-        DataError: a file that cannot be read, a section that is no command, an option that the command does not have,
-            or a value that cannot be.
+        DataError: a file that cannot be read, an unknown section, an unknown option,
+            or an invalid value.
     """
     try:
         found: Any = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -176,7 +176,7 @@ def read_options(path: Path, section: str, params: list[Any], root: Any) -> dict
 
 
 def _check_sections(found: dict[str, Any], group: Any, path: Path, within: str) -> None:
-    """Raises for what stands outside of any command's section: it would be ignored, and the defaults would be paid."""
+    """Refuses options outside a command's section: they would be ignored, and the defaults would be paid."""
     for name, stated in found.items():
         if (command := group.commands.get(name)) is None:
             where = f"[{within[:-1]}] of {path}" if within else f"{path}"
@@ -190,7 +190,7 @@ def _check_sections(found: dict[str, Any], group: Any, path: Path, within: str) 
 
 
 def _as_typed(value: Any, several: bool, what: str) -> Any:
-    """A value as the command line would have it: texts, and flags."""
+    """Returns a value as the command line passes it: texts and flags."""
     if several and isinstance(value, dict):
         return [f"{name}={_text(item, what)}" for name, item in value.items()]
     if several:

@@ -21,7 +21,7 @@ class Terminal(Listener):
     """Prints results on stdout, and notes, warnings and progress on stderr.
 
     Args:
-        speak: says what is public about a run before it is paid.
+        speak: prints the public forecast of a run before the run is paid.
     """
 
     def __init__(self, speak: Callable[[str], None] = note) -> None:

@@ -1,4 +1,4 @@
-"""`dpdistill methods`: methods with their recipe fields, and recipes by name."""
+"""`dpdistill methods`: lists methods with their recipe fields, and published recipes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def methods(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="One method; all if left out.")] = None,
     recipes: Annotated[
         bool,
-        typer.Option("--recipes", rich_help_panel="Recipe", help="List recipes by name: own ones and papers'."),
+        typer.Option("--recipes", rich_help_panel="Recipe", help="List published recipes, this package's and papers'."),
     ] = False,
 ) -> None:
     """List the methods and their recipe fields."""
@@ -30,11 +30,11 @@ def methods(
     give(methods={method.name: _as_json(method) for method in listed}, kernels=kernels)
     if name is None or any(field.name == "kernel" for field in listed[0].fields):
         say(f"Kernels: {', '.join(kernels)}.")
-    say('"free" fields may change with --from: the releases of a finished run are used again at no cost.')
+    say('"free" fields may change with --from, which uses the releases of a finished run again at no cost.')
 
 
 def _show_fields(method: dp.MethodDescription) -> None:
-    """Shows a table of a method's fields: those that shape releases first."""
+    """Prints a table of a method's fields; those that shape releases come first."""
     columns = ("field", "default", "allowed", "use again", "meaning")
     listed = table(*columns, title=f"{method.name}: {method.title.partition(': ')[2]}")
     for field in sorted(method.fields, key=lambda field: field.free):
@@ -45,7 +45,7 @@ def _show_fields(method: dp.MethodDescription) -> None:
 
 
 def _as_json(method: dp.MethodDescription) -> dict[str, object]:
-    """Returns a method as --json has it: its fields by name."""
+    """Returns a method for --json, with its fields by name."""
     fields = {
         field.name: {key: value for key, value in vars(field).items() if key != "name"} for field in method.fields
     }
@@ -53,7 +53,7 @@ def _as_json(method: dp.MethodDescription) -> dict[str, object]:
 
 
 def _say_recipes() -> None:
-    """Prints every recipe by its name, and what the package does otherwise than its paper."""
+    """Prints every published recipe, with differences from its paper."""
     listed = dp.list_recipes()
     papers: dict[str, list[dp.RecipeDescription]] = {}
     for recipe in listed:
@@ -68,4 +68,4 @@ def _say_recipes() -> None:
             say(each)
         say("")
     give(recipes={each.name: {"method": each.method, "source": f"{each.paper}, {each.where}"} for each in listed})
-    say("dpdistill distill DATA --recipe NAME --out DIR; -ipc10 may be left out. Options beside it override it.")
+    say("dpdistill distill DATA --recipe NAME --out DIR; -ipc10 may be left out. Other options override the recipe.")

@@ -1,4 +1,4 @@
-"""What several commands say of their arguments."""
+"""Arguments and options of several commands."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ Folder = Annotated[str, typer.Argument(metavar="DIR", help="A folder that distil
 
 Cap = Annotated[
     float | None,
-    typer.Option(hidden=True, rich_help_panel="Privacy", help="Of a ledger: `dpdistill budget new` takes it."),
+    typer.Option(hidden=True, rich_help_panel="Privacy", help="Cap of a ledger: an option of `dpdistill budget new`."),
 ]
 
 
 def by_default(name: str, moved: Mapping[str, str] | None = None) -> type[TyperGroup]:
-    """A group of commands one of which need not be named: `dpdistill audit DIR` is `dpdistill audit set DIR`.
+    """Returns a group with a default command: `dpdistill audit DIR` is `dpdistill audit set DIR`.
 
     Args:
-        name: of that command; the group's own options stand before what it takes.
-        moved: commands of other groups by the names that they had in this one: each is refused by its present name.
+        name: name of the default command; the group's own options come before its arguments.
+        moved: new commands by their former names in this group; a former name is refused with the new one.
     """
 
     class Group(TyperGroup):
@@ -43,10 +43,10 @@ def by_default(name: str, moved: Mapping[str, str] | None = None) -> type[TyperG
 
 
 def refuse_cap(cap: float | None) -> None:
-    """Refuses --cap of a run: a script that always states it would begin a new account where the file has gone.
+    """Refuses --cap of a run: a script with --cap would silently create a new ledger where the file is missing.
 
     Raises:
         DataError: a cap is stated.
     """
     if cap is not None:
-        raise DataError("A run begins no ledger: leave --cap out; `dpdistill budget new FILE --cap EPSILON` begins it.")
+        raise DataError("A run creates no ledger: use `dpdistill budget new FILE --cap EPSILON` instead of --cap.")

@@ -1,4 +1,4 @@
-"""What is said of a run before anything is paid."""
+"""Prints the forecast and warnings of a run before anything is paid."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from dpdistill.cli.terminal import give, warn
 
 
 def say_outlook(found: Any, speak: Callable[[str], None]) -> None:
-    """How loud records are above the noise, and a warning where they are not heard, or not protected.
+    """Prints how large the noise is compared with the records, and warns where it hides them.
 
     Args:
         found: an Outlook.
-        speak: says what is no warning.
+        speak: prints everything but warnings.
     """
     schedule, budget, whose = found.schedule, found.schedule.budget, "a class" if found.by_class else "all records"
     releases = "1 release" if schedule.rounds == 1 else f"{schedule.rounds:,} releases"
     alike = f"{found.records:,.3g}" if found.records < 1000 else f"{found.records:,.0f}"
     speak(
         f"Plan: {releases} at epsilon = {budget.epsilon:.10g}, delta = {budget.delta:g}; noise_multiplier = "
-        f"{schedule.noise_multipliers[0]:.4g}. The sum over {whose}, of {found.coordinates:,} numbers, is as long as "
-        f"its noise from {alike} records on, if they are alike."
+        f"{schedule.noise_multipliers[0]:.4g}. The sum over {whose} has {found.coordinates:,} numbers. About {alike} "
+        f"similar records are needed before its norm equals the norm of the noise."
     )
     if found.ratio is not None:
-        speak(f"Plan: {found.stated:,} records a class have a signal-to-noise ratio of {found.ratio:.3g} at most.")
+        speak(f"Plan: {found.stated:,} records per class have a signal-to-noise ratio of {found.ratio:.3g} at most.")
     give(
         plan={
             "releases": schedule.rounds,
@@ -41,27 +41,27 @@ def say_outlook(found: Any, speak: Callable[[str], None]) -> None:
     )
     if found.hopeless:
         size = found.reference
-        least = f"Take --epsilon {found.least_epsilon:g}." if found.least_epsilon else "No epsilon up to 10 is enough."
+        least = f"Use --epsilon {found.least_epsilon:g}." if found.least_epsilon else "No epsilon up to 10 is enough."
         warn(
-            f"Warning: this is hopeless: {size:,} records of a class, even if all alike, have a signal-to-noise ratio "
-            f"of {found.heard_from(size):.2g}; a class is not told from noise below {HOPELESS:g}. {least}"
+            f"Warning: the noise hides the classes: {size:,} equal records of a class have a signal-to-noise ratio of "
+            f"{found.heard_from(size):.2g}; below {HOPELESS:g} a class cannot be told from noise. {least}"
         )
 
 
 def say_large_epsilon(budget: Budget) -> None:
-    """What an epsilon above 10 no longer protects against."""
+    """Warns of the membership attack that an epsilon above 10 permits."""
     rate = recognised(budget)
     if rate is not None:
         give(recognised_at_most=rate)
         warn(
-            f"Warning: epsilon = {budget.epsilon:.6g} no longer protects against somebody who asks whether one"
-            f" record was used: who wrongly accuses {100 * ATTACKED_AT:g} % of the outsiders may recognise up to "
+            f"Warning: epsilon = {budget.epsilon:.6g} does not protect against membership inference: an attacker with "
+            f"a false-positive rate of {100 * ATTACKED_AT:g} % may recognise up to "
             f"{100 * rate:.1f} % of the members. See docs/guarantees.md."
         )
 
 
 def say_caution(budget: Budget | None) -> None:
-    """What a large delta or epsilon means is said before it is spent; nothing where there is no budget."""
+    """Warns of a large delta or epsilon before the budget is spent; does nothing without a budget."""
     if budget is None:
         return
     if budget.caution is not None:

@@ -1,4 +1,4 @@
-"""Panels of --help, and options that only --help-all shows. Every option names its own panel."""
+"""Arranges options in panels of --help, and hides expert options, which --help-all shows."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 import typer
 
 MOST = 20
-"""Options that --help shows at once; a command with more keeps those for experts for --help-all."""
+"""Number of options that --help shows; a command with more hides expert options until --help-all."""
 ORDER = ("Data", "Privacy", "Persons", "Recipe", "Networks", "Students of a teacher", "Other scores", "Attack")
 ORDER += ("Machine", "Output")
-"""The panels, as --help shows them one below the other."""
+"""Panels in the order of --help."""
 
 
 class Expert(str):
-    """The name of a panel, stated by an option for experts: `typer.Option(rich_help_panel=Expert("Machine"))`."""
+    """Name of a panel that marks its option as expert: `typer.Option(rich_help_panel=Expert("Machine"))`."""
 
 
 _BY_NAME: dict[str, tuple[str, ...]] = {
@@ -35,7 +35,7 @@ _BY_NAME: dict[str, tuple[str, ...]] = {
     "Machine": ("jobs", "memory"),
     "Output": ("out", "to", "overwrite", "include-scores", "n", "kind", "title", "run"),
 }
-"""Panels of options that state none: in the commands evaluate, audit, benchmark and results."""
+"""Panels of options that state none, in the commands evaluate, audit, benchmark and results."""
 _EXPERT_BY_NAME = frozenset(
     {"adjacency", "seed", "public", "straighten", "labels", "channels", "memory", "ridge", "taught-by", "slopes"}
     | {"then-set", "student-epochs", "generated", "distance", "reference-sql", "epochs", "widths"}
@@ -44,10 +44,10 @@ _EXPERT_BY_NAME = frozenset(
 
 
 def arrange(command: Any) -> None:
-    """Puts the options of a command in the order of panels, and those for experts out of sight where there are many.
+    """Sorts the options of a command by panel, and hides expert options where there are many.
 
     Args:
-        command: as typer makes it, with all of its options, --help-all among them.
+        command: a complete Typer command, including --help-all.
     """
     _name_panels(command)
     order = {name: place for place, name in enumerate(ORDER)}
@@ -60,7 +60,7 @@ def arrange(command: Any) -> None:
 
 
 def _name_panels(command: Any) -> None:
-    """Gives a panel to options that state none."""
+    """Sets the panel of options that state none."""
     for param in command.params:
         name = _name(param)
         if name and not _panel(param):
@@ -69,7 +69,7 @@ def _name_panels(command: Any) -> None:
 
 
 def show_all(context: Any, param: Any, value: bool) -> None:
-    """Shows the help with the options for experts, and ends."""
+    """Prints the help with expert options, and exits."""
     if not value or context.resilient_parsing:
         return
     experts, command = _experts(context.command), context.command
@@ -98,5 +98,5 @@ def _panel(param: Any) -> str:
 
 
 def _name(param: Any) -> str:
-    """The word of an option, without dashes; empty for an argument."""
+    """Returns the name of an option without dashes; empty for an argument."""
     return param.opts[0].removeprefix("--") if param.opts[0].startswith("--") else ""

@@ -1,4 +1,4 @@
-"""`dpdistill plan`: what a run would cost, show and take."""
+"""`dpdistill plan`: forecasts the noise, time, memory and disk of a run."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def plan(
             rich_help_panel="Data",
             min=1,
             metavar="<int>",
-            help="How many records, if that is public; counted if left out.",
+            help="Number of records, if public; counted by default.",
         ),
     ] = None,
 ) -> None:
-    """Say what a run of distill would cost, show and take on this machine, and stop before anything is paid.
+    """Forecast the noise, time, memory and disk of a run, and stop before anything is paid.
 
-    Takes the options of distill. Time and memory are found on random records.
+    Takes the options of distill. Time and memory are measured on random records.
     """
     refuse_cap(cap)
     found = dp.plan(
@@ -55,17 +55,17 @@ def plan(
         out=out, private=not non_private, listener=Terminal(say),
     )  # fmt: skip
     if found.outlook is None:
-        say("Plan: no noise and no budget, so that nothing is paid: epsilon is infinite.")
+        say("Plan: no noise and no budget: nothing is paid, and epsilon is infinite.")
     _say_capacity(found.capacity, found.memory)
     if records is None:
         _say_counts(found)
     how = "their number was counted" if records is None else "DATA was read"
-    note(f"Seconds, memory and disk are for the owner of the records alone: {how}.")
+    note(f"Time, memory and disk are for the owner of the records alone: {how}.")
     give(for_the_owner_only=True, counted=records is None)
 
 
 def _say_counts(found: dp.Plan) -> None:
-    """Says how many records are of no use, and how many units there are."""
+    """Prints the number of unusable records and the number of units."""
     if found.unused:
         warn(f"Warning: {found.unused:,} of {found.records:,} records cannot be used, and are left out.")
     if found.units is not None and found.outlook is not None:
@@ -74,7 +74,7 @@ def _say_counts(found: dp.Plan) -> None:
 
 
 def _say_capacity(found: Any, needed: int) -> None:
-    """Says seconds, memory and disk, and warns where memory does not hold the records."""
+    """Prints time, memory and disk, and warns if memory is too small for the records."""
     from dpdistill.storage.memory import machine_memory
 
     parts = {name: getattr(found, name) for name in ("compiling", "encoding", "releasing", "finishing")}
@@ -89,4 +89,4 @@ def _say_capacity(found: Any, needed: int) -> None:
     give(records=found.records, seconds={**parts, "together": found.seconds})
     give(memory_bytes=needed, feature_bytes=found.features, disk_bytes=found.disk)
     if available is not None and needed > available:
-        warn(f"Warning: this machine has {amount(available)} of memory: take fewer records a class, or --resize.")
+        warn(f"Warning: this machine has {amount(available)} of memory: use fewer records per class, or --resize.")

@@ -8,7 +8,7 @@ from dpdistill.cli.terminal import give, say
 
 
 def report(folder: Folder) -> None:
-    """Write the page of a result, report.html, anew."""
+    """Write the page of a result, report.html, again."""
     page = dp.report(folder)
     give(page=str(page))
     say(str(page))

@@ -1,4 +1,4 @@
-"""`dpdistill results`: a page of lines of results."""
+"""`dpdistill results`: writes a page of results."""
 
 from dpdistill.cli.benchmark import results
 

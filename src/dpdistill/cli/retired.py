@@ -1,4 +1,4 @@
-"""Options that a command has no more: each is refused with one sentence that names the command or option to use."""
+"""Refuses removed options of commands, with the command or option to use instead."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ RETIRED: dict[str, dict[str, str]] = {
         "--then-set": _STUDENT.format(" --then-set"),
         "--student-epochs": _STUDENT.format(" --epochs N"),
         "--pictures": _STUDENT.format(" --pictures N"),
-        "--classifiers": "say --classifier LDA,MLP, or --classifier fast",
+        "--classifiers": "use --classifier LDA,MLP, or --classifier fast",
         "--mode": _PAPERS,
         "--keep": f"{_PAPERS}, and `keep` is a fact of its data set",
     }
 }
-"""The options by command, with what to use."""
+"""Removed options by command, with their replacements."""
 
 
 def check_retired(command: str, words: Iterable[str]) -> None:
-    """Refuses options that a command has no more.
+    """Refuses removed options of a command.
 
     Args:
-        command: its name.
-        words: of the command line, or the options that a file states.
+        command: name of the command.
+        words: words of the command line, or options of a file.
 
     Raises:
-        DataError: with what to use.
+        DataError: a removed option, with its replacement.
     """
     retired = RETIRED.get(command, {})
     for word in words:
@@ -44,7 +44,7 @@ def check_retired(command: str, words: Iterable[str]) -> None:
 
 
 def refuse_retired(command: Any) -> None:
-    """Makes a command, as typer makes it, refuse the options that it has no more."""
+    """Makes a Typer command refuse its removed options."""
     if command.name not in RETIRED:
         return
     parse = command.parse_args

@@ -1,4 +1,4 @@
-"""`dpdistill sample`: more records at no further cost."""
+"""`dpdistill sample`: makes more records at no further cost."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ from dpdistill.cli.terminal import give, say
 def sample(
     folder: Folder,
     *,
-    n: Annotated[int, typer.Option("--n", min=1, metavar="<int>", rich_help_panel="Output", help="Rows, or pictures.")],
+    n: Annotated[
+        int, typer.Option("--n", min=1, metavar="<int>", rich_help_panel="Output", help="Number of rows or images.")
+    ],
     to: Annotated[
         str,
         typer.Option(
             "--out",
             rich_help_panel="Output",
-            help="For rows: a .csv or .parquet file. For pictures: a .npz file, or a folder.",
+            help="For rows: a .csv or .parquet file. For images: a .npz file, or a folder.",
         ),
     ],
     kind: Annotated[
         str | None,
         typer.Option(
             rich_help_panel="Output",
-            help="Of pictures: generated (the default where DIR has a generator), drawn (otherwise), mixed with the "
-            "images of DIR, or equal parts of several: drawn+generated.",
+            help="Kind of images: generated (the default where DIR has a generator), drawn (procedural; the "
+            "default otherwise), mixed with the images of DIR, or several: drawn+generated.",
         ),
     ] = None,
     form: Annotated[
@@ -38,7 +40,7 @@ def sample(
         typer.Option(
             "--format",
             rich_help_panel="Output",
-            help="Of pictures: dpimagebench writes OUT/gen/gen.npz as that benchmark reads it.",
+            help="File format of images: dpimagebench writes OUT/gen/gen.npz for that benchmark.",
         ),
     ] = None,
     slopes: Annotated[
@@ -46,24 +48,26 @@ def sample(
         typer.Option(
             "--slopes",
             rich_help_panel="Output",
-            help="Of scored pictures, in a .npz file: also how the margin between the two likeliest classes (margins) "
-            "changes with every pixel (slopes; times units, where there are any), for models that learn that, too.",
+            help="For scored images in a .npz file: also write the gradient (slopes) of the margin between the two "
+            "likeliest classes (margins). Multiply slopes by units, where there are any.",
         ),
     ] = False,
     seed: Annotated[
         int,
-        typer.Option(min=0, max=MAX_SEED, metavar="<int>", rich_help_panel="Output", help="Of what is made; public."),
+        typer.Option(
+            min=0, max=MAX_SEED, metavar="<int>", rich_help_panel="Output", help="Public seed of the records."
+        ),
     ] = 1,
 ) -> None:
-    """More records, at no further cost.
+    """Make more records, at no further cost.
 
-    Tables: rows of the generator. Images: those of the generator with their classes, or pictures that a program draws,
-    with the released classifier's scores.
+    Tables: rows of the generator. Images: images of the generator with their classes, or procedurally generated
+    images with the released classifier's scores.
     """
     made = dp.sample(folder, n, to, kind=kind, format=form, slopes=slopes, seed=seed, listener=Terminal())
     give(out=str(made.path), records=n, kind=made.kind)
     if made.kind == "rows":
-        say(f"{made.path}: {n:,} synthetic rows; they cost no further epsilon.")
+        say(f"{made.path}: {n:,} synthetic rows, at no further epsilon.")
         return
     labels = "their classes" if made.scores is None else "the released classifier's scores"
-    say(f"{made.path}: {n:,} {made.kind} pictures with {labels}; they cost no further epsilon.")
+    say(f"{made.path}: {n:,} {made.kind} images with {labels}, at no further epsilon.")

@@ -1,4 +1,4 @@
-"""`dpdistill schema`: drafts and checks of a table's schema."""
+"""`dpdistill schema`: drafts and checks a table's schema."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ def draft(
         typer.Option(
             "--header/--no-header",
             **PANEL,
-            help="Whether a CSV file begins with the names of its columns. If left out it does, and is refused where "
-            "its first line looks like a record.",
+            help="Does a CSV file begin with column names? By default yes, and a first line that looks like a record "
+            "is refused.",
         ),
     ] = None,
     names: Annotated[
-        str | None, typer.Option(**PANEL, help="Of all columns in the file's order: age,job,income.")
+        str | None, typer.Option(**PANEL, help="Names of all columns in the file's order: age,job,income.")
     ] = None,
-    separator: Annotated[str, typer.Option(**PANEL, help="Of a CSV file's fields, one character, or tab.")] = ",",
-    decimal: Annotated[str, typer.Option(**PANEL, help="What a CSV file's fractions begin with, . or a comma.")] = ".",
-    comment: Annotated[
-        str | None, typer.Option(**PANEL, help="Lines of a CSV file that begin with it are skipped.")
-    ] = None,
+    separator: Annotated[
+        str, typer.Option(**PANEL, help="Separator of a CSV file's fields, one character, or tab.")
+    ] = ",",
+    decimal: Annotated[str, typer.Option(**PANEL, help="Decimal separator of a CSV file, . or a comma.")] = ".",
+    comment: Annotated[str | None, typer.Option(**PANEL, help="Prefix of lines of a CSV file to skip.")] = None,
 ) -> None:
-    """Write a draft of a table's schema, to be reviewed: it looks at the records."""
+    """Write a draft of a table's schema for review; the draft is derived from the records."""
     listed = tuple(name.strip() for name in names.split(",")) if names else ()
     drafted = dp.draft_schema(
         data, to, sql=sql, label=label, header=header, names=listed, separator=separator, decimal=decimal,
         comment=comment, listener=Terminal(),
     )  # fmt: skip
     give(schema=to, facts_from_the_records=len(drafted.notes))
-    say(f"{to}: a draft. It looked at the records: {len(drafted.notes)} facts came from them and are marked.")
-    say("Replace each by what is known without looking, then set `reviewed: true`. Do not share the draft.")
+    say(f"{to}: a draft. {len(drafted.notes)} facts were derived from your records and are marked.")
+    say("Replace each marked fact by public knowledge, then set `reviewed: true`. Do not share the draft.")
 
 
 @app.command()
@@ -61,11 +61,11 @@ def check(
     schema: Annotated[str, typer.Argument(metavar="SCHEMA", help=SCHEMA)],
     sql: Annotated[str | None, typer.Option(**PANEL, help=SQL)] = None,
 ) -> None:
-    """How a table fits its schema, for its owner: what is said here is about the records."""
+    """Check a table against its schema, for its owner: the output is about the records."""
     found = dp.check_table(data, schema, sql=sql, listener=Terminal())
     warn("For the owner only: these lines are about private records.")
     give(for_the_owner_only=True, fits=found.fits, warnings=found.warnings)
     for line in found.lines:
         say(line)
     if found.fits:
-        say("Less than 1 % of each column is cut at its bounds, goes to others or matches nothing.")
+        say("Less than 1 % of each column is clipped to its bounds, counted as other, or matches no category.")

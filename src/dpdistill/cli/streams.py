@@ -1,4 +1,4 @@
-"""Standard output and error that never stop a command: a full disk or a closed pipe must not end a paid run."""
+"""Output streams that never raise: a full disk or a closed pipe must not end a paid run."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 from dpdistill.cli.terminal import DONE, warn
 
 UNWRITTEN = 74
-"""The exit code of a command that did its work but could not print its result (EX_IOERR of sysexits.h)."""
+"""Exit code of a command that did its work but could not print its result (EX_IOERR of sysexits.h)."""
 
 
 class LastingStream:
-    """A stream whose first failure is kept instead of raised; what is written after that is dropped.
+    """Stream that records its first failure instead of raising, and drops all later output.
 
     Args:
-        stream: a text stream, all of whose other attributes are this one's.
+        stream: the wrapped text stream, which provides all other attributes.
 
     Attributes:
         failure: the first failure, or None.
@@ -46,10 +46,10 @@ class LastingStream:
             call(*values)
         except OSError as error:
             self.failure = error
-            self._drop_what_waits()
+            self._discard_buffer()
 
-    def _drop_what_waits(self) -> None:
-        """Lets Python flush what the stream still holds without a further failure at its exit."""
+    def _discard_buffer(self) -> None:
+        """Redirects the stream's buffered text, so that Python's flush at exit cannot fail again."""
         with suppress(OSError, ValueError):
             number = self._stream.fileno()
             with open(os.devnull, "w") as nothing:
@@ -61,11 +61,11 @@ class LastingStream:
 
 @contextmanager
 def lasting_streams() -> Iterator[Callable[[int], int]]:
-    """Puts lasting streams in front of standard output and error.
+    """Wraps standard output and error in lasting streams.
 
     Yields:
-        A function from a command's exit code to the one that the process ends with: UNWRITTEN if the command succeeded
-        and its output could not be written. A reader that stops early (`| head`) is no failure.
+        A function from a command's exit code to the process's: UNWRITTEN if the command succeeded and its output could
+        not be written. A reader that stops early (`| head`) is no failure.
     """
     out, err = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (None if stream is None else LastingStream(stream) for stream in (out, err))  # type: ignore
@@ -76,7 +76,7 @@ def lasting_streams() -> Iterator[Callable[[int], int]]:
 
 
 def _exit_code(code: int) -> int:
-    if sys.stdout is None:  # closed by the caller, who wants to hear nothing
+    if sys.stdout is None:  # closed by the caller, who wants no output
         return code
     sys.stdout.flush()
     failure = getattr(sys.stdout, "failure", None)
@@ -84,5 +84,5 @@ def _exit_code(code: int) -> int:
         return code
     reason = failure.strerror or "input/output error"
     done = "The command did its work" if code == DONE else f"The command ended with code {code}"
-    warn(f"Error: Standard output cannot be written: {reason}. {done}, but not all that it prints has arrived.")
+    warn(f"Error: Standard output cannot be written: {reason}. {done}, but some of its output is lost.")
     return UNWRITTEN if code == DONE else code

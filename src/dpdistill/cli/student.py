@@ -1,4 +1,4 @@
-"""`dpdistill student`: networks that learn a teacher's scores of pictures."""
+"""`dpdistill student`: trains networks on a teacher's scores of images."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def student(
     teacher: Annotated[
         str,
         typer.Option(
-            help="The pictures that the teacher scores: drawn, mixed (drawn ones and the images of DIR), generated, "
-            "equal parts of several (drawn+generated), or DATA."
+            help="Images that the teacher scores: drawn (procedurally generated), mixed (drawn images and those of "
+            "DIR), generated, equal parts of several (drawn+generated), or DATA."
         ),
     ],
     *,
@@ -36,7 +36,7 @@ def student(
         bool, typer.Option("--include-scores", help="Add the scores to DIR and its report: not covered by epsilon.")
     ] = False,
 ) -> None:
-    """Train networks on a teacher's scores of pictures and score them on a test set.
+    """Train networks on a teacher's scores of images, and score the networks on a test set.
 
     The teacher is the released classifier, or kernel ridge regression on the set of images.
     """

@@ -1,4 +1,4 @@
-"""The owner's terminal: results on stdout, as text or JSON; notes, progress and errors in one sentence on stderr."""
+"""Prints on the owner's terminal: results on stdout, as text or JSON; notes, progress and errors on stderr."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SAY_EVERY = 60.0
 SLOWEST = " (the first is often the slowest)"
 DONE, FAILED, REFUSED, CRASHED, NOT_COMPARED, PAID_RESUMABLE, PAID_FAILED = 0, 1, 2, 3, 4, 5, 6
 STOPPED, TERMINATED = 130, 143
-"""Exit codes: docs/scripts.md tells what each means."""
+"""Exit codes; docs/scripts.md explains them."""
 EXTRAS = {
     **{"sklearn": "digits", "pandas": "tables", "pyarrow": "tables", "xgboost": "xgboost", "matplotlib": "plot"},
     **{"sqlalchemy": "sql", "psycopg": "sql", "duckdb": "sql", "duckdb_engine": "sql", "pydicom": "dicom"},
@@ -43,14 +43,14 @@ EXTRAS = {
 
 @dataclass
 class _Mode:
-    """How this command speaks.
+    """Output mode and collected output of this command.
 
     Args:
-        as_json: its result is one JSON object on stdout, and its lines go to stderr.
-        quiet: no notes and no progress.
-        lines: what it said of its result.
-        result: what it found, by documented keys.
-        terminated: the system has asked it to end.
+        as_json: print the result as one JSON object on stdout, and lines on stderr.
+        quiet: print no notes and no progress.
+        lines: printed lines of the result.
+        result: values of the result, by documented keys.
+        terminated: True once the system has asked the command to end.
     """
 
     as_json: bool = False
@@ -64,10 +64,10 @@ mode = _Mode()
 
 
 class Bar:
-    """Progress with time left: rounds and steps of public loops, never records.
+    """Progress bar with time left, for rounds and steps of public loops, never for records.
 
-    Without a terminal it is a line at the beginning, one after the first step where there is time left to tell of, one
-    a minute, and one at the end.
+    Without a terminal the progress is one line at the start, one after the first step if much time is left, one per
+    minute, and one at the end.
     """
 
     def __init__(self) -> None:
@@ -106,37 +106,37 @@ class Bar:
 
 
 def time_left(spent: float, done: float, left: float) -> str:
-    """ ", about 3 minutes left" from the seconds that a part took; nothing where it is less than SAY_EVERY."""
+    """Returns ", about 3 minutes left" from the seconds of the part done; empty below SAY_EVERY."""
     seconds = spent * left / done if done > 0 else 0.0
     return "" if seconds < SAY_EVERY else f", about {duration(seconds)} left"
 
 
 def duration(seconds: float) -> str:
-    """ "40 seconds", "3 minutes" from one minute on, "3 hours" from two hours on; rounded up."""
+    """Returns "40 seconds", "3 minutes" from one minute on, or "3 hours" from two hours on; rounded up."""
     count, unit = (seconds / 3600, "hour") if seconds >= 2 * 3600 else (seconds / 60, "minute")
     count, unit = (seconds, "second") if seconds < 60 else (count, unit)
     return f"{math.ceil(count)} {unit}{'s' if count > 1 else ''}"
 
 
 def amount(size: float) -> str:
-    """Bytes as "12 MiB" or "1.5 GiB", rounded up."""
+    """Returns bytes as "12 MiB" or "1.5 GiB", rounded up."""
     if size < 1 << 30:
         return f"{math.ceil(size / (1 << 20))} MiB"
     return f"{math.ceil(10 * size / (1 << 30)) / 10:g} GiB"
 
 
 def epsilon_text(epsilon: float) -> str:
-    """An epsilon with four decimals; one below 0.1 with four significant digits, so that none above 0 reads as 0."""
+    """Returns an epsilon with four decimals, or four significant digits below 0.1, so that only 0 prints as 0."""
     return f"{epsilon:.4g}" if epsilon < 0.1 else f"{epsilon:.4f}"
 
 
 def working(at: str) -> AbstractContextManager[Any]:
-    """Something moves on a terminal while there is nothing to count."""
+    """Returns a context with a spinner on a terminal, for work without steps to count."""
     return err.status(at) if err.is_terminal and not mode.quiet else nullcontext()
 
 
 def table(*columns: str, title: str | None = None) -> Table:
-    """A table without lines; cells are plain text."""
+    """Returns a table without lines, with plain-text cells."""
     made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
     for column in columns:
         made.add_column(column, overflow="fold")
@@ -148,17 +148,17 @@ def add_row(to: Table, *cells: str) -> None:
 
 
 def show_table(made: Table) -> None:
-    """A table of the result."""
+    """Prints a table of the result."""
     (err if mode.as_json else out).print(made, soft_wrap=False)
 
 
 def say_table(header: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
-    """A table of the result in 80 columns: those beyond come in a table below, beside the first column again.
+    """Prints a table of the result in 80 characters; further columns follow in tables below.
 
     Args:
-        header: of the columns; it is wrapped between its words.
-        rows: a text a column, which is not wrapped.
-        title: of the table.
+        header: column headings, which are wrapped between words.
+        rows: one text per column, which is not wrapped.
+        title: title of the table.
     """
     rows = [[plain(cell) for cell in row] for row in rows]
     names = [plain(name) for name in header]
@@ -182,12 +182,12 @@ def say_table(header: Sequence[str], rows: Iterable[Sequence[str]], title: str |
 
 
 def plain(text: str) -> str:
-    """One line; what cannot be printed is escaped, and no address of a database shows who enters, or a password."""
+    """Returns a text as one line, with unprintable characters escaped and database users and passwords removed."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in hide_secrets(" ".join(text.split())))
 
 
 def say(text: str, mark: str = "", style: str | None = None) -> None:
-    """A line of the result, after a mark in a style of its own."""
+    """Prints a line of the result after a styled mark."""
     to = err if mode.as_json else out
     mode.lines.append(f"{mark}{plain(text)}")
     if mark:
@@ -196,30 +196,30 @@ def say(text: str, mark: str = "", style: str | None = None) -> None:
 
 
 def give(**result: Any) -> None:
-    """What a command found, by the keys that docs/scripts.md lists: --json prints it."""
+    """Adds values to the JSON result, by the keys that docs/scripts.md lists."""
     mode.result |= result
 
 
 def note(text: str) -> None:
-    """A line beside the result, which --quiet leaves out."""
+    """Prints a note on stderr, unless --quiet is set."""
     if not mode.quiet:
         err.print(plain(text), markup=False)
 
 
 def warn(text: str) -> None:
-    """A line beside the result that --quiet does not leave out."""
+    """Prints a warning on stderr, even with --quiet."""
     err.print(plain(text), markup=False)
 
 
 def fail(sentence: str) -> int:
-    """Say on stderr what a person can mend; the exit code."""
+    """Prints an error that the user can fix, and returns the exit code."""
     sentence = plain(sentence)
     warn(f"Error: {sentence}" if sentence.endswith((".", "?", "!")) else f"Error: {sentence}.")
     return REFUSED
 
 
 def print_json(exit_code: int) -> None:
-    """The one object of --json on stdout; numbers that are not finite are null."""
+    """Prints the JSON object of --json on stdout; non-finite numbers become null."""
     text = json.dumps({"exit_code": exit_code, "text": mode.lines, **_finite(mode.result)}, indent=2, default=str)
     out.print(text, markup=False)
 
@@ -233,14 +233,14 @@ def _finite(value: Any) -> Any:
 
 
 def crash(error: BaseException) -> int:
-    """Prints the traceback of an exception, and whose mistake it is."""
+    """Prints the traceback of a program error, and asks for a report."""
     traceback.print_exception(error)
-    warn("This is a mistake of the program, not yours: please report it with the lines above.")
+    warn("This is an error of the program, not yours: please report it with the lines above.")
     return CRASHED
 
 
 def _lacking_device() -> str | None:
-    """The sentence for a machine on which JAX finds no device, whose exceptions differ by version; None if it does."""
+    """Returns the error for a machine without a device for JAX, whose exceptions differ by version; None otherwise."""
     import jax
 
     try:
@@ -248,19 +248,19 @@ def _lacking_device() -> str | None:
     except Exception:
         stated = os.environ.get("JAX_PLATFORMS")
         where = f"on JAX_PLATFORMS={stated}, which this machine lacks" if stated else "on any device of this machine"
-        return f"JAX cannot compute {where}: set JAX_PLATFORMS=cpu, or leave it out. This command paid nothing."
+        return f"JAX cannot compute {where}: set JAX_PLATFORMS=cpu, or unset it. This command paid nothing."
     return None
 
 
 class Terminated(KeyboardInterrupt):
-    """The system asks the program to end (SIGTERM)."""
+    """Request of the system to end the program (SIGTERM)."""
 
 
 def run_app(app: Callable[..., Any]) -> int:
-    """Exit code of a command: errors a person can mend are one sentence and code 2, never a traceback.
+    """Runs a command and returns its exit code; errors that a user can fix are one sentence and code 2.
 
-    A traceback is a mistake of the program, code 3: a script tells it from a check that failed, code 1. Whatever ends a
-    command after it has paid, the last line says what was paid, where it is kept and how to resume.
+    An error of the program prints a traceback and has code 3; a failed check has code 1. If a command ends after it
+    has paid, the last line states what was paid, where the payment is recorded and how to resume.
     """
     payment.forget()
     try:
@@ -273,7 +273,7 @@ def run_app(app: Callable[..., Any]) -> int:
 
 @contextmanager
 def _ends_in_order() -> Iterator[None]:
-    """Makes SIGTERM an exception, as Ctrl-C is one, unless somebody else handles it."""
+    """Turns SIGTERM into an exception like Ctrl-C, unless a handler is installed already."""
 
     def end(*_: object) -> None:
         mode.terminated = True
@@ -293,27 +293,27 @@ def _exit_code(app: Callable[..., Any]) -> int:
     try:
         code = app(standalone_mode=False)
         code = code if isinstance(code, int) else DONE
-        if code == STOPPED:  # Typer's answer to Ctrl-C, and to what ends the program as that does
+        if code == STOPPED:  # Typer's exit code for Ctrl-C and for Terminated
             raise Terminated if mode.terminated else KeyboardInterrupt
         if mode.as_json:
             print_json(code)
         return code
     except BaseException as caught:
-        # Typer makes an Abort of Ctrl-C.
+        # Typer turns Ctrl-C into Abort.
         error = caught.__cause__ if isinstance(caught, typer.Abort) and caught.__cause__ else caught
         code = CRASHED
-        with suppress(OSError):  # nobody may be there to read it
+        with suppress(OSError):  # the pipe may have no reader
             code = _say_error(error)
         return _after_payment(error, code)
 
 
 def _after_payment(error: BaseException, code: int) -> int:
-    """The exit code of an error once something was paid, which is said."""
+    """Prints what was paid before an error, and returns the exit code."""
     paid = payment.latest()
     if paid is None or not paid.made(error):
         if code in (STOPPED, TERMINATED):
-            said = "Nothing was paid." if paid is not None else "Give the same command again to start or resume it."
-            warn(f"Stopped. {said}")
+            advice = "Nothing was paid." if paid is not None else "Give the same command again to start or resume it."
+            warn(f"Stopped. {advice}")
         return code
     with suppress(OSError):
         warn(("Stopped. " if code in (STOPPED, TERMINATED) else "") + paid.words(error))
@@ -323,12 +323,12 @@ def _after_payment(error: BaseException, code: int) -> int:
 
 
 def _say_error(error: BaseException) -> int:
-    """Says on stderr what went wrong; the exit code where nothing was paid."""
+    """Prints an error on stderr, and returns the exit code for a command that paid nothing."""
     if isinstance(error, Terminated):
         return TERMINATED
     if isinstance(error, KeyboardInterrupt | typer.Abort):
         return STOPPED
-    if isinstance(error, SystemExit):  # Typer's answer to a pipe that nobody reads
+    if isinstance(error, SystemExit):  # Typer's answer to a pipe without a reader
         return error.code if isinstance(error.code, int) else FAILED
     if isinstance(error, ValueError):
         return fail(str(error))
@@ -338,14 +338,14 @@ def _say_error(error: BaseException) -> int:
     if isinstance(error, MemoryError) or payment.is_out_of_memory(error):
         return fail("There is not enough memory for this.")
     if isinstance(error, ModuleNotFoundError):
-        package = error.name or ""  # a part that an installed package lacks is another matter
+        package = error.name or ""  # a missing module of an installed package is a program error
         if package in EXTRAS:
             return fail(f"This needs {package}: pip install 'dpdistill[{EXTRAS[package]}]'.")
         return crash(error)
     format_message = getattr(error, "format_message", None)
     if format_message is not None:
-        said = format_message()
-        return fail(said) if said else REFUSED  # a group without a command has shown its help
+        sentence = format_message()
+        return fail(sentence) if sentence else REFUSED  # a group without a command has shown its help
     if isinstance(error, DPDistillError):
         return fail(str(error))
     lacking = _lacking_device()

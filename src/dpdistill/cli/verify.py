@@ -1,4 +1,4 @@
-"""`dpdistill verify`: the checks of a shared folder."""
+"""`dpdistill verify`: checks a shared folder."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def verify(
     folder: Folder,
     run: Annotated[
         str | None,
-        typer.Option(rich_help_panel="Output", help="The owner's folder of the run; DIR.run if it is there."),
+        typer.Option(rich_help_panel="Output", help="The owner's folder of the run; DIR.run by default, if it exists."),
     ] = None,
 ) -> None:
     """Re-check a shared folder: every file, the recipe, arithmetic, plan and ledger.
 
-    The last line and the exit code say the outcome: 0 PASSED, 1 FAILED, 4 GUARANTEE PASSED, DOCUMENTS NOT COMPARED.
+    The last line and the exit code state the outcome: 0 PASSED, 1 FAILED, 4 GUARANTEE PASSED, DOCUMENTS NOT COMPARED.
     """
     with working("checking"):
         result = dp.verify(folder, run)

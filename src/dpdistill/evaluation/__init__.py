@@ -1,4 +1,4 @@
-"""Train on synthetic records, score on held-out ones."""
+"""Trains models on synthetic records, and scores them on held-out records."""
 
 from dpdistill.evaluation.architectures import ARCHITECTURES, check_network
 from dpdistill.evaluation.classifiers import available

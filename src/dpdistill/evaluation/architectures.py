@@ -1,4 +1,4 @@
-"""The networks that a synthetic set can be scored with, by name."""
+"""Networks that score a synthetic set, by name."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ ARCHITECTURES = {name: implement(network, Network) for name, network in recipe.A
 
 
 def check_network(network: Network, schema: Schema) -> None:
-    """Raise on records that a network cannot take.
+    """Refuses records that a network does not accept.
 
     Raises:
-        DataError: with the network's name and what it expects.
+        DataError: such records, with the network's name and its expected input.
     """
     try:
         jax.eval_shape(lambda: network.init(schema.shape, len(schema.classes)))

@@ -1,4 +1,4 @@
-"""Records in chunks of one shape, so that a program compiles once, and features of a few at a time."""
+"""Splits records into chunks of one shape, so that a program compiles once."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from dpdistill.method import Progress
 
 CHUNK = 50
-"""Records a compiled call works on: so many scattering transforms stay in a processor's cache."""
+"""Records per compiled call, whose scattering transforms fit a processor's cache."""
 
 
 class Chunks:
-    """Records as chunks of one shape, the last one filled up: (chunk, rows that count)."""
+    """Chunks of one shape, the last one padded: (chunk, number of valid rows)."""
 
     def __init__(self, X: np.ndarray, size: int) -> None:
         if size < 1:
@@ -32,7 +32,7 @@ class Chunks:
 
 
 def counted(progress: Progress, stage: str, total: int) -> Callable[[Any], np.ndarray]:
-    """A function that counts what goes through it, and brings it to the host."""
+    """Returns a function that moves an array to the host, and reports the count of calls."""
     done = 0
 
     def tell(array: Any) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The twelve classifiers with which papers on private tables score a synthetic set, on today's scikit-learn."""
+"""Makes the twelve classifiers that score synthetic tables in papers, with current scikit-learn."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "MLP": {},
     "XGBoost": {"colsample_bytree": 0.1, "n_estimators": 50},
 }
-"""Settings of Vinaroz and Park (2023), table 16, made for scikit-learn 0.24.2 and xgboost 0.90; the rest is default."""
+"""Settings of Vinaroz and Park (2023), table 16, for scikit-learn 0.24.2 and xgboost 0.90; others are defaults."""
 
 COSTS: dict[str, float] = {
     "Gaussian naive Bayes": 0.02,
@@ -41,10 +41,10 @@ COSTS: dict[str, float] = {
     "logistic regression": 2.4,
     "AdaBoost": 30.0,
 }
-"""Seconds of one core on 4,000 rows of 50 numbers and seven classes, one run: they order the classifiers and weigh
-what is left; AdaBoost's was not waited for."""
+"""Seconds on one core for 4,000 rows of 50 numbers and seven classes, one run: order and weight of the classifiers'
+progress; AdaBoost's is an estimate."""
 FAST, FAST_COST = "fast", 5.0
-"""What stands for all classifiers that take no longer than so many seconds there."""
+"""Name for all classifiers up to this number of SECONDS."""
 
 CLOSEST: dict[str, str] = {
     "logistic regression": "multi_class=auto is gone; it is what lbfgs does now.",
@@ -52,14 +52,14 @@ CLOSEST: dict[str, str] = {
     "AdaBoost": "algorithm=SAMME.R is gone; SAMME, which votes with hard predictions, takes its place.",
     "XGBoost": "objective=multi:softprob for more than two classes; it is refused for two: binary:logistic.",
 }
-"""Where a setting of SETTINGS exists no more: what is used instead."""
+"""Replacements of removed settings."""
 
 
 def chosen(names: Iterable[str] | None = None) -> tuple[str, ...]:
-    """Names of classifiers in the order of SETTINGS; FAST stands for all that take seconds.
+    """Returns names of classifiers in the order of SETTINGS; FAST means all fast ones.
 
     Args:
-        names: of classifiers, or FAST; None or none at all for all that are available.
+        names: names of classifiers, or FAST; None or empty for all available ones.
 
     Raises:
         DataError: an unknown name, or scikit-learn is not installed.
@@ -72,7 +72,7 @@ def chosen(names: Iterable[str] | None = None) -> tuple[str, ...]:
 
 
 def available() -> tuple[str, ...]:
-    """Names of the classifiers that can be made here: all, or all but XGBoost.
+    """Returns the names of the available classifiers: all, or all but XGBoost.
 
     Raises:
         DataError: scikit-learn is not installed.
@@ -82,13 +82,13 @@ def available() -> tuple[str, ...]:
 
 
 def make_classifier(name: str, *, seed: int, rows: int, plain: bool = False) -> Any:
-    """A classifier that is not fitted yet, with the settings of SETTINGS.
+    """Returns an unfitted classifier with the settings of SETTINGS.
 
     Args:
         name: one of available().
-        seed: of its random choices, where it makes any.
-        rows: it will be fitted to; a share of them becomes a number >= 1.
-        plain: the package's own defaults instead of SETTINGS.
+        seed: seed of its random numbers, if any.
+        rows: number of rows to fit; a share of rows becomes a number >= 1.
+        plain: use the library's defaults instead of SETTINGS.
 
     Example:
         >>> make_classifier("bagging", seed=0, rows=20).max_samples
@@ -105,7 +105,7 @@ def make_classifier(name: str, *, seed: int, rows: int, plain: bool = False) -> 
 
 @contextlib.contextmanager
 def without_warnings() -> Iterator[None]:
-    """Silence about classifiers that stop before they converge; not from a thread: Python has one list of filters."""
+    """Silences convergence warnings; not for threads, since Python has one list of warning filters."""
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():
@@ -116,8 +116,8 @@ def without_warnings() -> Iterator[None]:
 def answers(
     model: Any, X: np.ndarray, y: np.ndarray, X_t: np.ndarray, classes: int
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Scores (n, classes) and predicted classes (n,) of test rows; None if the classifier cannot be fitted."""
-    known, codes = np.unique(y, return_inverse=True)  # XGBoost wants 0, 1, ... without gaps
+    """Returns scores (n, classes) and predicted classes (n,) of test rows; None if fitting fails."""
+    known, codes = np.unique(y, return_inverse=True)  # XGBoost requires 0, 1, ... without gaps
     if len(known) == 1:
         return None
     try:
@@ -137,7 +137,7 @@ def answers(
 
 
 def _types() -> dict[str, Any]:
-    """Classes by name, imported late: they take a second, and most commands need none."""
+    """Returns classifier types by name, imported late because the import takes a second."""
     try:
         from sklearn import ensemble, linear_model, naive_bayes, neural_network, svm, tree
         from sklearn.discriminant_analysis import LinearDiscriminantAnalysis

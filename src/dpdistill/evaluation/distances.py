@@ -1,4 +1,4 @@
-"""How far synthetic images are from real ones, over the features of a kernel that the user names."""
+"""Measures distances between synthetic and real images, over the features of a chosen kernel."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from dpdistill.storage.records import Records
 from dpdistill.storage.test_set import check_test_set
 
 MOST = 2_000
-"""Images of each side. A Fréchet distance depends on how many there are: of ten synthetic images it says little."""
+"""Number of images per side; a Fréchet distance depends on the number, and is uninformative for ten images."""
 
 
 @dataclass(frozen=True)
 class Distances:
-    """Not comparable with those over Inception's features, nor with those of other features or numbers of images.
+    """Fréchet and kernel distance, comparable only for equal features and numbers of images.
 
     Args:
         frechet: |m - m'|^2 + tr(C + C' - 2 (C C')^(1/2)) over the real images' tr(C): 0 for equal distributions.
         kernel: squared maximum mean discrepancy, unbiased, of the kernel (<f, f'> / the real images' mean |f|^2 + 1)^3.
-        images: synthetic ones.
-        real: test images.
+        images: number of synthetic images.
+        real: number of test images.
     """
 
     frechet: float
@@ -54,16 +54,16 @@ def score_distances(
     chunk: int = CHUNK,
     progress: Progress = no_progress,
 ) -> Distances:
-    """Fréchet and kernel distance between synthetic and test images, from at most 2,000 of each.
+    """Returns Fréchet and kernel distance between synthetic and test images, from at most 2,000 of each.
 
     Args:
         X: synthetic images in [-1, 1], (m, h, w, c), m >= 2.
-        schema: of the synthetic set.
+        schema: schema of the synthetic set.
         test: records of the same shape and classes; at least two.
-        kernel: one with features, such as those of `FeatureKernel`.
-        seed: of which images, where there are more.
-        chunk: images a compiled call works on.
-        progress: told the number of chunks done.
+        kernel: a kernel with features, such as `FeatureKernel`.
+        seed: seed of the drawn images, if there are more.
+        chunk: number of images per compiled call.
+        progress: receives the number of chunks done.
 
     Raises:
         DataError: a test set of another shape or other classes; a single image; test images that are all alike; a
@@ -74,7 +74,7 @@ def score_distances(
     """
     check_test_set(schema, test)
     if kernel.features is None:
-        raise DataError("Expected a kernel with features for distances between images: this one has none.")
+        raise DataError("Expected a kernel with features for distances between images; got a kernel without.")
     check_krr(kernel, 0.0, schema)
     X_t, _ = scaled(test)
     rng = np.random.default_rng(seed)
@@ -106,7 +106,7 @@ def distance_kernels(names: Iterable[str], schema: Schema) -> dict[str, Kernel]:
         if not equals:
             kernels[name] = implement(kernel_named(name, "distance"), Kernel)
             continue
-        # Not the path: it says where the evaluator keeps files, and scores may be added to the shared folder.
+        # The path would reveal the evaluator's folders, since scores may be added to the shared folder.
         title = f"{network} with given weights{f' ({len(kernels) + 1})' if kernels else ''}"
         kernels[title] = _hidden_layer(network, path, schema)
     if without := [name for name, kernel in kernels.items() if kernel.features is None]:
@@ -126,7 +126,7 @@ def _hidden_layer(network: str, path: str, schema: Schema) -> FeatureKernel:
 
 
 def frechet(F: np.ndarray, R: np.ndarray) -> float:
-    """Of Gaussians with the moments of features (n, d) and (m, d), over the second's total variance.
+    """Returns the Fréchet distance of Gaussians fitted to features (n, d) and (m, d), over the second's variance.
 
     With C = A^T A and C' = B^T B, tr (C C')^(1/2) is the sum of the singular values of A B^T: no d x d matrix is
     formed.
@@ -138,7 +138,7 @@ def frechet(F: np.ndarray, R: np.ndarray) -> float:
 
 
 def kernel_distance(F: np.ndarray, R: np.ndarray) -> float:
-    """Unbiased squared MMD of features (n, d) and (m, d); it may be slightly below 0."""
+    """Returns the unbiased squared MMD of features (n, d) and (m, d), which may be slightly below 0."""
     size = float(np.square(R).sum(1).mean())
 
     def products(A: np.ndarray, B: np.ndarray) -> np.ndarray:

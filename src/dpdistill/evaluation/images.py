@@ -1,4 +1,4 @@
-"""Every way to score a synthetic set of images: networks, regressions, classifiers, generated images, distances."""
+"""Scores a synthetic set of images by networks, regressions, classifiers, generated images and distances."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from dpdistill.schema import Schema
 from dpdistill.storage.records import Records
 
 Regressions = Mapping[str, tuple[Kernel, float]]
-"""Kernel and ridge by the kernel's name."""
+"""Type of kernels and ridges by name of the kernel."""
 
 
 def networks_named(names: Iterable[str], schema: Schema) -> tuple[Network, ...]:
-    """Returns the networks of these names, each of which takes records of the schema.
+    """Returns the named networks, checked against the schema.
 
     Raises:
-        DataError: a network that does not take them.
+        DataError: a network that does not accept the schema's records.
     """
     networks = tuple(ARCHITECTURES[name] for name in dict.fromkeys(names))
     for network in networks:
@@ -38,13 +38,13 @@ def networks_named(names: Iterable[str], schema: Schema) -> tuple[Network, ...]:
 
 
 def network_scores(distilled: Distilled, test: Records, training: str, nets: Nets, bars: Bars) -> Iterator[Scored]:
-    """Yields the scores of networks that are trained on the set.
+    """Yields the scores of networks trained on the set.
 
     Args:
         distilled: the set.
         test: held-out records.
         training: a name of TRAININGS.
-        nets: what is trained.
+        nets: networks to train.
         bars: shows the progress of each.
     """
     (X, y), soft = distilled.train_set, distilled.soft_labels
@@ -95,15 +95,15 @@ def generated_scores(
     nets: Nets,
     bars: Bars,
 ) -> Iterator[Scored]:
-    """Yields the scores of networks that learn from images of the generator.
+    """Yields the scores of networks trained on generated images.
 
     Args:
-        images: in [-1, 1], and their classes.
+        images: generated images in [-1, 1], and their classes.
         labels: a probability of every class for each image, or None for the classes.
         schema: of the set.
         test: held-out records.
-        training: a name of TRAININGS, or None for that of many records.
-        nets: what is trained.
+        training: a name of TRAININGS, or None for that of large sets.
+        nets: networks to train.
         bars: shows the progress of each.
     """
     X, y = images
@@ -129,7 +129,7 @@ def generated_labels(
 
 
 def pixel_scores(distilled: Distilled, test: Records, names: Iterable[str], seed: int) -> Iterator[Scored]:
-    """Yields the scores of classifiers of tables, on the pixels of the images that models are trained on."""
+    """Yields the scores of table classifiers on the pixels of the training images."""
     X, y = distilled.train_set
     for name in names:
         score = score_pixels(X, y, _schema(distilled), test, name=name, seed=seed)
@@ -145,7 +145,7 @@ def distance_scores(
     seed: int,
     bars: Bars,
 ) -> Iterator[Scored]:
-    """Yields the distances of the generated images, or of those of the set without any, to the test set."""
+    """Yields the distances of the generated images, or of the set's images, to the test set."""
     own = "images of the set" if distilled.training is None else "tiles of the set's images"
     X, what = (distilled.train_set[0], own) if generated is None else (generated[0], "generated images")
     for name, kernel in kernels.items():
@@ -158,7 +158,7 @@ def distance_scores(
 
 
 def _accuracy(kind: Kind, name: str, score: Score) -> Scored:
-    """Returns a score that is stated in the same words for people and in scores.json."""
+    """Returns a score with the same name in printed text and in scores.json."""
     return Scored(kind, f"{name}, %", round(score.mean, 2), f"{name}: {score.mean:.2f} %", score)
 
 

@@ -1,4 +1,4 @@
-"""Score kernel ridge regression on a synthetic set."""
+"""Scores kernel ridge regression on a synthetic set."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def score_krr(
     chunk: int = CHUNK,
     progress: Progress = no_progress,
 ) -> Score:
-    """Accuracy on test records of kernel ridge regression fitted to synthetic ones.
+    """Returns the test accuracy of kernel ridge regression fitted to synthetic records.
 
         scores = K_ts (K_ss + ridge tr(K_ss) / m I)^-1 Y_s
 
@@ -43,13 +43,13 @@ def score_krr(
     Args:
         X: synthetic records in [-1, 1], (m, h, w, c).
         y: class indices, (m,).
-        schema: of the synthetic set.
+        schema: schema of the synthetic set.
         test: records of the same shape and classes; at least one.
         kernel: a frozen, hashable function of two batches.
         ridge: relative to tr(K_ss) / m, >= 0.
         targets: regression targets, (m, classes); one-hot minus 1 / classes of y by default.
-        chunk: records a compiled call works on; it changes no score.
-        progress: told the number of chunks done.
+        chunk: number of records per compiled call; does not change scores.
+        progress: receives the number of chunks done.
 
     Raises:
         DataError: a test set of another shape or other classes, or without records; a kernel that cannot be computed.
@@ -74,13 +74,13 @@ def score_krr(
 def linear_classifier(
     support: Chunks, Y: np.ndarray, kernel: FeatureKernel, ridge: float, tell: Callable[[Any], Any]
 ) -> np.ndarray:
-    """Phi_s^T alpha, (d, classes), float64: kernel ridge regression on features as a linear classifier of them."""
+    """Returns Phi_s^T alpha, (d, classes), float64: kernel ridge regression as a linear classifier of features."""
     Phi_s = np.concatenate([tell(encode(kernel.encoder, part)[:rows]) for part, rows in support])
     return _linear(Phi_s.astype(np.float64), Y, ridge)
 
 
 def _linear(Phi_s: np.ndarray, Y: np.ndarray, ridge: float) -> np.ndarray:
-    """Phi^T (Phi Phi^T + s I)^-1 Y = (Phi^T Phi + s I)^-1 Phi^T Y, s = ridge tr / m, by the smaller of the two."""
+    """Returns Phi^T (Phi Phi^T + s I)^-1 Y, s = ridge tr / m, by the smaller of the two equivalent systems."""
     m, d = Phi_s.shape
     if m <= d:
         return Phi_s.T @ _solve(Phi_s @ Phi_s.T, Y, ridge)
@@ -88,10 +88,10 @@ def _linear(Phi_s: np.ndarray, Y: np.ndarray, ridge: float) -> np.ndarray:
 
 
 def check_krr(kernel: Any, ridge: float, schema: Schema) -> None:
-    """Refuse, before anything is computed, a ridge or a kernel that cannot be used on such records.
+    """Refuses a ridge or kernel that cannot be used on the records, before any computation.
 
     Raises:
-        DataError: a kernel that does not take them.
+        DataError: a kernel that does not accept the records.
         ValueError: a ridge that is not a number >= 0.
     """
     if not isinstance(ridge, int | float) or not 0.0 <= ridge < math.inf:
@@ -102,7 +102,7 @@ def check_krr(kernel: Any, ridge: float, schema: Schema) -> None:
     except (TypeError, AttributeError) as error:
         raise DataError(f"The kernel {kernel!r} cannot be computed ({type(error).__name__}).") from None
     if shape != (1, 1):
-        raise DataError(f"Expected a kernel of shape (n, m); got {shape} for one record and one.")
+        raise DataError(f"Expected a kernel of shape (n, m); got {shape} for single records.")
 
 
 def _solve(K_ss: np.ndarray, Y_s: np.ndarray, ridge: float) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Score the classifiers of tables on the pixels of images, as papers on private generators do."""
+"""Scores table classifiers on the pixels of images, like papers on private generators."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from dpdistill.storage.test_set import check_test_set
 
 
 def score_pixels(X: np.ndarray, y: np.ndarray, schema: Schema, test: Records, *, name: str, seed: int = 0) -> Score:
-    """Accuracy on test records of a classifier that is fitted to synthetic ones, pixel by pixel.
+    """Returns the test accuracy of a classifier fitted to the pixels of synthetic records.
 
     Args:
         X: synthetic records in [-1, 1], (m, h, w, c).
         y: class indices, (m,).
-        schema: of the synthetic set.
+        schema: schema of the synthetic set.
         test: records of the same shape and classes; at least one.
         name: one of the twelve classifiers of tables, such as "logistic regression" or "MLP".
-        seed: of its random choices.
+        seed: seed of its random numbers.
 
     Raises:
         DataError: a test set of another shape or other classes; records that it cannot be fitted to, such as those of

@@ -1,4 +1,4 @@
-"""Score a synthetic set on held-out records: mean and standard deviation over nets, all trained on the one set."""
+"""Scores a synthetic set on held-out records: mean and standard deviation over nets trained on the same set."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from dpdistill.storage.test_set import check_test_set
 
 TRAININGS: dict[str, Training] = dict(zip(choices.TRAININGS, (QUICK, MIXUP, MUON, PAPER, LARGE), strict=True))
 MANY = 20_000
-"""Records, above which a set is trained on as a large one if nobody says how: QUICK has no more passes left."""
+"""Number of records above which the default training is that of large sets: QUICK would make too few passes."""
 
 
 def training_for(records: int, name: str | None = None) -> str:
-    """The name of the training that is stated, or else of the one for so many records."""
+    """Returns the name of the stated training, or the default for a number of records."""
     return name or ("large" if records > MANY else "quick")
 
 
 @dataclass(frozen=True)
 class Score:
-    """Accuracies in percent, one a net; their spread is that of the nets alone, not of the noise."""
+    """Accuracies in percent, one per net; their spread is over nets alone, not over noise."""
 
     accuracies: tuple[float, ...]
 
@@ -37,11 +37,11 @@ class Score:
 
     @property
     def std(self) -> float:
-        """Sample standard deviation; 0 for a single net."""
+        """Returns the sample standard deviation; 0 for a single net."""
         return float(np.std(self.accuracies, ddof=1)) if len(self.accuracies) > 1 else 0.0
 
     def __str__(self) -> str:
-        """The mean, and the spread of more than one net."""
+        """Returns the mean, with the spread of more than one net."""
         return f"{self.mean:.2f} ± {self.std:.2f} %" if len(self.accuracies) > 1 else f"{self.mean:.2f} %"
 
 
@@ -58,19 +58,19 @@ def score_network(
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> Score:
-    """Accuracy on test records of networks trained on synthetic ones.
+    """Returns the test accuracy of networks trained on synthetic records.
 
     Args:
-        X: synthetic records in [-1, 1], (m, h, w, c): those to train on.
+        X: synthetic records to train on, in [-1, 1], (m, h, w, c).
         y: class indices, (m,).
-        schema: of the synthetic set.
+        schema: schema of the synthetic set.
         test: records of the same shape and classes; at least one.
-        nets: independent nets, >= 1.
-        training: how they are trained.
+        nets: number of independent nets, >= 1.
+        training: options of their training.
         flip: add mirror images to the augmentation: for photographs, never for digits.
-        soft_labels: a probability of every class for each record, (m, classes), in the place of y.
-        seed: of the nets.
-        progress: told the number of nets done.
+        soft_labels: probabilities of the classes for each record, (m, classes), which replace y.
+        seed: seed of the nets.
+        progress: receives the number of nets done.
 
     Raises:
         DataError: a test set of another shape or other classes, or without records.
@@ -93,11 +93,11 @@ def score_network(
 
 
 def scaled(test: Records) -> tuple[np.ndarray, np.ndarray]:
-    """All test records with a known label, in [-1, 1]."""
+    """Returns all test records with a known label, in [-1, 1]."""
     return test.take(np.flatnonzero(test.y >= 0))
 
 
 def accuracy(classifier: Classifier, X: np.ndarray, y: np.ndarray, chunk: int = 64) -> float:
-    """Share of records whose largest logit is their class; X (n, h, w, c) in [-1, 1], y (n,)."""
+    """Returns the share of records X (n, h, w, c) in [-1, 1] whose largest logit is their class y (n,)."""
     scores = [np.asarray(classifier(part))[:rows] for part, rows in Chunks(X, chunk)]
     return float((np.concatenate(scores).argmax(1) == y).mean())

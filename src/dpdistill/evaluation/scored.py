@@ -1,4 +1,4 @@
-"""A score with its name, its value in scores.json and its sentence; the networks that are scored."""
+"""Scores with name, value in scores.json and printed sentence; and the networks to score."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from dpdistill.method import Progress, no_progress
 from dpdistill.networks.network import Network
 
 Bars = Callable[[], AbstractContextManager[Progress]]
-"""Makes a context with a function of a stage, the number of steps done and their total: a new one for each score."""
+"""Type of a function that returns a context with a progress function, new for each score."""
 Kind = Literal["network", "regression", "classifier", "generated", "pixels", "distance", "student", "table"]
 
 
 def no_bars() -> AbstractContextManager[Progress]:
-    """Returns a context with a silent function of progress: the silent `Bars`."""
+    """Returns a context with a silent progress function, as `Bars`."""
     return nullcontext(no_progress)
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A score of a synthetic set, or of real records.
+    """Score of a synthetic set, or of real records.
 
     Args:
-        kind: which model was scored: "network" and "generated" (networks trained on the set and on generated images),
+        kind: kind of the model: "network" and "generated" (networks trained on the set and on generated images),
             "regression" (KRR), "classifier" (the released one), "pixels", "student"; "distance"; "table".
-        name: its key in scores.json.
-        value: its value in scores.json; accuracies in percent.
-        text: the line that people read.
+        name: key in scores.json.
+        value: value in scores.json; accuracies in percent.
+        text: printed line.
         score: the accuracy of every net, both distances, or the scores of every classifier of a table.
     """
 
@@ -48,10 +48,10 @@ class Nets:
     """Networks to train, one architecture after another.
 
     Args:
-        architectures: each of them is trained `number` times.
-        number: independent nets of an architecture, >= 1.
+        architectures: architectures, each trained `number` times.
+        number: number of independent nets per architecture, >= 1.
         flip: mirror images while training: for photographs.
-        seed: of the nets.
+        seed: seed of the nets.
     """
 
     architectures: tuple[Network, ...]
@@ -61,12 +61,12 @@ class Nets:
 
 
 def image_scores(found: Iterable[Scored], nets: int, training: str) -> dict[str, Any]:
-    """Returns the scores of a set of images as scores.json has them.
+    """Returns the scores of a set of images for scores.json.
 
     Args:
         found: the scores.
-        nets: independent nets of an architecture.
-        training: name of how they were trained on the set.
+        nets: number of independent nets per architecture.
+        training: name of their training on the set.
     """
     found = tuple(found)
     scores: dict[str, Any] = {each.name: each.value for each in found if each.kind == "network"}

@@ -1,4 +1,4 @@
-"""Score a network that has learned a teacher's scores of pictures, and has seen no label."""
+"""Scores networks trained on a teacher's scores of images, without labels."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from dpdistill.storage.test_set import check_test_set
 
 
 class Lesson(NamedTuple):
-    """What a teacher says of pictures, made once for any number of networks: `lesson_of`.
+    """A teacher's scores of images, computed once for any number of networks by `lesson_of`.
 
     Args:
-        schema: of the teacher.
+        schema: schema of the teacher.
         X: pictures in [-1, 1], (n, h, w, c).
-        targets: the teacher's scores of them, centred over the classes, of deviation 1, (n, classes).
-        slopes: how the margin between the two likeliest classes changes with the pixels; None: not asked for.
+        targets: the teacher's scores, centred over the classes, with standard deviation 1, (n, classes).
+        slopes: gradients of the margin between the two likeliest classes by the pixels; None if not computed.
     """
 
     schema: Schema
@@ -35,13 +35,13 @@ class Lesson(NamedTuple):
 
 
 def lesson_of(teacher: Teacher, X: np.ndarray, *, slopes: bool = False, progress: Progress = no_progress) -> Lesson:
-    """A teacher's scores of pictures, and their slopes where they are asked for.
+    """Returns a teacher's scores of images, and their slopes on request.
 
     Args:
         teacher: a released classifier, or kernel ridge regression on a set.
-        X: pictures in [-1, 1], (n, h, w, c); nobody's records, their labels are not asked for.
-        slopes: also how the margin between the two likeliest classes changes with the pixels.
-        progress: told the number of chunks done.
+        X: public images in [-1, 1], (n, h, w, c), without labels.
+        slopes: also compute gradients of the margin between the two likeliest classes by the pixels.
+        progress: receives the number of chunks done.
 
     Raises:
         DataError: pictures of another shape, or slopes of a teacher with one class alone.
@@ -49,7 +49,7 @@ def lesson_of(teacher: Teacher, X: np.ndarray, *, slopes: bool = False, progress
     if not slopes:
         return Lesson(teacher.schema, X, standardised(teacher(X, progress=progress)))
     if len(teacher.schema.classes) < 2:
-        raise DataError("Expected a teacher of two classes and more with slopes: they are of the margin between two.")
+        raise DataError("Expected a teacher of at least two classes with slopes, which are of the margin between two.")
     scores, learned = margin_slopes(teacher, X, progress)
     return Lesson(teacher.schema, X, standardised(scores), learned)
 
@@ -65,26 +65,26 @@ def score_student(
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> Score:
-    """Accuracy on test records of networks that learn a teacher's scores of pictures, and then a set of its own.
+    """Returns the test accuracy of networks trained on a teacher's scores of images, then on a set.
 
         min over nets of  mean_i || net(x_i) - t_i ||^2 / classes
                                  + jacobian || grad_i (w_i . net) - grad_i (w_i . t) ||^2,
         t_i = (s_i - mean s_i) / deviation,   s_i = phi(x_i) classifier,   grad_i: by what phi sees of x_i's pixels,
         w_i: 1 for the likeliest class, -1 for the second, times what makes mean_i || grad_i (w_i . t) ||^2 = 1
 
-    How the margin between two classes changes with every pixel says more than the scores of one picture, for which
-    teacher and net have to be differentiated once each: Srinivas & Fleuret, 2018 (Jacobian matching).
+    Gradients of the margin carry more information per image than scores, at the cost of differentiating teacher and
+    net once each: Srinivas & Fleuret, 2018 (Jacobian matching).
 
     Args:
-        lesson: pictures and the teacher's scores of them, with slopes where `training.jacobian` > 0.
+        lesson: images and the teacher's scores, with slopes if `training.jacobian` > 0.
         test: records of the same shape and classes; at least one.
-        nets: independent nets, >= 1.
-        training: how they are trained, on scores.
+        nets: number of independent nets, >= 1.
+        training: options of the training on scores.
         flip: add mirror images, under the same scores.
-        then: records in [-1, 1], (m, h, w, c), and a probability of every class for each, (m, classes): networks are
-            trained further on them as `FURTHER` says, for what signals tell and what a kernel knows are two things.
-        seed: of the nets.
-        progress: told the number of nets done.
+        then: records in [-1, 1], (m, h, w, c), and probabilities of the classes for each, (m, classes), for further
+            training by `FURTHER`: the set's signals and the teacher's kernel hold different information.
+        seed: seed of the nets.
+        progress: receives the number of nets done.
 
     Raises:
         DataError: a test set of another shape.
@@ -112,12 +112,12 @@ def score_student(
 
 
 def margin_slopes(teacher: Teacher, X: np.ndarray, progress: Progress = no_progress) -> tuple[np.ndarray, Slopes]:
-    """A teacher's scores, and how the margin between its two likeliest classes changes with the pixels.
+    """Returns a teacher's scores, and gradients of the margin between the two likeliest classes by the pixels.
 
     Args:
-        teacher: whose scores they are.
+        teacher: the teacher.
         X: pictures in [-1, 1], (n, h, w, c).
-        progress: told the number of chunks done.
+        progress: receives the number of chunks done.
 
     Returns:
         Scores (n, classes); slopes of them in units of their deviation and of the teacher's pixels (`Teacher.units`),
@@ -132,11 +132,11 @@ def margin_slopes(teacher: Teacher, X: np.ndarray, progress: Progress = no_progr
 
 
 def likeliest(scores: np.ndarray) -> np.ndarray:
-    """The classes of the largest score and of the second, (n, 2)."""
+    """Returns the classes of the largest and second largest score, (n, 2)."""
     return np.argsort(-scores, 1, kind="stable")[:, :2]
 
 
 def margin_weights(scores: np.ndarray) -> np.ndarray:
-    """Weights (n, classes) of scores whose sum is the margin of the likeliest class over the second."""
+    """Returns weights (n, classes) whose weighted sum of scores is the margin of the two likeliest classes."""
     identity, pairs = np.eye(scores.shape[1], dtype=np.float32), likeliest(scores)
     return identity[pairs[:, 0]] - identity[pairs[:, 1]]

@@ -1,4 +1,4 @@
-"""Networks that learn a teacher's scores of pictures: which teacher, how they are trained, and their accuracy."""
+"""Chooses a teacher, trains networks on its scores of images, and yields their accuracy."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from dpdistill.storage.records import Records
 def choose_teacher(
     distilled: Distilled, released: Teacher | None, fits: Regressions, taught_by: str | None, bars: Bars = no_bars
 ) -> tuple[str, Teacher]:
-    """Returns from whom networks learn, after its name: the released classifier, or the first regression on the set.
+    """Returns the name of the teacher and the teacher: the released classifier, or the first regression on the set.
 
     Args:
         distilled: the set.
         released: the released classifier, or None.
         fits: kernels and ridges of regressions on the set.
-        taught_by: "classifier", "krr", or None for the classifier where there is one.
+        taught_by: "classifier", "krr", or None for the classifier if there is one.
         bars: shows the progress of a regression.
 
     Raises:
@@ -45,17 +45,17 @@ def choose_teacher(
 
 
 def own_lesson(distilled: Distilled) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the records of the set that networks are trained on, and their labels: hard or soft."""
+    """Returns the set's training records, and their hard or soft labels."""
     (X, y), soft = distilled.train_set, distilled.soft_labels
     return X, np.eye(len(distilled.schema.classes), dtype=np.float32)[y] if soft is None else soft
 
 
 def student_training(slopes: bool, epochs: int | None) -> Training:
-    """Returns how networks learn from a teacher.
+    """Returns the training of networks on a teacher's scores.
 
     Args:
-        slopes: also how its scores change with the pixels.
-        epochs: None for those of STUDENT.
+        slopes: also train on gradients of the scores.
+        epochs: number of epochs; None for that of STUDENT.
     """
     recipe = SLOPES if slopes else STUDENT
     return recipe if epochs is None else replace(recipe, epochs=epochs)
@@ -71,15 +71,15 @@ def taught_networks(
     then: tuple[np.ndarray, np.ndarray] | None = None,
     bars: Bars = no_bars,
 ) -> Iterator[tuple[str, str, Score]]:
-    """Yields (title, by whom it was taught on what, score) of networks that learn a teacher's scores of pictures.
+    """Yields (title, description of teacher and images, score) of networks trained on a teacher's scores.
 
     Args:
         teacher: its name, and the teacher.
-        pictures: what they are, and the pictures in [-1, 1].
+        pictures: description of the images, and the images in [-1, 1].
         test: held-out records.
-        nets: what is trained.
-        training: how.
-        then: records and probabilities of the classes on which the networks are trained further: `own_lesson`.
+        nets: networks to train.
+        training: options of their training.
+        then: records and class probabilities for further training: `own_lesson`.
         bars: shows the progress of each.
     """
     (by, teaches), (source, unlabelled) = teacher, pictures
@@ -107,7 +107,7 @@ def student_scores(
     then: tuple[np.ndarray, np.ndarray] | None = None,
     bars: Bars = no_bars,
 ) -> Iterator[Scored]:
-    """Yields the scores of networks that learn a teacher's scores of pictures; takes what `taught_networks` takes."""
+    """Yields the scores of networks trained on a teacher's scores, with the arguments of `taught_networks`."""
     for title, by, score in taught_networks(teacher, pictures, test, nets, training, then=then, bars=bars):
         name = f"{title} accuracy, {by}"
         yield Scored("student", f"{name}, %", round(score.mean, 2), f"{name}: {score.mean:.2f} %", score)

@@ -1,4 +1,4 @@
-"""Score a synthetic table: twelve classifiers trained on it, tested on real rows; an honest mode and papers' mode."""
+"""Scores a synthetic table by twelve classifiers tested on real rows, in an honest mode and in the papers' mode."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpdistill.schema import DataError, TableSchema
 from dpdistill.storage.records import Records
 
 MOST_ROWS = 20_000
-"""Rows that a classifier is trained on at most; of more, a random subset."""
+"""Maximum number of training rows of a classifier; larger tables are subsampled."""
 
 MODES = {
     "honest": "Mode honest: probabilities, natural prevalence, fixed settings, all test rows.",
@@ -28,7 +28,7 @@ MODES = {
         " PRC; the better of two settings a classifier was chosen on the test set itself."
     ),
 }
-"""What a mode means, in the words that go with every table of its scores."""
+"""Description of each mode, printed with every table of its scores."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class ClassifierScore:
     """Scores of one classifier, shares from 0 to 1.
 
     Args:
-        name: of the classifier, or of a mean.
-        values: one a metric; NaN where it is not defined on the test set.
-        accuracy: share of the test rows of each class that are recognised; NaN for a class without test rows.
-        fitted: False if it could not be fitted and always answers with the most frequent class.
+        name: name of the classifier, or of a mean.
+        values: one value per metric; NaN if undefined on the test set.
+        accuracy: recall of each class; NaN for a class without test rows.
+        fitted: False if fitting failed and the most frequent class is always predicted.
     """
 
     name: str
@@ -55,11 +55,11 @@ class TableScores:
     Args:
         mode: "honest" or "paper".
         metrics: ROC and PRC for two classes; weighted F1 for more, in mode honest macro one-vs-rest ROC too.
-        classes: names, in the order of ClassifierScore.accuracy.
-        classifiers: one score a classifier.
-        training_rows: rows that each was trained on.
-        keep: share of the majority class that was kept; 1 in mode honest.
-        left_out: classifiers whose package is not installed.
+        classes: names of the classes, in the order of ClassifierScore.accuracy.
+        classifiers: one score per classifier.
+        training_rows: number of training rows of each classifier.
+        keep: kept share of the majority class; 1 in mode honest.
+        left_out: names of classifiers whose package is not installed.
     """
 
     mode: str
@@ -72,24 +72,24 @@ class TableScores:
 
     @property
     def positive(self) -> str | None:
-        """Class whose probability ROC and PRC are about: the second of two; None for more."""
+        """Returns the positive class of ROC and PRC, the second of two; None for more classes."""
         return self.classes[1] if len(self.classes) == 2 else None
 
     @property
     def mean(self) -> ClassifierScore:
-        """Mean over the classifiers."""
+        """Returns the mean over the classifiers."""
         values = np.mean([score.values for score in self.classifiers], 0)
         accuracy = np.mean([score.accuracy for score in self.classifiers], 0)
         return ClassifierScore(f"mean of {len(self.classifiers)}", tuple(values.tolist()), tuple(accuracy.tolist()))
 
     @property
     def best(self) -> ClassifierScore:
-        """Classifier with the largest first metric: chosen on the test set, so a little too good."""
+        """Returns the classifier with the largest first metric; chosen on the test set, hence slightly optimistic."""
         return max(self.classifiers, key=lambda score: -1.0 if math.isnan(score.values[0]) else score.values[0])
 
     @property
     def text(self) -> str:
-        """Returns what the numbers are; to be said with every table of them."""
+        """Returns the description to print with every table of the scores."""
         sentences = [MODES[self.mode].format(keep=self.keep)]
         if self.positive is not None:
             sentences.append(f"Positive class: {self.positive}.")
@@ -103,23 +103,23 @@ class TableScores:
 
     @property
     def header(self) -> tuple[str, ...]:
-        """Names of the columns of rows(); the first one holds the mode."""
+        """Returns the column names of rows(); the first name holds the mode."""
         return (f"classifier ({self.mode})", *self.metrics, *(f"accuracy of {name}" for name in self.classes))
 
     def rows(self) -> list[tuple[str, ...]]:
-        """A row of texts a classifier, then their mean."""
+        """Returns one row of texts per classifier, then their mean."""
         return [(s.name, *map(_text, s.values), *map(_text, s.accuracy)) for s in (*self.classifiers, self.mean)]
 
     @property
     def listed(self) -> str:
-        """Returns header and rows as a text of aligned columns, and what the numbers are."""
+        """Returns header and rows as aligned text, with the description."""
         lines = [self.header, *self.rows()]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         texts = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
         return "\n".join([*texts, self.text])
 
     def to_json(self) -> dict[str, Any]:
-        """For scores.json; what is not defined is null."""
+        """Returns the scores for scores.json; undefined values are null."""
         return {
             "mode": self.mode,
             "text": self.text,
@@ -138,11 +138,11 @@ class TableScores:
 
 
 Told = Callable[[ClassifierScore, tuple[str, ...], float], None]
-"""told(score, names of its values, share of the work that is done)."""
+"""Type of a callback (score, names of its values, share of work done)."""
 
 
 def untold(score: ClassifierScore, metrics: tuple[str, ...], done: float) -> None:
-    """A silent Told."""
+    """Ignores a score, as a silent Told."""
 
 
 def score_tables(
@@ -156,12 +156,12 @@ def score_tables(
     progress: Progress = no_progress,
     told: Told = untold,
 ) -> TableScores:
-    """Twelve classifiers trained on a table, a synthetic one or real records, tested on real rows.
+    """Returns the scores of twelve classifiers, trained on a synthetic or real table and tested on real rows.
 
-    Scores of real records are the baseline, for the owner's eyes: epsilon does not cover them.
+    Scores of real records are the baseline, for the owner only: epsilon does not cover them.
 
-    What is scored is what is shipped: synthetic rows are decoded to values and categories and encoded again, so that
-    categories are exactly one-hot. In mode honest, for two classes, ROC and PRC are the area under the ROC curve and
+    Synthetic rows are scored as published: decoded to values and categories and encoded again, so that categories are
+    exactly one-hot. In mode honest, for two classes, ROC and PRC are the area under the ROC curve and
     the average precision of the second class's probability (for the linear SVC, of its decision function); for more,
     F1 is that of the predictions, weighted by the classes' test rows, and ROC the mean of one class against the rest.
     A classifier that cannot be fitted (a set with one class, a singular covariance) answers with the most frequent
@@ -179,10 +179,10 @@ def score_tables(
             out; at least one other.
         mode: "honest" or "paper".
         keep: share of the test set's majority class that is kept, 0 < keep <= 1; 1 in mode honest.
-        seed: of the classifiers, the subset of at most 20,000 rows and the undersampling.
-        names: of the classifiers, see `available`; None for all.
-        progress: told the number of classifiers done.
-        told: told each score as it is found, the fast classifiers' first, with how much of the work is done.
+        seed: seed of the classifiers, the subset of at most 20,000 rows and the undersampling.
+        names: names of the classifiers, see `available`; None for all.
+        progress: receives the number of classifiers done.
+        told: receives each score as soon as it is computed, with the share of work done.
 
     Raises:
         DataError: rows that are no table's or do not fit the schema, or none that can be used; a test set with other
@@ -225,7 +225,7 @@ def score_tables(
 
 
 def _side_by_side(score: Callable[[str], ClassifierScore], names: Iterable[str]) -> Iterable[ClassifierScore]:
-    """Scores as they are found: the slowest classifier on one core, while the others go from fast to slow on the rest.
+    """Yields scores as computed: the slowest classifier on one core, the others from fast to slow on the other cores.
 
     Threads are enough: the time goes into compiled code, which lets other threads run.
     """
@@ -245,14 +245,14 @@ def _side_by_side(score: Callable[[str], ClassifierScore], names: Iterable[str])
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _best_of(
     name: str, X: np.ndarray, y: np.ndarray, X_t: np.ndarray, y_t: np.ndarray, classes: int, mode: str, seed: int
 ) -> ClassifierScore:
-    """The score of a classifier; in mode paper that of the better of two settings, for each metric."""
+    """Returns the score of a classifier; in mode paper the better of two settings for each metric."""
     plain = (False,) if mode == "honest" or not SETTINGS[name] else (False, True)
     variants = [make_classifier(name, seed=seed, rows=len(X), plain=each) for each in plain]
     tried = [_score_one(name, model, X, y, X_t, y_t, classes, mode) for model in variants]
@@ -279,7 +279,7 @@ def _check_mode(mode: str, keep: float) -> None:
 
 
 def _decoded(X: np.ndarray, y: np.ndarray, schema: TableSchema) -> tuple[np.ndarray, np.ndarray]:
-    """Synthetic rows as they are shipped, encoded again, with their labels."""
+    """Returns synthetic rows, decoded and encoded again, with their labels."""
     X, y = np.asarray(X), np.asarray(y)
     if X.ndim != 2 or X.shape[1:] != schema.shape or not len(X) or not np.isfinite(X).all():
         raise DataError(f"Expected finite encoded rows X of shape (m, {schema.dimension}), m >= 1; got {X.shape}.")
@@ -289,7 +289,7 @@ def _decoded(X: np.ndarray, y: np.ndarray, schema: TableSchema) -> tuple[np.ndar
 
 
 def _usable(records: Records, part: str) -> tuple[np.ndarray, np.ndarray]:
-    """Encoded rows that have a known label and finite values, at least one."""
+    """Returns encoded rows with a known label and finite values, at least one."""
     if (records.y >= 0).any():
         X, y = scaled(records)
         finite = np.isfinite(X).all(1)
@@ -299,7 +299,7 @@ def _usable(records: Records, part: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _test_rows(schema: TableSchema, test: Records) -> tuple[np.ndarray, np.ndarray]:
-    """Encoded test rows and their labels."""
+    """Returns encoded test rows and their labels."""
     if not isinstance(test.schema, TableSchema) or test.schema.columns != schema.columns:
         raise DataError(f"Expected test rows with the same columns as the training set ({schema}); got {test.schema}.")
     if test.schema.classes != schema.classes:
@@ -308,7 +308,7 @@ def _test_rows(schema: TableSchema, test: Records) -> tuple[np.ndarray, np.ndarr
 
 
 def _undersampled(X: np.ndarray, y: np.ndarray, label: int, keep: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The rows without a random 1 - keep of one class, in their order."""
+    """Returns the rows without a random share 1 - keep of one class, in order."""
     if keep == 1.0:
         return X, y
     rows = np.random.default_rng((seed, 1)).permutation(np.flatnonzero(y == label))
@@ -325,7 +325,7 @@ def _metrics(mode: str, classes: int) -> tuple[str, ...]:
 def _score_one(
     name: str, model: Any, X: np.ndarray, y: np.ndarray, X_t: np.ndarray, y_t: np.ndarray, classes: int, mode: str
 ) -> ClassifierScore:
-    """Fit, predict, and compare with the labels."""
+    """Fits and scores one classifier."""
     from sklearn.metrics import f1_score
 
     found = answers(model, X, y, X_t, classes)
@@ -345,14 +345,14 @@ def _score_one(
 
 
 def _roc(is_class: np.ndarray, scores: np.ndarray) -> float:
-    """Area under the ROC curve; NaN where all test rows are of the class, or none is."""
+    """Returns the area under the ROC curve; NaN if all or no test rows are of the class."""
     from sklearn.metrics import roc_auc_score
 
     return math.nan if is_class.all() or not is_class.any() else float(roc_auc_score(is_class, scores))
 
 
 def _prc(is_class: np.ndarray, scores: np.ndarray) -> float:
-    """Average precision; NaN where no test row is of the class."""
+    """Returns the average precision; NaN if no test row is of the class."""
     from sklearn.metrics import average_precision_score
 
     return float(average_precision_score(is_class, scores)) if is_class.any() else math.nan

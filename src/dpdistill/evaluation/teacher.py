@@ -1,4 +1,4 @@
-"""A linear classifier, released or fitted to a set: its accuracy, and its scores of pictures that others learn from."""
+"""Scores images by a linear classifier, released or fitted to a set, and measures the classifier's accuracy."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from dpdistill.storage.records import Records
 from dpdistill.storage.test_set import check_test_set
 
 RIDGE = 1e-3
-"""Of kernel ridge regression on a set whose recipe states none."""
+"""Default ridge of kernel ridge regression, if the recipe states none."""
 
 
 @dataclass(frozen=True, eq=False)
 class Teacher:
-    """A linear classifier on fixed features: teacher(X) are its scores, phi(X) classifier.
+    """Linear classifier on fixed features: teacher(X) returns scores, phi(X) classifier.
 
     Args:
-        classifier: (d, classes), released, or of `teacher_of`.
+        classifier: weights (d, classes), released or from `teacher_of`.
         kernel: a feature kernel; its encoder phi has d features.
-        schema: of the records that the classifier was released from.
+        schema: schema of the records behind the classifier.
 
     Guarantee:
-        Post-processing of a release: its scores of pictures that are nobody's records cost no further epsilon.
+        Post-processing of a release: scores of public or procedurally generated images cost no further epsilon.
 
     Raises:
         DataError: a kernel without d features.
@@ -62,15 +62,15 @@ class Teacher:
             raise DataError(f"Expected a classifier of shape {expected}; got {self.classifier.shape}.")
 
     def __call__(self, X: np.ndarray, chunk: int = CHUNK, progress: Progress = no_progress) -> np.ndarray:
-        """Scores (n, classes), float32, of pictures X (n, h, w, c) in [-1, 1].
+        """Returns scores (n, classes), float32, of images X (n, h, w, c) in [-1, 1].
 
         Args:
-            X: of the schema's shape, at least one.
-            chunk: pictures a compiled call works on; it changes no score.
-            progress: told the number of chunks done.
+            X: images of the schema's shape, at least one.
+            chunk: number of images per compiled call; does not change scores.
+            progress: receives the number of chunks done.
 
         Raises:
-            DataError: pictures of another shape, or none.
+            DataError: images of another shape, or no images.
         """
         self._check(X)
         parts = Chunks(X, chunk)
@@ -85,16 +85,16 @@ class Teacher:
         chunk: int = CHUNK,
         progress: Progress = no_progress,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Scores (n, classes) and how they change with pixels: the gradient of w_i . scores(x_i) by x_i, in X's shape.
+        """Returns scores (n, classes), and the gradient of w_i . scores(x_i) with respect to x_i, in X's shape.
 
         Args:
             X: pictures in [-1, 1], (n, h, w, c), of the schema's shape, at least one.
-            weigh: weights w (m, classes) of the classes of m pictures, from their scores; record by record.
-            chunk: pictures a compiled call works on; it changes no gradient.
-            progress: told the number of chunks done.
+            weigh: returns weights w (m, classes) of the classes from the scores of m images, independently.
+            chunk: number of images per compiled call; does not change gradients.
+            progress: receives the number of chunks done.
 
         Raises:
-            DataError: pictures of another shape, or none.
+            DataError: images of another shape, or no images.
         """
         self._check(X)
         scores, slopes, parts = [], np.empty(X.shape, np.float32), Chunks(X, chunk)
@@ -103,21 +103,21 @@ class Teacher:
             features, rule = with_chain_rule(self.kernel.encoder, part)
             scores.append(np.asarray(features) @ self.classifier)
             slopes[i * chunk : i * chunk + rows] = tell(along(rule, weigh(scores[-1]) @ self.classifier.T))[:rows]
-            del features, rule  # before the next ones are made: they hold more than the records
+            del features, rule  # frees more memory than the records take, before the next chunk
         return np.concatenate(scores)[: len(X)], slopes
 
     def units(self, X: np.ndarray) -> np.ndarray | None:
-        """How far a pixel of X goes for a step of what the features see in its place; None: as far.
+        """Returns the step of a pixel of X per unit step of the features' input; None if both are equal.
 
-        A root of the light makes gradients by black pixels many times those by white ones, which says nothing of a
-        picture: times these units they are what the features see.
+        Gamma correction makes gradients by dark pixels much larger than gradients by bright pixels. Multiplied by these
+        units they are gradients by the features' input.
         """
         encoder = self.kernel.encoder
         return np.asarray(encoder.units(jnp.asarray(X)), np.float32) if isinstance(encoder, GammaCorrected) else None
 
     def _check(self, X: np.ndarray) -> None:
         if X.shape[1:] != self.schema.shape or not len(X):
-            raise DataError(f"Expected pictures of shape {('n', *self.schema.shape)}, n >= 1; got {X.shape}.")
+            raise DataError(f"Expected images of shape {('n', *self.schema.shape)}, n >= 1; got {X.shape}.")
 
 
 def teacher_of(
@@ -131,24 +131,24 @@ def teacher_of(
     chunk: int = CHUNK,
     progress: Progress = no_progress,
 ) -> Teacher:
-    """Kernel ridge regression on a synthetic set as a teacher: what `score_krr` scores, from the set alone.
+    """Returns kernel ridge regression on a synthetic set as a teacher, the same model as in `score_krr`.
 
     Args:
         X: synthetic records in [-1, 1], (m, h, w, c).
         y: class indices, (m,).
-        schema: of the synthetic set.
+        schema: schema of the synthetic set.
         kernel: a feature kernel.
         ridge: relative to tr(K_ss) / m, >= 0.
         targets: regression targets, (m, classes); one-hot minus 1 / classes of y by default.
-        chunk: records a compiled call works on; it changes no score.
+        chunk: number of records per compiled call; does not change scores.
         progress: told the number of chunks done.
 
     Raises:
-        DataError: a kernel without features, or one that does not take such records.
+        DataError: a kernel without features, or one that does not accept the records.
         ValueError: a ridge below 0, or a matrix that is not positive definite.
     """
     if not isinstance(kernel, FeatureKernel):
-        raise DataError(f"Expected a feature kernel of what teaches; got {kernel!r}.")
+        raise DataError(f"Expected a feature kernel for a teacher; got {kernel!r}.")
     check_krr(kernel, ridge, schema)
     Y = one_hot(y, len(schema.classes), np.float64) if targets is None else np.asarray(targets, np.float64)
     support = Chunks(X, chunk)
@@ -157,12 +157,12 @@ def teacher_of(
 
 
 def score_classifier(teacher: Teacher, test: Records, *, chunk: int = CHUNK, progress: Progress = no_progress) -> Score:
-    """Accuracy of a released classifier on test records.
+    """Returns the accuracy of a released classifier on test records.
 
     Args:
         teacher: the classifier.
         test: records of the same shape and classes; at least one.
-        chunk: records a compiled call works on; it changes no score.
+        chunk: number of records per compiled call; does not change scores.
         progress: told the number of chunks done.
 
     Raises:
@@ -174,7 +174,7 @@ def score_classifier(teacher: Teacher, test: Records, *, chunk: int = CHUNK, pro
 
 
 def _fields_in(folder: str) -> dict[str, Any]:
-    """Fields of the recipe in a folder; none where there is no recipe."""
+    """Returns the fields of the recipe in a folder; empty without a recipe."""
     path = Path(folder) / RECIPE
     if not path.exists():
         return {}
@@ -185,10 +185,10 @@ def _fields_in(folder: str) -> dict[str, Any]:
 
 
 def softness_in(folder: str) -> float:
-    """Softness of the labels in the recipe of a folder; 0 where it has none.
+    """Returns the softness of labels in the recipe of a folder; 0 by default.
 
     Raises:
-        DataError: a recipe that cannot be read, or a softness that is none.
+        DataError: a recipe that cannot be read, or an invalid softness.
     """
     softness = _fields_in(folder).get("softness", 0.0)
     if type(softness) not in (int, float) or not 0 <= softness < math.inf:
@@ -197,7 +197,7 @@ def softness_in(folder: str) -> float:
 
 
 def kernel_in(folder: str) -> tuple[Any, float] | None:
-    """Kernel and ridge of the recipe in a folder; None where there is no recipe, or it names no kernel.
+    """Returns kernel and ridge of the recipe in a folder; None without a recipe or kernel.
 
     Raises:
         DataError: a recipe that cannot be read, or an unknown kernel.
@@ -212,7 +212,7 @@ def kernel_in(folder: str) -> tuple[Any, float] | None:
 
 
 def teacher_in(folder: str, distilled: Distilled) -> Teacher | None:
-    """The released classifier in a folder, on the features of its recipe's kernel; None where there is none.
+    """Returns the released classifier in a folder, on the features of its recipe's kernel; None without one.
 
     Raises:
         DataError: a classifier without a kernel in the recipe, or one that does not fit it.
@@ -229,12 +229,12 @@ def teacher_in(folder: str, distilled: Distilled) -> Teacher | None:
 def regressions(
     names: Iterable[str], ridge: float | None, recipe: tuple[Any, float] | None
 ) -> dict[str, tuple[Any, float]]:
-    """Kernels and ridges of the regressions on a synthetic set, by their short names.
+    """Returns kernels and ridges of the regressions on a synthetic set, by short name.
 
     Args:
-        names: of the kernels; none for the recipe's, or scatternet where it has none.
-        ridge: of all of them; None for the recipe's with the recipe's kernel, and RIDGE with others.
-        recipe: what `kernel_in` found.
+        names: names of the kernels; by default the recipe's, or scatternet.
+        ridge: ridge of all kernels; None for the recipe's with the recipe's kernel, and RIDGE with others.
+        recipe: result of `kernel_in`.
 
     Raises:
         DataError: an unknown name.

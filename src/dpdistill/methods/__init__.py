@@ -1,4 +1,4 @@
-"""The distillers, one a file; all of them post-process releases. Their recipes are in `dpdistill.recipe.methods`."""
+"""Distillation methods, one per file; all post-process releases. `dpdistill.recipe.methods` defines their recipes."""
 
 from collections.abc import Iterator, Mapping
 
@@ -16,7 +16,7 @@ def _code(recipe: type[Recipe]) -> type[Method]:
 
 
 class Methods(Mapping[str, type[Method]]):
-    """Every method by its name: the classes that compute for the recipes in RECIPES, in their order."""
+    """Mapping from names to method classes, in the order of RECIPES."""
 
     def __getitem__(self, name: str) -> type[Method]:
         return _code(RECIPES[name])
@@ -29,7 +29,7 @@ class Methods(Mapping[str, type[Method]]):
 
 
 METHODS = Methods()
-"""The package's names and the conformance tests follow from it."""
+"""Source of the package's method names and of the conformance tests."""
 
 
 def __getattr__(name: str) -> type[Method]:

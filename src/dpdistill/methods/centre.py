@@ -1,4 +1,4 @@
-"""What all classes share: the pilot without the noise that no picture has, and pictures of nobody around it."""
+"""Denoises the pilot's class means, and generates procedural images around them."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from scipy.fft import dctn, idctn
 from dpdistill.public_images.auxiliary import Drawn
 
 PICTURES = Drawn(pictures=200, seed=0)
-"""On so many pictures the mean features of a network differ from that of many by a tenth of a record's."""
+"""Number of images; mean features then differ from their limit by a tenth of a record's features."""
 
 
 def denoised(means: np.ndarray, stddev: np.ndarray) -> np.ndarray:
-    """Released means of pixels without most of their noise: the Wiener filter, in rings of like frequencies.
+    """Removes most of the noise of released pixel means by a Wiener filter, in rings of similar frequency.
 
         m_f  <-  p / (p + s^2) m_f,       p = mean over means and the ring of f of (m_f^2 - s^2), at least 0
 
-    m_f are coefficients of a cosine transform; s is the noise, the same in all of them. Rings of high frequencies hold
-    little of what means are, and much of the noise.
+    m_f are coefficients of a cosine transform; s is the noise, equal in all coefficients. Rings of high frequencies
+    hold little signal and much noise.
 
     Args:
         means: (n, h, w, c), released.
-        stddev: of their noise in each pixel, (n,), in the same units: all above zero, or all zero, which changes
-            nothing. Means count for p by 1 / s^2.
+        stddev: standard deviation of the noise per pixel, (n,), in the same units: all above zero, or all zero, which
+            changes nothing. The weight of a mean in p is 1 / s^2.
 
     Returns:
         (n, h, w, c): post-processing.
@@ -40,10 +40,10 @@ def denoised(means: np.ndarray, stddev: np.ndarray) -> np.ndarray:
 
 
 def pictures_around(means: np.ndarray) -> np.ndarray:
-    """Drawn pictures, each moved to one of the means (classes, h, w, c) in turn, in [-1, 1].
+    """Returns procedurally generated images, shifted to the means (classes, h, w, c) in turn, in [-1, 1].
 
-    Features of a mean alone, which is smooth, are far from those of records. Every mean has as many pictures, so that
-    there are more than PICTURES where their number is no multiple of that of the means.
+    A mean alone is smooth, so that its features are far from the features of records. Every mean has the same number
+    of images: PICTURES, rounded up to a multiple of the number of means.
     """
     pictures = PICTURES.images(means.shape[1:])
     i = np.arange(-(-len(pictures) // len(means)) * len(means))
@@ -52,5 +52,5 @@ def pictures_around(means: np.ndarray) -> np.ndarray:
 
 
 def _frequencies(images: np.ndarray) -> np.ndarray:
-    """Cosine transforms (n, h, w, c) of images, which keep their norms."""
+    """Returns the orthonormal cosine transforms (n, h, w, c) of images."""
     return np.asarray(dctn(images.astype(np.float64), axes=(1, 2), norm="ortho"))

@@ -1,4 +1,4 @@
-"""Sums of the classes' features, and gradients of a classifier for features whose class-mean directions are shrunk."""
+"""Queries for class sums of features, and for classifier gradients on features with shrunk class-mean directions."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from dpdistill.features.eight_bits import unit_of
 from dpdistill.methods.softmax import SoftmaxQuery, read
 
 KEPT = 0.5
-"""What is left of features in the directions in which the means of classes differ."""
+"""Factor on features in the directions in which class means differ."""
 SMALL = 1e-9
-"""Singular values below this share of the sums are rounding."""
+"""Share of the sums below which singular values are rounding errors."""
 LEAST = 2.0**-8
-"""Of the norm that is divided by: what is left of a record along those directions is rounding, and stays small."""
+"""Least norm to divide by: a record along the removed directions leaves rounding errors, which must stay small."""
 
 
 @dataclass(frozen=True)
 class ClassSumsQuery(SoftmaxQuery):
-    """The sums of the classes' features, for records of norm at most 1 in feature space.
+    """Query for the sums of each class's features, for records of norm at most 1 in feature space.
 
         u_i = phi_i y_i^T,   y_i the indicator of the class
 
@@ -44,7 +44,7 @@ class ClassSumsQuery(SoftmaxQuery):
 
 @dataclass(frozen=True)
 class LessMeansQuery(SoftmaxQuery):
-    """The gradient of the logistic loss for features that are shrunk in some directions, and have norm 1 again.
+    """Query for the gradient of the logistic loss, for features shrunk in some directions and renormalised.
 
         u_i = psi_i (p_i - y_i)^T,   p_i = softmax(psi_i W)
         psi_i = A phi_i / max(||A phi_i||, LEAST),   A = I - B B^T
@@ -57,28 +57,28 @@ class LessMeansQuery(SoftmaxQuery):
     """
 
     def contribution(self, params: Any, x: Array, y: Array) -> Array:
-        return super().contribution(params["W"], _less(params["B"], read(x, params["B"].dtype)), y)
+        return super().contribution(params["W"], _remove_directions(params["B"], read(x, params["B"].dtype)), y)
 
     def coefficients(self, params: Any, x: Array, y: Array) -> tuple[Array, Array]:
         dtype = jnp.promote_types(x.dtype, jnp.float32)
-        return super().coefficients(params["W"], _less(params["B"].astype(dtype), read(x, dtype)), y)
+        return super().coefficients(params["W"], _remove_directions(params["B"].astype(dtype), read(x, dtype)), y)
 
 
-def _less(B: Array, phi: Array) -> Array:
+def _remove_directions(B: Array, phi: Array) -> Array:
     left = phi - B @ (phi @ B)
-    largest = jnp.max(jnp.abs(left))  # squares of what is tiny or huge do not fit single precision
+    largest = jnp.max(jnp.abs(left))  # squares of tiny or huge numbers do not fit single precision
     norm = largest * jnp.sqrt(jnp.sum(jnp.square(left / jnp.where(largest > 0, largest, 1.0))))
     return left / jnp.maximum(norm, LEAST)
 
 
 def common_directions(sums: np.ndarray) -> np.ndarray:
-    """B of the released sums of the classes, both (d, classes): post-processing.
+    """Returns B of the released class sums, both (d, classes): post-processing.
 
         B = [h, sqrt(1 - KEPT) V],   h = sum_c s_c / ||sum_c s_c||,   V the left singular vectors of the sums without h
 
-    The sums without h add up to 0, so that V has at most classes - 1 columns; columns that are missing are 0.
-    The direction of the mean of all records is left out, and features are halved in those in which the means of classes
-    differ: both take norm, which noise has to hide, and the classes that are hard to tell apart differ elsewhere.
+    The sums without h add up to 0, so that V has at most classes - 1 columns; missing columns are 0. The map A removes
+    the mean direction of all records, and halves the directions in which class means differ. Both directions take up
+    norm, which determines the noise, and classes that are hard to distinguish differ in other directions.
     """
     h = sums.sum(1) / max(float(np.linalg.norm(sums.sum(1))), 1e-300)
     vectors, values, _ = np.linalg.svd(sums - np.outer(h, h @ sums), full_matrices=False)

@@ -1,4 +1,4 @@
-"""Decoupled KIP: a linear classifier on fixed features is released, and a support set is made to teach the same one."""
+"""Decoupled KIP: releases a linear classifier on fixed features, and fits a support set that teaches the same one."""
 
 from __future__ import annotations
 
@@ -31,20 +31,19 @@ PROBES = 1000
 
 
 class DecoupledKIP(recipe.DecoupledKIP, Method):
-    """Release once, then kernel inducing points as post-processing for as long as one likes.
+    """Releases a classifier once, then fits kernel inducing points as post-processing, for any number of steps.
 
         stage 1   G_t = sum_i clip((p_i - y_i) phi_i^T) + noise,   W <- W - step_t momentum(G_t / ||G_t||),   full batch
         stage 2   min over X_s of  (1 - cos(V, W)) + probes (1 - cos(F V, F W)),
-                  V = Phi_s^T (K_ss + ridge tr(K_ss) / m I)^-1 y_s,   F the features of drawn pictures
+                  V = Phi_s^T (K_ss + ridge tr(K_ss) / m I)^-1 y_s,   F the features of generated images
 
     Kernel ridge regression with a finite feature map is a linear classifier V in feature space, so a support set can
-    teach any other one: here W, whose gradients cost a closed-form norm and two matrix products a round. W and F V are
-    centred over the classes before they are compared.
+    teach any linear classifier: here W, whose gradients need a closed-form norm and two matrix products per round. W
+    and F V are centred over the classes before they are compared.
 
-    With means > 0 that share of the budget first releases the sums of the classes' features. Gradients are then those
-    of features psi that have no part in the direction of their mean, less in those in which the means of classes differ
-    (`common_directions`; these take norm, which noise has to hide), and norm 1 again. The classifier on phi is A W: it
-    decides as W does on psi, and its scores are ||A phi|| times those.
+    With means > 0 that share of the budget first releases the class sums of features. Gradients then use features psi:
+    phi without the mean direction, reduced in the directions in which class means differ (`common_directions`), and
+    renormalised. The classifier on phi is A W: its decisions are those of W on psi, its scores are scaled by ||A phi||.
 
     Guarantee: stage 1 is rounds releases of sensitivity C (add-or-remove) and, with means > 0, one of sensitivity 1,
     calibrated together; stage 2 is post-processing.
@@ -87,13 +86,13 @@ class DecoupledKIP(recipe.DecoupledKIP, Method):
         return self.distilled(np.asarray(moved.X), state, schema)
 
     def distilled(self, X: np.ndarray, state: Any, schema: Schema) -> Distilled:
-        """The images with the released classifier beside them."""
+        """Returns the images with the released classifier."""
         y = labels(len(schema.classes), self.per_class)
         beside = {"classifier": self.classifier(state), "encoder": self.kernel.encoder}
         return Distilled(X, y, schema, tiles(X, y, self.expand), **beside)
 
     def classifier(self, state: Any) -> np.ndarray:
-        """The classifier on the kernel's features, (d, classes), centred over the classes."""
+        """Returns the classifier on the kernel's features, (d, classes), centred over the classes."""
         W = state["W"] - state["B"] @ (state["B"].T @ state["W"]) if self.means else state["W"]
         return (W - W.mean(1, keepdims=True)).astype(np.float32)
 

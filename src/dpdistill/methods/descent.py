@@ -1,4 +1,4 @@
-"""How synthetic records move: a step of an optimiser, back into bounds, and an average of where they were."""
+"""Optimises synthetic records: optimiser step, projection into bounds, and average of the iterates."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from jax import Array
 from dpdistill.method import Progress
 
 Pull = Callable[[Any, int], Any]
-"""pull(X, step): the gradient, with respect to synthetic records, of what a method asks of them."""
+"""Type of pull(X, step), the gradient of a method's loss with respect to synthetic records X."""
 
 
-def held(pull: Pull, steps: int) -> Pull:
-    """The gradient of every n-th step, n = steps, kept until the next: for one that is slow and changes little."""
+def reuse(pull: Pull, steps: int) -> Pull:
+    """Returns a pull that is computed every n-th step, n = steps, and reused in between."""
     last: Any = None
 
     def pull_or_last(X: Any, step: int) -> Any:
@@ -32,8 +32,8 @@ def held(pull: Pull, steps: int) -> Pull:
     return pull_or_last
 
 
-class Moved(NamedTuple):
-    """Synthetic records on their way: where they are, the average of where they were, the optimiser's state."""
+class DescentState(NamedTuple):
+    """State of a descent: the records, the average of their iterates, and the optimiser's state."""
 
     X: Any
     average: Any
@@ -42,18 +42,18 @@ class Moved(NamedTuple):
 
 @dataclass(frozen=True)
 class Descent:
-    """Steps down a gradient; frozen and hashable, so that a step compiles once.
+    """Gradient descent; frozen and hashable, so that a step compiles once.
 
         X <- clip(X - Adam(gradient), -bound, bound),   average <- d average + (1 - d) X,
         d = min(average, (1 + t) / (10 + t))
 
     Args:
-        learning_rate: of Adam, decayed by a cosine over `steps`; of SGD, constant.
-        steps: of Adam.
-        average: the most that the past counts in the average; 0: the average is X itself.
-        epsilon: of Adam.
-        momentum: of SGD in the place of Adam; None for Adam.
-        bound: of all numbers; infinite for what is no record.
+        learning_rate: learning rate; of Adam decayed by a cosine over `steps`, of SGD constant.
+        steps: number of steps of Adam.
+        average: largest decay d of the average; 0: the average is X itself.
+        epsilon: epsilon of Adam.
+        momentum: momentum of SGD; None for Adam.
+        bound: bound on all numbers; infinite for anything but records.
     """
 
     learning_rate: float
@@ -68,12 +68,12 @@ class Descent:
             return optax.sgd(self.learning_rate, self.momentum)
         return optax.adam(optax.cosine_decay_schedule(self.learning_rate, self.steps), eps=self.epsilon)
 
-    def start(self, X: Any) -> Moved:
-        """X (a pytree of arrays) before the first step."""
-        return Moved(X, X, self.optimiser().init(X))
+    def start(self, X: Any) -> DescentState:
+        """Returns the state of X (a pytree of arrays) before the first step."""
+        return DescentState(X, X, self.optimiser().init(X))
 
-    def along(self, X: Any, pull: Pull, progress: Progress) -> Moved:
-        """All steps from X on; progress is told every tenth."""
+    def along(self, X: Any, pull: Pull, progress: Progress) -> DescentState:
+        """Returns the state after all steps from X; reports every tenth step to progress."""
         moved = self.start(X)
         for step in range(self.steps):
             moved = self.step(moved, pull(moved.X, step), step)
@@ -82,13 +82,13 @@ class Descent:
         return moved
 
     @partial(jax.jit, static_argnums=0)
-    def step(self, moved: Moved, gradient: Any, t: Array | int = 0) -> Moved:
-        """Step t, from 0, against a gradient like X; only the average asks for t."""
+    def step(self, moved: DescentState, gradient: Any, t: Array | int = 0) -> DescentState:
+        """Returns the state after step t, from 0, against a gradient like X; only the average uses t."""
         updates, optimiser = self.optimiser().update(gradient, moved.optimiser)
         X: Any = optax.apply_updates(moved.X, updates)
         if math.isfinite(self.bound):
             X = jax.tree.map(lambda x: jnp.clip(x, -self.bound, self.bound), X)
         if not self.average:
-            return Moved(X, X, optimiser)
+            return DescentState(X, X, optimiser)
         decay = jnp.minimum(self.average, (1 + t) / (10 + t))
-        return Moved(X, jax.tree.map(lambda a, x: decay * a + (1 - decay) * x, moved.average, X), optimiser)
+        return DescentState(X, jax.tree.map(lambda a, x: decay * a + (1 - decay) * x, moved.average, X), optimiser)

@@ -1,4 +1,4 @@
-"""DOS: noised class signals of random networks, released once, then matched for as long as one likes."""
+"""DOS: noised class signals of random networks, released once, then matched for any number of steps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from dpdistill.methods.matching import (
     mean_features,
     network,
     principal_directions,
-    put,
+    put_release,
     start_images,
 )
 from dpdistill.methods.subclasses import CellMeans, CellSignals, averaging, first_offsets, shares, view
@@ -41,31 +41,32 @@ from dpdistill.schema import Schema
 
 CACHED_IMAGES = 20
 EACH_GENERATED, CODE = 20, 16
-"""Images of each class that a generator makes a step, and random coordinates behind one of them."""
+"""Images per class that a generator makes per step, and random coordinates of one image."""
 
 
 class DOS(recipe.DOS, Method):
-    """Decoupled optimisation and sampling, with a centre found from a cheap first release.
+    """Decoupled optimisation and sampling, with a centre computed from a cheap first release.
 
         stage 0   P_c = sum of the pixels of class c + noise, the pilot, for a small share of the budget
         stage 1   S_tc = sum_i clip(phi_t(x_i) - centre_t) + noise,   t = 1 .. networks, each released once
         stage 2   min over images of  sum_tc || S_tc / (q count_c) - mean_j clip(phi_t(s_cj) - centre_t) ||^2 / C^2
 
-    centre_t is the mean feature, in network t, of drawn pictures around the pilot's class means (`pictures_around`),
-    which are without most of their noise (`denoised`): it takes out what all classes share before the clip, so that the
-    same noise hides a signal about twice as large.
+    centre_t is the mean feature, in network t, of generated images around the pilot's denoised class means
+    (`pictures_around`, `denoised`). The centre removes the common part of all classes before clipping, so that the
+    signal is about twice as large under the same noise.
 
-    With subspace = p > 0 (SER) a signal keeps the p principal directions that features of public images have in its
-    network, so that less noise is added; without a pilot their mean is the centre. The images are drawn unless the
-    caller names some, and are no part of what is protected.
+    With subspace = p > 0 (SER) a signal keeps p principal directions of public images' features in its network, so
+    that less noise is added; without a pilot the mean of those features is the centre. The images are procedurally
+    generated unless the caller names some; the guarantee does not cover them.
 
-    With cells > 1 each class has so many parts, by what coarse views of its records differ in from the pilot's mean
-    (`cell_of`). Another round over all records brings the means of these parts, and every S_tc is one sum a part: a
-    record is in one of them, so they cost what one sum costs. Of a class's images, or tiles, as many start from and
-    follow a part as its released share of the records says; fewer tiles than parts follow all parts together.
+    With cells > 1 each class is divided into that many subclasses, by the difference between a coarse view of a record
+    and the pilot's mean (`cell_of`). One more round releases the means of the subclasses, and every S_tc is one sum per
+    subclass, at the cost of one sum, since a record is in one subclass. The number of a class's images, or tiles, that
+    start from and follow a subclass is proportional to its released share of records. If there are fewer tiles than
+    subclasses, the tiles follow the whole class.
 
     Guarantee: stages 0 and 1 are calibrated together; stage 2 is post-processing.
-    Source: Zheng et al., 2025 (DOSSER); the pilot, cells, and drawn pictures in the place of public images are ours.
+    Source: Zheng et al., 2025 (DOSSER); ours: the pilot, cells, and generated images instead of public ones.
     """
 
     @property
@@ -92,28 +93,28 @@ class DOS(recipe.DOS, Method):
         }
 
     def _dimension(self, shape: tuple[int, ...]) -> int:
-        """Features that the networks have."""
+        """Returns the number of features of the networks."""
         params = jax.eval_shape(lambda: network(jax.random.key(0), 0, shape, self.width))
         image = jax.ShapeDtypeStruct((1, *shape), jnp.float32)
         return jax.eval_shape(embed_convnet, params["blocks"], image).shape[1]
 
     def finish_bytes(self, schema: Schema) -> int:
-        """Centres and directions of all networks."""
+        """Returns the bytes of the centres and directions of all networks."""
         return 4 * self.networks * (1 + self.subspace) * self._dimension(schema.shape) if self.subspace else 0
 
     @partial(jax.jit, static_argnums=(0, 3))
     def _network(self, key: Array, t: Array | int, shape: tuple[int, ...], blocks: Any = None) -> Any:
-        """Params of network t, random unless blocks are given, with all features and no centre."""
+        """Returns params of network t, random unless blocks are passed, with all features and no centre."""
         params = network(key, t, shape, self.width, self.strategies)
         return params if blocks is None else {**params, "blocks": blocks}
 
     def _space(self, state: Any, t: int) -> dict[str, np.ndarray]:
-        """Centre and directions of network t, where it has them."""
+        """Returns the centre and directions of network t, if any."""
         shape, space = state["pilot"].shape[2:], {}
         if self.subspace:
             space["centre"], space["directions"] = _space_of(self, state["key"].tobytes(), t, shape)
         if self._pilots:
-            params = self._network(state["key"], t, shape, _taught(state, t))
+            params = self._network(state["key"], t, shape, _taught_blocks(state, t))
             space["centre"] = mean_features(params, pictures_around(state["pilot"][0]))
         return space
 
@@ -124,31 +125,37 @@ class DOS(recipe.DOS, Method):
         return images
 
     def params(self, known: Any, t: int) -> Any:
-        """Params of network t, where `known` holds what those of all networks are made of."""
-        return {**self._network(known["key"], t, known["pilot"].shape[2:], _taught(known, t)), **known["spaces"][t]}
+        """Returns params of network t from the inputs of all networks, `known`."""
+        return {
+            **self._network(known["key"], t, known["pilot"].shape[2:], _taught_blocks(known, t)),
+            **known["spaces"][t],
+        }
 
     def known(self, state: Any, progress: Progress = no_progress) -> dict[str, Any]:
-        """Returns what `params` reads of all networks, with their centres and directions, which take a while."""
+        """Returns the inputs of `params` for all networks, with centres and directions, which take time."""
         spaces = []
         for t in range(self.networks):
             spaces.append(self._space(state, t))
             if spaces[-1]:
                 progress("centres of networks", t + 1, self.networks)
-        return {**_made_of(state), "spaces": spaces}
+        return {**_network_inputs(state), "spaces": spaces}
 
     def ask(self, state: Any) -> tuple[Query, Any]:
         t = int(state["round"]) - self.before
         of_cells = {"cells": self._cells(state)} if self.cells > 1 and state["round"] >= self._pilots else {}
         if t < 0:
             return self._query_of_means(state), of_cells
-        return self.query(), {**self.params({**_made_of(state), "spaces": {t: self._space(state, t)}}, t), **of_cells}
+        return self.query(), {
+            **self.params({**_network_inputs(state), "spaces": {t: self._space(state, t)}}, t),
+            **of_cells,
+        }
 
     def _query_of_means(self, state: Any) -> PixelQuery:
         kind = PixelQuery if state["round"] < self._pilots else CellMeans
         return kind(math.prod(state["pilot"].shape[2:]), self.count_coordinate)
 
     def _cells(self, state: Any) -> dict[str, Any]:
-        """Returns what `cell_of` asks for; before the means of cells are released, offsets are nobody's."""
+        """Returns the inputs of `cell_of`; offsets come from generated images until the means of cells are released."""
         pilot, means = state["pilot"][0], state["cells"]
         if state["round"] < self.before:
             offsets = np.stack([first_offsets(pilot.shape[1:], self.cells)] * len(pilot))
@@ -160,7 +167,7 @@ class DOS(recipe.DOS, Method):
     def tell(self, state: Any, release: Release) -> Any:
         after = {**state, "round": state["round"] + 1}
         if release.round >= self.before:
-            return {**after, "signals": put(state["signals"], release.round - self.before, release)}
+            return {**after, "signals": put_release(state["signals"], release.round - self.before, release)}
         query = self._query_of_means(state)
         of_cells = isinstance(query, CellMeans)
         sums = release.value.reshape(len(release.value), self._parts if of_cells else 1, -1)
@@ -183,24 +190,24 @@ class DOS(recipe.DOS, Method):
     def generator(
         self, loss: Loss, state: Any, known: dict[str, Any], schema: Schema, progress: Progress = no_progress
     ) -> Generator | None:
-        """A generator that follows the signals, one of them a step; None without steps.
+        """Returns a generator that follows the signals, one signal per step; None without steps.
 
         Args:
-            loss: of the images that it makes: a SignalMatch, or one that asks for more.
-            state: with all signals.
-            known: what `params` reads, and what else the loss reads.
-            schema: of the images.
-            progress: told the steps.
+            loss: loss of the generated images: a SignalMatch, or an extension.
+            state: state with all signals.
+            known: inputs of `params` and of the loss.
+            schema: schema of the images.
+            progress: receives the steps.
         """
         how = {"steps": self.generator_steps, "code_size": CODE, "architecture": self.generator_kind}
         if not self.generator_steps:
             return None
-        counts, targets = self._targets(state, 1)  # an image that a generator makes is of no one cell
+        counts, targets = self._targets(state, 1)  # a generated image belongs to no single cell
         counts, targets = counts[:, 0], targets[:, :, 0]
         params = {
             **known,
             "targets": targets.astype(np.float32),
-            "turns": self._turns(self.generator_steps),
+            "turns": self._signal_order(self.generator_steps),
         }
         settings = GeneratorSettings(batch=EACH_GENERATED * len(counts), **how)
         key = jax.random.fold_in(state["key"], self.networks + self.image_seed)
@@ -208,13 +215,13 @@ class DOS(recipe.DOS, Method):
 
     @property
     def _followed(self) -> int:
-        """Cells of a class that its tiles follow: all together, which is one, where tiles are fewer than cells."""
+        """Returns the number of cells that tiles follow; 1, the whole class, if there are fewer tiles than cells."""
         return self._parts if self.per_class * self.expand**2 >= self._parts else 1
 
     def _targets(self, state: Any, parts: int) -> tuple[np.ndarray, np.ndarray]:
-        """Released records, (classes, parts), and mean clipped features, (networks, classes, parts, d).
+        """Returns released counts, (classes, parts), and mean clipped features, (networks, classes, parts, d).
 
-        Of the cells, or of all of them together, which is one part.
+        A part is a cell; or all cells together are one part.
         """
         sums = state["signals"].reshape(*state["signals"].shape[:2], self._parts, -1)
         sums = sums if parts > 1 else sums.sum(2, keepdims=True)
@@ -222,17 +229,17 @@ class DOS(recipe.DOS, Method):
         return counts, sums[..., 1:] / (self.sampling_prob * counts[..., None])
 
     def _tiles_of(self, counts: np.ndarray) -> np.ndarray:
-        """How many of the tiles of a class follow each of its cells, (classes, followed)."""
+        """Returns the number of a class's tiles that follow each cell, (classes, followed)."""
         return shares(counts, self.per_class * self.expand**2)
 
-    def _turns(self, steps: int) -> np.ndarray:
-        """Whose turn it is, (steps,): each signal as often as the others, in an order of its own."""
+    def _signal_order(self, steps: int) -> np.ndarray:
+        """Returns the signal of each step, (steps,), in random permutations: all are used equally often."""
         order, passes = np.random.default_rng(self.image_seed), -(-steps // self.networks)
         return np.concatenate([order.permutation(self.networks) for _ in range(passes)])[:steps]
 
     def pull(self, state: Any, known: dict[str, Any]) -> Pull:
-        """Towards one released signal a step, by the tiles of the images; `known` is what `params` reads."""
-        (counts, targets), turns = self._targets(state, self._followed), self._turns(self.steps)
+        """Returns the pull towards one released signal per step, by the tiles of the images."""
+        (counts, targets), turns = self._targets(state, self._followed), self._signal_order(self.steps)
         matrices = averaging(self._tiles_of(counts))
         weights = (self._followed * counts / counts.sum(1, keepdims=True)).astype(np.float32)
 
@@ -243,9 +250,9 @@ class DOS(recipe.DOS, Method):
         return through_tiles(pull, self.expand)
 
     def start(self, state: Any, schema: Schema) -> Array:
-        """N(0, I), or images whose tiles are the released means of classes or their cells, under noise.
+        """Returns N(0, I), or images whose tiles are released means of classes or cells plus noise.
 
-        No record has touched either but through a release.
+        Records influence either only through releases.
         """
         key = jax.random.fold_in(state["key"], self.networks + self.image_seed)
         noise = start_images(key, len(schema.classes) * self.per_class, schema)
@@ -258,13 +265,13 @@ class DOS(recipe.DOS, Method):
         return jnp.clip(images + self.start_noise * noise, -1.0, 1.0)
 
 
-def _made_of(state: Any) -> dict[str, Any]:
-    """What networks are made of, but for directions: the key, the pilot, and those that a caller has taught if any."""
+def _network_inputs(state: Any) -> dict[str, Any]:
+    """Returns the inputs of networks without directions: the key, the pilot, and trained networks if any."""
     return {name: state[name] for name in ("key", "pilot", "taught") if name in state}
 
 
-def _taught(known: Any, t: int) -> Any:
-    """Blocks of network t if it is one of those that a caller has taught, the first ones; None if it is random."""
+def _taught_blocks(known: Any, t: int) -> Any:
+    """Returns the blocks of network t if it is one of the first, trained networks; None if it is random."""
     blocks = known.get("taught")
     if blocks is None or t >= len(jax.tree.leaves(blocks)[0]):
         return None
@@ -273,14 +280,14 @@ def _taught(known: Any, t: int) -> Any:
 
 @lru_cache(maxsize=256)
 def _space_of(method: DOS, key: bytes, t: int, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and directions of public images in network t, which a signal and then every step ask for."""
+    """Returns mean and directions of public images in network t; cached, since every step uses them."""
     params = method._network(np.frombuffer(key, np.uint32), t, shape)
     return principal_directions(params, method._public(shape), method.subspace)
 
 
 @dataclass(frozen=True)
 class SignalMatch(ClassLoss):
-    """|| mean clipped features of generated images - a released signal ||^2 / C^2, a class; one signal a step."""
+    """Loss || mean clipped features of generated images - released signal ||^2 / C^2 per class; one signal per step."""
 
     method: DOS
     shape: tuple[int, ...]
@@ -290,7 +297,7 @@ class SignalMatch(ClassLoss):
         return self._distance(self.method.params(params, t), params["targets"][t], X)
 
     def gradient(self, params: Any, X: Array, step: Array | int) -> Array:
-        """A CPU takes one class at a time, which fits its cache."""
+        """Returns the gradient; a CPU computes one class at a time, which fits its cache."""
         t, at_once = int(params["turns"][step]), 1 if jax.default_backend() == "cpu" else len(X)
         network, targets = self.method.params(params, t), params["targets"][t]
         groups = [slice(c, c + at_once) for c in range(0, len(X), at_once)]
@@ -309,7 +316,7 @@ class SignalMatch(ClassLoss):
 def _gradient_of(
     method: DOS, images: Array, params: Any, target: np.ndarray, matrices: np.ndarray, weights: np.ndarray
 ) -> Array:
-    """Gradient of one signal's loss. It is a sum over classes, so a CPU takes them in groups that fit its cache."""
+    """Returns the gradient of one signal's loss; a CPU sums groups of classes that fit its cache."""
     classes, _, each = matrices.shape
     at_once = max(1, CACHED_IMAGES // each) if jax.default_backend() == "cpu" else classes
     groups = [slice(c, min(c + at_once, classes)) for c in range(0, classes, at_once)]

@@ -1,4 +1,4 @@
-"""DOS-KIP: one set of images for networks and for kernels, from class signals and a classifier under one budget."""
+"""DOS-KIP: images for networks and kernels, from class signals and a classifier under one budget."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import soft_labels
 from dpdistill.method import Distilled, Method, Progress, no_progress
 from dpdistill.methods.decoupled_kip import DecoupledKIP
-from dpdistill.methods.descent import Descent, held
+from dpdistill.methods.descent import Descent, reuse
 from dpdistill.methods.dos import DOS, SignalMatch
 from dpdistill.methods.matching import network
 from dpdistill.methods.support import classifier_scores
@@ -30,26 +30,26 @@ from dpdistill.schema import Schema
 
 
 class DOSKIP(recipe.DOSKIP, Method):
-    """Both releases, and images that follow both: a network and kernel ridge regression can learn from the same set.
+    """Fits images to the releases of DOS and decoupled KIP, so that networks and kernel regression learn from one set.
 
         stage 1   decoupled KIP: the gradients of a classifier on fixed features, for a share of the budget;
-                  with means > 0 sums of the classes' features before them
-        stage 2   DOS: a pilot and the class signals of networks, for the rest
+                  with means > 0 preceded by class sums of features
+        stage 2   DOS: a pilot and class signals of networks, for the rest of the budget
         stage 3   images <- images - Adam((1 - weight) unit(g_signals) + weight unit(g_classifier))
 
-    With taught > 0 so many networks of stage 2, or all if these are fewer, learn after the pilot what the classifier
-    of stage 1 says of pictures that are nobody's, drawn ones mixed with the pilot's means of classes, or of their
-    cells: their features tell the classes apart. The others are random.
+    With taught > 0 up to that many networks of stage 2 are trained, after the pilot, on the stage-1 classifier's scores
+    of procedurally generated images, mixed with the pilot's means of classes or cells. Their features separate the
+    classes. The other networks are random.
 
-    With cells > 1 each class has so many parts with signals of their own, as in DOS.
+    With cells > 1 each class has that many subclasses with separate signals, as in DOS.
 
-    g_classifier, which takes longest with a slow encoder, is computed every `hold` steps and kept in between.
+    g_classifier, the slowest part with a slow encoder, is computed every `hold` steps and reused in between.
 
-    The images come with soft labels softmax(s / T), s the classifier's scores of them, T the softness times how far, on
-    average, the score of an image's class is above the others. Where it is below, the image keeps a hard label.
-    Each image is cut into expand x expand tiles, which follow both and have soft labels of their own: networks and
-    kernels learn from them. By default into four where these have at least 14 pixels a side, else into none.
-    Settings that are not fields here are the defaults of the two methods.
+    The images have soft labels softmax(s / T): s are the classifier's scores, T is the softness times the mean margin
+    of the score of an image's class over the other scores. An image with a negative margin keeps a hard label.
+    Each image is cut into expand x expand tiles, which follow both releases and have separate soft labels: networks and
+    kernels learn from the tiles. By default there are 2 x 2 tiles if they have at least 14 pixels per side, else none.
+    All other settings are the defaults of the two methods.
 
     Guarantee: stages 1 and 2 are calibrated together; stage 3 is post-processing.
     Source: ours, from DOS and decoupled KIP.
@@ -59,12 +59,12 @@ class DOSKIP(recipe.DOSKIP, Method):
 
     @property
     def signals(self) -> DOS:
-        """The part that networks learn from."""
+        """Returns the method of the part that networks learn from."""
         return implement(super().signals, DOS)
 
     @property
     def classifier(self) -> DecoupledKIP:
-        """The part that kernels learn from."""
+        """Returns the method of the part that kernels learn from."""
         return implement(super().classifier, DecoupledKIP)
 
     def init(self, key: Array, schema: Schema) -> Any:
@@ -72,7 +72,9 @@ class DOSKIP(recipe.DOSKIP, Method):
         classifier, signals = self.classifier.init(key, schema), self.signals.init(key, schema)
         if self.taught:
             blocks = jax.eval_shape(lambda: network(key, 0, schema.shape, self.width))["blocks"]
-            signals["taught"] = jax.tree.map(lambda leaf: np.zeros((self._taught, *leaf.shape), np.float32), blocks)
+            signals["taught"] = jax.tree.map(
+                lambda leaf: np.zeros((self._taught_networks, *leaf.shape), np.float32), blocks
+            )
         return {"classifier": classifier, "signals": signals}
 
     def at_round(self, state: Any, t: int) -> Any:
@@ -98,15 +100,15 @@ class DOSKIP(recipe.DOSKIP, Method):
         return {**state, "signals": self._teach(state)} if signals_are_next and self.taught else state
 
     def _teach(self, state: Any) -> Any:
-        """The state of the signals with networks that the classifier has taught, on pictures mixed with its means."""
+        """Returns the state of the signals, with networks trained on the classifier's scores of generated images."""
         encoder, W, signals = self.kernel.encoder, self.classifier.classifier(state["classifier"]), state["signals"]
         key = jax.random.split(signals["key"])[1]
-        lesson = Lesson(self._taught, self.pictures, self.width)
+        lesson = Lesson(self._taught_networks, self.pictures, self.width)
         means = (signals["cells"] if self.cells > 1 else signals["pilot"]).reshape(-1, *signals["pilot"].shape[2:])
         return {**signals, "taught": teach(key, lambda X: encode_slices(encoder, X) @ W, means, lesson)}
 
     @property
-    def _taught(self) -> int:
+    def _taught_networks(self) -> int:
         return min(self.taught, self.networks)
 
     def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
@@ -118,7 +120,7 @@ class DOSKIP(recipe.DOSKIP, Method):
         known = signals.known(state["signals"], progress)
         pulls = [
             (1 - self.weight, signals.pull(state["signals"], known)),
-            (self.weight, held(classifier.pull(state["classifier"], schema), self.hold)),
+            (self.weight, reuse(classifier.pull(state["classifier"], schema), self.hold)),
         ]
 
         def pull(X: Array, step: int) -> Any:
@@ -139,10 +141,10 @@ class DOSKIP(recipe.DOSKIP, Method):
 
 @dataclass(frozen=True)
 class SetMatch(Loss):
-    """Generated images follow both releases: the gradients of both parts, each of norm 1, weighed.
+    """Loss of generated images against both releases, with the weighted sum of both gradients, each of norm 1.
 
     classifier   sum - log p_y,   p = softmax(phi(x) W), y the class that an image was made for;
-                 every `hold` steps, and times the mean of 1 - p_y, so that its weight falls as images are named
+                 every `hold` steps, and times the mean of 1 - p_y, so that correctly classified images weigh less
     """
 
     signals: SignalMatch
@@ -154,13 +156,13 @@ class SetMatch(Loss):
         pulled = (1 - self.weight) * _unit(self.signals.gradient(params, X, step))
         if not self.weight or step % self.hold:
             return pulled
-        found = [self._named(params["classifier"], X[c], c) for c in range(len(X))]
+        found = [self._classification_loss(params["classifier"], X[c], c) for c in range(len(X))]
         missed = float(np.mean([missed for missed, _ in found]))
         return pulled + self.weight * missed * _unit(jnp.stack([by_image for _, by_image in found]))
 
     @partial(jax.jit, static_argnums=0)
-    def _named(self, classifier: Array, X: Array, c: Array | int) -> tuple[Array, Array]:
-        """The mean of 1 - p_c of images X (m, d), and the gradient of sum - log p_c by them."""
+    def _classification_loss(self, classifier: Array, X: Array, c: Array | int) -> tuple[Array, Array]:
+        """Returns the mean of 1 - p_c of images X (m, d), and the gradient of sum - log p_c with respect to X."""
 
         def loss(X: Array) -> tuple[Array, Array]:
             own = jax.nn.log_softmax(self.kernel.encoder(X.reshape(-1, *self.signals.shape)) @ classifier)[:, c]

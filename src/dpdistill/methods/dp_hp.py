@@ -1,4 +1,4 @@
-"""DP-HP: a generator whose mean embedding in Hermite features matches released ones, of columns and of products."""
+"""DP-HP: a generator that matches released Hermite mean embeddings of columns and of products of columns."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from dpdistill.method import Progress
 from dpdistill.methods.generator import Generator, indicator_groups
 from dpdistill.methods.generator_arrays import number_coordinates
 from dpdistill.methods.generator_method import GeneratorMethod
-from dpdistill.methods.matching import put
-from dpdistill.methods.training import Match, MeanEmbedding, distance, feasible
+from dpdistill.methods.matching import put_release
+from dpdistill.methods.training import Match, MeanEmbedding, distance, project_embeddings
 from dpdistill.query import Query, Release
 from dpdistill.recipe.methods import dp_hp as recipe
 
 MOST_PRODUCTS = 1 << 16
-"""Most coordinates of a product release."""
+"""Largest number of coordinates of a product release."""
 
 
 def hermite(x: Array, order: int, rho: float) -> Array:
-    """sqrt(lambda_c) f_c(x), c = 0 .. order, (..., order + 1): inner products near exp(-rho (x-z)^2 / (1 - rho^2)).
+    """Returns sqrt(lambda_c) f_c(x), c = 0 .. order, (..., order + 1), features of exp(-rho (x-z)^2 / (1 - rho^2)).
 
         lambda_c = (1 - rho) rho^c,   f_c(x) = H_c(x) exp(-rho x^2 / (1 + rho)) / sqrt(N_c),
         N_c = 2^c c! sqrt((1 - rho) / (1 + rho))
 
-    by the recursion g_{c+1} = x sqrt(2 rho / (c+1)) g_c - rho sqrt(c / (c+1)) g_{c-1}, in which nothing grows. All
-    orders together have norm 1 (Mehler's formula), so that the first few have norm at most 1.
+    by the stable recursion g_{c+1} = x sqrt(2 rho / (c+1)) g_c - rho sqrt(c / (c+1)) g_{c-1}. All orders together
+    have norm 1 (Mehler's formula), so that the first orders have norm at most 1.
     """
     g = [(1.0 - rho**2) ** 0.25 * jnp.exp(-rho / (1.0 + rho) * jnp.square(x))]
     for c in range(order):
@@ -41,14 +41,14 @@ def hermite(x: Array, order: int, rho: float) -> Array:
 
 
 def by_column(params: Any, X: Array, order: int, rho: float) -> Array:
-    """Features of all columns beside each other, (..., L): Hermite features of numbers, one-hot of categories."""
+    """Returns the concatenated features of all columns, (..., L): Hermite of numbers, one-hot of categories."""
     numbers = hermite(X[..., params["numbers"]], order, rho)
     return jnp.concatenate([numbers.reshape(*X.shape[:-1], -1), X[..., params["categories"]]], -1)
 
 
 @dataclass(frozen=True)
 class SumQuery(MeanEmbedding):
-    """u = (a, sqrt(1 - a^2) phi(x)), phi = features of every column / sqrt(columns): the sum kernel.
+    """Query of the sum kernel: u = (a, sqrt(1 - a^2) phi(x)), phi = features of every column / sqrt(columns).
 
     Params: coordinates of numbers, coordinates of categories, number of columns.
 
@@ -64,15 +64,15 @@ class SumQuery(MeanEmbedding):
     count_coordinate: float
 
     def features(self, params: Any, X: Array) -> Array:
-        """phi(X), (..., L), of flat records (..., d)."""
+        """Returns phi(X), (..., L), of flat records (..., d)."""
         return by_column(params, X, self.order, self.rho) / jnp.sqrt(params["columns"])
 
 
 @dataclass(frozen=True)
 class ProductQuery:
-    """u = the outer product of a few columns' features, the product kernel: its norm is at most 1.
+    """Query of the product kernel: u = the outer product of some columns' features, of norm at most 1.
 
-    Params: those of SumQuery, and the columns' coordinates among all features, (columns, width); L stands for none.
+    Params: those of SumQuery, and the columns' coordinates among all features, (columns, width), padded with L.
 
     Guarantee: sensitivity 1 under add-or-remove, 2 under replace-one; the columns are public.
     Source: Vinaroz et al. 2022 (DP-HP), section 4.
@@ -85,7 +85,7 @@ class ProductQuery:
     clip_norm: float = 1.0
 
     def features(self, params: Any, X: Array) -> Array:
-        """The product features of flat records (..., d), (..., width^columns)."""
+        """Returns the product features, (..., width^columns), of flat records (..., d)."""
         v = by_column(params, X, self.order, self.rho)
         v = jnp.concatenate([v, jnp.zeros_like(v[..., :1])], -1)
         product = jnp.ones_like(v[..., :1])
@@ -99,7 +99,7 @@ class ProductQuery:
 
 @dataclass(frozen=True)
 class _Match(Match):
-    """|| mean embedding of generated records - released one ||^2 a class, of the columns and of one product a step."""
+    """Loss || mean embedding - released embedding ||^2 per class, of the columns and of one product per step."""
 
     product: ProductQuery
     rounds: int
@@ -115,19 +115,19 @@ class _Match(Match):
 
 
 class DPHP(recipe.DPHP, GeneratorMethod):
-    """Hermite mean embeddings: one release of all columns, some of tuples of columns, then a generator.
+    """Hermite mean embeddings of all columns and of tuples of columns, then a generator.
 
         stage 0   S_c = sum over class c of (a, sqrt(1 - a^2) (features of every column) / sqrt(columns)) + noise
         stage 1   P_tc = sum over class c of (outer product of the features of columns t) + noise,  t = 1 .. rounds
         stage 2   histograms of a table's numbers + noise, if marginal_share > 0
         finish    min over G of  sum_c share_c ( ||S_c/count_c - E phi(G)||^2 + weight ||P_tc/count_c - E psi_t(G)||^2 )
-                  then each number of G is brought to its histogram
+                  then each number of G is matched to its histogram
 
-    The features of a number are Hermite functions (sum_c phi_c(x) phi_c(z) is a Gaussian kernel), ordered by what they
-    matter, so that a few do; those of a categorical column are one coordinate a category. The columns of a product are
-    drawn afresh for each release from the public key; every one is paid for.
+    The features of a number are Hermite functions (sum_c phi_c(x) phi_c(z) is a Gaussian kernel), in order of
+    importance, so that a few suffice. The features of a categorical column are one coordinate per category. The
+    columns of a product are drawn from the public key for each release; every release is paid.
 
-    There are no histograms by default: what they cost the classifiers trained on its rows was measured once only.
+    There are no histograms by default, since their effect on classifiers was measured only once.
 
     Guarantee: all stages are calibrated together; finish is post-processing.
     Source: Vinaroz et al., 2022; the constant coordinate, products with categories and the unbiased distance are ours.
@@ -171,14 +171,14 @@ class DPHP(recipe.DPHP, GeneratorMethod):
     def tell_embedding(self, state: Any, release: Release) -> Any:
         if release.round == 0:
             return super().tell_embedding(state, release)
-        return {**state, "products": put(state["products"], release.round - 1, release)}
+        return {**state, "products": put_release(state["products"], release.round - 1, release)}
 
     def trained(self, state: Any, schema: Any, progress: Progress) -> tuple[Generator, np.ndarray]:
         query = self.sum_query()
         counts, targets = self.targets(query, state["sums"])
         params = {"query": state["layout"], "targets": targets, "factors": state["factors"]}
-        params["products"] = feasible(state["products"] / counts[:, None])
+        params["products"] = project_embeddings(state["products"] / counts[:, None])
         match = _Match(query, self.product_query(), self.product_rounds, self.product_weight)
-        # The product kernels' columns were drawn with numbers below product_rounds folded into the key.
+        # Numbers below product_rounds are folded into the key for the columns of product kernels.
         key = jax.random.fold_in(state["key"], self.product_rounds)
         return self.train(match, params, counts, key, schema, progress), counts

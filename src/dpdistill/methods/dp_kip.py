@@ -1,4 +1,4 @@
-"""DP-KIP: a support set moved by noisy gradients of kernel ridge regression's loss on the private records."""
+"""DP-KIP: a support set trained by noisy gradients of kernel ridge regression's loss on the private records."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class DPKIP(recipe.DPKIP, Method):
         L(X_s) = sum_i || y_i - k_is (K_ss + ridge tr(K_ss) / m I)^-1 y_s ||^2 / (2 classes)
         X_s <- X_s - Adam( (sum_i clip(dL_i / dX_s) + noise) / stddev )
 
-    For the FC-NTK and for kernels of fixed features no per-record gradient is ever formed; with features the release
-    is the gradient with respect to the support set's features, and pixels follow by the chain rule. The support set
-    starts from noise and stays in [-1, 1]; its labels are fixed. With balance b, a first round releases the classes'
-    sizes n_c, and a clipped gradient counts (n_min / n_c)^b times. Adam sees sums in units of the noise, so that
-    clip norms of 1e-7 do not meet its own epsilon.
+    For the FC-NTK and for kernels of fixed features no per-record gradient is formed. With features the release is the
+    gradient with respect to the support set's features, and pixels follow by the chain rule. The support set starts
+    from noise and stays in [-1, 1]; its labels are fixed. With balance b, a first round releases the class sizes n_c,
+    and a clipped gradient has the weight (n_min / n_c)^b. Sums are divided by the noise before Adam, so that small
+    clip norms such as 1e-7 do not reach Adam's epsilon.
 
-    Guarantee: rounds releases of sensitivity C (add-or-remove); what is done with them is post-processing.
+    Guarantee: rounds releases of sensitivity C (add-or-remove); everything else is post-processing.
     Source: Vinaroz & Park, 2024 (Differentially private kernel inducing points using features from ScatterNets),
     algorithm 1.
     """

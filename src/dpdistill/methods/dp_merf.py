@@ -22,28 +22,26 @@ from dpdistill.recipe.methods import dp_merf as recipe
 
 
 def fourier(frequencies: Array, X: Array) -> Array:
-    """sqrt(1/k) (cos Wx, sin Wx), (..., 2k): of norm 1, with inner products near exp(-||x - z||^2 / (2 l^2))."""
+    """Returns sqrt(1/k) (cos Wx, sin Wx), (..., 2k), of norm 1: random features of exp(-||x - z||^2 / (2 l^2))."""
     angles = X @ frequencies.T
     return jnp.concatenate([jnp.cos(angles), jnp.sin(angles)], -1) / math.sqrt(max(1, len(frequencies)))
 
 
 def mixed(parts: list[Array], weights: tuple[float, ...]) -> Array:
-    """Parts of norm at most 1 beside each other, (..., D), each times the root of its share of the squared norm.
+    """Concatenates parts of norm at most 1, (..., D), each times the root of its share of the squared norm.
 
     A part without coordinates leaves its share to the others.
     """
     kept = [(part, w) for part, w in zip(parts, weights, strict=True) if part.shape[-1] and w > 0]
     if not kept:
-        raise ValueError(
-            "Expected category_share > 0 for a table without numbers, or joint features: it has no others."
-        )
+        raise ValueError("Expected category_share > 0, or joint features, for a table without numbers.")
     total = sum(w for _, w in kept)
     return jnp.concatenate([part * math.sqrt(w / total) for part, w in kept], -1)
 
 
 @dataclass(frozen=True)
 class FourierQuery(MeanEmbedding):
-    """u = (a, sqrt(1 - a^2) phi(x)), phi = (sqrt(1-w) Fourier features, sqrt(w) one-hot categories / sqrt(columns)).
+    """Query u = (a, sqrt(1 - a^2) phi(x)) of Fourier features and one-hot categories.
 
     Params: frequencies (k, d), coordinates of categories (q,), their scale 1 / sqrt(columns).
 
@@ -58,7 +56,7 @@ class FourierQuery(MeanEmbedding):
     category_share: float
 
     def features(self, params: Any, X: Array) -> Array:
-        """phi(X), (..., D), of flat records (..., d)."""
+        """Returns phi(X), (..., D), of flat records (..., d)."""
         categories = X[..., params["categories"]] * params["scale"]
         return mixed([fourier(params["frequencies"], X), categories], (1.0 - self.category_share, self.category_share))
 
@@ -72,8 +70,8 @@ class DPMERF(recipe.DPMERF, GeneratorMethod):
                   then each number of G is brought to its histogram
 
     Counts and shares come from the constant coordinate a of the same release, and each class's embedding is divided by
-    its own count, so that a rare class does not drown. With joint features the frequencies see categories too, so that
-    what goes with what is matched, not only each column. The frequencies' scale is public: the number of columns.
+    its own count, so that rare classes keep their weight. With joint features the frequencies include categories, so
+    that dependence between columns is matched. The frequencies' scale is public: the number of columns.
 
     Guarantee: stages 0 and 1, of sensitivity 1 (add-or-remove), are calibrated together; finish is post-processing.
     Source: Harder, Adamczewski & Park, 2021; heterogeneous and imbalanced tables after its sections 4.2 and 4.3; joint

@@ -1,4 +1,4 @@
-"""DP-SGD: a network trained on noised gradients, and pictures that are nobody's with what it says of them."""
+"""DP-SGD: a network trained on noised gradients, and procedurally generated images with its soft labels."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from dpdistill.recipe.methods import dp_sgd as recipe
 from dpdistill.schema import Schema
 
 PICTURES = 500
-"""Scored at once."""
+"""Number of images scored at once."""
 
 
 @dataclass(frozen=True)
 class GradientQuery:
-    """u = the gradient of a record's cross-entropy by a network's parameters, flat; the curator clips it.
+    """Query u = the flat gradient of a record's cross-entropy with respect to a network's parameters.
 
     Args:
         network: the network.
         clip_norm: C.
-        encoder: fixed features that the network is on, or None for pixels.
+        encoder: fixed features that are the network's input, or None for pixels.
 
     Guarantee: sensitivity C under add-or-remove, 2 C under replace-one: the curator clips each contribution.
     Source: Abadi et al., 2016 (Deep learning with differential privacy).
@@ -53,22 +53,22 @@ class GradientQuery:
 
 
 class DPSGD(recipe.DPSGD, Method):
-    """A network trained on clipped, noised gradients: the baseline of private learning. It labels drawn pictures.
+    """Trains a network on clipped, noised gradients, and labels procedurally generated images with it.
 
         round t   G_t = sum over a Poisson sample of clip(grad of the cross-entropy) + noise
-                  theta <- Adam(theta, G_t), whose steps do not depend on how long G_t is, so that nobody needs to know
-                  how many records there are
-        finish    drawn pictures, softmax of the network's scores as their soft labels
+                  theta <- Adam(theta, G_t), whose steps do not depend on the norm of G_t, so that the method does not
+                  need the number of records
+        finish    generated images, with softmax of the network's scores as soft labels
 
     Guarantee: rounds releases of sensitivity C (add-or-remove); finish is post-processing.
-    Source: Abadi et al., 2016; Tramer & Boneh, 2021, for fixed features. Pictures in the place of a network are ours.
+    Source: Abadi et al., 2016; Tramer & Boneh, 2021, for fixed features. Ours: images instead of a network.
     """
 
     kernel: FeatureKernel
 
     @property
     def net(self) -> MLP:
-        """The network: dense layers."""
+        """Returns the network of dense layers."""
         return MLP(widths=(self.hidden,) if self.hidden else ())
 
     @property
@@ -82,7 +82,7 @@ class DPSGD(recipe.DPSGD, Method):
             shape = (1, 1, math.prod(jax.eval_shape(self.kernel.encoder, record).shape[1:]))
         seed = int(jax.random.randint(key, (), 0, 2**31 - 1))
         params = replace(self.net, seed=seed).init(shape, len(schema.classes))
-        # The last layer starts from zeros: the first gradients are the features alone.
+        # The last layer starts from zeros, so that the first gradients depend on the features alone.
         params[-1] = jax.tree.map(jnp.zeros_like, params[-1])
         state = {"params": params, "moments": self._adam.init(params)}
         return {"key": np.asarray(jax.random.key_data(key)), **jax.tree.map(np.asarray, state)}
@@ -92,13 +92,13 @@ class DPSGD(recipe.DPSGD, Method):
         return GradientQuery(self.net, self.clip_norm, encoder), state["params"]
 
     def tell(self, state: Any, release: Release) -> Any:
-        gradient = _shaped(release.value.astype(np.float32), state["params"])
+        gradient = _reshape(release.value.astype(np.float32), state["params"])
         updates, moments = self._adam.update(gradient, state["moments"])
         moved = {"params": optax.apply_updates(state["params"], updates), "moments": moments}
         return {**state, **jax.tree.map(np.asarray, moved)}
 
     def scores(self, state: Any, X: np.ndarray) -> np.ndarray:
-        """Returns what the network says of images X (n, h, w, c) in [-1, 1], (n, classes)."""
+        """Returns the network's scores, (n, classes), of images X (n, h, w, c) in [-1, 1]."""
         parts = [X[i : i + PICTURES] for i in range(0, len(X), PICTURES)]
         return np.concatenate([np.asarray(_scores(self, state["params"], part)) for part in parts])
 
@@ -111,8 +111,8 @@ class DPSGD(recipe.DPSGD, Method):
         return Distilled(X, scores.argmax(1).astype(np.int32), schema, soft_labels=soft)
 
 
-def _shaped(flat: np.ndarray, like: Any) -> Any:
-    """A flat gradient in the structure of parameters."""
+def _reshape(flat: np.ndarray, like: Any) -> Any:
+    """Returns a flat gradient in the structure of the parameters."""
     leaves, structure = jax.tree.flatten(like)
     ends = np.cumsum([leaf.size for leaf in leaves])[:-1]
     parts = [part.reshape(leaf.shape) for part, leaf in zip(np.split(flat, ends), leaves, strict=True)]

@@ -1,4 +1,4 @@
-"""Public random numbers of a key."""
+"""Draws public random numbers from a key."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from jax import Array
 
 
 def rng_of(key: Array | np.ndarray) -> np.random.Generator:
-    """NumPy's generator, seeded by a key of JAX, whose own draws are a program for every shape: a second to compile."""
+    """Returns NumPy's generator, seeded by a JAX key: JAX would compile a program for every shape, in a second."""
     return np.random.default_rng(np.asarray(jax.random.key_data(key)))

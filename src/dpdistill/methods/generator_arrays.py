@@ -1,4 +1,4 @@
-"""A generator as its file states it: shapes and arrays, known without JAX."""
+"""Shapes and arrays of a generator, read and checked without JAX."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from dpdistill.recipe.generators import GENERATORS
 from dpdistill.schema import TableSchema
 
 BINS = 64
-"""Of a number's encoded range [-1, 1], in histograms."""
+"""Number of bins of a number's encoded range [-1, 1] in histograms."""
 LEVELS = 257
-"""Quantiles that a number's distribution is described by."""
+"""Number of quantiles that describe a number's distribution."""
 
 
 class Piece(NamedTuple):
-    """A run of coordinates of one kind: numbers, gapped (a number and its indicator of missing), or categories."""
+    """Range of coordinates of one kind: numbers, gapped (a number and its indicator of missing), or categories."""
 
     kind: str
     start: int
@@ -27,7 +27,7 @@ class Piece(NamedTuple):
 
 
 def pieces_of(schema: Any) -> tuple[Piece, ...]:
-    """Kinds of a flat encoded record's coordinates, in order; an image is one run of numbers."""
+    """Returns the kinds of a flat encoded record's coordinates, in order; an image is one range of numbers."""
     if not isinstance(schema, TableSchema):
         return (Piece("numbers", 0, schema.dimension),)
     found: list[Piece] = []
@@ -44,25 +44,24 @@ def pieces_of(schema: Any) -> tuple[Piece, ...]:
 
 
 def number_coordinates(schema: Any) -> np.ndarray:
-    """Coordinates that hold numbers, int32."""
+    """Returns the coordinates that hold numbers, int32."""
     pieces = (p for p in pieces_of(schema) if p.kind != "categories")
     runs = [range(p.start, p.start + (1 if p.kind == "gapped" else p.width)) for p in pieces]
     return np.array([j for run in runs for j in run], np.int32)
 
 
 def numbers_of(schema: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Coordinates of a schema's numbers, and those of their indicators of missing or -1, int32."""
+    """Returns coordinates of a schema's numbers, and of their indicators of missing or -1, int32."""
     numbers = number_coordinates(schema)
     gapped = {piece.start for piece in pieces_of(schema) if piece.kind == "gapped"}
     return numbers, np.array([j + 1 if j in gapped else -1 for j in numbers], np.int32)
 
 
 class Marginals(NamedTuple):
-    """What a generator's numbers are, and what they are brought to.
+    """Distributions of a generator's numbers: its own, and the released one.
 
     Args:
-        own: quantiles of the network's values, each at the centre of its bin, (numbers, LEVELS), float32, from the
-            least to the largest.
+        own: increasing quantiles of the network's values, each at the centre of its bin, (numbers, LEVELS), float32.
         shares: released shares of the bins, (numbers, BINS), float32; they sum to 1.
     """
 
@@ -72,14 +71,14 @@ class Marginals(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class GeneratorArrays:
-    """The arrays of a generator and the schema of what it makes; `Generator` computes with them.
+    """Arrays of a generator and the schema of its records; `Generator` computes with them.
 
     Args:
         weights: W_1, b_1, ..., W_L, b_L, float32; W of a convolution is (side, side, channels, width).
         class_shares: released shares of the classes, (classes,), float64; they sum to 1.
-        code_size: coordinates of a code.
+        code_size: number of coordinates of a code.
         schema: public facts of the records that the generator makes.
-        marginals: of the table's numbers, in the order of its columns; None where they stay as the network makes them.
+        marginals: released marginals of the table's numbers, in the order of its columns; None for unchanged numbers.
     """
 
     weights: tuple[np.ndarray, ...]
@@ -89,7 +88,7 @@ class GeneratorArrays:
     marginals: Marginals | None = None
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Returns what an .npz file holds of it; the schema is stored apart."""
+        """Returns the arrays for an .npz file; the schema is stored separately."""
         layers = {f"weights_{i}": w for i, w in enumerate(self.weights)}
         if self.marginals is not None:
             layers |= {"marginals_own": self.marginals.own, "marginals_shares": self.marginals.shares}
@@ -97,10 +96,10 @@ class GeneratorArrays:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], schema: Any) -> Self:
-        """The generator of `to_arrays`, bit for bit.
+        """Returns the generator of `to_arrays`, bit for bit.
 
         Raises:
-            ValueError: arrays that are missing, or do not fit together or the schema.
+            ValueError: missing arrays, or arrays that do not fit together or the schema.
         """
         try:
             shares, code_size = arrays["class_shares"], arrays["code_size"]
@@ -137,7 +136,7 @@ def _are_marginals(marginals: Marginals, schema: Any) -> bool:
 
 
 def _weight_shapes(weights: tuple[np.ndarray, ...], inputs: int, schema: Any) -> list[list[tuple[int, ...]]]:
-    """Shapes that weights may have if they are of hidden layers as wide as these."""
+    """Returns the possible shapes of all weights, given the widths of their hidden layers."""
     hidden = tuple(w.shape[1] for w in weights[::2] if w.ndim == 2)[:-1]
     allowed = [kernels_of(architecture, inputs, hidden, schema) for architecture in GENERATORS]
     return [[shape for kernel in kernels for shape in (kernel, kernel[-1:])] for kernels in allowed]

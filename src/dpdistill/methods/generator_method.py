@@ -1,4 +1,4 @@
-"""What the methods that release mean embeddings and train a generator share, and their released marginals."""
+"""Base class of methods that release mean embeddings and marginals, and train a generator."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from jax import Array
 from dpdistill.method import Distilled, Method, Progress, no_progress
 from dpdistill.methods.generator import Generator
 from dpdistill.methods.generator_arrays import BINS, numbers_of
-from dpdistill.methods.marginals import HistogramQuery, brought_to
+from dpdistill.methods.marginals import HistogramQuery, match_marginals
 from dpdistill.methods.matching import Counting, counts_of
-from dpdistill.methods.training import MeanEmbedding, Training, feasible
+from dpdistill.methods.training import MeanEmbedding, Training, project_embeddings
 from dpdistill.query import Query, Release
 from dpdistill.recipe.generators import GeneratorSettings
 from dpdistill.recipe.methods import generator_method as recipe
@@ -24,34 +24,34 @@ from dpdistill.schema import TableSchema
 
 
 class GeneratorMethod(recipe.GeneratorRecipe, Method):
-    """A method that releases mean embeddings, and whose `finish` trains a generator and stores a sample of it.
+    """Method that releases mean embeddings; `finish` trains a generator and stores a sample.
 
-        before    S_c = sum over class c of (a, features of a record) + noise, and what else the method releases
+        before    S_c = sum over class c of (a, features of a record) + noise, and further releases of the method
         last      histograms of a table's numbers + noise, if marginal_share > 0
-        finish    min over G of a distance to the embeddings; then each number of G is brought to its histogram
+        finish    min over G of a distance to the embeddings; then each number of G is matched to its histogram
 
-    Images, and a table without numbers, have no histograms: with marginal_share > 0 the last round releases S_c once
-    more, and the two are weighed by their precision, so that no budget is lost.
+    Images, and tables without numbers, have no histograms: with marginal_share > 0 the last round releases S_c again,
+    and both releases are averaged by their precision, so that no budget is lost.
 
-    A method states its queries and its generator, and its rounds where S_c is not all (`embeddings`); its state holds
-    "key", and S_c as "sums".
+    A method defines its queries and its generator, and its rounds if S_c is not the only embedding (`embeddings`). Its
+    state holds "key", and S_c as "sums".
     """
 
     @abstractmethod
     def begin(self, key: Array, schema: Any) -> dict[str, Any]:
-        """The state of these rounds."""
+        """Returns the initial state of the embedding rounds."""
 
     @abstractmethod
     def ask_embedding(self, state: Any, t: int) -> tuple[Query, Any]:
-        """The query of round t, and its parameters."""
+        """Returns the query of round t, and its params."""
 
     def tell_embedding(self, state: Any, release: Release) -> Any:
-        """The state after such a round: with the released S_c."""
+        """Returns the state after an embedding round, with the released S_c."""
         return {**state, "sums": release.value.astype(np.float32)}
 
     @abstractmethod
     def trained(self, state: Any, schema: Any, progress: Progress) -> tuple[Generator, np.ndarray]:
-        """A generator that follows the embeddings, and released records a class, (classes,)."""
+        """Returns a generator that matches the embeddings, and released counts per class, (classes,)."""
 
     def init(self, key: Array, schema: Any) -> Any:
         numbers, gaps = numbers_of(schema) if isinstance(schema, TableSchema) else np.zeros((2, 0), np.int32)
@@ -73,7 +73,7 @@ class GeneratorMethod(recipe.GeneratorRecipe, Method):
         numbers, state = len(state["histograms"]), {**state, "round": state["round"] + 1}
         if release.round < self._rounds:
             return self.tell_embedding(state, release)
-        if not numbers:  # two releases of the same sums, weighed by their precision
+        if not numbers:  # two releases of the same sums, averaged by their precision
             sums = state["sums"] + self._precision * release.value
             return {**state, "sums": np.float32(sums / (1.0 + self._precision))}
         root = math.sqrt(numbers)
@@ -84,21 +84,21 @@ class GeneratorMethod(recipe.GeneratorRecipe, Method):
         generator, counts = self.trained(state, schema, progress)
         if self.marginal_share and len(state["histograms"]):
             histograms, stddev = state["histograms"], float(state["stddev"])
-            generator = brought_to(generator, histograms, stddev, float(counts.sum()), self.sample_seed)
+            generator = match_marginals(generator, histograms, stddev, float(counts.sum()), self.sample_seed)
         X, y = generator.sample(self.samples, self.sample_seed)
         return Distilled(X, y, schema, generator=generator)
 
     def counts(self, query: Counting, coordinates: np.ndarray) -> np.ndarray:
-        """Released records a class, (classes,), from the constant coordinates of a query's released sums."""
+        """Returns released counts per class, (classes,), from the constant coordinates of a query's released sums."""
         return counts_of(coordinates[None], query, 1.0, self.count_floor)
 
     def targets(self, query: MeanEmbedding, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Released records a class, (classes,), and mean embeddings, (classes, D), of a query's released sums."""
+        """Returns released counts per class, (classes,), and mean embeddings, (classes, D), of a query's sums."""
         counts = self.counts(query, sums[:, 0])
-        return counts, feasible(sums[:, 1:] / (query.bound * counts[:, None]))
+        return counts, project_embeddings(sums[:, 1:] / (query.bound * counts[:, None]))
 
     def train(self, loss: Any, params: Any, counts: np.ndarray, key: Any, schema: Any, progress: Progress) -> Generator:
-        """A generator that was trained on a loss (`Training.train`)."""
+        """Returns a generator trained on a loss (`Training.train`)."""
         settings = GeneratorSettings(**{f.name: getattr(self, f.name) for f in fields(GeneratorSettings)})
         key = jax.random.fold_in(key, self.sample_seed)
         return Training(settings, schema, loss).train(params, counts, key, progress)

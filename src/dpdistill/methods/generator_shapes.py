@@ -1,4 +1,4 @@
-"""Shapes of the kernels of generators: known without JAX, so that a file of a generator can be checked without it."""
+"""Shapes of the kernels of generators, without JAX, which checks of generator files do not need."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from dpdistill.schema import Schema
 
 
 class MapShapes(Protocol):
-    """Shapes of the layers between small maps and images; sides double on the way."""
+    """Shapes of the layers that double small maps to images."""
 
     @property
     def channels(self) -> int:
-        """Of the small maps."""
+        """Returns the number of channels of the small maps."""
         ...
 
     def doublings(self, shape: tuple[int, ...]) -> int:
-        """How often the sides double on the way to images of a shape, >= 1; what is beyond them is cut off."""
+        """Returns how often sides double up to images of a shape, >= 1; images are cropped to the shape."""
         ...
 
     def kernels(self, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """Shapes of the kernels."""
+        """Returns the shapes of the kernels."""
         ...
 
 
 @dataclass(frozen=True)
 class ConvolutionShapes(MapShapes):
-    """A convolution behind each doubling.
+    """Convolutions, one after each doubling.
 
     Args:
-        widths: channels before each doubling.
-        side: of the kernels, odd.
+        widths: numbers of channels before each doubling.
+        side: side of the kernels, odd.
     """
 
     widths: tuple[int, ...] = (32, 16)
@@ -51,11 +51,11 @@ class ConvolutionShapes(MapShapes):
 
 @dataclass(frozen=True)
 class ResidualShapes(MapShapes):
-    """Residual blocks, each behind a doubling, from maps of about 4 x 4; then a convolution.
+    """Residual blocks, one after each doubling, from maps of about 4 x 4; then a convolution.
 
     Args:
-        channels: of all maps but the last.
-        last: of the last block's maps.
+        channels: number of channels of all maps but the last.
+        last: number of channels of the last block's maps.
     """
 
     channels: int = 64
@@ -74,13 +74,13 @@ SHAPES: dict[str, MapShapes] = {"convolutional": ConvolutionShapes(), "residual"
 
 
 def kernels_of(architecture: str, inputs: int, hidden: tuple[int, ...], schema: Any) -> list[tuple[int, ...]]:
-    """Shapes of the kernels of a generator, outputs last.
+    """Returns the shapes of the kernels of a generator, outputs last.
 
     Args:
         architecture: one of GENERATORS.
-        inputs: coordinates of a code and its label.
+        inputs: number of coordinates of a code and its label.
         hidden: widths of the dense layers.
-        schema: of the records; a table has dense layers alone.
+        schema: schema of the records; tables have only dense layers.
     """
     if architecture == "dense" or not isinstance(schema, Schema):
         return list(pairwise((inputs, *hidden, schema.dimension)))
@@ -90,6 +90,6 @@ def kernels_of(architecture: str, inputs: int, hidden: tuple[int, ...], schema: 
 
 
 def start_of(maps: MapShapes, shape: tuple[int, ...]) -> tuple[int, int]:
-    """Sides of the small maps: they grow to an image's, or beyond them."""
+    """Returns the sides of the small maps, which double to at least the sides of an image."""
     rows, columns = (-(-side // 2 ** maps.doublings(shape)) for side in shape[:2])
     return rows, columns

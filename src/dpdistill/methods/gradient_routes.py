@@ -1,4 +1,4 @@
-"""How DP-KIP's gradient is asked: by a linear query where the kernel has one, and brought back to records."""
+"""Queries for DP-KIP's gradient by kernel: linear where the kernel has a closed form."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from dpdistill.query import Query
 
 @dataclass(frozen=True)
 class Route:
-    """A query for the gradient with a kernel, its params, and the way back to the support set.
+    """Query for the gradient with a kernel, its params, and the map back to support records.
 
-    This one takes any kernel: a back-propagation a record, clipped by the curator.
+    The base class takes any kernel: one back-propagation per record, clipped by the curator.
 
     Attributes:
-        linear: whether the query is a linear one; classes may weigh differently then.
+        linear: True for a linear query, which allows weights of classes.
     """
 
     kernel: Any
@@ -33,20 +33,20 @@ class Route:
     linear: ClassVar[bool] = False
 
     def query(self, m: int) -> Query:
-        """The query of every round for m support records."""
+        """Returns the query of every round for m support records."""
         return PlainGradient(self.clip_norm, self.kernel, self.ridge)
 
     def params(self, X: np.ndarray, y: np.ndarray, classes: int, weights: np.ndarray) -> Any:
-        """Its params for a support set (X, y) and weights of the classes, (classes,)."""
+        """Returns the query's params for a support set (X, y) and weights of the classes, (classes,)."""
         return {"X_s": X, "Y_s": one_hot(y, classes)}
 
     def by_record(self, X: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-        """A released gradient (m, d) with respect to the support records."""
+        """Returns a released gradient (m, d) with respect to the support records."""
         return gradient
 
 
 class ByPixel(Route):
-    """Ghost clipping for the FC-NTK, a function of inner products."""
+    """Route with ghost clipping for the FC-NTK, a function of inner products."""
 
     linear = True
 
@@ -58,7 +58,7 @@ class ByPixel(Route):
 
 
 class ByFeature(Route):
-    """Ghost clipping with respect to fixed features; records follow by the chain rule, at no cost."""
+    """Route with ghost clipping with respect to fixed features; records follow by the chain rule."""
 
     linear = True
 
@@ -73,9 +73,9 @@ class ByFeature(Route):
 
 
 ROUTES: dict[type, type[Route]] = {FCNTK: ByPixel, FeatureKernel: ByFeature}
-"""The kernels whose gradients need not be formed."""
+"""Routes of kernels whose per-record gradients are never formed."""
 
 
 def route_of(kernel: Any, clip_norm: float, ridge: float) -> Route:
-    """How the gradient with a kernel is asked."""
+    """Returns the route of a kernel."""
     return ROUTES.get(type(kernel), Route)(kernel, clip_norm, ridge)

@@ -1,4 +1,4 @@
-"""What DP-KIP asks of a record: the gradient of its loss with respect to the support set, in three ways."""
+"""Queries of DP-KIP: the gradient of a record's loss with respect to the support set, in three ways."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from dpdistill.query import MOST_ROWS
 
 ROUNDING = 2.0**-53
 SIZE = 16
-"""Rows of a part of the quadratic form below."""
+"""Rows of one part of the quadratic form."""
 MOST_BYTES = 2**32
-"""Memory that the quadratic form below, and making it, may take."""
+"""Memory limit of the quadratic form and its computation, in bytes."""
 FLOOR = 2.0**-10
-"""A norm is taken to be at least this share of its terms, so that weights cannot blow rounding up."""
+"""Least norm as a share of its terms, so that weights cannot amplify rounding errors."""
 MOST_TERMS = 10**6
-"""FLOOR^2 = 2^-20 is far more than 2^-52 of so many terms."""
+"""Largest number of terms: FLOOR^2 = 2^-20 exceeds their rounding errors, 2^-52 each."""
 
 
 def loss_of(kernel: Any, X_s: Array, Y_s: Array, ridge: float, x: Array, target: Array) -> Array:
-    """KIP's loss of one record: mean over classes of (k(x, X_s) alpha - target)^2 / 2, alpha of the support set."""
+    """Returns KIP's loss of one record: mean over classes of (k(x, X_s) alpha - target)^2 / 2."""
     alpha = solve(kernel(X_s, X_s), Y_s, ridge)
     return jnp.mean(jnp.square(kernel(x[None], X_s)[0] @ alpha - target)) / 2
 
 
 def target_of(y: Array, classes: int, dtype: Any) -> Array:
-    """one-hot minus 1 / classes."""
+    """Returns the one-hot class minus 1 / classes."""
     return jax.nn.one_hot(y, classes, dtype=dtype) - 1.0 / classes
 
 
 @dataclass(frozen=True)
 class CountQuery:
-    """u = 1 in the place of the record's class.
+    """Query of the class counts: u = 1 at the record's class.
 
     Guarantee: sensitivity 1 under add-or-remove, sqrt(2) under replace-one; whole numbers, added without rounding.
     """
@@ -67,7 +67,7 @@ class CountQuery:
 
 @dataclass(frozen=True)
 class PlainGradient:
-    """u = d loss(x, y) / d X_s by reverse differentiation, one back-propagation through the support set a record.
+    """Query u = d loss(x, y) / d X_s, by one back-propagation through the support set per record.
 
     Params: X_s (m, ...), Y_s (m, classes).
 
@@ -88,27 +88,27 @@ class PlainGradient:
 
 @dataclass(frozen=True)
 class FeatureGradient:
-    """The gradient with respect to the FEATURES of the support set, k(x, z) = <phi(x), phi(z)>; no vector is formed.
+    """Linear query for the gradient with respect to the FEATURES of the support set, k(x, z) = <phi(x), phi(z)>.
 
         k = Phi_s phi,  r = alpha^T k - y,  a = alpha r,  beta = A^-1 k,  A = K_ss + ridge tr(K_ss) / m I
         u = (a phi^T - S Phi_s) / classes,   S = beta a^T + a beta^T + 2 (ridge / m) (beta . a) I
         classes^2 ||u||^2 = ||a||^2 ||phi||^2 - 2 a^T S k + tr(K_ss S^2)
 
-    Pixels follow by the chain rule after the release, at no cost: its noise, brought to pixels, is nowhere larger than
-    that of a pixel gradient whose norm were bounded by this one times the norm of the encoder's derivative.
+    Pixels follow by the chain rule after the release, at no cost. A pixel gradient would be bounded by this norm times
+    the norm of the encoder's derivative, and would need at least as much noise.
 
-    A class's weight, in (0, 1], multiplies what is left of a record after the clip: its norm is stated before the
-    weight, which can only be more than it is.
+    A class's weight, in (0, 1], multiplies the clipped contribution: the stated norm excludes the weight, so that the
+    stated norm is an upper bound.
 
     Params: Phi_s (m, d), alpha (m, classes), inverse = A^-1 (m, m), weights (classes,), all float64.
-    Prepared of them: K_ss.
+    Prepared from them: K_ss.
 
     Guarantee:
         A function of the coefficients (phi, weight a, beta, weight), which count as exact. With
         T = (||a|| ||phi|| + ||S|| ||Phi_s||)^2, which is at least the sum of the absolute terms, the squared norm is
         off by at most (2 m + d + 32) 2 u T, u = 2^-53; the bound adds 2^-20 T, which is more for 2 m + d <= MOST_TERMS.
-        Hence ||u|| is at least 2^-10 of the norms of its own terms in the eyes of the clip, and rounding a record's
-        share, at most (128 + m + 32) u of those norms, at most (128 + m + 32) 2^-43 C: error_bound.
+        Hence the clip uses a norm of at least 2^-10 times the norms of its terms. The rounding error of a record's
+        share, at most (128 + m + 32) u of those norms, is at most (128 + m + 32) 2^-43 C: error_bound.
 
     Source: Vinaroz & Park, 2024 (DP-KIP-ScatterNet), algorithm 1; Goodfellow, 2015 (norms without gradients).
     """
@@ -166,7 +166,7 @@ class FeatureGradient:
 
 @dataclass(frozen=True)
 class FCNTKGradient:
-    """The gradient with respect to the pixels of the support set, for the FC-NTK; no vector is formed.
+    """Linear query for the gradient with respect to the pixels of the support set, for the FC-NTK.
 
     The kernel is a function of inner products, so the row of support record s is a combination of records:
 
@@ -177,7 +177,7 @@ class FCNTKGradient:
 
     with a = alpha r and beta as in FeatureGradient, k1 = dk/d<x, z>, k2 = dk/d<z, z> for the support record's own
     square, and k0 the derivative of k(x, x). With G the Gram matrix of the support set, tr(D G D^T) without own is a
-    quadratic form in r and in beta at once, sum_cd r_c r_d beta^T T_cd beta, with matrices that all records share.
+    quadratic form in r and in beta, sum_cd r_c r_d beta^T T_cd beta, with the same matrices for all records.
 
     Weights of classes as in FeatureGradient.
 
@@ -258,16 +258,16 @@ class FCNTKGradient:
 
 
 def form_bytes(m: int, classes: int) -> int:
-    """Memory of the quadratic form below: the products of k1's columns that it is made of, and the form itself."""
+    """Returns the bytes of the quadratic form and of the products of k1's columns that it needs."""
     return 4 * m**3 + 2 * classes * (classes + 1) * m * (m + SIZE)
 
 
 def _biquadratic_form(alpha: Array, k1: Array, G: Array) -> list[Array]:
-    """T_cd of tr(E G E^T) = sum_cd r_c r_d beta^T T_cd beta, E = (beta a^T + a beta^T) * k1, a = alpha r.
+    """Returns T_cd of tr(E G E^T) = sum_cd r_c r_d beta^T T_cd beta, E = (beta a^T + a beta^T) * k1, a = alpha r.
 
     T_cd = G * (k1^T diag(alpha_c alpha_d) k1) + 2 alpha_d [(alpha_c * k1) G * k1]
            + diag of (alpha_c * k1) G (alpha_d * k1)^T,
-    made symmetric in (c, d) and in (s, k); of each, one half is kept.
+    symmetrised in (c, d) and in (s, k), with one half of each kept.
 
     Returns:
         (pairs of classes, SIZE, m - start) for start = 0, SIZE, ...: numbers of rows start .. start + SIZE - 1 and
@@ -294,7 +294,7 @@ def _biquadratic_form(alpha: Array, k1: Array, G: Array) -> list[Array]:
 
 
 def _biquadratic(form: list[Array], r: Array, beta: Array) -> Array:
-    """sum_cd r_c r_d beta^T T_cd beta of one record."""
+    """Returns sum_cd r_c r_d beta^T T_cd beta of one record."""
     (c, d), total = np.triu_indices(len(r)), jnp.zeros((), r.dtype)
     pairs = r[c] * r[d]
     for i, T in enumerate(form):
@@ -304,7 +304,7 @@ def _biquadratic(form: list[Array], r: Array, beta: Array) -> Array:
 
 
 def derivatives(kernel: FCNTK, xz: Array, xx: Array, zz: Array) -> tuple[Array, Array, Array]:
-    """k and its derivatives by <x, z> / d and by <z, z> / d, elementwise."""
+    """Returns k and its derivatives by <x, z> / d and by <z, z> / d, elementwise."""
     one, zero = jnp.ones_like(xz), jnp.zeros_like(xz)
     k, k1 = jax.jvp(kernel.of_products, (xz, xx, zz), (one, zero, zero))
     _, k2 = jax.jvp(kernel.of_products, (xz, xx, zz), (zero, zero, one))
@@ -312,5 +312,5 @@ def derivatives(kernel: FCNTK, xz: Array, xx: Array, zz: Array) -> tuple[Array, 
 
 
 def _dot(A: Array, B: Array) -> Array:
-    """Inner product along the last axis."""
+    """Returns the inner product along the last axis."""
     return jnp.sum(A * B, -1)

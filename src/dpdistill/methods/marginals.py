@@ -1,4 +1,4 @@
-"""Released histograms of a table's numbers, and a generator whose numbers are brought to their shares."""
+"""Releases histograms of a table's numbers, and matches a generator's numbers to the released shares."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from dpdistill.methods.generator_arrays import BINS, LEVELS, Marginals, numbers_
 from dpdistill.schema import TableSchema
 
 OWN_ROWS = 20_000
-"""Rows of a generator that its own quantiles are taken from."""
+"""Number of a generator's rows from which its quantiles are estimated."""
 
 
 @dataclass(frozen=True)
 class HistogramQuery:
-    """u = one-hot bins of a row's k numbers beside each other, zeros for a missing one, divided by the root of k.
+    """Query u = concatenated one-hot bins of a row's k numbers, zeros for a missing number, divided by the root of k.
 
     Params: "numbers" (k,), coordinates of numbers; "gaps" (k,), those of their indicators of missing, or -1.
 
@@ -40,19 +40,19 @@ class HistogramQuery:
 
 
 def shares_of(counts: np.ndarray, stddev: float, own: np.ndarray, total: float) -> np.ndarray:
-    """Shares of the bins, (BINS,), from noised counts: at least 0, they sum to 1.
+    """Returns shares of the bins, (BINS,), from noised counts: at least 0, with sum 1.
 
-    The shares expected before stay; or neighbouring bins are averaged in groups, the counts or what they have
-    above those shares; or single bins that stand out of the noise are taken as counted. What has the least square error
-    is taken, by Stein's estimate ||y - found||^2 + 2 stddev^2 m for m groups or bins. What is not expected has to be
-    better by 4 stddev ||found - expected||, twice the standard deviation of that comparison. Negative counts are
-    removed by the projection onto those with the same sum.
+    The candidates are: the expected shares; averages over groups of neighbouring bins, of counts or of their excess
+    over the expected shares; and the expected shares with the counts of single bins that exceed the noise. The chosen
+    candidate has the least square error by Stein's estimate ||y - x||^2 + 2 stddev^2 m, for m groups or bins. Any
+    candidate x but the expected one must be better by 4 stddev ||x - expected||, twice the standard deviation of the
+    comparison. A projection onto counts with the same sum removes negative counts.
 
     Args:
-        counts: of released bins, (BINS,).
-        stddev: of their noise.
-        own: shares of the bins that are expected, (BINS,): they hardly depend on that noise.
-        total: of the counts, >= 1; from another release where there is one: their own sum has the noise of all bins.
+        counts: noised counts of the bins, (BINS,).
+        stddev: standard deviation of their noise.
+        own: expected shares of the bins, (BINS,), which hardly depend on the noise.
+        total: sum of the counts, >= 1, preferably from another release, since noised counts add up their noise.
     """
     counts = counts + (total - counts.sum()) / BINS
     expected = total * own
@@ -62,7 +62,7 @@ def shares_of(counts: np.ndarray, stddev: float, own: np.ndarray, total: float) 
         for size in (2**i for i in range(BINS.bit_length())):
             found.append(base + np.repeat((counts - base).reshape(-1, size).mean(1), size))
             fitted.append(BINS // size)
-        high = np.abs(counts - base) > stddev * math.sqrt(2.0 * math.log(BINS))  # what noise hardly makes of nothing
+        high = np.abs(counts - base) > stddev * math.sqrt(2.0 * math.log(BINS))  # unlikely to be noise
         found.append(np.where(high, counts, base))
         fitted.append(int(high.sum()))
     error, away = (np.linalg.norm(np.array(found) - one, axis=1) for one in (counts, expected))
@@ -74,25 +74,25 @@ def shares_of(counts: np.ndarray, stddev: float, own: np.ndarray, total: float) 
     return kept / kept.sum()
 
 
-def alike(schema: TableSchema) -> list[np.ndarray]:
-    """Groups of two and more numbers of the same kind, bounds and scale, as indices among the numbers."""
+def similar_numbers(schema: TableSchema) -> list[np.ndarray]:
+    """Returns groups of two or more numbers of equal kind, bounds and scale, as indices among the numbers."""
     facts = [(column.kind, column.bounds, column.scale) for column in schema.columns if column.is_number]
     groups = [np.array([i for i, own in enumerate(facts) if own == fact]) for fact in dict.fromkeys(facts)]
     return [group for group in groups if len(group) > 1]
 
 
 def expected_shares(counts: np.ndarray, stddev: float, own: np.ndarray, totals: np.ndarray, groups: list) -> np.ndarray:
-    """Shares of the bins that numbers are expected to have, (k, BINS): a generator's own, or the mean of numbers alike.
+    """Returns the expected shares of the bins, (k, BINS): a generator's, or the mean over similar numbers.
 
-    The mean of many noised histograms has little noise. It is taken for a group where, by the comparison of
-    `shares_of` over all its numbers at once, it is clearly nearer to their counts than their own shares.
+    The mean of many noised histograms has little noise. A group uses the mean where, by the comparison of `shares_of`
+    over all its numbers, the mean is clearly nearer to their counts than the generator's shares.
 
     Args:
         counts: noised counts, (k, BINS).
-        stddev: of their noise.
+        stddev: standard deviation of their noise.
         own: shares of the bins among the generator's rows, (k, BINS).
-        totals: of the counts, (k,), >= 1.
-        groups: of numbers that may be alike.
+        totals: sums of the counts, (k,), >= 1.
+        groups: groups of similar numbers.
     """
     shares = own.copy()
     for group in groups:
@@ -105,15 +105,17 @@ def expected_shares(counts: np.ndarray, stddev: float, own: np.ndarray, totals: 
     return shares
 
 
-def brought_to(generator: Generator, histograms: np.ndarray, stddev: float, records: float, seed: int) -> Generator:
-    """A generator whose numbers have released marginals; the order of its values between bins is kept.
+def match_marginals(
+    generator: Generator, histograms: np.ndarray, stddev: float, records: float, seed: int
+) -> Generator:
+    """Returns a generator whose numbers have the released marginals; the order of values between bins is kept.
 
     Args:
-        generator: of a table.
+        generator: generator of a table.
         histograms: noised counts of the numbers' bins, (k, BINS), in the units of records.
-        stddev: of their noise.
-        records: released number of them.
-        seed: public, of the rows that show the generator's own marginals.
+        stddev: standard deviation of their noise.
+        records: released number of records.
+        seed: public seed of the rows that estimate the generator's marginals.
     """
     X, _ = generator.outputs(OWN_ROWS, seed)
     rounded = generator.schema.to_unit(generator.schema.from_unit(X))
@@ -123,7 +125,7 @@ def brought_to(generator: Generator, histograms: np.ndarray, stddev: float, reco
         quantiles.append(np.quantile(centres_of(bins_of(X[kept, j])), levels, method="nearest"))
         own.append(np.bincount(bins_of(rounded[kept, j]), minlength=BINS) / len(X[kept]))
         totals.append(max(1.0, records if gap < 0 else float(counts.sum())))
-    expected = expected_shares(histograms, stddev, np.array(own), np.array(totals), alike(generator.schema))
+    expected = expected_shares(histograms, stddev, np.array(own), np.array(totals), similar_numbers(generator.schema))
     released = [
         shares_of(counts, stddev, before, total)
         for counts, before, total in zip(histograms, expected, totals, strict=True)

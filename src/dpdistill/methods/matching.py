@@ -1,4 +1,4 @@
-"""What the distribution-matching family shares: the queries, the counts that come with them, the loss of one signal."""
+"""Common parts of distribution matching: queries, released counts, and the loss of one signal."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from dpdistill.query import Release
 from dpdistill.schema import AnySchema
 
 PUBLIC_PIXELS = 100 * 32 * 32
-"""Pixels of public images that are embedded at once."""
+"""Number of pixels of public images embedded at once."""
 
 
 def clip(v: Array, bound: float) -> Array:
-    """v min(1, bound / ||v||) over the last axis; the scale is differentiated through, and zero stays zero."""
+    """Returns v min(1, bound / ||v||) over the last axis, differentiable in v also at zero."""
     if math.isinf(bound):  # the derivative of inf / ||v|| is not a number
         return v
     norm = jnp.sqrt(jnp.maximum(jnp.sum(jnp.square(v), -1, keepdims=True), 1e-24))
@@ -30,7 +30,7 @@ def clip(v: Array, bound: float) -> Array:
 
 
 class Counting:
-    """A constant coordinate a beside the features of a record: what comes back in it counts the records of a class."""
+    """Contribution with a constant coordinate a before the features, whose sum counts the records of a class."""
 
     clip_norm: Any
     count_coordinate: Any
@@ -39,12 +39,12 @@ class Counting:
 
     @property
     def count(self) -> float:
-        """a, the constant coordinate in the units of the contribution."""
+        """Returns a, the constant coordinate in the units of the contribution."""
         return self.count_coordinate * self.clip_norm
 
     @property
     def bound(self) -> float:
-        """sqrt(C^2 - a^2), what is left of the clip norm for the features."""
+        """Returns sqrt(C^2 - a^2), the clip norm of the features."""
         return self.clip_norm * math.sqrt(1.0 - self.count_coordinate**2)
 
     def beside_count(self, v: Array) -> Array:
@@ -54,7 +54,7 @@ class Counting:
 
 @dataclass(frozen=True)
 class PixelQuery(Counting):
-    """u = (a, x): the record itself beside a constant that counts it. Its norm is at most C for x in [-1, 1]^d.
+    """Query u = (a, x): a record and a constant that counts it, of norm at most C for x in [-1, 1]^d.
 
     Guarantee:
         Sensitivity C = sqrt(d) / sqrt(1 - (a/C)^2) under add-or-remove, max(2 sqrt(d), sqrt(2) C) under replace-one.
@@ -73,14 +73,15 @@ class PixelQuery(Counting):
 
 @dataclass(frozen=True)
 class EmbeddingQuery(Counting):
-    """u = (a, clip of (phi(x) - centre) directions to sqrt(C^2 - a^2)), phi a random ConvNet.
+    """Query u = (a, clip of (phi(x) - centre) directions to sqrt(C^2 - a^2)), phi a random ConvNet.
 
     Params: blocks of the network, draw of the augmentation or None, centre (d,) or None, directions (d, p) or None for
     all d coordinates.
 
     Guarantee:
         Sensitivity C under add-or-remove, max(2 sqrt(C^2 - a^2), sqrt(2) C) under replace-one: the clip comes last. The
-        network is public, the centre a function of earlier releases or of public images, the directions of the latter.
+        network is public, the centre a function of earlier releases or of public images, the directions of public
+        images.
 
     Source: Zheng & Li 2024 (NDPDC); Zheng et al. 2025 (DOSSER): directions, and a centre from public images.
     """
@@ -90,7 +91,7 @@ class EmbeddingQuery(Counting):
 
     @property
     def scale(self) -> float:
-        """Returns what a loss is divided by, so that a step does not depend on the clip norm."""
+        """Returns the divisor of a loss, which makes a step independent of the clip norm."""
         return self.bound**2
 
     def contribution(self, params: Any, x: Array, y: Array) -> Array:
@@ -99,7 +100,7 @@ class EmbeddingQuery(Counting):
 
 @dataclass(frozen=True)
 class PlainEmbeddingQuery:
-    """u = (1, phi(x)): no clip norm, so only the non-private curator answers it."""
+    """Query u = (1, phi(x)) without a clip norm, which only the non-private curator answers."""
 
     by_class: bool = True
     encoder: None = None
@@ -113,7 +114,7 @@ class PlainEmbeddingQuery:
 
 
 def features(params: Any, X: Array) -> Array:
-    """(phi(X) - centre) directions, (n, p), of images as they are drawn; by default phi(X) itself, (n, d)."""
+    """Returns (phi(X) - centre) directions, (n, p), of augmented images; phi(X), (n, d), where params have neither."""
     if params["draw"] is not None:
         X = jax.vmap(apply_augmentation, (None, 0))(params["draw"], X)
     phi = embed_convnet(params["blocks"], X)
@@ -122,17 +123,17 @@ def features(params: Any, X: Array) -> Array:
 
 
 def mean_features(params: Any, images: np.ndarray) -> np.ndarray:
-    """Mean (d,) of the features of images (n, h, w, c), float32."""
+    """Returns the mean (d,) of the features of images (n, h, w, c), float32."""
     return _features_of(params, images).mean(0).astype(np.float32)
 
 
 def principal_directions(params: Any, images: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
-    """Mean (d,) and the first `rank` principal directions (d, rank) of the features of public images, float32.
+    """Returns mean (d,) and first `rank` principal directions (d, rank) of public images' features, float32.
 
     Args:
-        params: of a network without centre and directions.
-        images: (n, h, w, c), n > rank.
-        rank: at most d.
+        params: params of a network without centre and directions.
+        images: public images, (n, h, w, c), n > rank.
+        rank: number of directions, at most d.
 
     Source: Zheng et al. 2025 (DOSSER), subspace discovery.
     """
@@ -146,20 +147,20 @@ _features = jax.jit(features)
 
 
 def _features_of(params: Any, images: np.ndarray) -> np.ndarray:
-    """Features (n, d) of images, a chunk at a time, float64."""
+    """Returns the features (n, d) of images, computed in chunks, float64."""
     pixels = math.prod(images.shape[:3])
     chunks = np.array_split(images, min(len(images), -(-pixels // PUBLIC_PIXELS)))
     return np.concatenate([np.asarray(_features(params, chunk), np.float64) for chunk in chunks])
 
 
 def signal_of(query: Any, params: Any, X: Array, per_class: int) -> Array:
-    """Mean clipped features a class of images ordered by class, (classes, d): what is compared to a signal."""
+    """Returns mean clipped features per class of images ordered by class, (classes, d), to compare with a signal."""
     v = clip(features(params, X), query.bound)
     return v.reshape(-1, per_class, v.shape[-1]).mean(1)
 
 
 def network(key: Array, t: Array | int, shape: tuple[int, ...], width: int, strategies: tuple[str, ...] = ()) -> Any:
-    """The public params of round t: a random network, one draw of the augmentation or None, all of its features."""
+    """Returns the public params of round t: a random network and one draw of the augmentation or None."""
     check_pixels(shape)
     blocks_key, draw_key = jax.random.split(jax.random.fold_in(key, t))
     draw = draw_augmentation(draw_key, strategies) if strategies else None
@@ -167,7 +168,7 @@ def network(key: Array, t: Array | int, shape: tuple[int, ...], width: int, stra
 
 
 def check_pixels(shape: tuple[int, ...]) -> None:
-    """Refuse images (h, w, c) that a ConvNet would pool to nothing.
+    """Refuses images (h, w, c) that are too small for a ConvNet.
 
     Raises:
         ValueError: a side of one pixel.
@@ -177,29 +178,29 @@ def check_pixels(shape: tuple[int, ...]) -> None:
 
 
 def counts_of(coordinates: np.ndarray, query: Any, sampling_prob: float, floor: float) -> np.ndarray:
-    """Released records a class: mean of the constant coordinates / (a q), at least floor.
+    """Returns released counts per class: mean of the constant coordinates / (a q), at least floor.
 
     Args:
         coordinates: constant coordinates of all rounds, (rounds, classes).
-        query: with the constant coordinate `count`.
-        sampling_prob: q of these rounds.
+        query: query with the constant coordinate `count`.
+        sampling_prob: sampling probability q of these rounds.
         floor: public minimum, > 0; noise can bring a count to zero or below.
     """
     return np.maximum(coordinates.astype(np.float64).mean(0) / (query.count * sampling_prob), floor)
 
 
-def put(stack: np.ndarray, t: int, release: Release) -> np.ndarray:
-    """A copy of the stack with the release of round t in its place."""
+def put_release(stack: np.ndarray, t: int, release: Release) -> np.ndarray:
+    """Returns a copy of the stack with the release of round t at index t."""
     stack = stack.copy()
     stack[t] = release.value
     return stack
 
 
 def labels(classes: int, per_class: int) -> np.ndarray:
-    """Class indices of a synthetic set, (m,): per_class of each, in order."""
+    """Returns the class indices of a synthetic set, (m,): per_class of each, in order."""
     return np.repeat(np.arange(classes, dtype=np.int32), per_class)
 
 
 def start_images(key: Array, m: int, schema: AnySchema) -> Array:
-    """m images from N(0, I): a start that no record has touched."""
+    """Returns m images from N(0, I), a start without any record."""
     return jnp.asarray(rng_of(key).standard_normal((m, *schema.shape), np.float32))

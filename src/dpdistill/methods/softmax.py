@@ -1,4 +1,4 @@
-"""A private linear classifier on fixed features: the query of its noisy gradients."""
+"""Query for the gradients of a private linear classifier on fixed features."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLUMNS = 512
 
 @dataclass(frozen=True)
 class SoftmaxQuery:
-    """Gradient of the multinomial logistic loss of a linear classifier, for records of norm at most 1 in feature space.
+    """Query for a linear classifier's logistic-loss gradient, for records of norm at most 1 in feature space.
 
         u_i = phi_i (p_i - y_i)^T,   p_i = softmax(phi_i W),   ||u_i|| = ||p_i - y_i|| ||phi_i||
 
@@ -26,7 +26,7 @@ class SoftmaxQuery:
 
     Args:
         clip_norm: L2 bound of one record's contribution.
-        classes: of the data set.
+        classes: number of classes of the data set.
         encoder: fixed features of a record, X (n, ...) -> (n, d), or their codes (`EightBits`): for codes x_i,
             phi_i = x_i / ||x_i|| and the coefficients are (x_i, (p_i - y_i) / ||x_i||).
 
@@ -56,7 +56,7 @@ class SoftmaxQuery:
         return params
 
     def coefficients(self, params: Any, x: Array, y: Array) -> tuple[Array, Array]:
-        # In single precision where that will do: coefficients count as exact, and this is most of the work.
+        # Single precision suffices: coefficients count as exact, and their computation is most of the work.
         dtype = jnp.promote_types(x.dtype, jnp.float32)
         return x, unit_of(x, dtype) * _residuals(params.astype(dtype), read(x, dtype), y, self.classes)
 
@@ -70,14 +70,14 @@ class SoftmaxQuery:
 
 
 def read(x: Array, dtype: Any) -> Array:
-    """The features (d,) of one record, from themselves or from their codes."""
+    """Returns the features (d,) of one record, decoding 8-bit codes."""
     return x.astype(dtype) * unit_of(x, dtype)
 
 
 def _by_columns(R: Array, X: Array) -> Array:
-    """R X in float64 of R (classes, m) and X (m, d).
+    """Returns R X in float64 of R (classes, m) and X (m, d).
 
-    On a CPU X is widened to float64 COLUMNS at a time, which stay in a processor's cache: a third of the seconds.
+    A CPU converts COLUMNS of X at a time to float64, which fit its cache: three times as fast.
     """
     size = min(COLUMNS, X.shape[1]) if jax.default_backend() == "cpu" else X.shape[1]
     strips = X.shape[1] // size
@@ -91,6 +91,6 @@ def _by_columns(R: Array, X: Array) -> Array:
 
 
 def _residuals(W: Array, phi: Array, y: Array, classes: int) -> Array:
-    """p - y of one record, (classes,)."""
+    """Returns p - y of one record, (classes,)."""
     logits = phi @ W
     return jax.nn.softmax(logits) - jax.nn.one_hot(y, classes, dtype=logits.dtype)

@@ -1,4 +1,4 @@
-"""Methods that ask one query of a fresh network and move the images one step: the shape DM and NDPDC share."""
+"""Base class of DM and NDPDC: one query of a fresh network, then one step of the images."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dpdistill.schema import Schema
 
 
 class Stepwise(recipe.Stepwise, Method):
-    """Ask a signal of network t, step on || signal / count - mean of the synthetic features ||^2, repeat."""
+    """Asks a signal of network t, steps on || signal / count - mean of the synthetic features ||^2, and repeats."""
 
     per_class: int
     width: int
@@ -30,11 +30,11 @@ class Stepwise(recipe.Stepwise, Method):
 
     @abstractmethod
     def query(self) -> Any:
-        """The query of every round."""
+        """Returns the query of every round."""
 
     @abstractmethod
     def descent(self) -> Descent:
-        """How the images move."""
+        """Returns the descent of the images."""
 
     def init(self, key: Array, schema: Schema) -> Any:
         network_key, image_key = jax.random.split(key)
@@ -63,7 +63,7 @@ def _params(method: Stepwise, state: Any) -> Any:
 
 @partial(jax.jit, static_argnums=0)
 def _step(method: Stepwise, state: Any, params: Any, value: Array) -> Any:
-    """One step of the images; the counts are the mean of all constant coordinates released so far."""
+    """Returns the images after one step; counts are the mean of all constant coordinates released so far."""
     query, t = method.query(), state["round"]
     coordinates = state["coordinates"] + (value[:, 0] - state["coordinates"]) / (t + 1)
     weights = jnp.maximum(coordinates / query.count, method.sampling_prob * method.count_floor)

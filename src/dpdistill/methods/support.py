@@ -1,4 +1,4 @@
-"""What the kernel methods share: support sets, their features, and gradients brought from features to pixels."""
+"""Common parts of kernel methods: support sets, their features, and the chain rule from features to pixels."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from dpdistill.methods.matching import start_images
 from dpdistill.schema import AnySchema, TableSchema
 
 SMALL = 1e-12
-"""Of Adam, in the place of an epsilon that gradients would meet."""
+"""Epsilon of Adam, small enough for all gradients."""
 
 
 def check_pictures(kernel: Kernel, schema: AnySchema) -> None:
-    """Raise on a kernel of images for a table.
+    """Refuses a kernel of images for a table.
 
     Raises:
-        ValueError: with the kernel that works.
+        ValueError: such a kernel, with the one that takes tables.
     """
     if isinstance(schema, TableSchema) and not kernel.tables:
-        raise ValueError("Expected kernel=fc-ntk for a table: the others look at images.")
+        raise ValueError("Expected kernel=fc-ntk for a table: the other kernels take images.")
 
 
 def start_support(key: Array, classes: int, per_class: int, schema: AnySchema, noise: float) -> np.ndarray:
-    """A start that no record has touched: N(0, noise^2), in the bounds of records."""
+    """Returns a start without any record: N(0, noise^2), clipped to the bounds of records."""
     X = noise * start_images(key, classes * per_class, schema)
     return np.clip(np.asarray(X, np.float32), -1.0, 1.0)
 
 
 def classifier_scores(made: Distilled, X: Array | np.ndarray) -> np.ndarray:
-    """Scores (n, classes) that a released classifier gives pictures in [-1, 1]."""
+    """Returns a released classifier's scores (n, classes) of images in [-1, 1]."""
     return encode_slices(made.encoder, X) @ made.classifier
 
 
 def dual(K_ss: np.ndarray, y: np.ndarray, classes: int, ridge: float) -> tuple[np.ndarray, np.ndarray]:
-    """(alpha, A^-1) of a support set in float64, A = K_ss + ridge tr(K_ss) / m I.
+    """Returns (alpha, A^-1) of a support set in float64, A = K_ss + ridge tr(K_ss) / m I.
 
     Raises:
         ValueError: A is not positive definite.
@@ -59,7 +59,7 @@ def dual(K_ss: np.ndarray, y: np.ndarray, classes: int, ridge: float) -> tuple[n
 
 
 _blas = lru_cache(ThreadpoolController)
-"""The library behind a Cholesky factor: its threads would keep a core busy for 20 ms after each call."""
+"""Limit on BLAS threads in a Cholesky factorisation, which would keep a core busy for 20 ms after each call."""
 
 
 @jax.jit
@@ -71,7 +71,7 @@ def _dual(K_ss: Array, Y_s: Array, ridge: float) -> tuple[Array, Array]:
 def feature_params(
     Phi_s: np.ndarray, y: np.ndarray, classes: int, ridge: float, weights: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
-    """Params of a FeatureGradient; weights of the classes (classes,) in (0, 1], or None for 1.
+    """Returns the params of a FeatureGradient; weights of the classes (classes,) are in (0, 1], or None for 1.
 
     Raises:
         ValueError: more features than the proof of its norms covers.
@@ -88,10 +88,10 @@ def feature_params(
 def fc_ntk_params(
     kernel: FCNTK, X_s: np.ndarray, y: np.ndarray, classes: int, ridge: float, weights: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
-    """Params of an FCNTKGradient; weights as in feature_params.
+    """Returns the params of an FCNTKGradient; weights are as in feature_params.
 
     Raises:
-        ValueError: more records, pixels or classes than the proof of its norms covers, or than fit into memory.
+        ValueError: more records, pixels or classes than the proof of the norms covers, or than fit into memory.
     """
     X, m = X_s.reshape(len(X_s), -1).astype(np.float64), len(X_s)
     if m**2 + 8 * m + 2 * X.shape[1] + classes**2 + 64 > 2 * MOST_TERMS:
@@ -99,7 +99,7 @@ def fc_ntk_params(
     if form_bytes(m, classes) > MOST_BYTES:
         raise ValueError(
             f"Expected fewer than {m} support records in {classes} classes with this kernel: its norms would need more "
-            "than 4 GiB. Take fewer records a class, or for images kernel=scatternet."
+            "than 4 GiB. Use fewer records per class, or for images kernel=scatternet."
         )
     with jax.enable_x64(True):
         K, k1, k2, k0 = (np.asarray(a) for a in _fc_ntk_blocks(kernel, X))
@@ -110,7 +110,7 @@ def fc_ntk_params(
 
 
 def _weights(weights: np.ndarray | None, classes: int) -> np.ndarray:
-    """Norms are stated before the weight: one of more than 1 would make them less than they are."""
+    """Returns checked weights: the stated norms exclude weights, so that a weight above 1 would break the bound."""
     weights = np.ones(classes) if weights is None else np.asarray(weights, np.float64)
     if weights.shape != (classes,) or not ((weights > 0) & (weights <= 1)).all():
         raise ValueError(f"Expected weights of {classes} classes in (0, 1]; got {weights}.")

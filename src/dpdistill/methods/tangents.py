@@ -1,4 +1,4 @@
-"""The gradient of a random network as features of a record: the queries of DP-NTK, and what they are matched by."""
+"""Queries and loss of DP-NTK: the gradient of a random network as features of a record."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ EPSILON = 1e-5
 
 
 class Tangent(NamedTuple):
-    """phi of ONE record as outer products: of what enters each dense layer, and the derivative of the summed outputs by
-    the layer's pre-activations.
+    """Features phi of ONE record as outer products of layer inputs and derivatives by pre-activations.
 
         phi = scale (in_1 out_1^T, ..., in_L out_L^T),   scale = 1 / sqrt(sum_l |in_l|^2 |out_l|^2)
 
     Args:
-        inputs: in_l, (d_l + 1,), a 1 for the bias behind the rest.
-        outputs: out_l, (w_l,).
+        inputs: in_l, (d_l + 1,), with a final 1 for the bias.
+        outputs: out_l, (w_l,), the derivatives of the summed outputs by the layer's pre-activations.
         scale: ().
     """
 
@@ -38,7 +37,7 @@ class Tangent(NamedTuple):
 
 
 def tangent(weights: tuple[Array, ...], x: Array, classes: int) -> Tangent:
-    """The gradient of the sum of a network's outputs, divided by its norm, at a flat record x (d,).
+    """Returns the normalised gradient of the sum of a network's outputs at a flat record x (d,).
 
     The network: dense layers with ReLU, layer norm without affine, a dense layer of as many outputs as classes. All
     outputs have the same gradient by their own weights, (z, 1), z the normalised units; one copy times the root of
@@ -48,7 +47,7 @@ def tangent(weights: tuple[Array, ...], x: Array, classes: int) -> Tangent:
         weights: kernels of the hidden layers with biases as last row, (d_l + 1, w_l); then the last layer's kernel,
             summed over its outputs, (w_L,).
         x: a record in [-1, 1], divided by the length scale.
-        classes: outputs of the network.
+        classes: number of outputs of the network.
     """
     *hidden, last = weights
 
@@ -68,7 +67,7 @@ def tangent(weights: tuple[Array, ...], x: Array, classes: int) -> Tangent:
 
 
 def normalised(h: Array) -> Array:
-    """Layer norm without affine, of one record's (d,)."""
+    """Returns the layer norm, without affine map, of one record's activations (d,)."""
     return (h - h.mean()) / jnp.sqrt(h.var() + EPSILON)
 
 
@@ -81,8 +80,8 @@ def _square(inputs: Any, outputs: Any) -> Array:
     return jnp.sum(jnp.stack(squares))
 
 
-def _joined(parts: list[Array]) -> Array:
-    """Vectors one after the other. On a CPU `concatenate` copies them number by number: seven times as slow."""
+def _concatenate(parts: list[Array]) -> Array:
+    """Concatenates vectors by updates, seven times as fast as `concatenate` on a CPU."""
     found, start = jnp.zeros(sum(map(len, parts)), parts[0].dtype), 0
     for part in parts:
         found, start = jax.lax.dynamic_update_slice(found, part, (start,)), start + len(part)
@@ -91,16 +90,16 @@ def _joined(parts: list[Array]) -> Array:
 
 @dataclass(frozen=True)
 class TangentQuery(Counting):
-    """u_i = e_y (x) (a, sqrt(C^2 - a^2) phi(x_i)), phi the normalised gradient of a random network (`tangent`).
+    """Query u_i = e_y (x) (a, sqrt(C^2 - a^2) phi(x_i)), phi the normalised gradient of a random network (`tangent`).
 
-    No gradient is formed: it is of rank one a layer, so that a class's sum is one matrix product a layer.
+    No gradient is formed: gradients have rank one per layer, so that a class's sum is one matrix product per layer.
 
     Params: weights as `tangent` takes them, float32.
 
     Args:
         count_coordinate: a / C.
-        classes: of the data set.
-        length_scale: what coordinates are divided by.
+        classes: number of classes of the data set.
+        length_scale: divisor of the coordinates.
         clip_norm: C, the norm of every contribution.
 
     Guarantee:
@@ -149,10 +148,10 @@ class TangentQuery(Counting):
         for a, b in zip(inputs, outputs, strict=True):
             by_class = (shares * (self.bound * scale)[:, None])[:, :, None] * b[:, None, :]
             parts.append((a.T @ by_class.reshape(len(b), -1)).ravel())
-        return _joined(parts)
+        return _concatenate(parts)
 
     def by_classes(self, value: np.ndarray, weights: tuple[np.ndarray, ...]) -> tuple[np.ndarray, tuple]:
-        """Released (counts' coordinates (classes,), sums a layer (classes, d_l + 1, w_l)) of a release's value."""
+        """Returns (counts' coordinates (classes,), sums per layer (classes, d_l + 1, w_l)) of a release's value."""
         coordinates, rest, parts = value[: self.classes], value[self.classes :], []
         for shape in [*(W.shape for W in weights[:-1]), (len(weights[-1]) + 1, 1)]:
             size = self.classes * math.prod(shape)
@@ -163,9 +162,9 @@ class TangentQuery(Counting):
 
 @dataclass(frozen=True)
 class TangentMatch(ClassLoss):
-    """|| mean of phi of generated records - released one ||^2 as `distance` has it; the means are matrix products too.
+    """Loss || mean of phi of generated records - released mean ||^2, as in `distance`, by matrix products.
 
-    Params: "weights" as `tangent` takes them; "targets", released means a layer, (classes, d_l + 1, w_l).
+    Params: "weights" as `tangent` takes them; "targets", released means per layer, (classes, d_l + 1, w_l).
     """
 
     query: TangentQuery
@@ -185,7 +184,7 @@ class TangentMatch(ClassLoss):
 
 @dataclass(frozen=True)
 class ConvolutionTangentQuery(MeanEmbedding):
-    """u = e_y (x) (a, sqrt(C^2 - a^2) phi(x)), phi the normalised gradient of the summed outputs of a random network.
+    """Query u = e_y (x) (a, sqrt(C^2 - a^2) phi(x)), phi the normalised gradient of a random convolutional network.
 
     The network: convolutions with 3 x 3 kernels and ReLU, layer norm without affine, a dense layer. A table's record is
     laid out as a square, row by row, zeros behind it.
@@ -195,9 +194,9 @@ class ConvolutionTangentQuery(MeanEmbedding):
 
     Args:
         count_coordinate: a / C.
-        classes: outputs of the network.
-        shape: (h, w, c) of what it sees.
-        length_scale: what coordinates are divided by.
+        classes: number of outputs of the network.
+        shape: input shape (h, w, c).
+        length_scale: divisor of the coordinates.
 
     Guarantee:
         Sensitivity 1 under add-or-remove, at most 2 under replace-one. The coefficients are phi; the norm is a closed
@@ -221,7 +220,7 @@ class ConvolutionTangentQuery(MeanEmbedding):
         return (MOST_ROWS + 8) * ROUNDING * self.clip_norm
 
     def features(self, params: Any, X: Array) -> Array:
-        """phi(X), (..., D), of flat records (..., d)."""
+        """Returns phi(X), (..., D), of flat records (..., d)."""
         found = jax.vmap(lambda x: self._gradient(params, x))(X.reshape(-1, X.shape[-1]))
         return found.reshape(*X.shape[:-1], -1)
 
@@ -244,15 +243,15 @@ class ConvolutionTangentQuery(MeanEmbedding):
     def weighted_sum(self, params: Any, coefficients: tuple[Array, Array], w: Array) -> Array:
         phi, own = (a.astype(jnp.float64) for a in coefficients)
         shares = own * w[:, None]
-        return _joined([self.count * shares.sum(0), (shares.T @ (self.bound * phi)).ravel()])
+        return _concatenate([self.count * shares.sum(0), (shares.T @ (self.bound * phi)).ravel()])
 
     def by_classes(self, value: np.ndarray) -> np.ndarray:
-        """Released sums a class, the count's coordinate first, (classes, 1 + D), of a release's value."""
+        """Returns released sums per class, the count's coordinate first, (classes, 1 + D), of a release's value."""
         coordinates, sums = value[: self.classes, None], value[self.classes :].reshape(self.classes, -1)
         return np.concatenate([coordinates, sums], 1)
 
     def _gradient(self, params: Any, x: Array) -> Array:
-        """phi of ONE flat record, (D,)."""
+        """Returns phi of ONE flat record, (D,)."""
         seen = jnp.pad(x / self.length_scale, (0, math.prod(self.shape) - len(x)))
 
         def total(params: Any) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""Networks that learn a released classifier's scores of pictures: their features tell the classes apart."""
+"""Trains networks on a released classifier's scores of images, so that their features separate the classes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from dpdistill.networks.training import STUDENT, training_steps
 from dpdistill.public_images.pictures import draw_pictures
 
 BATCH, RATE = 16, 2e-3
-"""Of Adam: from as many pictures, small batches teach most."""
+"""Learning rate of Adam."""
 KEPT = (0.2, 0.4, 0.6, 0.8, 1.0)
-"""Shares of the pictures after which a network is kept."""
+"""Shares of the training images after which a network is kept."""
 
 
 class Lesson(NamedTuple):
-    """How many networks learn from how many pictures, and filters of these networks."""
+    """Numbers of networks, of training images and of filters per layer."""
 
     networks: int
     pictures: int
@@ -32,15 +32,15 @@ class Lesson(NamedTuple):
 
 
 def teach(key: Array, scores: Callable[[np.ndarray], np.ndarray], means: np.ndarray, lesson: Lesson) -> Any:
-    """Blocks of ConvNets that have learned scores of drawn pictures, mixed with released class means.
+    """Returns blocks of ConvNets trained on scores of generated images, mixed with released class means.
 
         min over nets of  mean_i || net(x_i) - (s_i - mean s_i) / deviation ||^2
 
-    Every run of training starts at random, goes through all pictures once and gives len(KEPT) networks.
+    Every training run starts at random, uses every image once and returns len(KEPT) networks.
 
     Args:
-        key: of starts, pictures and batches.
-        scores: of pictures (n, h, w, c) in [-1, 1], (n, classes): a released classifier's.
+        key: key of initial weights, images and batches.
+        scores: a released classifier's scores (n, classes) of images (n, h, w, c) in [-1, 1].
         means: released class means, (classes, h, w, c) in [-1, 1].
         lesson: at least one network and one picture.
 

@@ -1,4 +1,4 @@
-"""Partition and expand (PEA) in methods whose images each stand for parts x parts enlarged tiles."""
+"""Partition and expand (PEA): each image of a method holds parts x parts tiles, which are enlarged."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from dpdistill.methods.descent import Pull
 from dpdistill.networks.augment import partition_expand
 
 TILE = 14
-"""Least side in pixels of the tiles that images are cut into where a recipe leaves it to their shape."""
+"""Least side of tiles in pixels, where a recipe does not state the number of tiles."""
 
 
 def parts_of(expand: int, shape: tuple[int, ...]) -> int:
-    """Tiles along each side of images (h, w, c).
+    """Returns the number of tiles along each side of images (h, w, c).
 
     Args:
-        expand: as a recipe states it; 0: two where tiles then have at least TILE pixels a side, else one.
-        shape: of an image.
+        expand: the recipe's number; 0 for two where tiles then have at least TILE pixels per side, else one.
+        shape: shape of an image.
 
     Example:
         >>> parts_of(0, (28, 28, 1)), parts_of(0, (8, 8, 1)), parts_of(3, (28, 28, 1))
@@ -31,23 +31,23 @@ def parts_of(expand: int, shape: tuple[int, ...]) -> int:
 
 
 def check_tiles(shape: tuple[int, ...], parts: int) -> None:
-    """Raise on images (h, w, c) of fewer pixels than tiles.
+    """Refuses images (h, w, c) with fewer pixels than tiles.
 
     Raises:
-        ValueError: with both.
+        ValueError: such images, with both numbers.
     """
     jax.eval_shape(partial(partition_expand, parts=parts), jax.ShapeDtypeStruct((1, *shape), jnp.float32))
 
 
 def tiles(X: np.ndarray, y: np.ndarray, parts: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """What models are trained on in the place of images X (n, h, w, c) and classes y; None for these themselves."""
+    """Returns the tiles and classes to train on instead of images X (n, h, w, c) and y; None without tiles."""
     if parts == 1:
         return None
     return np.asarray(partition_expand(jnp.asarray(X), parts)), np.repeat(y, parts**2)
 
 
 def through_tiles(pull: Pull, parts: int) -> Pull:
-    """The gradient with respect to images of what is asked of their tiles."""
+    """Returns a pull of images from a pull of their tiles."""
     if parts == 1:
         return pull
 

@@ -1,4 +1,4 @@
-"""Training a generator against released mean embeddings."""
+"""Trains a generator on released mean embeddings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from dpdistill.method import Progress
-from dpdistill.methods.descent import Descent, Moved
+from dpdistill.methods.descent import Descent, DescentState
 from dpdistill.methods.draws import rng_of
 from dpdistill.methods.generator import Generator, heads
 from dpdistill.methods.generator_arrays import pieces_of
@@ -25,28 +25,28 @@ from dpdistill.recipe.generators import GeneratorSettings
 
 
 class MeanEmbedding(Counting, ABC):
-    """u = (a, sqrt(1 - a^2) phi(x)) of one record, ||phi(x)|| <= 1."""
+    """Query u = (a, sqrt(1 - a^2) phi(x)) of one record, ||phi(x)|| <= 1."""
 
     clip_norm = 1.0
 
     @abstractmethod
     def features(self, params: Any, X: Array) -> Array:
-        """phi(X), (..., D), of flat records (..., d)."""
+        """Returns phi(X), (..., D), of flat records (..., d)."""
 
     def contribution(self, params: Any, x: Array, y: Array) -> Array:
         return self.beside_count(self.bound * self.features(params, x.ravel()))
 
 
 class Loss(ABC):
-    """What generated records are trained on; hashable, so that it compiles once."""
+    """Loss of generated records; hashable, so that a step compiles once."""
 
     @abstractmethod
     def gradient(self, params: Any, X: Array, step: Array | int) -> Any:
-        """By records X, (classes, m, d), of the sum over the classes."""
+        """Returns the gradient of the sum over the classes with respect to records X, (classes, m, d)."""
 
 
 class ClassLoss(Loss):
-    """A loss of each class, (classes,), of (params, X, step)."""
+    """Loss per class, (classes,), as a function of (params, X, step)."""
 
     @abstractmethod
     def __call__(self, params: Any, X: Array, step: Array) -> Array: ...
@@ -58,7 +58,7 @@ class ClassLoss(Loss):
 
 @dataclass(frozen=True)
 class Match(ClassLoss):
-    """|| mean embedding of generated records - released one ||^2, a class."""
+    """Loss || mean embedding of generated records - released embedding ||^2 per class."""
 
     query: MeanEmbedding
 
@@ -68,12 +68,12 @@ class Match(ClassLoss):
 
 @dataclass(frozen=True)
 class Training:
-    """How a generator is trained: frozen and hashable, so that it compiles once.
+    """Training of a generator; frozen and hashable, so that a step compiles once.
 
     Args:
-        how: the generator's size and training.
-        schema: of the records.
-        loss: of the records it makes.
+        how: size and training options of the generator.
+        schema: schema of the records.
+        loss: loss of the generated records.
     """
 
     how: GeneratorSettings
@@ -84,16 +84,16 @@ class Training:
     def descent(self) -> Descent:
         return Descent(self.how.learning_rate, self.how.steps, bound=math.inf)
 
-    def start(self, key: Array) -> Moved:
-        """The weights before the first step."""
+    def start(self, key: Array) -> DescentState:
+        """Returns the weights before the first step."""
         hidden, inputs = (self.how.hidden,) * self.how.layers, self.how.code_size + len(self.schema.classes)
         kernels = kernels_of(self.how.architecture, inputs, hidden, self.schema)
         return self.descent.start(init_weights(key, kernels))
 
     def make(self, weights: tuple[Array, ...], codes: Array, key: Array) -> Array:
-        """Records as training sees them, (classes, m, d), from codes (classes m, code_size), class by class.
+        """Returns records for training, (classes, m, d), from codes (classes m, code_size), class by class.
 
-        Categories are drawn, with the gradients of the softmax; or, unless hard, are the softmax itself.
+        Categories are drawn, with the gradients of the softmax; without `hard` they are the softmax itself.
         """
         classes = len(self.schema.classes)
         labels = jnp.repeat(jnp.eye(classes), len(codes) // classes, axis=0)
@@ -101,33 +101,33 @@ class Training:
         X = soft + jax.lax.stop_gradient(drawn - soft) if self.how.hard else soft
         return X.reshape(classes, len(codes) // classes, -1)
 
-    def step(self, moved: Moved, params: Any, shares: Array, key: Array, t: Array | int) -> Moved:
-        """Step t; its codes are its own, for the same number of records of each class, at least 2."""
+    def step(self, moved: DescentState, params: Any, shares: Array, key: Array, t: Array | int) -> DescentState:
+        """Returns the state after step t, with new codes for an equal number of records per class, at least 2."""
         classes, key = len(self.schema.classes), jax.random.fold_in(key, t)
         n = classes * max(2, self.how.batch // classes)
         codes = jnp.asarray(rng_of(key).standard_normal((n, self.how.code_size), np.float32))
-        X, back = self._made(moved.X, codes, key)
-        return self._moved(moved, back, shares[:, None, None] * self.loss.gradient(params, X, t), t)
+        X, back = self._generate(moved.X, codes, key)
+        return self._update(moved, back, shares[:, None, None] * self.loss.gradient(params, X, t), t)
 
     @partial(jax.jit, static_argnums=0)
-    def _made(self, weights: tuple[Array, ...], codes: Array, key: Array) -> tuple[Array, Any]:
-        """Records, and the function from a gradient by them to that by the weights, which is a pytree too."""
+    def _generate(self, weights: tuple[Array, ...], codes: Array, key: Array) -> tuple[Array, Any]:
+        """Returns records, and the function (a pytree) from their gradient to the gradient of the weights."""
         return jax.vjp(lambda weights: self.make(weights, codes, key), weights)
 
     @partial(jax.jit, static_argnums=0)
-    def _moved(self, moved: Moved, back: Any, gradient: Array, t: Array | int) -> Moved:
+    def _update(self, moved: DescentState, back: Any, gradient: Array, t: Array | int) -> DescentState:
         return self.descent.step(moved, *back(gradient), t)
 
     def train(self, params: Any, counts: np.ndarray, key: Array, progress: Progress) -> Generator:
-        """min over weights of  sum_c share_c loss_c,  with fresh codes at every step.
+        """Minimises sum_c share_c loss_c over the weights, with new codes at every step.
 
-        Classes count by their released shares: the noise of a class's mean embedding grows as its share falls.
+        Classes are weighted by their released shares, since a small class has a noisy mean embedding.
 
         Args:
-            params: of the loss, a pytree of arrays.
-            counts: released records a class, all > 0, (classes,): their shares draw the labels as well.
-            key: public, of the weights' start and of the codes.
-            progress: told the steps done.
+            params: params of the loss, a pytree of arrays.
+            counts: released counts per class, all > 0, (classes,): their shares also draw the labels.
+            key: public key of the initial weights and of the codes.
+            progress: receives the number of steps done.
         """
         init_key, key = jax.random.split(key)
         shares, moved = counts / counts.sum(), self.start(init_key)
@@ -142,11 +142,11 @@ class Training:
 
 
 def distance(phi: Array, targets: Array) -> Array:
-    """||E phi - target||^2 - ||target||^2 a class, without bias.
+    """Returns an unbiased estimate of ||E phi - target||^2 - ||target||^2 per class.
 
-    ||E phi||^2 is estimated as (m ||mean||^2 - mean ||phi||^2) / (m - 1): no record is paired with itself.
+    ||E phi||^2 is estimated as (m ||mean||^2 - mean ||phi||^2) / (m - 1), without pairs of a record with itself.
 
-    The plain square of the mean of m records would also ask them to be alike.
+    The plain square of the mean of m records would also reward similar records.
 
     Args:
         phi: features, (classes, m, D).
@@ -158,11 +158,11 @@ def distance(phi: Array, targets: Array) -> Array:
 
 
 def squared_distance(m: int, square: Array, norms: Array, product: Array) -> Array:
-    """As `distance`, from ||mean||^2, the mean of ||phi||^2 and <mean, target>, (classes,), of m records a class."""
+    """Returns `distance` from ||mean||^2, the mean of ||phi||^2 and <mean, target>, (classes,), of m records each."""
     return (m * square - norms) / (m - 1) - 2.0 * product
 
 
-def feasible(embeddings: np.ndarray) -> np.ndarray:
-    """Noised mean embeddings brought back to where those of records are: norm at most 1, (classes, D), float32."""
+def project_embeddings(embeddings: np.ndarray) -> np.ndarray:
+    """Projects noised mean embeddings onto norm at most 1, the norm of records' embeddings, (classes, D), float32."""
     norms = np.linalg.norm(embeddings.astype(np.float64), axis=-1, keepdims=True)
     return (embeddings / np.maximum(norms, 1.0)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Files, frames and databases of others to records and a schema."""
+"""Reads files, frames and databases into records and a schema."""
 
 from dpdistill.sources.load import load
 

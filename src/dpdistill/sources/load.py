@@ -1,4 +1,4 @@
-"""Records from files of any format, which is recognised by the content."""
+"""Reads records from files of any format, recognised by content."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ _FOREIGN = {
     b"\xff\xd8\xff": "is a single image; name the folder that holds the class folders",
     b"II*\0": "is a single image; name the folder that holds the class folders",
     b"MM\0*": "is a single image; name the folder that holds the class folders",
-    b"SQLi": "is a database, each table of which needs a schema: state --schema and --sql 'SELECT ...'",
+    b"SQLi": "is a database, whose tables need a schema: state --schema and --sql 'SELECT ...'",
     b"\x93NUMPY": "is an array without labels; save X and y in one .npz",
-    b"\x80": "looks like a Python pickle, which is never loaded; take the binary version of the data set",
+    b"\x80": "looks like a Python pickle, which is never loaded; use the binary version of the data set",
 }
 
 
 Form = Literal["digits", "idx", "cifar", "svhn", "npz", "list", "parquet", "archive", "folders", "object"]
-"""Formats of images."""
+"""Formats of image data sets."""
 
 
 def load(
@@ -69,42 +69,40 @@ def load(
     memory: int | str | None = None,
     scratch: str | os.PathLike | None = None,
 ) -> Records:
-    """Reads labelled images; public facts come from the format or the caller, those of `public_facts.INFERRED` aside.
+    """Reads labelled images; public facts come from the format or the caller, except `public_facts.INFERRED`.
 
-    What is taken from the records, because nobody states it, is in `schema.inferred` and in the notes: the classes of
-    class folders, the size of pictures in files, the channels of items.
+    Unstated facts may come from the records: classes of class folders, the size of image files, the channels of
+    items. `schema.inferred` and the notes list such facts.
 
     Args:
         source: a folder of IDX files, of CIFAR binary files, of SVHN's .mat files, of Parquet files with images or of
             class folders; one IDX, CIFAR, .npz (X and y, or MedMNIST's), .mat or Parquet file, a zip or tar archive of
-            class folders; a CSV file with the columns file and label; "digits:train", "digits:test"; or a data set that
-            a program holds, see `load_object`. A part may be named behind a path: "pathmnist.npz:val".
-        part: "train", "val" or "test"; a source with a single part is read whole.
-        classes: number of classes, "cat,dog" or names; None for what the format states. Labels that are whole numbers
-            are the source's own: names that it states stand for its numbers, in whichever order they are given here;
-            other names that are whole numbers ("1,2,3") stand for themselves; else the classes are numbered from 0.
-        bounds: (low, high) or "low,high" of a raw value; None for what the format states. Pictures with more than 8
-            bits a value need them, and DICOM images, whose window they are.
+            class folders; a CSV file with the columns file and label; "digits:train", "digits:test"; or a data set
+            object, see `load_object`. A path may end with a part: "pathmnist.npz:val".
+        part: "train", "val" or "test"; a source with a single part is read completely.
+        classes: number of classes, "cat,dog" or names; None for the format's classes. Integer labels keep the source's
+            meaning: names that the source states stand for its numbers, in any order here; names that are integers
+            ("1,2,3") stand for themselves; other classes are numbered from 0.
+        bounds: (low, high) or "low,high" of a raw value; None for the format's bounds. Required for images with more
+            than 8 bits per value, and for DICOM images, whose window they are.
         resize: side of the square to which images are resized (bilinear), or None.
-        channels: 1 or 3, for pictures in files of their own, in lists, in archives or in Parquet, and for items; 3 if
-            None, and those of the first item.
-        strict: stop at a bad record; otherwise it is kept with the label -1, and contributes nothing.
-        labels: which labels to take where a source has several: "fine" or "coarse" of CIFAR-100, a column's name.
-        like: a schema whose classes, bounds, size and channels are taken, in the place of the other options, and
-            whether its images are straightened.
-        unit: what several images may belong to: the name of a column of a CSV file or of an array of a .npz file that
-            names the unit of each; in class folders the files' names begin with it (p017 in p017_scan2.png).
-        straighten: bring each image upright, to the middle and near to a common size, by its own strokes, for
-            handwriting: `straighten_images`.
-        memory: bytes, or "512M", "4G", that the records may take; larger ones lie in files without a name, which end
-            with them. None for half of what the machine has. What is mapped from its own file is not copied.
-        scratch: folder on whose disk those files lie; None for the system's temporary folder.
+        channels: 1 or 3, for image files, lists, archives, Parquet and items; None for 3, or for those of the first
+            item.
+        strict: stop at a bad record; otherwise a bad record gets the label -1 and contributes nothing.
+        labels: label kind where a source has several: "fine" or "coarse" of CIFAR-100, or a column's name.
+        like: a schema whose classes, bounds, size, channels and straightening replace the other options.
+        unit: name of the unit that several images may belong to: a column of a CSV file or an array of a .npz file. In
+            class folders file names begin with the unit (p017 in p017_scan2.png).
+        straighten: deskew, centre and rescale each image by its own strokes, for handwriting: `straighten_images`.
+        memory: memory limit of the records, in bytes or as "512M" or "4G"; None for half of the machine's. Larger
+            records lie in unnamed temporary files, which disappear with the process. Mapped files are not copied.
+        scratch: folder for those files; None for the system's temporary folder.
 
     Returns:
-        The records; their `notes` are sentences for the owner, about where the public facts come from.
+        The records; their `notes` are sentences for the owner about the origin of public facts.
 
     Raises:
-        DataError: anything that cannot be read, in one sentence.
+        DataError: anything that cannot be read.
     """
     source, part = part_named(source, part)
     if part not in PARTS.values():
@@ -125,11 +123,11 @@ def load(
     if like is not None:
         stated = _stated_by(like, form, stated)
     elif channels is not None and form not in _PICTURES:
-        raise DataError(f"{title} has the channels of its format: --channels is for folders of images.")
+        raise DataError(f"{title} has fixed channels: leave out --channels, which is for folders of images.")
     if labels is not None and form not in _SEVERAL:
-        raise DataError(f"{title} has a single label an image: --labels is for CIFAR-100, Parquet and data sets.")
+        raise DataError(f"{title} has a single label per image: leave out --labels.")
     if unit is not None and form not in _WITH_UNITS:
-        raise DataError(f"{title} does not say which images are of one {unit}: take a .npz file or a CSV list.")
+        raise DataError(f"{title} does not state which images belong to one {unit}: use a .npz file or a CSV list.")
     with reading(title):
         raw = _read(source, form, part, stated)
         if like is not None and raw.straightened and not like.straightened:
@@ -142,7 +140,7 @@ def load(
 
 
 def _refuse_nothing(title: str, records: Records, part: str, strict: bool) -> None:
-    """Refuses a source without records, when strict, and a class that is known by folders without a usable picture."""
+    """Refuses a source without records, if strict, and class folders without a usable image."""
     if strict and not len(records):
         raise DataError(f"{title} has no records.")
     if part != "train" or not isinstance(records.schema, Schema) or CLASSES not in records.schema.inferred:
@@ -150,8 +148,8 @@ def _refuse_nothing(title: str, records: Records, part: str, strict: bool) -> No
     used = set(np.unique(np.asarray(records.y)).tolist())
     if absent := [name for k, name in enumerate(records.schema.classes) if k not in used]:
         raise DataError(
-            f"{title} has the class folder '{absent[0]}', of which no picture can be used: remove the folder, or state "
-            "the classes (--classes) if it is one without records."
+            f"{title} has the class folder '{absent[0]}' without a usable image: remove the folder, or state "
+            "the classes (--classes) if that class has no records."
         )
 
 
@@ -161,7 +159,7 @@ _SEVERAL: tuple[Form, ...] = ("cifar", "parquet", "object")
 
 
 def part_named(source: Any, part: str) -> tuple[Any, str]:
-    """A source as text, if it is a path, and its part, which may be named behind it."""
+    """Returns a source, as text if it is a path, and its part, which may follow the path."""
     if not isinstance(source, str | os.PathLike):
         return source, part
     text = os.fspath(source)
@@ -173,7 +171,7 @@ def part_named(source: Any, part: str) -> tuple[Any, str]:
 
 
 def _stated_by(like: Schema, form: Form, stated: Stated) -> Stated:
-    """Returns what a schema states; size and channels of pictures only, as other formats have their own."""
+    """Returns a schema's facts; size and channels only for image files, since other formats have fixed ones."""
     h, w, c = like.shape
     stated = replace(stated, classes=like.classes, bounds=like.bounds, straighten=like.straightened)
     if form not in _PICTURES:
@@ -209,10 +207,10 @@ def _read(source: Any, form: Form, part: str, stated: Stated) -> Raw:
 
 
 def recognise(source: Any) -> Form:
-    """The format of a source, by its content.
+    """Returns the format of a source, by its content.
 
     Raises:
-        DataError: nothing there, or nothing that can be read.
+        DataError: a missing or unreadable source.
     """
     if not isinstance(source, str | os.PathLike):
         if not objects.is_data_set(source):
@@ -225,7 +223,7 @@ def recognise(source: Any) -> Form:
         raise DataError("Expected the path of a file or folder; got an empty or impossible one.")
     refuse_elsewhere(text)
     if is_address(text):
-        raise DataError("A database holds tables, each of which needs a schema: state --schema and --sql 'SELECT ...'.")
+        raise DataError("A database holds tables, which need a schema: state --schema and --sql 'SELECT ...'.")
     path = Path(text)
     with reading(text):
         path.stat()
@@ -246,7 +244,7 @@ def _recognise_folder(path: Path) -> Form:
         return "parquet"
     if list_folders(path):
         return "folders"
-    raise DataError(f"{show(path)} holds no data set that is known: {_EXPECTED}.")
+    raise DataError(f"{show(path)} holds no known data set: {_EXPECTED}.")
 
 
 def _recognise_file(path: Path) -> Form:
@@ -284,7 +282,7 @@ def _recognise_file(path: Path) -> Form:
             f"{show(path)} looks like a table, which needs a schema: `dpdistill schema draft {show(path)}` writes one "
             "to be reviewed, and --schema names it."
         )
-    raise DataError(f"{show(path)} is not a data set that is known: {_EXPECTED}, or a table with its schema.")
+    raise DataError(f"{show(path)} is no known data set: {_EXPECTED}, or a table with its schema.")
 
 
 def _is_cifar(path: Path, size: int, named: bool) -> bool:
@@ -292,5 +290,5 @@ def _is_cifar(path: Path, size: int, named: bool) -> bool:
 
 
 def _length(path: Path, size: int) -> int:
-    """Bytes of a file, unpacked when it is gzip."""
+    """Returns the size of a file in bytes, unpacked if gzip."""
     return sum(map(len, unpacking(path))) if is_gzip(path) else size

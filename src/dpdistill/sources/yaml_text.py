@@ -1,4 +1,4 @@
-"""YAML that people write, with every key once; and YAML for them, in which a text is a text to every program."""
+"""Reads YAML with unique keys, and writes YAML whose texts are texts to every YAML version."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import yaml
 from dpdistill.schema import DataError
 
 _AMBIGUOUS = re.compile(r"[-+.\d][-+.,:_\da-fox]*|~|y|n|yes|no|on|off|true|false|null|[-+]?\.?(nan|inf)", re.IGNORECASE)
-"""Texts that some version of YAML takes for a number, a time, a flag or nothing: 08, 1e3, no, 12:30."""
+"""Texts that some YAML version reads as a number, a time, a flag or null: 08, 1e3, no, 12:30."""
 
 
 class _Once:
-    """A key may be written once."""
+    """Loader that refuses repeated keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
@@ -29,18 +29,18 @@ class _Once:
 
 
 class _Texts(_Once, yaml.BaseLoader):
-    """Every scalar is a text."""
+    """Loader of scalars as texts."""
 
 
 class _Values(_Once, yaml.SafeLoader):
-    """Scalars are what YAML 1.1 takes them for."""
+    """Loader of scalars by YAML 1.1."""
 
 
 def load_yaml(content: bytes, texts: bool = True) -> Any:
-    """Returns what YAML says, every scalar a text, or else numbers, dates and flags where they look so.
+    """Parses YAML, with every scalar as a text, or with numbers, dates and flags.
 
     Raises:
-        DataError: what is no YAML, with the line, or a key that is written twice.
+        DataError: invalid YAML, with the line, or a repeated key.
     """
     try:
         return yaml.load(content.decode("utf-8"), _Texts if texts else _Values)
@@ -51,11 +51,11 @@ def load_yaml(content: bytes, texts: bool = True) -> Any:
         where = f" in line {mark.line + 1}" if mark else ""
         raise DataError(f"Expected YAML; {error.problem or error.context}{where}.") from None
     except (yaml.YAMLError, RecursionError):
-        raise DataError("Expected YAML; the text has characters or a nesting that it does not allow.") from None
+        raise DataError("Expected YAML; the text has characters or a nesting that YAML does not allow.") from None
 
 
 class _Dumper(yaml.SafeDumper):
-    """Ambiguous texts are quoted, texts with line breaks or other invisible characters are written as escapes."""
+    """Dumper that quotes ambiguous texts, and escapes line breaks and other invisible characters."""
 
     def represent_text(self, text: str) -> yaml.ScalarNode:
         style = '"' if not text.isprintable() else "'" if _AMBIGUOUS.fullmatch(text) else None
@@ -69,20 +69,20 @@ _Dumper.add_representer(str, _Dumper.represent_text)
 
 
 class _WholeDumper(_Dumper):
-    """Whole numbers are written without a point."""
+    """Dumper that writes integral floats without a point."""
 
 
 _WholeDumper.add_representer(float, _Dumper.represent_number)
 
 
 def dump_yaml(value: Any, *, flow: bool | None = False, whole: bool = False, width: int = 100) -> str:
-    """YAML in the order of the keys; every text is read back as a text by YAML 1.1 and 1.2.
+    """Returns YAML in the order of the keys; YAML 1.1 and 1.2 read every text as a text.
 
     Args:
         value: lists, mappings, texts, numbers and flags.
-        flow: all in brackets, nothing, or, for None, the innermost lists.
-        whole: write floats that are whole numbers without a point.
-        width: of a line, in characters.
+        flow: True puts everything in brackets, False nothing, None the innermost lists.
+        whole: write integral floats without a point.
+        width: length of a line in characters.
     """
     how: dict[str, Any] = {"default_flow_style": flow, "sort_keys": False, "allow_unicode": True, "width": width}
     return yaml.dump(value, Dumper=_WholeDumper if whole else _Dumper, **how)

@@ -129,7 +129,7 @@ def test_what_has_no_draft(tmp_path):
         draft_schema(FRAME[["id", "ill"]])
     (tmp_path / "t.csv").write_text("sep=;\na;y\n1;0\n2;1\n")
     with pytest.raises(
-        DataError, match=r"begins with Excel's line sep=, which holds no names of columns: remove it\.$"
+        DataError, match=r"begins with Excel's line sep=, which has no column names: remove this line\.$"
     ):
         draft_schema(tmp_path / "t.csv", form=CsvFormat(separator=";"))
 
@@ -159,15 +159,16 @@ def test_check_counts_what_the_schema_does():
         "column 'same' never varies",
         "Warning: 200 of 400 rows have a value that cannot be used, 100 of them as their label, the first in row 3: "
         "distill refuses the table, or leaves these rows out with --lenient",
-        "Warning: column 'ill': 100 of 400 values (25 %) match no class of the schema: state all classes, or the "
-        "values that stand for them",
-        f"Warning: column 'age': {young} of 400 values ({young / 4:.3g} %) are cut at the bounds: state wider ones if "
-        "those are public",
-        "Warning: column 'work': 200 of 400 values (50 %) go to the category for others: state more categories if they "
-        "are public",
-        "Warning: column 'flag': 100 of 400 values (25 %) cannot be used, and neither can their rows: correct the "
+        "Warning: column 'ill': 100 of 400 values (25 %) match no class of the schema: state all classes, or their "
+        "values",
+        f"Warning: column 'age': {young} of 400 values ({young / 4:.3g} %) are clipped to the bounds: state wider "
+        "bounds if they are public",
+        "Warning: column 'work': 200 of 400 values (50 %) are counted as the category for others: state more "
+        "categories if they are public",
+        "Warning: column 'flag': 100 of 400 values (25 %) cannot be used, nor can their rows: correct the "
         "column's kind, bounds or categories",
-        "Warning: column 'same': 400 of 400 values (100 %) are cut at the bounds: state wider ones if those are public",
+        "Warning: column 'same': 400 of 400 values (100 %) are clipped to the bounds: state wider bounds if "
+        "they are public",
     ]
 
 
@@ -176,7 +177,7 @@ def test_a_column_is_warned_of_from_one_percent(outside, warned):
     given = pd.DataFrame({"age": [500] * outside + [50] * (200 - outside), "ill": ["no", "yes"] * 100})
     stated = TableFile(TableSchema((Column("age", "integer", (0.0, 100.0)),), "ill", ("no", "yes")), True)
     found = [line for line in check_table(given, stated) if line.startswith("Warning")]
-    cut = f"values ({outside / 2:g} %) are cut at the bounds: state wider ones if those are public"
+    cut = f"values ({outside / 2:g} %) are clipped to the bounds: state wider bounds if they are public"
     expected = f"Warning: column 'age': {outside} of 200 {cut}"
     assert found == ([expected] if warned else [])
 
@@ -208,7 +209,7 @@ def test_a_first_record_never_becomes_the_names_of_columns(tmp_path):
     stated = ("2019,2020,ill", "3,4,no", "5,6,yes", "3,9,no", "1,1,yes")
     path.write_text("\n".join(stated) + "\n")
     with pytest.raises(
-        DataError, match=r"\(see columns 1, 2\): name all columns with --names age,job,..., or say with"
+        DataError, match=r"\(see columns 1, 2\): name all columns with --names age,job,..., or state by"
     ):
         draft_schema(path)
     assert [column.name for column in draft_schema(path, named=True)[0].schema.columns] == ["2019", "2020"]
@@ -232,7 +233,9 @@ def test_a_mark_before_quoted_names_is_no_part_of_them(tmp_path):
 def test_a_column_without_a_name_is_told(first, at, tmp_path):
     path = tmp_path / "t.csv"
     path.write_text(f"{first}\n" + "".join(f"{i},{i + 3},{i % 2}\n" for i in range(9)))
-    with pytest.raises(DataError, match=rf"Column {at} of .*t\.csv has no name \(pandas and R write names of rows so"):
+    with pytest.raises(
+        DataError, match=rf"Column {at} of .*t\.csv has no name \(pandas and R write row names like this"
+    ):
         draft_schema(path)
 
 
@@ -263,7 +266,9 @@ def test_check_needs_the_columns():
 @pytest.mark.parametrize("label", ["b", None])
 def test_fields_that_another_character_separates(tmp_path, label):
     (tmp_path / "t.csv").write_text("a;b\n1,5;0\n2,5;1\n")
-    with pytest.raises(DataError, match="separated by ';', not by ','" if label else "got one: state what separates"):
+    with pytest.raises(
+        DataError, match="separated by ';', not by ','" if label else "got a single column: state the separator"
+    ):
         draft_schema(tmp_path / "t.csv", label)
 
 

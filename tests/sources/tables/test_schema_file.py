@@ -233,7 +233,10 @@ BAD = {
     ),
     "comment": (changed('comment: "|"', 'comment: "\\t|"'), "Expected comment='\\t|' as printable characters."),
     "bell": (changed('comment: "|"', 'comment: "a\\ab"'), "Expected comment='a\\x07b' as printable characters."),
-    "decimal": (changed('";"', '","\n  decimal: ","'), "Expected decimal=',' as '.' or ',', and not what separates"),
+    "decimal": (
+        changed('";"', '","\n  decimal: ","'),
+        "Expected decimal=',' as '.' or ',', different from the separator",
+    ),
     "separator": (changed('";"', '"; "'), "Expected separator='; ' as one ASCII character other than a quote."),
 }
 

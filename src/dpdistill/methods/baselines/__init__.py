@@ -1,1 +1,1 @@
-"""Methods to compare with: they run without a guarantee, or are weaker than the others."""
+"""Baseline methods: they have no guarantee, or are less accurate than the other methods."""

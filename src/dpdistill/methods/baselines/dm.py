@@ -11,7 +11,7 @@ from dpdistill.recipe.methods import dm as recipe
 class DM(recipe.DM, Stepwise):
     """x <- x - lr grad sum_c || mean phi_t(real_c) - mean phi_t(s_c) ||^2, phi_t a fresh random network.
 
-    Guarantee: none; only the non-private curator answers it.
+    Guarantee: none; only the non-private curator answers this query.
     Source: Zhao & Bilen, 2023 (Dataset condensation with distribution matching).
     """
 

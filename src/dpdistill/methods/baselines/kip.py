@@ -25,11 +25,11 @@ from dpdistill.schema import AnySchema
 
 @dataclass(frozen=True)
 class BatchGradient:
-    """Gradient of the batch's loss with respect to the support set and its targets: one back-propagation for a batch.
+    """Gradient of a batch's loss with respect to the support set and its targets, by one back-propagation.
 
     Params: Phi_s (m, d) features of the support set for a kernel of features, else X_s (m, ...); Y_s (m, classes).
 
-    Guarantee: none; a record's norm is not known, so only the non-private curator answers it.
+    Guarantee: none; the norm of a record is unknown, so only the non-private curator answers this query.
     """
 
     kernel: Any
@@ -49,7 +49,7 @@ class BatchGradient:
         return x, jax.nn.one_hot(y, params[1].shape[1], dtype=x.dtype)
 
     def norm(self, params: Any, coefficients: tuple[Array, Array]) -> Array:
-        return jnp.full((), jnp.finfo(jnp.float64).max)  # not known
+        return jnp.full((), jnp.finfo(jnp.float64).max)  # unknown
 
     def weighted_sum(self, params: Any, coefficients: tuple[Array, Array], w: Array) -> Array:
         X, Y = coefficients
@@ -70,7 +70,7 @@ class BatchGradient:
 class KIP(recipe.KIP, Method):
     """X_s, y_s <- Adam on sum_i || y_i - k_is (K_ss + ridge tr(K_ss) / m I)^-1 y_s ||^2 over batches of records.
 
-    Guarantee: none; only the non-private curator answers it.
+    Guarantee: none; only the non-private curator answers this query.
     Source: Nguyen et al., 2021 (Dataset meta-learning from kernel ridge-regression), algorithm 1.
     """
 

@@ -1,4 +1,4 @@
-"""LDPDC: each synthetic image is the noised mean of a random subset's pixels. The baseline that takes seconds."""
+"""LDPDC: each synthetic image is the noised mean of a random subset's pixels; a baseline that takes seconds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from jax import Array
 
 from dpdistill.method import Distilled, Method, Progress, no_progress
-from dpdistill.methods.matching import PixelQuery, counts_of, labels, put
+from dpdistill.methods.matching import PixelQuery, counts_of, labels, put_release
 from dpdistill.query import Release
 from dpdistill.recipe.methods import ldpdc as recipe
 from dpdistill.schema import Schema
@@ -31,7 +31,7 @@ class LDPDC(recipe.LDPDC, Method):
         return self._query(state["sums"].shape[2] - 1), {}
 
     def tell(self, state: Any, release: Release) -> Any:
-        return {"sums": put(state["sums"], release.round, release)}
+        return {"sums": put_release(state["sums"], release.round, release)}
 
     def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
         sums = state["sums"]

@@ -1,4 +1,4 @@
-"""PSG: images whose gradient, in networks that learn from them, points where the records' noised gradient does."""
+"""PSG: images whose network gradients point in the direction of the records' noised gradient."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from dpdistill.schema import Schema
 class KernelGradientQuery:
     """u = the gradient of a record's cross-entropy by a ConvNet's kernels, flat; the curator clips it.
 
-    Params: those of the network (`ConvNet.init`). Biases and the norms' affine maps are not asked for: nothing is
-    compared with them.
+    Params: the network's parameters (`ConvNet.init`). The query leaves out biases and the norms' affine maps, since
+    matching does not use their gradients.
 
     Guarantee: sensitivity C under add-or-remove, 2 C under replace-one: the curator clips each contribution.
     Source: Abadi et al., 2016; Chen et al., 2022 (Private set generation with discriminative information).
@@ -48,12 +48,12 @@ class PSG(recipe.PSG, Method):
                           S <- S - Adam(grad_S sum over output channels of 1 - cos(grad_theta of S's mean loss, G))
           inner times     theta <- theta - network_rate grad_theta of S's mean loss
 
-    The cosine sees no length, so that nobody needs to know how many records there are.
+    The cosine ignores norms, so that the method does not need the number of records.
 
     Guarantee: networks x outer x batches releases of sensitivity C (add-or-remove). Networks start from public
-    randomness and are trained on S, S follows the releases: all else is post-processing.
-    Source: Chen et al., 2022, algorithm 1 and its code, with Adam and an average of the images in the place of 100,000
-    steps of SGD; cosines are of output channels as in Zhao, Mopuri & Bilen, 2021.
+    randomness and are trained on S, which follows the releases: everything else is post-processing.
+    Source: Chen et al., 2022, algorithm 1 and its code, with Adam and an average of the images instead of 100,000
+    steps of SGD; cosines per output channel as in Zhao, Mopuri & Bilen, 2021.
     """
 
     def descent(self) -> Descent:
@@ -76,7 +76,7 @@ class PSG(recipe.PSG, Method):
         images, network, t = state["images"], state["network"], release.round
         classes = len(network["head"]["bias"])
         y = labels(classes, self.per_class)
-        target = _shaped(jnp.asarray(release.value, jnp.float32), network)
+        target = _reshape(jnp.asarray(release.value, jnp.float32), network)
         images = self.descent().step(images, pull(network, images.X, y, target), t)
         part, done = divmod(t + 1, self.batches)
         if not done and part % self.outer:
@@ -96,21 +96,21 @@ class PSG(recipe.PSG, Method):
 
 
 def cross_entropy(params: Any, X: Array, y: Array, conv: Any = conv3x3) -> Array:
-    """Mean cross-entropy of a ConvNet on images X (n, h, w, c) with classes y (n,)."""
+    """Returns the mean cross-entropy of a ConvNet on images X (n, h, w, c) with classes y (n,)."""
     scores = dense(block_outputs(params["blocks"], X, conv)[-1], params["head"])
     return -jnp.take_along_axis(jax.nn.log_softmax(scores), y[:, None], 1).mean()
 
 
 def kernels(params: Any) -> list[Array]:
-    """The kernels among a ConvNet's parameters or their gradients, outputs last."""
+    """Returns the kernels among a ConvNet's parameters or their gradients, outputs last."""
     return [block["kernel"] for block in params["blocks"]] + [params["head"]["kernel"]]
 
 
 def distance(gradient: list[Array], target: list[Array]) -> Array:
-    """sum over layers and their output channels of 1 - cos(gradient, target); a channel of zeros counts 1.
+    """Returns the sum over layers and output channels of 1 - cos(gradient, target); a channel of zeros counts 1.
 
     Args:
-        gradient, target: kernels' gradients, the output channels last.
+        gradient, target: gradients of the kernels, output channels last.
     """
 
     def unit(kernel: Array) -> Array:
@@ -122,7 +122,7 @@ def distance(gradient: list[Array], target: list[Array]) -> Array:
 
 @jax.jit
 def pull(network: Any, X: Array, y: Array, target: list[Array]) -> Array:
-    """grad_X of distance(g, target), g = grad_theta loss(theta, X), as a derivative along one direction of theta.
+    """Returns grad_X of distance(g, target), g = grad_theta loss(theta, X), by a derivative along one direction.
 
         v = d distance / d g,    grad_X <v, g> = d/dh grad_X loss(theta + h v, X) at h = 0
 
@@ -130,7 +130,7 @@ def pull(network: Any, X: Array, y: Array, target: list[Array]) -> Array:
         network: theta.
         X: images, (n, h, w, c).
         y: their classes, (n,).
-        target: gradients by the kernels, as `kernels` lists them.
+        target: gradients of the kernels, in the order of `kernels`.
     """
     found = jax.grad(cross_entropy)(network, X, y)
     v = jax.grad(lambda gradient: distance(kernels(gradient), target))(found)
@@ -140,12 +140,12 @@ def pull(network: Any, X: Array, y: Array, target: list[Array]) -> Array:
 
 @jax.jit
 def _trained(network: Any, X: Array, y: Array, rate: float) -> Any:
-    """One step of SGD on all images."""
+    """Returns the network after one step of SGD on all images."""
     return jax.tree.map(lambda p, g: p - rate * g, network, jax.grad(cross_entropy)(network, X, y))
 
 
-def _shaped(flat: Array, network: Any) -> list[Array]:
-    """Returns what a contribution or a sum of them holds of each kernel."""
+def _reshape(flat: Array, network: Any) -> list[Array]:
+    """Splits a flat contribution, or a sum of contributions, into the kernels."""
     shapes = [kernel.shape for kernel in kernels(network)]
     ends = np.cumsum([np.prod(shape) for shape in shapes])[:-1]
     return [part.reshape(shape) for part, shape in zip(jnp.split(flat, ends), shapes, strict=True)]

@@ -1,1 +1,1 @@
-"""Image files to records, and back."""
+"""Reads and writes image files."""

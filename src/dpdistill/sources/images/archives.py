@@ -1,4 +1,4 @@
-"""A zip or tar archive of class folders of images, read where it lies: nothing is written to the disk."""
+"""Reads a zip or tar archive of class folders of images, without unpacking to disk."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from dpdistill.storage.options import Stated
 from dpdistill.storage.parsed import Raw
 
 MAX_MEMBER = 256 << 20
-"""Of bytes of one picture, unpacked."""
+"""Largest unpacked image in bytes."""
 _TAR_AT, _TAR_MAGIC = 257, b"ustar"
 _AWAY = re.compile(r"/|[A-Za-z]:|(.*/)?\.\.(/|$)")
 
 
 class _Member(NamedTuple):
-    """What is in an archive; only files can be read."""
+    """Entry of an archive; only files can be read."""
 
     name: str
     size: int
@@ -38,7 +38,7 @@ class _Member(NamedTuple):
 
 
 def holds_pictures(path: Path) -> bool:
-    """Whether a zip archive holds pictures, rather than the arrays of a .npz file; for a damaged one, by its name."""
+    """Returns whether a zip archive holds images rather than .npz arrays; judges a damaged archive by its name."""
     try:
         with _opened(path) as members:
             names = [member.name.lower() for member in members]
@@ -55,16 +55,16 @@ def is_tar(path: Path) -> bool:
 
 
 def load_archive(path: Path, part: str, stated: Stated) -> Raw:
-    """Images of the class folders in an archive, in the order of their names; one folder around all is passed over.
+    """Reads the images of the class folders in an archive, in the order of their names; skips one outer folder.
 
     Args:
         path: a zip or tar archive, or a tar archive in gzip.
-        part: "train", "val" or "test", used when the archive has folders of these names.
-        stated: classes are the names of the (training) folders, sorted, if they are not stated.
+        part: "train", "val" or "test", used if the archive has folders of these names.
+        stated: stated facts; by default classes are the sorted names of the (training) folders.
 
     Raises:
-        DataError: no images, a damaged archive, mixed sizes, a file that is not an image; names that lead out of the
-            archive, are there twice or are links; more than is safely unpacked; and as `read_tree`.
+        DataError: no images, a damaged archive, mixed sizes, a file that is not an image; a name that leads out of the
+            archive, a repeated name or a link; more bytes than are safely unpacked; and as `read_tree`.
     """
     require_file(path)
     require_stated(stated)
@@ -77,7 +77,7 @@ def load_archive(path: Path, part: str, stated: Stated) -> Raw:
 
 
 def _pictures(path: Path, labels: dict[str, str], stated: Stated) -> Iterator[Picture]:
-    """The labelled pictures of an archive in its own order, each with its place by name."""
+    """Yields the labelled images of an archive in archive order, with their positions by name."""
     places = {name: i for i, name in enumerate(sorted(labels, key=lambda name: name.split("/")))}
     with _opened(path) as members:
         for member in members:
@@ -99,10 +99,10 @@ def _read(path: Path, member: _Member, stated: Stated) -> Any:
 
 
 def _listed(title: str, members: Iterator[_Member]) -> tuple[dict[Parts, Content], dict[str, Parts]]:
-    """(what lies in each folder, folders of the pictures by name); what is hidden is left out.
+    """Returns (contents of each folder, folders of the images by name), without hidden files.
 
     Raises:
-        DataError: a name that leads out of the archive; a picture that is there twice.
+        DataError: a name that leads out of the archive; a repeated image.
     """
     folders: defaultdict[Parts, Content] = defaultdict(Content)
     files: dict[str, Parts] = {}
@@ -113,7 +113,7 @@ def _listed(title: str, members: Iterator[_Member]) -> tuple[dict[Parts, Content
         if any(map(is_hidden, parts)):
             continue
         for i in range(len(parts) + member.is_folder):
-            folders[parts[:i]]  # also those that no member names
+            folders[parts[:i]]  # creates folders without an entry in the archive, too
         if member.is_folder:
             continue
         if not member.name.lower().endswith(SUFFIXES):
@@ -128,7 +128,7 @@ def _listed(title: str, members: Iterator[_Member]) -> tuple[dict[Parts, Content
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Iterator[_Member]]:
-    """The members of an archive, in its own order; tar is read as a stream, so that gzip is unpacked once."""
+    """Yields the entries of an archive in order; reads tar as a stream, so that gzip is unpacked once."""
     with _whole(path):
         if head(path, 2) == b"PK":
             with zipfile.ZipFile(path) as archive:
@@ -143,7 +143,7 @@ def _opened(path: Path) -> Iterator[Iterator[_Member]]:
 
 @contextmanager
 def _whole(path: Path) -> Iterator[None]:
-    """Returns what is wrong with an archive is said in one sentence."""
+    """Turns any error of a damaged archive into one sentence."""
     with reading(path):
         try:
             yield
@@ -165,7 +165,7 @@ def _tarred(archive: tarfile.TarFile, info: tarfile.TarInfo) -> _Member:
 
 
 class _Limited:
-    """A stream that is refused where gzip grows beyond what is safely unpacked."""
+    """Stream that refuses gzip content beyond the limit of safe unpacking."""
 
     def __init__(self, file: Any, title: str) -> None:
         self._file, self._title, self._read = file, title, 0

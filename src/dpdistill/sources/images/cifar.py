@@ -1,4 +1,4 @@
-"""The binary version of CIFAR: records of label bytes and 3,072 bytes of a planar 32x32 RGB image, plain or gzip."""
+"""Reads the binary version of CIFAR: label bytes and 3,072 bytes of a planar 32x32 RGB image, plain or gzip."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ _PARTS = {
 _CIFAR100 = re.compile(r"(train|test)\.bin(\.gz)?", re.IGNORECASE)
 _FOLDER = re.compile(r"(data_batch_\d+|test_batch)(\.bin)?(\.gz)?|(train|test)\.bin(\.gz)?", re.IGNORECASE)
 NAMED = re.compile(r".*\.bin(\.gz)?|(data_batch_\d+|test_batch)(\.gz)?", re.IGNORECASE)
-"""Names of CIFAR files: what has another name is recognised by its content."""
+"""Names of CIFAR files; files with other names are recognised by their content."""
 
 
 def holds_cifar(names: list[str]) -> bool:
-    """Returns whether a folder with these names is one of CIFAR files."""
+    """Returns whether a folder with these file names holds CIFAR files."""
     return any(_FOLDER.fullmatch(name) for name in names)
 
 
 def load_folder(folder: Path, part: str, stated: Stated = NOTHING) -> Raw:
-    """The records of data_batch_* or train.bin (train), or of test_batch or test.bin (test), in numerical order.
+    """Reads the records of data_batch_* or train.bin (train), or of test_batch or test.bin (test), in numerical order.
 
     Raises:
         DataError: no file of that part, or a damaged or foreign one.
@@ -77,20 +77,20 @@ def load_folder(folder: Path, part: str, stated: Stated = NOTHING) -> Raw:
 
 
 def load_file(path: Path, stated: Stated = NOTHING) -> Raw:
-    """One CIFAR file, memory-mapped when it is not gzip: X (n, 32, 32, 3) uint8, y (n,).
+    """Reads one CIFAR file, memory-mapped unless gzip: X (n, 32, 32, 3) uint8, y (n,).
 
-    A file named train.bin or test.bin whose size is a multiple of 3,074 is of CIFAR-100: its fine labels are used,
-    or its coarse ones where `stated.labels` is "coarse" or the stated classes are those.
+    A file named train.bin or test.bin whose size is a multiple of 3,074 is CIFAR-100. Its fine labels are used by
+    default, its coarse labels if `stated.labels` is "coarse" or the stated classes are the coarse ones.
 
     Raises:
-        DataError: not a whole number of records, or labels that the file does not have.
+        DataError: an incomplete record, or labels that the file does not have.
     """
     content = None if is_plain(path) or not is_gzip(path) else spooled(unpacking(path), stated.memory)
     size = require_file(path) if content is None else len(content)
     fine = is_cifar100(path, size)
     record = IMAGE_BYTES + (2 if fine else 1)
     if content is None and size % record and head(path, 1) == b"\x80":
-        raise DataError(f"{show(path)} looks like a Python pickle, which is never loaded: take the binary version.")
+        raise DataError(f"{show(path)} looks like a Python pickle, which is never loaded: use the binary version.")
     if size == 0 or size % record:
         either = f"{IMAGE_BYTES + 1} (CIFAR-10) or {IMAGE_BYTES + 2} (CIFAR-100)"
         sizes = either if _CIFAR100.fullmatch(path.name) else IMAGE_BYTES + 1
@@ -103,15 +103,15 @@ def load_file(path: Path, stated: Stated = NOTHING) -> Raw:
         and not stated.labels
     ):
         raise DataError(
-            f"{show(path)} may be of CIFAR-10 or of CIFAR-100, by its size: state --labels fine or coarse, or call it "
-            "data_batch_1.bin if it is of CIFAR-10."
+            f"{show(path)} may be CIFAR-10 or CIFAR-100, by its size: state --labels fine or coarse, or rename it to "
+            "data_batch_1.bin if it is CIFAR-10."
         )
     rows = np.memmap(path, np.uint8, mode="r") if content is None else content
     rows = rows.reshape(-1, record)
     X = rows[:, -IMAGE_BYTES:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
     classes, note, at = (CIFAR100, NOTE100, 1) if fine else (CIFAR10, NOTE10, 0)
     if stated.labels is not None and (not fine or stated.labels not in ("fine", "coarse")):
-        expected = "fine or coarse" if fine else "none, as CIFAR-10 has a single one an image"
+        expected = "fine or coarse" if fine else "none, since CIFAR-10 has a single label per image"
         raise DataError(f"Expected labels={stated.labels[:80]!r} of {show(path)} to be {expected}.")
     are_coarse = stated.classes is not None and {*stated.classes} <= {*CIFAR100_COARSE}
     if fine and (stated.labels or ("coarse" if are_coarse else "fine")) == "coarse":
@@ -120,13 +120,13 @@ def load_file(path: Path, stated: Stated = NOTHING) -> Raw:
 
 
 def is_plain(path: Path) -> bool:
-    """Whether a file's name and size are those of a CIFAR file that is not packed, whatever its first record holds."""
+    """Returns whether a file's name and size are those of an uncompressed CIFAR file."""
     is_named = NAMED.fullmatch(path.name) is not None and not path.name.lower().endswith(".gz")
     return is_named and is_whole(require_file(path))
 
 
 def is_whole(size: int) -> bool:
-    """Returns whether so many bytes are a whole number of records of CIFAR-10 or CIFAR-100."""
+    """Returns whether a size in bytes is a whole number of records of CIFAR-10 or CIFAR-100."""
     return size % (IMAGE_BYTES + 1) == 0 or size % (IMAGE_BYTES + 2) == 0
 
 

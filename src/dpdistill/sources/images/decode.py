@@ -1,4 +1,4 @@
-"""Single pictures, PNG, JPEG, TIFF, BMP, WebP or DICOM, to arrays of one size; every record by itself."""
+"""Decodes single PNG, JPEG, TIFF, BMP, WebP or DICOM images to arrays of one size, independently of each other."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ FORMATS |= {".tif": ("TIFF",), ".tiff": ("TIFF",), ".bmp": ("BMP",), ".webp": ("
 ANY = ("PNG", "JPEG", "TIFF", "BMP", "WEBP", "GIF")
 _DEEP = ("I", "F")
 _PHOTOMETRIC, _LIGHT_IS_ZERO, _DARK_IS_ZERO = 262, 0, 1
-"""The TIFF tag PhotometricInterpretation; Pillow turns pictures of eight bits round, and no deeper ones."""
+"""TIFF tag PhotometricInterpretation; Pillow inverts images of 8 bits where needed, but not deeper images."""
 _BITS, _KIND, _UNSIGNED, _SIGNED = 258, 339, 1, 2
-"""The TIFF tags BitsPerSample and SampleFormat."""
+"""TIFF tags BitsPerSample and SampleFormat."""
 _FURTHER, _UNKNOWN, _SLICES = 338, 0, 32997
-"""The TIFF tags ExtraSamples, whose value 0 does not say what a channel is, and ImageDepth."""
+"""TIFF tags ExtraSamples, whose value 0 leaves the meaning of a channel open, and ImageDepth."""
 _VALUES = 1 << 20
 
 
 class Picture(NamedTuple):
-    """One picture and what is known of it before it is decoded.
+    """One image before decoding, with known facts.
 
     Args:
-        title: what to call it in a sentence.
-        read: its values, (h, w, channels); what it raises is not shown where units are stated.
-        label: a whole number, or a name; None where it has none.
-        unit: whose it is, or None.
-        place: among all pictures, where they come in another order; None where they do not.
+        title: name of the image in sentences.
+        read: returns its values, (h, w, channels); its error text is not shown where units are stated.
+        label: an integer, or a name; None without a label.
+        unit: unit of the image, or None.
+        place: position among all images, if they arrive in another order; else None.
     """
 
     title: str
@@ -58,7 +58,7 @@ def raw_pictures(
     notes: Iterable[str] = (),
     inferred: tuple[str, ...] = (),
 ) -> Raw:
-    """The pictures of a format whose files are pictures."""
+    """Returns the images of a format with one image per file."""
     colour = () if stated.channels else ("Images are read in colour (3 channels): pass --channels 1 for grey.",)
     size = () if stated.side else (IMAGE_SIZE,)
     parts = stacked(pictures, stated)
@@ -68,13 +68,13 @@ def raw_pictures(
 
 
 def stacked(pictures: Iterable[Picture], stated: Stated) -> Iterator[Part]:
-    """Pictures of one size, decoded and straightened one by one: no value of a record depends on another record.
+    """Yields images of one size, decoded and straightened one by one: no record influences another record.
 
-    Their type is that of the values if all of some have the same, or else one that holds all of them exactly. Where bad
-    ones are left out they are zeros, with a label that no class has; one of another shape than is stated is bad, too.
+    The type of a part is the common type of its values, or one that holds all exactly. With lenient reading, bad
+    images become zeros with a label of no class; an image of another shape than the stated one is bad, too.
 
     Raises:
-        DataError: another size than the others have; and, where bad records are not left out, what `read` raises.
+        DataError: images of different sizes; and, unless bad records are left out, the errors of `read`.
     """
     side = stated.side or 1
     first, shape = "the shape that is stated", (side, side, stated.channels or 3)
@@ -92,7 +92,7 @@ def stacked(pictures: Iterable[Picture], stated: Stated) -> Iterator[Part]:
 
 
 def _read(picture: Picture, stated: Stated, shape: tuple[int, ...] | None, first: str) -> np.ndarray | None:
-    """The values of a picture, straightened if stated; None where it is bad and may be."""
+    """Returns the values of an image, straightened if stated; None for a bad image with lenient reading."""
     try:
         image = picture.read()
     except DataError:
@@ -102,7 +102,7 @@ def _read(picture: Picture, stated: Stated, shape: tuple[int, ...] | None, first
             raise
         # The path may name a person.
         raise DataError(
-            f"{picture.title} cannot be used: it is missing, damaged, or no picture that is read."
+            f"{picture.title} cannot be used: the file is missing, damaged, or of an unknown format."
         ) from None
     if shape is not None and image.shape != shape:
         if not stated.strict:
@@ -131,19 +131,19 @@ def _part(some: list[tuple[Picture, np.ndarray | None]], shape: tuple[int, ...],
 
 
 def refused(fault: str) -> NoReturn:
-    """Refuses a picture, instead of reading it.
+    """Refuses an image instead of reading it.
 
     Raises:
-        DataError: the fault.
+        DataError: always, with the fault.
     """
     raise DataError(fault)
 
 
 def require_stated(stated: Stated) -> None:
-    """Refuses what cannot be stated about pictures.
+    """Refuses impossible statements about images.
 
     Raises:
-        DataError: channels that no picture is converted to, or bad records left out without a size.
+        DataError: channels other than 1 and 3, or lenient reading without a size.
     """
     if stated.channels not in (None, 1, 3):
         raise DataError(f"Expected channels={stated.channels} to be 1 (grey) or 3 (colour).")
@@ -152,16 +152,16 @@ def require_stated(stated: Stated) -> None:
 
 
 def decode(content: Path | IO[bytes], title: str, stated: Stated, formats: tuple[str, ...] = ANY) -> np.ndarray:
-    """One picture as (h, w, channels): uint8, or its own values where they are deeper; resized (bilinear) if stated.
+    """Returns one image as (h, w, channels): uint8, or its deeper values; resized (bilinear) if stated.
 
     Args:
-        content: of a PNG, JPEG, TIFF, BMP, WebP or DICOM file.
-        title: what to call it in a sentence.
+        content: a PNG, JPEG, TIFF, BMP, WebP or DICOM file.
+        title: name of the image in sentences.
         stated: size, channels and bounds.
-        formats: names by which Pillow knows those that it may have.
+        formats: allowed formats, by Pillow's names.
 
     Raises:
-        DataError: not a picture, truncated, too large to be decoded safely, or deeper than what is stated.
+        DataError: a file that is no image, truncated, too large to be decoded safely, or deeper than stated.
     """
     with reading(title), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -181,31 +181,31 @@ def decode(content: Path | IO[bytes], title: str, stated: Stated, formats: tuple
 
 
 def to_values(image: Any, title: str, stated: Stated) -> np.ndarray:
-    """A picture that Pillow has opened as (h, w, channels): uint8, or its own values where they are deeper.
+    """Returns an image that Pillow opened as (h, w, channels): uint8, or its deeper values.
 
-    Transparent pictures are laid on white; opaque ones with an alpha channel keep their colours as they are.
+    Transparent images are composed over white; opaque images with an alpha channel keep their colours.
 
     Raises:
-        DataError: several pages or frames, a volume, channels or values whose meaning is unknown, nothing to be seen on
-            white, or values that are deeper than what is stated.
+        DataError: several pages or frames, a volume, channels or values of unknown meaning, an image that is invisible
+            on white, or values that are deeper than stated.
     """
     _require_single(image, title)
     if image.format == "TIFF":
         _require_known(image, title)
     if not image.mode.startswith(_DEEP):
         if ";16" in str(getattr(image, "tile", "")):
-            raise DataError(f"{title} has more than 8 bits a value in colour: convert it to 8 bits.")
+            raise DataError(f"{title} has more than 8 bits per value in colour: convert it to 8 bits.")
         refuse_eight_bits(title, stated.bounds)
         upright = _on_white(ImageOps.exif_transpose(image), title)
         return _brought(upright.convert("L" if stated.channels == 1 else "RGB"), stated)
     if image.has_transparency_data:
-        raise DataError(f"{title} has transparent pixels and more than 8 bits a value: save it without transparency.")
+        raise DataError(f"{title} has transparent pixels and more than 8 bits per value: save it without transparency.")
     values = _light(image, title)
     low, high = stated.bounds or (0.0, 0.0)
     is_outside = image.mode != "F" and (high <= EIGHT_BITS or (low < 0 and values.dtype.kind == "u"))
     if stated.bounds is None or is_outside:
         raise DataError(
-            f"{title} has more than 8 bits a value: state the bounds of a value (--bounds 0,65535), or convert it to "
+            f"{title} has more than 8 bits per value: state the bounds of a value (--bounds 0,65535), or convert it to "
             "8 bits."
         )
     return _brought(
@@ -214,7 +214,7 @@ def to_values(image: Any, title: str, stated: Stated) -> np.ndarray:
 
 
 def _require_single(image: Any, title: str) -> None:
-    """Refuses pages, animations and volumes; of a JPEG with further pictures (MPO) the first one is the photograph."""
+    """Refuses pages, animations and volumes; a JPEG with further images (MPO) is its first one, the photograph."""
     frames = 1 if image.format == "MPO" else getattr(image, "n_frames", 1)
     if frames > 1:
         what = "pages" if image.format == "TIFF" else "frames"
@@ -222,42 +222,42 @@ def _require_single(image: Any, title: str) -> None:
 
 
 def _require_known(image: Any, title: str) -> None:
-    """Refuses TIFF pictures of which Pillow reads a part, or other values than they have."""
+    """Refuses TIFF images that Pillow reads in part or with wrong values."""
     if (slices := image.tag_v2.get(_SLICES, 1)) > 1:
         raise DataError(f"{title} is a volume of {slices} slices; expected a single image.")
     if _UNKNOWN in image.tag_v2.get(_FURTHER, ()):
-        raise DataError(f"{title} has a channel that does not say what it is (ExtraSamples 0): save it without.")
+        raise DataError(f"{title} has a channel of unknown meaning (ExtraSamples 0): save it without this channel.")
     if _SIGNED in image.tag_v2.get(_KIND, ()) and not image.mode.startswith(_DEEP):
         raise DataError(f"{title} has values below zero in 8 bits: convert it to values from 0 to 255.")
 
 
 def _on_white(image: Any, title: str) -> Any:
-    """A picture as it is seen on white paper: programs write any colour into pixels that nobody sees."""
+    """Returns an image composed over white, since invisible pixels may have any colour."""
     clear = image.convert("RGBA") if image.has_transparency_data else None
     if clear is None or np.asarray(clear)[..., 3].min() == 255:
         return image
     seen = Image.alpha_composite(Image.new("RGBA", image.size, "white"), clear).convert("RGB")
     if np.asarray(seen).min() == 255:
         raise DataError(
-            f"{title} shows nothing on white, where transparent pictures are laid: save it on a background."
+            f"{title} is invisible on white, the background of transparent images: save it with a background."
         )
     return seen
 
 
 def _light(image: Any, title: str) -> np.ndarray:
-    """The deep values of a picture, upright, of which larger ones are lighter."""
+    """Returns the deep values of an image, upright, with larger values lighter."""
     values = np.asarray(ImageOps.exif_transpose(image))
     if image.format == "TIFF" and image.tag_v2.get(_BITS) == (32,) and _SIGNED not in image.tag_v2.get(_KIND, ()):
         values = values.view(np.uint32) if values.dtype == np.int32 else values  # Pillow counts down from 2^31 on
     if image.format != "TIFF" or image.tag_v2.get(_PHOTOMETRIC, _DARK_IS_ZERO) != _LIGHT_IS_ZERO:
         return values
     if values.dtype != np.uint16:
-        raise DataError(f"{title} has the largest value where it is black: turn it into one where that is white.")
+        raise DataError(f"{title} has its largest value for black: invert the image.")
     return np.iinfo(np.uint16).max - values
 
 
 def _brought(image: Image.Image, stated: Stated, kind: Any = None) -> np.ndarray:
-    """A picture in the stated size, with as many channels as are stated."""
+    """Returns an image in the stated size and number of channels."""
     side = stated.side
     if side is not None and image.size != (side, side):
         image = image.resize((side, side), Image.Resampling.BILINEAR)

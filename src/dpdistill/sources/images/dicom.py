@@ -1,4 +1,4 @@
-"""Pictures of DICOM files through pydicom: grey values in the units of their modality, or colours of eight bits."""
+"""Reads DICOM images by pydicom: grey values in the units of their modality, or colours of 8 bits."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _COLOURS = ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT")
 _PIXELS = ("PixelData", "FloatPixelData", "DoubleFloatPixelData")
 _GROUPS = ("SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence")
 _TRANSFORMATION = {"RescaleSlope": 1, "RescaleIntercept": 0}
-"""Elements that turn stored values into values, and what an absent or empty one stands for."""
+"""Elements that transform stored values into values, with the defaults of absent or empty elements."""
 
 
 def is_dicom(content: Path | IO[bytes]) -> bool:
-    """Returns whether a file has the mark of DICOM, behind its preamble of 128 bytes."""
+    """Returns whether a file has the mark of DICOM after its preamble of 128 bytes."""
     if isinstance(content, Path):
         with content.open("rb") as file:
             return is_dicom(file)
@@ -33,20 +33,20 @@ def is_dicom(content: Path | IO[bytes]) -> bool:
 
 
 def read_picture(content: Path | IO[bytes], title: str, window: tuple[float, float] | None) -> Image.Image:
-    """Returns the one picture of a DICOM file, which depends on this file and the window alone.
+    """Returns the single image of a DICOM file, as a function of the file and the window alone.
 
-    A grey picture (mode F) holds slope times stored value plus intercept (Hounsfield units for CT), or what its
-    modality table says. If it shows low values white (MONOCHROME1), it is mirrored within the window: high is
-    white. Padding is as dark as the window goes. A picture in colour, or of a palette, is RGB with 8 bits a value.
+    A grey image (mode F) holds slope times stored value plus intercept (Hounsfield units for CT), or the values of its
+    modality table. An image with low values white (MONOCHROME1) is inverted within the window, so that high values are
+    white. Padding gets the lower bound of the window. An image in colour, or with a palette, is RGB with 8 bits.
 
     Args:
-        content: of a DICOM file.
+        content: a DICOM file.
         title: what to call it in a sentence.
-        window: (low, high), the bounds that the caller states; values outside are clamped where records are scaled.
+        window: stated bounds (low, high); values outside are clamped later, when records are scaled.
 
     Raises:
-        DataError: pydicom or one of its packages is not installed, several frames, a grey picture without a window, a
-            picture in colour with another window than 0 to 255, or one that is damaged or of an unknown kind.
+        DataError: pydicom or one of its packages is not installed; several frames; a grey image without a window; an
+            image in colour with a window other than 0 to 255; or an image that is damaged or of an unknown kind.
     """
     try:
         import pydicom
@@ -61,7 +61,7 @@ def read_picture(content: Path | IO[bytes], title: str, window: tuple[float, flo
     except Exception:  # pydicom raises many types on damaged input
         raise DataError(f"{title} is not a DICOM image, or is damaged.") from None
     if frames > 1:
-        raise DataError(f"{title} has {frames} frames; expected a single image: write each frame to its own file.")
+        raise DataError(f"{title} has {frames} frames; expected a single image: write each frame to a separate file.")
     if pixels > (Image.MAX_IMAGE_PIXELS or pixels):
         raise DataError(f"{title} has too many pixels to be decoded safely.")
     _require_decoder(image.file_meta.get("TransferSyntaxUID"), title)
@@ -74,7 +74,7 @@ def read_picture(content: Path | IO[bytes], title: str, window: tuple[float, flo
 
 
 def _require_decoder(syntax: Any, title: str) -> None:
-    """Refuses a compression that pydicom cannot decode here, and says which packages it lacks."""
+    """Refuses a compression that pydicom cannot decode here, with the missing packages."""
     from pydicom.pixels.decoders.base import get_decoder
 
     if not getattr(syntax, "is_compressed", False):
@@ -89,19 +89,19 @@ def _require_decoder(syntax: Any, title: str) -> None:
 
 
 def _packages(decoder: Any) -> str:
-    """The packages of the pylibjpeg family that a decoder lacks, as pip takes them."""
+    """Returns the missing pylibjpeg packages of a decoder, as arguments of pip."""
     lacking = next((text for text in decoder.missing_dependencies if text.startswith("pylibjpeg")), "")
     return " ".join(re.findall(r"([\w-]+)>=", lacking))
 
 
 def _require_plain(image: Any, title: str) -> None:
-    """Refuses pictures whose stored values pydicom reads as something else than they are."""
+    """Refuses images whose stored values pydicom would misread."""
     stored, highest = image.get("BitsStored"), image.get("HighBit")
     if isinstance(stored, int) and isinstance(highest, int) and highest >= stored:
         first = highest - stored + 1
         raise DataError(f"{title} keeps its values in bits {first} to {highest}; expected them from bit 0: convert it.")
     if "DoseGridScaling" in image:
-        raise DataError(f"{title} is a grid of radiation doses; expected a picture: leave it out.")
+        raise DataError(f"{title} is a grid of radiation doses; expected an image: leave it out.")
     if image.get("PixelPresentation") in ("COLOR", "MIXED"):
         raise DataError(f"{title} shows some of its grey values in colour; expected a grey image, or RGB: convert it.")
 
@@ -127,8 +127,8 @@ def _grey(image: Any, title: str, window: tuple[float, float] | None) -> Image.I
 
 
 def _state_transformation(image: Any) -> None:
-    """Puts what turns stored values into values where pydicom looks for it, with nothing of it absent."""
-    for name in _GROUPS:  # what a frame states goes before what all frames share
+    """Moves the elements that transform stored values to where pydicom looks for them, with defaults."""
+    for name in _GROUPS:  # elements of a frame override elements of all frames
         for groups in (image.get(name) or [])[:1]:
             for stated in groups.get("PixelValueTransformationSequence") or ():
                 for element in stated:
@@ -141,7 +141,7 @@ def _state_transformation(image: Any) -> None:
 
 
 def _padding(stored: np.ndarray, image: Any) -> Any:
-    """Which stored values (h, w) pad the picture."""
+    """Returns a mask (h, w) of padding among the stored values."""
     padding = image.get("PixelPaddingValue")
     if padding is None or stored.dtype.kind == "f":
         return False
@@ -156,8 +156,8 @@ def _coloured(image: Any, title: str, window: tuple[float, float] | None) -> Ima
 
     if window is not None and window != (0.0, 255.0):
         raise DataError(
-            f"{title} is in colour, with values from 0 to 255, and has no window of its own; got the bounds "
-            f"{window[0]:g},{window[1]:g}: leave --bounds out, and put grey DICOM images into another data set."
+            f"{title} is in colour, with values from 0 to 255, and takes no window; got the bounds "
+            f"{window[0]:g},{window[1]:g}: leave out --bounds, and put grey DICOM images into another data set."
         )
     try:
         values = pixel_array(image)

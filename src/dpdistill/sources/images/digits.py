@@ -1,4 +1,4 @@
-"""The 8x8 handwritten digits embedded in scikit-learn, with a fixed split: every fifth record is test."""
+"""Reads scikit-learn's 8x8 handwritten digits, with a fixed split: every fifth record is test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PREFIX = "digits:"
 
 
 def load_digits(source: str) -> Raw:
-    """The digits of "digits:train" or "digits:test": X (n, 8, 8, 1) in 0..16, ten classes.
+    """Reads "digits:train" or "digits:test": X (n, 8, 8, 1) in 0..16, ten classes.
 
     Raises:
         DataError: another name, or scikit-learn is not installed.

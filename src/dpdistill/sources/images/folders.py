@@ -1,4 +1,4 @@
-"""A folder of class folders of images: DIR/<class>/*.png, or DIR/train/<class>/ and DIR/test/<class>/."""
+"""Reads a folder of class folders of images: DIR/<class>/*.png, or DIR/train/<class>/ and DIR/test/<class>/."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from dpdistill.storage.parsed import Raw
 
 _BARE = re.compile(r"[^.]+|[\d.]+")  # DICOM files are often named by numbers, without a suffix
 _DEPTH = 4
-"""Levels of folders that are looked at: a part, a class, and what may lie in it by mistake."""
+"""Depth of the search: a part, a class, and folders inside a class by mistake."""
 
 
 def load_folder(folder: Path, part: str, stated: Stated) -> Raw:
-    """Images of class folders, in the order of their folders' and files' names.
+    """Reads the images of class folders, in the order of folder and file names.
 
     Args:
         folder: the folder.
-        part: "train", "val" or "test", used when the folder has folders of these names.
-        stated: classes are the names of the (training) folders, sorted, if they are not stated; with a unit, files are
-            named after theirs: p017 in p017_scan2.png, and a name without "_" names none.
+        part: "train", "val" or "test", used if the folder has folders of these names.
+        stated: stated facts; by default classes are the sorted names of the (training) folders. With a unit, file names
+            begin with the unit's name: p017 in p017_scan2.png; a name without "_" has no unit.
 
     Raises:
-        DataError: no images, mixed sizes, a file that is not an image, an unreadable folder, a link to a folder that is
-            read already, and as `read_tree`.
+        DataError: no images, mixed sizes, a file that is not an image, an unreadable folder, a link to a folder already
+            read, and as `read_tree`.
     """
     require_stated(stated)
     folders: dict[Parts, Content] = {}
@@ -45,10 +45,10 @@ def load_folder(folder: Path, part: str, stated: Stated) -> Raw:
 
 
 def _walk(root: Path, folder: Path, path: Parts, folders: dict[Parts, Content], links: list[str], strict: bool) -> None:
-    """Counts what lies in a folder and in those below it, and notes links to folders elsewhere.
+    """Counts the files of a folder and its subfolders, and notes links to other folders.
 
     Raises:
-        DataError: a link to a folder in or around the root, whose pictures would be read twice, when strict.
+        DataError: a link to a folder in or around the root, whose images would be read twice, if strict.
     """
     content = folders[path] = Content()
     for name in list_files(folder):
@@ -68,13 +68,13 @@ def _walk(root: Path, folder: Path, path: Parts, folders: dict[Parts, Content], 
 
 
 def _is_within(root: Path, link: Path) -> bool:
-    """Returns whether a link leads into a folder, to itself, or to one around it."""
+    """Returns whether a link leads into a folder, to the folder itself, or to an outer folder."""
     root, target = root.resolve(), link.resolve()
     return target == root or target in root.parents or root in target.parents
 
 
 def _pictures(root: Path, labels: dict[Parts, str], stated: Stated) -> Iterator[Picture]:
-    """The pictures of class folders, of which one is listed at a time."""
+    """Yields the images of class folders, listing one folder at a time."""
     number = 0
     for parts in sorted(labels):
         folder = root.joinpath(*parts)
@@ -91,7 +91,7 @@ def _is_picture(path: Path) -> bool:
 
 
 def _is_bare(path: Path) -> bool:
-    """Returns whether a file without a suffix is a DICOM image; one that cannot be read is taken for none."""
+    """Returns whether a file without a suffix is a DICOM image; an unreadable file is none."""
     try:
         return _BARE.fullmatch(path.name) is not None and path.is_file() and dicom.is_dicom(path)
     except OSError:
@@ -99,10 +99,10 @@ def _is_bare(path: Path) -> bool:
 
 
 def decode_file(path: Path, stated: Stated) -> np.ndarray:
-    """One picture as (h, w, channels).
+    """Returns one image as (h, w, channels).
 
     Raises:
-        DataError: as `decode`, and for what is no file.
+        DataError: as `decode`, and for a path without a file.
     """
     require_file(path)
     with reading(path):

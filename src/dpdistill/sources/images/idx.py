@@ -1,4 +1,4 @@
-"""The IDX files of MNIST and its relatives: big-endian header, one unsigned byte a pixel, plain or gzip."""
+"""Reads IDX files of MNIST and related data sets: big-endian header, one unsigned byte per pixel, plain or gzip."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _PATTERN = r"(?:.*[-_.])?{part}[-_.]{kind}[-_.]idx\d[-.]ubyte(?:\.gz)?"
 
 
 def find(names: list[str], part: str, kind: str) -> list[str]:
-    """Names of the IDX files of a part (train, test) and kind (images, labels)."""
+    """Returns the names of the IDX files of a part (train, test) and kind (images, labels)."""
     pattern = re.compile(_PATTERN.format(part=_PARTS[part], kind=kind), re.IGNORECASE)
     return [name for name in names if pattern.fullmatch(name)]
 
 
 def holds_idx(names: list[str]) -> bool:
-    """Returns whether a folder with these names is one of IDX files."""
+    """Returns whether a folder with these file names holds IDX files."""
     return any(find(names, part, kind) for part in _PARTS for kind in ("images", "labels"))
 
 
 def load_folder(folder: Path, part: str, memory: Memory) -> Raw:
-    """The images and labels of a part of a folder of IDX files.
+    """Reads images and labels of one part from a folder of IDX files.
 
     Raises:
         DataError: a missing, ambiguous, truncated or foreign file, or different numbers of images and labels.
@@ -45,7 +45,7 @@ def load_folder(folder: Path, part: str, memory: Memory) -> Raw:
 
 
 def load_file(path: Path, memory: Memory) -> Raw:
-    """An IDX file of images with the labels that lie beside it.
+    """Reads an IDX file of images, with the file of labels in the same folder.
 
     Raises:
         DataError: a missing, truncated or foreign file, or different numbers of images and labels.
@@ -59,12 +59,12 @@ def load_file(path: Path, memory: Memory) -> Raw:
 
 
 def read_array(path: Path, magic: int, memory: Memory) -> np.ndarray:
-    """An IDX array of unsigned bytes, memory-mapped when it is not gzip.
+    """Reads an IDX array of unsigned bytes, memory-mapped unless gzip.
 
     Args:
         path: the file.
         magic: 0x00000803 for images (n, h, w), 0x00000801 for labels (n,).
-        memory: what they may take when they are unpacked.
+        memory: memory limit of unpacked arrays.
 
     Raises:
         DataError: wrong magic, or a size that differs from the header's.
@@ -109,8 +109,8 @@ def _one(folder: Path, found: list[str], what: str) -> Path:
 def _labels_beside(path: Path) -> Path:
     wanted = _stem(path.name).replace("images", "labels").replace("idx3", "idx1")
     if wanted == _stem(path.name):
-        raise DataError(f"{show(path)} needs a name with 'images' in it, so that its labels can be found beside it.")
+        raise DataError(f"{show(path)} needs a name with 'images', from which the name of the file of labels follows.")
     found = [name for name in list_files(path.parent) if _stem(name) == wanted]
     if not found:
-        raise DataError(f"{show(path)} has no labels beside it: expected {show(wanted)} or {show(wanted)}.gz.")
+        raise DataError(f"{show(path)} has no file of labels: expected {show(wanted)} or {show(wanted)}.gz next to it.")
     return path.parent / min(found, key=plain_first)

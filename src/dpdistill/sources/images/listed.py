@@ -1,4 +1,4 @@
-"""A CSV file that lists images with their labels, and the units that they are of: file,label,patient."""
+"""Reads a CSV file that lists images with labels and units: file,label,patient."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FILE, LABEL = "file", "label"
 
 
 def lists_images(path: Path) -> bool:
-    """Returns whether a file is a CSV that begins with a header of the columns file and label."""
+    """Returns whether a file is a CSV whose header has the columns file and label."""
     if not re.search(r"\.csv$", path.name, re.IGNORECASE):
         return False
     first = head(path, 1 << 12).decode("utf-8-sig", "replace").splitlines()[:1]
@@ -29,15 +29,15 @@ def lists_images(path: Path) -> bool:
 
 
 def load_file(path: Path, part: str, stated: Stated) -> Raw:
-    """The pictures that a CSV lists in its column file, relative to its folder.
+    """Reads the images in a CSV's column file, with paths relative to the CSV's folder.
 
     Args:
         path: the CSV.
-        part: a list has one part, which is read whole.
-        stated: by the caller; the unit is the column that names that of each image.
+        part: ignored, since a list has a single part.
+        stated: stated facts; the unit is the column that names the unit of each image.
 
     Raises:
-        DataError: no such column, a row of another length, no images, or files as in class folders.
+        DataError: a missing column, a row of another length, no images, or the errors of class folders.
     """
     require_stated(stated)
     require_file(path)
@@ -45,7 +45,7 @@ def load_file(path: Path, part: str, stated: Stated) -> Raw:
 
 
 def _pictures(path: Path, stated: Stated) -> Iterator[Picture]:
-    """The listed pictures; each line is read by itself, so that none swallows others."""
+    """Yields the listed images; each line is parsed alone, so that an open quote cannot hide later lines."""
     unit, number = stated.unit, 0
     with reading(path), path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         header = _cells(path, next(file, ""), 1, True)
@@ -58,7 +58,7 @@ def _pictures(path: Path, stated: Stated) -> Iterator[Picture]:
             number += 1
             row = _cells(path, text, line, stated.strict)
             if len(row) != len(header):
-                fault = f"{show(path)} has another number of fields in line {line} than in its header."
+                fault = f"{show(path)} has different numbers of fields in line {line} and in its header."
                 if stated.strict:
                     raise DataError(fault)
                 yield Picture(show(path), partial(refused, fault), None)
@@ -72,10 +72,10 @@ def _pictures(path: Path, stated: Stated) -> Iterator[Picture]:
 
 
 def _cells(path: Path, text: str, line: int, strict: bool) -> list[str]:
-    """The cells of a line without spaces around them; none where it cannot be read and need not be.
+    """Returns the stripped cells of a line; empty for an unreadable line with lenient reading.
 
     Raises:
-        DataError: a line that is no CSV in UTF-8, when strict.
+        DataError: a line that is no CSV in UTF-8, if strict.
     """
     try:
         if strict:
@@ -88,7 +88,7 @@ def _cells(path: Path, text: str, line: int, strict: bool) -> list[str]:
 
 
 def _label(cell: str, stated: Stated) -> int | str | None:
-    """A name of a class, or else a whole number as other sources have it; None for an empty cell."""
+    """Returns the name of a class, or an integer; None for an empty cell."""
     if cell in (stated.classes or ()) or not re.fullmatch("0|[1-9][0-9]{0,8}", cell):
         return cell or None
     return int(cell)

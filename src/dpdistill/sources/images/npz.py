@@ -1,4 +1,4 @@
-"""Arrays in a .npz file: X and y; X_train, y_train, X_test, y_test; or those of MedMNIST. Pickles are never loaded."""
+"""Reads .npz files with X and y, with X_train, y_train, X_test, y_test, or of MedMNIST. Never loads pickles."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def load_file(path: Path, part: str, stated: Stated = NOTHING) -> Raw:
-    """Images and labels of a .npz file, with `classes`, `bounds` and `straightened` if it has them, and those of units.
+    """Reads images, labels and units of a .npz file, with its `classes`, `bounds` and `straightened` if any.
 
     Args:
         path: the file.
         part: "train" or "test".
-        stated: its unit is the name of the array that says of which unit each record is.
+        stated: stated facts; the unit is the name of the array of each record's unit.
 
     Raises:
         DataError: not a .npz file, a missing array, an array of objects, a damaged or truncated member.
@@ -65,7 +65,7 @@ def load_file(path: Path, part: str, stated: Stated = NOTHING) -> Raw:
 
 
 def _medmnist(path: Path, archive: zipfile.ZipFile, members: dict[str, str], part: str, memory: Memory) -> Raw:
-    """A part of a file of MedMNIST: train_images (n, 28, 28) or (n, 28, 28, 3), and train_labels (n, 1)."""
+    """Reads a part of a MedMNIST file: train_images (n, 28, 28) or (n, 28, 28, 3), and train_labels (n, 1)."""
     if absent := [name for name in (f"{part}_images", f"{part}_labels") if name not in members]:
         found = ", ".join(sorted(show(name) for name in members)[:8])
         raise DataError(f"{show(path)} has no array {absent[0]} of the {part} part; it has: {found}.")
@@ -76,7 +76,7 @@ def _medmnist(path: Path, archive: zipfile.ZipFile, members: dict[str, str], par
             "(n, h, w, 3): MedMNIST's 3D sets cannot be distilled."
         )
     if y.ndim == 2 and y.shape[1] > 1:
-        raise DataError(f"{show(path)} has {y.shape[1]} labels an image; expected one: several cannot be distilled.")
+        raise DataError(f"{show(path)} has {y.shape[1]} labels per image; expected a single label.")
     return Raw.of(X, y, title=show(path))
 
 
@@ -110,7 +110,7 @@ def _flag(path: Path, value: np.ndarray) -> bool:
 
 
 def open_archive(path: Path) -> zipfile.ZipFile:
-    """A .npz file opened as the zip archive that it is.
+    """Opens a .npz file as a zip archive.
 
     Raises:
         DataError: not a zip archive, or a truncated one.
@@ -126,10 +126,10 @@ def open_archive(path: Path) -> zipfile.ZipFile:
 
 
 def read_member(path: Path, archive: zipfile.ZipFile, member: str, memory: Memory = NOTHING.memory) -> np.ndarray:
-    """One array of a .npz file, memory-mapped when it is stored without compression.
+    """Reads one array of a .npz file, memory-mapped if stored without compression.
 
     Raises:
-        DataError: damaged, an array of objects, or larger than 4 GiB when compressed.
+        DataError: a damaged array, an array of objects, or a compressed array larger than 4 GiB.
     """
     name = show(member.removesuffix(".npy"))
     try:
@@ -180,7 +180,7 @@ def _mapped(
 
 
 def write_file(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Writes arrays without compression: the same bytes for the same arrays, whole or not at all."""
+    """Writes arrays without compression, atomically: equal arrays give equal bytes."""
 
     def write(file: IO[bytes]) -> None:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:

@@ -1,4 +1,4 @@
-"""Data sets that a program holds: of Hugging Face `datasets`, or of PyTorch, whose items are (image, label)."""
+"""Reads data set objects: of Hugging Face `datasets`, or of PyTorch, with items (image, label)."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Items = Callable[[int], tuple[Any, Any]]
 
 
 def is_data_set(source: Any) -> bool:
-    """Returns whether an object is a data set: one of parts, of features, or of numbered items."""
+    """Returns whether an object is a data set: with parts, with features, or with numbered items."""
     if isinstance(source, Mapping):
         return any(named_part(str(key)) for key in source)
     return hasattr(source, "features") or hasattr(source, "__getitem__")
 
 
 def load_object(source: Any, part: str, stated: Stated) -> Raw:
-    """The images of a data set that a program holds, in its order.
+    """Reads the images of a data set object, in its order.
 
     Args:
         source: a `datasets.Dataset` with a column of images and one of labels, or a `DatasetDict` of them; or a
@@ -43,7 +43,7 @@ def load_object(source: Any, part: str, stated: Stated) -> Raw:
         stated: classes and bounds, where the data set does not state them.
 
     Raises:
-        DataError: an unknown part, items of another kind, an image that differs when it is asked for again.
+        DataError: an unknown part, items of another kind, an image that changes between two reads.
     """
     require_stated(stated)
     notes = single_part("data set", part)
@@ -55,11 +55,11 @@ def load_object(source: Any, part: str, stated: Stated) -> Raw:
     if not (stated.strict or hasattr(source, "features") or stated.channels):
         raise DataError("Bad items can be left out only when the channels are stated: pass channels=1 or channels=3.")
     if not hasattr(source, "__len__"):
-        raise DataError(f"{TITLE} has no length: expected one whose items are numbered, not a stream.")
+        raise DataError(f"{TITLE} has no length: expected numbered items, not a stream.")
     if not len(source):
-        raise DataError(f"{TITLE} has no items: an image's shape is taken from them.")
+        raise DataError(f"{TITLE} has no items, from which the shape of images follows.")
     if stated.labels is not None and not hasattr(source, "features"):
-        raise DataError(f"{TITLE} has a single label an image: labels is for one with features.")
+        raise DataError(f"{TITLE} has a single label per image: leave labels out.")
     item, classes = _featured(source, stated) if hasattr(source, "features") else _numbered(source)
     notes, pictures = (*notes, *class_notes(classes, stated)), _pictures(item, len(source), stated)
     if hasattr(source, "features"):
@@ -89,7 +89,7 @@ def _pictures(item: Items, count: int, stated: Stated) -> Iterator[Picture]:
 
 
 def _asked(item: Items, i: int, title: str) -> tuple[Any, Any]:
-    """One item; whatever goes wrong in the data set's own code is said in one sentence."""
+    """Returns one item; turns any error of the data set's code into one sentence."""
     try:
         return item(i)
     except DataError:
@@ -99,7 +99,7 @@ def _asked(item: Items, i: int, title: str) -> tuple[Any, Any]:
 
 
 def _featured(source: Any, stated: Stated) -> tuple[Items, tuple[str, ...] | None]:
-    """Items and classes of a `datasets.Dataset`."""
+    """Returns items and classes of a `datasets.Dataset`."""
     kinds = {name: type(feature).__name__ for name, feature in source.features.items()}
     images = [name for name, kind in kinds.items() if kind == "Image"]
     named = {n: tuple(map(str, source.features[n].names)) for n, kind in kinds.items() if kind == "ClassLabel"}
@@ -115,7 +115,7 @@ def _featured(source: Any, stated: Stated) -> tuple[Items, tuple[str, ...] | Non
 
 
 def _numbered(source: Any) -> tuple[Items, tuple[str, ...] | None]:
-    """Items and classes of a map-style data set, as PyTorch has them."""
+    """Returns items and classes of a map-style PyTorch data set."""
 
     def item(i: int) -> tuple[Any, Any]:
         pair = source[i]
@@ -128,13 +128,13 @@ def _numbered(source: Any) -> tuple[Items, tuple[str, ...] | None]:
 
 
 def _values(image: Any, title: str, stated: Stated) -> np.ndarray:
-    """The values of one image, (h, w, channels), resized if stated."""
+    """Returns the values of one image, (h, w, channels), resized if stated."""
     if isinstance(image, Image.Image):
         try:
             return to_values(image, title, stated)
         except (DataError, MemoryError):
             raise
-        except Exception:  # Pillow decodes when values are asked for, and raises many types on damaged input
+        except Exception:  # Pillow decodes lazily, and raises many types on damaged input
             raise DataError(f"{title} is a damaged image.") from None
     require_unmasked(image, f"{title[:1].lower()}{title[1:]}")
     is_tensor = hasattr(image, "detach")
@@ -157,7 +157,7 @@ def _values(image: Any, title: str, stated: Stated) -> np.ndarray:
 
 
 def _as_float32(values: np.ndarray) -> np.ndarray:
-    """Values as float32, in which records are scaled; what is beyond its range becomes its largest number."""
+    """Returns values as float32, the type of scaled records, clipped to its range."""
     most = np.finfo(np.float32).max
     with np.errstate(over="ignore", invalid="ignore"):
         return np.where(np.isfinite(values), np.clip(values, -most, most), values).astype(np.float32)
@@ -174,11 +174,11 @@ def _label(label: Any, title: str) -> int | str | None:
 
 
 class _Changing(DataError):
-    """A data set whose items differ whenever they are asked for."""
+    """Error for a data set whose items change between two reads."""
 
 
 def _require_same(item: Items, i: int, title: str, stated: Stated) -> None:
-    """Refuses random transforms: a record that differs whenever it is read is none that can be protected."""
+    """Refuses random transforms, since a changing record cannot be protected."""
     first, again = (_values(_asked(item, i, title)[0], title, stated) for _ in range(2))
     if not np.array_equal(first, again, equal_nan=first.dtype.kind == "f"):
-        raise _Changing(f"{TITLE} gives another image whenever it is asked: leave random transforms out.")
+        raise _Changing(f"{TITLE} returns another image on every read: leave out random transforms.")

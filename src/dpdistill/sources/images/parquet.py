@@ -1,4 +1,4 @@
-"""Image Parquet as Hugging Face writes it: a column of pictures {bytes, path}, one of labels, and their names."""
+"""Reads Hugging Face's image Parquet: a column of images {bytes, path}, a column of labels, and class names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ROWS, _BUFFER = 64, 1 << 20
 
 
 class Columns(NamedTuple):
-    """Where pictures and labels are, and what the labels are called; no classes where nothing states them."""
+    """Columns of images and labels, with the names of classes if any."""
 
     image: str
     label: str
@@ -37,15 +37,15 @@ class Columns(NamedTuple):
 def choose(
     title: str, images: list[str], named: dict[str, tuple[str, ...]], others: list[str], stated: Stated
 ) -> Columns:
-    """The column of pictures and that of labels.
+    """Returns the column of images and the column of labels.
 
     Args:
-        title: what to call the source.
-        images: columns of pictures.
-        named: columns of labels with the names of their classes.
+        title: name of the source in sentences.
+        images: columns of images.
+        named: columns of labels, with the names of their classes.
         others: further columns.
-        stated: `labels` is the column to take; else it is the only one with names, that whose names the stated classes
-            are among, or one called label or labels.
+        stated: `labels` is the column. By default the column is the only one with class names, the one whose names
+            include the stated classes, or the one called label or labels.
 
     Raises:
         DataError: none, or several to choose from.
@@ -66,21 +66,21 @@ def choose(
 
 
 def class_notes(classes: tuple[str, ...] | None, stated: Stated) -> tuple[str, ...]:
-    """That the classes come from the source, when the caller does not state them."""
+    """Returns a note that classes come from the source, unless the caller states them."""
     if not classes or stated.classes is not None:
         return ()
     listed = f"{', '.join(classes[:20])}{', ...' if len(classes) > 20 else ''}"
-    return (f"Classes are those that the data set names ({listed}): pass --classes to be independent of it.",)
+    return (f"Classes are the data set's ({listed}): pass --classes to be independent of the data set.",)
 
 
 def holds_images(path: Path) -> bool:
-    """Returns whether a Parquet file has a column of pictures; else it is a table."""
+    """Returns whether a Parquet file has a column of images; otherwise the file is a table."""
     with _opened(path) as file:
         return bool(_images(file.schema_arrow))
 
 
 def shards(folder: Path) -> list[Path]:
-    """The Parquet files of a folder, or of the folder `data` in it, in order."""
+    """Returns the Parquet files of a folder, or of its subfolder `data`, in order."""
     for root in (folder, *(folder / name for name in list_folders(folder) if name == "data")):
         if found := [root / name for name in list_files(root) if name.lower().endswith(".parquet")]:
             return found
@@ -88,7 +88,7 @@ def shards(folder: Path) -> list[Path]:
 
 
 def load_folder(folder: Path, part: str, stated: Stated) -> Raw:
-    """The images of a part of a folder of Parquet files, named as train-00000-of-00002.parquet.
+    """Reads images of one part from a folder of Parquet files such as train-00000-of-00002.parquet.
 
     Raises:
         DataError: no file of that part, files that do not belong together, and as `load_files`.
@@ -103,10 +103,10 @@ def load_folder(folder: Path, part: str, stated: Stated) -> Raw:
 
 
 def load_files(paths: list[Path], stated: Stated, notes: tuple[str, ...] = ()) -> Raw:
-    """The images of Parquet files, in order, decoded some rows at a time.
+    """Reads the images of Parquet files in order, decoding some rows at a time.
 
     Raises:
-        DataError: a file that is damaged or no image Parquet, other columns than the first file's, a bad image.
+        DataError: a file that is damaged or no image Parquet, columns that differ from the first file's, a bad image.
     """
     require_stated(stated)
     columns = None
@@ -168,26 +168,26 @@ def _columns(title: str, schema: Any, stated: Stated) -> Columns:
             named[name] = _truth_values(stated.classes)
     if stated.labels in schema.names and stated.labels not in simple:
         raise DataError(
-            f"{title} has no single label an image in the column {stated.labels!r}: expected one whole number or text."
+            f"{title} has no single label per image in the column {stated.labels!r}: expected one integer or text."
         )
     return choose(title, images, named, [name for name in simple if name not in named], stated)
 
 
 def _values_of(kind: Any) -> Any:
-    """The type of the values of a column, which a dictionary may hold."""
+    """Returns the type of a column's values, without dictionary encoding."""
     import pyarrow as pa
 
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _truth_values(classes: tuple[str, ...] | None) -> tuple[str, ...]:
-    """Returns what false and true are called, in the spelling of the stated classes."""
+    """Returns the names of false and true in the spelling of the stated classes."""
     lower = {name.lower(): name for name in classes or ()}
     return (lower["false"], lower["true"]) if lower.keys() == {"false", "true"} else ("False", "True")
 
 
 def _class_names(schema: Any) -> dict[str, tuple[str, ...]]:
-    """Names of the classes by column, from the metadata that Hugging Face writes."""
+    """Returns class names by column, from the metadata of Hugging Face."""
     try:
         features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
         return {
@@ -200,7 +200,7 @@ def _class_names(schema: Any) -> dict[str, tuple[str, ...]]:
 
 
 def _pictures(path: Path, columns: Columns, stated: Stated) -> Iterator[Picture]:
-    """Encoded pictures and their labels, None where one is missing."""
+    """Yields encoded images and their labels, None for a missing label."""
     number = 0
     with _opened(path) as file:
         for batch in file.iter_batches(_ROWS, columns=[f"{columns.image}.bytes", columns.label], use_threads=False):

@@ -1,4 +1,4 @@
-"""The cropped digits of SVHN: MATLAB files with X (32, 32, 3, n) and y (n, 1), where the label 10 stands for 0."""
+"""Reads SVHN's cropped digits: MATLAB files with X (32, 32, 3, n) and y (n, 1), where label 10 means 0."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _FILE = re.compile(r"(train|test|extra)_32x32\.mat", re.IGNORECASE)
 
 
 def holds_svhn(names: list[str]) -> bool:
-    """Returns whether a folder with these names is one of SVHN's files."""
+    """Returns whether a folder with these file names holds SVHN files."""
     return any(_FILE.fullmatch(name) for name in names)
 
 
 def load_folder(folder: Path, part: str) -> Raw:
-    """The digits of train_32x32.mat or test_32x32.mat.
+    """Reads train_32x32.mat or test_32x32.mat.
 
     Raises:
         DataError: no file of that part, or a damaged or foreign one.
@@ -36,7 +36,7 @@ def load_folder(folder: Path, part: str) -> Raw:
 
 
 def load_file(path: Path) -> Raw:
-    """One file: X (n, h, w, 3) uint8, y (n,).
+    """Reads one file: X (n, h, w, 3) uint8, y (n,).
 
     Raises:
         DataError: no arrays X and y of these shapes, or a damaged file.
@@ -58,7 +58,7 @@ def _read(path: Path) -> Any:
             if len(X[0]) != 4 or X[0][2] != 3 or X[1] != "uint8" or math.prod(y[0]) != X[0][3] or len(y[0]) != 2:
                 listed = ", ".join(f"{show(name)} {shape} {kind}" for name, (shape, kind) in sorted(found.items())[:8])
                 expected = "the arrays of SVHN, X (32, 32, 3, n) uint8 and y (n, 1)"
-                raise DataError(f"{show(path)} has not {expected}; it has: {listed or 'none'}.")
+                raise DataError(f"Expected {expected} in {show(path)}; got {listed or 'none'}.")
             if math.prod(X[0]) > MAX_UNPACKED:
                 raise DataError(f"{show(path)} is too large to be unpacked in memory: save it as .npz.")
             arrays = loadmat(path, variable_names=["X", "y"])

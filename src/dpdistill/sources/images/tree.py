@@ -1,4 +1,4 @@
-"""Folders of pictures, on a disk or in an archive: the class and the part of each, and what is left out."""
+"""Assigns images in folders, on disk or in an archive, to classes and parts; notes which files are left out."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ Parts = tuple[str, ...]
 
 @dataclass
 class Content:
-    """What lies in one folder itself.
+    """Files directly in one folder.
 
     Args:
-        pictures: number of files that are read as pictures.
-        left_out: number of other files by their suffix.
+        pictures: number of files that are read as images.
+        left_out: numbers of other files by suffix.
     """
 
     pictures: int = 0
@@ -44,13 +44,13 @@ class Content:
 
 @dataclass(frozen=True)
 class Tree:
-    """The class folders of a part of a data set.
+    """Class folders of a part of a data set.
 
     Args:
-        labels: the class of each folder of pictures that belongs to the part, by its path.
-        classes: names of the classes: those stated, or those of the training part's folders.
+        labels: class of each folder of images in the part, by path.
+        classes: names of the classes: the stated names, or the names of the training part's folders.
         notes: sentences for the owner.
-        inferred: names of the public facts that are taken from the records.
+        inferred: names of the public facts that come from the records.
     """
 
     labels: dict[Parts, str]
@@ -60,24 +60,24 @@ class Tree:
 
 
 def part_of_folder(path: Parts) -> str | None:
-    """The part that a class folder lies in: train in train/cat; None where it lies in none."""
+    """Returns the part of a class folder, such as train for train/cat; None outside of parts."""
     return named_part(path[-2]) if len(path) > 1 else None
 
 
 def read_tree(title: str, folders: Mapping[Parts, Content], part: str, stated: Stated, kind: str, around: int) -> Tree:
-    """The class folders of a part. The class of a picture is the folder that it lies in, whatever lies elsewhere.
+    """Returns the class folders of a part; the class of an image depends on its own folder alone.
 
     Args:
-        title: what to call the source in a sentence.
-        folders: all folders by their paths, () for the source itself.
+        title: name of the source in sentences.
+        folders: all folders by path, () for the source itself.
         part: "train", "val" or "test".
-        stated: classes and whether to stop at what cannot be used.
-        kind: what the source is: "folder" or "archive".
-        around: number of folders that may lie around all class folders and parts.
+        stated: stated facts, with classes and strictness.
+        kind: kind of the source: "folder" or "archive".
+        around: allowed number of folders around all class folders and parts.
 
     Raises:
-        DataError: no pictures, class folders at several depths, one that is not among the stated classes, one without a
-            picture where the classes are the folders' names.
+        DataError: no images, class folders at several depths, a folder that is not a stated class, or an empty class
+            folder where the classes are the folders' names.
     """
     usable = {path for path, content in folders.items() if path and content.pictures and _depth(path) <= around}
     if stated.strict:
@@ -106,7 +106,7 @@ def read_tree(title: str, folders: Mapping[Parts, Content], part: str, stated: S
 
 
 def _chosen(usable: Iterable[Parts], part: str, parts: set[str | None]) -> set[Parts]:
-    """Class folders of a part: those outside of all parts are of the training part, or of any where there is none."""
+    """Returns the class folders of a part; folders outside all parts count as training, or as any if there are none."""
     if parts == {None}:
         return set(usable)
     wanted = (part, None) if part == "train" else (part,)
@@ -114,12 +114,12 @@ def _chosen(usable: Iterable[Parts], part: str, parts: set[str | None]) -> set[P
 
 
 def _depth(path: Parts) -> int:
-    """Number of folders around a class folder and its part."""
+    """Returns the number of folders around a class folder and its part."""
     return len(path) - 1 - (part_of_folder(path) is not None)
 
 
 def _refuse_depths(title: str, paths: list[Parts], around: int) -> None:
-    """Refuses pictures of which it is not clear whether the folder they lie in is their class."""
+    """Refuses images in nested folders, whose class is ambiguous."""
     holding = set(paths)
     for path in sorted(paths):
         above = next((path[:i] for i in range(1, len(path)) if path[:i] in holding), None)
@@ -143,12 +143,12 @@ def _refuse_depths(title: str, paths: list[Parts], around: int) -> None:
         inner = next(path for part, path in of_parts.items() if part is not None)
         raise DataError(
             f"{title} has class folders in parts, such as '{_shown(inner)}', and outside of them, such as "
-            f"'{_shown(of_parts[None])}': expected one or the other."
+            f"'{_shown(of_parts[None])}': expected only one of the two."
         )
 
 
 def _refuse_empty(title: str, folders: Mapping[Parts, Content], training: set[Parts]) -> None:
-    """Refuses class folders without a picture, where their names are the classes."""
+    """Refuses empty class folders, where the folders' names are the classes."""
     roots = {path[:-1] for path in training}
     for path in sorted(folders):
         if path and path[:-1] in roots and not folders[path].pictures:
@@ -156,8 +156,8 @@ def _refuse_empty(title: str, folders: Mapping[Parts, Content], training: set[Pa
                 continue  # a folder of a part
             held = f" (it holds {kinds})" if (kinds := _kinds(folders[path].left_out)) else ""
             raise DataError(
-                f"{title} has the class folder '{path[-1]}' without a picture that is read{held}: expected {IMAGES}. "
-                "Remove the folder, or state the classes (--classes) if it is one without records."
+                f"{title} has the class folder '{path[-1]}' without a readable image{held}: expected {IMAGES}. "
+                "Remove the folder, or state the classes (--classes) if that class has no records."
             )
 
 
@@ -169,7 +169,7 @@ def _absent(classes: tuple[str, ...], chosen: set[Parts]) -> list[str]:
 
 
 def _left_out(folders: Mapping[Parts, Content]) -> list[str]:
-    """How many files are left out, by their kind, and what to do where they may be pictures."""
+    """Returns notes on left-out files by kind, with advice where they may be images."""
     counts: Counter[str] = sum((content.left_out for content in folders.values()), Counter())
     if not counts:
         return []
@@ -179,7 +179,7 @@ def _left_out(folders: Mapping[Parts, Content]) -> list[str]:
 
 
 def _misplaced(folders: Mapping[Parts, Content], around: int) -> list[str]:
-    """How many pictures are left out, because they lie in no class folder or in a folder within one."""
+    """Returns a note on images outside class folders or in folders within them."""
     count = sum(content.pictures for path, content in folders.items() if not path or _depth(path) > around)
     if not count:
         return []

@@ -1,1 +1,1 @@
-"""Table files and frames to records, and back."""
+"""Reads and writes tables in files, frames and databases."""

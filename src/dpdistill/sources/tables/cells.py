@@ -1,7 +1,7 @@
-"""The meaning of one cell of a table: `read(value) -> code`, a function of the cell and of public facts alone.
+"""Reads one cell of a table to a code, `read(value) -> code`, by the cell and public facts alone.
 
-A code is a number, the index of a category or of a class, or NaN where a value is missing. No function here sees a
-second cell, the type of a column or a batch. Faster ways over whole columns (`codes`) are tested to agree with these.
+A code is a number, the index of a category or of a class, or NaN for a missing value. No function here depends on a
+second cell, the type of a column or a batch. Tests compare the faster functions for whole columns (`codes`).
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from dpdistill.storage.unit_names import unit_key
 LARGEST = float(np.finfo(np.float32).max)
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?", re.ASCII)
 IGNORE = "list the column under ignored"
-FORMS = "It has one that looks the same, in another form of Unicode (é is one character, or two): use one form."
+FORMS = "One name looks the same in another Unicode form (é is one character, or two): use one form."
 _MAX_BITS = 4_000
 _TIMES = cast(tuple[type, ...], (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64))
 _BYTES = (bytes, bytearray, memoryview)
 
 
 class Fault(Exception):
-    """A value, or a column, that cannot be encoded, in words."""
+    """Error about a value or column that cannot be encoded."""
 
 
 class Cell(NamedTuple):
-    """A value that is not missing.
+    """Value that is not missing.
 
     Args:
-        text: the text without spaces around it, or the shortest text of a number.
-        typed: the value is a number or a truth value by its type, whatever the decimal mark of texts is.
+        text: the stripped text, or the shortest text of a number.
+        typed: True if the type of the value is a number or a truth value, independently of the decimal separator.
     """
 
     text: str
@@ -48,14 +48,14 @@ class Cell(NamedTuple):
 
 
 Read = Callable[[Any], float]
-"""The code of a cell; it raises Fault for a value that cannot be encoded."""
+"""Type of a reader from a cell to its code; raises Fault for a value that cannot be encoded."""
 
 
 def cell_of(value: Any) -> Cell | None:
-    """The text of a Python value, and whether the value is a number by its type; None where a value is missing.
+    """Returns the text of a Python value, and whether its type is a number; None for a missing value.
 
     Args:
-        value: as pandas, Arrow or a driver of a database hands it out.
+        value: value from pandas, Arrow or a database driver.
 
     Raises:
         Fault: a value of another type, such as a date.
@@ -81,13 +81,13 @@ def cell_of(value: Any) -> Cell | None:
 
 
 def _whole_text(value: int) -> str:
-    if value.bit_length() > _MAX_BITS:  # of which Python makes no text
+    if value.bit_length() > _MAX_BITS:  # Python cannot print larger integers
         raise Fault("the value is a whole number of more than 1,000 digits")
     return str(value)
 
 
 def _float_text(value: Any) -> str:
-    """The shortest text from which the value can be read back at its own precision."""
+    """Returns the shortest text that reads back to the same value at its precision."""
     kind = getattr(value, "dtype", None)
     text = str(np.float32(value)) if kind in (np.float16, np.float32) else repr(float(value))
     return text.removesuffix(".0")
@@ -106,9 +106,9 @@ class Marks:
     """Texts that stand for a missing value.
 
     Args:
-        texts: as they are written.
+        texts: the texts as written.
         keys: `number_key` of each.
-        numbers: the numbers that they stand for with the decimal mark of texts.
+        numbers: their numbers under the decimal separator of texts.
     """
 
     texts: frozenset[str]
@@ -117,7 +117,7 @@ class Marks:
 
     @classmethod
     def of(cls, missing: Iterable[str], decimal: str = ".") -> Marks:
-        """The marks from `csv.missing`; a number with a point is that number, where a comma cannot be meant."""
+        """Returns the marks of `csv.missing`; a number with a point keeps its meaning if a comma is not possible."""
         texts = frozenset(text.strip() for text in missing)
         plain = [with_point(text, decimal) or text for text in texts]
         return cls(
@@ -134,12 +134,12 @@ class Marks:
 
 
 def read_number(column: Column, marks: Marks, decimal: str = ".") -> Read:
-    """The reader of a numeric or integer column: a number is its own code, clipped to the range of float32.
+    """Returns the reader of a numeric or integer column: a number is its code, clipped to the range of float32.
 
     Args:
-        column: as it is declared.
-        marks: what stands for a missing value.
-        decimal: what fractions begin with in texts that are numbers.
+        column: the declared column.
+        marks: marks of a missing value.
+        decimal: decimal separator of numbers in texts.
     """
     absent, whole = _absent(column), column.kind == "integer"
 
@@ -158,53 +158,50 @@ def read_number(column: Column, marks: Marks, decimal: str = ".") -> Read:
             raise Fault(f"{cell.text[:80]!r} is not finite")
         if whole and not number.is_integer():
             raise Fault(f"{cell.text[:80]!r} is not a whole number: declare the column numeric")
-        return min(max(number, -LARGEST), LARGEST) + 0.0  # of -0.0 and 0.0 only one is left
+        return min(max(number, -LARGEST), LARGEST) + 0.0  # turns -0.0 into 0.0
 
     return read
 
 
 def _no_number(text: str, decimal: str) -> str:
-    """Why a text is no finite number, and what to do."""
+    """Returns why a text is no finite number, with advice."""
     shown = repr(text[:80])
     if text.lower().strip("+-") in ("inf", "infinity"):
         return f"{shown} is not finite"
     if DATE.fullmatch(text):
         return f"{shown} is a date: turn it into a number (a year, days since another date), or {IGNORE}"
     if decimal == "." and "," in text and COMMA_NUMBER.fullmatch(text):
-        return (
-            f"{shown} has a comma: if fractions begin there, and something else separates the fields, write "
-            "`csv: {decimal: ','}`"
-        )
+        return f"{shown} has a comma: if the comma is the decimal separator, write `csv: {{decimal: ','}}`"
     return f"{shown} is not a number: declare categories, or {IGNORE} (free text, identifiers)"
 
 
 def read_category(column: Column, marks: Marks) -> Read:
-    """The reader of a categorical or ordinal column: the index of a category."""
+    """Returns the reader of a categorical or ordinal column, to the index of a category."""
     index = {name: i for i, name in enumerate(column.categories)}
     advice = f"is not one of its {len(index)} categories: add it, declare a category `other`, or {IGNORE}"
     return _choice(index, marks, _absent(column), advice, None if column.other is None else index[column.other])
 
 
 def read_label(schema: TableSchema, marks: Marks) -> Read:
-    """The reader of the label: the index of a class."""
+    """Returns the reader of the label, to the index of a class."""
     index = {name: k for k, name in enumerate(schema.classes)}
     index |= {value: k for k, group in enumerate(schema.label_values) for value in group}
 
     def absent() -> float:
         raise Fault("the label is missing")
 
-    return _choice(index, marks, absent, f"stands for none of the {len(schema.classes)} classes", None)
+    return _choice(index, marks, absent, f"is none of the {len(schema.classes)} classes", None)
 
 
 def read_unit(marks: Marks, index: dict[str, int]) -> Read:
-    """The reader of the column that names units: their indices, in the order in which they first come.
+    """Returns the reader of the column of units, to indices in the order of first appearance.
 
-    Which number a unit gets depends on the rows before it. That changes no sum: of these numbers only equality is
-    used. A fault says that a unit is missing; no text here shows what names a unit.
+    The index of a unit depends on earlier rows. That does not change any sum, since only equality of indices is used.
+    A fault states that a unit is missing; no message shows the name of a unit.
 
     Args:
-        marks: what stands for a missing name, besides `unit_names.NO_UNIT` and negative numbers.
-        index: filled with the indices by name.
+        marks: marks of a missing name, besides `unit_names.NO_UNIT` and negative numbers.
+        index: mapping from names to indices, which the reader fills.
     """
 
     def read(value: Any) -> float:
@@ -223,7 +220,7 @@ def read_unit(marks: Marks, index: dict[str, int]) -> Read:
 
 
 def _absent(column: Column) -> Callable[[], float]:
-    """The code of a missing value: NaN, or a fault."""
+    """Returns the function for a missing value: NaN, or a fault."""
 
     def absent() -> float:
         if not column.missing:
@@ -249,7 +246,7 @@ def _choice(index: dict[str, int], marks: Marks, absent: Callable[[], float], ad
         found = by_key.get(key, other)
         if found is None:
             alike = like(cell.text, index)
-            form = "has another form of Unicode than the one that looks the same (é may be one character or two)"
+            form = "differs only by its Unicode form from a declared value (é may be one character or two)"
             raise Fault(f"{cell.text[:80]!r} {f'{form}: use one form' if alike else advice}")
         return float(found)
 
@@ -257,6 +254,6 @@ def _choice(index: dict[str, int], marks: Marks, absent: Callable[[], float], ad
 
 
 def like(text: str, others: Iterable[str]) -> bool:
-    """Returns whether one of other texts differs by its form of Unicode alone, as é may be one character or two."""
+    """Returns whether another text differs by its Unicode form alone (é may be one character or two)."""
     plain = unicodedata.normalize("NFC", text)
     return any(plain == unicodedata.normalize("NFC", other) for other in others)

@@ -1,4 +1,4 @@
-"""Columns of a table as codes: each distinct cell as `cells` reads it, or all by Arrow where Arrow reads the same."""
+"""Encodes columns of a table: distinct cells by `cells`, or all cells by Arrow where the result is equal."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from dpdistill.sources.tables.cells import (
     read_unit,
 )
 
-_COMPUTE: Any = pyarrow.compute  # which makes its functions when it is imported
+_COMPUTE: Any = pyarrow.compute  # functions are created at import, so that types are unknown
 _TYPES = pa.types
 
 Values = pa.Array | Sequence[Any]
-"""A column of some rows: an array of one type, which the source states, or Python values, each of its own type."""
+"""Type of a column's values: an array of one stated type, or Python values with individual types."""
 Encode = Callable[[Values], tuple[np.ndarray, dict[int, str]]]
-"""The codes (n,), float64, NaN where a value is missing or at fault, and the faults in words, by row."""
+"""Type of an encoder's result: codes (n,), float64, NaN for missing or faulty values, and fault texts by row."""
 
 
 def encoder(column: Column, missing: Iterable[str], decimal: str = ".") -> Encode:
-    """The map from a column's values to codes: a number is its own code, a category has its index.
+    """Returns the encoder of a column: a number is its code, a category has its index.
 
     Args:
         column: as it is declared.
-        missing: texts that stand for a missing value.
+        missing: marks of a missing value.
         decimal: what fractions begin with in texts that are numbers.
     """
     marks = Marks.of(missing, decimal)
@@ -49,17 +49,17 @@ def encoder(column: Column, missing: Iterable[str], decimal: str = ".") -> Encod
 
 
 def label_encoder(schema: TableSchema, missing: Iterable[str], decimal: str = ".") -> Encode:
-    """The map from labels to class indices."""
+    """Returns the encoder of labels to class indices."""
     return partial(_encode, read_label(schema, Marks.of(missing, decimal)), None)
 
 
 def unit_encoder(missing: Iterable[str], index: dict[str, int], decimal: str = ".") -> Encode:
-    """The map from names of units to their indices, in the order in which they first come.
+    """Returns the encoder of unit names, to indices in the order of first appearance.
 
     Args:
-        missing: texts that stand for a missing name, besides those that always do.
+        missing: marks of a missing name, besides the fixed ones.
         index: filled with the indices by name.
-        decimal: what fractions begin with in `missing`.
+        decimal: decimal separator in `missing`.
     """
     return partial(_encode, read_unit(Marks.of(missing, decimal), index), None)
 
@@ -84,10 +84,10 @@ def _encode(
 
 
 def decoded(values: pa.Array) -> pa.Array:
-    """An array without a dictionary.
+    """Returns an array without dictionary encoding.
 
     Raises:
-        Fault: values of a type that has no codes, such as dates.
+        Fault: values of an unsupported type, such as dates.
     """
     if _TYPES.is_dictionary(values.type):
         values = values.dictionary_decode()
@@ -110,9 +110,9 @@ def _is_uuid(kind: Any) -> bool:
 
 
 def distinct(values: Values) -> tuple[list[Any], np.ndarray]:
-    """The distinct cells of a column as Python values, and which of them each row holds, (n,) int.
+    """Returns the distinct cells of a column as Python values, and their indices by row, (n,) int.
 
-    Values are distinct where their types are: 1, 1.0 and True are three.
+    Values of distinct types are distinct: 1, 1.0 and True are three values.
     """
     if isinstance(values, pa.Array):
         return _distinct_of_array(values)
@@ -127,16 +127,16 @@ def _distinct_of_array(values: Any) -> tuple[list[Any], np.ndarray]:
         values = values.cast(pa.large_string())
     encoded = values.dictionary_encode()
     kept: Any = encoded.dictionary
-    # as_py makes a float of a float32, whose shortest text is another.
+    # as_py converts a float32 to a float with a different shortest text.
     cells = list(kept.to_numpy(zero_copy_only=False)) if _TYPES.is_floating(kind) else kept.to_pylist()
     return [*cells, None], encoded.indices.fill_null(len(cells)).to_numpy(zero_copy_only=False)
 
 
 def tally(values: Values) -> list[tuple[Any, int]]:
-    """The distinct cells of a column as Python values, and how many rows hold each.
+    """Returns the distinct cells of a column as Python values, with their numbers of rows.
 
     Raises:
-        Fault: an array of a type that has no codes.
+        Fault: an array of an unsupported type.
     """
     cells, at = distinct(decoded(values) if isinstance(values, pa.Array) else values)
     counts = np.bincount(at, minlength=len(cells))
@@ -149,10 +149,10 @@ def _distinct_of_list(values: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
     at = np.empty(len(values), np.intp)
     for row, value in enumerate(values):
         try:
-            # Equal decimals may be written in two ways, which are two texts.
+            # Equal decimals may have two spellings, which are distinct texts.
             spelled = value.as_tuple() if isinstance(value, Decimal) else value
             place = index.setdefault((type(value), spelled), len(cells))
-        except TypeError:  # a list, which has no hash
+        except TypeError:  # a list is not hashable
             place = len(cells)
         if place == len(cells):
             cells.append(value)
@@ -161,10 +161,10 @@ def _distinct_of_list(values: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
 
 
 def _quick_numbers(column: Column, marks: Marks, decimal: str, values: pa.Array) -> np.ndarray | None:
-    """The codes of a column of numbers without any fault, by Arrow; None where there may be one."""
+    """Returns the codes of a numeric column without faults, by Arrow; None if there may be a fault."""
     kind = values.type
     if _TYPES.is_decimal(kind) or _is_uuid(kind):
-        return None  # Arrow rounds decimals to other floats than Python does
+        return None  # Arrow and Python round decimals differently
     if any(is_text(kind) for is_text in _TEXTS):
         if decimal != ".":
             return None
@@ -189,7 +189,7 @@ def _quick_numbers(column: Column, marks: Marks, decimal: str, values: pa.Array)
 
 
 def _short_texts(values: pa.Array) -> pa.Array:
-    """The shortest text of each value of single or half precision; null where one is missing."""
+    """Returns the shortest text of each value of single or half precision; null for a missing value."""
     values = values.cast(pa.float32())
     values = _COMPUTE.if_else(_COMPUTE.is_nan(values), pa.scalar(None, values.type), values)
     return values.cast(pa.large_string())

@@ -1,4 +1,4 @@
-"""The text of CSV files: where rows end, spaces before quotes, and sentences about what is wrong."""
+"""Handles the text of CSV files: ends of rows, spaces before quotes, and error sentences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RAGGED = re.compile(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
 
 
 def sentence(problem: str, before: int) -> str:
-    """Returns what is wrong with a CSV file, from what Arrow says about rows that have so many before them."""
+    """Returns a sentence for Arrow's error about a CSV file, after a number of earlier rows."""
     if ragged := RAGGED.search(problem):
         row, expected, found = ragged.groups()
         return f"has {found} fields in {f'row {before + int(row)}' if row else 'a row'}; expected {expected}"
@@ -21,7 +21,7 @@ def sentence(problem: str, before: int) -> str:
 
 
 def end_of_rows(text: bytes, separator: str) -> int:
-    """Where the last line ends that is outside of quotes, which open at the beginning of a field only; 0 if nowhere."""
+    """Returns the end of the last line outside quotes, which open only at the start of a field; 0 without one."""
     quoted = re.finditer(_QUOTED % re.escape(separator.encode()), text) if b'"' in text else ()
     stop = len(text)
     for field in [*quoted][::-1]:
@@ -32,7 +32,7 @@ def end_of_rows(text: bytes, separator: str) -> int:
 
 
 def unspaced(rows: bytes, separator: str) -> bytes:
-    """Rows without spaces before opening quotes, as names of columns are read; Arrow takes such quotes for text."""
+    """Removes spaces before opening quotes, which Arrow would read as text."""
     if separator == " " or b' "' not in rows:
         return rows
     return re.sub(_QUOTED % re.escape(separator.encode()), rb"\1\2", rows)

@@ -1,6 +1,6 @@
-"""Rows of a query on a database, through SQLAlchemy: streamed, in a session that cannot write.
+"""Reads the rows of a database query by SQLAlchemy: streamed, in a read-only session.
 
-No message shows an address: it may hold a password. What a driver says is left out where a secret is in it.
+No message shows an address, which may hold a password. A driver's message with a secret is left out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TITLE = "The query"
 
 @dataclass(frozen=True, repr=False)
 class DatabaseQuery:
-    """Which rows of which database are the records.
+    """Query whose rows are the records.
 
     Args:
         place: postgresql://user@host:5432/name, or the path of a SQLite or DuckDB file. A password is better left to
@@ -46,7 +46,7 @@ class DatabaseQuery:
 
 
 def holds_database(path: Path) -> bool:
-    """Returns whether a file is one of SQLite or DuckDB, by its content."""
+    """Returns whether a file is a SQLite or DuckDB database, by its content."""
     return _kind_of(path) is not None
 
 
@@ -57,7 +57,7 @@ def _kind_of(path: Path) -> str | None:
 
 
 class Rows:
-    """The rows of a query as a table; types are the database's, and the order of rows is not."""
+    """Rows of a query as a table, with the database's types and in any order."""
 
     title, typed, ordered = _TITLE, True, False
 
@@ -71,10 +71,10 @@ class Rows:
         self.names = tuple(name.strip() for name in self._written)
 
     def hint(self, declared: Sequence[str]) -> str:
-        return "Name the columns of the query as the schema does: SELECT age_at_visit AS age."
+        return "Use the schema's names for the columns of the query: SELECT age_at_visit AS age."
 
     def batches(self, columns: Sequence[str]) -> Iterator[list[Sequence[Any]]]:
-        """The named columns, each as the values that the driver hands out, each of its own type."""
+        """Yields the named columns as the driver's values, with individual types."""
         written = [self._written[self.names.index(name)] for name in columns]
         quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in written)
         with self._run(quoted) as rows:
@@ -83,7 +83,7 @@ class Rows:
 
     @contextmanager
     def _run(self, columns: str, where: str = "") -> Iterator[Any]:
-        """The rows of the query, as the database hands them out; a transaction that is never committed."""
+        """Yields the rows of the query in the database's order, in a transaction that is never committed."""
         from sqlalchemy import exc
 
         sql = f"SELECT {columns} FROM (\n{self._sql}\n) AS dpdistill_rows {where}"
@@ -91,7 +91,7 @@ class Rows:
             with self._engine.connect() as connection:
                 if self._engine.dialect.name == "postgresql":
                     connection.exec_driver_sql(_READ_ONLY)
-                    connection.commit()  # the session is read-only from here on, whatever the query holds
+                    connection.commit()  # makes the session read-only before the query runs
                 options = {"stream_results": True, "yield_per": _ROWS, "no_parameters": True}
                 with connection.execution_options(**options).exec_driver_sql(sql) as rows:
                     yield rows
@@ -108,14 +108,14 @@ class Rows:
             raise DataError(f"The database cannot be read ({type(error).__name__}).") from None
 
     def _said(self, error: Any) -> str:
-        """Returns what the driver says, unless a secret is in it."""
+        """Returns the driver's message, unless the message holds a secret."""
         said = str(getattr(error, "orig", None) or "")
         said = " ".join(said.partition("\n\n")[0].split()).rstrip(".")
         return f": {said[:300]}" if said and not any(secret in said for secret in self._secrets) else ""
 
 
 def _engine(place: str | os.PathLike) -> tuple[Any, tuple[str, ...]]:
-    """SQLAlchemy's engine for an address or a file, and what no message may hold."""
+    """Returns SQLAlchemy's engine for an address or a file, and the secrets that no message may hold."""
     try:
         import sqlalchemy as sa
         from sqlalchemy import exc
@@ -139,7 +139,7 @@ def _engine(place: str | os.PathLike) -> tuple[Any, tuple[str, ...]]:
             case "duckdb":
                 file = sa.URL.create("duckdb", database=os.fspath(path))
                 return sa.create_engine(file, connect_args={"read_only": True}, **kept), ()
-        raise DataError(f"{show(path)} is no database that is known: expected a file of SQLite or DuckDB.")
+        raise DataError(f"{show(path)} is no known database: expected a file of SQLite or DuckDB.")
     except (ImportError, exc.NoSuchModuleError):
         raise DataError(f"{_INSTALL}, and for DuckDB duckdb-engine.") from None
 
@@ -150,7 +150,7 @@ def _url(address: str) -> Any:
 
     known = "postgresql://user@host:5432/name, sqlite:///FILE or duckdb:///FILE"
     if address.partition("?")[0].count("@") > 1:
-        raise DataError("The address of the database has more than one @: write one in a password as %40.")
+        raise DataError("The address of the database has more than one @: write %40 for an @ in a password.")
     try:
         url = sa.make_url(re.sub(r"\Apostgres(?=[:+])", "postgresql", address))
         kind = url.get_backend_name()
@@ -158,6 +158,6 @@ def _url(address: str) -> Any:
         raise DataError(f"The address of the database cannot be read: expected {known}.") from None
     if kind not in ("postgresql", "sqlite", "duckdb"):
         raise DataError(
-            f"Expected a database of PostgreSQL, SQLite or DuckDB ({known}): write others' rows to Parquet."
+            f"Expected a database of PostgreSQL, SQLite or DuckDB ({known}): export rows of other databases to Parquet."
         )
     return url

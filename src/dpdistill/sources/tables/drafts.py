@@ -1,6 +1,6 @@
-"""For the owner only: a first schema guessed from the records, and what a stated one makes of them.
+"""Drafts a schema from the records, and checks a stated schema against them; for the owner only.
 
-Everything here looks at records without noise. It belongs on the owner's terminal, never into a run or a report.
+All results derive from records without noise: they belong on the owner's terminal, never into a run or a report.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from dpdistill.sources.tables.source import CsvFormat, Table, open_table
 from dpdistill.storage.files import reading
 
 WARN_FROM = 0.01
-"""Share of a column's values that may be lost without a warning."""
+"""Share of lost values of a column above which a warning is given."""
 REPLACE = "from the records: replace by what is known without them"
 
 
 def draft_schema(
     source: Any, label: str | None = None, form: CsvFormat = CsvFormat(), *, named: bool = False
 ) -> tuple[TableFile, dict[str, str]]:
-    """A draft of the schema for its owner to correct: every fact of it is a guess from the records, and not private.
+    """Returns a draft schema for the owner to correct; every fact is guessed from the records and not private.
 
     Args:
         source: path of a CSV file, gzip or not, or of a Parquet file; a pandas DataFrame; or a DatabaseQuery.
-        label: name of the label's column; the last column if None.
-        form: of a CSV file; texts that often stand for a missing value ("?", "-", "N/A") are found beside its own.
-        named: the caller says that a CSV file begins with the names of its columns, whatever they look like.
+        label: name of the label's column; None for the last column.
+        form: format of a CSV file; common marks of a missing value ("?", "-", "N/A") are detected in addition.
+        named: True if the caller states that a CSV file begins with column names.
 
     Returns:
-        (what to write as schema.yaml, not reviewed; the comments that write_schema puts beside what was guessed).
+        (unreviewed content of schema.yaml, comments of write_schema on guessed facts).
 
     Raises:
-        DataError: nothing that is a table, a label with fewer than 2 or more than 100 values, or a CSV file whose first
-            line looks like a record: it would be published as the names of columns.
+        DataError: a source that is no table, a label with fewer than 2 or more than 100 values, or a CSV file whose
+            first line looks like a record, which would be published as column names.
     """
     table = open_table(source, form)
     target = _target(table, label)
@@ -70,11 +70,11 @@ def draft_schema(
     columns, ignored, notes = _columns(looks)
     if not columns:
         raise DataError(
-            f"Expected at least one column beside the label in {table.title}; all are left out ({notes['ignored']})."
+            f"Expected at least one column besides the label in {table.title}; all are left out ({notes['ignored']})."
         )
     notes["classes"] = f"classes {REPLACE}"
     if label is None:
-        notes["label"] = "the last column: name another where it is not the label"
+        notes["label"] = "the last column: name another column if this is not the label"
     if found_marks:
         notes["csv"] = f"missing: {' '.join(found_marks)} {REPLACE}"
     found = tuple(table.names) if is_csv and not form.header else ()
@@ -83,25 +83,25 @@ def draft_schema(
 
 
 def _target(table: Table, label: str | None) -> str:
-    """The column of the label, where the columns of a table can be told apart."""
+    """Returns the column of the label; refuses unnamed and single columns."""
     if "" in table.names:
         raise DataError(
-            f"Column {table.names.index('') + 1} of {table.title} has no name (pandas and R write names of rows so, "
-            "without index=False and row.names=FALSE): name it in the first line, or leave it out."
+            f"Column {table.names.index('') + 1} of {table.title} has no name (pandas and R write row names like this "
+            "without index=False and row.names=FALSE): name the column in the first line, or remove the column."
         )
     target = table.names[-1] if label is None else label
     if target not in table.names:
         raise DataError(f"{table.title} lacks the column {target!r}. {table.hint([target])}".rstrip())
     if len(table.names) == 1:
         raise DataError(
-            f"Expected columns beside the label in {table.title}; got one: state what separates its fields, if it is "
-            "not a comma (--separator ';' or tab), and what lines before the names begin with (--comment '#')."
+            f"Expected columns besides the label in {table.title}; got a single column: state the separator of fields "
+            "if it is not a comma (--separator ';' or tab), and the prefix of comment lines (--comment '#')."
         )
     return target
 
 
 def _columns(looks: dict[str, Look]) -> tuple[tuple[Column, ...], tuple[str, ...], dict[str, str]]:
-    """The columns that are kept, the names of those that are left out, and comments on both."""
+    """Returns the kept columns, the names of left-out columns, and comments on both."""
     columns, ignored, notes = [], {}, {}
     for name, look in looks.items():
         guess = look.guess()
@@ -110,7 +110,7 @@ def _columns(looks: dict[str, Look]) -> tuple[tuple[Column, ...], tuple[str, ...
         else:
             columns.append(guess)
             what = f"kind, {'bounds, scale' if guess.is_number else 'categories'} and missing"
-            comma = "; with --decimal , these would be numbers" if look.has_commas else ""
+            comma = "; with --decimal , the values would be numbers" if look.has_commas else ""
             notes[f"columns.{name}"] = f"{what} {REPLACE}{comma}"
     if ignored:
         notes["ignored"] = "; ".join(f"{name[:40]}: {why}" for name, why in ignored.items())
@@ -118,9 +118,9 @@ def _columns(looks: dict[str, Look]) -> tuple[tuple[Column, ...], tuple[str, ...
 
 
 def _check_names(title: str, looks: list[Look]) -> None:
-    """Refuse a file that begins with a record: no name may be a number, or a value of its column."""
+    """Refuses a file that begins with a record: no name may be a number or a value of its column."""
     if [look.name for look in looks] in ([str(i + k) for i in range(len(looks))] for k in (0, 1)):
-        return  # as programs write columns that have no names
+        return  # programs write such names for unnamed columns
     found = [
         str(i)
         for i, look in enumerate(looks, 1)
@@ -131,23 +131,22 @@ def _check_names(title: str, looks: list[Look]) -> None:
     ]
     if found:
         raise DataError(
-            f"The first line of {title} looks like a record, which would be published as the names of columns (see "
+            f"The first line of {title} looks like a record, which would be published as column names (see "
             f"column{'s' * (len(found) > 1)} {', '.join(found[:5])}{', ...' * (len(found) > 5)}): name all columns "
-            "with --names age,job,..., or say with --header that the line holds their names."
+            "with --names age,job,..., or state by --header that the line holds column names."
         )
 
 
 def check_table(source: Any, table_file: TableFile) -> list[str]:
-    """Returns what a stated schema makes of the records, in sentences with exact counts, for their owner only.
+    """Checks records against a stated schema, in sentences with exact counts, for the owner only.
 
     Args:
         source: path of a CSV file, gzip or not, or of a Parquet file; a pandas DataFrame; or a DatabaseQuery.
         table_file: the stated facts.
 
     Returns:
-        Rows, rows a class, and what is clamped, unknown, missing or never varies, a sentence each; then warnings: of
-        rows that a run refuses, and of every column of which WARN_FROM or more is lost to its bounds, its categories or
-        its classes.
+        Sentences on rows, rows per class, and clamped, unknown, missing or constant values. Then warnings about rows
+        that a run refuses, and about every column that loses WARN_FROM or more to its bounds, categories or classes.
 
     Raises:
         DataError: a file that cannot be read, or columns that are missing or not declared.
@@ -156,7 +155,7 @@ def check_table(source: Any, table_file: TableFile) -> list[str]:
     table = open_stated(source, table_file)
     counts = [_Count(column, table_file.csv) for column in schema.columns]
     encode_label = label_encoder(schema, table_file.csv.missing, table_file.csv.decimal)
-    classes, rows, lost, unknown, first, nobodys = np.zeros(len(schema.classes), int), 0, 0, 0, 0, 0
+    classes, rows, lost, unknown, first, missing_units = np.zeros(len(schema.classes), int), 0, 0, 0, 0, 0
     names, unit = [*(column.name for column in schema.columns), schema.label], table_file.unit_column
     encode_unit = unit_encoder(table_file.csv.missing, {}, table_file.csv.decimal)
     with reading(table.title):
@@ -167,7 +166,7 @@ def check_table(source: Any, table_file: TableFile) -> list[str]:
                 bad[count.add(table, values, rows)] = True
             if unit is not None:
                 _, faults = encode_column(table, unit, encode_unit, units)
-                bad[list(faults)], nobodys = True, nobodys + len(faults)
+                bad[list(faults)], missing_units = True, missing_units + len(faults)
             y, faults = encode_column(table, schema.label, encode_label, labels)
             bad[list(faults)] = True
             classes += np.bincount(y[~bad].astype(int), minlength=len(classes))
@@ -176,12 +175,10 @@ def check_table(source: Any, table_file: TableFile) -> list[str]:
             rows, lost, unknown = rows + len(labels), lost + int(bad.sum()), unknown + len(faults)
     lines = [f"{rows} rows", *(f"class {name!r}: {n} rows" for name, n in zip(schema.classes, classes, strict=True))]
     lines += [line for count in counts for line in count.lines(rows)]
-    losses = [
-        (schema.label, unknown, "match no class of the schema: state all classes, or the values that stand for them")
-    ]
+    losses = [(schema.label, unknown, "match no class of the schema: state all classes, or their values")]
     losses += [(count.column.name, *loss) for count in counts for loss in count.losses()]
     if lost:
-        of_units = f", {nobodys} as their unit" if nobodys else ""
+        of_units = f", {missing_units} as their unit" if missing_units else ""
         lines.append(
             f"Warning: {lost} of {rows} rows have a value that cannot be used, {unknown} of them as their label"
             f"{of_units}, the first in row {first}: distill refuses the table, or leaves these rows out with --lenient"
@@ -196,7 +193,7 @@ def _warning(name: str, n: int, rows: int, words: str) -> str:
 
 
 class _Count:
-    """What happens to the values of a column."""
+    """Counts of clamped, unknown, missing and bad values of a column."""
 
     def __init__(self, column: Column, form: CsvFormat) -> None:
         self.column = column
@@ -207,7 +204,7 @@ class _Count:
         self.low, self.high = math.inf, -math.inf
 
     def add(self, table: Table, values: Values, start: int) -> list[int]:
-        """Counts a batch whose first row follows `start` others; the rows at fault."""
+        """Counts a batch whose first row is number `start`, and returns the faulty rows."""
         codes, faults = encode_column(table, self.column.name, self.encode, values)
         if faults and not self.bad:
             self.first = f"row {start + min(faults) + 1}: {faults[min(faults)]}"
@@ -233,10 +230,10 @@ class _Count:
         return [f"column {self.column.name!r}{words}" for words, holds in found.items() if holds]
 
     def losses(self) -> list[tuple[int, str]]:
-        """How many values are lost, why, and what to do."""
-        other = "go to the category for others: state more categories if they are public"
+        """Returns the numbers of lost values, with reason and advice."""
+        other = "are counted as the category for others: state more categories if they are public"
         return [
-            (self.clamped, "are cut at the bounds: state wider ones if those are public"),
+            (self.clamped, "are clipped to the bounds: state wider bounds if they are public"),
             (self.other, other),
-            (self.bad, "cannot be used, and neither can their rows: correct the column's kind, bounds or categories"),
+            (self.bad, "cannot be used, nor can their rows: correct the column's kind, bounds or categories"),
         ]

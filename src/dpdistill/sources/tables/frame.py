@@ -1,4 +1,4 @@
-"""A pandas DataFrame as a table."""
+"""Reads a pandas DataFrame as a table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ROWS = 1 << 16
 
 
 class Frame:
-    """The rows of a frame, which are never changed."""
+    """Table of a frame's rows; the frame is never changed."""
 
     typed, ordered = False, True
 
@@ -32,16 +32,16 @@ class Frame:
             yield [_values(self._frame.iloc[start : start + _ROWS, i]) for i in at]
 
     def hint(self, declared: Sequence[str]) -> str:
-        """Nothing: a frame has been read by its owner."""
+        """Returns an empty text, since the owner has read the frame."""
         return ""
 
 
 def _values(series: Any) -> Values:
-    """The values of a pandas column: an array where pandas states one type of all, else each cell by itself.
+    """Returns the values of a pandas column: an array if pandas states one type, else individual cells.
 
-    Arrow would infer the type of a column of objects, or of mixed categories, from all of them.
+    Arrow would infer the type of a column of objects, or of mixed categories, from all values.
     """
-    if series.dtype == "category":  # whose values are of the categories' own type, which `tolist` makes Python's
+    if series.dtype == "category":  # `tolist` converts the type of the categories to Python types
         kept = [*series.cat.categories.to_numpy()]
         return [None if code < 0 else kept[code] for code in series.cat.codes.tolist()]
     if series.dtype == object:

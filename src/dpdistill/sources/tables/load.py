@@ -1,4 +1,4 @@
-"""Rows of a table as Records: columns found by name, read in batches, encoded by what is stated about them."""
+"""Loads rows of a table as Records: columns by name, in batches, encoded by stated facts."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ def load_table(
     memory: int | str | None = None,
     scratch: str | os.PathLike | None = None,
 ) -> Records:
-    """Records from a table; columns are found by their names, and nothing public comes from a record.
+    """Returns the records of a table; columns are found by name, and no public fact comes from a record.
 
-    Numbers and truth values match texts that stand for the same number: 1, 1.0, "1" and true are one value. Numbers
-    outside the bounds are kept, to be clamped where records are scaled.
+    Numbers and truth values match texts of the same number: 1, 1.0, "1" and true are one value. Numbers outside the
+    bounds are kept, and clamped when records are scaled.
 
     Args:
         source: path of a CSV file, gzip or not, or of a Parquet file; a pandas DataFrame; or a DatabaseQuery, whose
             rows are sorted.
-        table_file: the public facts, and how a CSV file is written.
+        table_file: the public facts, and the format of a CSV file.
         strict: stop at a value that cannot be encoded; otherwise its record gets the label -1 and contributes nothing.
-        memory: bytes, or "512M", "4G", that the records may take; larger ones lie in files without a name, which end
-            with them. None for half of what the machine has.
-        scratch: folder on whose disk those files lie; None for the system's temporary folder.
+        memory: memory limit of the records, in bytes or as "512M" or "4G"; None for half of the machine's. Larger
+            records lie in unnamed temporary files, which disappear with the process.
+        scratch: folder for those files; None for the system's temporary folder.
 
     Returns:
-        The records, X (n, columns) float64; with units where the facts name their column. Units are the same where the
-        column holds the same number or the same text; a missing one is a bad value.
+        The records, X (n, columns) float64, with units if the facts name their column. Equal numbers or texts are the
+        same unit; a missing unit is a bad value.
 
     Raises:
         DataError: a file that cannot be read, columns that are missing or not declared, a bad value when strict.
@@ -92,14 +92,14 @@ def load_table(
 
 
 def _columns(codes: np.ndarray, bad: np.ndarray, features: int) -> list[np.ndarray]:
-    """X, y and, where there is a column behind the label's, units of a batch of codes."""
+    """Returns X, y and, if there is a column after the label's, units of a batch of codes."""
     y = np.where(bad, -1, codes[:, features]).astype(np.int64)
     units = [np.nan_to_num(column, nan=-1.0).astype(np.int64) for column in codes[:, features + 1 :].T]
     return [codes[:, :features], y, *units]
 
 
 def _sorted(X: np.ndarray, y: np.ndarray, *units: np.ndarray, memory: Memory) -> tuple[np.ndarray, ...]:
-    """Rows in an order of their own: the same rows are the same data set, in whatever order a database gives them."""
+    """Sorts rows, so that a data set does not depend on the database's order of rows."""
     order, spool = np.lexsort((*units, *X.T, y)), Spool(memory)
     for part in slices(X):
         rows = order[part]
@@ -109,10 +109,10 @@ def _sorted(X: np.ndarray, y: np.ndarray, *units: np.ndarray, memory: Memory) ->
 
 
 def encode_column(table: Table, name: str, encode: Encode, values: Any) -> tuple[np.ndarray, dict[int, str]]:
-    """Codes of a batch of a column and the faults in words, by row.
+    """Returns the codes of a batch of a column, and fault texts by row.
 
     Raises:
-        DataError: a column of a type that has no codes.
+        DataError: a column of an unsupported type.
     """
     try:
         return encode(values)
@@ -121,10 +121,10 @@ def encode_column(table: Table, name: str, encode: Encode, values: Any) -> tuple
 
 
 def open_stated(source: Any, table_file: TableFile) -> Table:
-    """The table in a file or frame, with the columns that are stated.
+    """Opens the table in a file or frame, and checks its columns against the stated ones.
 
     Raises:
-        DataError: nothing that is a table, or a column that is missing or not declared.
+        DataError: a source that is no table, or a column that is missing or not declared.
     """
     schema = table_file.schema
     table = open_table(source, table_file.csv)

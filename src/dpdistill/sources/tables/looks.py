@@ -1,4 +1,4 @@
-"""For the owner only: what the records of a column look like, and the column that a draft makes of them."""
+"""Guesses a column's facts from its records, for a draft of the owner only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpdistill.sources.tables.cells import DATE, Cell, Fault, Marks, cell_of
 from dpdistill.sources.tables.codes import Values, tally
 
 MARKS = ("?", "-", "--", "N/A", "n/a", "#N/A", "None", "NULL", "<NA>")
-"""Texts that often stand for a missing value."""
+"""Common marks of a missing value."""
 MAX_CATEGORIES = 100
 _SAMPLE = 2_000
 _IDENTIFIER = re.compile(r"(^|[_\W])(id|uuid|guid|identifier|index)$|[a-z]ID$", re.IGNORECASE)
@@ -24,7 +24,7 @@ _IDENTIFIER = re.compile(r"(^|[_\W])(id|uuid|guid|identifier|index)$|[a-z]ID$", 
 
 @dataclass
 class Look:
-    """What is seen of a column, batch by batch."""
+    """Statistics of a column, collected in batches."""
 
     name: str
     missing: Marks
@@ -46,7 +46,7 @@ class Look:
     unusable: str = ""
 
     def add(self, values: Values) -> None:
-        """Takes a batch into account."""
+        """Adds a batch."""
         seen: dict[Cell, int] = {}
         try:
             for value, count in tally(values):
@@ -88,16 +88,16 @@ class Look:
 
     @property
     def marks_found(self) -> set[str]:
-        """Texts of MARKS that stand for a missing value here: a minus does not where there is a plus."""
+        """Returns the texts of MARKS that mean a missing value here; a minus does not if there is a plus."""
         return self.marks - {"-", "--"} if "+" in self.texts else self.marks
 
     @property
     def has_commas(self) -> bool:
-        """Returns whether all would be numbers, if a comma were the decimal one."""
+        """Returns whether all values would be numbers with a decimal comma."""
         return self.commas and not self.numbers and self.may_have_commas
 
     def choices(self) -> tuple[str, ...]:
-        """The distinct values in order, if there are few; numbers as whole as they are, truth values as they are."""
+        """Returns the distinct values in order, if there are few."""
         texts = self.texts | (self.marks - self.marks_found)
         if len(texts) > MAX_CATEGORIES or self.unusable:
             return ()
@@ -108,7 +108,7 @@ class Look:
         return tuple(sorted(by_key, key=float))
 
     def guess(self) -> Column | str:
-        """A column, or why it is left out."""
+        """Returns a column, or the reason for leaving it out."""
         if self.unusable:
             return self.unusable.partition(":")[0]
         if not self.known:
@@ -132,12 +132,12 @@ class Look:
             return Column(self.name, "integer" if whole else "numeric", bounds, scale, missing=has_gaps)
         if not choices or (self.distinct and len(choices) > 10) or (self.has_commas and self._has_signs()):
             if self.has_commas:
-                return "holds numbers with a comma; draft with --decimal , if fractions begin there"
+                return "holds numbers with a comma; draft with --decimal , if the comma is the decimal separator"
             return "holds too many different texts: free text or identifiers"
         try:
             return Column(self.name, "categorical", categories=choices, missing=has_gaps)
         except DataError:
-            return "holds texts that no category may be, such as ones that begin with +, -, = or @: rename these"
+            return "holds texts that are no valid categories, such as texts that begin with +, -, = or @: rename them"
 
     def _has_signs(self) -> bool:
         return any(text.startswith(("-", "+")) for text in self.texts)
@@ -153,7 +153,7 @@ class Look:
 
 
 def _nice_bounds(low: float, high: float, whole: bool) -> tuple[float, float]:
-    """Round numbers around an interval, that look like public ones: 17 to 90 gives 0 to 100."""
+    """Returns round numbers around an interval, which look like public bounds: 17 to 90 gives 0 to 100."""
     span = (high - low) or abs(high) or 1.0
     power = 10.0 ** math.floor(math.log10(span))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= span * (1 - 1e-9)) / 5
@@ -166,6 +166,6 @@ def _nice_bounds(low: float, high: float, whole: bool) -> tuple[float, float]:
 
 
 def _scale(value: Decimal) -> int:
-    """How many digits follow the point."""
+    """Returns the number of digits after the point."""
     exponent = value.as_tuple().exponent
     return -exponent if isinstance(exponent, int) else 0

@@ -1,4 +1,4 @@
-"""Files that are no CSV, no Parquet and no database: what they are, by their first bytes, and how to bring them."""
+"""Recognises files of unsupported table formats by their first bytes, with advice on conversion."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KINDS: tuple[tuple[tuple[bytes, ...], str, str], ...] = (
     ((b"<table", b"<html", b"<!DOCTYPE", b"<?xml"), "HTML or XML", "save it as CSV UTF-8"),
     (
         (b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf", b"Rar!"),
-        "packed by another program than gzip",
+        "a file compressed by a program other than gzip",
         _UNPACK,
     ),
     ((b"\x80",), "a pickle, which can run code", "write it with to_parquet('table.parquet') where it was made"),
@@ -34,14 +34,14 @@ _KINDS: tuple[tuple[tuple[bytes, ...], str, str], ...] = (
 
 
 def require_text(path: Path, start: bytes) -> None:
-    """Raises unless a file may be CSV text.
+    """Refuses a file that cannot be CSV text.
 
     Args:
-        path: of the file.
+        path: path of the file.
         start: its first kilobytes, unpacked.
 
     Raises:
-        DataError: an empty file, or one of another format, with what to do.
+        DataError: an empty file, or a file of another format, with advice.
     """
     if not start:
         raise DataError(f"{show(path)} is empty.")

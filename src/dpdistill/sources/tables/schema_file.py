@@ -1,4 +1,4 @@
-"""schema.yaml: what the owner of a table states about it, and how its CSV files are written."""
+"""Reads and writes schema.yaml: the owner's public facts about a table, and its CSV format."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from dpdistill.storage.atomic import write_atomically, writing
 from dpdistill.storage.files import reading, require_file, show
 from dpdistill.storage.options import parse_classes
 
-DRAFT = "is a draft: replace what came from the records, then set `reviewed: true` in it."
-"""The sentence about a schema that is not reviewed."""
+DRAFT = "is a draft: replace the facts derived from the records, then set `reviewed: true`."
+"""Error text about a schema that is not reviewed."""
 _TITLE = "table schema"
 _DRAFT = "A draft made from private records: replace every marked value, then set reviewed to true."
 _MAX_BYTES = 16 << 20
@@ -29,14 +29,14 @@ _FLAGS = ("reviewed", "header", "missing")
 
 @dataclass(frozen=True)
 class TableFile:
-    """The public facts about a table, and how its files are written.
+    """Public facts about a table, and the format of its files.
 
     Args:
         schema: columns, label and classes.
-        reviewed: its owner vouches that no fact comes from the records; False for a draft.
-        csv: how its CSV files are written.
-        ignored: columns of the file that are left out.
-        unit_column: the column that names the unit (person) of a row, or None. It is never a feature.
+        reviewed: True if the owner confirms that no fact comes from the records; False for a draft.
+        csv: format of its CSV files.
+        ignored: left-out columns of the file.
+        unit_column: the column that names the unit (person) of a row, or None; never a feature.
 
     Raises:
         DataError: facts that contradict each other.
@@ -78,7 +78,7 @@ _Values = Annotated[dict[str, tuple[str, ...]], Tag("mapping")]
 
 @dataclass(frozen=True, kw_only=True)
 class _File:
-    """The keys of schema.yaml."""
+    """Keys of schema.yaml."""
 
     __pydantic_config__ = STRICT
     dpdistill: str
@@ -93,10 +93,10 @@ class _File:
 
 
 def read_schema(path: str | os.PathLike) -> TableFile:
-    """What schema.yaml states; texts are taken as they are written, so that `no` is a category and not a truth value.
+    """Reads schema.yaml; texts keep their spelling, so that `no` is a category and not a truth value.
 
     Raises:
-        DataError: not such a file, or facts that are incomplete, unknown or contradict each other.
+        DataError: a file that is no schema.yaml, or facts that are incomplete, unknown or contradict each other.
     """
     path = Path(path)
     if require_file(path) > _MAX_BYTES:
@@ -111,7 +111,7 @@ def read_schema(path: str | os.PathLike) -> TableFile:
 
 def _parse(content: Any) -> TableFile:
     if not isinstance(content, dict) or content.get("dpdistill") != _TITLE:
-        raise DataError(f"Expected a table schema, which begins with `dpdistill: {_TITLE}`.")
+        raise DataError(f"Expected a table schema that begins with `dpdistill: {_TITLE}`.")
     columns = content.get("columns")
     for part in (content, content.get("csv"), *(columns if isinstance(columns, list) else ())):
         _type_values(part)
@@ -122,7 +122,7 @@ def _parse(content: Any) -> TableFile:
 
 
 def _type_values(part: Any) -> None:
-    """Makes flags and numbers of the texts that stand for them; what does not is left for read_facts to refuse."""
+    """Converts texts of flags and numbers; leaves other texts for read_facts to refuse."""
     for key, value in part.items() if isinstance(part, dict) else ():
         if key in _FLAGS and value in ("true", "false"):
             part[key] = value == "true"
@@ -134,14 +134,14 @@ def _type_values(part: Any) -> None:
 def _require_distinct(what: str, texts: tuple[str, ...]) -> None:
     if len(set(texts)) != len(texts):
         twice = next(text for text in texts if texts.count(text) > 1)
-        raise DataError(f"Expected distinct {what}; {twice[:80]!r} is named twice.")
+        raise DataError(f"Expected distinct {what}; got {twice[:80]!r} twice.")
 
 
 def with_units(table_file: TableFile, column: str) -> TableFile:
-    """The same with a column that names units; where it was under ignored, it no longer is.
+    """Returns the facts with a column that names units, removed from `ignored`.
 
     Raises:
-        DataError: a column that is a feature or the label, or schema.yaml states another one.
+        DataError: a column that is a feature or the label, or differs from the column in schema.yaml.
     """
     if table_file.unit_column not in (None, column):
         raise DataError(
@@ -152,14 +152,14 @@ def with_units(table_file: TableFile, column: str) -> TableFile:
 
 
 def without_units(table_file: TableFile) -> TableFile:
-    """The same for rows that each stand for themselves, as in a test set: the column of units may be there or not."""
+    """Returns the facts for single rows, such as a test set, with an optional column of units."""
     if table_file.unit_column is None:
         return table_file
     return replace(table_file, unit_column=None, ignored=(*table_file.ignored, table_file.unit_column))
 
 
 def read_reviewed(path: str | os.PathLike) -> TableFile:
-    """Returns what schema.yaml states, if its owner vouches for it.
+    """Reads schema.yaml, if its owner reviewed it.
 
     Raises:
         DataError: a draft; and as read_schema.
@@ -171,12 +171,12 @@ def read_reviewed(path: str | os.PathLike) -> TableFile:
 
 
 def write_schema(path: str | os.PathLike, table_file: TableFile, notes: Mapping[str, str] | None = None) -> None:
-    """Writes schema.yaml, from which read_schema makes the same TableFile.
+    """Writes schema.yaml, from which read_schema reads an equal TableFile.
 
     Args:
-        path: of the file; it appears whole or not at all.
-        table_file: what to write.
-        notes: comments by the place that they belong to: "label", "classes", "csv", "ignored", "columns.NAME".
+        path: path of the file, which is written atomically.
+        table_file: facts to write.
+        notes: comments by position: "label", "classes", "csv", "ignored", "columns.NAME".
 
     Raises:
         DataError: a file that cannot be written.
@@ -187,7 +187,7 @@ def write_schema(path: str | os.PathLike, table_file: TableFile, notes: Mapping[
 
 
 def schema_content(table_file: TableFile, notes: Mapping[str, str] | None = None) -> bytes:
-    """The bytes of schema.yaml, as `write_schema` writes them."""
+    """Returns the bytes of schema.yaml, as `write_schema` writes them."""
     return "".join(f"{line}\n" for line in _lines(table_file, notes or {})).encode("utf-8")
 
 
@@ -217,7 +217,7 @@ def _lines(table_file: TableFile, notes: Mapping[str, str]) -> list[str]:
 
 
 def _stated(facts: Any) -> dict[str, Any]:
-    """The fields of a dataclass that are not its defaults."""
+    """Returns the fields of a dataclass that differ from their defaults."""
     return {name: value for name, value in vars(facts).items() if value != getattr(type(facts), name, None)}
 
 
@@ -226,5 +226,5 @@ def _comment(note: str | None, indent: str) -> list[str]:
 
 
 def _dump(value: Any, flow: bool | None) -> list[str]:
-    """Lines of YAML: all in brackets, nothing, or, for None, the innermost lists."""
+    """Returns lines of YAML; `flow` sets brackets for everything, nothing, or (None) the innermost lists."""
     return dump_yaml(value, flow=flow, whole=True).removesuffix("\n").split("\n")

@@ -1,4 +1,4 @@
-"""Tables in a CSV file, a Parquet file or a pandas DataFrame, read in batches of columns."""
+"""Reads tables in a CSV file, a Parquet file or a pandas DataFrame, in batches of columns."""
 
 from __future__ import annotations
 
@@ -37,20 +37,19 @@ _SEPARATORS = (",", ";", "\t", "|")
 
 @dataclass(frozen=True)
 class CsvFormat:
-    """How CSV files are written.
+    """Format of CSV files.
 
     Args:
-        header: a file begins with the names of its columns.
-        names: of all columns in the file's order, where there is no header.
-        separator: of fields, one character.
-        missing: texts that stand for a missing value, also in other formats; a number among them stands for all
-            spellings of that number.
-        comment: lines that begin with it are skipped.
-        decimal: what the fraction of a number begins with in texts, "." or ",", also in other formats; with a comma
-            1.234,5 is 1234.5, 1.234 is 1234 and 0.5 is no number. Values that are numbers by their type are themselves.
+        header: True if a file begins with column names.
+        names: names of all columns in the file's order, for files without a header.
+        separator: separator of fields, one character.
+        missing: marks of a missing value, also in other formats; a number means all spellings of that number.
+        comment: prefix of lines to skip.
+        decimal: decimal separator of numbers in texts, "." or ",", also in other formats; with a comma 1.234,5 is
+            1234.5, 1.234 is 1234 and 0.5 is no number. Typed numbers are unaffected.
 
     Raises:
-        DataError: a separator, comment or decimal that cannot be.
+        DataError: an invalid separator, comment or decimal.
     """
 
     __pydantic_config__ = STRICT
@@ -68,19 +67,19 @@ class CsvFormat:
             raise DataError(f"Expected comment={self.comment!r} as printable characters.")
         if self.decimal not in (".", ",") or self.decimal == self.separator:
             raise DataError(
-                f"Expected decimal={self.decimal!r} as '.' or ',', and not what separates the fields; "
-                f"that is {self.separator!r}."
+                f"Expected decimal={self.decimal!r} as '.' or ',', different from the separator of fields; "
+                f"got separator {self.separator!r}."
             )
 
 
 class Table(Protocol):
-    """A table whose rows can be read as often as wished.
+    """Table whose rows can be read repeatedly.
 
     Args:
-        title: what to call it in a sentence.
-        names: of all its columns, distinct.
-        typed: texts are not numbers, and numbers with a fraction are not whole, whatever their values look like.
-        ordered: its rows have the same order whenever they are read.
+        title: name of the table in sentences.
+        names: distinct names of all columns.
+        typed: True if types decide: a text is no number, and a float is no integer, whatever the value.
+        ordered: True if the order of rows is the same on every read.
     """
 
     title: str
@@ -89,7 +88,7 @@ class Table(Protocol):
     ordered: bool
 
     def batches(self, columns: Sequence[str]) -> Iterator[list[Values]]:
-        """The named columns, in this order, some rows at a time.
+        """Yields the named columns, in this order, some rows at a time.
 
         Raises:
             DataError: a file that cannot be read to its end.
@@ -97,25 +96,25 @@ class Table(Protocol):
         ...
 
     def hint(self, declared: Sequence[str]) -> str:
-        """Why columns that are declared may not be there, and what to do: a sentence without values, or nothing."""
+        """Returns why declared columns may be missing, with advice: a sentence without values, or an empty text."""
         ...
 
 
 def open_table(source: Any, form: CsvFormat) -> Table:
-    """The table in a file or frame, its format recognised by the content.
+    """Opens the table in a file or frame, with the format recognised by content.
 
     Args:
         source: path of a CSV file, gzip or not, or of a Parquet file; a pandas DataFrame; or a DatabaseQuery.
-        form: of a CSV file; columns without a header and names are column1, column2, ...
+        form: format of a CSV file; columns without a header and names are column1, column2, ...
 
     Raises:
-        DataError: nothing that is a table.
+        DataError: a source that is no table.
     """
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         refuse_elsewhere(os.fspath(source))
         if is_address(source) or (path.is_file() and holds_database(path)):
-            raise DataError(f"{show(source)} is a database: state which of its rows to read (--sql 'SELECT ...').")
+            raise DataError(f"{show(source)} is a database: state the rows to read (--sql 'SELECT ...').")
         if not os.fspath(source) or "\0" in os.fspath(source):
             raise DataError("Expected the path of a table; got an empty or impossible one.")
         require_file(path)
@@ -154,8 +153,8 @@ class _Csv:
             yield io.BufferedReader(_Uncommented(file, mark), _BLOCK) if mark else file
 
     def _read_header(self, file: io.BufferedIOBase) -> tuple[str, ...]:
-        """The names of the columns; the file is then at its first row."""
-        decoded = chain(["utf-8-sig"], repeat("utf-8"))  # a mark before the names is no part of their quotes
+        """Returns the column names, and leaves the file at its first row."""
+        decoded = chain(["utf-8-sig"], repeat("utf-8"))  # a byte order mark may precede the first quote
         lines = (line.decode(code) for line, code in zip(_physical_lines(file), decoded, strict=False))
         try:
             rows = csv.reader(lines, delimiter=self.form.separator, skipinitialspace=True)
@@ -165,7 +164,7 @@ class _Csv:
         except csv.Error:
             raise DataError(f"{self.title} has no header that can be read: {HEADER}.") from None
         if row and re.fullmatch("sep=.?", row[0]):
-            raise DataError(f"{self.title} begins with Excel's line sep=, which holds no names of columns: remove it.")
+            raise DataError(f"{self.title} begins with Excel's line sep=, which has no column names: remove this line.")
         return tuple(name.strip() for name in row)
 
     def batches(self, columns: Sequence[str]) -> Iterator[list[Values]]:
@@ -182,7 +181,7 @@ class _Csv:
                 include_columns=list(columns),
             )
             before = 0
-            # Not by open_csv: after an error its thread may hang or abort the end of the process.
+            # open_csv is avoided: after an error its thread may hang or abort the process at exit.
             for rows in self._whole_rows(file):
                 try:
                     table = arrow.read_csv(pa.BufferReader(unspaced(rows, self.form.separator)), read, parse, convert)
@@ -195,8 +194,8 @@ class _Csv:
                     yield batch.columns
 
     def _whole_rows(self, file: io.BufferedIOBase) -> Iterator[bytes]:
-        """About a block of rows at a time; the rest of the file."""
-        # A line end before them, which is no row: Arrow takes a byte order mark only from what comes first.
+        """Yields complete rows of the rest of the file, about one block at a time."""
+        # A leading line end, which is no row: Arrow removes a byte order mark only from the first bytes.
         rest = b"\n" if self.form.header else b""
         while block := file.read(_BLOCK):
             rest += block
@@ -208,7 +207,7 @@ class _Csv:
         yield rest
 
     def _ragged(self, problem: str) -> str:
-        """Which line of the file it is that has another number of fields, and what to do."""
+        """Returns the line of the file with a wrong number of fields, with advice."""
         if not RAGGED.search(problem):
             return ""
         with self._open() as file:
@@ -218,12 +217,12 @@ class _Csv:
         where = "" if line is None or self.form.comment else f"That is line {line}: "
         rows = " R names its rows in a column without a name: write.table(..., row.names = FALSE)."
         return (
-            f" {where}a field that holds {self.form.separator!r} itself must be in double quotes."
+            f" {where}a field that contains {self.form.separator!r} must be in double quotes."
             f"{rows if re.search(f'Row #1: .* {len(self.names)} columns, got {len(self.names) + 1}', problem) else ''}"
         )
 
     def hint(self, declared: Sequence[str]) -> str:
-        """Returns what the first line of the file is separated by, or that it holds no names; never what it holds."""
+        """Returns the separator of the file's first line, or that there are no names; never the content."""
         named = re.search(r"\.(parquet|pq|xlsx?|json)$", self.path.name, re.IGNORECASE)
         kind = f"It is CSV text, although its name ends in {named[0]}. " if named else ""
         if not self.form.header or self.form.names:
@@ -239,7 +238,7 @@ class _Csv:
                 )
         names = {name.casefold(): name for name in self.names}
         if other := next((names[name.casefold()] for name in declared if names.get(name.casefold(), name) != name), ""):
-            return f"{kind}Its line 1 has {other[:80]!r}: names must agree to the letter."
+            return f"{kind}Its line 1 has {other[:80]!r}: names must be equal, including case."
         if not set(self.names) & set(declared):
             return (
                 f"{kind}Its line 1 holds none of the {len(declared)} columns of the schema: where the file has no "
@@ -253,7 +252,7 @@ def _physical_lines(file: io.BufferedIOBase) -> Iterator[bytes]:
 
 
 class _Uncommented(io.RawIOBase):
-    """The lines of a file without those that begin with a mark."""
+    """Stream of a file's lines without comment lines."""
 
     def __init__(self, file: io.BufferedIOBase, mark: bytes) -> None:
         self._lines = (line for line in _physical_lines(file) if not line.startswith(mark))
@@ -299,6 +298,6 @@ class _Parquet:
                 yield [batch.column(name) for name in written]
 
     def hint(self, declared: Sequence[str]) -> str:
-        """Of the name of a file that is Parquet whatever it is called."""
+        """Returns a sentence about a Parquet file with a misleading name."""
         named = re.search(r"\.(csv|tsv|txt)(\.gz)?$", self.path.name, re.IGNORECASE)
         return f"It is Parquet, although its name ends in {named[0]}." if named else ""
