@@ -28,7 +28,7 @@ from dpdistill.networks.network import LeNet, times
 from dpdistill.networks.parameters import write_parameters
 from dpdistill.sources.load import load
 
-MOVED = r"record \d+ re(?:moved|placed): sums moved by 0\.\d{4} of what was paid for; else nothing changed"
+MOVED = r"record \d+ re(?:moved|placed): sums moved by 0\.\d{4} of the paid sensitivity; else nothing changed"
 MERF = ("--method", "dp-merf", "--set", "frequencies=50", "--set", "steps=2", "--set", "samples=40")
 LDPDC = ("--method", "ldpdc", "--set", "per_class=2", "--set", "sampling_prob=1")
 

@@ -233,7 +233,7 @@ def test_the_name_of_a_run_follows_from_what_is_computed(tmp_path):
     [
         (
             "  - {label: A, method: dos, data: [d]}",
-            "'A' runs on 'd', which is not a data set of the suite's data sets.",
+            "'A' runs on 'd', which is not a data set of the suite.",
         ),
         ("  - {label: A, method: dos, data: [digits]}", "Expected 'A' with epsilon, as its method is."),
         ("  - {label: A, method: dm, data: [digits], epsilon: [1]}", "Expected 'A' without epsilon"),
@@ -370,7 +370,7 @@ def test_a_suite_says_how_images_are_read(tmp_path):
     for wrong in ({"classes": "1"}, {"bounds": "0"}, {"resize": "1e3"}, {"resize": "0"}):
         with pytest.raises(DataError, match="Expected "):
             replace(source, **wrong)
-    with pytest.raises(DataError, match="a table, without classes, bounds, resize: its schema says so"):
+    with pytest.raises(DataError, match="a table, without classes, bounds, resize, which its schema states"):
         replace(source, schema="schema.yaml")
 
 
@@ -470,7 +470,7 @@ def test_what_the_data_folder_lacks_is_said_before_the_first_run(tmp_path, inlin
     path = suite_file(tmp_path, runs, DIGITS + "  - {name: lost, train: lost, test: 'digits:test'}\n")
     code, out, err = dpdistill("benchmark", path, "--out", tmp_path / "out", "--data", tmp_path)
     assert code == 1
-    said = f"Warning: {tmp_path} lacks files of lost: runs on them will fail, others will not.\n"
+    said = f"Warning: {tmp_path} lacks files of lost: only runs on those data sets will fail.\n"
     assert said in err.split("1 of 1, ")[0]
     assert "0 runs, and 1 failed" in out
     (tmp_path / "lost").mkdir()

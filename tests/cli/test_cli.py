@@ -537,7 +537,7 @@ class TestKernels:
         as_benchmark = ("--format", "dpimagebench", "--slopes")
         for out in ("c", "c.npz"):
             said = refused("sample", led, "--n", 3, "--out", tmp_path / out, "--kind", "drawn", *as_benchmark)
-            assert "dpimagebench has no place for slopes" in said
+            assert "dpimagebench has no slopes" in said
         folder = tmp_path / "folder"
         succeeds("sample", led, "--n", 30, "--out", folder, "--seed", 5)
         rows = [line.split(",") for line in (folder / "labels.csv").read_text().splitlines()]
@@ -559,7 +559,7 @@ class TestKernels:
             assert json.loads(str(file["about"]))["images_sha256"] == files["synthetic.npz"]
         for kind in ("x", "drawn+x", "drawn+drawn", "+"):
             said = refused("sample", led, "--n", 3, "--out", tmp_path / "b.npz", "--kind", kind)
-            several = "choose among drawn, generated, mixed, or several, each once: drawn+generated."
+            several = "choose among drawn, generated, mixed, or several kinds, each once: drawn+generated."
             assert f"Unknown kind {kind!r} of pictures: {several}" in said
 
     def test_releases_are_used_again_with_another_kernel_for_finish_only(self, led, tmp_path):
@@ -795,7 +795,7 @@ def test_what_the_machine_refuses_is_one_sentence(failure, expected, tmp_path, m
 
 def test_export_writes_and_refuses(shared, tmp_path):
     out = succeeds("export", shared, "--to", "csv", "--out", tmp_path / "a.csv")
-    assert out.startswith(f"{tmp_path / 'a.csv'}: written. The guarantee of its certificate holds for it")
+    assert out.startswith(f"{tmp_path / 'a.csv'}: written. The guarantee of the certificate holds for the export")
     with (tmp_path / "a.csv").open() as file:
         assert len(file.readlines()) == 101
     succeeds(
@@ -805,7 +805,7 @@ def test_export_writes_and_refuses(shared, tmp_path):
     (tmp_path / "about.yaml").write_text("license: pddl\ncurator: General Hospital\n")
     stated = ("--about-file", tmp_path / "about.yaml", "--about", "license=mit")
     said = succeeds("export", shared, "--to", "hf", "--out", tmp_path / "hub", *stated)
-    assert said.endswith("\nLeft open in README.md, for --about: name, url, intended_use.\n")
+    assert said.endswith("\nFields to add to README.md by --about: name, url, intended_use.\n")
     card = (tmp_path / "hub" / "README.md").read_text()
     assert "license: mit\n" in card
     assert "Published by General Hospital, at TO BE FILLED IN. Licence: mit." in card

@@ -283,7 +283,7 @@ def test_evaluate_and_audit_take_rows_of_a_query(place_of_a_long_test, tmp_path,
     assert "members recognised at 0.1 % wrong" in said[-1]
     how = ("--schema", "schema.yaml", "--sql", young, "--method", "dp-merf", *QUICK, "--records", 1)
     said += [succeeds("audit", "method", place, "--out", "mine", *how)]
-    assert "of what was paid for; else nothing changed" in said[-1]
+    assert "of the paid sensitivity; else nothing changed" in said[-1]
     assert PASSWORD not in "".join(said)
     for path in tmp_path.rglob("*"):
         content = path.read_bytes() if path.is_file() else b""

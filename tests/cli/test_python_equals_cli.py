@@ -265,8 +265,8 @@ def test_refusals(words, call, tmp_path, monkeypatch):
         ({"format": "dpimagebench"}, "Expected --out as a folder with --format"),
         ({"slopes": True, "kind": "generated"}, "Expected --slopes with scored images"),
         ({"seed": -1}, "Expected seed=-1 as a whole number from 0 to 4294967295"),
-        ({"n": 0}, "Expected n=0 as a whole number from 1 on"),
-        ({"n": 2.0}, "Expected n=2.0 as a whole number from 1 on"),
+        ({"n": 0}, "Expected n=0 as a whole number >= 1"),
+        ({"n": 2.0}, "Expected n=2.0 as a whole number >= 1"),
     ],
 )
 def test_what_python_alone_can_state_of_a_sample(images, how, sentence):

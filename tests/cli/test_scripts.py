@@ -403,7 +403,7 @@ def test_records_that_memory_does_not_hold_are_told_before_they_are_there(monkey
     command = ("plan", "digits:train", *SMALL, "--records")
     assert "Warning: this machine has" not in dpdistill(*command, 10**6)[2]
     warned = dpdistill(*command, 10**9)[2]
-    assert re.search(r"Warning: this machine has 64 GiB of memory: take fewer records a class, or --resize\.", warned)
+    assert re.search(r"Warning: this machine has 64 GiB of memory: use fewer records per class, or --resize\.", warned)
 
 
 def test_a_plan_takes_the_options_of_distill():
@@ -563,7 +563,7 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
             ["benchmark", "nosuch", "--out", "x"],
             "Expected a suite nosuch among smoke, papers, frontier, subspaces, dosser, transferred, accuracy, or",
         ),
-        (["benchmark", "schema.yaml", "--out", "x"], "schema.yaml: Expected a suite, which begins with `dpdistill: "),
+        (["benchmark", "schema.yaml", "--out", "x"], "schema.yaml: Expected a suite that begins with `dpdistill: "),
         (["benchmark", "papers", "--out", "x"], "Expected --data with the folder of adult, "),
         (["benchmark", "smoke", "--out", str(shared)], "Expected --out as a folder for the owner of the data; "),
         (["audit", str(shared), "--members", "digits:train", "--non-members", "missing"], "missing does not exist."),
@@ -628,7 +628,7 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
     assert all(line.startswith("Error: ") for line in lines)
     for (argv, begins), line in zip(told, lines[-len(told) - 1 : -1], strict=True):
         assert line.startswith(f"Error: {begins}"), argv
-    assert "Error: Expected --out outside of DATA, which is left as it is." in done.stderr
+    assert "Error: Expected --out outside of DATA, which a run never changes." in done.stderr
     assert "Error: Expected 2 <= classes=-2 <= 65536." in lines
     assert lines[-1].startswith("Error: bad.csv: column 'age', row 2: 'old' is not a number: ")
 

@@ -13,7 +13,7 @@ from dpdistill.cli import main, terminal
 from dpdistill.cli.streams import UNWRITTEN, lasting_streams
 
 FULL = Path("/dev/full")
-DONE = "Error: Standard output cannot be written: No space left on device. The command did its work, but not all that"
+DONE = "Error: Standard output cannot be written: No space left on device. The command did its work, but some of its"
 
 
 def ended(monkeypatch, *arguments: str) -> int:
@@ -101,8 +101,8 @@ def test_a_device_that_this_machine_lacks(tmp_path):
     )
     assert command.returncode == terminal.REFUSED
     assert command.stderr.splitlines()[-1] == (
-        "Error: JAX cannot compute on JAX_PLATFORMS=abacus, which this machine lacks: set JAX_PLATFORMS=cpu, or leave "
-        "it out. This command paid nothing."
+        "Error: JAX cannot compute on JAX_PLATFORMS=abacus, which this machine lacks: set JAX_PLATFORMS=cpu, or unset "
+        "it. This command paid nothing."
     )
     assert "Traceback" not in command.stderr
     assert list(tmp_path.iterdir()) == []

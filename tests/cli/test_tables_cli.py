@@ -127,9 +127,9 @@ class TestCommands:
         said = refused("student", "shared", "--test", "patients.csv", "--teacher", "drawn", "--pictures", "9")
         assert "shared holds a table: students learn from images." in said
         wrong = refused("sample", "shared", "--n", "3", "--out", "other.csv", "--format", "dpimagebench")
-        assert "shared holds a table: --format is for pictures" in wrong
+        assert "shared holds a table: --format is for images" in wrong
         wrong = refused("sample", "shared", "--n", "3", "--out", "other.csv", "--kind", "mixed")
-        assert "shared holds a table: --kind is for pictures." in wrong
+        assert "shared holds a table: --kind is for images." in wrong
 
         scored = succeeds("evaluate", "shared", "--test", "held-out.csv", "--schema", "schema.yaml", "--include-scores")
         rows = re.findall(r"^(\w.*?) +(0\.\d{3}) +(0\.\d{3}) ", scored, re.M)

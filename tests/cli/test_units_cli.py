@@ -339,7 +339,7 @@ class TestImages:
             load(pictures / "arrays.npz", unit="person")
         with pytest.raises(DataError, match="lacks the column 'person'"):
             load(pictures / "list.csv", classes="a,b", unit="person")
-        with pytest.raises(DataError, match="does not say which images are of one person"):
+        with pytest.raises(DataError, match="does not state which images belong to one person"):
             load("digits:train", unit="person")
         (tmp_path / "list.csv").write_text("file,label,who\nx.png,a\n")
         with pytest.raises(DataError, match="different numbers of fields in line 2"):

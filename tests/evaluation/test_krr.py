@@ -186,7 +186,7 @@ class TestClassifier:
         np.testing.assert_allclose(found(X_t), np.asarray(Half(pixels)(X_t)) @ model.coef_.T, atol=1e-4)
         by_class = teacher_of(X_S, Y_S, SCHEMA, kernel=kernel, ridge=0.1)
         assert score_classifier(by_class, TEST).accuracies == (pytest.approx(score(kernel, 0.1)),)
-        with pytest.raises(DataError, match=r"Expected a feature kernel of what teaches; got FCNTK"):
+        with pytest.raises(DataError, match=r"Expected a feature kernel for a teacher; got FCNTK"):
             teacher_of(X_S, Y_S, SCHEMA, kernel=FCNTK(), ridge=0.1)
 
     def test_refusals(self):

@@ -59,7 +59,7 @@ def test_scores_are_products_with_the_classifier():
     expected, scale = rows @ TEACHER.classifier, np.abs(rows) @ np.abs(TEACHER.classifier)
     assert_close_float32(TEACHER(PICTURES), expected, terms=64, scale=scale)
     assert_close_float32(TEACHER(PICTURES[:7], chunk=3), expected[:7], terms=64, scale=scale[:7])
-    with pytest.raises(DataError, match=r"Expected pictures of shape \('n', 8, 8, 1\), n >= 1; got \(2, 8, 9, 1\)"):
+    with pytest.raises(DataError, match=r"Expected images of shape \('n', 8, 8, 1\), n >= 1; got \(2, 8, 9, 1\)"):
         TEACHER(np.zeros((2, 8, 9, 1)))
 
 
@@ -121,7 +121,7 @@ def test_gradients_are_those_of_the_weighted_scores():
     for found, slopes in (curved.sloped(PICTURES[:7], weigh), curved.sloped(PICTURES[:7], weigh, chunk=3)):
         assert_close_float32(found, scores, terms=64, scale=scale)
         assert_close_float32(slopes, expected, terms=64 + 3, scale=steepest)
-    with pytest.raises(DataError, match="Expected pictures of shape"):
+    with pytest.raises(DataError, match="Expected images of shape"):
         curved.sloped(np.zeros((2, 8, 9, 1)), weigh)
 
 
@@ -310,5 +310,5 @@ def test_refusals():
         score_student(lesson, TEST, nets=0)
     with pytest.raises(ValueError, match=r"Expected a lesson with slopes: the training has jacobian=2\."):
         score_student(lesson, TEST, training=replace(TINY, jacobian=2.0))
-    with pytest.raises(DataError, match="Expected pictures of shape"):
+    with pytest.raises(DataError, match="Expected images of shape"):
         lesson_of(TEACHER, np.zeros((2, 8, 9, 1)))

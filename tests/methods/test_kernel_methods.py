@@ -313,7 +313,7 @@ class TestDecoupledKIP:
         found = result.teacher(X)
         np.testing.assert_allclose(found, phi @ result.distilled.classifier, atol=1e-4)  # its classes are centred
         assert np.mean(found.argmax(1) == HELD_OUT.y[:23]) > 0.9
-        with pytest.raises(ValueError, match=r"Expected pictures of shape \('n', 8, 8, 1\), n >= 1; got \(8, 8, 1\)"):
+        with pytest.raises(ValueError, match=r"Expected images of shape \('n', 8, 8, 1\), n >= 1; got \(8, 8, 1\)"):
             result.teacher(X[0])
         plain = run.distill(TOY, tiny("dp-kip"), HUGE)
         with pytest.raises(ValueError, match="The method dp-kip releases no classifier"):

@@ -73,7 +73,7 @@ def render_page(lines: Iterable[Line], title: str, sets: Iterable[Path] = ()) ->
 
 
 def render_markdown(lines: Iterable[Line], title: str) -> str:
-    """The same tables in Markdown."""
+    """Returns the leaderboard's tables in Markdown."""
     lines = list(lines)
     parts = [f"# {title}", "`dpdistill results` generates this page from lines of results.", *NOTES]
     found = boards(lines)

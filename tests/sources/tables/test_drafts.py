@@ -125,7 +125,7 @@ def test_what_has_no_draft(tmp_path):
             DataError, match=f"Expected 2 to 100 classes in the label '{label}'; got {count}: name another"
         ):
             draft_schema(FRAME, label)
-    with pytest.raises(DataError, match="Expected at least one column beside the label"):
+    with pytest.raises(DataError, match="Expected at least one column besides the label"):
         draft_schema(FRAME[["id", "ill"]])
     (tmp_path / "t.csv").write_text("sep=;\na;y\n1;0\n2;1\n")
     with pytest.raises(
@@ -309,7 +309,7 @@ def test_classes_that_are_truth_values_keep_their_spelling():
 
 def test_a_minus_beside_a_plus_is_no_missing_value():
     why, drafted = draft_of(["+", "-", "+", "-"] * 3)
-    assert why.startswith("a: holds texts that no category may be, such as ones that begin with +, -, = or @")
+    assert why.startswith("a: holds texts that are no valid categories, such as texts that begin with +, -, = or @")
     assert "-" not in drafted.csv.missing
     column, drafted = draft_of(["x", "-", "y", "-"] * 3)
     assert (column.categories, column.missing, drafted.csv.missing[-1]) == (("x", "y"), True, "-")
@@ -328,6 +328,6 @@ def test_a_draft_without_columns_says_why_each_is_left_out():
     frame = FRAME[["id", "same", "ill"]]
     with pytest.raises(
         DataError,
-        match=r"beside the label in The frame; all are left out \(id: looks like identifiers; same: never varies\)\.",
+        match=r"besides the label in The frame; all are left out \(id: looks like identifiers; same: never varies\)\.",
     ):
         draft_schema(frame)

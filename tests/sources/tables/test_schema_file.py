@@ -140,7 +140,7 @@ def changed(old: str, new: str, text: str = FULL) -> str:
 
 
 BAD = {
-    "no table schema": ("[1, 2]", "Expected a table schema, which begins with `dpdistill: table schema`."),
+    "no table schema": ("[1, 2]", "Expected a table schema that begins with `dpdistill: table schema`."),
     "another file": (changed("table schema", "recipe"), "Expected a table schema"),
     "yaml": (changed("[0, 100]", "[0, 100"), "Expected YAML; "),
     "tab": (changed("  header", "\theader"), "Expected YAML; found character '\\t' that cannot start any token"),

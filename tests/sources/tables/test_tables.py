@@ -183,14 +183,20 @@ def test_a_draft_of_numbers_with_a_decimal_comma(tmp_path):
     assert kinds == {"alter": "integer", "kosten": "numeric", "ort": "categorical"}
     drafted, notes = draft_schema(path, None, CsvFormat(separator=";"))
     assert drafted.ignored == ("kosten",)  # a category may not begin with a sign
-    assert "kosten: holds numbers with a comma; draft with --decimal , if fractions begin there" in notes["ignored"]
+    assert (
+        "kosten: holds numbers with a comma; draft with --decimal , if the comma is the decimal separator"
+        in notes["ignored"]
+    )
     drafted, notes = draft_schema(write(tmp_path, GERMAN.replace("-", "")), None, CsvFormat(separator=";"))
     assert {column.name: column.kind for column in drafted.schema.columns}["kosten"] == "categorical"
     assert notes["columns.kosten"].endswith("; with --decimal , the values would be numbers")
     many = "alter;kosten;krank\n" + "".join(f"{i % 7};{i},5;{'ja' if i % 2 else 'nein'}\n" for i in range(200))
     drafted, notes = draft_schema(write(tmp_path, many), None, CsvFormat(separator=";"))
     assert drafted.ignored == ("kosten",)
-    assert "kosten: holds numbers with a comma; draft with --decimal , if fractions begin there" in notes["ignored"]
+    assert (
+        "kosten: holds numbers with a comma; draft with --decimal , if the comma is the decimal separator"
+        in notes["ignored"]
+    )
 
 
 def test_a_record_with_decimal_commas_is_no_header(tmp_path):
@@ -561,7 +567,7 @@ def test_half_a_million_rows_in_little_memory(tmp_path):
 
 
 def test_a_draft_is_refused():
-    with pytest.raises(DataError, match="The schema is a draft: replace what came from the records"):
+    with pytest.raises(DataError, match="The schema is a draft: replace the facts derived from the records"):
         load_table(frame(), replace(FILE, reviewed=False))
 
 
@@ -657,7 +663,10 @@ OTHERS = {
     "JSON lines": (lambda path: b'{"age":1}\n{"age":2}\n', "is JSON: read it with pandas.read_json and write it with"),
     "HTML": (lambda path: frame().to_html().encode(), "is HTML or XML: save it as CSV UTF-8."),
     "zip": (lambda path: b"PK\3\4" + TEXT.encode(), "is a zip archive: unpack it first."),
-    "bz2": (lambda path: bz2.compress(TEXT.encode()), "is packed by another program than gzip: unpack it first."),
+    "bz2": (
+        lambda path: bz2.compress(TEXT.encode()),
+        "is a file compressed by a program other than gzip: unpack it first.",
+    ),
     "R objects": (lambda path: gzip.compress(b"X\n\0\0\0\3"), "is a file of R objects: write it in R with write.csv("),
 }
 

@@ -173,7 +173,7 @@ def _coloured(image: Any, title: str, window: tuple[float, float] | None) -> Ima
             raise DataError(f"{title} has a palette of 16 bits that is nearly black: convert the image to RGB.")
         values = (values >> 8).astype(np.uint8)
     if values.dtype != np.uint8:
-        raise DataError(f"{title} has more than 8 bits a value in colour: convert it to 8 bits.")
+        raise DataError(f"{title} has more than 8 bits per value in colour: convert it to 8 bits.")
     return Image.fromarray(values)
 
 
