@@ -78,7 +78,13 @@ def page(folder: Path, **changes) -> Page:
 
 def test_the_numbers_of_the_certificate_are_on_the_page(tmp_path):
     text = page(tmp_path).text
-    for words in ("ε = 1 quantifies", "δ = 1e-5 (1 in 100,000)", "2.72 times", "at most 73.2 %", "had any one record never"):
+    for words in (
+        "ε = 1 quantifies",
+        "δ = 1e-5 (1 in 100,000)",
+        "2.72 times",
+        "at most 73.2 %",
+        "had any one record never",
+    ):
         assert words in text
     for words in ("37.3063", "1 (all records)", "operating-system entropy", "one row (adding or removing one row)"):
         assert words in text

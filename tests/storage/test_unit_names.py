@@ -14,7 +14,7 @@ from dpdistill.schema import Column, DataError, TableSchema
 from dpdistill.sources.tables.load import load_table
 from dpdistill.sources.tables.schema_file import TableFile
 from dpdistill.storage.records import Records
-from dpdistill.storage.unit_names import NOBODY, unit_key
+from dpdistill.storage.unit_names import NO_UNIT, unit_key
 
 STATED = TableFile(TableSchema((Column("x", "integer", (0, 9)),), "y", ("0", "1")), True, unit_column="who")
 SPELLINGS = {
@@ -24,7 +24,7 @@ SPELLINGS = {
     "P1": ["P1"],
     "007": ["007"],
 }
-NONE = [*NOBODY, " ", "\u200b", "-1", "-7.0", "-007", " N/A ", "\ufeffnull", "-1e0"]
+NONE = [*NO_UNIT, " ", "\u200b", "-1", "-7.0", "-007", " N/A ", "\ufeffnull", "-1e0"]
 
 
 def units_of_table(names):
