@@ -130,7 +130,7 @@ def test_extra_files(folder):
     (folder / "more.npz").rename(folder / "more.bin")
     names, said = look(folder)
     assert names == []
-    assert said["not covered"] == "more.bin is not in the certificate: nothing here speaks of it."
+    assert said["not covered"] == "more.bin is not in the certificate and was not checked."
 
 
 def test_a_recipe_that_is_gone(folder):

@@ -52,14 +52,14 @@ def _expected(folder: Path, certificate: Certificate) -> Expected:
 
     of_method = {**_of_method(certificate.recipe), "refused": _refused(certificate)}
     try:
-        found = read_folder(folder)
+        shared = read_folder(folder)
         contents = tuple(check_contents(folder, certificate.files, _generator))
-        page = render_report(found).encode()
-        documents = tuple(compare(folder, found))
+        page = render_report(shared).encode()
+        documents = tuple(compare(folder, shared))
     except Exception as error:  # the files are untrusted: an unreadable one is a fault, never a traceback
         sentence = plain(error, 300) if isinstance(error, DataError) else "The records or the page cannot be read."
         return Expected(**of_method, fault=sentence)
-    schema = json.loads(json.dumps(found.schema.to_json()))
+    schema = json.loads(json.dumps(shared.schema.to_json()))
     return Expected(**of_method, schema=schema, page=page, documents=documents, contents=contents)
 
 

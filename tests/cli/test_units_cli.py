@@ -97,7 +97,7 @@ class TestARunForPersons:
             "Adjacent data sets differ by adding or removing all rows of one unit (patient_id) (add-remove)" in record
         )
         assert "for all rows of one unit (patient_id)" in record
-        assert "The number of units, as that of rows, is itself protected" in record
+        assert "The number of units, like the number of rows, is protected" in record
         less = r"Several units \(patient_id\) together, such as a family, are protected less: at delta = 1e-5, "
         for text in said.values():
             assert re.search(rf"{less}epsilon = 2\.155 with 2 of them", " ".join(text.split()).replace("\\_", "_"))

@@ -165,7 +165,7 @@ class TestFeatures:
         assert_close_float32(again, found, terms=found.shape[1])
 
     def test_a_small_picture_is_named(self):
-        with pytest.raises(ValueError, match=re.escape("Expected pictures of at least 8 x 8; got 7 x 9.")):
+        with pytest.raises(ValueError, match=re.escape("Expected images of at least 8 x 8; got 7 x 9.")):
             DrawnNet()(jnp.zeros((1, 7, 9, 3)))
 
     def test_a_recipe_names_the_filters_and_others_are_refused(self):

@@ -88,7 +88,7 @@ def test_features_that_are_no_channels_at_positions_are_refused():
 def test_pictures_that_no_program_draws_are_refused():
     for kind in (lambda pictures: Normalised(blocks, 3, pictures=pictures), lambda p: WhiteScatterNet(pictures=p)):
         for other in (3, PublicImages("00", 2)):
-            with pytest.raises(ValueError, match=r"as pictures that a program draws, such as Silhouettes\("):
+            with pytest.raises(ValueError, match=r"as procedurally generated images, such as Silhouettes\("):
                 kind(other)
 
 

@@ -62,7 +62,7 @@ class TestFinishAgain:
         made = run.finish_again(paid[0], tiny("dos", expand=2))
         folder = made.save(tmp_path / "shared")
         back = read_distilled(folder)
-        words = "Models are trained on enlarged tiles of the images, which `training.npz` and the pictures hold."
+        words = "Models are trained on enlarged tiles of the images, in `training.npz` and in the 8-bit images."
         assert words in (folder / "README.md").read_text(encoding="utf-8")
         assert "Models are trained on tiles of these images, in" in (folder / "report.html").read_text(encoding="utf-8")
         plain = run.finish_again(paid[0], tiny("dos")).save(tmp_path / "plain")

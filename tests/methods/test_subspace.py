@@ -133,7 +133,7 @@ class TestPublicImages:
 
     @pytest.mark.parametrize(
         ("chunks", "said"),
-        [([PICTURES[:1]], "two public images and more; got 1"), ([PICTURES * np.nan], "not finite")],
+        [([PICTURES[:1]], "at least two public images; got 1"), ([PICTURES * np.nan], "of finite values")],
     )
     def test_what_is_none_is_refused(self, chunks, said):
         with pytest.raises(ValueError, match=said):

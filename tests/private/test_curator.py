@@ -241,7 +241,7 @@ class TestRefusals:
     @pytest.mark.parametrize("how", ["callback", "pure", "io", "debug"])
     @pytest.mark.parametrize("where", ["here", "jit", "scan", "cond", "while", "vmap", "grad", "checkpoint"])
     def test_speech_anywhere(self, how, where):
-        with pytest.raises(CuratorError, match=r"The query is refused: it holds '\w*(callback|print)"):
+        with pytest.raises(CuratorError, match=r"The query is refused: it has '\w*(callback|print)"):
             make_curator(make_records(3)).release(0, Speaking(how=how, where=where), 1.0)
 
     @pytest.mark.parametrize("where", ["here", "jit", "scan"])

@@ -59,7 +59,7 @@ def test_codes_are_widened_before_anything_else():
             ("square", lambda x: jnp.sqrt(jnp.square(x).sum().astype(jnp.float64))),
             ("convert_element_type", lambda x: jnp.sum(jnp.square(x.astype(jnp.int16)).astype(jnp.float64))),
         ):
-            with pytest.raises(Refused, match=f"float64 throughout; it holds '{name}' of fewer bits"):
+            with pytest.raises(Refused, match=f"float64 throughout; found '{name}' of fewer bits"):
                 in_double("norm", (), narrow, codes)
         in_double("norm", (), lambda x: jnp.sqrt(jnp.square(x[::-1].astype(jnp.float64)).sum()), codes)
 
@@ -406,7 +406,7 @@ class TestRefusals:
     def test_arithmetic_of_fewer_bits_than_float64(self, flaw, place):
         seen = flaw if flaw == "reduce_precision" else "convert_element_type"
         query = dataclasses.replace(QUERY, flaw=flaw, place=place)
-        with pytest.raises(CuratorError, match=f"Expected {place} in float64 throughout; it holds '{seen}' of fewer"):
+        with pytest.raises(CuratorError, match=f"Expected {place} in float64 throughout; found '{seen}' of fewer"):
             make_curator(known(3)).release(0, query, W)
 
     @pytest.mark.parametrize("flaw", [*NARROW, "float32"])
@@ -416,9 +416,7 @@ class TestRefusals:
         np.testing.assert_array_equal(found, linear_sum(records))
 
     def test_products_of_fewer_bits(self):
-        with pytest.raises(
-            CuratorError, match="Expected weighted_sum in float64 throughout; it holds 'convert_element"
-        ):
+        with pytest.raises(CuratorError, match="Expected weighted_sum in float64 throughout; found 'convert_element"):
             make_curator(known(3)).release(0, dataclasses.replace(QUERY, flaw="narrow products"), W)
 
     def test_a_sum_that_is_not_finite(self):

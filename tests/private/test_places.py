@@ -298,7 +298,7 @@ class TestWhatIsTestedIsWhatRuns:
         assert len(times) == 2
 
     def test_a_matrix_product_by_a_narrow_algorithm_is_refused(self):
-        with pytest.raises(CuratorError, match="Expected norm in float64 throughout; it holds 'dot_general'"):
+        with pytest.raises(CuratorError, match="Expected norm in float64 throughout; found 'dot_general'"):
             make_curator(make_records(3)).release(0, Narrow(), 1.0)
 
     def test_a_coefficient_that_the_norm_overlooks_costs_its_own_record_only(self):

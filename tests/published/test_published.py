@@ -173,5 +173,7 @@ def test_a_file_that_is_no_recipe_is_refused(written, text, said):
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(DataError, match=r"Expected a recipe in gone\.yaml: there is no such file that can be read\."):
+    with pytest.raises(
+        DataError, match=r"Expected a recipe in gone\.yaml: the file does not exist or cannot be read\."
+    ):
         read_recipe(tmp_path / "gone.yaml")

@@ -185,7 +185,7 @@ class TestSlack:
     [
         (
             (RECORDS.X, Sums(), BUDGET),
-            "Expected records as load(...) or Records.from_arrays(X, y, ...) gives them; got num",
+            "Expected records from load(...) or Records.from_arrays(X, y, ...); got num",
         ),
         ((RECORDS, "dos", BUDGET), "Expected a method with its fields, such as DOS(per_class=10); got builtins.str"),
         ((RECORDS, Sums, BUDGET), "Expected a method with its fields, such as DOS(per_class=10); got the class Sums."),

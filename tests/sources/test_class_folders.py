@@ -135,7 +135,7 @@ class TestBitDepth:
     def test_eight_bits_among_sixteen(self, place):
         source = place({"a/1.png": DEEP, "b/2.png": PNG})
         said = refusal(source, bounds="0,65535")
-        assert "has 8 bits a value, from 0 to 255, and the bounds are 0,65535: nearly all of it would be black" in said
+        assert "has 8 bits a value, from 0 to 255, and the bounds are 0,65535: the images would be nearly black" in said
         lenient = load(source, bounds="0,65535", classes="a,b", resize=6, strict=False)
         assert lenient.y.tolist() == [0, -1]
 

@@ -175,5 +175,5 @@ def test_facts_taken_from_records_are_printed_also_when_quiet(tmp_path, capsys, 
     read_records(source.build(tmp_path, source.good), Reading(), Terminal())
     said = " ".join(capsys.readouterr().err.split())
     assert "Taken from the records and treated as public: classes (ant, bee, cow)" in said
-    assert "treated as public: image size 6x6, from the first picture. Pass --resize" in said
+    assert "treated as public: image size 6x6, from the first image. Pass --resize" in said
     assert "Images are read in colour" not in said

@@ -528,7 +528,7 @@ class TestDeepPictures:
     def test_bounds_of_shares_are_refused_of_eight_bits(self, tmp_path):
         source = write(tmp_path, {f"{k}/a.png": png(x) for k, x in zip("ab", SMALL, strict=False)})
         said = refusal(source, bounds="0,1")
-        assert "has 8 bits a value, from 0 to 255, and the bounds are 0,1: nearly all of it would be white" in said
+        assert "has 8 bits a value, from 0 to 255, and the bounds are 0,1: the images would be nearly white" in said
         np.testing.assert_array_equal(load(source, bounds="0,200").X, SMALL[:2])
 
     def test_tiff_of_eight_bits(self, tmp_path):

@@ -32,12 +32,12 @@ def true_positives(groups: Iterable[Group], false_positives: float, adjacency: A
     """
     if not 0.0 <= false_positives <= 1.0:
         raise ValueError(f"Expected 0 <= false_positives={false_positives} <= 1.")
-    found, groups = 1.0, tuple(groups)
+    bound, groups = 1.0, tuple(groups)
     for delta in DELTAS:
         epsilon = min(compose(groups, delta, adjacency), 700.0)
         missed = math.exp(-epsilon) * max(0.0, 1.0 - delta - false_positives)
-        found = min(found, math.exp(epsilon) * false_positives + delta, 1.0 - missed)
-    return found
+        bound = min(bound, math.exp(epsilon) * false_positives + delta, 1.0 - missed)
+    return bound
 
 
 def advantage(groups: Iterable[Group], adjacency: Adjacency = "add-remove") -> float:
@@ -45,11 +45,11 @@ def advantage(groups: Iterable[Group], adjacency: Adjacency = "add-remove") -> f
 
     min over delta of  (e^epsilon - 1 + 2 delta) / (e^epsilon + 1)
     """
-    found, groups = 1.0, tuple(groups)
+    bound, groups = 1.0, tuple(groups)
     for delta in DELTAS:
         epsilon = compose(groups, delta, adjacency)
-        found = min(found, math.tanh(epsilon / 2.0) + 2.0 * delta / (math.exp(min(epsilon, 700.0)) + 1.0))
-    return found
+        bound = min(bound, math.tanh(epsilon / 2.0) + 2.0 * delta / (math.exp(min(epsilon, 700.0)) + 1.0))
+    return bound
 
 
 def attacker(schedule: Schedule) -> dict[float | str, float]:

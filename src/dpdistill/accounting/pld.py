@@ -149,11 +149,11 @@ def discretization_interval(groups: Iterable[Group], adjacency: Adjacency = "add
     tightness and never the guarantee.
     """
     factor = sensitivity_factor(adjacency)
-    found = [(rounds, event.sampling_prob, factor / event.noise_multiplier) for rounds, event in groups]
-    if not found:
+    result = [(rounds, event.sampling_prob, factor / event.noise_multiplier) for rounds, event in groups]
+    if not result:
         return DISCRETIZATION
-    variance = math.fsum(rounds * q * q * math.expm1(min(s * s, _MAX_EXPONENT)) for rounds, q, s in found)
-    finest = 2e-2 * math.sqrt(variance / sum(rounds for rounds, _, _ in found)) / DISCRETIZATION
-    coarsest = max(2 * (10.6 * s + s * s / 2) for _, _, s in found) / DISCRETIZATION / _MAX_POINTS
+    variance = math.fsum(rounds * q * q * math.expm1(min(s * s, _MAX_EXPONENT)) for rounds, q, s in result)
+    finest = 2e-2 * math.sqrt(variance / sum(rounds for rounds, _, _ in result)) / DISCRETIZATION
+    coarsest = max(2 * (10.6 * s + s * s / 2) for _, _, s in result) / DISCRETIZATION / _MAX_POINTS
     halvings = min(0, math.floor(math.log2(max(finest, _FINEST))))
     return DISCRETIZATION * 2.0 ** max(halvings, math.ceil(math.log2(coarsest)))

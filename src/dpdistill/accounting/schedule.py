@@ -206,13 +206,13 @@ def check_work(plan: Sequence[Stage]) -> None:
     Raises:
         ValueError: more than MAX_ROUNDS rounds, MAX_STAGES stages or MAX_SAMPLED_STAGES sampled ones.
     """
-    for found, most, what in (
+    for count, most, what in (
         (sum(stage.rounds for stage in plan), MAX_ROUNDS, "rounds"),
         (len(plan), MAX_STAGES, "stages"),
         (sum(stage.sampling_prob < 1.0 for stage in plan), MAX_SAMPLED_STAGES, "stages with sampling"),
     ):
-        if found > most:
-            got = f"{found:,}" if found < 10**9 else "a billion or more"
+        if count > most:
+            got = f"{count:,}" if count < 10**9 else "a billion or more"
             raise ValueError(f"Expected a plan of at most {most:,} {what}, to compute its epsilon; got {got}.")
 
 

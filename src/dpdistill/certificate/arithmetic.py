@@ -31,7 +31,7 @@ def check_arithmetic(certificate: Certificate, schedule: Schedule) -> Iterator[C
     epsilon = _computed("epsilon", lambda: _sampled(schedule) if sampled else _full_batch(schedule))
     yield epsilon
     if not epsilon.passed:
-        return  # A false claim decides the result; with absurd noise the tables can take hours.
+        return  # A false claim decides the detail; with absurd noise the tables can take hours.
     if schedule.budget.adjacency == "add-remove":
         yield _computed("looser bound", lambda: _looser(schedule))
     yield _computed("epsilons", lambda: _table("epsilons", certificate.epsilons, schedule.epsilons()))
@@ -85,16 +85,16 @@ def _within(schedule: Schedule, found: str) -> Check:
 
 def _looser(schedule: Schedule) -> Check:
     rdp = epsilon_rdp(schedule.groups, schedule.budget.delta, schedule.budget.adjacency)
-    found = f"Renyi accounting gives epsilon <= {rdp:.6g}; this bound is looser and decides nothing."
-    return Check("looser bound", None, found)
+    detail = f"Renyi accounting gives epsilon <= {rdp:.6g}; this bound is looser and decides nothing."
+    return Check("looser bound", None, detail)
 
 
 def _group_privacy(stated: float | None, schedule: Schedule) -> Check:
     """Checks the group-privacy epsilon: the unit's guarantee if the same noise protected single rows."""
     if not _agree(stated, group_privacy(schedule)):
         return Check("group privacy", False, "The certificate's 'group_privacy' is wrong.")
-    k, found = schedule.budget.rows_per_unit, "is not computed" if stated is None else f"epsilon={stated:.6g}"
-    return Check("group privacy", True, f"For {k} rows by group privacy, at the same noise multiplier: {found}.")
+    k, detail = schedule.budget.rows_per_unit, "is not computed" if stated is None else f"epsilon={stated:.6g}"
+    return Check("group privacy", True, f"For {k} rows by group privacy, at the same noise multiplier: {detail}.")
 
 
 def _table(name: str, stated: Mapping[str, float | None], computed: Mapping[Any, float | None]) -> Check:

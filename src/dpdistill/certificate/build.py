@@ -327,8 +327,8 @@ def read_certificate(folder: str | Path) -> dict:
 
 def versions() -> dict[str, str]:
     """Returns the versions of the packages that a run and its page depend on."""
-    found = {package: number or "not installed" for package, number in versions_of(PACKAGES).items()}
-    return {"python": platform.python_version(), **found}
+    result = {package: number or "not installed" for package, number in versions_of(PACKAGES).items()}
+    return {"python": platform.python_version(), **result}
 
 
 def _day(date: str | None) -> str:

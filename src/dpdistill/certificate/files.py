@@ -41,7 +41,7 @@ def check_files(folder: Path, certificate: Certificate, expected: Expected) -> I
     too. Other files are reported as not covered.
     """
     try:
-        found, (names, folders) = hash_files(folder), walk(folder)
+        result, (names, folders) = hash_files(folder), walk(folder)
     except OSError:
         yield Check("files", False, "A file of the folder cannot be read.")
         return
@@ -52,7 +52,7 @@ def check_files(folder: Path, certificate: Certificate, expected: Expected) -> I
     extra = [name for name in names if name not in certificate.files and name not in UNLISTED]
     foreign = [name for name in extra if looks_listed(name) or _is_ledger(folder / name)]
     foreign += _foreign_folders(folders, certificate.files)
-    yield _listed(found, certificate.files, foreign)
+    yield _listed(result, certificate.files, foreign)
     yield from _named([name for name in extra if name not in foreign])
     yield _contents(expected, certificate)
     yield _recipe(folder, certificate)
@@ -115,11 +115,11 @@ def _contents(expected: Expected, certificate: Certificate) -> Check:
         fault for _, fault, packages in faults if not _others(certificate, expected, *packages) and packages != ("",)
     ]
     shown = [plain(fault, 120) for fault in (settled or [fault for _, fault, _ in faults])]
-    said = "; ".join(shown[:2]) + ("; and more" if len(shown) > 2 else "")
+    sentence = "; ".join(shown[:2]) + ("; and more" if len(shown) > 2 else "")
     if settled:
-        return Check("contents", False, f"A file is not as the run wrote it: {said}.")
+        return Check("contents", False, f"A file is not as the run wrote it: {sentence}.")
     if faults:
-        return Check("contents", None, f"A file was not compared: {said}.", compared=False)
+        return Check("contents", None, f"A file was not compared: {sentence}.", compared=False)
     return Check("contents", True, f"The files agree with {SYNTHETIC} and have no other contents.")
 
 

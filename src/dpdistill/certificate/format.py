@@ -241,20 +241,20 @@ def _sentence(content: Any, fault: Any) -> str:
 
 def _place(content: Any, loc: tuple[Any, ...], kind: str) -> list[str]:
     """Returns the path of a fault without pydantic's tags for members of a union."""
-    found: list[str] = []
+    result: list[str] = []
     for k, part in enumerate(loc):
         if isinstance(content, dict | list) and part in (content if isinstance(content, dict) else range(len(content))):
             content = content[part]
         elif kind != "missing" or k < len(loc) - 1:
             continue
-        found.append(str(part))
-    return found
+        result.append(str(part))
+    return result
 
 
 def json_schema() -> dict[str, Any]:
     """Returns the JSON Schema (draft 2020-12) of certificate.json, as stored in certificate-3.schema.json."""
-    made = Certificate.model_json_schema(by_alias=True)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}
+    result = Certificate.model_json_schema(by_alias=True)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **result}
 
 
 def schema_text() -> str:

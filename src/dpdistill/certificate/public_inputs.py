@@ -19,11 +19,11 @@ def public_inputs(recipe: Any) -> list[PublicInput]:
         recipe: recipe in the certificate; another form has no public inputs.
     """
     fields = recipe.get("fields") if isinstance(recipe, dict) else None
-    found: list[PublicInput] = []
+    result: list[PublicInput] = []
     for value in _kinds(fields):
-        if (each := _public_input(value)) is not None and each not in found:
-            found.append(each)
-    return found
+        if (each := _public_input(value)) is not None and each not in result:
+            result.append(each)
+    return result
 
 
 def _kinds(value: Any) -> Iterator[dict[str, Any]]:

@@ -40,7 +40,7 @@ def states_another(path: Path, certificate: Certificate, headline: bool = False)
     text = _UNSEEN.sub("", unicodedata.normalize("NFKC", text))
     epsilons, deltas = _allowed(certificate)
     if headline:
-        first = next((found for each in _HEADLINE if (found := next(_numbers(each, text), None))), None)
+        first = next((result for each in _HEADLINE if (result := next(_numbers(each, text), None))), None)
         return f"epsilon {first}" if first and epsilons and not _is_among(first, epsilons[:1]) else None
     for name, pattern, allowed in (("epsilon", _EPSILON, epsilons), ("delta", _DELTA, deltas)):
         for number in _numbers(pattern, text):
@@ -50,8 +50,8 @@ def states_another(path: Path, certificate: Certificate, headline: bool = False)
 
 
 def _numbers(pattern: re.Pattern, text: str) -> Iterator[str]:
-    for found in pattern.finditer(text):
-        yield next(group for group in found.groups() if group)
+    for result in pattern.finditer(text):
+        yield next(group for group in result.groups() if group)
 
 
 def _allowed(certificate: Certificate) -> tuple[list[Any], list[Any]]:

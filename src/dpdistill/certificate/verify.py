@@ -141,9 +141,9 @@ def _schedule(certificate: Certificate) -> Schedule | None:
 
 def _check_no_claim(certificate: Certificate) -> None:
     stated: dict = cert.no_claim() | {"noise": cert.NO_NOISE, "slack": None, "releases": None, "scope": cert.NO_SCOPE}
-    found = certificate.to_json()
+    result = certificate.to_json()
     for key, value in stated.items():
-        if not same(found[key], value):
+        if not same(result[key], value):
             raise CertificateError(f"The certificate has no schedule, yet its {key!r} states a guarantee.")
 
 
@@ -184,8 +184,8 @@ def _slack(certificate: Certificate, expected: Expected) -> Check:
 
 def _self_test(certificate: Certificate) -> Check:
     backend, tested = (plain(text, 160) for text in (certificate.backend, certificate.self_test))
-    said = f"the run computed on {backend}; tested before: {tested}"
-    return Check("self-test", None, f"Stated by the certificate, not checked: {said}.")
+    sentence = f"the run computed on {backend}; tested before: {tested}"
+    return Check("self-test", None, f"Stated by the certificate, not checked: {sentence}.")
 
 
 def _releases(certificate: Certificate) -> Iterator[Check]:
@@ -227,9 +227,9 @@ def _events(certificate: Certificate, schedule: Schedule) -> Check:
         "unit": cert.unit(budget, certificate.facts),
         "scope": cert.scope(budget, certificate.recipe),
     }
-    found = certificate.to_json()
+    result = certificate.to_json()
     differ = [] if composed == schedule.groups else ["events"]
-    differ += [key for key, value in stated.items() if not same(found[key], value)]
+    differ += [key for key, value in stated.items() if not same(result[key], value)]
     if differ:
         return Check("events", False, f"The schedule contradicts the certificate's {', '.join(differ)}.")
     return Check("events", True, f"Claim, relation and event tree agree with the schedule of {schedule.rounds} rounds.")
@@ -237,14 +237,14 @@ def _events(certificate: Certificate, schedule: Schedule) -> Check:
 
 def compose_events(tree: Composition | None) -> tuple[Group, ...]:
     """Returns (rounds, event) of all events in a tree, in order."""
-    found: list[Group] = []
+    result: list[Group] = []
     for event in () if tree is None else tree.events:
         if isinstance(event, Composition):
-            found += compose_events(event)
+            result += compose_events(event)
         else:
             sampling_prob = event.sampling_prob if isinstance(event, PoissonGaussian) else 1.0
-            found.append((event.rounds, Event(event.noise_multiplier, sampling_prob)))
-    return tuple(found)
+            result.append((event.rounds, Event(event.noise_multiplier, sampling_prob)))
+    return tuple(result)
 
 
 def _composed(certificate: Certificate, schedule: Schedule) -> Schedule:

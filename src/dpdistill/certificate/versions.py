@@ -13,13 +13,13 @@ def versions_of(packages: Iterable[str]) -> dict[str, str | None]:
 
     dpdistill's version is that of the running code: an editable install reports the version at installation.
     """
-    found: dict[str, str | None] = {}
+    versions: dict[str, str | None] = {}
     for name in packages:
         if name == "dpdistill":
-            found[name] = __version__
+            versions[name] = __version__
             continue
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = None
-    return found
+            versions[name] = None
+    return versions

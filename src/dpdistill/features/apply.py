@@ -48,16 +48,16 @@ def encode_slices_with_chain_rule(
     Chain rules that need more than MOST_HELD together are not kept: features are computed again in that case.
     """
     parts = _slices(len(X))
-    found = [with_chain_rule(encoder, X[parts[0]])]
-    if len(parts) * sum(leaf.nbytes for leaf in jax.tree.leaves(found[0][1])) > MOST_HELD:
+    result = [with_chain_rule(encoder, X[parts[0]])]
+    if len(parts) * sum(leaf.nbytes for leaf in jax.tree.leaves(result[0][1])) > MOST_HELD:
         return encode_slices(encoder, X), partial(pull_back_slices, encoder, X)
-    found += [with_chain_rule(encoder, X[part]) for part in parts[1:]]
+    result += [with_chain_rule(encoder, X[part]) for part in parts[1:]]
 
     def pulled_back(gradient: np.ndarray) -> np.ndarray:
         gradient = gradient.astype(np.float32)
-        return np.concatenate([along(rule, gradient[part]) for (_, rule), part in zip(found, parts, strict=True)])
+        return np.concatenate([along(rule, gradient[part]) for (_, rule), part in zip(result, parts, strict=True)])
 
-    return np.concatenate([features for features, _ in found]), pulled_back
+    return np.concatenate([features for features, _ in result]), pulled_back
 
 
 def _in_slices(function: Callable[..., Array], *arrays: Any) -> np.ndarray:

@@ -70,18 +70,18 @@ def learn(net: Learning) -> Filters:
     with jax.ensure_compile_time_eval(), jax.enable_x64(False):
         first, floor, A = _layer1(net, X, rng)
         empty = np.zeros((0, 0), np.float32)
-        found = Filters(first, floor, A, *[empty] * 8)
-        R, sign = _directions(in_turn(partial(layer1, found), X[: len(X) // 10]).reshape(-1, net.first), net)
-        found = found._replace(between=A @ R, sign=sign)
-        maps = in_turn(partial(layer1, found), X[rng.permutation(len(X))[: len(X) // 2]])
+        result = Filters(first, floor, A, *[empty] * 8)
+        R, sign = _directions(in_turn(partial(layer1, result), X[: len(X) // 10]).reshape(-1, net.first), net)
+        result = result._replace(between=A @ R, sign=sign)
+        maps = in_turn(partial(layer1, result), X[rng.permutation(len(X))[: len(X) // 2]])
         W, metric = _layer2(net, maps, rng)
-        found = found._replace(second=W.T.astype(jnp.bfloat16), metric=metric, positions=_positions(net))
-        Q = in_turn(lambda X: local(found, layers(found, X)), Y)
+        result = result._replace(second=W.T.astype(jnp.bfloat16), metric=metric, positions=_positions(net))
+        Q = in_turn(lambda X: local(result, layers(result, X)), Y)
     mean = Q.mean(0)
     Q = (Q - mean).reshape(-1, net.second)
     S = Q.T @ Q / len(Q)
     directions, scales = whitening(S)
-    return found._replace(mean=mean, directions=directions, scales=scales, channels=whitened(directions, scales))
+    return result._replace(mean=mean, directions=directions, scales=scales, channels=whitened(directions, scales))
 
 
 def _layer1(net: Learning, X: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -61,19 +61,19 @@ def check_contents(
     Raises:
         DataError: records that cannot be read.
     """
-    made = read_distilled(folder)
+    distilled = read_distilled(folder)
     training = TRAINING in listed
-    yield _archive(folder, SYNTHETIC, made, ("targets",) if training else ("targets", "soft_labels"))
+    yield _archive(folder, SYNTHETIC, distilled, ("targets",) if training else ("targets", "soft_labels"))
     if training:
-        yield _archive(folder, TRAINING, made, ("soft_labels",))
+        yield _archive(folder, TRAINING, distilled, ("soft_labels",))
     if CLASSIFIER in listed:
-        yield _named_arrays(folder, CLASSIFIER, {"classifier": made.classifier})
+        yield _named_arrays(folder, CLASSIFIER, {"classifier": distilled.classifier})
     if GENERATOR in listed:
-        yield _generator(folder, made, generator_of)
-    table = isinstance(made.schema, TableSchema)
-    names = {CSV, PARQUET, SCHEMA} if table else {GRID, *_picture_names(made)}
+        yield _generator(folder, distilled, generator_of)
+    table = isinstance(distilled.schema, TableSchema)
+    names = {CSV, PARQUET, SCHEMA} if table else {GRID, *_picture_names(distilled)}
     yield from _list_of(names | {SYNTHETIC, RECIPE}, listed)
-    yield from (_table(folder, made) if table else _pictures(folder, made))
+    yield from (_table(folder, distilled) if table else _pictures(folder, distilled))
 
 
 def _list_of(names: set[str], listed: Collection[str]) -> Iterator[Content]:
@@ -88,22 +88,22 @@ def _archive(folder: Path, name: str, made: Distilled, beside: tuple[str, ...]) 
     labelled = read_labelled(folder / name)
     expected = labelled_arrays(np.asarray(labelled.X, np.float32), np.asarray(labelled.y), made.schema)
     expected |= {key: getattr(made, key) for key in beside if getattr(made, key) is not None}
-    found = _named_arrays(folder, name, expected | {"X": labelled.X.astype(np.float32)})
-    if found.fault is None and not isinstance(made.schema, TableSchema):
+    result = _named_arrays(folder, name, expected | {"X": labelled.X.astype(np.float32)})
+    if result.fault is None and not isinstance(made.schema, TableSchema):
         low, high = made.schema.bounds
         if labelled.X.min() < low - ROUNDING * (high - low) or labelled.X.max() > high + ROUNDING * (high - low):
             return Content(name, f"{name} has values outside of its bounds")
-    return found
+    return result
 
 
 def _named_arrays(folder: Path, name: str, expected: dict[str, Any]) -> Content:
     try:
-        found = read_whole_archive(folder / name)
+        result = read_whole_archive(folder / name)
     except DataError as error:
         return Content(name, str(error).removesuffix("."))
-    if [*found] != [*expected]:
-        return Content(name, f"{name} has the arrays {', '.join(found)}; expected {', '.join(expected)}")
-    for key, array in found.items():
+    if [*result] != [*expected]:
+        return Content(name, f"{name} has the arrays {', '.join(result)}; expected {', '.join(expected)}")
+    for key, array in result.items():
         wanted = np.asarray(expected[key])
         if array.dtype != wanted.dtype or array.shape != wanted.shape or array.tobytes() != wanted.tobytes():
             return Content(name, f"the array {key} of {name} is not as it is written: its type, shape or values")

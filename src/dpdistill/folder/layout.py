@@ -115,10 +115,10 @@ def read_json(path: Path) -> Any:
     """
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(pairs)
-        if len(made) != len(pairs):
+        result = dict(pairs)
+        if len(result) != len(pairs):
             raise DataError(f"Expected each name once in an object of {show(path)}; found a duplicate.")
-        return made
+        return result
 
     _require(path)
     try:

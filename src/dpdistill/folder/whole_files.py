@@ -78,14 +78,14 @@ def _member(path: Path, content: mmap.mmap, at: int) -> tuple[str, int, int, int
 def _array(path: Path, name: str, content: mmap.mmap, begin: int, size: int) -> np.ndarray:
     """Returns the array of a member; its header must state type and shape only, and no byte may be left over."""
     length = int.from_bytes(content[begin + 8 : begin + 10], "little")
-    found = _HEADER.fullmatch(content[begin + 10 : begin + 10 + length])
-    if content[begin : begin + 8] != _NPY or found is None or length + 10 > size or length > 1000:
+    result = _HEADER.fullmatch(content[begin + 10 : begin + 10 + length])
+    if content[begin : begin + 8] != _NPY or result is None or length + 10 > size or length > 1000:
         raise _not_exact(path, f"the header of its array {name!r} has another form")
     try:
-        dtype = np.dtype(found[1].decode("ascii"))
+        dtype = np.dtype(result[1].decode("ascii"))
     except TypeError:
         raise _not_exact(path, f"its array {name!r} has an unknown type") from None
-    shape = tuple(int(side) for side in re.findall(rb"[0-9]+", found[2]))
+    shape = tuple(int(side) for side in re.findall(rb"[0-9]+", result[2]))
     if dtype.hasobject or not dtype.itemsize or math.prod(shape) * dtype.itemsize != size - 10 - length:
         raise _not_exact(path, f"its array {name!r} has another size than its header states")
     if not math.prod(shape):

@@ -43,14 +43,14 @@ def parquet_fault(path: Path, X: np.ndarray, y: np.ndarray, schema: TableSchema)
         return None
     try:
         file = parquet.ParquetFile(pa.BufferReader(content))
-        found, facts = file.read(), file.metadata
+        result, facts = file.read(), file.metadata
         notes = {**(facts.metadata or {})}
         kept = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(notes.pop(b"ARROW:schema", b""))))
         pandas_notes = [_pandas(metadata.pop(b"pandas")) for metadata in (notes, {**(kept.metadata or {})})]
     except Exception:  # Arrow raises many exception types for damaged input
         return "is damaged"
     version = _MADE_BY.fullmatch(facts.created_by)
-    if not found.equals(expected) or not kept.equals(expected.schema):
+    if not result.equals(expected) or not kept.equals(expected.schema):
         return "does not have the rows of synthetic.npz"
     if version is None or version[1] == pa.__version__:
         return "is not as dpdistill writes it"

@@ -52,8 +52,8 @@ def centred(scores: Any) -> Any:
 
 def standardised(scores: Any) -> np.ndarray:
     """Returns scores (n, classes) for training a network: centred over the classes, standard deviation 1, float32."""
-    found = centred(np.asarray(scores))
-    return (found / max(float(found.std()), 1e-12)).astype(np.float32)
+    result = centred(np.asarray(scores))
+    return (result / max(float(result.std()), 1e-12)).astype(np.float32)
 
 
 def cosine(A: Array, B: Array) -> Array:

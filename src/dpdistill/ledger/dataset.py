@@ -185,8 +185,8 @@ class DatasetLedger:
             LedgerError: the run was resumed in another copy of its folder, or the file cannot be written.
         """
         with self._open() as db, transaction(db):
-            found = db.execute("SELECT nonce FROM runs WHERE run_id = ?", (run_id,)).fetchone()
-            self._check_latest(found[0] if found else "", nonces)
+            result = db.execute("SELECT nonce FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+            self._check_latest(result[0] if result else "", nonces)
             db.execute("UPDATE runs SET nonce = ? WHERE run_id = ?", (nonces[1], run_id))
 
     def check_first(self, epsilon: float) -> None:

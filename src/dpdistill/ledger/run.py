@@ -162,10 +162,10 @@ class RunLedger:
         Raises:
             LedgerError: the folder has no ledger, or it cannot be read.
         """
-        found = RunLedger.find(folder)
-        if found is None:
+        result = RunLedger.find(folder)
+        if result is None:
             raise LedgerError(f"There is no ledger at {Path(folder) / RUN_LEDGER}.")
-        return found
+        return result
 
     @property
     def resume_at(self) -> int:

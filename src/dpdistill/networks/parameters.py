@@ -40,12 +40,12 @@ def read_parameters(path: str | Path, network: Network, shape: tuple[int, ...]) 
     """
     arrays = _arrays(path, network.title)
     outputs = {array.shape[-1] for array in arrays.values() if array.ndim}
-    found = [jax.eval_shape(lambda n=n: network.init(shape, n)) for n in sorted(outputs) or [1]]
+    result = [jax.eval_shape(lambda n=n: network.init(shape, n)) for n in sorted(outputs) or [1]]
     have = {name: array.shape for name, array in arrays.items()}
-    expected = next((one for one in found if _shapes(one) == have), None)
+    expected = next((one for one in result if _shapes(one) == have), None)
     if expected is None:
         # The number of outputs is unknown here: take the one with the most shapes in common.
-        wanted = max(map(_shapes, found), key=lambda wanted: len(wanted.items() & have.items()))
+        wanted = max(map(_shapes, result), key=lambda wanted: len(wanted.items() & have.items()))
         raise DataError(
             f"{path} does not hold the parameters of a {network.title} for {shape}: {_differ(have, wanted)}"
         )

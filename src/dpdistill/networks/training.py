@@ -205,16 +205,16 @@ def _gradient(
 ) -> Any:
     def loss(params: Any) -> Array:
         if slopes is None:
-            found = network.apply(params, X)
-            return jnp.square(found - Y).mean(1).sum() if scores else optax.softmax_cross_entropy(found, Y).sum()
+            outputs = network.apply(params, X)
+            return jnp.square(outputs - Y).mean(1).sum() if scores else optax.softmax_cross_entropy(outputs, Y).sum()
 
         def weighted(X: Array, weights: Array = slopes.weights) -> tuple[Array, Array]:
-            found = network.apply(params, X)
-            return jnp.vdot(weights, found), found
+            outputs = network.apply(params, X)
+            return jnp.vdot(weights, outputs), outputs
 
-        gradients, found = jax.grad(weighted, has_aux=True)(X)
+        gradients, outputs = jax.grad(weighted, has_aux=True)(X)
         return (
-            jnp.square(found - Y).mean(1).sum() + jacobian * jnp.square(slopes.of(gradients) - slopes.gradients).sum()
+            jnp.square(outputs - Y).mean(1).sum() + jacobian * jnp.square(slopes.of(gradients) - slopes.gradients).sum()
         )
 
     return jax.grad(loss)(params)

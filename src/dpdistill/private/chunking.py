@@ -131,8 +131,8 @@ class PlacedRecords(Unshown):
             y = np.append(np.where(rows >= 0, np.append(self._records.y, -1)[rows], -1), np.full(self.k, -1))
             row_of = np.full(len(self) + 1, len(rows))  # the last entry, -1, is the placeholders': zeros
             row_of[table[table >= 0]] = self.k * np.flatnonzero(table.ravel() >= 0)
-            found = Features((len(y), *made.shape[1:]), made.dtype, self._space, f"features-{number}")
-            self._features[number] = found, y, row_of
+            result = Features((len(y), *made.shape[1:]), made.dtype, self._space, f"features-{number}")
+            self._features[number] = result, y, row_of
         return self._features[number]
 
     def _table(self, sampled: np.ndarray | None, size: int) -> np.ndarray:

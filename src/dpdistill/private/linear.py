@@ -92,12 +92,12 @@ def add_groups(
             known = (y >= 0) & (y < classes)
             if not known.all():  # the other rows are replaced by zeros
                 X, y = np.where(known.reshape(-1, *[1] * (X.ndim - 1)), X, 0), np.where(known, y, 0)
-            found = compiled.coefficients(same, params, X, y)
-            bounds = np.asarray(compiled.norms(same, params, found))
+            result = compiled.coefficients(same, params, X, y)
+            bounds = np.asarray(compiled.norms(same, params, result))
             usable = known & np.isfinite(bounds) & (bounds >= 0)
             of_unit = np.repeat(np.where(usable, bounds, 0.0).reshape(-1, k).sum(1), k)
             w = np.where(usable, np.minimum(1.0, clip_norm / np.maximum(of_unit, 1e-300)), 0.0)
-            part += np.asarray(compiled.weighted_sum(same, params, found, w))
+            part += np.asarray(compiled.weighted_sum(same, params, result, w))
             if number % GROUP == 0:
                 add(part)
                 part = np.zeros(shape)

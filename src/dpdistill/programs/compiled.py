@@ -49,8 +49,8 @@ def grid_rows(
     if rows_per_unit == 1:
         return jax.vmap(lambda x, label: jnp.rint(row(x, label) / step).astype(jnp.int32))(X, y)
     grouped = (a.reshape(-1, rows_per_unit, *a.shape[1:]) for a in (X, y))
-    found = jax.vmap(unit)(*grouped)
-    return found.reshape(len(y), -1)
+    result = jax.vmap(unit)(*grouped)
+    return result.reshape(len(y), -1)
 
 
 def _clipped(v: jax.Array, float_clip: Any) -> jax.Array:

@@ -105,5 +105,5 @@ def _inner(equation: Any) -> list[Any]:
     values = (
         v for value in equation.params.values() for v in (value if isinstance(value, (tuple, list)) else (value,))
     )
-    found = (getattr(value, "jaxpr", value) for value in values)
-    return [jaxpr for jaxpr in found if hasattr(jaxpr, "eqns")]
+    jaxprs = (getattr(value, "jaxpr", value) for value in values)
+    return [jaxpr for jaxpr in jaxprs if hasattr(jaxpr, "eqns")]

@@ -48,8 +48,8 @@ def check_rows(query: Query, params: Params, schema: AnySchema, size: int, rows_
 
     def linear(X: np.ndarray, y: np.ndarray) -> Any:
         ready = compiled.prepared(same, params)
-        found = compiled.coefficients(same, ready, X, y)
-        return found, compiled.norms(same, ready, found)
+        result = compiled.coefficients(same, ready, X, y)
+        return result, compiled.norms(same, ready, result)
 
     with jax.enable_x64(isinstance(query, LinearQuery)):
         if isinstance(query, LinearQuery):
@@ -85,8 +85,8 @@ def rows_stand_alone(program: Callable[[np.ndarray, np.ndarray], Any], X: np.nda
         for kept in (half, ~half):
             mixed = np.where(kept.reshape(m, *[1] * (X.ndim - 1)), X, other)
             labels = np.where(kept.reshape(m, *[1] * (y.ndim - 1)), y, np.roll(y, 1, 0))
-            found = _bits(program(mixed, labels))
-            if not all(np.array_equal(a[kept], b[kept]) for a, b in zip(first, found, strict=True)):
+            result = _bits(program(mixed, labels))
+            if not all(np.array_equal(a[kept], b[kept]) for a, b in zip(first, result, strict=True)):
                 return False
     return True
 

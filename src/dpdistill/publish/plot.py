@@ -38,14 +38,14 @@ def images(folder: str | os.PathLike, per_class: int = 10, ax: Axes | None = Non
         DataError: the folder holds a table, or cannot be read.
         ValueError: per_class < 1.
     """
-    found = read_folder(Path(folder))
-    if isinstance(found.schema, TableSchema):
+    contents = read_folder(Path(folder))
+    if isinstance(contents.schema, TableSchema):
         raise DataError("Expected a folder of images: this one holds a table, which `marginals` draws.")
     if per_class < 1:
         raise ValueError(f"Expected per_class={per_class} >= 1.")
-    classes, (height, width) = found.schema.classes, found.schema.shape[:2]
-    rows = [np.flatnonzero(found.y == k)[:per_class] for k in range(len(classes))]
-    pixels = to_pixels(found.X, found.schema)
+    classes, (height, width) = contents.schema.classes, contents.schema.shape[:2]
+    rows = [np.flatnonzero(contents.y == k)[:per_class] for k in range(len(classes))]
+    pixels = to_pixels(contents.X, contents.schema)
     step = (height + max(1, height // 8), width + max(1, width // 8))
     shape = (len(classes) * step[0], max(len(row) for row in rows) * step[1], pixels.shape[-1])
     canvas = np.full(shape, 255, np.uint8)
@@ -131,20 +131,20 @@ def marginals(folder: str | os.PathLike, columns: Sequence[str] | None = None) -
     Raises:
         DataError: the folder holds images, cannot be read, or lacks a named column.
     """
-    found = read_folder(Path(folder))
-    if not isinstance(found.schema, TableSchema):
+    contents = read_folder(Path(folder))
+    if not isinstance(contents.schema, TableSchema):
         raise DataError("Expected the folder of a table: this one holds images, which `images` draws.")
-    names = [column.name for column in found.schema.columns]
+    names = [column.name for column in contents.schema.columns]
     wanted = list(names if columns is None else columns)
     if unknown := [name for name in wanted if name not in names] or ([] if wanted else ["none"]):
         raise DataError(f"Expected columns among {', '.join(names)}; got {unknown[0]}.")
     wide = min(len(wanted), 4)
     figure = _pyplot().figure(figsize=(3 * wide, 2.4 * -(-len(wanted) // wide)), layout="constrained")
     drawn = [figure.add_subplot(-(-len(wanted) // wide), wide, k + 1) for k in range(len(wanted))]
-    values = found.schema.from_unit(found.X)
+    values = contents.schema.from_unit(contents.X)
     for ax, name in zip(drawn, wanted, strict=True):
         at = names.index(name)
-        _marginal(ax, found, found.schema.columns[at], values[:, at])
+        _marginal(ax, contents, contents.schema.columns[at], values[:, at])
     return drawn
 
 

@@ -7,7 +7,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 def environment(*packages: str) -> Environment:
     """Returns the templates of packages, in order of preference, and the templates that all pages share."""
-    made = Environment(
+    pages = Environment(
         loader=ChoiceLoader([PackageLoader(package) for package in (*packages, "dpdistill")]),
         autoescape=True,
         undefined=StrictUndefined,
@@ -15,5 +15,5 @@ def environment(*packages: str) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.policies["truncate.leeway"] = 0
-    return made
+    pages.policies["truncate.leeway"] = 0
+    return pages

@@ -29,8 +29,8 @@ T = TypeVar("T")
 
 def code_of(kind: type[P]) -> type[P]:
     """Returns the computing class of a class of parts; a caller's own class is returned unchanged."""
-    found = getattr(importlib.import_module(kind.code), kind.__name__, kind) if kind.code else kind
-    return kind if issubclass(kind, found) else found
+    result = getattr(importlib.import_module(kind.code), kind.__name__, kind) if kind.code else kind
+    return kind if issubclass(kind, result) else result
 
 
 def fields_of_kind(kind: type) -> type:

@@ -102,8 +102,8 @@ class Result:
 
     def __repr__(self) -> str:
         spent = "infinite" if self.schedule is None else f"{self.schedule.budget.epsilon:g}"
-        made = f"{len(self.y)} records of {len(self.distilled.schema.classes)} classes"
-        return f"Result({self.recipe['method']}, {made}, epsilon={spent})"
+        size = f"{len(self.y)} records of {len(self.distilled.schema.classes)} classes"
+        return f"Result({self.recipe['method']}, {size}, epsilon={spent})"
 
     @property
     def X(self) -> np.ndarray:
@@ -138,12 +138,12 @@ class Result:
         Raises:
             ValueError: the method released no classifier, or images of another shape.
         """
-        made = self.distilled
-        if made.classifier is None:
+        distilled = self.distilled
+        if distilled.classifier is None:
             raise ValueError(f"The method {self.recipe['method']} releases no classifier.")
-        if np.ndim(X) != 1 + len(made.schema.shape) or np.shape(X)[1:] != made.schema.shape or not len(X):
-            raise ValueError(f"Expected images of shape {('n', *made.schema.shape)}, n >= 1; got {np.shape(X)}.")
-        scores = classifier_scores(made, made.schema.to_unit(X))
+        if np.ndim(X) != 1 + len(distilled.schema.shape) or np.shape(X)[1:] != distilled.schema.shape or not len(X):
+            raise ValueError(f"Expected images of shape {('n', *distilled.schema.shape)}, n >= 1; got {np.shape(X)}.")
+        scores = classifier_scores(distilled, distilled.schema.to_unit(X))
         return scores - scores.mean(1, keepdims=True)
 
     def save(self, folder: str | os.PathLike, overwrite: bool = False) -> Path:
@@ -357,8 +357,8 @@ def finish_again(
     if t != run.schedule.rounds or len(run.events) != t:
         raise LedgerError("This run is not complete: resume it with the command that started it.")
     distilled = method.finish(state, schema, progress)
-    said = dict.fromkeys(("backend", "self_test"), OF_THE_RELEASES)
-    stated = {"slack": slack_of(method), **said, "releases": releases_id(run.run_id, state)}
+    statements = dict.fromkeys(("backend", "self_test"), OF_THE_RELEASES)
+    stated = {"slack": slack_of(method), **statements, "releases": releases_id(run.run_id, state)}
     same = recipe_of(method, seed)["fields"] == run.recipe["fields"]
     recipe = recipe_of(method, seed, run.recipe.get("named") if same or named is None else named)
     return Result(distilled, recipe, run.schedule, run.recipe["noise"], **stated)

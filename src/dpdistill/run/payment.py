@@ -65,12 +65,12 @@ class Payment:
         if self.run_dir is None or (self.run_dir / FINISHED).exists():
             return False
         try:
-            found = RunLedger.find(self.run_dir)
+            result = RunLedger.find(self.run_dir)
         except LedgerUnusable:
             return True
         except LedgerError:
             return False
-        return found is not None and (self.ledger is not None or len(found.events) > 0)
+        return result is not None and (self.ledger is not None or len(result.events) > 0)
 
     def resumes_after(self, error: BaseException) -> bool:
         """Returns whether the same command can resume the run after this error."""

@@ -61,8 +61,8 @@ class Schema:
 
     def __str__(self) -> str:
         h, w, c = self.shape
-        said = f"{h}x{w}x{c} values in [{self.bounds[0]:g}, {self.bounds[1]:g}], {len(self.classes)} classes"
-        return f"{said}, straightened" if self.straightened else said
+        sentence = f"{h}x{w}x{c} values in [{self.bounds[0]:g}, {self.bounds[1]:g}], {len(self.classes)} classes"
+        return f"{sentence}, straightened" if self.straightened else sentence
 
     @property
     def dimension(self) -> int:

@@ -143,7 +143,7 @@ def is_hidden(name: str) -> bool:
 
 def single_part(source: str, part: str) -> tuple[str, ...]:
     """Returns a note if another part than training is requested of a source with a single part."""
-    return (f"The {source} has a single part, which is read as the {part} part.",) if part != "train" else ()
+    return (f"The {source} has a single part: all of it is read as the {part} part.",) if part != "train" else ()
 
 
 def require_part(folder: Path, part: str, parts: Iterable[str]) -> None:

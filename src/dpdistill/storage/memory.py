@@ -55,8 +55,8 @@ def parse_memory(stated: int | str) -> int:
     Raises:
         DataError: not a size of at least one byte.
     """
-    found = None if isinstance(stated, bool | float) else _SIZE.fullmatch(str(stated).strip())
-    size = 0 if found is None else int(float(found[1] + (found[2] or "")) * 2 ** _POWERS[found[3].upper()])
+    match = None if isinstance(stated, bool | float) else _SIZE.fullmatch(str(stated).strip())
+    size = 0 if match is None else int(float(match[1] + (match[2] or "")) * 2 ** _POWERS[match[3].upper()])
     if size < 1:
         raise DataError(f"Expected memory={str(stated)[:80]!r} as a size such as 512M or 4G.")
     return size
@@ -117,10 +117,10 @@ def check_sample(n: int, schema: AnySchema, available: int | None = None) -> Non
 
 def machine_memory() -> int | None:
     """Returns the bytes of memory available to this process; None if the system does not report them."""
-    found = []
+    limits = []
     try:
-        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-        found.append(int(_CGROUP.read_text()))
+        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        limits.append(int(_CGROUP.read_text()))
     except (AttributeError, OSError, ValueError):  # not Linux, or no limit
         pass
-    return min((size for size in found if size > 0), default=None)
+    return min((size for size in limits if size > 0), default=None)

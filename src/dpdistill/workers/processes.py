@@ -54,9 +54,9 @@ class Crew(ABC):
             raise
 
     def _answers(self, tasks: Sequence[Task]) -> list[Any]:
-        found: dict[int, Any] = {}
+        answers: dict[int, Any] = {}
         waiting, free, busy, lost = list(range(len(tasks)))[::-1], list(range(self._count)), dict[Any, Any](), 0
-        while len(found) < len(tasks):
+        while len(answers) < len(tasks):
             while waiting and free:
                 i, number = waiting.pop(), free.pop()
                 if number not in self.members:
@@ -66,14 +66,14 @@ class Crew(ABC):
             i, number = busy.pop(ticket)
             free.append(number)
             try:
-                found[i] = self.answer(ticket)
+                answers[i] = self.answer(ticket)
             except Lost:
                 waiting.append(i)
                 self.end(self.members.pop(number))
                 lost += 1
-                if lost >= (MOST_LOSSES if found else FIRST_LOSSES):
+                if lost >= (MOST_LOSSES if answers else FIRST_LOSSES):
                     raise Unanswered(LOST) from None
-        return [found[i] for i in range(len(tasks))]
+        return [answers[i] for i in range(len(tasks))]
 
     def dismiss(self) -> None:
         """Ends all workers; the next round starts others."""

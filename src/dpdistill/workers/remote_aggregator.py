@@ -145,14 +145,14 @@ class Pool(Unshown):
     def _all(self, question: Question, coins: bytes | None) -> list[Any]:
         n = self._workers.shards or 4 * self._workers.count
         shards = [(part, (i, n)) for i in range(n) for part in range(self._workers.parts)]
-        found = self._crew.answers([Task(part, shard, question, coins) for part, shard in shards])
-        self._kinds |= {kind for kind, _ in found if kind}
-        said = [answer for _, answer in found if isinstance(answer, str)]
-        if said:
-            raise CuratorError(said[0]) if said[0] != FAILED else RuntimeError
+        answers = self._crew.answers([Task(part, shard, question, coins) for part, shard in shards])
+        self._kinds |= {kind for kind, _ in answers if kind}
+        errors = [answer for _, answer in answers if isinstance(answer, str)]
+        if errors:
+            raise CuratorError(errors[0]) if errors[0] != FAILED else RuntimeError
         if len(self._kinds) > 1:
             raise CuratorError(f"Expected workers on machines of one kind; got {' and '.join(sorted(self._kinds))}.")
-        return [answer for _, answer in found]
+        return [answer for _, answer in answers]
 
     def close(self) -> None:
         """Ends the workers, and removes the records that they read."""

@@ -27,7 +27,7 @@ from dpdistill.ledger.run import RunLedger
 from dpdistill.query import Stage
 from dpdistill.storage.records import Records
 
-FAILED = "Round 0 could not be answered and released nothing; what the run may spend stays reserved."
+FAILED = "Round 0 could not be answered and released nothing; the budget of the run stays reserved."
 
 
 def check_speech_is_refused() -> None:

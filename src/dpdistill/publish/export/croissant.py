@@ -77,7 +77,7 @@ def describe(folder: Folder, publisher: Publisher) -> dict[str, Any]:
 
 
 def _provenance(folder: Folder, g: Guarantee, publisher: Publisher) -> dict[str, Any]:
-    made = "without a privacy guarantee" if not g.holds else f"under epsilon = {bound(g.epsilon)}"
+    privacy = "without a privacy guarantee" if not g.holds else f"under epsilon = {bound(g.epsilon)}"
     return {
         "prov:wasDerivedFrom": {
             "@type": "prov:Entity",
@@ -85,7 +85,7 @@ def _provenance(folder: Folder, g: Guarantee, publisher: Publisher) -> dict[str,
         },
         "prov:wasGeneratedBy": {
             "@type": "prov:Activity",
-            "prov:label": f"Distilled by {sentences.method_of(folder)} {made}; its settings are in recipe.json",
+            "prov:label": f"Distilled by {sentences.method_of(folder)} {privacy}; its settings are in recipe.json",
             "prov:wasAssociatedWith": {
                 "@type": "prov:SoftwareAgent",
                 "prov:label": f"dpdistill {sentences.version_of(folder)}",
@@ -168,11 +168,14 @@ def _records(folder: Folder) -> list[dict[str, Any]]:
     bounds = " to ".join(map(number, schema.bounds))
     shown = {"description": f"An image with 8 bits per channel, whose values from 0 to 255 stand for {bounds}."}
     named = {"@type": "cr:Field", "@id": "records/label", "name": "label", "dataType": _LABEL}
-    said = {"description": "The class, which is the name of the image's folder."}
+    sentence = {"description": "The class, which is the name of the image's folder."}
     return [
         _record_set(
             "records",
-            [image | shown | {"source": picture}, named | said | (_CLASSES if as_called else {}) | {"source": label}],
+            [
+                image | shown | {"source": picture},
+                named | sentence | (_CLASSES if as_called else {}) | {"source": label},
+            ],
         )
     ]
 

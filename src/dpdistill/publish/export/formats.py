@@ -119,7 +119,7 @@ def _copy_claim(source: Path, to: Path) -> None:
 
 def _require_unchanged(path: Path, folder: Folder) -> None:
     """Refuses a folder whose files differ from its certificate: an export repeats the certificate's claim."""
-    listed, found = mapping(folder.certificate.get("files")), hash_files(path)
-    changed = sorted(name for name in {*listed, *found} if listed.get(name) != found.get(name))
+    listed, present = mapping(folder.certificate.get("files")), hash_files(path)
+    changed = sorted(name for name in {*listed, *present} if listed.get(name) != present.get(name))
     if changed:
         raise DataError(f"{show(path)} is not what its certificate lists ({show(changed[0])}): see `dpdistill verify`.")

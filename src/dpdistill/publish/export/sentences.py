@@ -38,8 +38,8 @@ def contents(folder: Folder) -> str:
         return f"{count} synthetic rows of {len(schema.columns)} columns and the label {plain(schema.label)!r}."
     height, width, channels = schema.shape
     kind = {1: "in grey", 3: "in colour"}.get(channels, f"of {channels} channels")
-    said = f"{count} synthetic images of {height} x {width} pixels {kind}, of {len(schema.classes)} classes."
-    return f"{said} {STRAIGHTENED}" if schema.straightened else said
+    sentence = f"{count} synthetic images of {height} x {width} pixels {kind}, of {len(schema.classes)} classes."
+    return f"{sentence} {STRAIGHTENED}" if schema.straightened else sentence
 
 
 STRAIGHTENED = (
@@ -51,14 +51,14 @@ STRAIGHTENED = (
 def holds(column: Column) -> str:
     """Returns the values that a column may hold: its bounds, or whole category names up to SHOWN characters."""
     if column.is_number:
-        said = " to ".join(map(number, column.bounds or ()))
+        sentence = " to ".join(map(number, column.bounds or ()))
     else:
         kept = 1
         while kept < len(column.categories) and len(", ".join(column.categories[: kept + 1])) <= SHOWN:
             kept += 1
         more = len(column.categories) - kept
-        said = ", ".join(column.categories[:kept]) + (f", … and {more} more: {SCHEMA}" if more else "")
-    return f"{said}, or missing" if column.missing else said
+        sentence = ", ".join(column.categories[:kept]) + (f", … and {more} more: {SCHEMA}" if more else "")
+    return f"{sentence}, or missing" if column.missing else sentence
 
 
 SHOWN = 200
@@ -86,17 +86,17 @@ def claim(g: Guarantee) -> str:
 
 def limits(folder: Folder, g: Guarantee) -> list[str]:
     """Returns one sentence for each limit of the guarantee and of the set."""
-    said = [
+    sentence = [
         *([SCORED] if folder.scores is not None else []),
         "A small set that summarises: rare values, small classes and fine detail may be absent or distorted"
         f"{' by noise' if g.private else ''}.",
         "Shares of classes and joint distributions may differ from the private records.",
     ]
     if not g.private:
-        return [*said, "Single private records may be recognisable in the set: handle the set like the records."]
-    said.append(several(g))
+        return [*sentence, "Single private records may be recognisable in the set: handle the set like the records."]
+    sentence.append(several(g))
     scope = folder.certificate.get("scope")
-    return [*said, plain(scope)] if scope else said
+    return [*sentence, plain(scope)] if scope else sentence
 
 
 def several(g: Guarantee) -> str:
@@ -156,8 +156,8 @@ UNSAFE = "Made from records that may be personal. {claim}"
 
 def sensitive(folder: Folder, g: Guarantee) -> str:
     """Returns sentences about personal information in the set."""
-    said = (SENSITIVE if g.holds else UNSAFE).format(claim=claim(g))
-    return said if folder.scores is None else f"{said} {SCORED}"
+    sentence = (SENSITIVE if g.holds else UNSAFE).format(claim=claim(g))
+    return sentence if folder.scores is None else f"{sentence} {SCORED}"
 
 
 USES = "Training and comparing classifiers, and developing programs, where the records themselves cannot be shared."

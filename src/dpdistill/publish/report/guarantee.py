@@ -128,5 +128,5 @@ def _pairs(table: Any) -> Pairs:
 
 def _groups(certificate: Mapping[str, Any]) -> list[list[float | None]]:
     events = mapping(certificate.get("events")).get("events")
-    found = [mapping(event) for event in (events if isinstance(events, list) else [])]
-    return [[number({"sampling_prob": 1.0, **event}.get(key)) for key in GROUP] for event in found]
+    result = [mapping(event) for event in (events if isinstance(events, list) else [])]
+    return [[number({"sampling_prob": 1.0, **event}.get(key)) for key in GROUP] for event in result]

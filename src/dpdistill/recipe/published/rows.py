@@ -93,10 +93,10 @@ def is_file(recipe: str) -> bool:
 def all_published() -> dict[str, Published]:
     """Returns every recipe of the papers by name, in the papers' order."""
     rows = [row for table in _tables() for row in _rows(table)]
-    found = {row.name: row for row in rows}
-    if len(found) < len(rows):
+    result = {row.name: row for row in rows}
+    if len(result) < len(rows):
         raise ValueError("Expected each name of a published recipe once.")
-    return found
+    return result
 
 
 def notes() -> dict[str, list[str]]:
