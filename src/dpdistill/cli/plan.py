@@ -47,7 +47,7 @@ def plan(
 ) -> None:
     """Say what a run of distill would cost, show and take on this machine, and stop before anything is paid.
 
-    Takes the options of distill. Time and memory are found on random records.
+    Takes the options of distill. Time, memory and disk are a forecast, within a factor of two.
     """
     refuse_cap(cap)
     found = dp.plan(

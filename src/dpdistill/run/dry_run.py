@@ -1,16 +1,12 @@
-"""Counts the work of a run's programs without compiling or running them, and times this machine once."""
+"""Counts the work of programs without compiling or running them."""
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import platform
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import jax
@@ -19,6 +15,8 @@ import numpy as np
 from jax import Array
 from jax.core import Trace, eval_context
 from jax.extend.core import Var, jaxprs_in_params
+
+from dpdistill.recipe.features import SHAPES_ONLY
 
 try:
     from jax.extend.core import set_current_trace
@@ -29,10 +27,6 @@ FREE = ("reshape", "broadcast_in_dim", "squeeze", "expand_dims", "stop_gradient"
 """Operations that a compiler leaves out or joins to the next one."""
 PLACING = ("device_put", "copy", "copy_p", "random_wrap", "random_unwrap")
 """Operations that only place a value: a dry run does them, so that known numbers stay known."""
-TRIALS, BEST = 15, 1e-13
-"""Calls of a timed program, and the fewest seconds that a unit of work takes."""
-FORMAT = 1
-"""Version of what is measured: a file of another one is measured again."""
 
 
 class Work(NamedTuple):
@@ -60,9 +54,13 @@ class Work(NamedTuple):
         """Returns so many times this work."""
         return NOTHING.plus(self, factor)
 
+    def larger(self, pixels: float) -> Work:
+        """Returns the work of the same programs on images of so many times the pixels."""
+        return self.times(pixels)._replace(equations=self.equations)
+
     def seconds_at(self, each: Work) -> float:
-        """Returns the seconds that the work takes, from those of a unit of each kind; never less than 0."""
-        return max(0.0, sum(a * b for a, b in zip(self, each, strict=True)))
+        """Returns the seconds that the work takes, from those of a unit of each kind."""
+        return sum(a * b for a, b in zip(self, each, strict=True))
 
 
 NOTHING = Work()
@@ -204,6 +202,20 @@ def _numbers(shape: tuple[int, ...], dtype: Any) -> Array:
 
 
 @contextmanager
+def shapes_only() -> Iterator[None]:
+    """A context in which this thread asks features for their shapes alone.
+
+    Its precision has a name that no run uses: JAX keeps what is traced under it apart from what runs trace.
+    """
+    token = SHAPES_ONLY.set(True)
+    try:
+        with jax.default_matmul_precision("float32"):
+            yield
+    finally:
+        SHAPES_ONLY.reset(token)
+
+
+@contextmanager
 def dry_run() -> Iterator[DryRun]:
     """A context in which this thread counts the programs that it calls, and runs none.
 
@@ -219,92 +231,10 @@ def dry_run() -> Iterator[DryRun]:
     before = [cache.cache_info().misses for cache in caches]
     dry = DryRun()
     try:
-        with set_current_trace(dry), np.errstate(all="ignore"):
+        with shapes_only(), set_current_trace(dry), np.errstate(all="ignore"):
             yield dry
     finally:
         for cache, misses in zip(caches, before, strict=True):
             if cache.cache_info().misses > misses:
                 cache.cache_clear()
         jax.clear_caches()
-
-
-def seconds_each() -> Work:
-    """Returns the seconds that a unit of each kind of work takes on this machine: measured once, then read from a file.
-
-    The file lies in the user's cache folder and holds facts of the machine alone. A folder that cannot be written, or
-    a file that cannot be read, costs two seconds each time.
-    """
-    path = _cache_folder() / "dpdistill" / "machine.json"
-    key, kept = " ".join(map(str, _machine())), {}
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        kept = dict(json.loads(path.read_text()))
-        found = Work(*map(float, kept[key]))
-        if all(0.0 < value < 1.0 for value in found[:-1]):
-            return found
-    found = _measured()
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        aside = path.with_suffix(f".{os.getpid()}")
-        aside.write_text(json.dumps({**kept, key: list(found)}))
-        os.replace(aside, path)
-    return found
-
-
-def _cache_folder() -> Path:
-    """Returns the user's cache folder: XDG_CACHE_HOME, or .cache at home."""
-    stated = os.environ.get("XDG_CACHE_HOME", "")
-    return Path(stated) if Path(stated).is_absolute() else Path(os.path.expanduser("~")) / ".cache"
-
-
-def _machine() -> tuple[Any, ...]:
-    """Returns what the speed depends on: processor, cores that this process may use, device and version of JAX."""
-    model = platform.processor() or platform.machine()
-    with suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return model, cores, jax.devices()[0].device_kind, jax.__version__, FORMAT
-
-
-def _measured() -> Work:
-    """Returns the seconds that a unit of each kind of work takes: the best of a few trials of small programs."""
-    rng = np.random.default_rng(0)
-    a, b, x, first, w, z = (
-        jnp.asarray(rng.standard_normal(shape, np.float32))
-        for shape in ((640, 96), (96, 96), (20, 28, 28, 1), (3, 3, 1, 64), (3, 3, 64, 64), (64, 64, 64))
-    )
-
-    def convolved(x: Array, first: Array, w: Array) -> Array:
-        for kernel in (first, w, w):
-            x = jax.lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
-            x = jax.nn.relu((x - x.mean((1, 2), keepdims=True)) / jnp.sqrt(x.var((1, 2), keepdims=True) + 1e-5))
-            h = x.shape[1] // 2
-            x = x[:, : 2 * h, : 2 * h].reshape(len(x), h, 2, h, 2, -1).mean((2, 4))
-        return jnp.square(x).sum()
-
-    def plain(z: Array) -> Array:
-        for _ in range(3):
-            for _ in range(3):
-                z = jnp.maximum(z, 0.1) * 0.5 + z
-            z = jnp.sqrt(jnp.square(z.transpose(1, 2, 0)) + z.sum(0) + 1e-5)
-        return z
-
-    timed = [_timed(*of) for of in ((jnp.matmul, a, b), (plain, z), (jax.grad(convolved), x, first, w))]
-    (product, of_product), (number, of_number), (convolution, of_convolution) = ((s, n) for s, n, _ in timed)
-    number /= of_number.numbers
-    convolution = max(convolution - number * of_convolution.numbers, convolution / 2) / of_convolution.convolutions
-    equation = timed[2][2] / of_convolution.equations
-    return Work(*(max(s, BEST) for s in (product / of_product.products, convolution, number, equation)), 1.0)
-
-
-def _timed(function: Callable[..., Any], *arguments: Array) -> tuple[float, Work, float]:
-    """Returns the seconds of a compiled function, its work, and the seconds that it takes to compile."""
-    traced = jax.jit(function).trace(*arguments)
-    began = time.process_time()  # compiling takes one core, and waits where others are busy
-    compiled = traced.lower().compile()
-    compiling, seconds = time.process_time() - began, math.inf
-    for _ in range(TRIALS):
-        before = time.perf_counter(), time.process_time()  # the first is more on busy cores, the second on many
-        jax.block_until_ready(compiled(*arguments))
-        seconds = min(seconds, time.perf_counter() - before[0], time.process_time() - before[1])
-    return seconds, work_of(traced.jaxpr.jaxpr, {}), compiling
