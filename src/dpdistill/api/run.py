@@ -81,6 +81,7 @@ def plan(
     terms = Terms.of(request)
     path = None if out is None else _output(request)[0]
     terms.caution(listener)
+    check_source(request.data, reading.table, reading.sql)
     if terms.budget is not None:
         from dpdistill.accounting.schedule import calibrate
 

@@ -32,6 +32,8 @@ LARGE_CLASS = 10_000
 """Records of a class that few data sets exceed: what is hopeless for so many is hopeless, whatever is stated."""
 SIDE = 32
 """Pixels of the longer side of images that are counted; larger ones take more by their number of pixels."""
+COMPILED = 40 << 10
+"""Bytes of memory that an operation of a compiled program takes."""
 SEED = 1 << 30
 """Of dry runs: no run has the same, so that none finds what a dry run cached."""
 
@@ -198,7 +200,7 @@ def capacity(method: Method, schema: AnySchema, records: int, schedule: Schedule
         encoding=seconds(count.encoding),
         releasing=releasing,
         finishing=seconds(finishing),
-        memory=_peak() + int(larger * dry.memory),
+        memory=_peak() + int(larger * dry.memory + COMPILED * count.starting.equations),
         features=int(larger * sum(count.features.values())) if count.rounds > 1 else 0,
         disk=int(larger * kept),
     )
