@@ -91,10 +91,10 @@ def plan(
     if class_size is None and records is not None:
         class_size = max(1, records // len(held.schema.classes))
     with listener.working("counting the work of the run"):
-        from dpdistill.run.dry_run import shapes_only
+        from dpdistill.run.dry_run import dry_run
         from dpdistill.run.forecast import capacity
 
-        with shapes_only():
+        with dry_run():  # shapes and noise follow from no number that a program computes
             outlook = state_outlook(request, terms, method, held, class_size, listener)
         schedule = None if outlook is None else outlook.schedule
         found = capacity(method, held.schema, max(1, records or len(held)), schedule)

@@ -21,7 +21,7 @@ from dpdistill.recipe.features import SHAPES_ONLY
 try:
     from jax.extend.core import set_current_trace
 except ImportError:  # jax < 0.8.2
-    from jax.core import set_current_trace
+    from jax.core import set_current_trace  # type: ignore[attr-defined]
 
 FREE = ("reshape", "broadcast_in_dim", "squeeze", "expand_dims", "stop_gradient", "iota", "copy", "copy_p")
 """Operations that a compiler leaves out or joins to the next one."""
@@ -194,8 +194,8 @@ class DryRun(Trace):
 
 def _numbers(shape: tuple[int, ...], dtype: Any) -> Array:
     """Normal random numbers, zeros if whole, or keys of a random number generator."""
-    if jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
-        return jax.random.wrap_key_data(np.zeros((*shape, 2), np.uint32))
+    if jnp.issubdtype(dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(jnp.zeros((*shape, 2), jnp.uint32))
     if jnp.issubdtype(dtype, jnp.inexact):
         return jax.device_put(np.random.default_rng(0).standard_normal(shape, np.float32).astype(dtype))
     return jax.device_put(np.zeros(shape, dtype))

@@ -86,12 +86,18 @@ def _measured() -> Work:
             z = jnp.sqrt(jnp.square(z.transpose(1, 2, 0)) + z.sum(0) + 1e-5)
         return z
 
-    timed = [_timed(*of) for of in ((jnp.matmul, a, b), (plain, z), (jax.grad(convolved), x, first, w))]
-    (product, of_product), (number, of_number), (convolution, of_convolution) = ((s, n) for s, n, _ in timed)
+    product, of_product, _ = _timed(jnp.matmul, a, b)
+    number, of_number, _ = _timed(plain, z)
+    convolution, of_convolution, compiling = _timed(jax.grad(convolved), x, first, w)
     number /= of_number.numbers
     convolution = max(convolution - number * of_convolution.numbers, convolution / 2) / of_convolution.convolutions
-    equation = timed[2][2] / of_convolution.equations
-    return Work(*(max(s, BEST) for s in (product / of_product.products, convolution, number, equation)), 1.0)
+    return Work(
+        products=max(product / of_product.products, BEST),
+        convolutions=max(convolution, BEST),
+        numbers=max(number, BEST),
+        equations=max(compiling / of_convolution.equations, BEST),
+        seconds=1.0,
+    )
 
 
 def _timed(function: Callable[..., Any], *arguments: Array) -> tuple[float, Work, float]:
