@@ -37,9 +37,9 @@ def refused(*argv: object) -> str:
     """The one sentence with which a command is refused."""
     code, out, err = dpdistill(*argv)
     assert code == 2, (out, err)
-    assert out == ""
+    assert re.sub(r"^Plan: .*\n", "", out) == "", "`plan` says what the recipe promises before DATA is read"
     note = "Classes default to 0-9: pass --classes to change.\n"
-    sentence = re.sub(r"^Plan: .*\n", "", err.removeprefix(note))
+    sentence = re.sub(r"^Plan: .*\n", "", err.removeprefix(note), flags=re.MULTILINE)
     assert re.fullmatch(r"Error: [^\n]{8,}[.?!]\n", sentence), err
     return sentence.removeprefix("Error: ").strip()
 

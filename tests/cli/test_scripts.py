@@ -348,7 +348,8 @@ def test_who_states_no_method_for_colour_images_is_told_of_the_recipe_for_photog
 def test_a_plan_pays_nothing_and_tells_what_would_be_heard(tmp_path):
     command = ("plan", "digits:train", *SMALL, "--out", tmp_path / "x")
     out = succeeds(*command, "--class-size", 140)
-    assert "The sum over a class has 65 numbers. About " in out
+    assert re.search(r"^Plan: about [\d.]+ similar records of a class are needed before the signal equals", out, re.M)
+    assert "A sum has 65 numbers." in out
     assert list(tmp_path.iterdir()) == []
     plan = as_json(*command, "--class-size", 140)["plan"]
     assert plan["signal_to_noise"] == pytest.approx(140 / plan["records_as_loud_as_the_noise"])

@@ -28,7 +28,7 @@ from dpdistill.networks.training import Training
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Release, Stage
 from dpdistill.run.checkpoint import Store
-from dpdistill.run.outlook import outlook
+from dpdistill.run.forecast import outlook
 
 TOY, HELD_OUT = toy_records(240), toy_records(120, seed=8)
 KEY = jax.random.key(0)

@@ -37,8 +37,8 @@ from dpdistill.networks.augment import partition_expand
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Release, Stage
 from dpdistill.recipe.saved import changed_releases, recipe_of
+from dpdistill.run.forecast import outlook
 from dpdistill.run.non_private import NonPrivateCurator
-from dpdistill.run.outlook import outlook
 from dpdistill.run.serialize import pack, unpack
 from dpdistill.run.start import queries_of
 from dpdistill.schema import Column, Schema, TableSchema

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from dpdistill.method import Progress, no_progress
 
 if TYPE_CHECKING:
-    from dpdistill.accounting.schedule import Budget
+    from dpdistill.accounting.schedule import Budget, Schedule
     from dpdistill.evaluation.tables import Told
-    from dpdistill.run.outlook import Outlook
+    from dpdistill.run.forecast import Outlook
 
 LOG = logging.getLogger("dpdistill")
 
@@ -48,8 +48,11 @@ class Listener:
         if budget.caution is not None:
             self.warn(budget.caution)
 
+    def scheduled(self, schedule: Schedule) -> None:
+        """Receives the releases of a run and their noise, before a record is read."""
+
     def planned(self, outlook: Outlook) -> None:
-        """Receives the public forecast of a run before anything is paid."""
+        """Receives how large the noise of a run is compared with one class, before anything is paid."""
 
     def working(self, text: str) -> AbstractContextManager[Any]:
         """Returns a context around work without steps to count."""

@@ -16,7 +16,8 @@ from dpdistill.schema import Schema
 
 if TYPE_CHECKING:
     from dpdistill.method import Method
-    from dpdistill.run.outlook import Outlook
+    from dpdistill.query import Stage
+    from dpdistill.run.forecast import Outlook
     from dpdistill.storage.records import Records
 
 FOR_PHOTOGRAPHS = (
@@ -33,6 +34,17 @@ def chosen_recipe(method: Method | RecipeChoice | str | None) -> tuple[RecipeCho
     if isinstance(method, str):
         return (RecipeChoice(method=method) if is_method(method) else RecipeChoice(recipe=method)), None
     return RecipeChoice(), method
+
+
+def promised_plan(request: Request, terms: Terms) -> tuple[Stage, ...]:
+    """Returns the stages of a run's releases, from the recipe alone: no record is read and JAX is not imported."""
+    if request.method is not None:
+        return request.method.plan()
+    from dpdistill.recipe.published.stated import published_fields
+    from dpdistill.recipe.text import recipe_from_text
+
+    base = {} if request.choice.recipe is None else published_fields(request.choice.recipe)
+    return recipe_from_text(terms.method, request.choice.settings, base, per_class=request.choice.per_class).plan()
 
 
 def how_paid(request: Request, terms: Terms, path: Path | None) -> dict[str, Any]:
@@ -100,7 +112,7 @@ def state_outlook(
 ) -> Outlook | None:
     """Reports and returns the public forecast of the run, None without a budget; refuses impossible sizes."""
     from dpdistill.recipe.saved import check_kind
-    from dpdistill.run.outlook import check_size, outlook
+    from dpdistill.run.forecast import check_size, outlook
 
     check_kind(method, records.schema)
     check_size(method, records.schema)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dpdistill.api.checks import check_method, check_settings
 from dpdistill.api.listener import SILENT, Listener
 from dpdistill.api.options import Account, BudgetChoice, Machine, Persons, Reading, RecipeChoice
-from dpdistill.api.prepare import chosen_recipe, how_paid, prepared, state_outlook
+from dpdistill.api.prepare import chosen_recipe, how_paid, prepared, promised_plan, state_outlook
 from dpdistill.api.reading import check_source, read_public_images
 from dpdistill.api.request import Request, Terms
 from dpdistill.schema import DataError
@@ -19,9 +19,8 @@ from dpdistill.schema import DataError
 if TYPE_CHECKING:
     from dpdistill.accounting.schedule import Budget
     from dpdistill.method import Method, Progress
-    from dpdistill.run.capacity import Capacity
     from dpdistill.run.driver import Result
-    from dpdistill.run.outlook import Outlook
+    from dpdistill.run.forecast import Capacity, Outlook
     from dpdistill.storage.records import Records
     from dpdistill.workers import Workers
 
@@ -32,7 +31,7 @@ class Plan:
 
     Args:
         outlook: releases and size of the noise; None without a budget.
-        capacity: seconds, memory and disk, measured on random records; for the owner of the records alone.
+        capacity: seconds, memory and disk, counted, not measured; for the owner of the records alone.
         records: number of records; this field and the following ones are for the owner alone.
         memory: bytes that the run needs.
         unused: number of records that cannot be used.
@@ -82,16 +81,23 @@ def plan(
     terms = Terms.of(request)
     path = None if out is None else _output(request)[0]
     terms.caution(listener)
+    check_source(request.data, reading.table, reading.sql)
+    if terms.budget is not None:
+        from dpdistill.accounting.schedule import calibrate
+
+        listener.scheduled(calibrate(promised_plan(request, terms), terms.budget))
     method, held = prepared(request, terms, how_paid(request, terms, path), listener)
     class_size = account.class_size
     if class_size is None and records is not None:
         class_size = max(1, records // len(held.schema.classes))
-    outlook = state_outlook(request, terms, method, held, class_size, listener)
-    with listener.working("timing the method on random records"):
-        from dpdistill.run.capacity import capacity
+    with listener.working("counting the work of the run"):
+        from dpdistill.run.dry_run import dry_run
+        from dpdistill.run.forecast import capacity
 
+        with dry_run():  # shapes and noise follow from no number that a program computes
+            outlook = state_outlook(request, terms, method, held, class_size, listener)
         schedule = None if outlook is None else outlook.schedule
-        found = capacity(method, held.schema, max(1, records or len(held)), schedule, account.seed or 0)
+        found = capacity(method, held.schema, max(1, records or len(held)), schedule)
     record = held.X.itemsize * math.prod(held.schema.raw_shape)
     memory = found.memory + max(0, found.records - len(held)) * record
     return Plan(outlook, found, len(held), memory, *_unused(held))
@@ -258,6 +264,10 @@ def _run(request: Request, listener: Listener) -> Result:
         ledger = request.account.ledger
         payment.expect(payment.Payment(terms.budget, paid["run_dir"], None if ledger is None else Path(ledger)))
     method, records = prepared(request, terms, paid, listener)
+    if terms.budget is not None:
+        from dpdistill.accounting.schedule import calibrate
+
+        listener.scheduled(calibrate(method.plan(), terms.budget))
     state_outlook(request, terms, method, records, request.account.class_size, listener)
     from dpdistill.run import driver
 

@@ -8,13 +8,13 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from dpdistill.api.listener import Listener
-from dpdistill.cli.terminal import Bar, note, say, say_table, time_left, warn, working
+from dpdistill.cli.terminal import Bar, give, note, say, say_table, time_left, warn, working
 from dpdistill.method import Progress
 
 if TYPE_CHECKING:
-    from dpdistill.accounting.schedule import Budget
+    from dpdistill.accounting.schedule import Budget, Schedule
     from dpdistill.evaluation.tables import ClassifierScore, Told
-    from dpdistill.run.outlook import Outlook
+    from dpdistill.run.forecast import Outlook
 
 
 class Terminal(Listener):
@@ -41,14 +41,50 @@ class Terminal(Listener):
         say_table(header, rows)
 
     def caution(self, budget: Budget) -> None:
-        from dpdistill.cli.outlook import say_caution
+        from dpdistill.accounting.outlook import ATTACKED_AT, recognised
 
-        say_caution(budget)
+        if budget.caution is not None:
+            warn(f"Warning: {budget.caution}")
+        rate = recognised(budget)
+        if rate is not None:
+            give(recognised_at_most=rate)
+            warn(
+                f"Warning: epsilon = {budget.epsilon:.6g} no longer protects against somebody who asks whether one"
+                f" record was used: who wrongly accuses {100 * ATTACKED_AT:g} % of the outsiders may recognise up to "
+                f"{100 * rate:.1f} % of the members. See docs/guarantees.md."
+            )
+
+    def scheduled(self, schedule: Schedule) -> None:
+        releases = "1 release" if schedule.rounds == 1 else f"{schedule.rounds:,} releases"
+        self._speak(
+            f"Plan: {releases} at epsilon = {schedule.budget.epsilon:.10g}, delta = {schedule.budget.delta:g}; "
+            f"noise_multiplier = {schedule.noise_multipliers[0]:.4g}."
+        )
 
     def planned(self, outlook: Outlook) -> None:
-        from dpdistill.cli.outlook import say_outlook
-
-        say_outlook(outlook, self._speak)
+        needed = f"{outlook.records:,.3g}" if outlook.records < 1000 else f"{outlook.records:,.0f}"
+        self._speak(
+            f"Plan: about {needed} similar records{' of a class' if outlook.by_class else ''} are needed before the "
+            f"signal equals the noise. A sum has {outlook.coordinates:,} numbers."
+        )
+        if outlook.ratio is not None:
+            self._speak(
+                f"Plan: {outlook.stated:,} records a class have a signal-to-noise ratio of {outlook.ratio:.3g} at most."
+            )
+        give(
+            plan={
+                "releases": outlook.schedule.rounds,
+                "noise_multipliers": outlook.schedule.noise_multipliers,
+                "numbers_of_a_sum": outlook.coordinates,
+                "by_class": outlook.by_class,
+                "records_as_loud_as_the_noise": outlook.records,
+                "signal_to_noise": outlook.ratio,
+                "hopeless": outlook.hopeless,
+                "smallest_epsilon_that_is_not": outlook.least_epsilon,
+            }
+        )
+        if outlook.hopeless:
+            _warn_hopeless(outlook)
 
     def working(self, text: str) -> AbstractContextManager[Any]:
         return working(text)
@@ -68,3 +104,15 @@ class Terminal(Listener):
             note(f"{score.name}: {values}{time_left(spent, done, 1 - done)}")
 
         yield show
+
+
+def _warn_hopeless(outlook: Outlook) -> None:
+    """Warns that noise hides every class, and states the smallest epsilon at which it does not."""
+    from dpdistill.accounting.outlook import HOPELESS
+
+    size, least = outlook.reference, outlook.least_epsilon
+    advice = f"Take --epsilon {least:g}." if least else "No epsilon up to 10 is enough."
+    warn(
+        f"Warning: this is hopeless: {size:,} records of a class, even if all alike, have a signal-to-noise ratio of "
+        f"{outlook.heard_from(size):.2g}; below {HOPELESS:g} the noise hides a class. {advice}"
+    )

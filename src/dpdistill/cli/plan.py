@@ -47,7 +47,7 @@ def plan(
 ) -> None:
     """Forecast the noise, time, memory and disk of a run, and stop before anything is paid.
 
-    Takes the options of distill. Time and memory are measured on random records.
+    Takes the options of distill. Time, memory and disk are a forecast, within a factor of two.
     """
     refuse_cap(cap)
     found = dp.plan(

@@ -41,7 +41,9 @@ class Normalised(recipe.Normalised):
 
     def __call__(self, X: Array) -> Array:
         """Returns features (n, d) of norm 1 of X (n, h, w, c)."""
-        centred = self.at_positions(X) - jnp.asarray(_mean(self, X.shape[1:]), X.dtype)
+        centred = self.at_positions(X)
+        if not recipe.SHAPES_ONLY.get():
+            centred -= jnp.asarray(_mean(self, X.shape[1:]), X.dtype)
         return unit_rows(signed_power(centred, self.power))
 
     def at_positions(self, X: Array) -> Array:

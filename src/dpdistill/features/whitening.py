@@ -44,7 +44,10 @@ class WhiteScatterNet(recipe.WhiteScatterNet):
 
     def __call__(self, X: Array) -> Array:
         """Returns features (n, d) of norm 1 of X (n, h, w, colours)."""
-        P = jnp.asarray(_whitening(self.scattering, X.shape[1:], self.strength, self.pictures), X.dtype)
+        if recipe.SHAPES_ONLY.get():
+            P = jnp.eye(self.scattering.channels * X.shape[3], dtype=X.dtype)
+        else:
+            P = jnp.asarray(_whitening(self.scattering, X.shape[1:], self.strength, self.pictures), X.dtype)
         S = self.scattering(X).reshape(len(X), len(P), -1)
         return unit_rows(jnp.einsum("ce,nep->ncp", P, S).reshape(len(X), -1))
 

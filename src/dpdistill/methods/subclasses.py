@@ -77,7 +77,8 @@ def view(X: Array) -> Array:
 @lru_cache(maxsize=8)
 def first_offsets(shape: tuple[int, ...], cells: int) -> np.ndarray:
     """Returns offsets (cells, v) of the cluster centres of generated images from their mean."""
-    seen = np.asarray(view(jnp.asarray(draw_pictures(PICTURES, shape, 0))), np.float64)
+    with jax.ensure_compile_time_eval():
+        seen = np.asarray(view(jnp.asarray(draw_pictures(PICTURES, shape, 0))), np.float64)
     centres, _ = kmeans2(seen - seen.mean(0), cells, iter=20, minit="++", rng=np.random.default_rng(0))
     return (NEAR * (centres - centres.mean(0))).astype(np.float32)
 

@@ -41,7 +41,7 @@ class NonPrivateCurator(Unshown):
 
     def release(self, t: int, query: Query, params: Params) -> Release:
         """Returns the plain sum of round t over a Poisson sample, without rows that are not finite."""
-        shape = _shape_of(ByValue(query), self._schema, *types_of(params))
+        shape = shape_of(ByValue(query), self._schema, *types_of(params))
         sampled, q, classes = None, self._sampling_probs[t], len(self._schema.classes)
         if q < 1.0:
             sampled = np.flatnonzero(np.random.default_rng((self._seed, t)).random(len(self._records)) < q)
@@ -57,13 +57,13 @@ class NonPrivateCurator(Unshown):
                 query, params, chunks, shape, classes, math.inf, 1, lambda part: groups.append(groups.pop() + part)
             )
             return Release(t, groups[0], 0.0, None)
-        rows_of = partial(_plain_rows, ByValue(query), params)
+        rows_of = partial(plain_rows, ByValue(query), params)
         total = sum_rows(chunks, rows_of, _finite, query.by_class, classes, shape, np.float64)
         return Release(t, total, 0.0, None)
 
 
 @lru_cache(maxsize=256)
-def _shape_of(same: ByValue, schema: AnySchema, structure: Any, leaves: tuple) -> tuple[int, ...]:
+def shape_of(same: ByValue, schema: AnySchema, structure: Any, leaves: tuple) -> tuple[int, ...]:
     """Returns the shape of one contribution; cached, since tracing takes longer than a small round."""
     query, x = same.value, jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
     if query.encoder is not None:
@@ -73,7 +73,7 @@ def _shape_of(same: ByValue, schema: AnySchema, structure: Any, leaves: tuple) -
 
 
 @partial(jax.jit, static_argnums=0)
-def _plain_rows(query: ByValue, params: Params, X: jax.Array, y: jax.Array) -> jax.Array:
+def plain_rows(query: ByValue, params: Params, X: jax.Array, y: jax.Array) -> jax.Array:
     """Returns the unchanged contributions of a chunk, (rows, d)."""
     return jax.vmap(lambda x, label: query.value.contribution(params, x, label).ravel())(X, y)
 

@@ -6,7 +6,7 @@ import pytest
 
 from dpdistill.accounting.schedule import Budget
 from dpdistill.methods import METHODS
-from dpdistill.run.outlook import Outlook, check_size, outlook
+from dpdistill.run.forecast import Outlook, check_size, outlook
 from dpdistill.schema import DataError, Schema
 from dpdistill.storage import memory
 from dpdistill.storage.memory import machine_memory
