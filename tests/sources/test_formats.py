@@ -334,7 +334,7 @@ def test_class_folders(tmp_path):
     assert r.notes == (
         "1 file is left out: 1 .txt.",
         "Images are read in colour (3 channels): pass --channels 1 for grey.",
-        "Taken from the records and treated as public: classes (cat, dog), from the names of the folders that the "
+        "Taken from the records and treated as public: classes (cat, dog), from the names of the folders of the "
         "images. Pass --classes to be independent of them.",
         "Taken from the records and treated as public: image size 4x4, from the first image. Pass --resize to be "
         "independent of them.",
