@@ -560,7 +560,7 @@ class TestKernels:
         for kind in ("x", "drawn+x", "drawn+drawn", "+"):
             said = refused("sample", led, "--n", 3, "--out", tmp_path / "b.npz", "--kind", kind)
             several = "choose among drawn, generated, mixed, or several kinds, each once: drawn+generated."
-            assert f"Unknown kind {kind!r} of pictures: {several}" in said
+            assert f"Unknown kind {kind!r} of images: {several}" in said
 
     def test_releases_are_used_again_with_another_kernel_for_finish_only(self, led, tmp_path):
         again = ("distill", "--from", led.with_name("led.run"), "--out")
@@ -615,7 +615,7 @@ WRONG = {
     "empty out": (["distill", "digits:train", "--out", ""], "empty"),
     "out without a value": (["distill", "digits:train", "--out"], "--out"),
     "two data": (["distill", "digits:train", "digits:test", *OUT], "digits:test"),
-    "data and from": (["distill", "digits:train", *OUT, "--from", "x"], "one of the two"),
+    "data and from": (["distill", "digits:train", *OUT, "--from", "x"], "Expected either DATA or --from"),
     "unknown method": (
         ["distill", "digits:train", *OUT, "--method", "nosuch"],
         "dos, decoupled-kip, dos-kip, dp-kip, dp-merf, dp-hp, dp-ntk, ndpdc, ldpdc, psg, dp-sgd, dm, kip",

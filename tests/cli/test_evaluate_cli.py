@@ -69,7 +69,7 @@ def test_an_option_that_is_no_more_names_what_to_use(option, tmp_path, monkeypat
     for words in ((option, "3"), (f"{option}=3",)):
         sentence = refused("evaluate", "x", "--test", "y", *words)
         assert sentence.startswith(f"`evaluate` has no option {option}: ")
-        (used,) = re.findall(r"`dpdistill (\w+)|say (--\w+)", sentence)
+        (used,) = re.findall(r"`dpdistill (\w+)|use (--\w+)", sentence)
         commands = typer.main.get_command(app).commands
         assert used[0] in commands or used[1] in {name for param in commands["evaluate"].params for name in param.opts}
     (tmp_path / "dpdistill.toml").write_text(f"[evaluate]\n{option.removeprefix('--')} = 3\n")

@@ -75,7 +75,7 @@ def test_pages_say_what_their_tables_refer_to_and_no_more():
     for each in objections():
         assert (each.read in text) == (each in shown)
         assert (each.read in page) == (each in shown)
-    heading = "Published numbers whose public code does not keep the stated guarantee"
+    heading = "Published figures whose public code does not keep the stated guarantee"
     assert f"<h2>{heading}</h2>" in page
     assert f"\n## {heading}\n" in text
     assert "| 87.5 ± 0.4 [1, 2] |" in text
@@ -123,7 +123,7 @@ def test_a_lower_bound_is_wrong_no_more_often_than_it_says(script, monkeypatch):
 
 def test_a_seed_of_few_bits_is_found_and_noise_without_one_is_not(script, monkeypatch):
     monkeypatch.setattr(script, "SEEDS", 300)
-    assert "In 4 of 4 releases" in script.seeded(trials=4, coordinates=64)["measured"]
+    assert "in 4 of 4 releases" in script.seeded(trials=4, coordinates=64)["measured"]
     rng = np.random.default_rng(7)
     others, record, noise = rng.normal(size=64), rng.normal(size=64), rng.normal(size=64)
     assert script.explanations(others + 4.0 * noise, others, record, 4.0) == []

@@ -261,7 +261,7 @@ def test_refusals(words, call, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("how", "sentence"),
     [
-        ({"kind": "nosuch"}, "Unknown kind 'nosuch' of pictures"),
+        ({"kind": "nosuch"}, "Unknown kind 'nosuch' of images"),
         ({"format": "dpimagebench"}, "Expected --out as a folder with --format"),
         ({"slopes": True, "kind": "generated"}, "Expected --slopes with scored images"),
         ({"seed": -1}, "Expected seed=-1 as a whole number from 0 to 4294967295"),

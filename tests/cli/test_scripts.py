@@ -534,7 +534,7 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
         ([*scored, "--distance", "nosuch"], "Unknown distance 'nosuch': choose among fc-ntk,"),
         ([*scored, "--distance", "nosuch=x.npz"], "Unknown network of --distance 'nosuch': choose among convnet,"),
         ([*scored, "--classifier", "nosuch"], "Unknown classifier 'nosuch': choose among logistic regression,"),
-        ([*scored, "--generated", "3"], f"{shared} has no generator: its records are all there are."),
+        ([*scored, "--generated", "3"], f"{shared} has no generator, so it cannot make more records."),
         ([*scored, "--reference", "missing"], "missing does not exist."),
         (
             [*taught, "drawn", "--taught-by", "classifier"],
@@ -609,7 +609,10 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
         ([*recipe, "field.recipe.yaml"], "Method dos has no field 'nosuch': it has networks, "),
         ([*recipe, "kernel.recipe.yaml"], "Unknown kernel 'nosuch': choose among fc-ntk, "),
         ([*recipe, "value.recipe.yaml"], "Expected steps=-3 >= 1."),
-        ([*out, "--schema", "schema.yaml", "--method", "dos"], "DOS distils images, not tables: take one of dp-kip, "),
+        (
+            [*out, "--schema", "schema.yaml", "--method", "dos"],
+            "DOS distils images, not tables: choose one of dp-kip, ",
+        ),
         ([*recipe[:-1], "--method", "dm"], "DM has no private form: `dpdistill distill --non-private` runs it."),
     ]
     last = [*out, "--schema", "schema.yaml"]  # it looks at values, for which Arrow imports pandas

@@ -83,8 +83,8 @@ class TestARunForPersons:
         assert "A person with several rows" not in page
         claim = " ".join(page[page.index('<p class="lead">') :].split())
         assert (
-            "all records but those of one unit (patient_id), and starts from fifty-fifty odds that these were used"
-            in claim
+            "all records but the records of one unit (patient_id), and starts from fifty-fifty odds that these were "
+            "used" in claim
         )
 
     def test_documents_for_others_are_about_persons(self, shared):
@@ -101,7 +101,7 @@ class TestARunForPersons:
         less = r"Several units \(patient_id\) together, such as a family, are protected less: at delta = 1e-5, "
         for text in said.values():
             assert re.search(rf"{less}epsilon = 2\.155 with 2 of them", " ".join(text.split()).replace("\\_", "_"))
-        assert "and all records but those of one unit (patient_id)." in record
+        assert "and all records but the records of one unit (patient_id)." in record
         assert "at most 4 records of one unit (patient_id) clipped as one" in record
         assert "everything but all records of one unit (patient\\_id)" in said["README.md"]
 
@@ -307,7 +307,8 @@ class TestTables:
 
 class TestImages:
     @pytest.fixture(scope="class")
-    def pictures(self, tmp_path_factory):
+    @staticmethod
+    def pictures(tmp_path_factory):
         """The same six images as class folders, as a list and as arrays."""
         folder = tmp_path_factory.mktemp("pictures")
         X = np.random.default_rng(0).integers(0, 255, (6, 8, 8), np.uint8)

@@ -355,7 +355,7 @@ def records_of_one_class_are_distilled_or_refused(name, tmp_path):
     if METHODS[name].least_classes == 1:
         assert (distil(name, records, tiny(name)).y == 0).all()
     else:
-        with pytest.raises(ValueError, match="needs at least 2 classes, and these records have 1: take one of dp-"):
+        with pytest.raises(ValueError, match="needs at least 2 classes, and these records have 1: choose one of dp-"):
             distil(name, records, tiny(name))
 
 

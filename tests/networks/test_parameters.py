@@ -84,7 +84,7 @@ def test_files_of_something_else_are_refused(tmp_path):
         read_parameters(path, MLP, SHAPE)
     params = MLP.init(SHAPE, 3)
     write_parameters(path, MLP.init((8, 8, 1), 3))
-    with pytest.raises(DataError, match=r"'0/kernel' has the shape \(64, 128\), where \(256, 128\) is expected"):
+    with pytest.raises(DataError, match=r"expected '0/kernel' of shape \(256, 128\); got \(64, 128\)"):
         read_parameters(path, MLP, SHAPE)
     write_parameters(path, [*params, {"kernel": np.zeros((2, 2))}])
     with pytest.raises(DataError, match="it also has '3/kernel'"):

@@ -279,7 +279,9 @@ def test_the_command_says_that_nothing_is_guaranteed(tmp_path, monkeypatch, caps
     monkeypatch.setattr(sys, "argv", ["dpdistill", "export", str(folder), "--to", "csv", "--out", str(out)])
     with pytest.raises(SystemExit, match=r"^0$"):
         main()
-    assert capsys.readouterr().out == f"{out}: written. Nothing is guaranteed: handle it like the private records.\n"
+    assert capsys.readouterr().out == (
+        f"{out}: written. Nothing is guaranteed: handle the export like the private records.\n"
+    )
 
 
 def test_replace_one_is_said_as_it_is(tmp_path):

@@ -385,6 +385,13 @@ def test_the_recipe_marks_what_was_changed(tmp_path):
     assert "default" not in page(tmp_path / "none").text.split("Fields")[1].split("Check it")[0]
 
 
+def npy(array: np.ndarray) -> bytes:
+    """Returns an array as the bytes of a .npy file."""
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
 def _npz(folder: Path, **changes) -> None:
     X, y = digits()
     arrays = {"X": X, "y": y, "classes": np.array(CLASSES), "bounds": np.array([0.0, 255.0]), **changes}
@@ -401,7 +408,7 @@ BROKEN = [
     (lambda f: (f / "recipe.json").write_text("[]"), "Expected a JSON object in .*recipe.json; got list."),
     (lambda f: (f / "synthetic.npz").write_bytes(b"PK\x03\x04"), "synthetic.npz is not a .npz file"),
     (
-        lambda f: np.save((f / "synthetic.npz").open("wb"), np.zeros(3)),
+        lambda f: (f / "synthetic.npz").write_bytes(npy(np.zeros(3))),
         "synthetic.npz is not a .npz file",
     ),
     (lambda f: _npz(f, y=None), "Expected arrays X, y, classes and bounds in .*y"),

@@ -26,7 +26,7 @@ def test_somebody_elses_folder_is_not_removed(result, tmp_path):
     partial = tmp_path / "x.partial"
     partial.mkdir()
     (partial / "thesis.txt").write_text("mine")
-    with pytest.raises(DataError, match=r"x\.partial is in the way"):
+    with pytest.raises(DataError, match=r"x\.partial is no temporary folder of this program"):
         result.save(tmp_path / "x")
     assert (partial / "thesis.txt").read_text() == "mine"
     assert not (tmp_path / "x").exists()
@@ -34,7 +34,7 @@ def test_somebody_elses_folder_is_not_removed(result, tmp_path):
 
 def test_a_file_of_that_name_is_not_removed(result, tmp_path):
     (tmp_path / "x.partial").write_text("mine")
-    with pytest.raises(DataError, match=r"x\.partial is in the way"):
+    with pytest.raises(DataError, match=r"x\.partial is no temporary folder of this program"):
         result.save(tmp_path / "x")
 
 

@@ -1,4 +1,4 @@
-"""What a plan can be expected to show, from public facts only: how much data it takes to be heard above its noise."""
+"""Noise of a plan compared with records, from public facts only: how many equal records exceed the noise."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def records_heard(schedule: Schedule, coordinates: int, stage: int = 0) -> float
 
     Args:
         schedule: the noise of every round.
-        coordinates: d, numbers of the sum that one class is told by.
+        coordinates: d, numbers in the sum of one class.
         stage: which of the schedule's.
 
     Returns:
@@ -52,7 +52,7 @@ def least_epsilon(
     Args:
         plan: stages.
         budget: all but its epsilon is kept, and its epsilon is where the search begins.
-        coordinates: numbers of the sum that one class is told by.
+        coordinates: numbers in the sum of one class.
         records: of the class, all alike; a public number.
         ratio: to be reached.
         stage: which of the plan's.
@@ -86,7 +86,7 @@ def recognised(budget: Budget) -> float | None:
     It is that of a single full-batch Gaussian release which spends the budget: what an attacker of it does reach.
 
     Returns:
-        None where epsilon <= 10: attackers of such a run are told of in its certificate.
+        None where epsilon <= 10: the certificate of such a run describes its attackers.
     """
     if budget.epsilon <= LARGE_EPSILON:
         return None

@@ -118,6 +118,9 @@ def check_table(
         sql: one SELECT, for a database.
         listener: receives a note that the records are being read.
 
+    Returns:
+        Sentences with exact counts, including the warnings.
+
     Raises:
         DataError: a file that cannot be read, or columns that are missing or not declared.
 

@@ -49,8 +49,8 @@ class Terminal(Listener):
         if rate is not None:
             give(recognised_at_most=rate)
             warn(
-                f"Warning: epsilon = {budget.epsilon:.6g} no longer protects against somebody who asks whether one"
-                f" record was used: who wrongly accuses {100 * ATTACKED_AT:g} % of the outsiders may recognise up to "
+                f"Warning: epsilon = {budget.epsilon:.6g} does not protect against membership inference: an "
+                f"attacker with a false-positive rate of {100 * ATTACKED_AT:g} % may recognise up to "
                 f"{100 * rate:.1f} % of the members. See docs/guarantees.md."
             )
 
@@ -69,7 +69,8 @@ class Terminal(Listener):
         )
         if outlook.ratio is not None:
             self._speak(
-                f"Plan: {outlook.stated:,} records a class have a signal-to-noise ratio of {outlook.ratio:.3g} at most."
+                f"Plan: {outlook.stated:,} records per class have a signal-to-noise ratio of at most "
+                f"{outlook.ratio:.3g}."
             )
         give(
             plan={
@@ -111,8 +112,8 @@ def _warn_hopeless(outlook: Outlook) -> None:
     from dpdistill.accounting.outlook import HOPELESS
 
     size, least = outlook.reference, outlook.least_epsilon
-    advice = f"Take --epsilon {least:g}." if least else "No epsilon up to 10 is enough."
+    advice = f"Use --epsilon {least:g}." if least else "No epsilon up to 10 is enough."
     warn(
-        f"Warning: this is hopeless: {size:,} records of a class, even if all alike, have a signal-to-noise ratio of "
-        f"{outlook.heard_from(size):.2g}; below {HOPELESS:g} the noise hides a class. {advice}"
+        f"Warning: the noise hides the classes: {size:,} equal records of a class have a signal-to-noise ratio of "
+        f"{outlook.heard_from(size):.2g}; below {HOPELESS:g} a class cannot be told from noise. {advice}"
     )

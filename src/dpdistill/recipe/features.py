@@ -14,7 +14,7 @@ DRAWN_FILTERS = "ed8eaf184e271f0e0b343f2a89cb222a5bed8b28499e13f2e4288bfb9efde06
 """SHA-256 of the file of filters; users of a classifier on these features need the same filters."""
 
 SHAPES_ONLY: ContextVar[bool] = ContextVar("shapes_only", default=False)
-"""Whether features are asked for their shapes alone: constants that take long to compute are then left out."""
+"""True where features are asked for their shapes alone: constants that take long to compute are then left out."""
 
 
 @dataclass(frozen=True)

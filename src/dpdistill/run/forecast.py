@@ -35,7 +35,7 @@ SIDE = 32
 COMPILED = 40 << 10
 """Bytes of memory that an operation of a compiled program takes."""
 SEED = 1 << 30
-"""Of dry runs: no run has the same, so that none finds what a dry run cached."""
+"""Seed of dry runs: no run has the same one, so that no run finds a value that a dry run cached."""
 
 
 @dataclass(frozen=True)
@@ -108,10 +108,10 @@ def outlook(method: Method, budget: Budget, schema: AnySchema, class_size: int |
 
 
 def check_size(method: Method, schema: AnySchema, available: int | None = None) -> None:
-    """Refuse more synthetic records, or more of what a method holds beside them, than this machine's memory can hold.
+    """Refuse more synthetic records, or more data of a method, than the memory of this machine can hold.
 
     Args:
-        method: a distiller; of one without per_class records only what it holds beside them is looked at.
+        method: a distiller; without per_class, only the other data of the method are checked.
         schema: of the records.
         available: bytes; None for this machine's.
 
