@@ -533,7 +533,7 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
         ([*scored, "--distance", "nosuch"], "Unknown distance 'nosuch': choose among fc-ntk,"),
         ([*scored, "--distance", "nosuch=x.npz"], "Unknown network of --distance 'nosuch': choose among convnet,"),
         ([*scored, "--classifier", "nosuch"], "Unknown classifier 'nosuch': choose among logistic regression,"),
-        ([*scored, "--generated", "3"], f"{shared} has no generator: its records are all there are."),
+        ([*scored, "--generated", "3"], f"{shared} has no generator, so it cannot make more records."),
         ([*scored, "--reference", "missing"], "missing does not exist."),
         (
             [*taught, "drawn", "--taught-by", "classifier"],

@@ -206,7 +206,9 @@ class TestCommands:
         succeeds("distill", "patients.csv.gz", "--schema", "schema.yaml", "--out", "ten", *how)
         assert pd.read_csv("ten/synthetic.csv")["outcome"].tolist() == ["recovered"] * 10 + ["died"] * 10
         said = refused("sample", "ten", "--n", "10", "--out", "more.csv")
-        assert "ten has no generator: its records are all there are. For more rows distil anew, at a cost, with" in said
+        assert (
+            "ten has no generator, so it cannot make more records. For more rows distil anew, at a cost, with" in said
+        )
 
     @pytest.mark.parametrize("name", ["patients.csv", "patients.CSV.gz", "patients.parquet", "renamed"])
     def test_a_table_without_a_schema(self, here, name):
