@@ -222,7 +222,7 @@ BAD = {
         "of another class",
     ),
     "column twice": (changed("name: gain", "name: age"), "Expected distinct column names; 'age' is named twice."),
-    "ignored twice": (changed("[id]", "[id, id]"), "Expected distinct ignored; 'id' is named twice."),
+    "ignored twice": (changed("[id]", "[id, id]"), "Expected distinct ignored; got 'id' twice."),
     "ignored": (changed("[id]", "[id, age]"), "Expected column 'age' as declared or as ignored, not as both."),
     "header": (changed("header: false", "header: true"), "where, and only where, header is false."),
     "no names": (changed("  names: [age, gain, work, id, income]\n", ""), "where, and only where, header is false."),
