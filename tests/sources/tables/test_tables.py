@@ -374,7 +374,7 @@ FILES = {
     ),
     "names of rows": (
         f"{HEAD}\n1,{ROW}\n",
-        "has 8 fields in row 1; expected 7. That is line 2: a field that holds ',' ",
+        "has 8 fields in row 1; expected 7. That is line 2: a field that contains ',' ",
     ),
     "cut gzip": (gzip.compress(os.urandom(9_000).hex().encode())[:-40], "is truncated: its gzip stream ends early."),
     "bad gzip": (gzip.compress(TEXT.encode())[:-8] + b"\0" * 8, "is damaged: its gzip checksum or header is wrong."),
@@ -605,7 +605,9 @@ def test_spaces_before_quotes_are_skipped_in_rows_as_in_names(tmp_path):
     spaced = write(tmp_path, 'a, b\n1, "x"" , ""\n, y"\n2," , ""z"""\n')
     (batch,) = open_table(spaced, CsvFormat()).batches(["a", "b"])
     assert [c.to_pylist() for c in batch] == [["1", "2"], ['x" , "\n, y', ' , "z"']]
-    with pytest.raises(DataError, match=r"has 3 fields in row 1; expected 2\. That is line 2: a field that holds ','"):
+    with pytest.raises(
+        DataError, match=r"has 3 fields in row 1; expected 2\. That is line 2: a field that contains ','"
+    ):
         load_table(write(tmp_path, "ill,who\nno, Smith, J\n"), SMALL)
 
 
