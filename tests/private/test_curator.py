@@ -248,8 +248,8 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("how", "message"),
         [
-            ("ffi", "it holds 'ffi_call', which"),
-            ("custom batching", "it holds 'custom_vmap_call', which"),
+            ("ffi", "it has 'ffi_call', which"),
+            ("custom batching", "it has 'custom_vmap_call', which"),
             ("a mutable array", "it has side effects, which"),
             ("an array of its own", "it has side effects, which"),
         ],
