@@ -1,6 +1,7 @@
 """The rooms: data flows in one direction, only some may touch records, and none of them is too much to read."""
 
 import ast
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -262,6 +263,7 @@ def test_what_is_allowed_is_let_through(tmp_path, module, code):
     assert violations(tmp_path) == []
 
 
+@lru_cache
 def modules(package: Path) -> dict[str, ast.Module]:
     """Every module of a package by its dotted name; a package's __init__ goes by the package's name."""
     parsed = {}

@@ -20,6 +20,7 @@ def task(n=8):
 
 
 @pytest.mark.parametrize("linearised", [False, True])
+@pytest.mark.slow
 def test_each_layer_is_trained_without_those_that_came_back_best(linearised):
     X, T = task()
     params = start(0, (20, 64, 64, 1))

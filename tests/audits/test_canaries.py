@@ -53,6 +53,7 @@ def test_a_planted_leak_is_found_by_the_attack_made_for_it(leak, tmp_path):
     assert max(others) < 1.0, "It was found by an attack that sees nothing of it."
 
 
+@pytest.mark.slow
 def test_real_records_are_found_where_models_train_on_tiles():
     method = replace(SIGNALS, expand=2, per_class=1)
     found = audit.audit_one_run(digits(), method, Budget(1.0), canaries=500, distill=LEAKS["real-start"])

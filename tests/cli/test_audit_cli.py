@@ -362,6 +362,7 @@ class TestBeforeAnythingIsPaid:
         assert "none.npz has no records" in said
 
 
+@pytest.mark.slow
 def test_the_same_records_on_both_sides_are_told(here):
     X, y = np.random.default_rng(0).integers(0, 256, (60, 8, 8)).astype(np.uint8), np.arange(60) % 2
     for name, rows in (("a", slice(0, 30)), ("b", slice(25, 60))):

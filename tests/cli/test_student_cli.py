@@ -96,6 +96,7 @@ def test_a_released_classifier_teaches(led, tmp_path, monkeypatch):
     succeeds("verify", led)
 
 
+@pytest.mark.slow
 def test_python_gives_what_the_command_line_gives(led, monkeypatch):
     monkeypatch.setattr(evaluation.student, "FURTHER", replace(evaluation.student.FURTHER, epochs=1))
     words = ("--teacher", "mixed", "--taught-by", "krr", "--pictures", 20, "--epochs", 1, "--slopes", "--then-set")

@@ -108,6 +108,7 @@ class TestFeatures:
         assert (found * mirrored).sum(1).min() > 0.999
         assert (found * turned).sum(1).max() < 0.95
 
+    @pytest.mark.slow
     def test_the_directions_that_are_left_out_tell_little(self, monkeypatch):
         s = np.asarray(
             jax.jit(partial(drawn_filters.layers, drawn_filters.load_filters()))(pictures.photographs(40, 9))
@@ -123,6 +124,7 @@ class TestFeatures:
         assert np.abs(kernel - expected).max() < 0.015
         assert np.corrcoef(kernel, expected)[0, 1] > 0.99
 
+    @pytest.mark.slow
     def test_other_colours_are_averaged(self):
         X = images(2, 12, 12, 4)
         mean = X.mean(3, keepdims=True)
@@ -150,12 +152,14 @@ class TestFeatures:
         np.testing.assert_allclose(even + odd, p @ W.T, atol=2e-5)
         np.testing.assert_allclose(even - odd, p @ drawn_filters.mirrored(W, 3, filters.sign).T, atol=2e-5)
 
+    @pytest.mark.slow
     def test_nothing_has_features_and_finite_gradients(self):
         X = np.stack([np.zeros((8, 8, 3)), np.ones((8, 8, 3))]).astype(np.float32)
         found = np.asarray(FEATURES(NET, X))
         np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1.0, rtol=1e-5)
         assert np.isfinite(jax.jit(jax.grad(lambda X: (NET(X) ** 3).sum()))(X)).all()
 
+    @pytest.mark.slow
     def test_are_the_same_beside_double_precision(self):
         X = images(2, 8, 8, 1)
         found = np.asarray(FEATURES(NET, X))
@@ -179,16 +183,22 @@ class TestFeatures:
 
 class TestRecords:
     @pytest.mark.parametrize(
-        ("shape", "chunk"), [((8, 8, 1), 1), ((17, 40, 3), 3), ((28, 28, 1), 16), ((32, 32, 3), 16)], ids=str
+        ("shape", "chunk"),
+        few(
+            [((8, 8, 1), 1), ((17, 40, 3), 3), ((28, 28, 1), 16), ((32, 32, 3), 16)], ((17, 40, 3), 3), of_several=True
+        ),
+        ids=str,
     )
     def test_do_not_see_each_other(self, shape, chunk):
         contract.check_features(NET, Schema(shape, (-1.0, 1.0), contract.NAMES), chunk, 12)
 
+    @pytest.mark.slow
     def test_the_self_test_passes(self):
         query = SoftmaxQuery(0.1, 3, EightBits(NET))
         check_rows(query, np.zeros((12288, 3)), Schema((16, 16, 3), (-1.0, 1.0), contract.NAMES), 16)
 
     @pytest.mark.parametrize("method", few(["decoupled-kip", "dp-kip"], "dp-kip"))
+    @pytest.mark.slow
     def test_are_distilled_with_it(self, method):
         tiny = contract.tiny(method, kernel=KERNELS["drawn"])
         found = run.distill(contract.toy_records(30), tiny, Budget(100.0))

@@ -34,7 +34,7 @@ def test_they_are_read_with_norm_one():
     assert unit_of(jnp.asarray([3.0, 4.0]), jnp.float32) == 1.0
 
 
-@pytest.mark.parametrize("name", few(FIXED, "scatternet", "drawn"))
+@pytest.mark.parametrize("name", few(FIXED, "scatternet"))
 def test_every_kernel_keeps_its_directions(name):
     """Features have norm 1, which is what codes are read with; what rounding moves is a tenth of that at most."""
     encoder = FIXED[name].encoder

@@ -129,6 +129,7 @@ class TestOneSet:
             lost.append(np.square(found - target).sum() / np.square(target).sum())
         return np.mean(lost)
 
+    @pytest.mark.slow
     def test_teaches_networks_and_kernels(self, paid):
         made = paid[2].distilled
         assert score_krr(made.X, made.y, SCHEMA, HELD_OUT, kernel=SCATTER, ridge=1e-3).mean > 95.0

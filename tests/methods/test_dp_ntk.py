@@ -121,6 +121,7 @@ def test_the_loss_is_the_distance_of_mean_embeddings(name):
     )
 
 
+@pytest.mark.slow
 def test_images_are_learned():
     records = toy_records(300)
     method = DPNTK(width=100, hidden=32, steps=300, batch=60, samples=300)

@@ -240,8 +240,8 @@ def test_targets_are_brought_back_to_norm_1():
     ("method", "least"),
     [
         (DPMERF(frequencies=300, **LEARNS), 0.8),
-        (DPHP(order=10, product_rounds=20, **LEARNS | {"steps": 1200}), 0.8),
-        (DPNTK(width=300, **LEARNS), 0.65),
+        pytest.param(DPHP(order=10, product_rounds=20, **LEARNS | {"steps": 1200}), 0.8, marks=pytest.mark.variants),
+        pytest.param(DPNTK(width=300, **LEARNS), 0.65, marks=pytest.mark.variants),
     ],
     ids=["dp-merf", "dp-hp", "dp-ntk"],
 )
@@ -347,6 +347,7 @@ class TestGenerator:
         with pytest.raises(ValueError, match="Expected a generator of 2 classes"):
             Generator.from_arrays(generator.to_arrays(), Schema((*shape[:2], 2), (-1.0, 1.0), ("no", "yes")))
 
+    @pytest.mark.slow
     def test_convolutions_are_those_of_the_formula(self):
         schema = Schema((6, 7, 1), (-1.0, 1.0), ("no", "yes"))
         weights = [np.float64(w) for w in generator_of(schema, architecture="convolutional").weights]
@@ -367,6 +368,7 @@ class TestGenerator:
         )
         np.testing.assert_allclose(found[0], maps[:6, :7].ravel(), atol=1e-4)
 
+    @pytest.mark.slow
     def test_residual_blocks_are_those_of_the_formula(self):
         schema = Schema((14, 11, 2), (-1.0, 1.0), ("no", "yes"))
         weights = [np.float64(w) for w in generator_of(schema, architecture="residual").weights]

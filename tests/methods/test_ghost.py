@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from chosen_tests import few
 from contract import EXACT, LINEAR, PLAIN_KERNELS, SCHEMA, exact, make_records
 
 from dpdistill.features import whitening
@@ -287,7 +288,7 @@ def full_size(name):
 
 
 class TestRowsStandAlone:
-    @pytest.mark.parametrize("size", [128, 100, 16])
+    @pytest.mark.parametrize("size", few([128, 100, 16], 16))
     @pytest.mark.parametrize("name", ["softmax", "class sums", "softmax less means", "features", "fc-ntk"])
     def test_at_full_size(self, name, size):
         query, params = full_size(name)

@@ -177,6 +177,7 @@ class TestValues:
         assert np.diag(matches(nothing.distilled.X, nothing.y)).min() < 0.5
 
     @pytest.mark.usefixtures("as_users")  # runs for longer than it compiles
+    @pytest.mark.slow
     def test_a_generator_of_dos_learns_the_classes(self):
         method = tiny("dos", networks=6, width=8, generator_steps=400)
         made = run.distill(TOY, method, HUGE, entropy=SeededEntropy(1)).distilled

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from chosen_tests import few
 from contract import SCATTER, SCHEMA, tiny
 from contract.float32 import assert_close_float32
 
@@ -104,6 +105,7 @@ def test_tiles_are_shared_out_by_records():
     np.testing.assert_allclose(matrices[1], [[1 / 4] * 4, [0] * 4], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_signals_of_cells_add_up_to_the_signal_of_the_class():
     records, _ = two_kinds(90)
     state = released(SPLIT, records)
@@ -185,7 +187,7 @@ def test_one_cell_is_none():
     assert "cells" not in one.init(KEY, SCHEMA)
 
 
-@pytest.mark.parametrize("shape", [(28, 28, 3), (9, 13, 1), (2, 2, 1)])
+@pytest.mark.parametrize("shape", few([(28, 28, 3), (9, 13, 1), (2, 2, 1)], (2, 2, 1)))
 def test_images_of_any_shape(shape):
     schema = dataclasses.replace(SCHEMA, shape=shape)
     rng = np.random.default_rng(0)
@@ -196,6 +198,7 @@ def test_images_of_any_shape(shape):
     assert np.isfinite(result.X).all()
 
 
+@pytest.mark.slow
 def test_networks_are_taught_by_pictures_of_the_means_of_cells():
     method = DOSKIP(
         kernel=SCATTER, rounds=5, networks=5, taught=5, pictures=64, sampling_prob=1.0, width=4, steps=2, cells=2

@@ -142,6 +142,7 @@ def test_files_say_it_where_it_is_so():
 
 
 @pytest.mark.parametrize("straighten", [False, True])
+@pytest.mark.slow
 def test_shared_folder(tmp_path, straighten):
     records = Records.from_arrays(np.tile(STROKES, (2, 1, 1, 1)), [0, 1, 0, 1] * 2, 2, resize=8, straighten=straighten)
     result = distill(records, FEW, Budget(1.0), label="straight", run_dir=tmp_path / "straight.run", seed=0)
