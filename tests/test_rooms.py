@@ -155,9 +155,15 @@ def test_rooms_import_only_rooms_of_earlier_lines():
         assert {name.split(".")[0] for name in ROOMS[room]} & {*order} <= {*order[: i + 1]}, room
 
 
+@lru_cache
+def own_modules() -> dict[str, ast.Module]:
+    """Returns the modules of this package, parsed once."""
+    return modules(PACKAGE)
+
+
 def defined(name: str) -> bool:
     """Whether a dotted name of the package, module.function or module.Class.method, is defined there."""
-    for known, tree in modules(PACKAGE).items():
+    for known, tree in own_modules().items():
         if name.startswith(known.removeprefix("dpdistill.") + ".") and known != "dpdistill":
             body: list[ast.stmt] = tree.body
             for part in name.removeprefix(known.removeprefix("dpdistill.") + ".").split("."):
@@ -169,7 +175,7 @@ def defined(name: str) -> bool:
 
 def calls(module: str, function: str) -> bool:
     """Whether a module calls something of a name."""
-    called = [node.func for node in ast.walk(modules(PACKAGE)[f"dpdistill.{module}"]) if isinstance(node, ast.Call)]
+    called = [node.func for node in ast.walk(own_modules()[f"dpdistill.{module}"]) if isinstance(node, ast.Call)]
     return function in {getattr(each, "attr", getattr(each, "id", "")) for each in called}
 
 
@@ -263,7 +269,6 @@ def test_what_is_allowed_is_let_through(tmp_path, module, code):
     assert violations(tmp_path) == []
 
 
-@lru_cache
 def modules(package: Path) -> dict[str, ast.Module]:
     """Every module of a package by its dotted name; a package's __init__ goes by the package's name."""
     parsed = {}
