@@ -10,7 +10,7 @@ from dpdistill.features import normalised
 from dpdistill.features.normalised import Normalised
 from dpdistill.features.unit import signed_power
 from dpdistill.features.whitening import WhiteScatterNet
-from dpdistill.public_images.auxiliary import PublicImages, Silhouettes
+from dpdistill.public_images.image_source import PublicImages, Silhouettes
 from dpdistill.public_images.pictures import draw_pictures, silhouettes
 
 X = np.random.default_rng(0).uniform(-1, 1, (4, 8, 12, 2)).astype(np.float32)

@@ -12,7 +12,7 @@ from dpdistill.features import whitening
 from dpdistill.features.mirror import Mirrored
 from dpdistill.features.scattering import ScatterNet
 from dpdistill.features.whitening import WhiteScatterNet, dead_leaves
-from dpdistill.public_images.auxiliary import Silhouettes
+from dpdistill.public_images.image_source import Silhouettes
 from dpdistill.public_images.pictures import silhouettes
 
 NET = ScatterNet(J=1, L=2, groups=1, normalise=True)

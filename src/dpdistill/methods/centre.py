@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.fft import dctn, idctn
 
-from dpdistill.public_images.auxiliary import Drawn
+from dpdistill.public_images.image_source import Drawn
 
 PICTURES = Drawn(pictures=200, seed=0)
 """On so many pictures the mean features of a network differ from that of many by a tenth of a record's."""

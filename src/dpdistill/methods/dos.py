@@ -118,7 +118,7 @@ class DOS(recipe.DOS, Method):
         return space
 
     def _public(self, shape: tuple[int, ...]) -> np.ndarray:
-        images = self.auxiliary.images(shape)
+        images = self.public_images.images(shape)
         if len(images) <= self.subspace:
             raise ValueError(f"Expected more public images than subspace={self.subspace}; got {len(images)}.")
         return images

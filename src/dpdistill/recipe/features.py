@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dpdistill.public_images.auxiliary import Drawn, Silhouettes, check_drawn
+from dpdistill.public_images.image_source import Drawn, Silhouettes, check_drawn
 from dpdistill.recipe.networks import check_multiple, check_positive
 from dpdistill.recipe.parts import Part
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dpdistill.public_images.auxiliary import Silhouettes
+from dpdistill.public_images.image_source import Silhouettes
 from dpdistill.recipe.features import (
     Deskewed,
     DrawnNet,

@@ -1,4 +1,4 @@
-"""Images that are nobody's secret, for what a method wants to know of images as such: drawn, or named by the caller."""
+"""Public images, from which a method learns of images as such: procedurally generated, or declared by the caller."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ MOST_DRAWN = 100_000
 """Pictures that a program draws for a method."""
 
 
-class Auxiliary(ABC):
-    """Images in [-1, 1] that no guarantee covers, because nobody's privacy depends on them. Frozen and hashable."""
+class ImageSource(ABC):
+    """Images in [-1, 1] that no guarantee covers, because they show no private record. Frozen and hashable."""
 
     @abstractmethod
     def images(self, shape: tuple[int, ...]) -> np.ndarray:
@@ -44,7 +44,7 @@ def check_drawn(pictures: object) -> None:
 
 
 @dataclass(frozen=True)
-class _Program(Auxiliary):
+class _Program(ImageSource):
     """What pictures of a program are made from."""
 
     pictures: int = 2000
@@ -97,23 +97,23 @@ def _kept(draw: Callable[..., np.ndarray], pictures: int, shape: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class PublicImages(Auxiliary):
-    """Images that somebody says are public. A recipe holds their hash, their number and whose word that is.
+class PublicImages(ImageSource):
+    """Images that somebody says are public. A recipe holds their hash, their number and who declared them public.
 
     Args:
         sha256: of all of them, in [-1, 1], in their order, and of how many there are in each chunk.
         pictures: how many there are.
-        word: who says so.
+        declared_by: who says so.
         X: those that are used, (at most MOST, h, w, c); None in a recipe that was read from a file.
     """
 
     sha256: str
     pictures: int
-    word: str = "the caller"
+    declared_by: str = "the caller"
     X: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def of(cls, chunks: Iterable[np.ndarray], word: str = "the caller") -> PublicImages:
+    def of(cls, chunks: Iterable[np.ndarray], declared_by: str = "the caller") -> PublicImages:
         """Public images from chunks (m, h, w, c) in [-1, 1]; a part that does not depend on their values is kept.
 
         Raises:
@@ -130,7 +130,7 @@ class PublicImages(Auxiliary):
             raise ValueError(f"Expected two public images and more; got {count}.")
         X = np.concatenate(kept)
         rows = np.sort(np.random.default_rng(0).permutation(count)[:MOST])
-        return cls(digest.hexdigest(), count, word, X[rows])
+        return cls(digest.hexdigest(), count, declared_by, X[rows])
 
     @classmethod
     def of_records(cls, records: Any) -> PublicImages:
