@@ -31,18 +31,6 @@ class ImageSource(ABC):
         """
 
 
-def check_drawn(pictures: object) -> None:
-    """Refuse what is neither pictures that a program draws nor None.
-
-    Images that somebody says are public are no part of a kernel: a certificate names them where a method holds them.
-
-    Raises:
-        ValueError: another thing.
-    """
-    if pictures is not None and not isinstance(pictures, _Program):
-        raise ValueError(f"Expected pictures={pictures!r} as pictures that a program draws, such as {Silhouettes()}.")
-
-
 @dataclass(frozen=True)
 class _Program(ImageSource):
     """What pictures of a program are made from."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, ClassVar, TypeVar, overload
+
+from dpdistill.recipe.rules import NOUNS, check_fields
 
 
 class Part:
@@ -20,7 +23,13 @@ class Part:
     code: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        """Refuse fields that contradict each other, in subclasses."""
+        """Refuse what a field may not hold (`part_field`), and in subclasses fields that contradict each other."""
+        check_fields(self)
+
+
+Encoder = Part | Callable
+"""A feature map: a part of a recipe, or any function of the caller's own."""
+NOUNS[Encoder] = "a feature map"
 
 
 P = TypeVar("P", bound=Part)
