@@ -54,8 +54,8 @@ ROOMS[MAIN] = {"cli"}
 SCRIPT = "verify_minimal"
 """A program of its own: it imports no room, and no room imports it."""
 ROOMS[SCRIPT] = set()
-FIND_CODE = {"recipe/parts", TOP, f"cli/{TOP}"}
-"""Modules that import others by name: the code of a recipe, the public names of the package, and commands."""
+FIND_CODE = {"recipe/parts", f"recipe/methods/{TOP}", TOP, f"cli/{TOP}", "sources/formats"}
+"""Modules that import others by name: the code of a recipe, the public names of the package, commands, formats, recipes."""
 READERS_OF_RECORDS = {"private", "workers", "storage", "sources", "run", "cli", "evaluation", "audits", "benchmark"}
 READERS_OF_RECORDS |= {"api", "table_distiller", TOP}
 

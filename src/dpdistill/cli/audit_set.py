@@ -8,7 +8,7 @@ import typer
 
 import dpdistill as dp
 from dpdistill.api.audit_options import MemberReading
-from dpdistill.api.options import SOURCES
+from dpdistill.api.options import SOURCES, TABLES
 from dpdistill.cli.audit import app, say_page, say_rates
 from dpdistill.cli.expand import expand
 from dpdistill.cli.listener import Terminal
@@ -22,7 +22,7 @@ def audit_set(
     folder: Folder,
     members: Annotated[
         str | None,
-        typer.Option(help=f"Records that it was made from: {SOURCES} CSV or Parquet, or a database, with --sql."),
+        typer.Option(help=f"Records that it was made from: {SOURCES} {TABLES}, with --sql."),
     ] = None,
     non_members: Annotated[str | None, typer.Option(help="Records of the same kind that it was not made from.")] = None,
     *,

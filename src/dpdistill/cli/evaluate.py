@@ -8,7 +8,7 @@ import typer
 
 import dpdistill as dp
 from dpdistill.api.evaluate import HeldOut, Scoring
-from dpdistill.api.options import SOURCES
+from dpdistill.api.options import SOURCES, TABLES
 from dpdistill.api.real_records import Reference
 from dpdistill.api.scoring import Regression
 from dpdistill.cli.expand import expand
@@ -20,7 +20,7 @@ from dpdistill.cli.terminal import give
 @expand
 def evaluate(
     folder: Folder,
-    test: Annotated[str, typer.Option(help=f"Held-out records: {SOURCES} CSV or Parquet, or a database, with --sql.")],
+    test: Annotated[str, typer.Option(help=f"Held-out records: {SOURCES} {TABLES}, with --sql.")],
     *,
     held_out: HeldOut,
     scoring: Scoring,

@@ -6,6 +6,8 @@ from typing import Any
 
 import typer
 
+from dpdistill.api.options import IMAGE_FORMATS, TABLE_FORMATS
+
 MOST = 20
 """Options that --help shows at once; a command with more keeps those for experts for --help-all."""
 ORDER = ("Data", "Privacy", "Persons", "Recipe", "Networks", "Students of a teacher", "Other scores", "Attack")
@@ -50,6 +52,7 @@ def arrange(command: Any) -> None:
         command: as typer makes it, with all of its options, --help-all among them.
     """
     _name_panels(command)
+    _name_formats(command)
     order = {name: place for place, name in enumerate(ORDER)}
     command.params.sort(key=lambda param: order.get(_panel(param), -1))
     experts = _experts(command)
@@ -57,6 +60,23 @@ def arrange(command: Any) -> None:
         command.params = [param for param in command.params if _name(param) != "help-all"]
         return
     _hide(command, experts)
+
+
+def _name_formats(command: Any) -> None:
+    """Lets the help of a command list the formats of records: they are looked up when it is printed."""
+    write = command.format_help
+
+    def format_help(*given: Any) -> None:
+        from dpdistill.sources.formats import image_titles, table_titles
+
+        for param in command.params:
+            if text := getattr(param, "help", None):
+                for mark, titles in ((IMAGE_FORMATS, image_titles), (TABLE_FORMATS, table_titles)):
+                    text = text.replace(mark, titles()) if mark in text else text
+                param.help = text
+        write(*given)
+
+    command.format_help = format_help
 
 
 def _name_panels(command: Any) -> None:
