@@ -55,7 +55,7 @@ SCRIPT = "verify_minimal"
 """A program of its own: it imports no room, and no room imports it."""
 ROOMS[SCRIPT] = set()
 FIND_CODE = {"recipe/parts", f"recipe/methods/{TOP}", TOP, f"cli/{TOP}", "sources/formats"}
-"""Modules that import others by name: the code of a recipe, the public names of the package, commands, formats, recipes."""
+"""Modules that import others by name: the code of a recipe, recipes, public names, commands and formats."""
 READERS_OF_RECORDS = {"private", "workers", "storage", "sources", "run", "cli", "evaluation", "audits", "benchmark"}
 READERS_OF_RECORDS |= {"api", "table_distiller", TOP}
 

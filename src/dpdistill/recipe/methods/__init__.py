@@ -16,9 +16,9 @@ def _found() -> Iterator[type[Recipe]]:
     """The recipes in the modules of this package: classes with a name of their own."""
     for module in (import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)):
         for value in vars(module).values():
-            if isinstance(value, type) and value.__module__ == module.__name__ and "name" in vars(value):
-                if issubclass(value, Recipe):
-                    yield value
+            own = isinstance(value, type) and value.__module__ == module.__name__ and "name" in vars(value)
+            if own and issubclass(value, Recipe):
+                yield value
 
 
 def _place(recipe: type[Recipe]) -> tuple[int, bool, str]:
