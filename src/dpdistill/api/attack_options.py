@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from dpdistill.api.options import option
 from dpdistill.recipe.choices import LOSSES
@@ -35,13 +35,14 @@ class ModelSearch:
         DataError: an unknown architecture, or bounds that are none.
     """
 
-    architecture: str = option("mlp", NETWORKS)
-    images: int | None = option(None, "To search for; twice the members if left out.", min=1)
+    PANEL: ClassVar[str] = "Attack"
+    architecture: str = option("mlp", NETWORKS, panel="Networks")
+    images: int | None = option(None, "To search for; twice the members if left out.", min=1, panel="Data")
     steps: int = option(10_000, "Of the search.", min=1)
-    at: str = option("both", f"{POINTS}.")
-    batch: int | None = option(None, BATCH, min=1)
+    at: str = option("both", f"{POINTS}.", expert=True)
+    batch: int | None = option(None, BATCH, min=1, expert=True)
     pixel_bounds: Any = option(
-        "0,1", "What the network saw as the darkest and the brightest value.", name="--bounds", kind=str
+        "0,1", "What the network saw as the darkest and the brightest value.", name="--bounds", kind=str, panel="Data"
     )
 
     def __post_init__(self) -> None:
@@ -84,19 +85,24 @@ class VictimTraining:
         DataError: an unknown name, options that contradict each other, or a file that is not there.
     """
 
-    records: int = option(20, "To train on, drawn at random.", min=2)
-    architecture: str = option("mlp", NETWORKS)
-    widths: Any = option(None, f"Units of the hidden layers of an mlp; {WIDTHS} if left out.", kind=str)
-    multiplier: int = option(1, "Times the units of every layer of another architecture.", min=1, metavar="<int>")
-    weights: str | os.PathLike | None = option(None, "Start from these parameters: an .npz file.", kind=str)
+    PANEL: ClassVar[str] = "Attack"
+    records: int = option(20, "To train on, drawn at random.", min=2, panel="Data")
+    architecture: str = option("mlp", NETWORKS, panel="Networks")
+    widths: Any = option(None, f"Units of the hidden layers of an mlp; {WIDTHS} if left out.", kind=str, expert=True)
+    multiplier: int = option(
+        1, "Times the units of every layer of another architecture.", min=1, metavar="<int>", expert=True
+    )
+    weights: str | os.PathLike | None = option(
+        None, "Start from these parameters: an .npz file.", kind=str, expert=True
+    )
     positive: Any = option(
         None, "Classes to tell from all others, such as 1,3,5; all from each other if left out.", kind=str
     )
-    loss: str = option("squares", "squares or cross-entropy.")
-    training_steps: int = option(20_000, "Of training at most; it ends when all is learned.", min=1)
-    linearised: bool = option(False, "Train to first order.", name="--linearised")
-    layers: int = option(3, "Trainings, each without those that came back best.", min=1)
-    peel: int | None = option(None, "Images left out each time; a quarter if left out.", min=1)
+    loss: str = option("squares", "squares or cross-entropy.", expert=True)
+    training_steps: int = option(20_000, "Of training at most; it ends when all is learned.", min=1, expert=True)
+    linearised: bool = option(False, "Train to first order.", name="--linearised", expert=True)
+    layers: int = option(3, "Trainings, each without those that came back best.", min=1, expert=True)
+    peel: int | None = option(None, "Images left out each time; a quarter if left out.", min=1, expert=True)
 
     def __post_init__(self) -> None:
         from dpdistill.recipe.names import check_names
@@ -152,6 +158,7 @@ class TrainingSearch:
         batch: images that move in a step; None for all.
     """
 
+    PANEL: ClassVar[str] = "Attack"
     steps: int = option(6_000, "Of the search.", min=1)
-    at: str | None = option(None, f"{POINTS}; initial for --linearised, else both.")
-    batch: int | None = option(None, BATCH, min=1)
+    at: str | None = option(None, f"{POINTS}; initial for --linearised, else both.", expert=True)
+    batch: int | None = option(None, BATCH, min=1, expert=True)

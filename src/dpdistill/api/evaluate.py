@@ -105,14 +105,19 @@ class Scoring(Networks):
         'Of a table: which of the twelve classifiers, "LDA,MLP", or fast for those that take seconds; all if left '
         "out. Of images: the same, on pixels; none if left out.",
         kind=list[str],
+        panel="Other scores",
     )
-    generated: int = option(0, "Also train nets on so many images of DIR's generator.", min=0, metavar="<int>")
+    generated: int = option(
+        0, "Also train nets on so many images of DIR's generator.", min=0, metavar="<int>", expert=True
+    )
     distance: tuple[str, ...] = option(
         (),
         "Fréchet and kernel distance of the images (with --generated, of those) to the test set, over a kernel's "
         "features, such as scatternet, or a network's last hidden layer with weights of yours: resnet18=FILE.npz. Not "
         "comparable with those over Inception's.",
         kind=list[str],
+        panel="Other scores",
+        expert=True,
     )
 
     def __post_init__(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpdistill.api.listener import Listener
 from dpdistill.api.options import SQL, option
@@ -41,14 +41,22 @@ class Reference:
         None: for the owner of the records.
     """
 
+    PANEL: ClassVar[str] = "Data"
     reference: Any = option(
         None,
         "The real records that DIR was made from: what as many of them reach, what all of them reach, and how near "
         "DIR's are to them. For their owner: not covered by epsilon.",
         kind=str,
     )
-    reference_sql: str | None = option(None, SQL.replace("DATA", "--reference"))
-    epochs: int | None = option(None, "Of nets that learn from all of those; 3 if left out.", min=1, metavar="<int>")
+    reference_sql: str | None = option(None, SQL.replace("DATA", "--reference"), expert=True)
+    epochs: int | None = option(
+        None,
+        "Of nets that learn from all of those; 3 if left out.",
+        min=1,
+        metavar="<int>",
+        panel="Networks",
+        expert=True,
+    )
 
     def __post_init__(self) -> None:
         if self.epochs is not None and self.epochs < 1:

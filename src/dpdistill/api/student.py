@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpdistill.api.listener import SILENT, Listener
 from dpdistill.api.options import option
@@ -49,20 +49,28 @@ class Teaching:
         DataError: an unknown teacher, or a number below 1.
     """
 
+    PANEL: ClassVar[str] = "Students of a teacher"
     taught_by: str | None = option(
         None,
         "classifier, the released one, or krr, kernel ridge regression on the set; the first where DIR has one.",
+        expert=True,
     )
     slopes: bool = option(
         False,
         "Also learn how the teacher's scores change with each pixel. Two to three times the seconds, and as many "
         "pictures teach more.",
         name="--slopes",
+        expert=True,
     )
     then_set: bool = option(
-        False, "Train the nets further, on the set itself, which teaches them something else.", name="--then-set"
+        False,
+        "Train the nets further, on the set itself, which teaches them something else.",
+        name="--then-set",
+        expert=True,
     )
-    epochs: int | None = option(None, "Of the nets on the pictures; 4 if left out.", min=1, metavar="<int>")
+    epochs: int | None = option(
+        None, "Of the nets on the pictures; 4 if left out.", min=1, metavar="<int>", panel="Networks", expert=True
+    )
     pictures: int | None = option(
         None, "How many are made, unless --teacher is DATA; 20,000 if left out.", min=1, metavar="<int>"
     )

@@ -25,11 +25,14 @@ Seed = Annotated[Account, Fields("seed", seed="Of everything drawn; 0 if left ou
 @expand
 def attack_model(
     *,
-    before: Annotated[str, typer.Option(help="Parameters before training: an .npz file.")],
-    after: Annotated[str, typer.Option(help="The same after training.")],
-    members: Annotated[str, typer.Option(help=f"Images that it was trained on: {SOURCES}")],
+    before: Annotated[str, typer.Option(rich_help_panel="Attack", help="Parameters before training: an .npz file.")],
+    after: Annotated[str, typer.Option(rich_help_panel="Attack", help="The same after training.")],
+    members: Annotated[str, typer.Option(rich_help_panel="Data", help=f"Images that it was trained on: {SOURCES}")],
     to: Annotated[
-        str, typer.Option("--out", help="Name of the network: its owner's page goes to DIR.audit.")
+        str,
+        typer.Option(
+            "--out", rich_help_panel="Output", help="Name of the network: its owner's page goes to DIR.audit."
+        ),
     ] = "model",
     search: ModelSearch,
     reading: Annotated[Reading, Fields("classes", "resize", "channels", "straighten", "labels")],

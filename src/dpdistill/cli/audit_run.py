@@ -23,9 +23,15 @@ def audit_run(
     to: Out,
     choice: RecipeChoice,
     budget: Annotated[BudgetChoice, Fields("epsilon", "delta")],
-    canaries: Annotated[int, typer.Option(min=100, help="Random records; each enters by a fair coin.")] = 1000,
+    canaries: Annotated[
+        int, typer.Option(min=100, rich_help_panel="Attack", help="Random records; each enters by a fair coin.")
+    ] = 1000,
     leak: Annotated[
-        str | None, typer.Option(help="Plant a leak, to see that it is found: noised-again, same-noise, real-start.")
+        str | None,
+        typer.Option(
+            rich_help_panel="Attack",
+            help="Plant a leak, to see that it is found: noised-again, same-noise, real-start.",
+        ),
     ] = None,
     reading: Reading,
     account: Annotated[Account, Fields("seed", "ledger")],

@@ -22,9 +22,11 @@ def audit_set(
     folder: Folder,
     members: Annotated[
         str | None,
-        typer.Option(help=f"Records that it was made from: {SOURCES} {TABLES}, with --sql."),
+        typer.Option(rich_help_panel="Data", help=f"Records that it was made from: {SOURCES} {TABLES}, with --sql."),
     ] = None,
-    non_members: Annotated[str | None, typer.Option(help="Records of the same kind that it was not made from.")] = None,
+    non_members: Annotated[
+        str | None, typer.Option(rich_help_panel="Data", help="Records of the same kind that it was not made from.")
+    ] = None,
     *,
     reading: MemberReading,
 ) -> None:

@@ -20,14 +20,21 @@ from dpdistill.cli.terminal import give
 @expand
 def evaluate(
     folder: Folder,
-    test: Annotated[str, typer.Option(help=f"Held-out records: {SOURCES} {TABLES}, with --sql.")],
+    test: Annotated[
+        str, typer.Option(rich_help_panel="Data", help=f"Held-out records: {SOURCES} {TABLES}, with --sql.")
+    ],
     *,
     held_out: HeldOut,
     scoring: Scoring,
     regression: Regression,
     reference: Reference,
     include_scores: Annotated[
-        bool, typer.Option("--include-scores", help="Add the scores to DIR and its report: not covered by epsilon.")
+        bool,
+        typer.Option(
+            "--include-scores",
+            rich_help_panel="Output",
+            help="Add the scores to DIR and its report: not covered by epsilon.",
+        ),
     ] = False,
 ) -> None:
     """Train models on the synthetic records and score them on a test set.

@@ -19,39 +19,12 @@ class Expert(str):
     """The name of a panel, stated by an option for experts: `typer.Option(rich_help_panel=Expert("Machine"))`."""
 
 
-_BY_NAME: dict[str, tuple[str, ...]] = {
-    "Data": (
-        *("test", "sql", "schema", "classes", "bounds", "resize", "channels", "straighten", "labels", "lenient"),
-        *("members", "non-members", "non-members-sql", "reference", "reference-sql", "records", "data", "images"),
-    ),
-    "Privacy": ("epsilon", "delta", "adjacency", "ledger", "non-private", "no-privacy", "cap"),
-    "Persons": ("unit-column", "rows-per-unit"),
-    "Recipe": ("method", "recipe", "per-class", "set", "public", "seed"),
-    "Networks": ("architecture", "training", "nets", "flip", "epochs", "generated"),
-    "Students of a teacher": ("teacher", "taught-by", "pictures", "slopes", "then-set"),
-    "Other scores": ("kernel", "ridge", "classifier", "distance"),
-    "Attack": (
-        *("canaries", "leak", "runs", "fresh", "before", "after", "steps", "at", "batch", "widths", "multiplier"),
-        *("weights", "positive", "loss", "training-steps", "linearised", "layers", "peel"),
-    ),
-    "Machine": ("jobs", "memory"),
-    "Output": ("out", "to", "overwrite", "include-scores", "n", "kind", "title", "run"),
-}
-"""Panels of options that state none: in the commands evaluate, audit, benchmark and results."""
-_EXPERT_BY_NAME = frozenset(
-    {"adjacency", "seed", "public", "straighten", "labels", "channels", "memory", "ridge", "taught-by", "slopes"}
-    | {"then-set", "student-epochs", "generated", "distance", "reference-sql", "epochs", "widths"}
-    | {"multiplier", "weights", "linearised", "layers", "peel", "at", "batch", "training-steps", "loss"}
-)
-
-
 def arrange(command: Any) -> None:
     """Puts the options of a command in the order of panels, and those for experts out of sight where there are many.
 
     Args:
         command: as typer makes it, with all of its options, --help-all among them.
     """
-    _name_panels(command)
     _name_formats(command)
     order = {name: place for place, name in enumerate(ORDER)}
     command.params.sort(key=lambda param: order.get(_panel(param), -1))
@@ -77,15 +50,6 @@ def _name_formats(command: Any) -> None:
         write(*given)
 
     command.format_help = format_help
-
-
-def _name_panels(command: Any) -> None:
-    """Gives a panel to options that state none."""
-    for param in command.params:
-        name = _name(param)
-        if name and not _panel(param):
-            named = next((panel for panel, names in _BY_NAME.items() if name in names), None)
-            param.rich_help_panel = Expert(named) if named and name in _EXPERT_BY_NAME else named
 
 
 def show_all(context: Any, param: Any, value: bool) -> None:
