@@ -42,12 +42,16 @@ def _name_formats(command: Any) -> None:
     def format_help(*given: Any) -> None:
         from dpdistill.sources.formats import image_titles, table_titles
 
-        for param in command.params:
-            if text := getattr(param, "help", None):
+        stated = {param: param.help for param in command.params if getattr(param, "help", None)}
+        try:
+            for param, text in stated.items():
                 for mark, titles in ((IMAGE_FORMATS, image_titles), (TABLE_FORMATS, table_titles)):
                     text = text.replace(mark, titles()) if mark in text else text
                 param.help = text
-        write(*given)
+            write(*given)
+        finally:
+            for param, text in stated.items():
+                param.help = text
 
     command.format_help = format_help
 
