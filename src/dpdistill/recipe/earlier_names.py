@@ -45,18 +45,19 @@ def current_recipe(recipe: dict[str, Any]) -> dict[str, Any]:
     A recipe that is not one, such as a stranger's, is returned as it is.
     """
     names, fields, changed = _names(recipe.get("method")), recipe.get("fields"), recipe.get("changed")
+    origin: object = recipe.get("origin")
     if not isinstance(fields, dict):
         return recipe
     try:
         found = {**recipe, "fields": {n: _parts(v) for n, v in current_fields(recipe.get("method"), fields).items()}}
     except DataError:
         return recipe
-    origin = recipe.get("origin")
     if isinstance(changed, list) and isinstance(origin, str) and all(isinstance(name, str) for name in changed):
-        found["changed"] = [names.get(name, name) for name in changed]
-        listed, current = (_CHANGED + ", ".join(each) for each in (changed, found["changed"]))
+        before: list[str] = changed
+        now = [names.get(name, name) for name in before]
+        found["changed"], listed = now, _CHANGED + ", ".join(before)
         if changed and origin.endswith(listed):
-            found["origin"] = origin.removesuffix(listed) + current
+            found["origin"] = origin.removesuffix(listed) + _CHANGED + ", ".join(now)
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, ClassVar, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 from dpdistill.recipe.rules import NOUNS, check_fields
 
@@ -27,9 +27,12 @@ class Part:
         check_fields(self)
 
 
-Encoder = Part | Callable
+if TYPE_CHECKING:
+    Encoder = Any  # what computes calls it, and what a recipe holds cannot be called
+else:
+    Encoder = Part | Callable
+    NOUNS[Encoder] = "a feature map"
 """A feature map: a part of a recipe, or any function of the caller's own."""
-NOUNS[Encoder] = "a feature map"
 
 
 P = TypeVar("P", bound=Part)

@@ -83,6 +83,12 @@ class Rule:
     le: float | None = None
 
     @property
+    def one_kind(self) -> type:
+        """The class of the value, where the rule names one: in the fields of methods it does."""
+        assert isinstance(self.kind, type)
+        return self.kind
+
+    @property
     def check(self) -> CoreSchema:
         """The type with its bounds as pydantic's core checks them: strict, so that nothing is converted."""
         from pydantic_core import core_schema as core

@@ -99,16 +99,16 @@ def _value(name: str, text: str, rule: Rule) -> Any:
     if rule.kind is bool:
         return {"true": True, "false": False}.get(text.lower(), text)
     try:
-        return rule.kind(text)
+        return rule.one_kind(text)
     except ValueError:
         return text
 
 
 def _part(field: str, name: Any, rule: Rule) -> Kernel:
     """The kernel of a name, which the field can hold."""
-    if issubclass(rule.kind, ImageSource):
+    if issubclass(rule.one_kind, ImageSource):
         raise DataError(f"The field {field!r} is public images: name them with --public DATA, or leave it out.")
-    kernel, wanted = kernel_named(name, field), fields_of_kind(rule.kind)
+    kernel, wanted = kernel_named(name, field), fields_of_kind(rule.one_kind)
     if not isinstance(kernel, wanted):
         able = (name for name, other in KERNELS.items() if isinstance(other, wanted))
         raise DataError(f"The method cannot use {field}={name}: choose among {', '.join(able)}.")

@@ -11,7 +11,6 @@ import numpy as np
 
 from dpdistill.schema import DataError
 from dpdistill.sources.formats import ImageFormat
-from dpdistill.sources.images import archives
 from dpdistill.storage.atomic import write_atomically
 from dpdistill.storage.files import MAX_UNPACKED, reading, require_file, show, single_part
 from dpdistill.storage.growable_array import spooled
@@ -195,11 +194,17 @@ def write_file(path: Path, arrays: dict[str, np.ndarray]) -> None:
     write_atomically(path, write)
 
 
+def _holds_file(path: Path) -> bool:
+    from dpdistill.sources.images import archives  # decodes pictures: not needed to read a synthetic set
+
+    return archives.is_zip(path) and not archives.holds_pictures(path)
+
+
 FORMAT = ImageFormat(
     name="npz",
     title="a .npz with X and y, or MedMNIST's .npz",
     rank=30,
     load_file=load_file,
-    holds_file=lambda path: archives.is_zip(path) and not archives.holds_pictures(path),
+    holds_file=_holds_file,
     units="a .npz file",
 )
