@@ -86,7 +86,7 @@ class Method(Recipe, ABC):
     def ask(self, state: State) -> tuple[Query, Params]:
         """The next query and its parameters (a pytree of arrays)."""
 
-    def at_round(self, state: Any, t: int) -> Any:
+    def at_round(self, state: object, t: int) -> Any:
         """The state of init as after t rounds whose releases do not matter: what is asked then is refused in time.
 
         Only the kinds of its queries, and the shapes and types of their parameters, are those of a run.

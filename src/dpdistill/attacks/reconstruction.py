@@ -194,7 +194,7 @@ def _change(before: Any, after: Any) -> Any:
 
 
 @partial(jax.jit, static_argnums=0)
-def _unit(net: Any, points: list[Any], change: Any, X: Array, duals: Array, sharpness: Any) -> Array:
+def _unit(net: object, points: list[Any], change: object, X: Array, duals: Array, sharpness: object) -> Array:
     """Of duals, so that at the start the sum is as long as the change."""
     return optax.tree.norm(change) / optax.tree.norm(_gradient(net, points, X, duals, sharpness))
 
@@ -323,7 +323,7 @@ def mean_image_error(X: np.ndarray) -> float:
     return float(np.square(X - known).sum((1, 2, 3)).mean())
 
 
-def outliers(kernel: Any, at_start: Any, targets: Any, ridge: float = 1e-6) -> np.ndarray:
+def outliers(kernel: Any, at_start: object, targets: Any, ridge: float = 1e-6) -> np.ndarray:
     """Size of the duals K^-1 (y - f_0) of training images, (n,): large where no other image explains the target.
 
     Args:

@@ -99,7 +99,7 @@ def differing(one: dict, other: dict) -> list[str]:
     return sorted(key for key in one.keys() | other.keys() if not same(one.get(key, absent), other.get(key, absent)))
 
 
-def same(one: Any, other: Any) -> bool:
+def same(one: object, other: object) -> bool:
     """Returns whether two values of JSON say the same: 1 and 1.0 do, 1 and true do not; a tuple is a list."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)

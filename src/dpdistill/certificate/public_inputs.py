@@ -13,7 +13,7 @@ _PROGRAMS = ("Drawn", "Silhouettes")
 DECLARED, _FILTERS = "PublicImages", "DrawnNet"
 
 
-def public_inputs(recipe: Any) -> list[PublicInput]:
+def public_inputs(recipe: object) -> list[PublicInput]:
     """The public inputs that a recipe's fields name, each once, in the order of the fields.
 
     Args:
@@ -27,7 +27,7 @@ def public_inputs(recipe: Any) -> list[PublicInput]:
     return found
 
 
-def _kinds(value: Any) -> Iterator[dict[str, Any]]:
+def _kinds(value: object) -> Iterator[dict[str, Any]]:
     """Everything below a value that names its kind; a certificate is at most 30 levels deep."""
     if isinstance(value, dict):
         if isinstance(value.get("kind"), str):
@@ -62,5 +62,5 @@ def declared_by(images: dict[str, Any]) -> Any:
     return images.get("declared_by", images.get(next(earlier, "")))
 
 
-def _is_sha256(value: Any) -> bool:
+def _is_sha256(value: object) -> bool:
     return isinstance(value, str) and len(value) == 64 and not set(value) - set("0123456789abcdef")

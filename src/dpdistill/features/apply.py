@@ -30,18 +30,18 @@ along = jax.jit(lambda rule, gradient: rule(gradient)[0])
 """A gradient by features (n, d), brought back to pixels (n, h, w, c) by their chain rule."""
 
 
-def encode_slices(encoder: Any, X: Array | np.ndarray) -> np.ndarray:
+def encode_slices(encoder: object, X: Array | np.ndarray) -> np.ndarray:
     """Features (m, d) float32 of a support set, as many records at a time as stay in a processor's cache."""
     return _in_slices(partial(encode, encoder), X)
 
 
-def pull_back_slices(encoder: Any, X: Array | np.ndarray, gradient: np.ndarray) -> np.ndarray:
+def pull_back_slices(encoder: object, X: Array | np.ndarray, gradient: np.ndarray) -> np.ndarray:
     """The chain rule from features (m, d) to pixels (m, h, w, c), as many records at a time."""
     return _in_slices(partial(pull_back, encoder), X, gradient.astype(np.float32))
 
 
 def encode_slices_with_chain_rule(
-    encoder: Any, X: Array | np.ndarray
+    encoder: object, X: Array | np.ndarray
 ) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
     """Features (m, d) float32 of a support set, and what brings a gradient by them back to pixels (m, h, w, c).
 

@@ -67,7 +67,7 @@ class PixelQuery(Counting):
     def clip_norm(self) -> float:
         return math.sqrt(self.dimension / (1.0 - self.count_coordinate**2))
 
-    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+    def contribution(self, params: object, x: Array, y: Array) -> Array:
         return self.beside_count(x.ravel())
 
 
@@ -93,7 +93,7 @@ class EmbeddingQuery(Counting):
         """Returns what a loss is divided by, so that a step does not depend on the clip norm."""
         return self.bound**2
 
-    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+    def contribution(self, params: object, x: Array, y: Array) -> Array:
         return self.beside_count(clip(features(params, x[None])[0], self.bound))
 
 
@@ -108,7 +108,7 @@ class PlainEmbeddingQuery:
     bound: float = math.inf
     scale: float = 1.0
 
-    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+    def contribution(self, params: object, x: Array, y: Array) -> Array:
         return jnp.concatenate([jnp.ones(1), features(params, x[None])[0]])
 
 
@@ -121,12 +121,12 @@ def features(params: Any, X: Array) -> Array:
     return phi if params["directions"] is None else phi @ params["directions"]
 
 
-def mean_features(params: Any, images: np.ndarray) -> np.ndarray:
+def mean_features(params: object, images: np.ndarray) -> np.ndarray:
     """Mean (d,) of the features of images (n, h, w, c), float32."""
     return _features_of(params, images).mean(0).astype(np.float32)
 
 
-def principal_directions(params: Any, images: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
+def principal_directions(params: object, images: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
     """Mean (d,) and the first `rank` principal directions (d, rank) of the features of public images, float32.
 
     Args:
@@ -145,7 +145,7 @@ def principal_directions(params: Any, images: np.ndarray, rank: int) -> tuple[np
 _features = jax.jit(features)
 
 
-def _features_of(params: Any, images: np.ndarray) -> np.ndarray:
+def _features_of(params: object, images: np.ndarray) -> np.ndarray:
     """Features (n, d) of images, a chunk at a time, float64."""
     pixels = math.prod(images.shape[:3])
     chunks = np.array_split(images, min(len(images), -(-pixels // PUBLIC_PIXELS)))

@@ -30,10 +30,10 @@ class MeanEmbedding(Counting, ABC):
     clip_norm = 1.0
 
     @abstractmethod
-    def features(self, params: Any, X: Array) -> Array:
+    def features(self, params: object, X: Array) -> Array:
         """phi(X), (..., D), of flat records (..., d)."""
 
-    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+    def contribution(self, params: object, x: Array, y: Array) -> Array:
         return self.beside_count(self.bound * self.features(params, x.ravel()))
 
 
@@ -41,7 +41,7 @@ class Loss(ABC):
     """What generated records are trained on; hashable, so that it compiles once."""
 
     @abstractmethod
-    def gradient(self, params: Any, X: Array, step: Array | int) -> Any:
+    def gradient(self, params: object, X: Array, step: Array | int) -> Any:
         """By records X, (classes, m, d), of the sum over the classes."""
 
 
@@ -49,10 +49,10 @@ class ClassLoss(Loss):
     """A loss of each class, (classes,), of (params, X, step)."""
 
     @abstractmethod
-    def __call__(self, params: Any, X: Array, step: Array) -> Array: ...
+    def __call__(self, params: object, X: Array, step: Array) -> Array: ...
 
     @partial(jax.jit, static_argnums=0)
-    def gradient(self, params: Any, X: Array, step: Array | int) -> Array:
+    def gradient(self, params: object, X: Array, step: Array | int) -> Array:
         return jax.grad(lambda X: jnp.sum(self(params, X, jnp.asarray(step))))(X)
 
 
@@ -101,7 +101,7 @@ class Training:
         X = soft + jax.lax.stop_gradient(drawn - soft) if self.how.hard else soft
         return X.reshape(classes, len(codes) // classes, -1)
 
-    def step(self, moved: Moved, params: Any, shares: Array, key: Array, t: Array | int) -> Moved:
+    def step(self, moved: Moved, params: object, shares: Array, key: Array, t: Array | int) -> Moved:
         """Step t; its codes are its own, for the same number of records of each class, at least 2."""
         classes, key = len(self.schema.classes), jax.random.fold_in(key, t)
         n = classes * max(2, self.how.batch // classes)
@@ -118,7 +118,7 @@ class Training:
     def _moved(self, moved: Moved, back: Any, gradient: Array, t: Array | int) -> Moved:
         return self.descent.step(moved, *back(gradient), t)
 
-    def train(self, params: Any, counts: np.ndarray, key: Array, progress: Progress) -> Generator:
+    def train(self, params: object, counts: np.ndarray, key: Array, progress: Progress) -> Generator:
         """min over weights of  sum_c share_c loss_c,  with fresh codes at every step.
 
         Classes count by their released shares: the noise of a class's mean embedding grows as its share falls.

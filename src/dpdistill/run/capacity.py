@@ -148,7 +148,7 @@ class _Trial:
     whole: Method
     """The method with all that it learns from between two rounds."""
 
-    def run(self, state: Any, t: int, encoders: dict[tuple[ByValue, int], float], last: bool) -> _Found:
+    def run(self, state: object, t: int, encoders: dict[tuple[ByValue, int], float], last: bool) -> _Found:
         """Returns what the stage takes.
 
         Args:
@@ -176,7 +176,7 @@ class _Trial:
             after = self.method.tell(after, replace(release, round=later))
         return _Found(np.array([compiling, encoding, rounds]), after, release)
 
-    def _lesson(self, state: Any, release: Release) -> float:
+    def _lesson(self, state: object, release: Release) -> float:
         """Seconds of what is learned after the first round of the stage beyond what the trial has learned.
 
         Of a networks and p pictures: (by_picture + a by_both) p and what does not depend on them.
@@ -199,7 +199,7 @@ class _Trial:
         by_picture = max(0.0, (longer - few) / (2 * p) - a * by_both)
         return by_picture * (pictures - p) + by_both * (networks * pictures - a * p)
 
-    def _seconds_of_round(self, state: Any, t: int, size: int, warm: list[float], encoding: float) -> float:
+    def _seconds_of_round(self, state: object, t: int, size: int, warm: list[float], encoding: float) -> float:
         """Of a round over all records: on the line through those of a few random records and of many."""
         few, seconds = min(self.records, size * rows_per_unit(self.schedule)), float(np.median(warm))
         many, most, longer = few, self._most(size, encoding), seconds
@@ -267,7 +267,7 @@ def chunks(n: float, size: int) -> float:
     return float(np.random.default_rng(0).poisson(n / size, (100, size)).max(1).mean())
 
 
-def _finish(method: Method, state: Any, schema: AnySchema) -> tuple[float, Distilled]:
+def _finish(method: Method, state: object, schema: AnySchema) -> tuple[float, Distilled]:
     """Seconds of `finish`, and what it makes; steps beyond those of a trial take what the last of these took."""
     short = _fewer(method, STEPS)
     wanted = {tried: full for name, tried in STEPS.items() if (full := getattr(method, name, 0)) > tried}

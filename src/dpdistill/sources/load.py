@@ -46,7 +46,7 @@ DIGITS, OBJECT = "digits", "object"
 
 
 def load(
-    source: Any,
+    source: object,
     part: str = "train",
     classes: Classes | None = None,
     bounds: Bounds | None = None,
@@ -158,7 +158,7 @@ def _has_channels(form: str) -> bool:
     return form == OBJECT or _format(form).channels
 
 
-def part_named(source: Any, part: str) -> tuple[Any, str]:
+def part_named(source: object, part: str) -> tuple[Any, str]:
     """A source as text, if it is a path, and its part, which may be named behind it."""
     if not isinstance(source, str | os.PathLike):
         return source, part
@@ -190,7 +190,7 @@ def _read(source: Any, form: str, part: str, stated: Stated) -> Raw:
     return read(path, part, stated)
 
 
-def recognise(source: Any) -> str:
+def recognise(source: object) -> str:
     """The format of a source, by its content.
 
     Raises:

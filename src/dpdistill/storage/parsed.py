@@ -57,7 +57,7 @@ class Raw:
     inferred: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, X: Any, y: Any, units: Any = None, title: str = "", **said: Any) -> Raw:
+    def of(cls, X: Any, y: Any, units: object = None, title: str = "", **said: Any) -> Raw:
         """The records of whole arrays.
 
         Args:
@@ -102,7 +102,7 @@ def _require(X: np.ndarray, y: np.ndarray, units: np.ndarray | None) -> None:
         raise DataError("Expected as many units as records.")
 
 
-def require_unmasked(values: Any, name: str) -> None:
+def require_unmasked(values: object, name: str) -> None:
     """Refuses masked values, in an array or in a list of arrays: NumPy hands out what lies below a mask.
 
     Raises:
@@ -123,7 +123,7 @@ def titled(title: str) -> Iterator[None]:
         raise DataError(f"{title}: {error}" if title else str(error)) from None
 
 
-def _as_array(values: Any, name: str, objects: bool = False) -> np.ndarray:
+def _as_array(values: object, name: str, objects: bool = False) -> np.ndarray:
     """Values as an array; of Python objects where these may be, such as the names in a column of pandas."""
     require_unmasked(values, name)
     if objects and isinstance(values, list | tuple) and not any(np.ndim(value) for value in values):

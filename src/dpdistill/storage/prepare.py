@@ -141,7 +141,7 @@ def label_indices(
     return indices
 
 
-def label_key(label: Any) -> str | int | None:
+def label_key(label: object) -> str | int | None:
     """Returns what a label says by itself: a name in one spelling, or a whole number; None where it is neither."""
     if isinstance(label, bytes):
         label = label.decode("utf-8", "replace")

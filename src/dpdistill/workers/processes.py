@@ -89,11 +89,11 @@ class Crew(ABC):
         """A new worker."""
 
     @abstractmethod
-    def end(self, member: Any) -> None:
+    def end(self, member: object) -> None:
         """Kill a worker, if it is there: one that was lost may never end by itself."""
 
     @abstractmethod
-    def ask(self, member: Any, task: Task) -> Any:
+    def ask(self, member: object, task: Task) -> Any:
         """Give a worker a task; what stands for its answer."""
 
     @abstractmethod
@@ -101,7 +101,7 @@ class Crew(ABC):
         """Wait for the first of these that is answered, or whose worker is lost."""
 
     @abstractmethod
-    def answer(self, ticket: Any) -> Any:
+    def answer(self, ticket: object) -> Any:
         """Returns what the worker answered.
 
         Raises:
@@ -220,7 +220,7 @@ class Actors(Crew):
         """An actor."""
         return self._kind.options(num_cpus=1).remote(self._holding, number)
 
-    def end(self, member: Any) -> None:
+    def end(self, member: object) -> None:
         """Kill an actor."""
         self._ray.kill(member)
 
@@ -232,7 +232,7 @@ class Actors(Crew):
         """The first reference with an answer, or without an actor."""
         return self._ray.wait(tickets, num_returns=1)[0][0]
 
-    def answer(self, ticket: Any) -> Any:
+    def answer(self, ticket: object) -> Any:
         """Returns what the reference stands for."""
         try:
             return self._ray.get(ticket)

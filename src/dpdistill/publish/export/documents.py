@@ -155,7 +155,7 @@ def _parsed(text: str) -> Any:
     return yaml.safe_load(text)
 
 
-def _hidden(folder: Folder, found: Any) -> str:
+def _hidden(folder: Folder, found: object) -> str:
     """The key of a number in deployment.yaml that is itself protected; empty where there is none."""
     for key in ("deployment", "privacy_loss", NUMBER_OF_UNITS):
         found = mapping(found).get(key)
@@ -178,7 +178,7 @@ MOST_ADDED = 1000
 """Entries that a list may have beyond ours: more are not compared."""
 
 
-def _contradicted(expected: Any, found: Any, at: str = "it") -> list[str]:
+def _contradicted(expected: object, found: object, at: str = "it") -> list[str]:
     """Where a completed document says otherwise than ours."""
     if isinstance(expected, dict):
         if not isinstance(found, dict):
@@ -200,12 +200,12 @@ def _contradicted(expected: Any, found: Any, at: str = "it") -> list[str]:
     return [] if expected == TO_FILL_IN or equal or _goes_on(expected, found) else [at]
 
 
-def _same_id(expected: Any, found: Any) -> bool:
+def _same_id(expected: object, found: object) -> bool:
     """Returns whether two texts are one @id: those of columns have spaces in folders of earlier versions."""
     return isinstance(found, str) and croissant.to_id(found) == croissant.to_id(str(expected))
 
 
-def _equal(expected: Any, found: Any) -> bool:
+def _equal(expected: object, found: object) -> bool:
     """Flags are no numbers; 1e-06 is one, which YAML 1.1 takes for a text."""
     if isinstance(expected, bool) or isinstance(found, bool):
         return expected is found
@@ -217,7 +217,7 @@ def _equal(expected: Any, found: Any) -> bool:
     return found == expected
 
 
-def _not_among(expected: Any, found: list[Any], at: str) -> list[str]:
+def _not_among(expected: object, found: list[Any], at: str) -> list[str]:
     """Where the entries of a list that might be this one say otherwise: those of its @id, or else all of them."""
     name = mapping(expected).get("@id")
     if name is None:
@@ -226,7 +226,7 @@ def _not_among(expected: Any, found: list[Any], at: str) -> list[str]:
     return [where for each in same for where in _contradicted(expected, each, at)] if same else [f"{at} ({name})"]
 
 
-def _goes_on(expected: Any, found: Any) -> bool:
+def _goes_on(expected: object, found: object) -> bool:
     """Returns whether a text holds all of ours, which ends in a full stop, between words of its own."""
     if not isinstance(expected, str) or not isinstance(found, str) or not expected.endswith("."):
         return False

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from pydantic import StrictBool
 
@@ -87,7 +87,7 @@ class Table(Protocol):
         ...
 
 
-def open_table(source: Any, form: CsvFormat) -> Table:
+def open_table(source: object, form: CsvFormat) -> Table:
     """The table in a file or frame, its format recognised by the content.
 
     Args:
