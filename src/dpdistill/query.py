@@ -111,11 +111,11 @@ class LinearQuery(Query, Protocol):
         """Returns what the contribution of ONE record is made of: a pytree of arrays, in any precision."""
         ...
 
-    def norm(self, params: Params, coefficients: object) -> Array:
+    def norm(self, params: Params, coefficients: Any) -> Array:
         """A proven upper bound of ONE contribution's L2 norm, a float64 scalar."""
         ...
 
-    def weighted_sum(self, params: Params, coefficients: object, w: Array) -> Array:
+    def weighted_sum(self, params: Params, coefficients: Any, w: Array) -> Array:
         """sum_i w_i contribution_i, float64, from the coefficients of a block: arrays of a row a record."""
         ...
 
@@ -134,7 +134,7 @@ class ByValue:
     Python's own equality is what a class says it is (1 == 1.0 == True); what was checked must be what runs.
     """
 
-    def __init__(self, value: object) -> None:
+    def __init__(self, value: Any) -> None:
         self.value, self._key = value, _key(value)
 
     def __eq__(self, other: object) -> bool:
@@ -144,7 +144,7 @@ class ByValue:
         return hash(self._key)
 
 
-def _key(value: object) -> Hashable:
+def _key(value: Any) -> Hashable:
     if is_dataclass(value) and not isinstance(value, type):
         # Beside its fields, what was made of arguments that are none (InitVar).
         state = {f.name: getattr(value, f.name) for f in fields(value)} | getattr(value, "__dict__", {})
