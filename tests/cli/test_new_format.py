@@ -87,7 +87,7 @@ def test_images_are_read_and_a_run_takes_them(added):
     found = load(path)
     np.testing.assert_array_equal(found.X[:, 0, 1, 0], 2 * np.arange(40))
     assert found.schema.classes == ("a", "b")
-    with pytest.raises(DataError, match="has the channels of its format"):
+    with pytest.raises(DataError, match="has fixed channels"):
         load(path, channels=1)
     small = ("--method", "ldpdc", "--set", "sampling_prob=1", "--per-class", 1)
     succeeds("distill", path, "--out", added / "out", *small)

@@ -63,9 +63,11 @@ def test_an_earlier_recipe_is_the_same_recipe():
 
 def test_both_names_of_a_field_are_refused():
     fields = run.recipe_of(with_public_images(), 0)["fields"]
-    with pytest.raises(DataError, match="Expected the field 'public_images' once; got it as 'auxiliary'"):
+    with pytest.raises(
+        DataError, match="Expected the field 'public_images' once; got it also under its earlier name 'auxiliary'"
+    ):
         from_fields("dos", {**fields, "auxiliary": fields["public_images"]})
-    with pytest.raises(DataError, match="Expected the field 'declared_by' once; got it as 'word'"):
+    with pytest.raises(DataError, match="Expected the field 'declared_by' once; got it also under its earlier name 'word'"):
         from_fields("dos", {**fields, "public_images": {**fields["public_images"], "word": "them"}})
     with pytest.raises(DataError, match="The field 'public_images' is set twice"):
         build("dos", ("auxiliary=x", "public_images=x"))

@@ -199,7 +199,7 @@ def _compose(parts: list[tuple[int, int, np.ndarray]], interval: float) -> tuple
 
 
 def _log_mgf(parts: list[tuple[int, int, np.ndarray]], order: float, interval: float) -> float:
-    """Log of the moment generating function of the loss of all rounds at an order, which bounds its tails."""
+    """Logarithm of the moment generating function of the loss of all rounds at an order; it bounds the tails."""
     total = 0.0
     for rounds, first, pmf in parts:
         exponent = order * interval * np.arange(first, first + pmf.size)

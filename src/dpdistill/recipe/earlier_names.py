@@ -1,4 +1,4 @@
-"""Names that fields of recipes had in earlier versions: accepted when something is read, never written."""
+"""Earlier names of recipe fields: accepted when a file or text is read, never written."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ EARLIER_NAMES: dict[str, dict[str, str]] = {
     "dos": {"auxiliary": "public_images"},
     "PublicImages": {"word": "declared_by"},
 }
-"""The earlier and the current names of the fields of a method, by its name, or of a part, by its kind."""
+"""Earlier and current field names, by the name of the method or the kind of the part."""
 _CHANGED = "caller changed "
-"""How the origin of a recipe begins to list fields."""
+"""Text of a recipe's origin that precedes the changed fields."""
 
 
 def current_name(owner: object, name: str) -> str:
@@ -21,28 +21,30 @@ def current_name(owner: object, name: str) -> str:
 
     Args:
         owner: the method's name or the part's kind.
-        name: of the field, current or earlier.
+        name: name of the field, current or earlier.
     """
     return _names(owner).get(name, name)
 
 
 def current_fields(owner: object, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns fields of a method or of a part by their current names.
+    """Returns fields of a method or of a part with their current names.
 
     Raises:
-        DataError: a field that is stated by both of its names.
+        DataError: a field that is stated under both of its names.
     """
     names = _names(owner)
     for earlier, name in names.items():
         if earlier in fields and name in fields:
-            raise DataError(f"Expected the field {name!r} once; got it as {earlier!r}, its earlier name, too.")
+            raise DataError(
+                f"Expected the field {name!r} once; got it also under its earlier name {earlier!r}: leave one out."
+            )
     return {names.get(name, name): value for name, value in fields.items()}
 
 
 def current_recipe(recipe: dict[str, Any]) -> dict[str, Any]:
     """Returns a saved recipe with the current names of all fields, as this version would have written it.
 
-    A recipe that is not one, such as a stranger's, is returned as it is.
+    A value that is no valid recipe, such as one from an untrusted file, is returned unchanged.
     """
     names, fields, changed = _names(recipe.get("method")), recipe.get("fields"), recipe.get("changed")
     origin: object = recipe.get("origin")
@@ -62,7 +64,7 @@ def current_recipe(recipe: dict[str, Any]) -> dict[str, Any]:
 
 
 def first_fields(owner: object, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns fields by the earliest names that they had: for a hash that has to stay the same in every version."""
+    """Returns fields with their earliest names, for a hash that must stay equal in every version."""
     first = {name: earlier for earlier, name in _names(owner).items()}
     return {first.get(name, name): value for name, value in fields.items()}
 
@@ -72,7 +74,7 @@ def _names(owner: object) -> dict[str, str]:
 
 
 def _parts(value: Any) -> Any:
-    """A field's value as JSON has it, with the current names of the fields of all parts."""
+    """Returns a field's JSON value with the current names of the fields of all parts."""
     if isinstance(value, list):
         return [_parts(item) for item in value]
     if not isinstance(value, dict):

@@ -104,7 +104,7 @@ class Recipe(Part, ABC):
 
 @lru_cache(maxsize=512)
 def _check_release_fields(kind: type[Recipe]) -> None:
-    """Refuse a recipe with a field that has no help, or that cannot be written as text on the command line."""
+    """Refuses a recipe with a field without help, or with a field that cannot be written on the command line."""
     for each in fields(kind):
         if "help" not in each.metadata:
             raise TypeError(f"Expected {kind.__name__}.{each.name} to be a release_field or a finish_field.")

@@ -1,6 +1,6 @@
-"""The table of input formats: a format is a module of `images/` or `tables/` that holds a FORMAT.
+"""Table of input formats: a format is a module of `images/` or `tables/` with a FORMAT.
 
-Nothing else names a format: reading, refusals and --help ask this table, which finds the modules by itself.
+Reading, error messages and --help use this table, which finds the modules itself. No other code lists the formats.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from dpdistill.storage.options import Stated
 from dpdistill.storage.parsed import Raw
 
 Load = Callable[[Path, str, Stated], Raw]
-"""Reads the records of a file or folder: path, part ("train"), what the caller states."""
+"""Reads the records of a file or folder from its path, the part ("train") and the stated options."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageFormat:
-    """A format of labelled images.
+    """Format of labelled images.
 
     Args:
-        name: short.
-        title: in --help and in refusals, after "expected": "SVHN's .mat".
-        rank: formats are asked, and listed, by rank.
-        endings: of files' names, such as ".xyz", which tell the format where `holds_file` does not.
-        load_file: reads one file; None where the format is one of folders alone.
-        load_folder: reads a folder; None where the format is one of files alone.
-        holds_file: tells a file; it may refuse one with a sentence.
-        holds_folder: tells a folder by its path and the names in it.
-        guess: tells a file that no format recognises.
-        channels: the images are files of their own, of any size, so that the caller may state size and channels.
-        labels: what has several labels an image, in a refusal; empty where each image has one.
-        units: what may name the unit of each image, likewise.
+        name: short name.
+        title: name in --help and in error messages, after "expected", such as "SVHN's .mat".
+        rank: position of the format when formats are tried and listed.
+        endings: endings of file names, such as ".xyz"; they recognise a file if `holds_file` is None.
+        load_file: reads one file; None for a format of folders only.
+        load_folder: reads a folder; None for a format of files only.
+        holds_file: returns whether a file has this format; it may refuse the file with a DataError.
+        holds_folder: returns whether a folder has this format, from its path and the names in it.
+        guess: returns whether a file that no format recognises probably has this format.
+        channels: True if every image is a file of any size, so the caller may state size and channels.
+        labels: name, in an error message, of the sources with several labels per image; empty if there are none.
+        units: name, in an error message, of the sources that state the unit of each image; empty if there are none.
     """
 
     name: str
@@ -55,10 +55,10 @@ class ImageFormat:
     units: str = ""
 
     def is_file(self, path: Path) -> bool:
-        """Returns whether a file is of this format.
+        """Returns whether a file has this format.
 
         Raises:
-            DataError: it is nearly so, in a sentence.
+            DataError: a file that resembles this format but cannot be read.
         """
         if self.load_file is None:
             return False
@@ -67,14 +67,15 @@ class ImageFormat:
 
 @dataclass(frozen=True, kw_only=True)
 class TableFormat:
-    """A format of tables in files.
+    """Format of tables in files.
 
     Args:
-        title: in --help and in refusals: "Parquet".
-        rank: formats are asked, and listed, by rank.
-        endings: of files' names, such as ".xyz".
-        open: returns the `Table` of a path; the second argument is how CSV files are written.
-        holds: tells a file by its path and its first kilobytes; None for the endings. It may refuse one.
+        title: name in --help and in error messages, such as "Parquet".
+        rank: position of the format when formats are tried and listed.
+        endings: endings of file names, such as ".xyz".
+        open: returns the `Table` of a path; the second argument is the format of CSV files.
+        holds: returns whether a file has this format, from its path and first kilobytes; it may refuse the file with a
+            DataError. None: the endings decide.
     """
 
     title: str
@@ -84,31 +85,31 @@ class TableFormat:
     holds: Callable[[Path, bytes], bool] | None = None
 
     def is_file(self, path: Path, start: bytes) -> bool:
-        """Returns whether a file is of this format.
+        """Returns whether a file has this format.
 
         Args:
-            path: of the file.
+            path: path of the file.
             start: its first kilobytes, unpacked.
 
         Raises:
-            DataError: it is nearly so, in a sentence.
+            DataError: a file that resembles this format but cannot be read.
         """
         return self.holds(path, start) if self.holds else path.name.lower().endswith(self.endings)
 
 
 def of_single_part(raw: Raw, part: str) -> Raw:
-    """Returns what a file holds that has one part, with a note where another one is asked for."""
+    """Returns the records of a file with a single part, with a note if another part is requested."""
     return replace(raw, notes=(*raw.notes, *single_part("file", part)))
 
 
 def image_formats() -> tuple[ImageFormat, ...]:
-    """The formats of images, by rank."""
+    """Returns the image formats, by rank."""
     found = (each for each in _formats(images.__name__, tuple(images.__path__)) if isinstance(each, ImageFormat))
     return tuple(sorted(found, key=lambda each: each.rank))
 
 
 def table_formats() -> tuple[TableFormat, ...]:
-    """The formats of tables in files, by rank."""
+    """Returns the formats of table files, by rank."""
     found = (each for each in _formats(tables.__name__, tuple(tables.__path__)) if isinstance(each, TableFormat))
     return tuple(sorted(found, key=lambda each: each.rank))
 
@@ -121,21 +122,21 @@ def _formats(package: str, path: tuple[str, ...]) -> tuple[object, ...]:
 def _found(package: str, path: tuple[str, ...]) -> Iterator[object]:
     for found in iter_modules(path):
         source = next(Path(folder, f"{found.name}.py") for folder in path if Path(folder, f"{found.name}.py").exists())
-        if "\nFORMAT = " in source.read_text("utf-8"):  # the others may need packages that are not installed
+        if "\nFORMAT = " in source.read_text("utf-8"):  # other modules may need packages that are not installed
             yield import_module(f"{package}.{found.name}").FORMAT
 
 
 def listed(words: Iterable[str], last: str = "or") -> str:
-    """Words as a sentence lists them: "IDX files, CIFAR files, or Parquet"."""
+    """Returns words as a list in a sentence: "IDX files, CIFAR files, or Parquet"."""
     *others, final = [word for word in words if word]
     return f"{', '.join(others)}{',' * (len(others) > 1)} {last} {final}" if others else final
 
 
 def image_titles() -> str:
-    """The formats of images, as a sentence lists them after "expected"."""
+    """Returns the titles of the image formats as a list in a sentence."""
     return listed(each.title for each in image_formats())
 
 
 def table_titles() -> str:
-    """The formats of tables, likewise."""
+    """Returns the titles of the table formats as a list in a sentence."""
     return listed(each.title for each in table_formats())

@@ -137,7 +137,7 @@ def is_cifar100(path: Path, size: int) -> bool:
 
 
 def length(path: Path) -> int:
-    """Bytes of a file, unpacked when it is gzip."""
+    """Returns the size of a file in bytes, unpacked if gzip."""
     return sum(map(len, unpacking(path))) if is_gzip(path) else require_file(path)
 
 

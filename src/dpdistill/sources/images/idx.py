@@ -119,7 +119,7 @@ def _labels_beside(path: Path) -> Path:
 
 
 def _holds_file(path: Path) -> bool:
-    """Whether a file is one of IDX images, and not one of CIFAR by its name; a file of labels is refused."""
+    """Returns whether a file holds IDX images, and is not a CIFAR file by its name; refuses a file of labels."""
     if cifar.is_plain(path) or (start := head(path, 4))[:2] == b"PK":
         return False
     named_cifar = cifar.NAMED.fullmatch(path.name) is not None

@@ -195,7 +195,7 @@ def write_file(path: Path, arrays: dict[str, np.ndarray]) -> None:
 
 
 def _holds_file(path: Path) -> bool:
-    from dpdistill.sources.images import archives  # decodes pictures: not needed to read a synthetic set
+    from dpdistill.sources.images import archives  # decodes images, which a synthetic set does not need
 
     return archives.is_zip(path) and not archives.holds_pictures(path)
 

@@ -1,4 +1,4 @@
-"""Tables in a CSV file, gzip or not, read by Arrow in batches of whole rows."""
+"""Reads tables in CSV files, gzip or not, with Arrow, in batches of complete rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SEPARATORS = (",", ";", "\t", "|")
 
 
 class _Csv:
-    """The table of a CSV file."""
+    """Returns the table of a CSV file."""
 
     typed, ordered = False, True
 
@@ -169,4 +169,4 @@ def _is_text(path: Path, start: bytes) -> bool:
 
 
 FORMAT = TableFormat(title="CSV (also gzip)", rank=90, endings=(".csv", ".tsv", ".data"), open=_Csv, holds=_is_text)
-"""The last: what is no other format is text, or refused."""
+"""Has the last rank: a file of no other format is read as text, or refused."""

@@ -1,4 +1,4 @@
-"""Tables in a Parquet file, read by Arrow in batches of rows."""
+"""Reads tables in Parquet files with Arrow, in batches of rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INDEX = re.compile(r"__index_level_\d+__")  # where pandas keeps the index of r
 
 
 class _Parquet:
-    """The table of a Parquet file."""
+    """Returns the table of a Parquet file."""
 
     typed, ordered = False, True
 
