@@ -67,7 +67,9 @@ def test_both_names_of_a_field_are_refused():
         DataError, match="Expected the field 'public_images' once; got it also under its earlier name 'auxiliary'"
     ):
         from_fields("dos", {**fields, "auxiliary": fields["public_images"]})
-    with pytest.raises(DataError, match="Expected the field 'declared_by' once; got it also under its earlier name 'word'"):
+    with pytest.raises(
+        DataError, match="Expected the field 'declared_by' once; got it also under its earlier name 'word'"
+    ):
         from_fields("dos", {**fields, "public_images": {**fields["public_images"], "word": "them"}})
     with pytest.raises(DataError, match="The field 'public_images' is set twice"):
         build("dos", ("auxiliary=x", "public_images=x"))

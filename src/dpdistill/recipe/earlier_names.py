@@ -46,6 +46,8 @@ def current_recipe(recipe: dict[str, Any]) -> dict[str, Any]:
 
     A value that is no valid recipe, such as one from an untrusted file, is returned unchanged.
     """
+    if not isinstance(recipe, dict):  # JSON of an untrusted file
+        return recipe
     names, fields, changed = _names(recipe.get("method")), recipe.get("fields"), recipe.get("changed")
     origin: object = recipe.get("origin")
     if not isinstance(fields, dict):
